@@ -1,0 +1,147 @@
+"""Surface meshes from files: OBJ, PLY, STL, OFF and GLB, read by trimesh, merged by position.
+
+Garment files carry several texture coordinates and normals for one position; a loader that keeps them apart hands over
+thousands of loose triangles. Points here are positions and nothing else, in the order in which the file first names
+them, and ``file_to_point`` says where each vertex of the file went.
+"""
+
+import difflib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .errors import GeometryError, listed
+from .transforms import axes_matrix
+
+# Self-contained files. A .gltf is left out: it names further files, and a scene reads none that it does not name itself.
+FORMATS = (".obj", ".ply", ".stl", ".off", ".glb")
+
+
+@dataclass(frozen=True)
+class MeshFile:
+    """A triangle mesh as read.
+
+    positions: (n, 3) float64 [m]; triangles: (m, 3) int32 into positions; file_to_point: (vertices of the file,) int32,
+    the point that each of them became; merged: how many vertices disappeared because another has the same position.
+    """
+
+    path: Path
+    positions: np.ndarray
+    triangles: np.ndarray
+    file_to_point: np.ndarray
+    merged: int
+
+
+def load_mesh(path: str | os.PathLike[str], unit: float = 1.0, axes: Sequence[str] | None = None,
+              mirror: bool = False) -> MeshFile:
+    """Read a surface mesh.
+
+    ``unit`` is the length of one file unit [m]; ``axes`` and ``mirror`` as in :func:`axes_matrix`. Polygons become
+    triangles. A mirrored mesh has its triangles turned round, so that a closed surface still faces outward.
+    """
+    path = Path(path)
+    if not (np.isfinite(unit) and unit > 0):
+        raise GeometryError(f"unit {unit!r} of mesh {path} must be a positive length in metres", "1 mm is 0.001")
+    matrix = axes_matrix(axes, mirror)
+    _check_file(path)
+    vertices, triangles = _read(path)
+    _check_arrays(path, vertices, triangles)
+    positions, file_to_point = merge_positions(vertices)
+    triangles = file_to_point[triangles]
+    if np.linalg.det(matrix) < 0:
+        triangles = triangles[:, [0, 2, 1]]
+    return MeshFile(path, positions @ matrix.T * unit, np.ascontiguousarray(triangles), file_to_point,
+                    len(vertices) - len(positions))
+
+
+def merge_positions(vertices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Merge vertices (n, 3) at exactly the same place: (points (k, 3), vertex -> point (n,) int32).
+
+    Points keep the order of their first vertex, so a mesh without repetitions keeps its numbering.
+    """
+    vertices = vertices + 0.0  # -0.0 becomes 0.0: one place, one point
+    _, first, inverse = np.unique(vertices, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty(len(order), np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    return vertices[first[order]], rank[inverse.reshape(-1)]
+
+
+def _check_file(path: Path) -> None:
+    if not path.exists():
+        names = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
+        near = difflib.get_close_matches(path.name, names, n=1)
+        if near:
+            hint = f"Did you mean {near[0]!r}?"
+        else:
+            hint = "Check the name" if names else f"There is no folder {path.parent}"
+        raise GeometryError(f"mesh file {path} does not exist", hint)
+    if not path.is_file():
+        raise GeometryError(f"mesh file {path} is a folder", "Name the file in it")
+    if path.suffix.lower() not in FORMATS:
+        raise GeometryError(f"mesh file {path} has the unknown type {path.suffix or '(none)'!r}",
+                            f"Known types: {', '.join(FORMATS)}")
+    if path.stat().st_size == 0:
+        raise GeometryError(f"mesh file {path} is empty", "Export it again")
+
+
+def _read(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Vertices (n, 3) float64 in file order and triangles (m, 3) int64."""
+    import trimesh
+
+    try:
+        # maintain_order keeps the file's own vertices; without it an OBJ is split at every (position, uv, normal).
+        loaded: Any = trimesh.load(str(path), process=False, maintain_order=True, skip_materials=True)
+    except Exception as error:  # trimesh lets the IndexError, ValueError, ... of its parsers through
+        raise GeometryError(f"mesh file {path} is corrupt: {type(error).__name__}: {error}",
+                            "Open it in a mesh viewer and export it again") from error
+    if isinstance(loaded, trimesh.Scene):
+        parts = _scene_parts(loaded)
+    else:
+        parts = [(np.asarray(loaded.vertices, np.float64), np.asarray(getattr(loaded, "faces", ()), np.int64))]
+    # The objects of one OBJ come back as parts that each hold all vertices of the file: one list, used several times.
+    if all(np.array_equal(vertices, parts[0][0]) for vertices, _ in parts[1:]):
+        starts = [0] * len(parts)
+        parts_vertices = [vertices for vertices, _ in parts[:1]]
+    else:
+        parts_vertices = [vertices for vertices, _ in parts]
+        starts = np.cumsum([0] + [len(vertices) for vertices in parts_vertices[:-1]]).tolist()
+    if not parts:
+        return np.zeros((0, 3)), np.zeros((0, 3), np.int64)
+    triangles = [faces.reshape(-1, 3) + start for (_, faces), start in zip(parts, starts, strict=True)]
+    return np.concatenate(parts_vertices), np.concatenate(triangles)
+
+
+def _scene_parts(scene: Any) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Every placed surface of a file of several objects, in the file's common frame."""
+    parts = []
+    rank = {name: k for k, name in enumerate(scene.geometry)}
+    placed = {str(node): scene.graph[node] for node in scene.graph.nodes_geometry}
+    # nodes_geometry is a set: sorted, so that the numbering of the points is the same in every process.
+    for node in sorted(placed, key=lambda node: (rank[placed[node][1]], node)):
+        matrix, name = placed[node]
+        mesh = scene.geometry[name]
+        if hasattr(mesh, "faces"):
+            vertices = np.asarray(mesh.vertices, np.float64)
+            if not np.array_equal(matrix, np.eye(4)):
+                vertices = vertices @ matrix[:3, :3].T + matrix[:3, 3]
+            parts.append((vertices, np.asarray(mesh.faces, np.int64)))
+    return parts
+
+
+def _check_arrays(path: Path, vertices: np.ndarray, triangles: np.ndarray) -> None:
+    if len(triangles) == 0:
+        raise GeometryError(f"mesh file {path} holds no triangles ({len(vertices)} vertices)",
+                            "It is no surface mesh, or not of the type its name says; export it again as triangles")
+    outside = np.flatnonzero((triangles < 0).any(axis=1) | (triangles >= len(vertices)).any(axis=1))
+    if len(outside):
+        raise GeometryError(f"mesh file {path} is corrupt: triangle {listed(outside)} names a vertex "
+                            f"that does not exist (there are {len(vertices)})", "Export it again")
+    broken = np.flatnonzero(~np.isfinite(vertices).all(axis=1))
+    if len(broken):
+        raise GeometryError(f"mesh file {path}: the position of vertex {listed(broken)} is not finite",
+                            "Export it again")

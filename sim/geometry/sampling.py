@@ -1,0 +1,28 @@
+"""Farthest-point sampling: a few points spread evenly over many."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .errors import GeometryError
+
+
+def farthest_points(positions: ArrayLike, count: int, among: ArrayLike | None = None) -> np.ndarray:
+    """Choose ``count`` points, each as far as possible from those before it: indices (count,) int32 in that order.
+
+    positions: (n, 3); among: the candidates as indices or as a mask (n,), all by default. The first one is the candidate
+    of the lowest index, equal distances go to the lower index, so that the choice depends on the geometry alone.
+    """
+    x = np.asarray(positions, np.float64).reshape(-1, 3)
+    candidates = np.arange(len(x)) if among is None else np.asarray(among)
+    candidates = np.flatnonzero(candidates) if candidates.dtype == bool else np.unique(candidates)
+    if not 0 < count <= len(candidates):
+        raise GeometryError(f"cannot spread {count} points over {len(candidates)} candidates",
+                            f"Ask for 1 to {len(candidates)}" if len(candidates) else "No point is free to be chosen")
+    x = x[candidates]
+    chosen = np.zeros(count, np.int64)
+    distance = np.full(len(x), np.inf)
+    for k in range(1, count):
+        distance = np.minimum(distance, ((x - x[chosen[k - 1]]) ** 2).sum(axis=1))
+        distance[chosen[k - 1]] = -1.0  # never again, even where points coincide
+        chosen[k] = np.argmax(distance)
+    return candidates[chosen].astype(np.int32)
