@@ -1,0 +1,51 @@
+"""Errors for people: a place, what is wrong, and what to do instead."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Span:
+    """A place in a source file.  `line` counts from 1, `col` from 1; `text` is the whole source line."""
+
+    file: str
+    line: int
+    col: int = 1
+    text: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.col}"
+
+    def excerpt(self) -> str:
+        """The source line with a caret under the column."""
+        return f"    {self.text.rstrip()}\n    {' ' * (self.col - 1)}^" if self.text else ""
+
+
+class SimError(Exception):
+    """Base of every error that this project raises on purpose."""
+
+
+class KernelError(SimError):
+    """A kernel that the language refuses.  The message has the place, the line with a caret, what, and what to do instead."""
+
+    def __init__(self, what: str, span: Span | None = None, hint: str = "") -> None:
+        self.what, self.span, self.hint = what, span, hint
+        parts = [f"{span}: {what}" if span else what]
+        if span and span.text:
+            parts.append(span.excerpt())
+        if hint:
+            parts.append(f"    {hint}")
+        super().__init__("\n".join(parts))
+
+
+class GradientError(KernelError):
+    """A derivative that cannot be given: raised instead of returning a wrong or a silently zero gradient."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """` (did you mean 'x'?)` or an empty string."""
+    near = difflib.get_close_matches(name, [str(k) for k in known], 1)
+    return f" (did you mean '{near[0]}'?)" if near else ""
