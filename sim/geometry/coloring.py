@@ -1,8 +1,8 @@
 """Graph colouring: constraints of one colour share no free point, so that they can be projected side by side.
 
 Greedy first fit, then iterated greedy (Culberson 1992: taking the colour classes in another order never needs more
-colours), then a pass that evens out the classes. Plain Python integers hold the colours used at a point as bits: exact for
-any degree, and faster here than arrays, because each decision depends on the one before.
+colours), then a pass that evens out the classes. Plain Python integers hold the colours used at a point as bits: exact
+for any degree, and faster here than arrays, because each decision depends on the one before.
 """
 
 from collections.abc import Sequence

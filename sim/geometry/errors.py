@@ -1,5 +1,7 @@
 """The one exception of this package: geometry that cannot be used, said in words a user can act on."""
 
+from collections.abc import Iterable
+
 
 class GeometryError(ValueError):
     """A mesh, a grid, a choice of points or a placement that cannot be used.
@@ -13,8 +15,8 @@ class GeometryError(ValueError):
         super().__init__(f"{what}. {hint}" if hint else what)
 
 
-def listed(items: object, limit: int = 5) -> str:
+def listed(items: Iterable[object], limit: int = 5) -> str:
     """The first few entries of a list of indices as text: ``3, 4, 8, 9, 11 and 20 more``."""
-    entries = [str(item) for item in items]  # type: ignore[attr-defined]
+    entries = [str(item) for item in items]
     shown = ", ".join(entries[:limit])
     return shown if len(entries) <= limit else f"{shown} and {len(entries) - limit} more"

@@ -32,8 +32,8 @@ class ClothGrid:
 def cloth_grid(dim_x: int, dim_y: int, cell_x: float, cell_y: float, reverse_winding: bool = False) -> ClothGrid:
     """Build a grid of ``dim_x`` by ``dim_y`` cells of ``cell_x`` by ``cell_y`` [m], numbered as Newton numbers it.
 
-    Each cell is cut from its lower right to its upper left corner; ``reverse_winding`` (Newton's name) cuts it the other
-    way and leaves the normals as they are.
+    Each cell is cut from its lower right to its upper left corner; ``reverse_winding`` (Newton's name) cuts it the
+    other way and leaves the normals as they are.
     """
     for name, cells in (("dim_x", dim_x), ("dim_y", dim_y)):
         if int(cells) != cells or cells < 1:

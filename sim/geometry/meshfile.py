@@ -1,4 +1,4 @@
-"""Surface meshes from files: OBJ, PLY, STL, OFF and GLB, read by trimesh, merged by position.
+"""Surface meshes from files: OBJ by a reader of our own, PLY, STL, OFF and GLB through trimesh; merged by position.
 
 Garment files carry several texture coordinates and normals for one position; a loader that keeps them apart hands over
 thousands of loose triangles. Points here are positions and nothing else, in the order in which the file first names
@@ -6,6 +6,7 @@ them, and ``file_to_point`` says where each vertex of the file went.
 """
 
 import difflib
+import itertools
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ import numpy as np
 from .errors import GeometryError, listed
 from .transforms import axes_matrix
 
-# Self-contained files. A .gltf is left out: it names further files, and a scene reads none that it does not name itself.
+# Self-contained files. A .gltf is left out: it names further files, and a scene reads none that it does not name.
 FORMATS = (".obj", ".ply", ".stl", ".off", ".glb")
 
 
@@ -91,10 +92,11 @@ def _check_file(path: Path) -> None:
 
 def _read(path: Path) -> tuple[np.ndarray, np.ndarray]:
     """Vertices (n, 3) float64 in file order and triangles (m, 3) int64."""
+    if path.suffix.lower() == ".obj":
+        return _read_obj(path)
     import trimesh
 
     try:
-        # maintain_order keeps the file's own vertices; without it an OBJ is split at every (position, uv, normal).
         loaded: Any = trimesh.load(str(path), process=False, maintain_order=True, skip_materials=True)
     except Exception as error:  # trimesh lets the IndexError, ValueError, ... of its parsers through
         raise GeometryError(f"mesh file {path} is corrupt: {type(error).__name__}: {error}",
@@ -103,17 +105,41 @@ def _read(path: Path) -> tuple[np.ndarray, np.ndarray]:
         parts = _scene_parts(loaded)
     else:
         parts = [(np.asarray(loaded.vertices, np.float64), np.asarray(getattr(loaded, "faces", ()), np.int64))]
-    # The objects of one OBJ come back as parts that each hold all vertices of the file: one list, used several times.
-    if all(np.array_equal(vertices, parts[0][0]) for vertices, _ in parts[1:]):
-        starts = [0] * len(parts)
-        parts_vertices = [vertices for vertices, _ in parts[:1]]
-    else:
-        parts_vertices = [vertices for vertices, _ in parts]
-        starts = np.cumsum([0] + [len(vertices) for vertices in parts_vertices[:-1]]).tolist()
-    if not parts:
-        return np.zeros((0, 3)), np.zeros((0, 3), np.int64)
-    triangles = [faces.reshape(-1, 3) + start for (_, faces), start in zip(parts, starts, strict=True)]
-    return np.concatenate(parts_vertices), np.concatenate(triangles)
+    vertices, triangles = np.zeros((0, 3)), np.zeros((0, 3), np.int64)
+    for part, faces in parts:
+        triangles = np.concatenate([triangles, faces.reshape(-1, 3) + len(vertices)])
+        vertices = np.concatenate([vertices, part])
+    return vertices, triangles
+
+
+def _read_obj(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """The ``v`` and ``f`` lines of an OBJ file, in its order, polygons cut into fans.
+
+    Not through trimesh: it groups triangles by material, last one first, may drop vertices, and counts negative indices
+    from the end of the file instead of from their own line, so that ``indices`` of a scene would mean other points than
+    in the file. Garment files also hold broken comment lines: unknown keywords are skipped.
+    """
+    vertices: list[list[float]] = []
+    triangles: list[tuple[int, int, int]] = []
+    # A line may end in a backslash and go on in the next one.
+    for number, line in enumerate(path.read_text(errors="replace").replace("\\\n", " ").split("\n"), start=1):
+        words = line.split()
+        if not words or words[0] not in ("v", "f"):
+            continue
+        try:
+            if words[0] == "v":
+                vertices.append([float(words[1]), float(words[2]), float(words[3])])
+            else:
+                # A corner is v, v/vt, v//vn or v/vt/vn; counted from 1, or back from the latest vertex if negative.
+                corners = [int(word.split("/")[0]) for word in words[1:] if not word.startswith("#")]
+                polygon = [corner - 1 if corner > 0 else len(vertices) + corner for corner in corners]
+                if len(polygon) < 3 or 0 in corners:
+                    raise ValueError
+                triangles += [(polygon[0], b, c) for b, c in itertools.pairwise(polygon[1:])]
+        except (ValueError, IndexError):
+            raise GeometryError(f"mesh file {path} is corrupt: line {number}: {line.strip()[:60]!r}",
+                                "Open it in a mesh viewer and export it again") from None
+    return np.array(vertices, np.float64).reshape(-1, 3), np.array(triangles, np.int64).reshape(-1, 3)
 
 
 def _scene_parts(scene: Any) -> list[tuple[np.ndarray, np.ndarray]]:

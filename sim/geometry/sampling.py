@@ -9,8 +9,8 @@ from .errors import GeometryError
 def farthest_points(positions: ArrayLike, count: int, among: ArrayLike | None = None) -> np.ndarray:
     """Choose ``count`` points, each as far as possible from those before it: indices (count,) int32 in that order.
 
-    positions: (n, 3); among: the candidates as indices or as a mask (n,), all by default. The first one is the candidate
-    of the lowest index, equal distances go to the lower index, so that the choice depends on the geometry alone.
+    positions: (n, 3); among: the candidates as indices or as a mask (n,), all by default. The first one is the
+    candidate of the lowest index, equal distances go to the lower index: the choice depends on the geometry alone.
     """
     x = np.asarray(positions, np.float64).reshape(-1, 3)
     candidates = np.arange(len(x)) if among is None else np.asarray(among)

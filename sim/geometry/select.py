@@ -16,10 +16,10 @@ def choose_points(positions: ArrayLike, where: Mapping[str, Any], boundary: np.n
                   file_to_point: np.ndarray | None = None) -> np.ndarray:
     """Indices (k,) int32, ascending, of the points that satisfy every key of ``where``; an empty choice is an error.
 
-    positions: (n, 3) rest positions [m]; boundary: (n,) bool, None for an object that has none; file_to_point: vertex of
-    the file -> point, None without merging. Keys of ``where``: ``x``, ``y``, ``z``: [low, high] [m], both included, None =
-    open; ``boundary``: true for points on the boundary, false for the others; ``indices``: numbers of the file, before
-    merging; ``near``: for each place the nearest of all points; ``all: true``.
+    positions: (n, 3) rest positions [m]; boundary: (n,) bool, None for an object that has none; file_to_point: vertex
+    of the file -> point, None without merging. Keys of ``where``: ``x``, ``y``, ``z``: [low, high] [m], both included,
+    None = open; ``boundary``: true for points on the boundary, false for the others; ``indices``: numbers of the file,
+    before merging; ``near``: for each place the nearest of all points; ``all: true``.
     """
     x = np.asarray(positions, np.float64).reshape(-1, 3)
     if not isinstance(where, Mapping) or not where:
