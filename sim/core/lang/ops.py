@@ -38,12 +38,15 @@ def _trunc_div(a: Any, b: Any) -> Any:
 
 
 def _c_mod(a: Any, b: Any) -> Any:
-    """C remainder: the sign of the dividend."""
-    return np.fmod(a, b) if np.asarray(a).dtype.kind == "f" else (a - _trunc_div(a, b) * b).astype(np.asarray(a).dtype)
+    """C remainder: the sign of the dividend; an integer remainder by zero is 0 (the language defines it)."""
+    if np.asarray(a).dtype.kind == "f":
+        return np.fmod(a, b)
+    return np.where(b == 0, 0, a - _trunc_div(a, b) * b).astype(np.asarray(a).dtype)[()]
 
 
 def _shift(how: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda a, b: how(a, b)
+    """The count is taken modulo the width, as the hardware does."""
+    return lambda a, b: how(a, b & np.asarray(b).dtype.type(8 * np.asarray(b).dtype.itemsize - 1))
 
 
 # ---- arithmetic
