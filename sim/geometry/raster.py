@@ -1,7 +1,7 @@
 """Pictures without a display: a z-buffer rasteriser in NumPy, and PNG through zlib.
 
-One frame of a scene becomes an image: a smoothly shaded triangle mesh, spheres, a ground with soft shadows, markers as dots.
-Meshes are rasterised; spheres and ground are hit by one ray for each sample, which shares its depth with the mesh.
+One frame of a scene becomes an image: a smoothly shaded triangle mesh, spheres, a ground with soft shadows, markers as
+dots. Meshes are rasterised; spheres and ground are hit by one ray for each sample; all share one depth buffer.
 """
 
 import os
@@ -58,7 +58,7 @@ class Sphere:
 
 def frame_camera(points: ArrayLike, direction: ArrayLike = (0.9, 0.35, 1.0), up: tuple[float, float, float] = (0, 1, 0),
                  fov: float = 35.0, margin: float = 1.12) -> Camera:
-    """A camera that looks from ``direction`` at all points (..., 3), over all frames if given, with some room around them."""
+    """A camera that looks from ``direction`` at all points (..., 3) [m] of one frame or many, with room around them."""
     x = np.asarray(points, np.float64).reshape(-1, 3)
     low, high = x.min(axis=0), x.max(axis=0)
     center, radius = 0.5 * (low + high), 0.5 * np.linalg.norm(high - low)
@@ -74,15 +74,16 @@ def render(positions: ArrayLike, triangles: ArrayLike, size: tuple[int, int] = (
            marker_radius: float = 3.0) -> np.ndarray:
     """Draw one frame: (height, width, 3) uint8.
 
-    positions: (n, 3) [m]; triangles: (m, 3); size: (width, height); color, back: of the two sides of the mesh; ground: height of a plane
-    across the camera's up direction [m]; markers: (k, 3) places [m], drawn as dots of ``marker_radius`` pixels where nothing is in front.
+    positions: (n, 3) [m]; triangles: (m, 3); size: (width, height); color, back: of the two sides of the mesh; ground:
+    height of a plane across the camera's up direction [m]; markers: (k, 3) places [m], drawn as dots of
+    ``marker_radius`` pixels where nothing is in front.
     """
     x = np.asarray(positions, np.float64).reshape(-1, 3)
     tri = np.asarray(triangles, np.int64).reshape(-1, 3)
     if camera is None:
         camera = frame_camera(x)
     view = _View(camera, size[0] * _SAMPLES, size[1] * _SAMPLES)
-    light = _unit(camera.frame().T @ np.array([-0.35, 0.0, -0.45]) + 1.0 * _unit(np.asarray(camera.up, np.float64)))
+    light = _unit(camera.frame().T @ np.array([-0.35, 0.0, -0.45]) + _unit(np.asarray(camera.up, np.float64)))
 
     image = _background(view)
     depth = np.full(view.width * view.height, np.inf)
@@ -165,7 +166,7 @@ def _draw_mesh(view: _View, image: np.ndarray, depth: np.ndarray, x: np.ndarray,
     screen = view.project(x)
     tri = tri[(screen[tri, 2] > _NEAR).all(axis=1)]
     owner, sample, weight = _cover(screen[tri, :2], view.width, view.height)
-    # Weights of the screen become weights in space: what is linear over a triangle is linear in 1 / depth on the screen.
+    # Screen weights become weights in space: what is linear over a triangle is linear in 1 / depth on the screen.
     over = weight / screen[tri[owner], 2]
     near = 1.0 / over.sum(axis=1)
     owner, sample, near, over = _nearest_per_sample(sample, near, depth, owner, over)
@@ -236,9 +237,12 @@ def _draw_ground(view: _View, image: np.ndarray, depth: np.ndarray, height: floa
     distance = (height - view.eye @ view.up) / np.where(slope == 0, 1e-30, slope)
     hit = np.flatnonzero((distance > _NEAR) & np.isfinite(distance))
     point = view.eye + rays[hit] * distance[hit, None]
-    # Far away the ground melts into the background, so that the picture has no hard horizon.
-    extent = max(float(np.ptp(x, axis=0).max(initial=0.0)), max((2 * s.radius for s in spheres), default=0.0), 1e-6)
-    away = np.linalg.norm(point - (x.mean(axis=0) if len(x) else view.eye), axis=1) / extent
+    # Far away the ground melts into the background: no hard horizon.
+    seen = np.concatenate([x, *(_ball(sphere)[0] for sphere in spheres)])
+    if len(seen) == 0:
+        return
+    extent = max(float(np.ptp(seen, axis=0).max()), 1e-6)
+    away = np.linalg.norm(point - seen.mean(axis=0), axis=1) / extent
     strength = np.exp(-(away / 2.2) ** 2)[:, None]
     shadow = _shadow(point, height, view.up, light, x, tri, spheres)
     floor = _FLOOR * (1.0 - _SHADOW * shadow)[:, None]
@@ -271,7 +275,7 @@ def _shadow(point: np.ndarray, height: float, up: np.ndarray, light: np.ndarray,
     c, r = column.astype(int), row.astype(int)
     u, v = column - c, row - r
     c1, r1 = np.minimum(c + 1, columns - 1), np.minimum(r + 1, rows - 1)
-    return ((1 - v) * ((1 - u) * cover[r, c] + u * cover[r, c1]) + v * ((1 - u) * cover[r1, c] + u * cover[r1, c1]))
+    return (1 - v) * ((1 - u) * cover[r, c] + u * cover[r, c1]) + v * ((1 - u) * cover[r1, c] + u * cover[r1, c1])
 
 
 def _ball(sphere: Sphere, rings: int = 16) -> tuple[np.ndarray, np.ndarray]:
@@ -293,7 +297,7 @@ def _box_filter(values: np.ndarray, radius: int) -> np.ndarray:
 
 def _draw_markers(view: _View, image: np.ndarray, depth: np.ndarray, markers: np.ndarray, color: Color,
                   radius: float) -> None:
-    """Dots with a light rim. A marker lies on the surface, so it counts as in front up to a hundredth of its distance."""
+    """Dots with a light rim. A marker lies on the surface: it is in front up to a hundredth of its distance."""
     reach = int(np.ceil(radius * 1.4))
     dy, dx = np.mgrid[-reach:reach + 1, -reach:reach + 1].reshape(2, -1)
     screen = view.project(markers)
