@@ -1,4 +1,4 @@
-"""Optimisers on arrays, without physics: `Adam` and `SGD` update arrays in place, `LBFGS` and `Descent` minimise a function."""
+"""Optimisers without physics: `Adam` and `SGD` update arrays in place, `LBFGS` and `Descent` minimise a function."""
 
 from sim.core.optim.adam import SGD as SGD
 from sim.core.optim.adam import Adam as Adam

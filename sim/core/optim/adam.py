@@ -1,7 +1,7 @@
 """Adam and SGD in Warp's form: a list of arrays, and `step(grads)` that updates them in place.
 
-A parameter is a `sim` array or a NumPy array.  Arrays of ours are written through `assign`, so that an open tape sees the
-write; vectors and matrices are updated component by component.
+A parameter is a `sim` array or a NumPy array.  Arrays of ours are written through `assign`, so that an open tape sees
+the write; vectors and matrices are updated component by component.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Rule:
             if not (isinstance(param, np.ndarray) or hasattr(param, "assign")):
                 raise TypeError(f"params[{i}] is a {type(param).__name__}; pass sim arrays or NumPy arrays")
             if not np.issubdtype(_values(param).dtype, np.floating):
-                raise TypeError(f"params[{i}] holds {_values(param).dtype} values; only floating-point arrays can be updated")
+                raise TypeError(f"params[{i}] holds {_values(param).dtype} values; only floating-point arrays can vary")
         self.params = list(params)
         self.reset_internal_state()
 
@@ -56,7 +56,7 @@ class _Rule:
             _write(param, (values - self._change(i, values, gradient)).astype(_values(param).dtype, copy=False))
 
     def state_dict(self) -> State:
-        """Step count, rate and running averages as plain arrays and scalars (copies); the parameters are the caller's."""
+        """Step count, rate and running averages as plain arrays and scalars (copies); not the parameters."""
         state: State = {"t": self.t, "lr": self.lr}
         for slot, arrays in self._memory.items():
             state.update({f"{slot}.{i}": array.copy() for i, array in enumerate(arrays)})
@@ -86,19 +86,19 @@ class _Rule:
         return values.astype(np.result_type(values.dtype, np.float32), copy=False)
 
     def _gradients(self, grads: Sequence[Any]) -> list[np.ndarray]:
-        """The gradients as NumPy arrays; every check comes before the first write, so that a refusal changes nothing."""
+        """The gradients as NumPy arrays; all checks come before the first write: a refusal changes nothing."""
         if len(grads) != len(self.params):
             raise ValueError(f"step got {len(grads)} gradients for {len(self.params)} parameters")
         checked = []
         for i, (param, grad) in enumerate(zip(self.params, grads, strict=True)):
             if grad is None:
-                raise ValueError(f"grads[{i}] is None: create the parameter with requires_grad=True and run the tape backward")
+                raise ValueError(f"grads[{i}] is None: its parameter needs requires_grad=True, and the tape a backward")
             values, gradient = self._working(param), np.asarray(_values(grad))
             if gradient.shape != values.shape:
                 raise ValueError(f"grads[{i}] has shape {gradient.shape}, its parameter {values.shape}")
             bad = int(np.count_nonzero(~np.isfinite(gradient)))
             if bad:
-                raise FloatingPointError(f"grads[{i}] has {bad} non-finite values of {gradient.size}; nothing was updated")
+                raise FloatingPointError(f"grads[{i}] has {bad} non-finite values; nothing was updated")
             checked.append(gradient.astype(values.dtype, copy=False))
         return checked
 

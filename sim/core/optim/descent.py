@@ -82,4 +82,4 @@ class Descent:
         self.value = float(state["value"])
         self._best = (array["best_x"], float(state["best_value"]), array["best_gradient"])
         self._rule.set_params([self.x.copy()])
-        self._rule.load_state_dict({key.removeprefix("rule."): item for key, item in state.items() if key.startswith("rule.")})
+        self._rule.load_state_dict({k.removeprefix("rule."): v for k, v in state.items() if k.startswith("rule.")})

@@ -1,7 +1,8 @@
 """Bounded limited-memory BFGS, step by step.
 
-The method of Byrd, Lu, Nocedal & Zhu, "A limited memory algorithm for bound constrained optimization" (1995), with the projection
-of Morales & Nocedal (2011) in place of the truncated subspace step, written for functions whose every evaluation is a simulation.
+The method of Byrd, Lu, Nocedal & Zhu, "A limited memory algorithm for bound constrained optimization" (1995), with
+the projection of Morales & Nocedal (2011) in place of the truncated subspace step, written for functions whose every
+evaluation is a simulation.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from sim.core.optim.quadratic_model import QuadraticModel
 class MinimizeResult:
     """What `LBFGS.minimize` found.
 
-    stopped_because: "gradient", "iterations", "callback", "line_search" (no step lowers the value any further) or "non_finite".
+    stopped_because: "gradient", "iterations", "callback", "line_search" (no step lowers the value any further) or
+    "non_finite".
     """
 
     x: np.ndarray
@@ -65,8 +67,8 @@ class LBFGS:
                  gradient_tolerance: float = 1e-8, callback: Callable[[LBFGS], Any] | None = None) -> MinimizeResult:
         """Minimise from x0 (n,) within bounds = (lower, upper); the value never rises.
 
-        gradient_tolerance: stop when no component of the projected gradient is larger.  callback(self): called after every
-        step; a true answer stops.
+        gradient_tolerance: stop when no component of the projected gradient is larger.  callback(self): called after
+        every step; a true answer stops.
         """
         self.begin(value_and_grad, x0, bounds)
         if not is_finite(self.value, self.gradient):
@@ -98,7 +100,7 @@ class LBFGS:
         self._forget()
 
     def step(self, value_and_grad: ValueAndGrad) -> Step:
-        """One step to a lower value.  Nothing changes before the step is complete: an exception on the way leaves x as it was."""
+        """One step to a lower value; an exception on the way leaves x, value and gradient as they were."""
         found = self._search(value_and_grad)
         evaluations = found.evaluations
         if found.trial is None and len(self._s):
@@ -146,7 +148,8 @@ class LBFGS:
         if len(self._s):
             try:
                 theta = float(self._y[-1] @ self._y[-1]) / float(self._s[-1] @ self._y[-1])
-                d = QuadraticModel(self._s, self._y, theta).minimum(self.x, self.gradient, self.lower, self.upper) - self.x
+                model = QuadraticModel(self._s, self._y, theta)
+                d = model.minimum(self.x, self.gradient, self.lower, self.upper) - self.x
                 if np.isfinite(d).all() and self.gradient @ d < 0:
                     return d
             except np.linalg.LinAlgError:
@@ -154,7 +157,8 @@ class LBFGS:
             self._forget()
         moves = np.where(self.gradient < 0, self.x < self.upper, self.x > self.lower)
         theta = max(1.0, float(np.max(np.abs(self.gradient[moves]), initial=0.0)) / self.first_step)
-        return QuadraticModel(self._s, self._y, theta).minimum(self.x, self.gradient, self.lower, self.upper) - self.x
+        model = QuadraticModel(self._s, self._y, theta)
+        return model.minimum(self.x, self.gradient, self.lower, self.upper) - self.x
 
     def _search(self, value_and_grad: ValueAndGrad) -> Found:
         """Direction and line search from x; see `wolfe_search` for what comes back."""
@@ -172,7 +176,8 @@ class LBFGS:
         def trial(a: float) -> Trial:
             x = np.where(reach <= a * (1 + 1e-12), np.where(d > 0, self.upper, self.lower), self.x + a * d)
             value, gradient = evaluate(value_and_grad, x)
-            finite = is_finite(value, gradient)
-            return Trial(a, value if finite else np.nan, float(gradient @ d) if finite else np.nan, (x, value, gradient))
+            if not is_finite(value, gradient):
+                return Trial(a, np.nan, np.nan)
+            return Trial(a, value, float(gradient @ d), (x, value, gradient))
 
         return wolfe_search(trial, start, 1.0, limit, noise)

@@ -20,7 +20,7 @@ SHRINK = 0.25
 
 @dataclass(frozen=True)
 class Trial:
-    """One evaluated point of the line: step length, value and derivative along the line, and what the caller attached."""
+    """One evaluated point of the line: step length, value, derivative along the line, and what the caller attached."""
 
     a: float
     value: float
@@ -35,7 +35,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Found:
-    """The outcome: the accepted trial (None if there is none), the number of evaluations, and whether all trials broke down."""
+    """The outcome: the accepted trial (None if there is none), the evaluations, and whether all of them broke down."""
 
     trial: Trial | None
     evaluations: int
@@ -82,7 +82,6 @@ def wolfe_search(evaluate: Callable[[float], Trial], start: Trial, first: float,
 def _next(low: Trial, high: Trial | None, limit: float) -> float:
     """The next trial: interpolation inside a bracket, extrapolation while there is none."""
     if high is None:
-        # The last slope is still downhill; how quickly it changes along the line is not known well enough to trust more.
         return min(GROWTH * low.a, limit)
     if not high.finite:
         return low.a + SHRINK * (high.a - low.a)

@@ -1,4 +1,4 @@
-"""What the step-wise minimisers have in common: the protocol, box bounds, and the measure of "how far from stationary"."""
+"""What the step-wise minimisers have in common: the protocol, box bounds, a measure of convergence."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 ValueAndGrad = Callable[[np.ndarray], tuple[float, np.ndarray]]
-"""x (n,) -> value, gradient (n,). May return non-finite numbers or raise FloatingPointError where the function breaks down."""
+"""x (n,) -> value, gradient (n,); may be non-finite, or raise FloatingPointError, where the function breaks down."""
 
 State = dict[str, Any]
 """A flat dictionary of NumPy arrays and plain scalars, so that `numpy.savez` and back is exact to the bit."""

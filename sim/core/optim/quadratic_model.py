@@ -1,6 +1,7 @@
 """The quadratic model of limited-memory BFGS, B = theta I - W M W', and its minimum within bounds.
 
-Byrd, Lu, Nocedal & Zhu (1995), "A limited memory algorithm for bound constrained optimization": equation and algorithm names are theirs.
+Byrd, Lu, Nocedal & Zhu (1995), "A limited memory algorithm for bound constrained optimization": equation numbers and
+names of algorithms are theirs.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import numpy as np
 
 
 class QuadraticModel:
-    """m(z) = g z + z B z / 2 around x, with B from k past steps s and changes of gradient y (both (k, n), oldest first)."""
+    """m(z) = g z + z B z / 2 around x, with B from k past steps s and changes of gradient y, both (k, n)."""
 
     def __init__(self, s: np.ndarray, y: np.ndarray, theta: float):
         """theta: the curvature where the past steps say nothing."""
@@ -26,7 +27,7 @@ class QuadraticModel:
         free = (cauchy > lower) & (cauchy < upper)
         if not free.any():
             return cauchy
-        # Direct primal method (eqs. 5.4 and 5.11): Newton's step of the model in the free components, by Woodbury's formula.
+        # Direct primal method (eqs. 5.4, 5.11): the model's Newton step in the free components, by Woodbury's formula.
         w = self.w[free]
         residual = g[free] + self.theta * (cauchy[free] - x[free]) - w @ (self.m @ c)
         v = self.m @ (w.T @ residual)
@@ -43,7 +44,8 @@ class QuadraticModel:
         target[free] = np.clip(cauchy[free] + share * newton, lower[free], upper[free])
         return target
 
-    def cauchy_point(self, x: np.ndarray, g: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def cauchy_point(self, x: np.ndarray, g: np.ndarray, lower: np.ndarray,
+                     upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """First minimum of the model along the projected steepest descent (algorithm CP), and c = W' (cauchy - x)."""
         with np.errstate(divide="ignore", invalid="ignore"):
             leaves = np.where(g < 0, (x - upper) / g, np.where(g > 0, (x - lower) / g, np.inf))
@@ -52,7 +54,7 @@ class QuadraticModel:
         p = self.w.T @ d
         c = np.zeros_like(p)
         slope = -float(d @ d)
-        curvature = smallest = -self.theta * slope - float(p @ self.m @ p)
+        curvature = initial = -self.theta * slope - float(p @ self.m @ p)
         time = 0.0
         for b in np.argsort(leaves, kind="stable"):
             wait = -slope / curvature if curvature > 0 else np.inf
@@ -62,12 +64,13 @@ class QuadraticModel:
                 continue
             span, time = float(leaves[b]) - time, float(leaves[b])
             point[b] = upper[b] if g[b] < 0 else lower[b]
-            row = self.w[b]
             c += span * p
-            slope += span * curvature + g[b] ** 2 + self.theta * g[b] * (point[b] - x[b]) - g[b] * float(row @ self.m @ c)
-            curvature -= self.theta * g[b] ** 2 + 2 * g[b] * float(row @ self.m @ p) + g[b] ** 2 * float(row @ self.m @ row)
-            curvature = max(curvature, 2.2e-16 * smallest)
-            p += g[b] * row
+            row, rate = self.w[b], float(g[b])
+            row_m = row @ self.m
+            slope += span * curvature + rate**2 + self.theta * rate * (point[b] - x[b]) - rate * float(row_m @ c)
+            curvature -= self.theta * rate**2 + 2 * rate * float(row_m @ p) + rate**2 * float(row_m @ row)
+            curvature = max(curvature, 2.2e-16 * initial)
+            p += rate * row
             d[b] = 0.0
         moving = d != 0
         if moving.any() and slope < 0:          # otherwise the minimum stands at the last corner

@@ -1,0 +1,244 @@
+"""From physical parameters to the coordinates in which an optimiser works, and gradients back.
+
+A compliance of 0.3 m/N and a Young's modulus of 1e5 Pa have nothing in common as numbers; their logarithms have: a
+step of 1 is a factor of e for both.  Every transform divides by a `scale`, so that a step of one in any coordinate is
+a bold but sensible one.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+
+class Transform:
+    """An increasing map between physical values p (any shape) and coordinates u (same shape), with bounds on p.
+
+    lower, upper: physical bounds, numbers or arrays of p's shape; infinite where open.
+    scale: what a unit step in u is worth.
+    """
+
+    def __init__(self, lower: Any = None, upper: Any = None, scale: Any = 1.0):
+        self.lower = np.asarray(-np.inf if lower is None else lower, dtype=np.float64)
+        self.upper = np.asarray(np.inf if upper is None else upper, dtype=np.float64)
+        self.scale = np.asarray(scale, dtype=np.float64)
+        if not np.all(self.lower < self.upper):
+            raise ValueError(f"bounds [{_show(lower)}, {_show(upper)}]: the lower bound must be below the upper one")
+        if not (np.all(self.scale > 0) and np.all(np.isfinite(self.scale))):
+            raise ValueError(f"scale {_show(scale)}: it must be positive")
+
+    def to_coordinates(self, p: Any) -> np.ndarray:
+        """Coordinates of physical values."""
+        return self._forward(np.asarray(p, dtype=np.float64)) / self.scale
+
+    def to_physical(self, u: Any) -> np.ndarray:
+        """Physical values of coordinates; never outside the bounds, not even by rounding."""
+        return np.clip(self._back(np.asarray(u, dtype=np.float64) * self.scale), self.lower, self.upper)
+
+    def pull_back(self, u: Any, gradient: Any) -> np.ndarray:
+        """d loss / d u from d loss / d p (chain rule)."""
+        slope = self._slope(np.asarray(u, dtype=np.float64) * self.scale) * self.scale
+        return np.asarray(gradient, dtype=np.float64) * slope
+
+    def coordinate_bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper bound of u."""
+        return self.to_coordinates(self.lower), self.to_coordinates(self.upper)
+
+    def check(self, p: Any, name: str) -> None:
+        """Refuse physical values outside the bounds."""
+        values = np.asarray(p, dtype=np.float64)
+        if not np.all(np.isfinite(values)):
+            raise ValueError(f"{name} = {_show(p)}: the start must be finite")
+        if not (np.all(values >= self.lower) and np.all(values <= self.upper)):
+            raise ValueError(f"{name} = {_show(p)} is outside its bounds [{_show(self.lower)}, {_show(self.upper)}]")
+
+    def sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+        """Random physical values, uniform in the coordinates (so log-uniform for `Log`); needs two finite bounds."""
+        low, high = self.coordinate_bounds()
+        if not (np.all(np.isfinite(low)) and np.all(np.isfinite(high))):
+            raise ValueError(f"bounds [{_show(self.lower)}, {_show(self.upper)}]: random starts need both bounds")
+        return self.to_physical(rng.uniform(low, high, size=shape))
+
+    def _forward(self, p: np.ndarray) -> np.ndarray:
+        return p
+
+    def _back(self, v: np.ndarray) -> np.ndarray:
+        return v
+
+    def _slope(self, v: np.ndarray) -> np.ndarray:
+        return np.ones_like(v)
+
+
+class Log(Transform):
+    """u = log(p) / scale, for positive quantities that may be off by factors."""
+
+    def __init__(self, lower: Any = None, upper: Any = None, scale: Any = 1.0):
+        for bound in (lower, upper):
+            if bound is not None and not np.all(np.asarray(bound) > 0):
+                raise ValueError(f"bounds [{_show(lower)}, {_show(upper)}]: transform log needs positive bounds; "
+                                 "leave a bound out (null) to keep that side open")
+        super().__init__(0.0 if lower is None else lower, upper, scale)
+
+    def check(self, p: Any, name: str) -> None:
+        """Refuse values that are not positive or outside the bounds."""
+        if not np.all(np.asarray(p, dtype=np.float64) > 0):
+            raise ValueError(f"{name} = {_show(p)}: transform log needs a positive start")
+        super().check(p, name)
+
+    def _forward(self, p: np.ndarray) -> np.ndarray:
+        with np.errstate(divide="ignore"):
+            return np.log(p)
+
+    def _back(self, v: np.ndarray) -> np.ndarray:
+        return np.exp(v)
+
+    def _slope(self, v: np.ndarray) -> np.ndarray:
+        return np.exp(v)
+
+
+class Logit(Transform):
+    """u = log((p - lower) / (upper - p)) / scale: the bounds are never reached, and u itself has none."""
+
+    def __init__(self, lower: Any = None, upper: Any = None, scale: Any = 1.0):
+        super().__init__(lower, upper, scale)
+        if not (np.all(np.isfinite(self.lower)) and np.all(np.isfinite(self.upper))):
+            raise ValueError(f"bounds [{_show(lower)}, {_show(upper)}]: transform logit needs both bounds")
+
+    def check(self, p: Any, name: str) -> None:
+        """Refuse values outside the bounds or on them, where the coordinate is infinite."""
+        super().check(p, name)
+        values = np.asarray(p, dtype=np.float64)
+        if np.any(values == self.lower) or np.any(values == self.upper):
+            raise ValueError(f"{name} = {_show(p)} is on one of its bounds [{_show(self.lower)}, {_show(self.upper)}]; "
+                             "transform logit can only start between them")
+
+    def sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+        """Random physical values, uniform between the bounds (strictly inside)."""
+        return self.lower + (self.upper - self.lower) * rng.uniform(1e-3, 1 - 1e-3, size=shape)
+
+    def coordinate_bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Open on both sides."""
+        return np.full_like(self.lower, -np.inf), np.full_like(self.upper, np.inf)
+
+    def _forward(self, p: np.ndarray) -> np.ndarray:
+        return np.log((p - self.lower) / (self.upper - p))
+
+    def _back(self, v: np.ndarray) -> np.ndarray:
+        return self.lower + (self.upper - self.lower) * _sigmoid(v)
+
+    def _slope(self, v: np.ndarray) -> np.ndarray:
+        return (self.upper - self.lower) * _sigmoid(v) * _sigmoid(-v)
+
+
+TRANSFORMS: dict[str, type[Transform]] = {"none": Transform, "log": Log, "logit": Logit}
+"""The names that a scene may write."""
+
+
+def make_transform(kind: str, start: Any, bounds: tuple[Any, Any] | None = None, scale: Any = None) -> Transform:
+    """The transform that a scene asks for.
+
+    kind: "none", "log" or "logit".  start: physical start.  bounds: (lower, upper), None = open.
+    scale: length of a unit step; by default 1 for log and logit, and for "none" the size of the start (of the range
+    between the bounds, if it starts at 0).
+    """
+    if kind not in TRANSFORMS:
+        near = difflib.get_close_matches(str(kind), TRANSFORMS, n=1)
+        instead = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(TRANSFORMS)}"
+        raise ValueError(f"unknown transform {kind!r}: {instead}")
+    lower, upper = (None, None) if bounds is None else bounds
+    if scale is None:
+        scale = 1.0 if kind != "none" else _typical_size(start, lower, upper)
+    return TRANSFORMS[kind](lower, upper, scale)
+
+
+class ParameterSpace:
+    """Named parameters of any shapes, laid out in one vector x of coordinates (n,).
+
+    transforms: name -> Transform.  start: name -> physical start (a number or an array); it fixes the shapes.
+    """
+
+    def __init__(self, transforms: Mapping[str, Transform], start: Mapping[str, Any]):
+        if set(transforms) != set(start):
+            raise ValueError(f"transforms for {sorted(transforms)}, but starts for {sorted(start)}")
+        self.transforms = dict(transforms)
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        self.slices: dict[str, slice] = {}
+        n = 0
+        for name, transform in self.transforms.items():
+            value = np.asarray(start[name], dtype=np.float64)
+            transform.check(value, name)
+            self.shapes[name] = value.shape
+            self.slices[name] = slice(n, n + value.size)
+            n += value.size
+        self.size = n
+        self.start = self.pack(start)
+
+    def pack(self, values: Mapping[str, Any]) -> np.ndarray:
+        """Coordinates (n,) of physical values by name."""
+        x = np.empty(self.size)
+        for name, transform in self.transforms.items():
+            value = np.asarray(values[name], dtype=np.float64)
+            if value.shape != self.shapes[name]:
+                raise ValueError(f"{name} has shape {value.shape}, expected {self.shapes[name]}")
+            x[self.slices[name]] = transform.to_coordinates(value).ravel()
+        return x
+
+    def unpack(self, x: np.ndarray) -> dict[str, np.ndarray]:
+        """Physical values by name, in their own shapes, of coordinates (n,)."""
+        return {name: transform.to_physical(x[self.slices[name]].reshape(self.shapes[name]))
+                for name, transform in self.transforms.items()}
+
+    def pull_back(self, x: np.ndarray, gradients: Mapping[str, Any]) -> np.ndarray:
+        """d loss / d x (n,) from d loss / d value by name."""
+        out = np.empty(self.size)
+        for name, transform in self.transforms.items():
+            u = x[self.slices[name]].reshape(self.shapes[name])
+            gradient = np.asarray(gradients[name], dtype=np.float64)
+            if gradient.shape != u.shape:
+                raise ValueError(f"gradient of {name} has shape {gradient.shape}, expected {u.shape}")
+            out[self.slices[name]] = transform.pull_back(u, gradient).ravel()
+        return out
+
+    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper bounds of x, each (n,)."""
+        lower, upper = np.empty(self.size), np.empty(self.size)
+        for name, transform in self.transforms.items():
+            low, high = transform.coordinate_bounds()
+            lower[self.slices[name]] = np.broadcast_to(low, self.shapes[name]).ravel()
+            upper[self.slices[name]] = np.broadcast_to(high, self.shapes[name]).ravel()
+        # The start is inside its physical bounds; its coordinate may miss theirs by rounding where it stands on one.
+        return np.minimum(lower, self.start), np.maximum(upper, self.start)
+
+    def starts(self, count: int, seed: int = 0) -> list[np.ndarray]:
+        """Starting points: the given start first, then random ones between the bounds; the same for the same seed."""
+        rng = np.random.default_rng(seed)
+        starts = [self.start.copy()]
+        for _ in range(count - 1):
+            starts.append(self.pack({name: t.sample(rng, self.shapes[name]) for name, t in self.transforms.items()}))
+        return starts
+
+
+def _sigmoid(v: np.ndarray) -> np.ndarray:
+    """1 / (1 + exp(-v)) without overflow on either side."""
+    small = np.exp(-np.abs(v))
+    return np.where(v >= 0, 1.0, small) / (1.0 + small)
+
+
+def _typical_size(start: Any, lower: Any, upper: Any) -> float:
+    """The magnitude of a start; of its range if it is zero; else 1."""
+    size = float(np.max(np.abs(np.asarray(start, dtype=np.float64)), initial=0.0))
+    if size == 0.0 and lower is not None and upper is not None:
+        size = float(np.max(np.asarray(upper, dtype=np.float64) - np.asarray(lower, dtype=np.float64)))
+    return size if size > 0 and np.isfinite(size) else 1.0
+
+
+def _show(value: Any) -> str:
+    """A value for a message: short, and without NumPy's type names."""
+    if value is None:
+        return "open"
+    flat = np.asarray(value, dtype=np.float64).ravel()
+    text = ", ".join(f"{item:g}" for item in flat[:4]) + (", ..." if flat.size > 4 else "")
+    return text if np.ndim(value) == 0 else f"[{text}]"
