@@ -1,0 +1,210 @@
+"""What the report's 3-D player shows, as plain data: takes of several layers, and static shapes.
+
+The page draws with WebGL 2 and needs no library.  Positions travel as 16-bit integers on the bounding box of their
+layer (a resolution of 1/65534 of its size, so 15 micrometres per metre), base64 in the page.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+COLORS = {"target": "#e5487f", "before": "#e99a2c", "after": "#3f7ff0", "shape": "#9aa3b2"}
+"""Colours of the usual layers, legible on light and on dark ground."""
+
+# Base64 text of all layers of a page; beyond it frames are left out evenly, so that a page still opens quickly.
+MAX_BYTES = 48_000_000
+_UNSEEN = 65535
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """One animated thing of a take, drawn as a surface, as lines, as points, or as several of these.
+
+    Attributes:
+        name: shown in the list of layers.
+        positions: (frames, n, 3) [m]; one frame = does not move.  NaN = this point is not drawn in this frame; of a
+            layer with triangles or segments the first frame with one ends the layer (the simulation broke down there).
+        triangles: (m, 3) indices of points, or None.
+        segments: (k, 2) indices of points, or None.
+        point_size: diameter of the points in pixels; 0 = no points.
+        color: `#rrggbb`.
+        visible: whether the layer is switched on when the page opens.
+        opacity: of surfaces and lines, 0 to 1.
+    """
+
+    name: str
+    positions: np.ndarray
+    triangles: np.ndarray | None = None
+    segments: np.ndarray | None = None
+    point_size: float = 0.0
+    color: str = COLORS["after"]
+    visible: bool = True
+    opacity: float = 1.0
+
+    def __post_init__(self) -> None:
+        positions = np.asarray(self.positions)
+        if positions.ndim != 3 or positions.shape[2] != 3 or positions.size == 0:
+            raise ValueError(
+                f"layer `{self.name}`: positions have the shape {positions.shape}, expected (frames, n, 3)"
+            )
+        for indices, width in ((self.triangles, 3), (self.segments, 2)):
+            if indices is None:
+                continue
+            shape = np.shape(indices)
+            if len(shape) != 2 or shape[1] != width:
+                raise ValueError(f"layer `{self.name}`: indices have the shape {shape}, expected (count, {width})")
+            if shape[0] and not 0 <= np.min(indices) <= np.max(indices) < positions.shape[1]:
+                raise ValueError(f"layer `{self.name}`: an index is outside of its {positions.shape[1]} points")
+        _check_color(self.color)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A static body of the scene: `Shape("sphere", center, radius=...)` or `Shape("plane", center, normal=...)`.
+
+    Attributes:
+        kind: `sphere` or `plane`.
+        center: (3,) [m]; a point of the plane.
+        radius: of the sphere [m].
+        normal: (3,) of the plane, pointing to its free side.
+        name: shown in the list of layers.
+        color: `#rrggbb`.
+    """
+
+    kind: str
+    center: Sequence[float]
+    radius: float = 0.0
+    normal: Sequence[float] = (0.0, 1.0, 0.0)
+    name: str = ""
+    color: str = COLORS["shape"]
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("sphere", "plane"):
+            raise ValueError(f"shape of the kind `{self.kind}`; there are `sphere` and `plane`")
+        _check_color(self.color)
+
+
+@dataclass(frozen=True)
+class Take:
+    """One experiment to look at.
+
+    Attributes:
+        name: shown where a report has several takes.
+        layers: what moves, in drawing order.
+        shapes: what does not.
+        fps: frames per second of the layers.
+        up: direction of "up": the opposite of gravity; any length but zero.
+    """
+
+    name: str
+    layers: Sequence[Layer]
+    shapes: Sequence[Shape] = field(default_factory=tuple)
+    fps: float = 60.0
+    up: Sequence[float] = (0.0, 1.0, 0.0)
+
+
+def player_data(takes: Sequence[Take], max_bytes: int = MAX_BYTES) -> list[dict[str, Any]]:
+    """The takes as JSON-ready dicts.  If they would pass `max_bytes` of text, only every k-th frame is kept."""
+    layers = list(chain.from_iterable(take.layers for take in takes))
+    total = sum(np.asarray(layer.positions).size * 2 * 4 / 3 for layer in layers)
+    stride = max(1, int(np.ceil(total / max_bytes)))
+    return [_take_data(take, stride) for take in takes]
+
+
+def _take_data(take: Take, stride: int) -> dict[str, Any]:
+    up = np.asarray(take.up, dtype=np.float64)
+    length = np.linalg.norm(up)
+    up = up / length if length > 0 and np.isfinite(length) else np.array([0.0, 1.0, 0.0])
+    layers = [_layer_data(layer, stride) for layer in take.layers]
+    low, high = _view_box(take)
+    return {
+        "name": take.name,
+        "fps": float(take.fps),
+        "stride": stride,
+        "frames": max((layer["frames"] for layer in layers), default=1),
+        "up": up.tolist(),
+        "box": [low.tolist(), high.tolist()],
+        "layers": layers,
+        "shapes": [
+            {
+                "kind": shape.kind,
+                "name": shape.name or shape.kind,
+                "center": [float(value) for value in shape.center],
+                "radius": float(shape.radius),
+                "normal": [float(value) for value in shape.normal],
+                "color": shape.color,
+            }
+            for shape in take.shapes
+        ],
+    }
+
+
+def _layer_data(layer: Layer, stride: int) -> dict[str, Any]:
+    positions = np.asarray(layer.positions, dtype=np.float64)[::stride]
+    finite = np.isfinite(positions).all(axis=2)
+    if layer.triangles is not None or layer.segments is not None:
+        whole = finite.all(axis=1)
+        count = len(whole) if whole.all() else int(np.argmin(whole))
+        positions, finite = positions[:count], finite[:count]
+    seen = positions[finite]
+    low = seen.min(axis=0) if seen.size else np.zeros(3)
+    step = (seen.max(axis=0) - low) / (_UNSEEN - 1) if seen.size else np.zeros(3)
+    scaled = np.divide(positions - low, step, out=np.zeros_like(positions), where=finite[..., None] & (step > 0))
+    quantised = np.where(finite[..., None], np.rint(scaled), _UNSEEN).astype("<u2")
+    return {
+        "name": layer.name,
+        "frames": len(positions),
+        "static": len(layer.positions) == 1,
+        "points": positions.shape[1],
+        "low": low.tolist(),
+        "step": step.tolist(),
+        "positions": _base64(quantised),
+        "triangles": None if layer.triangles is None else _base64(np.asarray(layer.triangles).astype("<u4")),
+        "segments": None if layer.segments is None else _base64(np.asarray(layer.segments).astype("<u4")),
+        "pointSize": float(layer.point_size),
+        "color": layer.color,
+        "visible": bool(layer.visible),
+        "opacity": float(layer.opacity),
+    }
+
+
+def _view_box(take: Take) -> tuple[np.ndarray, np.ndarray]:
+    """Corners (3,) of what the camera first looks at: spheres, and the middle 98 % of all points along each axis.
+
+    Not the outermost ones: one point of a broken simulation that flew away would make all else too small to see.
+    """
+    corners = list(_sphere_corners(take))
+    for layer in take.layers:
+        points = np.asarray(layer.positions, dtype=np.float64).reshape(-1, 3)
+        points = points[np.isfinite(points).all(axis=1)]
+        if len(points):
+            corners.append(np.percentile(points, [1, 99], axis=0))
+    if not corners:
+        return np.full(3, -0.5), np.full(3, 0.5)
+    boxes = np.stack(corners)
+    size = np.linalg.norm(boxes[:, 1] - boxes[:, 0], axis=1)
+    boxes = boxes[size <= 10 * max(np.median(size), 1e-12)]  # nor a whole layer that blew up
+    return boxes[:, 0].min(axis=0), boxes[:, 1].max(axis=0)
+
+
+def _sphere_corners(take: Take) -> Iterator[np.ndarray]:
+    for shape in take.shapes:
+        if shape.kind == "sphere":
+            center = np.asarray(shape.center, dtype=np.float64)
+            yield np.stack([center - shape.radius, center + shape.radius])
+
+
+def _check_color(color: str) -> None:
+    if not re.fullmatch(r"#[0-9a-fA-F]{6}", color):
+        raise ValueError(f"`{color}` is not a colour of the form #rrggbb")
+
+
+def _base64(array: np.ndarray) -> str:
+    return base64.b64encode(np.ascontiguousarray(array).tobytes()).decode("ascii")

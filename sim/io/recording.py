@@ -1,0 +1,160 @@
+"""Recordings of marker positions over time: the targets of an identification, and what a run records."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+# Two times closer than this part of a frame interval are the same time: 1/60 + 1/60 + ... and k/60 differ by rounding.
+SAME_TIME = 1e-6
+
+
+class RecordingError(ValueError):
+    """A recording that cannot be used: `what` is wrong and a `hint` what to do instead."""
+
+    def __init__(self, what: str, hint: str = "") -> None:
+        self.what, self.hint = what, hint
+        super().__init__(f"{what}\n  {hint}" if hint else what)
+
+
+@dataclass(frozen=True, eq=False)
+class Recording:
+    """Marker positions over time, checked when made.
+
+    Attributes:
+        positions: (frames, markers, 3) float64 [m]; a marker that was not seen is NaN in all three components.
+        time: (frames,) float64 [s], strictly increasing; 0 is the start of the experiment.
+        labels: (markers,) names.
+    """
+
+    positions: np.ndarray
+    time: np.ndarray
+    labels: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        positions = np.array(self.positions, dtype=np.float64)
+        time = np.array(self.time, dtype=np.float64)
+        if positions.ndim != 3 or positions.shape[2] != 3:
+            raise RecordingError(
+                f"positions have the shape {positions.shape}, expected (frames, markers, 3)",
+                "one marker over time is (frames, 1, 3)",
+            )
+        if positions.size == 0:
+            raise RecordingError(f"the recording is empty: {positions.shape[0]} frames of {positions.shape[1]} markers")
+        if np.isinf(positions).any():
+            frame, marker = np.argwhere(np.isinf(positions).any(axis=2))[0]
+            raise RecordingError(
+                f"marker {marker} is infinite in frame {frame}", "write NaN where a marker was not seen"
+            )
+        positions[np.isnan(positions).any(axis=2)] = np.nan  # half a position cannot be compared: not seen
+        if np.isnan(positions).all():
+            raise RecordingError("all positions are NaN: no marker was seen in any frame")
+        if time.shape != positions.shape[:1]:
+            raise RecordingError(f"{time.size} times (shape {time.shape}) for {len(positions)} frames")
+        bad = ~np.isfinite(time)
+        bad[1:] |= ~(time[1:] > time[:-1])
+        if bad.any():
+            frame = int(np.argmax(bad))
+            raise RecordingError(f"the time of frame {frame} ({time[frame]:g} s) does not come after the one before it")
+        labels = tuple(str(label) for label in self.labels) or tuple(str(i) for i in range(positions.shape[1]))
+        if len(labels) != positions.shape[1]:
+            raise RecordingError(f"{len(labels)} labels for {positions.shape[1]} markers")
+        object.__setattr__(self, "positions", positions)
+        object.__setattr__(self, "time", time)
+        object.__setattr__(self, "labels", labels)
+
+    @property
+    def frame_count(self) -> int:
+        """Number of frames."""
+        return len(self.positions)
+
+    @property
+    def marker_count(self) -> int:
+        """Number of markers."""
+        return self.positions.shape[1]
+
+    @property
+    def unseen(self) -> int:
+        """How many positions (marker and frame) are missing."""
+        return int(np.isnan(self.positions[..., 0]).sum())
+
+    @property
+    def interval(self) -> float:
+        """Typical time between two frames [s]: their median; 0 for a single frame."""
+        return float(np.median(np.diff(self.time))) if self.frame_count > 1 else 0.0
+
+    def sample(self, times: Any) -> np.ndarray:
+        """Positions (len(times), markers, 3) [m] at `times` [s], by linear interpolation between frames.
+
+        A marker is NaN where one of the two frames around a time misses it (at a frame's own time only that frame
+        counts), and at times up to one frame interval outside of the recording: a take of 120 frames at 100 Hz may
+        serve an experiment of 1.2 s.  Further outside is an error that names both durations.
+        """
+        times = np.atleast_1d(np.asarray(times, dtype=np.float64))
+        slack = self.interval * (1.0 + SAME_TIME) + 1e-12
+        if times.size and times.max() > self.time[-1] + slack:
+            raise RecordingError(
+                f"the recording ends at {self.time[-1]:g} s, the experiment needs {times.max():g} s",
+                "shorten `time.duration`, or start the recording earlier",
+            )
+        if times.size and times.min() < self.time[0] - slack:
+            raise RecordingError(
+                f"the recording begins at {self.time[0]:g} s, the experiment needs {times.min():g} s",
+                "set `start` to the time or frame of the recording that is t = 0",
+            )
+        place = np.interp(times, self.time, np.arange(self.frame_count))
+        nearest = np.rint(place)
+        place = np.where(np.abs(place - nearest) < SAME_TIME, nearest, place)
+        low = np.floor(place).astype(np.int64)
+        high = np.ceil(place).astype(np.int64)
+        weight = (place - low)[:, None, None]
+        between = (1 - weight) * self.positions[low] + weight * self.positions[high]
+        values = np.where(weight == 0.0, self.positions[low], between)  # not 0 * NaN
+        tolerance = SAME_TIME * self.interval + 1e-12
+        values[(times < self.time[0] - tolerance) | (times > self.time[-1] + tolerance)] = np.nan
+        return values
+
+    def select(self, markers: Sequence[int | str]) -> Recording:
+        """The recording of some markers only, chosen by column or by label, in the given order."""
+        columns = [self._column(marker) for marker in markers]
+        if not columns:
+            raise RecordingError("the choice of markers is empty")
+        if len(set(columns)) != len(columns):
+            raise RecordingError(f"a marker is chosen twice: {list(markers)}")
+        return Recording(self.positions[:, columns], self.time, tuple(self.labels[c] for c in columns))
+
+    def from_time(self, start: float) -> Recording:
+        """The recording from `start` [s] on, with that moment as t = 0; a moment between two frames is interpolated."""
+        tolerance = SAME_TIME * self.interval
+        if not self.time[0] - tolerance <= start <= self.time[-1] + tolerance:
+            raise RecordingError(
+                f"start {start:g} s lies outside of the recording ({self.time[0]:g} to {self.time[-1]:g} s)"
+            )
+        later = self.time > start + tolerance
+        time = np.concatenate([[0.0], self.time[later] - start])
+        return Recording(np.concatenate([self.sample([start]), self.positions[later]]), time, self.labels)
+
+    def _column(self, marker: int | str) -> int:
+        if isinstance(marker, str):
+            if marker in self.labels:
+                return self.labels.index(marker)
+            raise RecordingError(f"there is no marker `{marker}`", suggest(marker, self.labels, "markers"))
+        if not -self.marker_count <= marker < self.marker_count:
+            raise RecordingError(
+                f"there is no marker column {marker}: the recording has {self.marker_count} markers",
+                f"columns count from 0 to {self.marker_count - 1}",
+            )
+        return int(marker) % self.marker_count
+
+
+def suggest(name: str, known: Sequence[str], kind: str) -> str:
+    """`did you mean`, else the list of what there is."""
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    if close:
+        return f"did you mean `{close[0]}`?"
+    shown = ", ".join(list(known)[:12]) + (", ..." if len(known) > 12 else "")
+    return f"{kind}: {shown}" if known and kind else ""

@@ -1,0 +1,365 @@
+"""The report of a run: one self-contained HTML page with a 3-D player, curves and tables.  It needs no network.
+
+`write_report(path, ReportData(...))`.  All data classes here are plain; whoever ran the job fills them.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from importlib import resources
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import numpy as np
+
+from sim.io.player import Take, player_data
+from sim.io.run_folder import to_json, write_atomically
+
+Value = float | Sequence[float] | np.ndarray | None
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A number per iteration, drawn as one small chart.
+
+    Attributes:
+        name: title of the chart.
+        iterations: (n,) iteration numbers.
+        values: (n,) values; a non-finite one is a gap.
+        unit: shown beside the name.
+        log: logarithmic axis; taken as linear if a value is not positive.
+        reference: a level drawn dashed, such as the true value.
+    """
+
+    name: str
+    iterations: Sequence[float]
+    values: Sequence[float]
+    unit: str = ""
+    log: bool = False
+    reference: float | None = None
+
+
+@dataclass(frozen=True)
+class ParameterRow:
+    """One identified parameter; a value is a number or, for one per element, a sequence of them.
+
+    Attributes:
+        name, unit: as in the scene.
+        start, final: value before and after.
+        gradient: d loss / d value at the end.
+        bounds: (low, high), None = open.
+        true: the value an expectation gives, if one does.
+        error: standard error of `final`, if it was estimated.
+        log: whether the parameter was sought on a logarithmic scale.
+        note: one remark, such as "the loss does not depend on it".
+    """
+
+    name: str
+    start: Value
+    final: Value
+    unit: str = ""
+    gradient: Value = None
+    bounds: tuple[float | None, float | None] = (None, None)
+    true: float | None = None
+    error: float | None = None
+    log: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class ExpectationRow:
+    """A claim of the scene and whether it holds: `path` into result.json, `want` in words, the value `got`."""
+
+    path: str
+    want: str
+    got: Value | str
+    ok: bool
+
+
+@dataclass(frozen=True)
+class TermRow:
+    """One term of the loss: its value before and after, weight included."""
+
+    name: str
+    initial: float | None
+    final: float | None
+
+
+@dataclass(frozen=True)
+class ExperimentRow:
+    """One experiment: `use` is `fit` or `predict`; `measures` maps a name to (simulated, measured, relative error)."""
+
+    name: str
+    use: str
+    loss: float | None = None
+    measures: Mapping[str, tuple[float | None, float | None, float | None]] = field(default_factory=dict)
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class ReportData:
+    """Everything a report shows.  What is empty is left out of the page.
+
+    Attributes:
+        title, about: name of the scene and its sentence.
+        highlights: (label, text) of a few key figures, shown large.
+        takes: what the player shows; several can be chosen from.
+        curves: charts over the iterations; the first is drawn wide.
+        parameters, expectations, terms, experiments: rows of the tables.
+        notes: warnings to read, one sentence each.
+        facts: (label, text) of timings, versions, device: the small print.
+        status: one of `ok`, `failed`, `interrupted`, or empty: then it follows from the expectations.
+    """
+
+    title: str
+    about: str = ""
+    highlights: Sequence[tuple[str, str]] = ()
+    takes: Sequence[Take] = ()
+    curves: Sequence[Curve] = ()
+    parameters: Sequence[ParameterRow] = ()
+    expectations: Sequence[ExpectationRow] = ()
+    terms: Sequence[TermRow] = ()
+    experiments: Sequence[ExperimentRow] = ()
+    notes: Sequence[str] = ()
+    facts: Sequence[tuple[str, str]] = ()
+    status: str = ""
+
+
+def write_report(path: str | os.PathLike[str], data: ReportData) -> Path:
+    """Write the page, atomically.  `report.html#40` opens its player paused on frame 40."""
+    return write_atomically(path, report_html(data))
+
+
+def report_html(data: ReportData) -> str:
+    """The whole page as text."""
+    sections = [
+        _notes(data.notes),
+        _player(data.takes),
+        _parameters(data.parameters),
+        _curves(data.curves),
+        _expectations(data.expectations),
+        _terms(data.terms),
+        _experiments(data.experiments),
+        _facts(data.facts),
+    ]
+    return Template(_asset("report.html")).substitute(
+        title=escape(data.title),
+        about=f'<p class="about">{escape(data.about)}</p>' if data.about else "",
+        badge=_badge(data),
+        highlights=_highlights(data.highlights),
+        sections="\n".join(section for section in sections if section),
+        style=_asset("report.css"),
+        data=_script_json({"takes": player_data(data.takes), "curves": [_curve_data(curve) for curve in data.curves]}),
+        scripts="\n".join(_asset(name) for name in ("charts.js", "drawing.js", "renderer.js", "player.js")),
+    )
+
+
+def format_number(value: Any, digits: int = 4) -> str:
+    """A number for a table: `digits` significant ones, a dash for what is missing, a range for many."""
+    if value is None:
+        return "–"
+    if isinstance(value, str):
+        return value
+    values = np.asarray(value, dtype=np.float64).reshape(-1)
+    if values.size == 0:
+        return "–"
+    if values.size > 1:
+        low, high = format_number(values.min(), digits), format_number(values.max(), digits)
+        return f"{low} … {high} ({values.size} values)"
+    number = float(values[0])
+    if not math.isfinite(number):
+        return "not finite"
+    text = f"{number:.{digits}g}"
+    if "e" in text:
+        mantissa, _, exponent = text.partition("e")
+        text = f"{mantissa}e{int(exponent)}"
+    return text.replace("-", "−")
+
+
+def _asset(name: str) -> str:
+    return resources.files("sim.io").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _script_json(value: Any) -> str:
+    """JSON that may stand inside a `<script>` element: no text in it can close the element or open a comment."""
+    text = to_json(value)
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def _section(title: str, body: str, kind: str = "") -> str:
+    return f'<section class="card {kind}"><h2>{escape(title)}</h2>\n{body}\n</section>'
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of finished HTML cells; `head` is text, a leading `#` marks a column of numbers."""
+    kinds = [' class="number"' if title.startswith("#") else "" for title in head]
+    titles = "".join(f"<th{kind}>{escape(title.lstrip('#'))}</th>" for kind, title in zip(kinds, head, strict=True))
+    lines = [
+        "<tr>" + "".join(f"<td{kind}>{cell}</td>" for kind, cell in zip(kinds, row, strict=True)) + "</tr>"
+        for row in rows
+    ]
+    body = "\n".join(lines)
+    return f'<div class="scroll"><table><thead><tr>{titles}</tr></thead>\n<tbody>{body}</tbody></table></div>'
+
+
+def _badge(data: ReportData) -> str:
+    met = sum(row.ok for row in data.expectations)
+    count = len(data.expectations)
+    claims = f"{met} of {count} expectation{'s' if count != 1 else ''} met" if count else ""
+    status = data.status or (("ok" if met == count else "failed") if count else "")
+    if not status:
+        return ""
+    words = {"ok": claims or "done", "failed": claims or "failed", "interrupted": "interrupted"}
+    return f'<span class="badge {escape(status)}">{escape(words.get(status, status))}</span>'
+
+
+def _highlights(items: Sequence[tuple[str, str]]) -> str:
+    if not items:
+        return ""
+    figures = "".join(f"<div><dt>{escape(label)}</dt><dd>{escape(text)}</dd></div>" for label, text in items)
+    return f'<dl class="highlights">{figures}</dl>'
+
+
+def _notes(notes: Sequence[str]) -> str:
+    if not notes:
+        return ""
+    return (
+        '<section class="card notes"><ul>' + "".join(f"<li>{escape(note)}</li>" for note in notes) + "</ul></section>"
+    )
+
+
+def _player(takes: Sequence[Take]) -> str:
+    return _asset("player.html") if takes else ""
+
+
+def _parameters(rows: Sequence[ParameterRow]) -> str:
+    if not rows:
+        return ""
+    has_true = any(row.true is not None for row in rows)
+    has_error = any(row.error is not None for row in rows)
+    head = ["Parameter", "#Start", "#Final"]
+    head += ["#Standard error"] if has_error else []
+    head += ["#True value", "#Deviation"] if has_true else []
+    head += ["Unit", "#d loss / d value", "Range"]
+    lines = []
+    for row in rows:
+        cells = [_name(row.name, row.note), format_number(row.start), f"<strong>{format_number(row.final)}</strong>"]
+        if has_error:
+            cells.append("–" if row.error is None else f"± {format_number(row.error, 2)}")
+        if has_true:
+            cells += [format_number(row.true), _deviation(row)]
+        lines.append([*cells, escape(row.unit), format_number(row.gradient, 3), _range(row)])
+    return _section("Parameters", _table(head, lines))
+
+
+def _name(name: str, note: str) -> str:
+    return f"<code>{escape(name)}</code>" + (f'<div class="remark">{escape(note)}</div>' if note else "")
+
+
+def _deviation(row: ParameterRow) -> str:
+    final = None if row.final is None else np.asarray(row.final, dtype=np.float64)
+    if row.true is None or not row.true or final is None or final.size != 1 or not np.isfinite(final).all():
+        return "–"
+    return f"{(float(final.reshape(-1)[0]) / row.true - 1) * 100:+.2f} %".replace("-", "−")
+
+
+def _range(row: ParameterRow) -> str:
+    """Bounds in numbers and, if both are there, a scale with start (ring), truth (line) and result (disc)."""
+    low, high = row.bounds
+    text = f"{format_number(low, 3)} … {format_number(high, 3)}" if low is not None or high is not None else "open"
+    final = None if row.final is None else np.asarray(row.final, dtype=np.float64)
+    if low is None or high is None or not high > low or final is None or final.size != 1:
+        return f'<span class="bounds">{text}</span>'
+    use_log = row.log and low > 0
+
+    def place(value: Any) -> float | None:
+        number = np.nan if value is None else float(np.asarray(value, dtype=np.float64).reshape(-1)[0])
+        if not math.isfinite(number) or (use_log and number <= 0):
+            return None
+        part = math.log(number / low) / math.log(high / low) if use_log else (number - low) / (high - low)
+        return 4 + 112 * min(1.0, max(0.0, part))
+
+    marks = '<line class="track" x1="4" x2="116" y1="7" y2="7"/>'
+    true, start, end = place(row.true), place(row.start), place(row.final)
+    marks += "" if true is None else f'<line class="true" x1="{true:.1f}" x2="{true:.1f}" y1="1" y2="13"/>'
+    marks += "" if start is None else f'<circle class="start" cx="{start:.1f}" cy="7" r="3.2"/>'
+    marks += "" if end is None else f'<circle class="final" cx="{end:.1f}" cy="7" r="3.7"/>'
+    hint = "ring: start, disc: final" + (", line: true value" if true is not None else "") + (", log scale" * use_log)
+    picture = f'<svg class="range" viewBox="0 0 120 14" role="img"><title>{hint}</title>{marks}</svg>'
+    return f'{picture}<span class="bounds">{text}</span>'
+
+
+def _expectations(rows: Sequence[ExpectationRow]) -> str:
+    if not rows:
+        return ""
+    marks = {True: '<span class="mark ok">✓ met</span>', False: '<span class="mark failed">✗ not met</span>'}
+    lines = [
+        [_name(row.path, ""), escape(row.want), escape(format_number(row.got)), marks[bool(row.ok)]] for row in rows
+    ]
+    return _section("Expectations", _table(["Claim", "Wanted", "#Got", ""], lines), "half")
+
+
+def _curves(curves: Sequence[Curve]) -> str:
+    if not curves:
+        return ""
+    charts = "".join(f'<figure class="chart" data-curve="{i}"></figure>' for i in range(len(curves)))
+    return _section(
+        "Optimisation", f'<div class="charts">{charts}</div><noscript>The charts need JavaScript.</noscript>'
+    )
+
+
+def _curve_data(curve: Curve) -> dict[str, Any]:
+    values = np.asarray(curve.values, dtype=np.float64)
+    finite = values[np.isfinite(values)]
+    return {
+        "name": curve.name,
+        "unit": curve.unit,
+        "x": [float(value) for value in curve.iterations],
+        "y": values,
+        "log": bool(curve.log and finite.size and finite.min() > 0),
+        "reference": curve.reference,
+    }
+
+
+def _terms(rows: Sequence[TermRow]) -> str:
+    if not rows:
+        return ""
+    lines = [[_name(row.name, ""), format_number(row.initial), format_number(row.final)] for row in rows]
+    return _section("Loss terms", _table(["Term", "#Initial", "#Final"], lines), "half")
+
+
+def _experiments(rows: Sequence[ExperimentRow]) -> str:
+    if not rows:
+        return ""
+    lines = []
+    for row in rows:
+        first = [_name(row.name, row.note), escape(row.use), format_number(row.loss)]
+        measures = [
+            [
+                escape(name),
+                format_number(simulated),
+                format_number(measured),
+                "–" if error is None else f"{100 * error:+.1f} %".replace("-", "−"),
+            ]
+            for name, (simulated, measured, error) in row.measures.items()
+        ] or [["", "", "", ""]]
+        lines.append([*first, *measures[0]])
+        lines += [["", "", "", *measure] for measure in measures[1:]]
+    head = ["Experiment", "Use", "#Loss", "Measure", "#Simulated", "#Measured", "#Error"]
+    if not any(row.measures for row in rows):
+        head, lines = head[:3], [line[:3] for line in lines]
+    return _section("Experiments", _table(head, lines))
+
+
+def _facts(facts: Sequence[tuple[str, str]]) -> str:
+    if not facts:
+        return ""
+    items = "".join(f"<div><dt>{escape(label)}</dt><dd>{escape(text)}</dd></div>" for label, text in facts)
+    return _section("Run", f'<dl class="facts">{items}</dl>')
