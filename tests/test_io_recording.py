@@ -74,7 +74,8 @@ def test_start_by_frame_by_time_and_between_frames(tmp_path):
     path = write_recording(tmp_path / "t.npz", k=recording)
     by_frame = load_recording(path, "k", start="frame 2")
     by_time = load_recording(path, "k", start=0.2)
-    for other in (by_frame, by_time):
+    by_mapping = load_recording(path, "k", start={"frame": 2})
+    for other in (by_frame, by_time, by_mapping):
         np.testing.assert_array_equal(other.positions, recording.positions[2:])
         np.testing.assert_allclose(other.time, [0, 0.1, 0.2, 0.3], atol=1e-15)
     between = load_recording(path, "k", start=0.25)

@@ -148,9 +148,9 @@ def _take_data(take: Take, stride: int) -> dict[str, Any]:
 
 def _layer_data(layer: Layer, stride: int) -> dict[str, Any]:
     positions = np.asarray(layer.positions, dtype=np.float64)[::stride]
-    finite = np.isfinite(positions).all(axis=2)
+    finite: np.ndarray = np.all(np.isfinite(positions), axis=2)
     if layer.triangles is not None or layer.segments is not None:
-        whole = finite.all(axis=1)
+        whole: np.ndarray = np.all(finite, axis=1)
         count = len(whole) if whole.all() else int(np.argmin(whole))
         positions, finite = positions[:count], finite[:count]
     seen = positions[finite]

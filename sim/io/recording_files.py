@@ -13,7 +13,7 @@ import csv
 import io
 import os
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ def load_recording(
     *,
     rate: float | None = None,
     unit: float = 1.0,
-    start: float | str | None = None,
+    start: float | str | Mapping[str, int] | None = None,
     duration: float | None = None,
     axes: Sequence[str] | None = None,
     mirror: bool = False,
@@ -43,7 +43,8 @@ def load_recording(
         key: the array of an `.npz`; may be left out if just one array has the shape (frames, markers, 3).
         rate: frames per second [Hz], where the file has no times.
         unit: metres per unit of the file: 0.001 for millimetres.
-        start: what becomes t = 0: a time [s] of the file's own clock, or `"frame 71"`.  None: the file's clock is used.
+        start: what becomes t = 0: a time [s] of the file's own clock, or `"frame 71"`, or `{"frame": 71}`.  None: the
+            clock of the file counts (its first frame need not be at 0: a run may record after its first step).
         duration: how long the recording is needed from t = 0 on [s]; later frames are dropped, too few are an error.
         axes: the file's axes that become our x, y, z, such as `["z", "-y", "x"]`; must be a rotation unless `mirror`.
         markers: which markers, by column or label; None takes all.
@@ -250,8 +251,10 @@ def _axes_matrix(axes: Sequence[str], mirror: bool) -> np.ndarray:
     return matrix
 
 
-def _start_time(recording: Recording, start: float | str) -> float:
-    """The time [s] of `start`: a time already, or `"frame 71"`."""
+def _start_time(recording: Recording, start: float | str | Mapping[str, int]) -> float:
+    """The time [s] of `start`: a time already, or a frame."""
+    if isinstance(start, Mapping):
+        start = f"frame {start.get('frame')}"
     if not isinstance(start, str):
         return float(start)
     word, _, number = start.strip().partition(" ")
