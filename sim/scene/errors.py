@@ -1,0 +1,85 @@
+"""Problems of a scene file: where they are, what is wrong, what to do instead; and the error that holds all of them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Source:
+    """A text that holds scene data: a file, or one `--set` of the command line.
+
+    `name` is printed in messages, `folder` is what relative paths in the text refer to.
+    """
+
+    name: str
+    text: str
+    folder: Path
+
+    def line(self, number: int) -> str:
+        """Line `number` (from 1) without its line break; empty beyond the end."""
+        lines = self.text.splitlines()
+        return lines[number - 1] if 0 < number <= len(lines) else ""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A place in a source; line and column count from 1."""
+
+    source: Source
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.source.name}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong: the dotted path of the value, what is wrong with it, and what to do instead."""
+
+    mark: Mark
+    path: str
+    what: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        parts = [f"{self.mark}: {self.path}: {self.what}" if self.path else f"{self.mark}: {self.what}"]
+        line = self.mark.source.line(self.mark.line).rstrip()
+        if line:
+            # Tabs are kept in front of the caret, so that it stands under its character in any terminal.
+            before = "".join("\t" if c == "\t" else " " for c in line[: self.mark.column - 1])
+            parts += [f"    {line}", f"    {before}^"]
+        if self.hint:
+            parts.append(f"    {self.hint}")
+        return "\n".join(parts)
+
+
+class SceneError(Exception):
+    """A scene that cannot be used. `problems` holds everything that was found, in the order of the file."""
+
+    def __init__(self, problems: Iterable[Problem]):
+        problems = list(problems)
+        order: dict[Source, int] = {}
+        for problem in problems:
+            order.setdefault(problem.mark.source, len(order))
+        problems.sort(key=lambda p: (order[p.mark.source], p.mark.line, p.mark.column))
+        self.problems = tuple(dict.fromkeys(problems))
+        super().__init__(self.problems)
+
+    def __str__(self) -> str:
+        return "\n".join(str(problem) for problem in self.problems)
+
+
+def did_you_mean(word: str, known: Iterable[str], list_up_to: int = 12) -> str:
+    """A hint for a word that is not known: the closest known one, or all of them when there are few."""
+    names = sorted(set(known))
+    close = difflib.get_close_matches(word, names, 1)
+    if close:
+        return f"did you mean `{close[0]}`?"
+    if names and len(names) <= list_up_to:
+        return "known here: " + ", ".join(f"`{name}`" for name in names)
+    return ""

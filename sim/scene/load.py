@@ -1,0 +1,179 @@
+"""From a file to a `Scene`: includes are merged, overrides applied, everything is checked at once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+
+from sim.scene.checks import check_parts, check_references
+from sim.scene.containers import Listing, Table
+from sim.scene.document import Scene
+from sim.scene.errors import Mark, Problem, SceneError, Source, did_you_mean
+from sim.scene.kinds import File
+from sim.scene.paths import NoSuchPath, find, path_hint
+from sim.scene.reading import BROKEN, Default, Reading, SchemaLine
+from sim.scene.schema import MaterialSpec, scene_schema
+from sim.scene.sought import check_sought
+from sim.scene.yaml_marks import Node, node_of, read_yaml
+
+NO_MATERIALS: Mapping[str, MaterialSpec] = MappingProxyType({})
+
+
+def load_scene(
+    path: str | os.PathLike[str],
+    overrides: Mapping[str, object] | Sequence[str] = (),
+    materials: Mapping[str, MaterialSpec] = NO_MATERIALS,
+    allow_outside: bool = False,
+    base: str | os.PathLike[str] | None = None,
+) -> Scene:
+    """Reads and checks a scene file.
+
+    overrides: texts `a.b=value` (the value in YAML, units allowed) or a mapping path -> value; they win over the file.
+    materials: the constraints that `material` may name.
+    allow_outside: lets files lie outside the folder of the scene.
+    base: the folder that the file's relative paths refer to, if not its own (a resolved scene in a run folder).
+
+    Raises `SceneError` with every problem that can be found without opening meshes and recordings.
+    """
+    path = Path(path)
+    reading = Reading(Path(base) if base is not None else path.parent, allow_outside)
+    schema = scene_schema(materials)
+    root = _merged_file(path, reading, schema, ())
+    for node, dotted in _override_nodes(overrides, reading):
+        root = _overridden(root, dotted, node, reading, schema)
+    if "experiments" in root.value and not root.value["experiments"].value:
+        # An empty table is as good as none: the default, one experiment without a target, takes its place.
+        root = replace(root, value={key: child for key, child in root.value.items() if key != "experiments"})
+    data = schema.kind.read(root, (), reading)
+    if data is not BROKEN:
+        data["include"] = []  # done: what is resolved stands for itself
+        data.setdefault("name", path.stem)
+        check_parts(data, schema, materials, reading)
+        check_sought(data, schema, reading)
+        check_references(reading)
+    if reading.problems:
+        raise SceneError(reading.problems)
+    return Scene(path, reading.base, data, schema, reading.marks, allow_outside)
+
+
+def _merged_file(path: Path, reading: Reading, schema: SchemaLine, above: tuple[Path, ...],
+                 asked: Mark | None = None) -> Node:
+    """The tree of a file on top of those of its `include`s. `asked`: what names the file, None for the first."""
+    folder = path.parent if asked is not None else reading.base
+    source = Source(str(path), _text(path, reading, asked), folder)
+    root = read_yaml(source, reading.problems)
+    if not isinstance(root.value, dict):
+        what = "a scene is a mapping of keys and values"
+        raise SceneError([*reading.problems, Problem(root.mark, "", what, "begin with `format: 1`")])
+    here = path.resolve()
+    if here in above:
+        chain = " -> ".join(file.name for file in (*above, here))
+        what = f"files include each other: {chain}"
+        raise SceneError([*reading.problems, Problem(asked or root.mark, "include", what)])
+    merged: Node | None = None
+    include = root.value.get("include")
+    names = Listing(File()).read(include, ("include",), reading) if include is not None else []
+    for i, name in enumerate(names if names is not BROKEN else ()):
+        part = _merged_file(reading.base / name, reading, schema, (*above, here), include.value[i].mark)
+        merged = part if merged is None else _merge(merged, part, schema)
+    # The names are read, relative to the file that gave them; the checks that follow must not see them again.
+    root = replace(root, value={key: child for key, child in root.value.items() if key != "include"})
+    return root if merged is None else _merge(merged, root, schema)
+
+
+def _text(path: Path, reading: Reading, asked: Mark | None) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        siblings = [p.name for p in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
+        hint = did_you_mean(path.name, siblings, list_up_to=0) if not path.exists() else ""
+        mark = asked or Mark(Source(str(path), "", path.parent), 1, 1)
+        where = "include" if asked else ""
+        raise SceneError([*reading.problems, Problem(mark, where, f"cannot read `{path}`: {reason}", hint)]) from None
+
+
+def _merge(below: Node, above: Node, line: SchemaLine) -> Node:
+    """`above` wins; tables are merged key by key, and a choice replaces the choice below it; all else is replaced."""
+    if not isinstance(below.value, dict) or not isinstance(above.value, dict):
+        return above
+    children = dict(below.value)
+    lines = line.kind.children(line, {**below.plain, **above.plain})
+    for key, child in above.value.items():
+        if key in children and key in lines:
+            child = _merge(children[key], child, lines[key])
+        _drop_rivals(children, key, line)
+        children[key] = child
+    return replace(above, value=children)
+
+
+def _drop_rivals(children: dict[str, Node], key: str, line: SchemaLine) -> None:
+    """A later `adam` replaces an earlier `lbfgs`, which could not stand beside it, and what belonged to it."""
+    if not isinstance(line.kind, Table):
+        return
+    for rival in line.kind.rivals(key):
+        if children.pop(rival, None) is not None:
+            for other in line.kind.lines:
+                if rival in other.only_with and key not in other.only_with:
+                    children.pop(other.name, None)
+
+
+def _override_nodes(overrides: Mapping[str, object] | Sequence[str], reading: Reading) -> Iterable[tuple[Node, str]]:
+    """Value and path of every override; each is a source of its own, so that messages can show it."""
+    if isinstance(overrides, str):
+        raise TypeError("overrides is a list of texts `path=value` or a mapping, not one text")
+    if isinstance(overrides, Mapping):
+        for dotted, value in overrides.items():
+            source = Source("override", f"{dotted}={value}", reading.base)
+            yield node_of(value, Mark(source, 1, len(dotted) + 2)), dotted
+        return
+    for text in overrides:
+        source = Source("--set", text, reading.base)
+        dotted, equals, _ = text.partition("=")
+        if not equals or not dotted.strip():
+            reading.problems.append(Problem(Mark(source, 1, 1), "", f"`{text}` sets nothing", "write path=value"))
+            continue
+        try:
+            node = read_yaml(source, [], column_offset=len(dotted) + 1)
+        except SceneError as error:
+            reading.problems.extend(error.problems)
+            continue
+        yield node, dotted.strip()
+
+
+def _overridden(root: Node, dotted: str, node: Node, reading: Reading, schema: SchemaLine) -> Node:
+    plain = root.plain
+    source = node.mark.source
+    try:
+        steps = find(schema, plain, dotted).steps
+        return _placed(root, schema, steps, replace(node, key_mark=Mark(source, 1, 1)))
+    except NoSuchPath:
+        hint = path_hint(schema, plain, dotted, lambda found: True)
+        reading.problems.append(Problem(Mark(source, 1, 1), dotted, f"`{dotted}` does not exist in this scene", hint))
+        return root
+
+
+def _placed(holder: Node, line: SchemaLine, steps: Sequence[str], node: Node) -> Node:
+    """`holder` with `node` at `steps`; tables on the way that are not written yet start from their defaults."""
+    if not steps:
+        return node
+    step, rest = steps[0], steps[1:]
+    child_line = line.kind.children(line, holder.plain)[step]
+    if isinstance(holder.value, list):
+        items = list(holder.value)
+        items[int(step)] = _placed(items[int(step)], child_line, rest, node)
+        return replace(holder, value=items)
+    if holder.value is not None and not isinstance(holder.value, dict):
+        raise NoSuchPath(tuple(steps), [])
+    children = dict(holder.value or {})
+    child = children.get(step)
+    if child is None or child.value is None:
+        default = child_line.default if not isinstance(child_line.default, Default) else None
+        child = node_of(default, node.mark)
+    _drop_rivals(children, step, line)
+    children[step] = _placed(child, child_line, rest, node)
+    return replace(holder, value=children)
+
