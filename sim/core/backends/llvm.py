@@ -1,0 +1,116 @@
+"""The CPU back end: LLVM text (`llvm_text.py`), optimised and compiled in process by llvmlite, cached on disk.
+
+Importing llvmlite costs a tenth of a second, so it happens with the first kernel that is compiled or loaded.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import sys
+from typing import Any
+
+import numpy as np
+
+from sim.core.backends import cache
+from sim.core.backends.base import Site, print_text
+from sim.core.backends.llvm_text import PRINT_SYMBOL, Emitter, symbol_name
+from sim.core.lang.ir import Func
+from sim.core.lang.types import SCALARS
+
+_RUN = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)  # calls release the GIL
+_KINDS = {s.name: s for s in SCALARS}
+
+
+@ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p)
+def _print(template: bytes, kinds: bytes, values: int) -> None:
+    """What `print` in a kernel calls: a template, the names of the scalar types, one 8-byte slot per value."""
+    types = [_KINDS[k] for k in kinds.decode().split()]
+    shown = [np.frombuffer(ctypes.string_at(values + 8 * k, t.size), t.np)[0] for k, t in enumerate(types)]
+    sys.stdout.write(print_text(template.decode(), shown))
+
+
+class _Toolchain:
+    """llvmlite, set up for this machine."""
+
+    def __init__(self) -> None:
+        import llvmlite.binding as llvm
+
+        self.llvm: Any = llvm
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        llvm.add_symbol(PRINT_SYMBOL, ctypes.cast(_print, ctypes.c_void_p).value)
+        self.triple = llvm.get_process_triple()
+        if sys.platform == "win32":  # COFF unwind relocations do not survive the run-time linker
+            self.triple += "-elf"
+        self.cpu, self.features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+        self.version = ".".join(map(str, llvm.llvm_version_info))
+
+    def machine(self, level: int) -> Any:
+        target = self.llvm.Target.from_triple(self.triple)
+        return target.create_target_machine(
+            cpu=self.cpu, features=self.features, opt=level, reloc="default", codemodel="jitdefault", jit=True
+        )
+
+    def build(self, text: str, level: int) -> bytes:
+        """An object file from LLVM text."""
+        module = self.llvm.parse_assembly(text)
+        machine = self.machine(level)
+        module.triple, module.data_layout = self.triple, str(machine.target_data)
+        module.verify()
+        options = self.llvm.create_pipeline_tuning_options(speed_level=level)
+        options.loop_vectorization = options.slp_vectorization = options.loop_interleaving = level > 1
+        options.loop_unrolling = level > 1
+        passes = self.llvm.create_pass_builder(machine, options)
+        passes.getModulePassManager().run(module, passes)
+        return machine.emit_object(module)
+
+    def link(self, code: bytes, symbol: str) -> tuple[Any, int]:
+        """Puts an object file into memory: the engine that owns it, and the address of a function."""
+        engine = self.llvm.create_mcjit_compiler(self.llvm.parse_assembly(""), self.machine(0))
+        engine.add_object_file(self.llvm.ObjectFileRef.from_data(code))
+        engine.finalize_object()
+        return engine, engine.get_function_address(symbol)
+
+
+@functools.cache
+def _toolchain() -> _Toolchain:
+    return _Toolchain()
+
+
+class LlvmExecutable:
+    """A compiled kernel: `run(block address, begin, end)`; `address` is that of the native function.
+
+    The code lives as long as this object or its `run`.
+    """
+
+    def __init__(self, engine: Any, address: int, sites: list[Site]) -> None:
+        self.address, self.sites = address, sites
+        self.run: Any = _RUN(address)
+        self.run.engine = engine
+
+
+class LlvmBackend:
+    """Compiles kernels for the processor that runs this.  `level`: 0 (fast to compile) to 3."""
+
+    name = "llvm"
+
+    def __init__(self, level: int = 3) -> None:
+        self.level = level
+
+    def compile(self, func: Func, check: bool = False) -> LlvmExecutable:
+        emitter = Emitter(func, check)
+        text = emitter.text()
+        tools = _toolchain()
+        key = cache.cache_key(text, tools.version, tools.triple, tools.cpu, tools.features, str(self.level))
+        code = cache.load(key)
+        if code is None:
+            code = tools.build(text, self.level)
+            cache.save(key, code)
+        engine, address = tools.link(code, symbol_name(func))
+        return LlvmExecutable(engine, address, emitter.sites)
+
+    @staticmethod
+    def text(func: Func, check: bool = False) -> str:
+        """The LLVM text of a kernel, before optimisation."""
+        return Emitter(func, check).text()
