@@ -264,8 +264,9 @@ class Builder:
         if name in _FOLDED and all(c is not None for c in consts) and not (name == "div" and not consts[1]):
             exact = [a.type.np.type(c) for a, c in zip(args, consts, strict=True)]  # type: ignore[attr-defined]
             if name == "cast":
-                whole = isinstance(result, Scalar) and result.is_int
-                if not (whole and args[0].type.is_float and not abs(consts[0]) < 2**31):  # type: ignore[attr-defined]
+                whole = isinstance(result, Scalar) and result.is_int and args[0].type.is_float  # type: ignore[attr-defined]
+                low = 0 if not whole or result.kind == "u" else -(2.0 ** (result.bits - 1))  # type: ignore[attr-defined]
+                if not whole or low <= consts[0] < 2.0 ** (result.bits - 1):  # type: ignore[attr-defined]
                     return self.const(exact[0].astype(result.np), result)  # type: ignore[attr-defined]
             elif name == "div" and result.is_int:  # type: ignore[attr-defined]
                 return None
