@@ -374,6 +374,8 @@ def make_value(kind: CompositeType, *values: Any, **named: Any) -> Any:
 class StructValue:
     """A struct on the host: fields start at zero (arrays at None) and are set by attribute."""
 
+    _sim_struct_: Struct
+
     def __init__(self, kind: Struct, **fields: Any) -> None:
         object.__setattr__(self, "_sim_struct_", kind)
         for key, field in kind.fields.items():

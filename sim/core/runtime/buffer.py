@@ -1,0 +1,156 @@
+"""One allocation of memory.  Gradients and the tape's claims belong to a buffer; arrays are views of it."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from sim.core.lang.types import Type
+
+ALIGNMENT = 64  # bytes: a cache line, and the widest vector register
+SPARE = 16  # bytes after the end that a vectorised load of the last vec3 may touch
+
+
+class Strided(Protocol):
+    """What a device needs to know of an array: where its elements lie.  `offset` and `strides` in bytes."""
+
+    buffer: Buffer
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: Type
+
+
+class Buffer:
+    """One allocation: `nbytes` bytes from `address` on `device`.
+
+    Compared by identity: it is the unit of which the tape keeps versions, and it has at most one gradient, a buffer of
+    the same layout, made when first asked for.  Views of one buffer therefore share their gradients as they share
+    their values.  `foreign` memory (NumPy, DLPack, a raw pointer) is written by others too; `owner` keeps it alive.
+    """
+
+    __slots__ = (
+        "address",
+        "nbytes",
+        "device",
+        "memory",
+        "owner",
+        "foreign",
+        "requires_grad",
+        "gradient",
+        "gradient_shift",
+        "version",
+        "_exported",
+        "__weakref__",
+    )
+
+    def __init__(
+        self, address: int, nbytes: int, device: Any, memory: np.ndarray, owner: Any = None, foreign: bool = False
+    ) -> None:
+        self.address, self.nbytes, self.device = address, nbytes, device
+        self.memory, self.owner, self.foreign = memory, owner, foreign
+        self.requires_grad = False
+        self.gradient: Buffer | None = None
+        self.version = 0  # counts the writes that the framework made: tells whether derived data is out of date
+        self.gradient_shift = 0  # bytes: the gradient of offset o lies at o + gradient_shift of `gradient`
+        self._exported = False
+
+    def make_gradient(self) -> Buffer:
+        """The gradient buffer, zero when it is made."""
+        if self.gradient is None:
+            self.gradient, self.gradient_shift = self.device.allocate(self.nbytes, zero=True), 0
+        return self.gradient
+
+    def drop_gradient(self) -> None:
+        self.gradient, self.gradient_shift = None, 0
+
+    @property
+    def exported(self) -> bool:
+        """Whether NumPy views of this memory were handed out, through which it can change unseen."""
+        return self._exported or self.foreign
+
+    def export(self) -> np.ndarray:
+        """The bytes as a NumPy array.  Remembered, so that an array made of a view of it finds this buffer again."""
+        if not self._exported:
+            self._exported = True
+            _known[id(_root(self.memory)[0])] = self
+        return self.memory
+
+    def __repr__(self) -> str:
+        return f"Buffer({self.nbytes} bytes{' of foreign memory' if self.foreign else ''} on {self.device})"
+
+
+_known: WeakValueDictionary[int, Buffer] = WeakValueDictionary()
+
+
+def own_memory(nbytes: int, device: Any, zero: bool) -> Buffer:
+    """Fresh host memory, aligned, with spare bytes at its end."""
+    make = np.zeros if zero else np.empty
+    raw = make(nbytes + ALIGNMENT + SPARE, np.uint8)
+    address = raw.__array_interface__["data"][0]
+    shift = -address % ALIGNMENT
+    return Buffer(address + shift, nbytes, device, raw[shift : shift + max(nbytes, 1)])
+
+
+class _Span:
+    """Raw host memory as NumPy sees it."""
+
+    def __init__(self, address: int, nbytes: int, owner: Any) -> None:
+        self.owner = owner
+        self.__array_interface__ = {"version": 3, "shape": (nbytes,), "typestr": "|u1", "data": (address, False)}
+
+
+def raw_memory(address: int, nbytes: int, device: Any, owner: Any = None) -> Buffer:
+    """Host memory of somebody else, kept alive by `owner`."""
+    return Buffer(address, nbytes, device, np.asarray(_Span(address, nbytes, owner)), owner, foreign=True)
+
+
+def buffer_of(host: np.ndarray, device: Any) -> Buffer:
+    """The buffer whose memory `host` is a view of; memory not met before becomes a foreign buffer.
+
+    Two views of one NumPy array give the same buffer, and so does a view of memory that was ours to begin with:
+    otherwise the tape could not see that they overlap.
+    """
+    low, high = _bounds(host)
+    root, base = _root(host)
+    step: Any = host
+    while isinstance(step, np.ndarray):
+        found = _known.get(id(step))
+        if found is not None and _covers(found, low, high):
+            return found
+        step = step.base
+    inside = getattr(base, "buffer", None)
+    if isinstance(inside, Buffer) and _covers(inside, low, high):
+        return inside
+    if base is not None:  # DLPack and other libraries: the same memory under another object
+        for known in list(_known.values()):
+            if _covers(known, low, high) and low < high:
+                return known
+    first, last = _bounds(root)
+    if not first <= low <= high <= last:
+        first, last, root = low, high, host
+    made = raw_memory(first, last - first, device, root)
+    _known[id(root)] = made
+    return made
+
+
+def _covers(buffer: Buffer, low: int, high: int) -> bool:
+    return buffer.address <= low and high <= buffer.address + buffer.nbytes
+
+
+def _root(host: np.ndarray) -> tuple[np.ndarray, Any]:
+    """The last NumPy array of the chain of bases, and what that one stands on."""
+    while isinstance(host.base, np.ndarray):
+        host = host.base
+    return host, host.base
+
+
+def _bounds(host: np.ndarray) -> tuple[int, int]:
+    """First address and the address after the last."""
+    return np.lib.array_utils.byte_bounds(host) if host.size else (address_of(host), address_of(host))
+
+
+def address_of(host: np.ndarray) -> int:
+    return host.__array_interface__["data"][0]

@@ -1,0 +1,180 @@
+"""How writes to arrays reach a tape.
+
+Every array method that changes memory is one of three operations (`Copy`, `Fill`, `HostWrite`) and goes through
+`perform`, which tells the active recorder *before* the write happens: only then can it still save what the write
+overwrites.  Launches tell it themselves.  The recorder is known by its one method; nothing here imports a tape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import numpy as np
+
+from sim.core.lang.errors import GradientError
+from sim.core.lang.types import Type
+from sim.core.runtime.buffer import Buffer
+from sim.core.runtime.interop import add_into, clear
+
+
+class View(Protocol):
+    """What operations know of an array."""
+
+    buffer: Buffer
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: Type
+
+    @property
+    def requires_grad(self) -> bool: ...
+
+
+GradientOf = Callable[[Any], "np.ndarray | None"]
+
+
+class Operation:
+    """A change of memory: the arrays it reads and writes, how to do it, and how to take gradients back through it."""
+
+    name = "operation"
+    reads: tuple[Any, ...] = ()
+    writes: tuple[Any, ...] = ()
+
+    def check(self) -> None:
+        """Raises where recording this would lose a gradient."""
+
+    def run(self) -> None:
+        """Does it (again)."""
+        raise NotImplementedError
+
+    def adjoint(self, gradient_of: GradientOf) -> None:
+        """Turns the gradient after the operation into the gradient before it, in place.
+
+        `gradient_of(array)` gives the gradient as a NumPy view of the array's shape and components, or None where
+        there is none.
+        """
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"{self.name} to {', '.join(map(describe, self.writes))}"
+
+
+class Recorder(Protocol):
+    """What a tape shows to the arrays."""
+
+    def record(self, operation: Operation) -> None:
+        """Called before `operation` runs."""
+
+
+active: list[Recorder | None] = []
+"""The recorders that are open, the innermost last; only that one is told.  None: recording is paused."""
+
+
+def push(recorder: Recorder | None) -> None:
+    """Makes `recorder` the one that is told."""
+    active.append(recorder)
+
+
+def pop() -> Recorder | None:
+    """Ends what the last `push` began."""
+    return active.pop()
+
+
+def current() -> Recorder | None:
+    """The recorder that writes are told to, or None."""
+    return active[-1] if active else None
+
+
+@contextmanager
+def paused() -> Iterator[None]:
+    """`with paused():` nothing is recorded inside the block."""
+    push(None)
+    try:
+        yield
+    finally:
+        pop()
+
+
+def perform(operation: Operation) -> None:
+    """Tells the recorder, then runs the operation."""
+    recorder = current()
+    if recorder is not None:
+        operation.check()
+        recorder.record(operation)
+    operation.run()
+    for view in operation.writes:
+        view.buffer.version += 1
+
+
+class Copy(Operation):
+    """dest = src, of the same shape and type.  The two may overlap."""
+
+    name = "copy"
+
+    def __init__(self, dest: View, src: View) -> None:
+        if dest.dtype is not src.dtype:
+            raise TypeError(f"cannot copy {src.dtype} elements into an array of {dest.dtype}; convert with a kernel")
+        if dest.shape != src.shape:
+            raise ValueError(f"cannot copy shape {src.shape} into shape {dest.shape}; copy a slice, or pass count=")
+        self.dest, self.src = dest, src
+        self.reads, self.writes = (src,), (dest,)
+
+    def check(self) -> None:
+        if self.src.requires_grad and not self.dest.requires_grad:
+            raise GradientError(
+                f"copy of {describe(self.src)}, which requires a gradient, into {describe(self.dest)}, which has none: "
+                "the gradient would be lost",
+                hint="make the destination with requires_grad=True, or copy from clone(source, requires_grad=False)",
+            )
+
+    def run(self) -> None:
+        self.dest.buffer.device.copy(self.dest, self.src)
+
+    def adjoint(self, gradient_of: GradientOf) -> None:
+        after = gradient_of(self.dest)
+        if after is None:
+            return
+        # Taken and cleared before it is added: right also where source and destination overlap.
+        taken = after.copy()
+        clear(after)
+        before = gradient_of(self.src)
+        if before is not None:
+            add_into(before, taken)
+
+
+class _Overwrite(Operation):
+    """dest = a value from the host, which carries no gradient."""
+
+    def __init__(self, dest: View, value: np.ndarray) -> None:
+        self.dest, self.value = dest, value
+        self.writes = (dest,)
+
+    def run(self) -> None:
+        self.dest.buffer.device.write(self.dest, self.value)
+
+    def adjoint(self, gradient_of: GradientOf) -> None:
+        after = gradient_of(self.dest)
+        if after is not None:
+            clear(after)
+
+
+class Fill(_Overwrite):
+    """Every element of dest = `value`, one element (NumPy, of the component shape)."""
+
+    name = "fill"
+
+
+class HostWrite(_Overwrite):
+    """dest = host data of its shape and components, copied while recording: the user may change it later."""
+
+    name = "assignment of host data"
+
+    def __init__(self, dest: View, data: np.ndarray) -> None:
+        super().__init__(dest, data if current() is None else data.copy())
+
+
+def describe(view: View) -> str:
+    """An array in a message."""
+    return f"array(shape={view.shape}, dtype={view.dtype})"
