@@ -20,13 +20,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from sim.core.lang.analysis import dirty_loads, in_loops, is_float, matters, needed_values, varied_values
 from sim.core.lang.errors import GradientError
 from sim.core.lang.ir import OPS, ZERO, Block, Builder, Func, Op, TapeType, Value, emit, split_memory, verify, walk
-from sim.core.lang.passes import Env, alias_groups, copy_op, dce, forward_memory, free_values, inline
-from sim.core.lang.types import ArrayType, Scalar, array_type, float32, int32
+from sim.core.lang.passes import WRITES, Env, alias_groups, copy_op, dce, forward_memory, free_values, inline
+from sim.core.lang.types import Scalar, array_type, int32
 
 SLOTS = 256
 """Checkpoints per recorded value of a loop; even, because thinning keeps every second one."""
@@ -54,7 +53,7 @@ class Reverse:
     recorded: dict[int, Callable[[], list[Value]]] = field(default_factory=dict)
     unreadable: set[int] = field(default_factory=set)
     tapes: list[Op] = field(default_factory=list)
-    slots: int = SLOTS
+    slots: int = field(default_factory=lambda: SLOTS)
 
     # -- forward part
     def recompute(self, block: Block, env: Env, records: dict[int, _Record] | None = None) -> None:
@@ -90,7 +89,7 @@ class Reverse:
 
     def _tape(self, scalar: Scalar, slots: int) -> Value:
         """Storage of the thread; all of it is declared at the top of the function."""
-        op = Op("tape", [], [Value(TapeType(scalar, slots))], {"slots": slots, "scalar": scalar.name})
+        op = Op("tape", [], [Value(TapeType(scalar, slots))], {"slots": slots, "scalar": scalar})
         op.results[0].op = op
         self.tapes.append(op)
         return op.results[0]
@@ -423,6 +422,7 @@ class KernelNeeds:
     loads:    array parameter number -> scalars per thread that its needed loads outside loops move.
     must:     parameters with a needed load that a store of the same thread may precede: they have to be recorded.
     in_loop:  parameters with a needed load inside a loop: their values have to be kept as a whole.
+    lossy:    arrays without gradient that the kernel writes values with a gradient to.
     """
 
     kernel: Func
@@ -433,6 +433,7 @@ class KernelNeeds:
     sites: dict[int, list[Op]]
     must: frozenset[int]
     in_loop: frozenset[int]
+    lossy: frozenset[int]
 
     def scalars(self, param: int) -> int:
         return sum(1 for op in self.sites.get(param, ()) for r in op.results if r in self.needed)
@@ -471,7 +472,11 @@ def kernel_needs(kernel: Func, active: Iterable[int], aliases: Iterable[Collecti
         sites.setdefault(param, []).append(op)
         if spoilt:
             must.add(param)
-    return KernelNeeds(kernel, chosen, groups, varied, needed, sites, frozenset(must), frozenset(in_loop))
+    lossy = frozenset(
+        number[op.operands[0]] for op in walk(kernel.body)
+        if op.name in WRITES and op.operands[0] not in sources and any(v in varied for v in op.operands)
+    )
+    return KernelNeeds(kernel, chosen, groups, varied, needed, sites, frozenset(must), frozenset(in_loop), lossy)
 
 
 def kernel_adjoint(needs: KernelNeeds, record: Collection[int] = ()) -> KernelAdjoint:

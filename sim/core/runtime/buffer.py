@@ -42,6 +42,7 @@ class Buffer:
         "gradient",
         "gradient_shift",
         "version",
+        "left_by_backward",
         "_exported",
         "__weakref__",
     )
@@ -53,6 +54,7 @@ class Buffer:
         self.memory, self.owner, self.foreign = memory, owner, foreign
         self.requires_grad = False
         self.gradient: Buffer | None = None
+        self.left_by_backward = False  # (of a gradient) what it holds was left by an earlier backward, it is not a seed
         self.version = 0  # counts the writes that the framework made: tells whether derived data is out of date
         self.gradient_shift = 0  # bytes: the gradient of offset o lies at o + gradient_shift of `gradient`
         self._exported = False

@@ -106,6 +106,7 @@ def perform(operation: Operation) -> None:
     operation.run()
     for view in operation.writes:
         view.buffer.version += 1
+        view.buffer.left_by_backward = False
 
 
 class Copy(Operation):

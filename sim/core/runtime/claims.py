@@ -1,0 +1,126 @@
+"""Which content of memory the recorded operations still need, and copies of it made just before it is overwritten.
+
+The scheme (D5): recording an operation *claims* the ranges whose values its adjoint loads; nothing is copied.  A write,
+announced before it happens, first saves the open claims that it overlaps: one copy of their hull, shared, and they are
+closed.  So a "version" of a buffer is the set of its open claims.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sim.core.lang.errors import GradientError
+from sim.core.lang.types import size_of
+from sim.core.runtime.array import array
+from sim.core.runtime.buffer import Buffer
+
+
+def span_of(a: array) -> tuple[int, int]:
+    """The bytes of its buffer, from low to high, that an array touches (a strided one touches less)."""
+    if a.size == 0:
+        return a.offset, a.offset
+    if a.is_contiguous:
+        return a.offset, a.offset + a.nbytes
+    low = high = a.offset
+    for n, stride in zip(a.shape, a.strides, strict=True):
+        low, high = (low + (n - 1) * stride, high) if stride < 0 else (low, high + (n - 1) * stride)
+    return low, high + size_of(a.dtype)
+
+
+@dataclass(eq=False)
+class Kept:
+    """A copy of bytes `low` to `low + len(data)` of a buffer."""
+
+    buffer: Buffer
+    low: int
+    data: np.ndarray
+
+    @property
+    def address(self) -> int:
+        return self.data.__array_interface__["data"][0]
+
+
+@dataclass(eq=False)
+class Claim:
+    """The values that one operation needs of one range.  `kept` is None as long as the live memory still has them."""
+
+    buffer: Buffer
+    low: int
+    high: int
+    reader: str
+    name: str
+    kept: Kept | None = None
+
+    def address(self, offset: int) -> int:
+        """Where the value that the buffer had at byte `offset` lies now."""
+        if self.kept is None:
+            return self.buffer.address + offset
+        return self.kept.address + offset - self.kept.low
+
+
+@dataclass(eq=False)
+class Claims:
+    """The open claims of one tape, by buffer."""
+
+    refuse: bool = False
+    open: dict[Buffer, list[Claim]] = field(default_factory=dict)
+    kept: list[Kept] = field(default_factory=list)
+
+    def claim(self, a: array, reader: str, name: str) -> Claim:
+        low, high = span_of(a)
+        made = Claim(a.buffer, low, high, reader, name)
+        self.open.setdefault(a.buffer, []).append(made)
+        return made
+
+    def before_write(self, a: array, writer: str) -> None:
+        """Save what an imminent write to `a` would destroy; with `refuse`, raise instead."""
+        waiting = self.open.get(a.buffer)
+        if not waiting:
+            return
+        low, high = span_of(a)
+        hit = [c for c in waiting if c.low < high and low < c.high]
+        if not hit:
+            return
+        if self.refuse:
+            raise GradientError(
+                f"{writer} overwrites an array of shape {a.shape} whose values {hit[0].reader} read as '{hit[0].name}' and needs for its gradient",
+                hint="write into another array, or open the tape with on_overwrite='save'",
+            )
+        start, end = min(c.low for c in hit), max(c.high for c in hit)
+        kept = Kept(a.buffer, start, a.buffer.memory[start:end].copy())
+        self.kept.append(kept)
+        for c in hit:
+            c.kept = kept
+        self.open[a.buffer] = [c for c in waiting if c.kept is None]
+
+    def clear(self) -> None:
+        self.open.clear()
+        self.kept.clear()
+
+    @property
+    def bytes_kept(self) -> int:
+        return sum(k.data.nbytes for k in self.kept)
+
+
+@contextmanager
+def restored(claims: list[Claim]) -> Iterator[None]:
+    """Inside the block the live memory has the content that the claims ask for; afterwards what it had before."""
+    moved = {id(c.kept): c.kept for c in claims if c.kept is not None}.values()
+    for kept in moved:
+        _swap(kept)
+    try:
+        yield
+    finally:
+        for kept in moved:
+            _swap(kept)
+
+
+def _swap(kept: Kept) -> None:
+    live = kept.buffer.memory[kept.low : kept.low + len(kept.data)]
+    now = live.copy()
+    live[:] = kept.data
+    kept.data[:] = now

@@ -1,0 +1,283 @@
+"""Kernels: Python functions that are compiled for the types of their arguments when they are first launched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any, overload
+
+import numpy as np
+
+from sim.core.backends.base import Executable
+from sim.core.lang import frontend
+from sim.core.lang.adjoint import KernelAdjoint, KernelNeeds, kernel_adjoint, kernel_needs
+from sim.core.lang.errors import SimError
+from sim.core.lang.ir import Func, verify, walk
+from sim.core.lang.passes import WRITES, dce, inline
+from sim.core.lang.types import (
+    ArrayType,
+    Composite,
+    Homogeneous,
+    Scalar,
+    Struct,
+    StructValue,
+    Type,
+    array_type,
+    bool_,
+    float32,
+    from_numpy,
+    int32,
+)
+from sim.core.runtime.array import array
+from sim.core.runtime.claims import span_of
+from sim.core.runtime.device import Device
+
+
+class LaunchError(SimError, TypeError):
+    """A launch whose arguments do not fit the kernel: names the argument and the cure."""
+
+
+Aliases = tuple[frozenset[int], ...]
+
+
+@dataclass(eq=False)
+class Compiled:
+    """A function of the IR and its executables, by device and by which of its arrays are contiguous."""
+
+    func: Func
+    executables: dict[tuple[Device, frozenset[int], bool], Executable] = field(default_factory=dict)
+
+    def executable(self, device: Device, packed: frozenset[int], check: bool) -> Executable:
+        key = (device, packed, check)
+        found = self.executables.get(key)
+        if found is None:
+            func = Func(self.func.name, self.func.body, self.func.span, self.func.dims, {**self.func.attrs, "packed": packed})
+            found = self.executables[key] = device.backend.compile(func, check)
+        return found
+
+
+@dataclass(eq=False)
+class Specialisation:
+    """A kernel for one choice of argument types: its IR, and on demand its adjoints."""
+
+    kernel: Kernel
+    types: tuple[Type, ...]
+    forward: Compiled
+    writes: frozenset[int]
+    reads: frozenset[int]
+    _needs: dict[tuple[frozenset[int], Aliases], KernelNeeds] = field(default_factory=dict)
+    _adjoints: dict[tuple[frozenset[int], Aliases, frozenset[int]], AdjointPair] = field(default_factory=dict)
+
+    @property
+    def func(self) -> Func:
+        return self.forward.func
+
+    def needs(self, active: frozenset[int], aliases: Aliases) -> KernelNeeds:
+        """What the adjoint looks at when the parameters `active` have gradients.  Raises GradientError."""
+        key = (active, aliases)
+        if key not in self._needs:
+            self._needs[key] = kernel_needs(self.func, active, aliases)
+        return self._needs[key]
+
+    def adjoint(self, active: frozenset[int], aliases: Aliases, record: frozenset[int]) -> AdjointPair:
+        key = (active, aliases, record)
+        found = self._adjoints.get(key)
+        if found is None:
+            plan = kernel_adjoint(self.needs(active, aliases), record)
+            forward = Compiled(dce(inline(plan.forward))) if plan.forward is not None else None
+            found = self._adjoints[key] = AdjointPair(plan, Compiled(plan.func), forward)
+        return found
+
+
+@dataclass(eq=False)
+class AdjointPair:
+    """An adjoint and, if it needs records, the forward variant that writes them."""
+
+    plan: KernelAdjoint
+    adjoint: Compiled
+    forward: Compiled | None
+
+
+class Kernel:
+    """A kernel.  Made by `@kernel`; run by `launch`."""
+
+    def __init__(self, python: Callable[..., Any], name: str | None = None, real: Scalar = float32) -> None:
+        self.python = python
+        self.name = self.__name__ = name or python.__name__
+        self.__doc__ = python.__doc__
+        self.__module__ = python.__module__
+        self.real = real
+        self._parameters: list[frontend.Parameter] | None = None
+        self.specialisations: dict[tuple[Type, ...], Specialisation] = {}
+        self.bindings: dict[tuple, Specialisation] = {}
+
+    @property
+    def parameters(self) -> list[frontend.Parameter]:
+        """Name, type (None: generic) and default of each argument."""
+        if self._parameters is None:
+            self._parameters = frontend.signature(self.python)
+        return self._parameters
+
+    def specialise(self, types: tuple[Type, ...]) -> Specialisation:
+        """The kernel for these argument types, traced and verified when first asked for."""
+        found = self.specialisations.get(types)
+        if found is None:
+            func = frontend.trace_kernel(self.python, types, name=self.name, real=self.real)
+            func = verify(dce(inline(func)))
+            number = {p: k for k, p in enumerate(func.params)}
+            ops = [op for op in walk(func.body) if op.name in ("load", *WRITES)]
+            found = self.specialisations[types] = Specialisation(
+                self, types, Compiled(func),
+                frozenset(number[op.operands[0]] for op in ops if op.name in WRITES),
+                frozenset(number[op.operands[0]] for op in ops if op.name in ("load", "atomic")),
+            )
+        return found
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        raise LaunchError(f"kernel '{self.name}' cannot be called; use sim.launch({self.name}, dim=..., inputs=[...], outputs=[...])")
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.name}>"
+
+
+@overload
+def kernel(python: Callable[..., Any]) -> Kernel: ...
+@overload
+def kernel(python: None = None, *, name: str | None = None) -> Callable[[Callable[..., Any]], Kernel]: ...
+def kernel(python: Callable[..., Any] | None = None, *, name: str | None = None, **options: Any) -> Any:
+    """`@kernel`: a function of the kernel language that runs once per thread of a launch.
+
+    Compiled when first launched, for the types of its arguments; its adjoint only when a gradient asks for it.
+    """
+    unknown = set(options) - {"enable_backward", "module"}
+    if unknown:
+        raise TypeError(f"@kernel takes no option '{unknown.pop()}'")
+    if python is None:
+        return lambda f: Kernel(f, name)
+    return Kernel(python, name)
+
+
+# ------------------------------------------------------------------------------------------------ arguments
+def argument_type(kernel: Kernel, position: int, value: Any, label: str) -> Type:
+    """The type that an argument has in the specialisation; raises LaunchError where it does not fit the annotation."""
+    parameter = kernel.parameters[position]
+    wanted = parameter.type
+    where = f"{label} ('{parameter.name}') of kernel '{kernel.name}'"
+    if isinstance(value, array):
+        have: Type = array_type(value.dtype, value.ndim)
+        if wanted is None:
+            return have
+        if not isinstance(wanted, ArrayType):
+            raise LaunchError(f"{where} is an array; expected a value of type {wanted}")
+        if wanted.ndim != value.ndim:
+            raise LaunchError(f"{where} has {value.ndim} dimensions; expected {wanted.ndim} ({wanted})")
+        if wanted.dtype is not None and wanted.dtype is not value.dtype:
+            raise LaunchError(f"{where} has elements of type {value.dtype}; expected {wanted.dtype}")
+        return have
+    if isinstance(wanted, ArrayType):
+        if value is None:
+            if wanted.dtype is None:
+                raise LaunchError(f"{where} is None, and its element type cannot be guessed; annotate the kernel's parameter")
+            return wanted
+        if isinstance(value, np.ndarray):
+            element = wanted.dtype.name.split("<")[0] if wanted.dtype else value.dtype
+            raise LaunchError(f"{where} is a NumPy array; pass sim.array(a, dtype=sim.{element}, copy=False), which is zero-copy")
+        raise LaunchError(f"{where} is a {type(value).__name__}; expected {wanted}")
+    if isinstance(value, np.ndarray) and value.ndim and not isinstance(wanted, Homogeneous):
+        raise LaunchError(f"{where} is a NumPy array; pass sim.array(a), or a scalar")
+    if wanted is not None:
+        if isinstance(wanted, Struct) and not (isinstance(value, StructValue) and value._sim_struct_ is wanted):
+            raise LaunchError(f"{where} is a {type(value).__name__}; expected struct {wanted}: make one with {wanted.name}()")
+        return wanted
+    return _type_of_value(value, kernel, where)
+
+
+def _type_of_value(value: Any, kernel: Kernel, where: str) -> Type:
+    if isinstance(value, Composite):
+        return value.type
+    if isinstance(value, StructValue):
+        return value._sim_struct_
+    if isinstance(value, bool):
+        return bool_
+    if isinstance(value, int):
+        return int32
+    if isinstance(value, float):
+        return kernel.real
+    if isinstance(value, np.generic):
+        return from_numpy(value.dtype)
+    raise LaunchError(f"{where} is a {type(value).__name__}, which a kernel cannot take")
+
+
+def flatten_argument(kind: Type, value: Any, where: Callable[[], str]) -> list[Any]:
+    """The values of the flat parameters that one argument becomes: arrays (or None) and Python numbers."""
+    if isinstance(kind, ArrayType):
+        return [value]
+    if isinstance(kind, Scalar):
+        try:
+            if kind.is_int and not hasattr(value, "__index__"):
+                raise TypeError
+            return [kind.np.type(value)] if not isinstance(value, kind.np.type) else [value]
+        except (TypeError, ValueError, OverflowError):
+            raise LaunchError(f"{where()} is {value!r}; expected {kind}") from None
+    if isinstance(kind, Homogeneous):
+        data = value.data if isinstance(value, Composite) else np.asarray(value)
+        if data.size != len(kind.leaves) or data.dtype == object:
+            raise LaunchError(f"{where()} has {data.size} components; expected {kind}")
+        return [kind.dtype.np.type(x) for x in data.ravel()]
+    assert isinstance(kind, Struct)
+    flat: list[Any] = []
+    for key, field_type in kind.fields.items():
+        part = getattr(value, key)
+        if isinstance(field_type, ArrayType):
+            _check_field(field_type, part, lambda key=key: f"field '{key}' of {where()}")
+        flat += flatten_argument(field_type, part, lambda key=key: f"field '{key}' of {where()}")
+    return flat
+
+
+def _check_field(wanted: ArrayType, value: Any, where: Callable[[], str]) -> None:
+    if value is None:
+        return
+    if not isinstance(value, array):
+        raise LaunchError(f"{where()} is a {type(value).__name__}; expected {wanted}")
+    if value.dtype is not wanted.dtype or value.ndim != wanted.ndim:
+        raise LaunchError(f"{where()} is {array_type(value.dtype, value.ndim)}; expected {wanted}")
+
+
+def scalar_format(kind: Scalar) -> str:
+    """struct format of one 8-byte slot that holds this scalar in its low bytes."""
+    codes = {("f", 32): "f4x", ("f", 64): "d", ("b", 8): "?7x"}
+    widths = {8: "b7x", 16: "h6x", 32: "i4x", 64: "q"}
+    if (kind.kind, kind.bits) in codes:
+        return codes[kind.kind, kind.bits]
+    code = widths[kind.bits]
+    return code.upper()[0] + code[1:] if kind.kind == "u" else code
+
+
+def wants_gradient(a: Any) -> bool:
+    return isinstance(a, array) and a.requires_grad
+
+
+def collect_active(args: Sequence[Any]) -> frozenset[int]:
+    """Numbers of the flat parameters that are arrays with a gradient."""
+    return frozenset(k for k, a in enumerate(args) if wants_gradient(a))
+
+
+def find_aliases(args: Sequence[Any], writes: Collection[int]) -> Aliases:
+    """Groups of array parameters that overlap in memory, one of them written."""
+    groups: list[frozenset[int]] = []
+    by_buffer: dict[int, list[int]] = {}
+    for k, a in enumerate(args):
+        if isinstance(a, array):
+            by_buffer.setdefault(id(a.buffer), []).append(k)
+    for numbers in by_buffer.values():
+        if len(numbers) < 2 or not any(k in writes for k in numbers):
+            continue
+        joined: list[set[int]] = []
+        for k in numbers:
+            low, high = span_of(args[k])
+            touching = [g for g in joined if any(span_of(args[j])[0] < high and low < span_of(args[j])[1] for j in g)]
+            merged = {k}.union(*touching)
+            joined = [g for g in joined if g not in touching] + [merged]
+        groups += [frozenset(g) for g in joined if len(g) > 1 and any(k in writes for k in g)]
+    return tuple(sorted(groups, key=min))
+

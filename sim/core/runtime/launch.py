@@ -1,0 +1,384 @@
+"""Launching kernels: argument blocks, the `launch` function, and recorded launches."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from sim.core.backends.base import ASSERT_FAILED, Executable
+from sim.core.lang.errors import SimError
+from sim.core.lang.types import ArrayType, Composite, Scalar, StructValue
+from sim.core.runtime import recording
+from sim.core.runtime.array import array
+from sim.core.runtime.device import Device, get_device
+from sim.core.runtime.kernel import (
+    Compiled,
+    Kernel,
+    LaunchError,
+    Specialisation,
+    argument_type,
+    find_aliases,
+    flatten_argument,
+    scalar_format,
+)
+from sim.core.runtime.threads import run_range
+
+
+class KernelFault(SimError):
+    """A kernel stopped itself: a failed `assert`, or an access outside of an array in checked mode."""
+
+
+class LaunchRecorder(Protocol):
+    """A recorder that wants to know of launches: a tape."""
+
+    def launch(self, call: Call) -> None: ...
+
+
+class Memory:
+    """Memory in the form of an array argument: a kept copy, or the records of a launch."""
+
+    __slots__ = ("ptr", "shape", "strides", "is_contiguous", "owner")
+
+    def __init__(self, ptr: int, shape: Sequence[int], strides: Sequence[int], is_contiguous: bool, owner: Any) -> None:
+        self.ptr, self.shape, self.strides, self.is_contiguous, self.owner = ptr, tuple(shape), tuple(strides), is_contiguous, owner
+
+
+check_bounds = False
+"""Debug mode: every array access is compared with the shape (`sim.config(check_bounds=True)`)."""
+
+
+class _Layout:
+    """How the arguments of one compiled function become its block.  Cached on the `Compiled`."""
+
+    def __init__(self, compiled: Compiled) -> None:
+        kinds = [p.type for p in compiled.func.params]
+        self.arrays = [k.ndim if isinstance(k, ArrayType) else -1 for k in kinds]
+        body = "".join(f"{1 + 2 * k.ndim}q" if isinstance(k, ArrayType) else scalar_format(k) for k in kinds if isinstance(k, (ArrayType, Scalar)))
+        self.struct = struct.Struct("<5q" + body)
+        self.blocks: list[tuple[ctypes.Array, int]] = []
+
+    def flat(self, values: list[Any], args: Sequence[Any]) -> frozenset[int]:
+        """Append the slots of the arguments to `values`; returns which array parameters are contiguous."""
+        packed = []
+        for k, (ndim, arg) in enumerate(zip(self.arrays, args, strict=True)):
+            if ndim < 0:
+                values.append(arg)
+            elif arg is None:
+                values.extend((0,) * (1 + 2 * ndim))
+                packed.append(k)
+            else:
+                values.append(arg.ptr)
+                values.extend(arg.shape)
+                values.extend(arg.strides)
+                if arg.is_contiguous:
+                    packed.append(k)
+        return frozenset(packed)
+
+    def take(self) -> tuple[ctypes.Array, int]:
+        if self.blocks:
+            return self.blocks.pop()
+        block = ctypes.create_string_buffer(self.struct.size)
+        return block, ctypes.addressof(block)
+
+
+def layout_of(compiled: Compiled) -> _Layout:
+    found = compiled.__dict__.get("layout")
+    if found is None:
+        found = compiled.__dict__["layout"] = _Layout(compiled)
+    return found
+
+
+def as_dims(dim: Any) -> tuple[int, ...]:
+    """Launch dimensions from an int or a sequence of one to four."""
+    if isinstance(dim, (int, np.integer)):
+        dims: tuple[int, ...] = (int(dim),)
+    else:
+        try:
+            dims = tuple(int(d) for d in dim)
+        except TypeError:
+            raise LaunchError(f"dim is {dim!r}; expected an integer or up to four of them") from None
+    if not 1 <= len(dims) <= 4 or any(d < 0 for d in dims):
+        raise LaunchError(f"dim is {dim!r}; expected one to four non-negative integers")
+    return dims
+
+
+def thread_count(dims: Sequence[int]) -> int:
+    n = 1
+    for d in dims:
+        n *= d
+    return n
+
+
+def run(compiled: Compiled, device: Device, dims: tuple[int, ...], args: Sequence[Any]) -> None:
+    """Run a compiled function now: pack its block and hand it to the backend."""
+    layout = layout_of(compiled)
+    values: list[Any] = [*dims, *(1,) * (4 - len(dims)), 0]
+    packed = layout.flat(values, args)
+    executable = compiled.executable(device, packed, check_bounds)
+    fault = None
+    if executable.sites:
+        fault = np.zeros(8, np.int64)
+        values[4] = fault.ctypes.data
+    slot = layout.take()
+    try:
+        layout.struct.pack_into(slot[0], 0, *values)
+        run_range(executable, slot[1], thread_count(dims), compiled)
+    except struct.error as error:
+        raise LaunchError(f"kernel '{compiled.func.name}': an argument does not fit its type: {error}") from None
+    finally:
+        layout.blocks.append(slot)
+    if fault is not None and fault[0]:
+        raise_fault(compiled, executable, fault, dims)
+
+
+def raise_fault(compiled: Compiled, executable: Executable, fault: np.ndarray, dims: tuple[int, ...]) -> None:
+    site = executable.sites[int(fault[2])]
+    thread: Any = tuple(int(i) for i in np.unravel_index(int(fault[3]), dims))
+    thread = thread[0] if len(thread) == 1 else thread
+    where = f"{site.span}: " if site.span else ""
+    if fault[1] == ASSERT_FAILED:
+        what = f"assertion failed{': ' + site.text if site.text else ''}"
+    else:
+        what = f"index {int(fault[4])} is outside of '{site.text}' (length {int(fault[5])})"
+    excerpt = f"\n{site.span.excerpt()}" if site.span and site.span.text else ""
+    raise KernelFault(f"{where}{what}, in thread {thread} of kernel '{compiled.func.name}'{excerpt}")
+
+
+class Call:
+    """A kernel bound to arguments: what `launch` runs, a tape records, and a recorded `Launch` repeats."""
+
+    __slots__ = ("spec", "dims", "args", "device")
+
+    def __init__(self, spec: Specialisation, dims: tuple[int, ...], args: list[Any], device: Device) -> None:
+        self.spec, self.dims, self.args, self.device = spec, dims, args, device
+
+    def run(self) -> None:
+        run(self.spec.forward, self.device, self.dims, self.args)
+        self.mark_written()
+
+    def mark_written(self) -> None:
+        for k in self.spec.writes:
+            if self.args[k] is not None:
+                self.args[k].buffer.version += 1
+
+    def run_adjoint(self, gradients: dict[int, array]) -> None:
+        """The adjoint on the live values, `gradients` by parameter number.  Values must be those before the launch."""
+        active = frozenset(gradients)
+        spec = self.spec
+        needs = spec.needs(active, find_aliases(self.args, spec.writes))
+        if needs.must:
+            names = ", ".join(f"'{spec.func.params[k].name}'" for k in sorted(needs.must))
+            raise LaunchError(
+                f"kernel '{spec.kernel.name}' overwrites values of {names} that its own adjoint needs; it cannot be launched in adjoint form by itself: record it on a Tape"
+            )
+        pair = spec.adjoint(active, needs_aliases(self), frozenset())
+        run(pair.adjoint, self.device, self.dims, [*self.args, *(gradients[k] for k in pair.plan.active)])
+        for g in gradients.values():
+            g.buffer.version += 1
+
+
+def needs_aliases(call: Call) -> tuple[frozenset[int], ...]:
+    return find_aliases(call.args, call.spec.writes)
+
+
+def _label(position: int, n_inputs: int) -> str:
+    return f"inputs[{position}]" if position < n_inputs else f"outputs[{position - n_inputs}]"
+
+
+def bind(kernel: Kernel, dims: tuple[int, ...], args: Sequence[Any], n_inputs: int, device: Any) -> Call:
+    """Check the arguments and find the specialisation for their types."""
+    plain = True
+    key: list[Any] = []
+    for a in args:
+        if type(a) is array:
+            key.append((a.dtype, a.ndim))
+        else:
+            kind = type(a)
+            key.append(kind)
+            if kind is Composite or kind is StructValue or kind is tuple or kind is list or kind is np.ndarray:
+                plain = False
+    found = kernel.bindings.get(tuple(key)) if plain else None
+    if found is None:
+        spec, flat = _bind_slowly(kernel, args, n_inputs)
+        if plain and len(flat) == len(args):
+            kernel.bindings[tuple(key)] = spec
+    else:
+        spec, flat = found, list(args)
+    if spec.func.dims > len(dims):
+        raise LaunchError(f"kernel '{kernel.name}' asks for {spec.func.dims} indices of tid(); dim={dims} has {len(dims)}")
+    target = get_device(device)
+    for a in flat:
+        if type(a) is array and a.buffer.device is not target:
+            if device is not None:
+                raise LaunchError(f"an argument of kernel '{kernel.name}' lies on {a.buffer.device}, the launch is on {target}; use a.to('{target}')")
+            target = a.buffer.device
+    return Call(spec, dims, flat, target)
+
+
+def _bind_slowly(kernel: Kernel, args: Sequence[Any], n_inputs: int) -> tuple[Specialisation, list[Any]]:
+    parameters = kernel.parameters
+    if len(args) > len(parameters):
+        raise LaunchError(f"kernel '{kernel.name}' takes {len(parameters)} arguments ({', '.join(p.name for p in parameters)}), got {len(args)}")
+    if len(args) < len(parameters):
+        missing = ", ".join(f"'{p.name}'" for p in parameters[len(args) :])
+        raise LaunchError(f"kernel '{kernel.name}' takes {len(parameters)} arguments, got {len(args)}: {missing} is missing from inputs or outputs")
+    types = tuple(argument_type(kernel, k, a, _label(k, n_inputs)) for k, a in enumerate(args))
+    flat: list[Any] = []
+    for k, (kind, a) in enumerate(zip(types, args, strict=True)):
+        flat += flatten_argument(kind, a, lambda k=k: f"{_label(k, n_inputs)} ('{parameters[k].name}') of kernel '{kernel.name}'")
+    return kernel.specialise(types), flat
+
+
+def launch(
+    kernel: Kernel, dim: Any, inputs: Sequence[Any] = (), outputs: Sequence[Any] = (), adj_inputs: Sequence[Any] = (), adj_outputs: Sequence[Any] = (),
+    device: Any = None, stream: Any = None, adjoint: bool = False, record_tape: bool = True, record_cmd: bool = False, block_dim: int | None = None,
+) -> Launch | None:
+    """Run a kernel once for every index of `dim` (an int, or up to four of them).
+
+    inputs, outputs: the kernel's arguments in order; the split is for the reader only.
+    adjoint: run the adjoint instead: gradients of the outputs become gradients of the inputs, accumulated.  The gradient
+        arrays are `adj_inputs` and `adj_outputs` where given (None: the array's own `.grad`).
+        The arrays must hold the values that they had before the forward launch.
+    record_cmd: do not run; return a `Launch` that does when told to.
+    record_tape: False hides the launch from an open tape.
+    Raises LaunchError where the arguments do not fit.  `stream` and `block_dim` matter on GPUs only.
+    """
+    if not isinstance(kernel, Kernel):
+        raise LaunchError(f"{kernel!r} is not a kernel; decorate the function with @sim.kernel")
+    dims = as_dims(dim)
+    args = [*inputs, *outputs]
+    call = bind(kernel, dims, args, len(inputs), device)
+    if adjoint:
+        named = [*adj_inputs, *(None,) * (len(inputs) - len(adj_inputs)), *adj_outputs]
+        named += [None] * (len(args) - len(named))
+        gradients = gradient_arrays(call, kernel, args, named)
+        if record_cmd:
+            return Launch(call, gradients)
+        call.run_adjoint(gradients)
+        return None
+    if record_cmd:
+        return Launch(call, None)
+    recorder = recording.current()
+    if recorder is not None and record_tape:
+        recorder.launch(call)  # type: ignore[attr-defined]
+    elif thread_count(dims):
+        call.run()
+    return None
+
+
+def gradient_arrays(call: Call, kernel: Kernel, args: Sequence[Any], named: Sequence[Any]) -> dict[int, array]:
+    """Gradient array by flat parameter number: the named one, else the array's own."""
+    out: dict[int, array] = {}
+    signature = call.spec.func.attrs["signature"]
+    for (name, kind, first, count), value, given in zip(signature, args, named, strict=True):
+        if given is not None:
+            if not (isinstance(kind, ArrayType) and isinstance(given, array)):
+                raise LaunchError(f"the adjoint of '{name}' of kernel '{kernel.name}' is {given!r}; expected an array of {kind}, or None")
+            if given.dtype is not value.dtype or given.shape != value.shape:
+                raise LaunchError(f"the adjoint of '{name}' of kernel '{kernel.name}' has shape {given.shape} of {given.dtype}; expected {value.shape} of {value.dtype}")
+            out[first] = given
+            continue
+        for k in range(first, first + count):
+            a = call.args[k]
+            if isinstance(a, array) and a.grad is not None:
+                out[k] = a.grad
+    return out
+
+
+class Launch:
+    """A recorded launch: `launch()` runs it again on the present content of its arrays."""
+
+    def __init__(self, call: Call, gradients: dict[int, array] | None) -> None:
+        self._call, self._gradients = call, gradients
+        self._own = set(gradients or ())
+        self._block: tuple[Executable, int, int, tuple] | None = None
+        self._keep: Any = None
+
+    @property
+    def kernel(self) -> Kernel:
+        return self._call.spec.kernel
+
+    @property
+    def dim(self) -> tuple[int, ...]:
+        return self._call.dims
+
+    def launch(self) -> None:
+        """Run it, or record it if a tape is open."""
+        call = self._call
+        if self._gradients is not None:
+            call.run_adjoint(self._gradients)
+            return
+        recorder = recording.current()
+        if recorder is not None:
+            recorder.launch(Call(call.spec, call.dims, list(call.args), call.device))  # type: ignore[attr-defined]
+            return
+        if self._block is None:
+            self._prepare()
+        if self._block is None:
+            call.run()
+            return
+        executable, address, n, written = self._block
+        run_range(executable, address, n, call.spec.forward)
+        for buffer in written:
+            buffer.version += 1
+
+    def _prepare(self) -> None:
+        call = self._call
+        layout = layout_of(call.spec.forward)
+        values: list[Any] = [*call.dims, *(1,) * (4 - len(call.dims)), 0]
+        packed = layout.flat(values, call.args)
+        executable = call.spec.forward.executable(call.device, packed, check_bounds)
+        if executable.sites:
+            return
+        block = ctypes.create_string_buffer(layout.struct.size)
+        layout.struct.pack_into(block, 0, *values)
+        written = tuple({id(b): b for k in call.spec.writes if call.args[k] is not None for b in (call.args[k].buffer,)}.values())
+        self._block, self._keep = (executable, ctypes.addressof(block), thread_count(call.dims), written), block
+
+    def set_dim(self, dim: Any) -> None:
+        """Change the launch dimensions."""
+        dims = as_dims(dim)
+        if len(dims) < self._call.spec.func.dims:
+            raise LaunchError(f"kernel '{self.kernel.name}' asks for {self._call.spec.func.dims} indices of tid(); dim={dims} has {len(dims)}")
+        self._call, self._block = Call(self._call.spec, dims, self._call.args, self._call.device), None
+
+    def set_param_at_index(self, index: int, value: Any, adjoint: bool = False) -> None:
+        """Change an argument by position; with `adjoint`, the gradient array of that argument."""
+        signature = self._call.spec.func.attrs["signature"]
+        if not 0 <= index < len(signature):
+            raise LaunchError(f"kernel '{self.kernel.name}' has {len(signature)} arguments; there is no index {index}")
+        name, kind, first, count = signature[index]
+        if adjoint:
+            if self._gradients is None:
+                raise LaunchError("this launch is a forward one; adjoint=True sets the gradient arrays of a launch recorded with adjoint=True")
+            self._gradients = {**self._gradients, first: value}
+            return
+        have = argument_type(self.kernel, index, value, f"argument {index}")
+        if have is not kind:
+            raise LaunchError(f"'{name}' of kernel '{self.kernel.name}' was recorded as {kind}, got {have}; record the launch again")
+        flat = flatten_argument(kind, value, lambda: f"'{name}' of kernel '{self.kernel.name}'")
+        args = list(self._call.args)
+        before = args[first : first + count]
+        args[first : first + count] = flat
+        self._call, self._block = Call(self._call.spec, self._call.dims, args, self._call.device), None
+        if self._gradients is not None:
+            # An argument whose gradient was its own array's follows the new array.
+            for k, old in zip(range(first, first + count), before, strict=True):
+                if isinstance(old, array) and k in self._gradients and self._gradients[k] is old.grad:
+                    self._gradients = {**self._gradients, k: args[k].grad}
+
+    def set_param_by_name(self, name: str, value: Any, adjoint: bool = False) -> None:
+        """Change an argument by its name in the kernel."""
+        names = [entry[0] for entry in self._call.spec.func.attrs["signature"]]
+        if name not in names:
+            raise LaunchError(f"kernel '{self.kernel.name}' has no argument '{name}'; it has {', '.join(names)}")
+        self.set_param_at_index(names.index(name), value, adjoint)
+
+    def set_params(self, values: Sequence[Any]) -> None:
+        """Change all arguments."""
+        for k, value in enumerate(values):
+            self.set_param_at_index(k, value)
