@@ -41,7 +41,7 @@ def check_references(reading: Reading) -> None:
             reading.problem(steps, f"unknown {table.removesuffix('s')} `{name}`", none or did_you_mean(name, known))
 
 
-def parts(data: Mapping[str, Any], *tables: str) -> Iterator[tuple[Steps, Mapping[str, Any]]]:
+def parts(data: Mapping[str, Any], *tables: str) -> Iterator[tuple[Steps, dict[str, Any]]]:
     """Place and data of every entry of some top-level tables."""
     for table in tables:
         for name, entry in data.get(table, {}).items():

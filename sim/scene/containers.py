@@ -16,17 +16,20 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 
 @dataclass(frozen=True)
 class Listing(Kind):
-    """A list of things of one kind."""
+    """A list of things of one kind, with `least` to `most` items."""
 
     item: Kind
     least: int = 0
+    most: int | None = None
 
     def words(self) -> str:
-        return f"a list of at least {self.least}, each {self.item.words()}" if self.least else \
-            f"a list, each item {self.item.words()}"
+        size = f" of {self.least}" if self.least == self.most else f" of at least {self.least}" if self.least else ""
+        return f"a list{size}, each item {self.item.words()}"
 
     def fits(self, value: Any) -> bool:
-        return isinstance(value, list) and len(value) >= self.least or (value is None and not self.least)
+        if value is None:
+            return not self.least
+        return isinstance(value, list) and self.least <= len(value) and (self.most is None or len(value) <= self.most)
 
     def take(self, node: Node, steps: Steps, reading: Reading) -> Any:
         values = [self.item.read(child, (*steps, str(i)), reading) for i, child in enumerate(node.value or [])]
@@ -147,7 +150,7 @@ class Table(Kind):
         given: dict[str, Node] = node.value or {}
         known = {line.name: line for line in self.lines}
         data: dict[str, Any] = {}
-        misspelt = set()  # keys that an unknown key probably means: they are not missing as well
+        misspelt: set[str] = set()  # keys that an unknown key probably means: they are not missing as well
         for key, child in given.items():
             place = (*steps, key)
             if key in known:
@@ -158,12 +161,13 @@ class Table(Kind):
                 reading.marks[place] = child.mark
                 reading.key_marks[place] = child.key_mark or child.mark
                 hint = did_you_mean(key, known)
-                misspelt.update(name for name in known if hint == f"did you mean `{name}`?")
+                misspelt.update(name for name in known if hint == f"did you mean `{name}`?" and name not in given)
                 reading.problem(place, f"unknown {self.noun} `{key}`", hint, key=True)
                 reading.broken.add(place)
+        reading.broken.update((*steps, name) for name in misspelt)
         self._check_groups(given, misspelt, steps, reading)
         for line in self.lines:
-            partner = not line.only_with or any(other in given for other in line.only_with)
+            partner = not line.only_with or any(other in given or other in misspelt for other in line.only_with)
             if line.name in given:
                 if not partner:
                     owners = " or ".join(f"`{other}`" for other in line.only_with)
@@ -175,7 +179,7 @@ class Table(Kind):
             elif partner and line.default is not Default.ABSENT and line.name not in misspelt:
                 filled = line.kind.read(node_of(line.default, reading.mark(steps)), (*steps, line.name), reading)
                 data[line.name] = filled
-        return data
+        return {name: data[name] for name in known if name in data}
 
     def _check_groups(self, given: Mapping[str, Node], misspelt: set[str], steps: Steps, reading: Reading) -> None:
         for group in self.one_of:

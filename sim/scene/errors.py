@@ -77,7 +77,7 @@ class SceneError(Exception):
 def did_you_mean(word: str, known: Iterable[str], list_up_to: int = 12) -> str:
     """A hint for a word that is not known: the closest known one, or all of them when there are few."""
     names = sorted(set(known))
-    close = difflib.get_close_matches(word, names, 1)
+    close = difflib.get_close_matches(word, names, 1, cutoff=0.7)
     if close:
         return f"did you mean `{close[0]}`?"
     if names and len(names) <= list_up_to:

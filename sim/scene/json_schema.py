@@ -9,7 +9,7 @@ from typing import Any
 from sim.scene.containers import Either, Later, Listing, Names, Table
 from sim.scene.kinds import Axes, Choice, Flag, FrameText, Number, Text, UnitName, Vector, Whole, bounds_words
 from sim.scene.reading import Default, Kind, SchemaLine
-from sim.scene.schema import FORMAT, MaterialSpec, scene_schema
+from sim.scene.schema import FORMAT, VALUE_TABLE, MaterialSpec, scene_schema, value
 from sim.scene.units import units_of
 
 Json = dict[str, Any]
@@ -93,7 +93,8 @@ def _(kind: Later) -> Json:
 
 @_json.register
 def _(kind: Listing) -> Json:
-    return {"type": "array", "items": _json(kind.item), "minItems": kind.least}
+    schema: Json = {"type": "array" if kind.least else ["array", "null"], "items": _json(kind.item)}
+    return schema | {"minItems": kind.least} | ({} if kind.most is None else {"maxItems": kind.most})
 
 
 @_json.register
@@ -122,14 +123,16 @@ def _(kind: Table) -> Json:
     choices = [{"oneOf": [{"required": [name]} for name in group]} for group in kind.one_of]
     if choices:
         schema["allOf"] = choices
-    owners = {line.name: {"anyOf": [{"required": [other]} for other in line.only_with]}
-              for line in kind.lines if line.only_with}  # fmt: skip
+    dependencies: dict[str, Json] = {}
     for line in kind.lines:
-        if line.only_with and line.default is Default.REQUIRED:
-            for other in line.only_with:
-                owners.setdefault(other, {"required": []})["required"].append(line.name)
-    if owners:
-        schema["dependencies"] = owners
+        if line.only_with:
+            dependencies[line.name] = {"anyOf": [{"required": [other]} for other in line.only_with]}
+        needed = [other.name for other in kind.lines
+                  if line.name in other.only_with and other.default is Default.REQUIRED]  # fmt: skip
+        if needed:
+            dependencies[line.name] = {"required": needed}
+    if dependencies:
+        schema["dependencies"] = dependencies
     return schema
 
 
@@ -149,15 +152,15 @@ def _description(line: SchemaLine, table: Table) -> str:
     return ". ".join(parts)
 
 
-def _shown(value: Any) -> str:
+def _shown(data: Any) -> str:
     """A default, in YAML's flow style."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {_shown(child)}" for key, child in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(_shown(child) for child in value) + "]"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return '""' if value == "" else f"{value:g}" if isinstance(value, float) else str(value)
+    if isinstance(data, dict):
+        return "{" + ", ".join(f"{key}: {_shown(child)}" for key, child in data.items()) + "}"
+    if isinstance(data, list):
+        return "[" + ", ".join(_shown(child) for child in data) + "]"
+    if isinstance(data, bool):
+        return str(data).lower()
+    return '""' if data == "" else f"{data:g}" if isinstance(data, float) else str(data)
 
 
 def scene_reference(materials: Mapping[str, MaterialSpec]) -> str:
@@ -177,10 +180,15 @@ def scene_reference(materials: Mapping[str, MaterialSpec]) -> str:
         if not table.lines:
             parts.append("No keys.")
             continue
-        rows = ["| key | value | default | may vary | meaning |", "|---|---|---|---|---|"]
-        rows += [_row(line) for line in table.lines]
-        parts.append("\n".join(rows))
+        parts.append(_rows(table))
+    parts += ["## Material values", "In place of one number.", _rows(value("", "", each=True).kinds[1])]
     return "\n\n".join(parts) + "\n"
+
+
+def _rows(table: Kind) -> str:
+    assert isinstance(table, Table)
+    rows = ["| key | value | default | may vary | meaning |", "|---|---|---|---|---|"]
+    return "\n".join(rows + [_row(line) for line in table.lines])
 
 
 def _row(line: SchemaLine) -> str:
@@ -198,11 +206,11 @@ def _row(line: SchemaLine) -> str:
 def _value(kind: Kind) -> str:
     """A kind for the value column; what has a table of its own is only named."""
     if isinstance(kind, Table):
-        return "mapping"
+        return "a material value" if kind.title == VALUE_TABLE else "mapping"
     if isinstance(kind, Names):
         return f"{'path' if kind.keys == 'path' else 'name'} -> {_value(kind.entry)}"
     if isinstance(kind, Listing):
-        return f"list of {_value(kind.item)}"
+        return f"list, each {_value(kind.item)}"
     if isinstance(kind, Either):
         return ", or ".join(dict.fromkeys(_value(option) for option in kind.kinds))
     if isinstance(kind, Number) and kind.bounds:
@@ -212,14 +220,14 @@ def _value(kind: Kind) -> str:
 
 def _tables(path: str, kind: Kind) -> Iterator[tuple[str, Table]]:
     """Every table of the schema with its path, outer ones first; a table that stands in several places once."""
-    seen: set[int] = set()
+    seen: list[Table] = []
     waiting = [(path, kind)]
     while waiting:
         path, kind = waiting.pop(0)
         if isinstance(kind, Table):
-            if id(kind) in seen:
+            if kind in seen or kind.title == VALUE_TABLE:
                 continue
-            seen.add(id(kind))
+            seen.append(kind)
             yield path, kind
             waiting = [(f"{path}.{line.name}".lstrip("."), line.kind) for line in kind.lines] + waiting
         elif isinstance(kind, Names):

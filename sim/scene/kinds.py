@@ -88,7 +88,7 @@ class Vector(Kind):
             return BROKEN
         if self.nonzero and not any(values):
             return reading.fail(steps, "a direction of length zero")
-        if self.none and None not in values and values[0] > values[1]:
+        if self.none and None not in values and values[0] > values[1]:  # type: ignore[operator]
             what = f"the low end {values[0]:g} is above the high end {values[1]:g}"
             return reading.fail(steps, what, "write [low, high]")
         return values

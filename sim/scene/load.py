@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -47,10 +48,12 @@ def load_scene(
     if "experiments" in root.value and not root.value["experiments"].value:
         # An empty table is as good as none: the default, one experiment without a target, takes its place.
         root = replace(root, value={key: child for key, child in root.value.items() if key != "experiments"})
+    if "name" not in root.value:
+        name = re.sub(r"[^A-Za-z0-9_-]", "-", path.stem)
+        root = replace(root, value={**root.value, "name": Node(name, root.mark)})
     data = schema.kind.read(root, (), reading)
     if data is not BROKEN:
         data["include"] = []  # done: what is resolved stands for itself
-        data.setdefault("name", path.stem)
         check_parts(data, schema, materials, reading)
         check_sought(data, schema, reading)
         check_references(reading)
@@ -75,9 +78,9 @@ def _merged_file(path: Path, reading: Reading, schema: SchemaLine, above: tuple[
         raise SceneError([*reading.problems, Problem(asked or root.mark, "include", what)])
     merged: Node | None = None
     include = root.value.get("include")
-    names = Listing(File()).read(include, ("include",), reading) if include is not None else []
-    for i, name in enumerate(names if names is not BROKEN else ()):
-        part = _merged_file(reading.base / name, reading, schema, (*above, here), include.value[i].mark)
+    names = BROKEN if include is None else Listing(File()).read(include, ("include",), reading)
+    for item, name in zip(include.value, names, strict=True) if include is not None and names is not BROKEN else ():
+        part = _merged_file(reading.base / name, reading, schema, (*above, here), item.mark)
         merged = part if merged is None else _merge(merged, part, schema)
     # The names are read, relative to the file that gave them; the checks that follow must not see them again.
     root = replace(root, value={key: child for key, child in root.value.items() if key != "include"})

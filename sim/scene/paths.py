@@ -50,7 +50,8 @@ def find(root: SchemaLine, data: Any, dotted: str) -> Found:
 
     Keys of `set` and `expect` are paths themselves: a step may hold dots.
     """
-    line, value, steps, words = root, data, (), dotted.split(".")
+    line, value, words = root, data, dotted.split(".")
+    steps: Steps = ()
     while words:
         children = line.kind.children(line, None if value is MISSING else value)
         sizes = (n for n in range(1, len(words) + 1) if ".".join(words[:n]) in children)
@@ -77,9 +78,15 @@ def path_hint(root: SchemaLine, data: Any, dotted: str, accept: Callable[[Found]
     if close:
         return f"did you mean `{close[0]}`?"
     try:
-        find(root, data, dotted)
+        steps = find(root, data, dotted).steps
     except NoSuchPath as error:
         return did_you_mean(error.steps[-1], error.known)
+    value = data
+    for step in steps:
+        deeper = inner(value, step)
+        if deeper is MISSING:
+            return did_you_mean(step, value if isinstance(value, dict) else ())
+        value = deeper
     return ""
 
 

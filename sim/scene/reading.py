@@ -1,8 +1,8 @@
 """How a scene is read: what a kind of value has to do, what one schema line says, and what is gathered on the way.
 
 Reading never stops at the first problem: a kind notes what is wrong in the `Reading` and returns `BROKEN`, and the
-value is left out of the data. What needs the whole scene (names of objects, units of a parameter) is noted too and checked
-later (checks.py, sought.py).
+value is left out of the data. What needs the whole scene (names of objects, units of a parameter) is noted too and
+checked later (checks.py, sought.py).
 """
 
 from __future__ import annotations

@@ -32,6 +32,7 @@ FORMAT = 1  # the version of the format that this schema describes
 
 POSITIVE = "(0, inf)"
 NOT_NEGATIVE = "[0, inf)"
+VALUE_TABLE = "a material value that differs from place to place"
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,8 @@ def value(unit: str, bounds: str, each: bool = False) -> Either:
     ]
     if each:
         lines.append(key("each", Number("", bounds), "alpha of every constraint, as the solver uses it", vary=True))
-    return Either((number, Table(tuple(lines), one_of=(tuple(line.name for line in lines),))), unit)
+    table = Table(tuple(lines), one_of=(tuple(line.name for line in lines),), title=VALUE_TABLE)
+    return Either((number, table), unit)
 
 
 WHERE = Table((
@@ -115,7 +117,7 @@ def _objects(materials: Mapping[str, MaterialSpec]) -> Table:
         )), "mesh"),
         key("grid", Table((
             key("size", Vector(2, "m", POSITIVE), "width and height", REQUIRED),
-            key("cells", Listing(Whole(1), 2), cells, REQUIRED),
+            key("cells", Listing(Whole(1), 2, 2), cells, REQUIRED),
         )), "rectangle of triangles in the x-y plane"),
         key("density", value("kg/m^2", POSITIVE), density.format("area"), REQUIRED, vary=True),
         key("thickness", Number("m", NOT_NEGATIVE), "contact distance", 0),
@@ -130,7 +132,7 @@ def _objects(materials: Mapping[str, MaterialSpec]) -> Table:
         key("lattice", Table((
             key("origin", Vector(3, "m"), "corner with the smallest x, y, z", [0, 0, 0]),
             key("size", Vector(3, "m", POSITIVE), "lengths of the sides", REQUIRED),
-            key("cells", Listing(Whole(1), 3), cells, REQUIRED),
+            key("cells", Listing(Whole(1), 3, 3), cells, REQUIRED),
         )), "block of cells, five tetrahedra in each"),
         key("density", value("kg/m^3", POSITIVE), density.format("volume"), REQUIRED, vary=True),
         material,
@@ -339,7 +341,7 @@ def scene_schema(materials: Mapping[str, MaterialSpec]) -> SchemaLine:
         key("loads", Names(LOADS, table="loads"), "additional masses", {}),
         key("markers", Names(MARKERS, table="markers"), "points that are observed", {}),
         key("measures", Names(MEASURES, table="measures"), "numbers taken alike from simulation and recording", {}),
-        key("experiments", Names(EXPERIMENTS, table="experiments"), "one model, several takes; default: `main`", {}),
+        key("experiments", Names(EXPERIMENTS, table="experiments"), "one model, several takes", {"main": {}}),
         key("parameters", Names(PARAMETERS, table="parameters"), "what is sought", {}),
         key("loss", Listing(LOSS), "why: terms that are added up", []),
         key("optimize", OPTIMIZE, "how", {"lbfgs": {}}),

@@ -10,7 +10,7 @@ from sim.scene.checks import parts
 from sim.scene.containers import Either
 from sim.scene.errors import did_you_mean
 from sim.scene.kinds import Number, Vector, inside
-from sim.scene.paths import Found, NoSuchPath, find, overlap, path_hint
+from sim.scene.paths import Found, NoSuchPath, every_path, find, overlap, path_hint
 from sim.scene.reading import BROKEN, Kind, Reading, SchemaLine, Steps
 from sim.scene.units import parse_unit
 
@@ -112,8 +112,9 @@ def _target(place: Steps, path: str, factor: float, entry: dict[str, Any], data:
             reading.problem(place, f"`{path}` does not exist in this scene", hint, key=by_key)
         return None
     if not found.line.may_vary:
-        hint = path_hint(root, data, path, usable) if isinstance(found.value, dict) else ""
-        reading.problem(place, f"`{path}` may not be a parameter", hint or _MAY_VARY, key=by_key)
+        numbers = [".".join(other.steps) for other in every_path(found.line, found.value, found.steps) if usable(other)]
+        hint = "name one of: " + ", ".join(f"`{number}`" for number in numbers[:6]) if numbers else _MAY_VARY
+        reading.problem(place, f"`{path}` may not be a parameter", hint, key=by_key)
         return None
     if not usable(found):
         options = found.value if isinstance(found.value, dict) else ()
@@ -153,12 +154,12 @@ def _range(steps: Steps, entry: dict[str, Any], targets: list[Target], reading: 
                 reading.problem(other.place, "the tied values differ in the scene, so the start is not clear",
                                 f"give `start` in `{'.'.join(steps)}`, or make them equal")
     place = (*steps, "start") if given else targets[0].place
+    transform = entry.get("transform")
     for target in targets:
-        for number in starts if given else ():
+        for number in starts if given and not (transform == "log" and min(starts) <= 0) else ():
             if not inside(number * target.factor, target.kind.bounds):
                 reading.problem(place, f"the start {number:g} is not allowed for `{'.'.join(target.found.steps)}` "
                                 f"({target.kind.bounds})")
-    transform = entry.get("transform")
     low, high = bounds or (None, None)
     if transform == "logit" and (low is None or high is None) and not reading.is_broken((*steps, "bounds")):
         reading.problem((*steps, "transform"), "`logit` needs a low and a high bound", "add `bounds: [low, high]`")
@@ -179,7 +180,8 @@ def _range(steps: Steps, entry: dict[str, Any], targets: list[Target], reading: 
         if (low is not None and number < low) or (high is not None and number > high):
             shown = [("null" if end is None else f"{end:g}") for end in (low, high)]
             origin = "`start`" if given else "the value in the scene"
-            reading.problem((*steps, "bounds"), f"the bounds [{', '.join(shown)}] exclude the start {number:g} ({origin})",
+            reading.problem((*steps, "bounds"),
+                            f"the bounds [{', '.join(shown)}] exclude the start {number:g} ({origin})",
                             "widen the bounds, or give another `start`")
             break
 
@@ -228,8 +230,8 @@ def _reached_twice(targets: dict[str, list[Target]], data: dict[str, Any], readi
 
 def _term(steps: Steps, term: dict[str, Any], data: dict[str, Any], targets: dict[str, list[Target]],
           reading: Reading) -> None:
-    name = term.get("prior", term.get("smooth"))
-    if targets.get(name or ""):
+    name: str = term.get("prior", term.get("smooth", ""))
+    if targets.get(name):
         unit = targets[name][0].kind.unit
         expected = _later(steps, "value", term, Number(unit), reading)
         _later(steps, "sd", term, Number(unit, "(0, inf)"), reading)

@@ -86,6 +86,10 @@ def read_yaml(source: Source, problems: list[Problem], column_offset: int = 0) -
     except yaml.MarkedYAMLError as error:
         place = error.problem_mark or error.context_mark
         mark = Mark(source, place.line + 1, place.column + 1) if place else Mark(source, 1, 1)
+        lines = source.text.splitlines() or [""]
+        if mark.line > len(lines):
+            # PyYAML misses something behind the end of the text: its last character is what can be shown.
+            mark = Mark(source, len(lines), max(1, len(lines[-1])))
         context = f" ({error.context})" if error.context else ""
         hint = "indent with spaces, not tabs" if "\t" in source.line(mark.line) else ""
         raise SceneError([*problems, Problem(mark, "", f"not YAML: {error.problem}{context}", hint)]) from None
@@ -162,10 +166,12 @@ class _Composer:
             value_event = next(self.events)
             value = self.node(value_event, depth + 1)
             is_merge = key == "<<" and event.implicit[0]
-            if key in own or (is_merge and merged):
-                first = own[key].key_mark.line if key in own else mark.line
-                hint = f"it stands on line {first} already; for several anchors write `<<: [*a, *b]`" if is_merge else \
-                    f"it stands on line {first} already: keep one of them"
+            if is_merge and merged:
+                hint = "for several anchors write `<<: [*a, *b]`"
+                self.problems.append(Problem(key_mark, key, "duplicate key `<<`", hint))
+            elif key in own:
+                first = own[key].key_mark or mark
+                hint = f"it stands on line {first.line} already: keep one of them"
                 self.problems.append(Problem(key_mark, key, f"duplicate key `{key}`", hint))
             elif is_merge:
                 merged = True
