@@ -274,7 +274,8 @@ class InterpExecutable:
             if number is None:  # an unchecked access outside of its array: native code would crash or corrupt memory
                 _raise(what, linear)
             elif record is not None and not record[0]:
-                record[:6] = 1, what.kind, number, linear, what.index, what.bound
+                index = (what.index + 2**63) % 2**64 - 2**63  # an uint64 keeps its bits
+                record[:6] = 1, what.kind, number, linear, index, what.bound
 
         with np.errstate(all="ignore"):
             for k in self.order(end - begin):

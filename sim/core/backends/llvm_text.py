@@ -15,7 +15,6 @@ Arithmetic is strict: no fast-math flags, no contraction, so results do not depe
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Callable, Sequence
 
 from sim.core.backends.base import (
@@ -27,14 +26,13 @@ from sim.core.backends.base import (
     leaf_offsets,
     param_slots,
 )
+from sim.core.backends.llvm_writer import Writer, literal, llvm_type, memory_type
 from sim.core.lang.ir import OPS, Block, Func, InvalidIR, Op, Value, element_leaves, split_memory
-from sim.core.lang.types import ArrayType, Scalar, Type, bool_, size_of
+from sim.core.lang.types import ArrayType, Scalar, bool_, size_of
 
 PRINT_SYMBOL = "simopt_print"
 _GROUP = ", !llvm.access.group !0"
 _BLOCK_BITS = 64
-_PREDICATES = {"lt": ("olt", "slt", "ult"), "le": ("ole", "sle", "ule"), "gt": ("ogt", "sgt", "ugt")}
-_PREDICATES |= {"ge": ("oge", "sge", "uge"), "eq": ("oeq", "eq", "eq"), "ne": ("une", "ne", "ne")}
 
 # Out of line and cold: the first failure of a launch fills the record, later ones find it taken.
 _FAIL = """
@@ -65,70 +63,18 @@ done:
 """
 
 
-def llvm_type(kind: Type) -> str:
-    """The SSA type of a scalar (a bool is an i1)."""
-    assert isinstance(kind, Scalar)
-    if kind.is_float:
-        return "float" if kind.bits == 32 else "double"
-    return "i1" if kind is bool_ else f"i{kind.bits}"
-
-
-def memory_type(kind: Type) -> str:
-    """The type of a scalar in memory (a bool is a byte)."""
-    return "i8" if kind is bool_ else llvm_type(kind)
-
-
-def literal(value: object, kind: Scalar) -> str:
-    """A constant; floats by the bits of a double, which is exact for both widths."""
-    if kind.is_float:
-        return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
-    return ("true" if value else "false") if kind is bool_ else str(value)
-
-
-def _row_of(kind: Scalar, choices: Sequence[str]) -> str:
-    """The entry for floats, signed or unsigned integers; bools count as unsigned."""
-    return choices[0 if kind.is_float else 1 if kind.kind == "i" else 2]
-
-
-class Emitter:
+class Emitter(Writer):
     """Text of one kernel.  `text()` gives the module; `sites` the places that its error record names."""
 
     def __init__(self, func: Func, check: bool = False) -> None:
+        super().__init__()
         self.func, self.check = func, check
         self.sites: list[Site]
         self.sites, self.numbers = error_sites(func, check)
-        self.lines: list[str] = []
         self.names: dict[int, str] = {}
-        self.declared: dict[str, str] = {}
         self.data: list[str] = []
         self.print_slots = 0
         self.tapes: list[str] = []
-        self.count = 0
-        self.here = "entry"
-
-    # -- pieces
-    def put(self, line: str) -> None:
-        self.lines.append("  " + line)
-
-    def let(self, right: str) -> str:
-        """A new value with this right-hand side."""
-        self.count += 1
-        name = f"%t{self.count}"
-        self.lines.append(f"  {name} = {right}")
-        return name
-
-    def label(self) -> str:
-        self.count += 1
-        return f"b{self.count}"
-
-    def start(self, label: str) -> None:
-        self.lines.append(f"{label}:")
-        self.here = label
-
-    def reserve(self) -> int:
-        """Room for phis that are known when the loop body is; filled by `lines[place] = ...`."""
-        self.lines.append("")
-        return len(self.lines) - 1
 
     def ref(self, value: Value) -> str:
         return self.names[id(value)]
@@ -136,20 +82,6 @@ class Emitter:
     def name(self, values: Sequence[Value], names: Sequence[str]) -> None:
         for v, n in zip(values, names, strict=True):
             self.names[id(v)] = n
-
-    def call(self, result: str, symbol: str, operands: Sequence[tuple[str, str]], attributes: str = "") -> str:
-        """A call of a declared function."""
-        self.declared[symbol] = f"declare {result} @{symbol}({', '.join(t for t, _ in operands)}){attributes}"
-        text = f"call {result} @{symbol}({', '.join(f'{t} {v}' for t, v in operands)})"
-        if result != "void":
-            return self.let(text)
-        self.put(text)
-        return ""
-
-    def intrinsic(self, name: str, kind: Scalar, *operands: str) -> str:
-        t = llvm_type(kind)
-        suffix = f"f{kind.bits}" if kind.is_float else t
-        return self.call(t, f"llvm.{name}.{suffix}", [(t, o) for o in operands])
 
     # -- blocks and control flow
     def block(self, block: Block) -> list[str]:
@@ -423,74 +355,6 @@ class Emitter:
             assert isinstance(target, Scalar)
             return self.cast(args[0], kind, target)
         return self.arithmetic(op.name, kind, args)
-
-    def arithmetic(self, name: str, kind: Scalar, args: list[str]) -> str:
-        """One row of the table on operands of type `kind`."""
-        t, how = llvm_type(kind), OPS[name].llvm
-        if how[0] == "intrinsic":
-            return self.intrinsic(how[1], kind, *args)
-        if how[0] == "libm":
-            symbol = how[1] + ("f" if kind.bits == 32 else "")
-            return self.call(t, symbol, [(t, a) for a in args], " nounwind willreturn memory(none)")
-        if how[0] == "instr":
-            if name in ("shl", "shr"):
-                args = [args[0], self.let(f"and {t} {args[1]}, {kind.bits - 1}")]
-            return self.let(f"{_row_of(kind, how[1:])} {t} {', '.join(args)}")
-        if name in _PREDICATES:
-            compare = "fcmp" if kind.is_float else "icmp"
-            return self.let(f"{compare} {_row_of(kind, _PREDICATES[name])} {t} {args[0]}, {args[1]}")
-        if name in ("div", "mod"):
-            return self.divide(name, kind, args)
-        if name == "select":
-            return self.let(f"select i1 {args[0]}, {t} {args[1]}, {t} {args[2]}")
-        if name == "not":
-            return self.let(f"xor {t} {args[0]}, {'true' if kind is bool_ else '-1'}")
-        if name == "neg":
-            return self.let(f"fneg {t} {args[0]}" if kind.is_float else f"sub {t} 0, {args[0]}")
-        if name == "abs":
-            if kind.is_float:
-                return self.intrinsic("fabs", kind, *args)
-            return self.call(t, f"llvm.abs.{t}", [(t, args[0]), ("i1", "false")])
-        if name in ("min", "max"):
-            return self.intrinsic(_row_of(kind, (f"{name}num", f"s{name}", f"u{name}")), kind, *args)
-        raise NotImplementedError(f"the LLVM back end has no rule for the primitive '{name}'")
-
-    def divide(self, name: str, kind: Scalar, args: list[str]) -> str:
-        """Integers: by zero gives 0; the smallest one by -1 wraps (remainder 0)."""
-        t, (a, b) = llvm_type(kind), args
-        if kind.is_float:
-            return self.let(f"{'fdiv' if name == 'div' else 'frem'} {t} {a}, {b}")
-        signed = kind.kind == "i"
-        zero = self.let(f"icmp eq {t} {b}, 0")
-        special = zero
-        if signed:
-            minus = self.let(f"icmp eq {t} {b}, -1")
-            special = self.let(f"or i1 {zero}, {minus}")
-        safe = self.let(f"select i1 {special}, {t} 1, {t} {b}")
-        if name == "mod":  # a remainder by 1, -1 and (by definition) 0 is 0
-            return self.let(f"{'srem' if signed else 'urem'} {t} {a}, {safe}")
-        q = self.let(f"{'sdiv' if signed else 'udiv'} {t} {a}, {safe}")
-        if signed:
-            negated = self.let(f"sub {t} 0, {a}")
-            q = self.let(f"select i1 {minus}, {t} {negated}, {t} {q}")
-        return self.let(f"select i1 {zero}, {t} 0, {t} {q}")
-
-    def cast(self, a: str, source: Scalar, target: Scalar) -> str:
-        s, t = llvm_type(source), llvm_type(target)
-        signed = "s" if source.kind == "i" else "u"
-        if s == t:
-            return a
-        if target is bool_:
-            return self.let(f"fcmp une {s} {a}, 0.0" if source.is_float else f"icmp ne {s} {a}, 0")
-        if source.is_float and target.is_float:
-            return self.let(f"{'fptrunc' if source.bits > target.bits else 'fpext'} {s} {a} to {t}")
-        if source.is_float:
-            name = f"llvm.fpto{'s' if target.kind == 'i' else 'u'}i.sat.{t}.f{source.bits}"
-            return self.call(t, name, [(s, a)])
-        if target.is_float:
-            return self.let(f"{signed}itofp {s} {a} to {t}")
-        narrower = source is not bool_ and source.bits > target.bits
-        return self.let(f"{'trunc' if narrower else 'sext' if signed == 's' else 'zext'} {s} {a} to {t}")
 
     # -- the module
     def text(self) -> str:

@@ -1,0 +1,145 @@
+"""The compile cache: shared between processes, indifferent to damage, optional."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from backend_tools import kernel, launch
+
+from sim.core.backends import cache
+from sim.core.backends.llvm import LlvmBackend, _toolchain
+from sim.core.lang.types import array_type, float32
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch) -> Path:
+    monkeypatch.setenv("SIM_CACHE_DIR", str(tmp_path / "kernels"))
+    return tmp_path / "kernels"
+
+
+@pytest.fixture
+def builds(monkeypatch) -> list[int]:
+    """Grows by one for every kernel that is really compiled."""
+    count: list[int] = []
+    build = type(_toolchain()).build
+
+    def counted(self, text, level):
+        count.append(1)
+        return build(self, text, level)
+
+    monkeypatch.setattr(type(_toolchain()), "build", counted)
+    return count
+
+
+def scale(factor: float):
+    def fill(b, x):
+        b.store(x, [b.tid(0)], [0], [b.load(x, [b.tid(0)], [0])[0] * factor])
+
+    return kernel([array_type(float32)], fill)
+
+
+def result(factor: float) -> float:
+    x = np.ones(3, np.float32)
+    launch(LlvmBackend(), scale(factor), [3], [x])
+    return float(x[2])
+
+
+def test_hit_miss_and_clear(folder, builds) -> None:
+    assert (result(2.0), result(2.0), result(3.0)) == (2, 2, 3)
+    assert len(builds) == 2 and len(list(folder.iterdir())) == 2
+    assert cache.clear_kernel_cache() == 2 and not list(folder.iterdir())
+    assert result(2.0) == 2 and len(builds) == 3
+
+
+def test_options_are_part_of_the_key(builds) -> None:
+    func = scale(2.0)
+    x = np.ones(1, np.float32)
+    for check, level, packed in ((False, 3, ()), (True, 3, ()), (False, 1, ()), (False, 3, (0,))):
+        func.attrs["packed"] = packed
+        launch(LlvmBackend(level), func, [1], [x], check=check)
+    assert len(builds) == 4 and x[0] == 16
+
+
+@pytest.mark.parametrize("damage", [
+    lambda raw: b"", lambda raw: raw[:20], lambda raw: raw[:-1], lambda raw: raw + b"x", lambda raw: b"X" + raw[1:],
+    lambda raw: raw[:200] + bytes([raw[200] ^ 1]) + raw[201:],
+], ids=["empty", "header cut", "truncated", "longer", "magic", "bit flip"])  # fmt: skip
+def test_damaged_files_are_rebuilt(folder, builds, damage) -> None:
+    result(2.0)
+    (file,) = folder.iterdir()
+    whole = file.read_bytes()
+    file.write_bytes(damage(whole))
+    assert result(2.0) == 2 and len(builds) == 2
+    assert cache.load(file.stem) is not None
+    assert result(2.0) == 2 and len(builds) == 2
+
+
+def test_a_directory_that_cannot_be_written_warns_once(tmp_path, monkeypatch, builds) -> None:
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("SIM_CACHE_DIR", str(tmp_path / "file"))
+    with pytest.warns(UserWarning, match="SIM_CACHE_DIR"):
+        assert result(2.0) == 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert result(3.0) == 3
+    assert len(builds) == 2
+
+
+def test_the_least_recently_used_go_first(folder, monkeypatch) -> None:
+    folder.mkdir()
+    for k, age in enumerate((300, 100, 200)):
+        cache.save(f"{k}", bytes(1000))
+        os.utime(folder / f"{k}.kernel", (1e9 - age, 1e9 - age))
+    cache.load("0")  # now the latest
+    monkeypatch.setattr(cache, "_SIZE_LIMIT", 2500)
+    cache._trim(folder)
+    assert sorted(p.stem for p in folder.iterdir()) == ["0", "1"]
+
+
+def test_processes_share_the_cache(folder) -> None:
+    """Several processes compile the same kernels at once; each gets right results, and each kernel is there once."""
+    code = textwrap.dedent("""
+        import sys
+        sys.path[:0] = ["tests", "."]
+        from test_backend_cache import result
+        assert [result(2.0 + k) for k in range(5)] == [2.0 + k for k in range(5)]
+    """)
+    workers = [subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[1]) for _ in range(3)]
+    assert [w.wait() for w in workers] == [0, 0, 0]
+    assert len(list(folder.iterdir())) == 5
+    assert all(cache.load(p.stem) for p in folder.iterdir())
+
+
+def test_printing_kernels_work_from_the_cache_in_another_process(folder) -> None:
+    code = textwrap.dedent("""
+        import sys
+        sys.path[:0] = ["tests", "."]
+        import numpy as np
+        from backend_tools import kernel, launch
+        from sim.core.backends.llvm import LlvmBackend
+        from sim.core.lang.ir import Op
+        from sim.core.lang.types import array_type, float32
+        show = lambda b, x: b.append(Op("print", b.load(x, [b.tid(0)], [0]), [], {"format": "<{}>"}))
+        launch(LlvmBackend(), kernel([array_type(float32)], show), [1], [np.full(1, 1.5, np.float32)])
+    """)
+    for _ in range(2):
+        command, root = [sys.executable, "-c", code], Path(__file__).parents[1]
+        assert subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout == "<1.5>"
+    assert len(list(folder.iterdir())) == 1
+
+
+def test_default_directory(monkeypatch) -> None:
+    monkeypatch.delenv("SIM_CACHE_DIR")
+    if sys.platform.startswith("linux"):
+        monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
+        assert cache.kernel_cache_dir() == Path("/somewhere/simopt")
+        monkeypatch.delenv("XDG_CACHE_HOME")
+    assert cache.kernel_cache_dir().name == "simopt"
+    assert Path.home() in cache.kernel_cache_dir().parents
