@@ -34,6 +34,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from sim.core.lang.errors import Span
 from sim.core.lang.types import Scalar, Type, bool_, int32
 
@@ -271,7 +273,8 @@ class Builder:
             elif name == "div" and result.is_int:  # type: ignore[attr-defined]
                 return None
             else:
-                return self.const(OPS[name].numpy(*exact), result)
+                with np.errstate(all="ignore"):  # wrapping and infinities are what the language defines
+                    return self.const(OPS[name].numpy(*exact), result)
         if name == "cast" and args[0].type is result:
             return args[0]
         if name == "add":
