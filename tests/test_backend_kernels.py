@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import re
 import subprocess
 import sys
 
@@ -467,6 +468,35 @@ def test_results_do_not_depend_on_the_split() -> None:
         launch(LlvmBackend(), func, [1003], [x, y], splits=splits)
         results.append(y.tobytes())
     assert len(set(results)) == 1
+
+
+def axpy(b, x, y, dims):
+    index = [b.tid(k) for k in range(dims)]
+    leaves = range(len(getattr(x.type.dtype, "leaves", "1")))
+    rows = zip(b.load(x, index, leaves), b.load(y, index, leaves), strict=True)
+    b.store(y, index, leaves, [u * 2.0 + v for u, v in rows])
+
+
+@pytest.mark.parametrize("element", [float32, float64, vector(3, float32)], ids=str)
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_packed_kernels_vectorise(element, dims) -> None:
+    func = kernel([array_type(element, dims)] * 2, lambda b, x, y: axpy(b, x, y, dims), dims, packed=True)
+    assert re.search(r"fmul <\d+ x (float|double)>", LlvmBackend().optimised_text(func))
+
+
+def test_branches_vectorise_and_scattered_sums_do_not() -> None:
+    def branchy(b, x, y):
+        i = b.tid(0)
+        (u,) = b.load(x, [i], [0])
+        b.if_(emit("gt", u, 0.0), lambda: b.store(y, [i], [0], [u * 2.0]) and [], lambda: [])
+
+    def scatter(b, x, y):
+        (u,) = b.load(x, [b.tid(0)], [0])
+        b.accum(y, [emit("cast", u, type=int32)], [0], [u])
+
+    types = [array_type(float32)] * 2
+    assert re.search(r"fmul <\d+ x float>", LlvmBackend().optimised_text(kernel(types, branchy, packed=True)))
+    assert "fadd <" not in LlvmBackend().optimised_text(kernel(types, scatter, packed=True))
 
 
 def test_levels_of_optimisation_agree() -> None:

@@ -32,7 +32,9 @@ from sim.core.lang.ir import OPS, Block, Func, Op, Value, element_leaves, split_
 from sim.core.lang.types import ArrayType, Scalar, Type, size_of
 
 Order = Callable[[int], Iterable[int]]
-_ATOMIC = {"min": np.fmin, "max": np.fmax, "exch": lambda old, new: new, "add": np.add}
+_ATOMIC: dict[str, Callable[[Any, Any], Any]] = {
+    "add": np.add, "min": np.fmin, "max": np.fmax, "exch": lambda old, new: new,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -52,8 +52,8 @@ class _Toolchain:
             cpu=self.cpu, features=self.features, opt=level, reloc="default", codemodel="jitdefault", jit=True
         )
 
-    def build(self, text: str, level: int) -> bytes:
-        """An object file from LLVM text."""
+    def optimise(self, text: str, level: int) -> tuple[Any, Any]:
+        """The optimised module, and the machine that it is for."""
         module = self.llvm.parse_assembly(text)
         machine = self.machine(level)
         module.triple, module.data_layout = self.triple, str(machine.target_data)
@@ -63,6 +63,11 @@ class _Toolchain:
         options.loop_unrolling = level > 1
         passes = self.llvm.create_pass_builder(machine, options)
         passes.getModulePassManager().run(module, passes)
+        return module, machine
+
+    def build(self, text: str, level: int) -> bytes:
+        """An object file from LLVM text."""
+        module, machine = self.optimise(text, level)
         return machine.emit_object(module)
 
     def link(self, code: bytes, symbol: str) -> tuple[Any, int]:
@@ -86,8 +91,9 @@ class LlvmExecutable:
 
     def __init__(self, engine: Any, address: int, sites: list[Site]) -> None:
         self.address, self.sites = address, sites
-        self.run: Any = _RUN(address)
-        self.run.engine = engine
+        run: Any = _RUN(address)
+        run.engine = engine
+        self.run = run
 
 
 class LlvmBackend:
@@ -114,3 +120,7 @@ class LlvmBackend:
     def text(func: Func, check: bool = False) -> str:
         """The LLVM text of a kernel, before optimisation."""
         return Emitter(func, check).text()
+
+    def optimised_text(self, func: Func, check: bool = False) -> str:
+        """The LLVM text of a kernel as it goes to instruction selection: shows what was vectorised."""
+        return str(_toolchain().optimise(Emitter(func, check).text(), self.level)[0])
