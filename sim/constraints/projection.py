@@ -1,0 +1,138 @@
+"""What follows from C: the XPBD projection, energy, force and rest measurement, one generic kernel each.
+
+Equation numbers: M. Macklin, M. Mueller, N. Chentanez, "XPBD: Position-Based Simulation of Compliant Constrained
+Dynamics", MIG 2016.
+"""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from typing import Any
+
+from sim.constraints.base import Constraint
+from sim.core.lang import builtins as language
+from sim.core.lang.builtins import Builtin
+from sim.core.lang.context import Context
+from sim.core.lang.frontend import static
+from sim.core.lang.function import func
+from sim.core.lang.library import dot
+from sim.core.lang.passes import inline_call
+from sim.core.lang.traced import flatten
+from sim.core.lang.types import Scalar, Struct, array_type, matrix, vector
+from sim.core.runtime.array import array, array2d
+from sim.core.runtime.kernel import Kernel, kernel
+
+tid, matrix_of, atomic_add = language.NAMES["tid"], matrix, language.NAMES["atomic_add"]
+
+
+@cache
+def parameter_struct(c: Constraint, real: Scalar) -> Struct:
+    """The parameters of a set of constraints: one array each."""
+    return Struct(f"{c.name}_parameters", {p.name: array_type(p.type(real)) for p in c.parameters.values()})
+
+
+def value_type(c: Constraint, real: Scalar) -> Any:
+    """What C, its compliance and its multiplier are: a scalar, or a vector of its rows."""
+    return real if c.rows == 1 else vector(c.rows, real)
+
+
+def _at(c: Constraint, real: Scalar, gradient: bool) -> Builtin:
+    """`at(points, parameters, k)` in a kernel: C of constraint k at these points, or (C, gradients), gradients[row][point]."""
+
+    def handler(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
+        points, parameters, k = args
+        flat = flatten(points)
+        for name in c.parameters:
+            flat = [*flat, *flatten(t.element(parameters.values[name], k, node))]
+        values = inline_call(t.b, c.traced(real), flat)
+        if not gradient:
+            return tuple(values)
+        rows = []
+        for row in range(c.rows):
+            seeds = [t.b.const(1.0 if r == row else 0.0, real) for r in range(c.rows)]
+            leaves = iter(inline_call(t.b, c.gradient(real), [*flat, *seeds]))
+            rows.append(tuple(t.compose(vector(3, real), leaves) for _ in range(c.points)))
+        return tuple(values), tuple(rows)
+
+    return Builtin(f"{c.name}_at", handler)
+
+
+@func
+def solve(a, b):
+    """x with a x = b, for a small symmetric positive definite matrix: elimination without pivoting."""
+    n = len(b)
+    for i in static(range(n)):
+        for j in static(range(i + 1, n)):
+            f = a[j, i] / a[i, i]
+            for k in static(range(i, n)):
+                a[j, k] = a[j, k] - f * a[i, k]
+            b[j] = b[j] - f * b[i]
+    for i in static(range(n - 1, -1, -1)):
+        for k in static(range(i + 1, n)):
+            b[i] = b[i] - a[i, k] * b[k]
+        b[i] = b[i] / a[i, i]
+    return b
+
+
+@cache
+def make_projection(c: Constraint, real: Scalar, first: bool, damped: bool, averaged: bool) -> Kernel:
+    """One XPBD projection of constraints `start + tid()`, eq. 18, with Rayleigh damping, eq. 26.
+
+    first:    the multipliers are zero before (first iteration of a substep), so they are not read.
+    damped:   with gamma = damping / dt; else the term is not there.
+    averaged: Jacobi with mass splitting: a point with n constraints counts as n points of mass m / n, so that all
+              corrections may be applied at once and momentum is conserved (R. Tonge, F. Benevolenski, A. Voroshilov,
+              "Mass Splitting for Jitter-Free Parallel Rigid Body Simulation", 2012).  They are added to `x_out`.
+    """
+    vec3, Data, value = vector(3, real), parameter_struct(c, real), value_type(c, real)
+    n_points, rows, unilateral = c.points, c.rows, c.unilateral
+    at = _at(c, real, gradient=True)
+    square = matrix_of((rows, rows), real)
+
+    @kernel(name=f"project_{c.name}")
+    def project(
+        start: int, points: array2d[int], data: Data, compliance: array[value], damping: array[real], w: array[real],
+        share: array[real], x_before: array[vec3], dt: real, x: array[vec3], x_out: array[vec3], multiplier: array[value],
+    ):
+        k = start + tid()
+        x_k = static_tuple(x[points[k, j]] for j in static(range(n_points)))
+        C, J = at(x_k, data, k)
+        w_k = static_tuple(w[points[k, j]] * (share[points[k, j]] if averaged else 1.0) for j in static(range(n_points)))
+        gamma = damping[k] / dt if damped else 0.0
+        if rows == 1:
+            alpha = compliance[k] / (dt * dt)
+            lam = 0.0 if first else multiplier[k]
+            JWJ = static_sum(w_k[j] * dot(J[0][j], J[0][j]) for j in static(range(n_points)))
+            residual = C[0] + alpha * lam
+            if damped:
+                residual += gamma * static_sum(dot(J[0][j], x_k[j] - x_before[points[k, j]]) for j in static(range(n_points)))
+            A = (1.0 + gamma) * JWJ + alpha
+            dlam = real(0.0)
+            if A > 0.0:
+                dlam = -residual / A
+                if unilateral:
+                    dlam = max(dlam, -lam)
+            for j in static(range(n_points)):
+                x_out[points[k, j]] += (w[points[k, j]] * dlam) * J[0][j]
+            multiplier[k] = lam + dlam
+        else:
+            block = square()
+            residuals = value()
+            lams = value() if first else multiplier[k]
+            for r in static(range(rows)):
+                for s in static(range(rows)):
+                    block[r, s] = (1.0 + gamma) * static_sum(w_k[j] * dot(J[r][j], J[s][j]) for j in static(range(n_points)))
+                alpha = compliance[k][r] / (dt * dt)
+                block[r, r] = block[r, r] + alpha
+                residuals[r] = -(C[r] + alpha * lams[r])
+                if damped:
+                    residuals[r] = residuals[r] - gamma * static_sum(dot(J[r][j], x_k[j] - x_before[points[k, j]]) for j in static(range(n_points)))
+            dlams = value()
+            if static_sum(w_k[j] for j in static(range(n_points))) > 0.0:
+                dlams = solve(block, residuals)
+            for j in static(range(n_points)):
+                x_out[points[k, j]] += w[points[k, j]] * static_sum(dlams[r] * J[r][j] for r in static(range(rows)))
+            multiplier[k] = lams + dlams
+
+    return project

@@ -1,0 +1,44 @@
+"""`rollout`: the steps of a solver from a start state, on the tape if one is open."""
+
+from __future__ import annotations
+
+from sim.core.lang.errors import SimError
+from sim.core.runtime import recording
+from sim.core.runtime.tape import Tape
+from sim.model.control import Control
+from sim.model.state import State
+from sim.rollout.strategies import StoreAll, Strategy, run_plainly
+from sim.rollout.trajectory import Plan, Trajectory
+from sim.solvers.xpbd import SolverXPBD
+
+
+class RolloutError(SimError, ValueError):
+    """A rollout that cannot be run as asked."""
+
+
+def rollout(
+    solver: SolverXPBD, state: State, steps: int, dt: float, control: Control | None = None, frame_every: int | None = None,
+    strategy: Strategy | None = None,
+) -> Trajectory:
+    """Take `steps` steps of `dt` seconds from `state`, which is not changed.
+
+    frame_every: keep the positions after every so many steps (None: after the last one only).
+    strategy:    how a gradient finds its way back: `StoreAll()` or `Checkpointed(every=k)`; both give the same bits.
+    The forces `state.particle_f` act during all steps.  Without an open tape nothing is kept but the frames.
+    Raises NonFiniteState where the simulation breaks down.
+    """
+    if steps < 1:
+        raise RolloutError(f"steps={steps}; expected at least 1")
+    if not dt > 0.0:
+        raise RolloutError(f"dt={dt}; expected a positive time step in seconds")
+    every = steps if frame_every is None else frame_every
+    if not 1 <= every <= steps:
+        raise RolloutError(f"frame_every={frame_every}; expected 1 to steps={steps}, or None")
+    if state.model is not solver.model:
+        raise RolloutError("the state belongs to another model; make it with solver.model.state()")
+    solver.model.refresh(force=True)
+    plan = Plan(solver, state, int(steps), float(dt), control, int(every))
+    recorder = recording.current()
+    if isinstance(recorder, Tape):
+        return (strategy or StoreAll()).run(plan, recorder)
+    return run_plainly(plan)

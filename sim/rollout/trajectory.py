@@ -1,0 +1,93 @@
+"""What a rollout leaves behind, and the plan of its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from sim.core.lang.errors import SimError
+from sim.core.lang.types import vector
+from sim.core.runtime import recording
+from sim.core.runtime.array import array
+from sim.core.runtime.creation import empty
+from sim.model.control import Control
+from sim.model.state import State
+from sim.solvers.xpbd import SolverXPBD
+
+
+class NonFiniteState(SimError, FloatingPointError):
+    """A forward run became NaN or infinite: names step, time and point."""
+
+
+@dataclass(eq=False)
+class Trajectory:
+    """Result of a rollout.
+
+    particle_q: (frames, points) vec3 [m], positions after every `frame_every` steps (the last step alone if None).
+    final:      the state after the last step.
+    """
+
+    particle_q: array
+    final: State
+
+
+@dataclass(eq=False)
+class Plan:
+    """The steps of one rollout."""
+
+    solver: SolverXPBD
+    start: State
+    steps: int
+    dt: float
+    control: Control | None
+    frame_every: int
+
+    def result(self) -> Trajectory:
+        model = self.solver.model
+        frames = empty((self.steps // self.frame_every, model.particle_count), vector(3, model.dtype), model.device, requires_grad=model.requires_grad)
+        return Trajectory(frames, self.scratch())
+
+    def scratch(self) -> State:
+        """A state of its own memory, under the external forces of the start."""
+        model = self.solver.model
+        kind = vector(3, model.dtype)
+        q, qd = (empty(model.particle_count, kind, model.device, requires_grad=model.requires_grad) for _ in range(2))
+        return State(model, q, qd, self.start.particle_f, self.start.time)
+
+    def run(self, state: State, other: State, first: int, count: int, on_frame: Callable[[int, State], None]) -> State:
+        """Take steps `first` .. `first + count - 1` from `state`, using `other` as the second buffer; returns the last state."""
+        for step in range(first, first + count):
+            self.solver.step(state, other, self.control, None, self.dt)
+            state, other = other, state
+            if (step + 1) % self.frame_every == 0:
+                self.check(state, step)
+                on_frame((step + 1) // self.frame_every - 1, state)
+        return state
+
+    def check(self, state: State, step: int) -> None:
+        """Raise where a position is no longer finite."""
+        q = state.particle_q.device.numpy(state.particle_q)
+        if np.isfinite(np.dot(q.ravel(), np.zeros(q.size, q.dtype))):
+            return
+        raise self.locate(step)
+
+    def locate(self, step: int) -> NonFiniteState:
+        """Run again to find the first step, and the constraint and point where it happened."""
+        with recording.paused():
+            a, b = self.scratch(), self.scratch()
+            a.particle_q.assign(self.start.particle_q)
+            a.particle_qd.assign(self.start.particle_qd)
+            a.time = self.start.time
+            for k in range(step + 1):
+                self.solver.step(a, b, self.control, None, self.dt)
+                a, b = b, a
+                bad = np.flatnonzero(~np.isfinite(a.particle_q.device.numpy(a.particle_q)).all(axis=1))
+                if len(bad):
+                    point = int(bad[0])
+                    return NonFiniteState(
+                        f"the simulation became non-finite in step {k + 1} of {self.steps} (t = {a.time:.6g} s), first at point {point}"
+                        f"{self.solver.blame(b, a, point, self.dt)}; take shorter steps (more substeps), or check masses and compliances"
+                    )
+        return NonFiniteState(f"the simulation became non-finite before step {step + 1} of {self.steps}")

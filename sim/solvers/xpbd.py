@@ -1,0 +1,165 @@
+"""XPBD: position-based dynamics with compliance, in small steps.
+
+M. Macklin, M. Mueller, N. Chentanez, "XPBD", MIG 2016 (the projection and its multipliers); M. Macklin, K. Storey, M. Lu,
+P. Terdiman, N. Chentanez, S. Jeschke, M. Mueller, "Small Steps in Physics Simulation", SCA 2019 (substeps instead of
+iterations).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from sim.constraints.projection import make_projection, parameter_struct, value_type
+from sim.core.lang.builtins import tid
+from sim.core.lang.errors import SimError, did_you_mean
+from sim.core.lang.types import Scalar, vector
+from sim.core.runtime.array import array
+from sim.core.runtime.creation import zeros
+from sim.core.runtime.kernel import Kernel, kernel
+from sim.core.runtime.launch import launch
+
+if TYPE_CHECKING:
+    from sim.model.model import ConstraintSet, Contacts, Control, Model, State
+
+
+class SolverError(SimError, ValueError):
+    """A step that cannot be taken as asked."""
+
+
+@dataclass(frozen=True)
+class _Kernels:
+    predict: Kernel
+    finish: Kernel
+    average: Kernel
+
+
+@cache
+def _kernels(real: Scalar) -> _Kernels:
+    vec3 = vector(3, real)
+
+    @kernel
+    def predict(
+        x: array[vec3], v: array[vec3], f: array[vec3], f_control: array[vec3], w: array[real], gravity: array[vec3], dt: real,
+        x_out: array[vec3],
+    ):
+        i = tid()
+        if w[i] > 0.0:
+            acceleration = gravity[0] + w[i] * (f[i] + f_control[i])
+            x_out[i] = x[i] + dt * v[i] + (dt * dt) * acceleration
+        else:
+            x_out[i] = x[i]
+
+    @kernel
+    def finish(x_before: array[vec3], x: array[vec3], dt: real, v_out: array[vec3]):
+        i = tid()
+        v_out[i] = (x[i] - x_before[i]) / dt
+
+    @kernel
+    def add_correction(correction: array[vec3], x: array[vec3]):
+        i = tid()
+        x[i] += correction[i]
+
+    return _Kernels(predict, finish, add_correction)
+
+
+@dataclass(eq=False)
+class _Pass:
+    """What the solver needs to project one set of constraints."""
+
+    set: ConstraintSet
+    data: Any
+    multiplier: array
+    first: Kernel
+    next: Kernel
+
+
+@dataclass(eq=False)
+class SolverXPBD:
+    """Steps a model by XPBD.
+
+    iterations: projections of every constraint per step; small steps with one iteration converge best.
+    order:      "colored": Gauss-Seidel over colours whose constraints share no free point; "jacobi": all constraints at
+                once, corrections averaged by mass splitting.  Both conserve momentum.
+    Pinned points (zero inverse mass) never move, unless their attachment prescribes a motion.
+    """
+
+    model: Model
+    iterations: int = 1
+    order: str = "colored"
+    passes: list[_Pass] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        model = self.model
+        if int(self.iterations) < 1:
+            raise SolverError(f"iterations={self.iterations}; expected at least 1")
+        if self.order not in ("colored", "jacobi"):
+            raise SolverError(f"order={self.order!r}{did_you_mean(str(self.order), ('colored', 'jacobi'))}; expected 'colored' or 'jacobi'")
+        real, averaged = model.dtype, self.order == "jacobi"
+        self._kernels = _kernels(real)
+        for constraints in model.constraint_sets.values():
+            c = constraints.constraint
+            data = parameter_struct(c, real)()
+            for name, values in constraints.parameters.items():
+                setattr(data, name, values)
+            damped = constraints.damping is not None
+            keeps = model.requires_grad and self.iterations > 1
+            multiplier = zeros(constraints.count, value_type(c, real), model.device, requires_grad=keeps)
+            make = [make_projection(c, real, first, damped, averaged) for first in (True, False)]
+            self.passes.append(_Pass(constraints, data, multiplier, *make))
+        self._correction = zeros(model.particle_count, vector(3, real), model.device, requires_grad=model.requires_grad) if averaged else None
+
+    def multipliers(self, constraint: str) -> array:
+        """Multipliers lambda of the last step for a constraint type, in the order of its set; force = lambda / dt^2 times the gradient."""
+        for p in self.passes:
+            if p.set.constraint.name == constraint:
+                return p.multiplier
+        raise SolverError(f"the model has no constraint '{constraint}'{did_you_mean(constraint, [p.set.constraint.name for p in self.passes])}")
+
+    def step(self, state_in: State, state_out: State, control: Control | None, contacts: Contacts | None, dt: float) -> None:
+        """One step of `dt` seconds from `state_in` (never written) to `state_out`."""
+        model, k = self.model, self._kernels
+        self._check(state_in, state_out, dt)
+        model.refresh()
+        n, x = model.particle_count, state_out.particle_q
+        push = model.no_force if control is None or control.particle_f is None else control.particle_f
+        time = state_in.time + dt
+
+        # predicted positions (alg. 1, lines 1 to 3)
+        launch(k.predict, n, [state_in.particle_q, state_in.particle_qd, state_in.particle_f, push, model.particle_inv_mass, model.gravity, dt], [x])
+        model.prescribe(time, x)
+
+        # constraint projections (lines 5 to 13)
+        for iteration in range(self.iterations):
+            if self._correction is None:
+                for p in self.passes:
+                    for begin, end in zip(p.set.offsets, p.set.offsets[1:]):  # noqa: B905 pairs of neighbours
+                        self._project(p, iteration, begin, end - begin, state_in.particle_q, dt, x, x)
+            else:
+                self._correction.zero_()
+                for p in self.passes:
+                    self._project(p, iteration, 0, p.set.count, state_in.particle_q, dt, x, self._correction)
+                launch(k.average, n, [self._correction], [x])
+
+        # velocities (lines 15 and 16)
+        launch(k.finish, n, [state_in.particle_q, x, dt], [state_out.particle_qd])
+        state_out.time = time
+
+    def _project(self, p: _Pass, iteration: int, start: int, count: int, x_before: array, dt: float, x: array, x_out: array) -> None:
+        model = self.model
+        damping = p.set.damping if p.set.damping is not None else model.no_damping
+        launch(
+            p.first if iteration == 0 else p.next, count,
+            [start, p.set.points, p.data, p.set.compliance, damping, model.particle_inv_mass, model.constraint_share, x_before, dt, x],
+            [x_out, p.multiplier],
+        )
+
+    def _check(self, state_in: State, state_out: State, dt: float) -> None:
+        if not dt > 0.0:
+            raise SolverError(f"dt={dt}; expected a positive time step in seconds")
+        for name, state in (("state_in", state_in), ("state_out", state_out)):
+            if state.model is not self.model:
+                raise SolverError(f"{name} belongs to another model; make it with solver.model.state()")
+        if state_in is state_out:
+            raise SolverError("state_in and state_out are the same state; use two and let them change places")
