@@ -1,0 +1,83 @@
+"""`@func`: a function of the kernel language.  It is parsed at its first use, and traced anew for every call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+from sim.core.lang.source import Parameter, Scope, Source, caller_locals, resolve_annotations, signature
+from sim.core.lang.types import Scalar, float32
+
+
+class Function:
+    """A function of the language.  Parameters without a type (or `Any`) take whatever they are given.
+
+    `adjoint`: the function that gives its derivative in closed form (see `vjp`), or None.
+    `internal`: it belongs to the library, so messages and line numbers point at whoever calls it.
+    """
+
+    def __init__(self, python: Callable[..., Any], name: str | None = None, annotations: dict[str, Any] | None = None) -> None:
+        self.python = python
+        self.name = self.__name__ = name or python.__name__
+        self.__doc__ = python.__doc__
+        self.__module__ = python.__module__
+        self.__wrapped__ = python
+        self.adjoint: Function | None = None
+        self.internal = (python.__module__ or "").startswith("sim.core.lang.library")
+        self.traces: dict[Any, Any] = {}  # of calls that stay calls, by argument types
+        self._annotations = annotations
+        self._parameters: dict[Scalar, list[Parameter]] = {}
+
+    @cached_property
+    def source(self) -> Source:
+        return Source(self.python)
+
+    @cached_property
+    def scope(self) -> Scope:
+        return Scope(self.python)
+
+    def parameters(self, real: Scalar = float32) -> list[Parameter]:
+        """Names, types and defaults; the annotation `float` means `real`."""
+        found = self._parameters.get(real)
+        if found is None:
+            found = self._parameters[real] = signature(self.python, real, self._annotations)
+        return found
+
+    def vjp(self, g: Callable[..., Any]) -> Function:
+        """Decorator: g is the derivative of this function in closed form, used instead of differentiating the body.
+
+        g takes the arguments of this function, then its result (or results), then the cotangent of each floating
+        result, and returns one cotangent per floating argument, in order (a tuple if there are several):
+
+            @func
+            def length(v): ...
+
+            @length.vjp
+            def length_vjp(v, result, ct): return v * (ct / result)
+        """
+        self.adjoint = g if isinstance(g, Function) else Function(g)
+        self.traces.clear()
+        return self.adjoint
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError(f"`{self.name}` is a function of the kernel language: call it inside of a kernel or another such function")
+
+    def __repr__(self) -> str:
+        return f"<function {self.name} of the kernel language>"
+
+
+def func(python: Callable[..., Any] | None = None, *, name: str | None = None) -> Any:
+    """Decorator `@func` or `@func(name=...)`: makes a Python function callable inside of kernels."""
+    caller = caller_locals()
+
+    def wrap(f: Callable[..., Any]) -> Function:
+        return Function(f, name, local_annotations(f, caller))
+
+    return wrap(python) if python is not None else wrap
+
+
+def local_annotations(python: Callable[..., Any], caller: Any) -> dict[str, Any] | None:
+    """Annotations, evaluated now if they are strings and may name something local to the place of definition."""
+    postponed = any(isinstance(v, str) for v in getattr(python, "__annotations__", {}).values())
+    return resolve_annotations(python, caller) if postponed and caller else None

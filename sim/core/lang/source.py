@@ -1,0 +1,203 @@
+"""Python functions as source: parsed once, with places for messages, and the names that they refer to."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import linecache
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from sim.core.lang.errors import KernelError, Span
+from sim.core.lang.types import Scalar, Type, as_type, float32
+
+MISSING = inspect.Parameter.empty
+_CLOSERS = (")", "]", "}")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a function of the language.
+
+    type: what its annotation says (an `ArrayType` with `dtype` None for arrays of anything), or None: taken from the
+    argument.  default: a Python value, or `MISSING`.
+    """
+
+    name: str
+    type: Type | None
+    default: Any = MISSING
+
+    @property
+    def required(self) -> bool:
+        return self.default is MISSING
+
+
+class Source:
+    """The syntax tree of a function, and where it stands in its file."""
+
+    def __init__(self, python: Callable[..., Any]) -> None:
+        code = python.__code__
+        self.file, self.name = code.co_filename, python.__name__
+        first = code.co_firstlineno
+        lines = linecache.getlines(self.file, python.__globals__)
+        tree = _parse_block(lines, first) if lines else None
+        if tree is None:
+            tree = self._parse_slowly(python, Span(self.file, first))
+        self.offset, node = tree
+        if not isinstance(node, ast.FunctionDef):
+            what = "a lambda" if code.co_name == "<lambda>" else f"`{self.name}`, which is not a plain function"
+            raise KernelError(f"{what} cannot become a kernel or a function of the language", Span(self.file, first),
+                              "write a `def`")
+        self.node: ast.FunctionDef = node
+        self._lines = lines
+
+    @staticmethod
+    def _parse_slowly(python: Callable[..., Any], span: Span) -> tuple[int, ast.stmt]:
+        """By the rules of `inspect`, for layouts that the quick look at indentation gets wrong."""
+        try:
+            text, first = inspect.getsourcelines(python)
+        except (OSError, TypeError):
+            raise KernelError(f"the source text of `{python.__name__}` cannot be read", span,
+                              "kernels and functions have to stand in a file (or a notebook cell)") from None
+        try:
+            return first - 2, _first_statement("".join(text))
+        except SyntaxError:
+            raise KernelError(f"the source text of `{python.__name__}` cannot be parsed on its own", span,
+                              "write it as a `def` of its own, not inside an expression") from None
+
+    def span(self, node: ast.AST) -> Span:
+        """The place of a node (kept on the node: asked for often)."""
+        found = getattr(node, "_span", None)
+        if found is None:
+            line = getattr(node, "lineno", self.node.lineno) + self.offset
+            text = self._lines[line - 1] if 0 < line <= len(self._lines) else ""
+            col = getattr(node, "col_offset", 0)
+            if not text.isascii():
+                col = len(text.encode()[:col].decode(errors="ignore"))
+            found = Span(self.file, line, col + 1, text.rstrip("\n"))
+            node._span = found  # type: ignore[attr-defined]
+        return found
+
+
+def _first_statement(text: str) -> ast.stmt:
+    # the wrapper keeps columns (and the text of multi-line strings) as they are, whatever the indentation
+    indented = text[:1] in " \t"
+    tree = ast.parse(("if 1:\n" if indented else "\n") + text)
+    top = tree.body[0]
+    return top.body[0] if indented else top  # type: ignore[attr-defined]
+
+
+def _parse_block(lines: list[str], first: int) -> tuple[int, ast.stmt] | None:
+    """The definition whose first line (decorators included) is number `first`: cut out by indentation, or None."""
+    if not 0 < first <= len(lines):
+        return None
+    indent = len(lines[first - 1]) - len(lines[first - 1].lstrip())
+    end, seen_def = first - 1, False
+    for end in range(first - 1, len(lines)):
+        text = lines[end].lstrip()
+        shallow = len(lines[end]) - len(text) <= indent
+        if text and not text.startswith("#") and shallow and seen_def and not text.startswith(_CLOSERS):
+            break
+        seen_def = seen_def or text.startswith("def ")
+    else:
+        end = len(lines)
+    try:
+        return first - 2, _first_statement("".join(lines[first - 1 : end]))
+    except SyntaxError:
+        return None
+
+
+class Scope:
+    """The names that a function sees outside of itself: its closure, its module, Python's builtins."""
+
+    def __init__(self, python: Callable[..., Any]) -> None:
+        self._globals = python.__globals__
+        self._cells = dict(zip(python.__code__.co_freevars, python.__closure__ or (), strict=True))
+
+    def find(self, name: str) -> Any:
+        """The value of a name now, or `MISSING`."""
+        cell = self._cells.get(name)
+        if cell is not None:
+            try:
+                return cell.cell_contents
+            except ValueError:  # assigned later in the enclosing function
+                return MISSING
+        if name in self._globals:
+            return self._globals[name]
+        return getattr(builtins, name, MISSING)
+
+    def names(self) -> list[str]:
+        return [*self._cells, *self._globals, *dir(builtins)]
+
+    def namespace(self) -> dict[str, Any]:
+        """All names as a dictionary, for `static(...)` and annotations in strings."""
+        out = dict(self._globals)
+        for name in self._cells:
+            value = self.find(name)
+            if value is not MISSING:
+                out[name] = value
+        return out
+
+
+def resolve_annotations(python: Callable[..., Any], caller: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Annotations with those written as strings evaluated; `caller`: local names where the function is defined."""
+    raw = dict(getattr(python, "__annotations__", {}))
+    if any(isinstance(v, str) for v in raw.values()):
+        space = Scope(python).namespace()
+        for key, text in raw.items():
+            if isinstance(text, str):
+                try:
+                    raw[key] = eval(text, space, dict(caller or {}))  # noqa: S307 what Python itself would evaluate
+                except Exception as problem:
+                    code = python.__code__
+                    raise KernelError(f"the annotation '{text}' of `{key}` cannot be evaluated: {problem}",
+                                      Span(code.co_filename, code.co_firstlineno)) from None
+    return raw
+
+
+def caller_locals(depth: int = 1) -> Mapping[str, Any] | None:
+    """Local names of the function that called the caller (None at module level): postponed annotations may need them."""
+    frame = sys._getframe(depth + 1)
+    return None if frame.f_locals is frame.f_globals else frame.f_locals
+
+
+def signature(
+    python: Callable[..., Any], real: Scalar = float32, annotations: Mapping[str, Any] | None = None
+) -> list[Parameter]:
+    """Parameters of a Python function with their types; `float` as an annotation means `real`.
+
+    `annotations`: already evaluated ones (`resolve_annotations`), for names that only the place of definition knows.
+    """
+    code = python.__code__
+    span = Span(code.co_filename, code.co_firstlineno, 1, linecache.getline(code.co_filename, code.co_firstlineno).rstrip())
+    if code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
+        raise KernelError(f"`{python.__name__}` takes *args or **kwargs", span, "name every parameter")
+    known = resolve_annotations(python) if annotations is None else annotations
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    defaults = dict(zip(names[code.co_argcount - len(python.__defaults__ or ()) : code.co_argcount],
+                        python.__defaults__ or (), strict=True))
+    defaults.update(python.__kwdefaults__ or {})
+    out = []
+    for name in names:
+        try:
+            kind = annotated_type(known.get(name), real)
+        except TypeError as problem:
+            raise KernelError(f"the annotation of `{name}` in `{python.__name__}`: {problem}", span) from None
+        out.append(Parameter(name, kind, defaults.get(name, MISSING)))
+    return out
+
+
+def annotated_type(spec: Any, real: Scalar) -> Type | None:
+    """The type that an annotation stands for; None where any type will do."""
+    if spec is None or spec is Any or spec is tuple or spec is Callable or isinstance(spec, TypeVar):
+        return None
+    if spec is float:
+        return real
+    if getattr(spec, "__origin__", None) in (tuple, Callable):
+        return None
+    if isinstance(spec, type) and spec.__name__ in ("Function", "Builtin"):
+        return None
+    return as_type(spec)
