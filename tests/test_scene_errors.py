@@ -3,10 +3,17 @@
 That it is exactly one also shows that no problem drags others behind it.
 """
 
+import copy
+import json
+import random
+from pathlib import Path
+
 import pytest
 from scene_samples import BEAM, CLOTH, load_text
 
 from sim.scene import SceneError
+from sim.scene.errors import Source
+from sim.scene.yaml_marks import read_yaml
 
 STRETCH = "objects.skirt.cloth.material.distance.compliance"
 
@@ -17,7 +24,8 @@ CLOTH_ROWS = [
     ("world:", "wrold:", 5, "wrold", "unknown key `wrold`|did you mean `world`?"),
     ("        bend: {", "        bned: {", 20, "objects.skirt.cloth.material.bned", "unknown constraint `bned`|`bend`"),
     ("compliance: 0.3, ", "complianz: 0.3, ", 19, "objects.skirt.cloth.material.distance.complianz", "did you mean"),
-    ("density: 0.2", "density: 0.2\n      density: 0.3", 18, "density", "duplicate key `density`|line 17"),
+    ("density: 0.2", "density: 0.2\n      density: 0.3", 18, "objects.skirt.cloth.density",
+     "duplicate key `density`|line 17"),
     ("format: 1\n", "", 1, "", "missing key `format`"),
     (", substeps: 20}", "}", 8, "time", "missing key `substeps`"),
     ("objects:\n  skirt:", "objcts:\n  skirt:", 13, "objcts", "unknown key `objcts`|did you mean `objects`?"),
@@ -120,6 +128,10 @@ CLOTH_ROWS = [
     ("transform: log, bounds: [1e-4, 10]", "bounds: [-1, 10]", 43, "parameters.stretch.bounds",
      "reach beyond [0, inf)"),
     ("transform: log, bounds: [1e-4, 10]", "transform: logit", 43, "parameters.stretch.transform", "`logit` needs"),
+    ("transform: log, bounds: [1e-4, 10]", "transform: logit, bounds: [0.3, 10]", 43, "parameters.stretch.of",
+     "start between the bounds"),
+    ("transform: log, bounds: [1e-4, 10]", "start: -1", 43, "parameters.stretch.start", "must be zero or positive"),
+    ("bounds: [1e-4, 10]", "bounds: [0.3, 0.3]", 43, "parameters.stretch.bounds", "nothing can vary"),
     ("transform: log, bounds: [1e-4, 10]", "transform: lg", 43, "parameters.stretch.transform", "did you mean `log`?"),
     ("of: objects.skirt.cloth.material.bend.compliance,     transform: log, bounds: [1, 1e5]", f"of: {STRETCH}", 44,
      "parameters.bend.of",
@@ -223,3 +235,53 @@ def test_bad_cloth(tmp_path, row):
 @pytest.mark.parametrize("row", BEAM_ROWS, ids=lambda row: f"{row[3]}:{row[1][:30]}")
 def test_bad_beam(tmp_path, row):
     check_row(tmp_path, BEAM, row)
+
+
+def spots(data):
+    """Every (container, key) of nested data."""
+    pairs = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for key, value in list(pairs):
+        yield data, key
+        yield from spots(value)
+
+
+def changed(data, pool, draw):
+    """Data with a few values replaced by others of the same or another scene, removed, or put under another key."""
+    data = copy.deepcopy(data)
+    for _ in range(draw.choice([1, 1, 2, 4])):
+        holder, key = draw.choice(list(spots(data)))
+        act = draw.randrange(4)
+        if act == 0:
+            del holder[key]
+        elif act == 1 and isinstance(holder, dict):
+            holder[draw.choice(pool)[1]] = holder.pop(key)
+        else:
+            container, other = draw.choice(pool)
+            holder[key] = copy.deepcopy(draw.choice([container[other], container[other], None, -1, "", [], {}, True]))
+    return data
+
+
+def read(text):
+    return read_yaml(Source("x", text, Path(".")), []).plain
+
+
+def test_any_change_gives_a_scene_or_problems(tmp_path):
+    """Random edits: whatever is wrong, the answer is a `SceneError`, never another exception."""
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    draw = random.Random(seed)
+    scenes = [read(CLOTH), read(BEAM)]
+    pool = [spot for scene in scenes for spot in spots(scene)]
+    good = bad = 0
+    for _ in range(400):
+        text = json.dumps(changed(draw.choice(scenes), pool, draw), indent=1)
+        try:
+            scene = load_text(tmp_path, text)
+        except SceneError as error:
+            bad += 1
+            assert error.problems and str(error)
+        else:
+            good += 1
+            assert load_text(tmp_path, scene.resolved_yaml()).data == scene.data
+    print(f"{good} scenes, {bad} with problems")
+    assert good > 5 and bad > 100

@@ -148,6 +148,8 @@ def test_a_later_choice_replaces_an_earlier_one(tmp_path):
     ("time.substeps=many", 15, "expected a whole number"),
     ("time.duration=5 mm", 15, "`5 mm` is a length, expected a time"),
     ("time.substeps", 1, "write path=value"),
+    ("time.duration=", 1, "expected a time [s], got nothing"),
+    ("time={duration: 1, fps: 2, fps: 3, substeps: 4}", 28, "duplicate key `fps`"),
     ("time.duration=[1", 16, "not YAML"),
     ("time.duration=!!float 3", 15, "tag"),
     ("objects.skirt.cloth.mesh.file=../../x.obj", 31, "leaves the folder"),

@@ -13,7 +13,8 @@ from sim.scene.schema import scene_schema
 from sim.scene.units import parse_unit
 from sim.scene.yaml_marks import read_yaml
 
-TYPES = {"object": dict, "array": list, "string": str, "null": type(None), "integer": int, "number": float}
+TYPES = {"object": dict, "array": list, "string": str, "null": type(None), "integer": int, "number": float,
+         "boolean": bool}  # fmt: skip
 TABLES = ("objects", "shapes", "attachments", "loads", "markers", "measures", "experiments", "parameters")
 
 
@@ -27,7 +28,8 @@ def accepts(schema, value):
     """Whether a value is valid: the part of JSON Schema that the generator uses, and no more."""
     known = {"type", "properties", "additionalProperties", "propertyNames", "required", "minProperties", "dependencies",
              "items", "minItems", "maxItems", "uniqueItems", "enum", "pattern", "minimum", "maximum",
-             "exclusiveMinimum", "exclusiveMaximum", "anyOf", "oneOf", "allOf", "description", "title", "$schema"}  # fmt: skip
+             "exclusiveMinimum", "exclusiveMaximum", "anyOf",
+             "oneOf", "allOf", "description", "title", "$schema"}  # fmt: skip
     assert schema.keys() <= known, schema.keys() - known
     if not schema:
         return True

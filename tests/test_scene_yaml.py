@@ -45,7 +45,7 @@ def test_anchors_and_merges_keep_the_place_of_their_content():
 def test_every_duplicate_key_is_found():
     problems = []
     root = read("a: 1\nb: {c: 1, c: 2}\na: 3\nm: &m {}\nn:\n  <<: *m\n  <<: *m\n", problems)
-    assert [(p.mark.line, p.mark.column, p.path) for p in problems] == [(2, 11, "c"), (3, 1, "a"), (7, 3, "<<")]
+    assert [(p.mark.line, p.mark.column, p.path) for p in problems] == [(2, 11, "b.c"), (3, 1, "a"), (7, 3, "n.<<")]
     assert root.value["a"].value == 1
 
 

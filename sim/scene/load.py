@@ -68,6 +68,8 @@ def _merged_file(path: Path, reading: Reading, schema: SchemaLine, above: tuple[
     folder = path.parent if asked is not None else reading.base
     source = Source(str(path), _text(path, reading, asked), folder)
     root = read_yaml(source, reading.problems)
+    if root.value is None:
+        root = Node({}, Mark(source, 1, 1))
     if not isinstance(root.value, dict):
         what = "a scene is a mapping of keys and values"
         raise SceneError([*reading.problems, Problem(root.mark, "", what, "begin with `format: 1`")])
@@ -140,11 +142,9 @@ def _override_nodes(overrides: Mapping[str, object] | Sequence[str], reading: Re
             reading.problems.append(Problem(Mark(source, 1, 1), "", f"`{text}` sets nothing", "write path=value"))
             continue
         try:
-            node = read_yaml(source, [], column_offset=len(dotted) + 1)
+            yield read_yaml(source, reading.problems, column_offset=len(dotted) + 1), dotted.strip()
         except SceneError as error:
-            reading.problems.extend(error.problems)
-            continue
-        yield node, dotted.strip()
+            reading.problems[:] = error.problems
 
 
 def _overridden(root: Node, dotted: str, node: Node, reading: Reading, schema: SchemaLine) -> Node:

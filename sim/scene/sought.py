@@ -9,7 +9,7 @@ from typing import Any
 from sim.scene.checks import parts
 from sim.scene.containers import Either
 from sim.scene.errors import did_you_mean
-from sim.scene.kinds import Number, Vector, inside
+from sim.scene.kinds import Number, Vector, bounds_words, inside
 from sim.scene.paths import Found, NoSuchPath, every_path, find, overlap, path_hint
 from sim.scene.reading import BROKEN, Kind, Reading, SchemaLine, Steps
 from sim.scene.units import parse_unit
@@ -142,57 +142,61 @@ def _range(steps: Steps, entry: dict[str, Any], targets: list[Target], reading: 
     unit, count = targets[0].kind.unit, _count(targets[0])
     bounds = _later(steps, "bounds", entry, Vector(2, unit, none=True), reading)
     _later(steps, "scale", entry, Number(unit, "(0, inf)"), reading)
-    given = "start" in entry
-    start = _later(steps, "start", entry, Vector(count, unit) if count > 1 else Number(unit), reading)
-    if given:
+    if "start" in entry:
+        start = _later(steps, "start", entry, Vector(count, unit) if count > 1 else Number(unit), reading)
         starts = [] if start is None else start if isinstance(start, list) else [start]
+        place, origin = (*steps, "start"), "`start`"
     else:
-        starts = targets[0].starts()
+        starts, place, origin = targets[0].starts(), targets[0].place, "the value in the scene"
         for other in targets[1:]:
             theirs = other.starts()
             if len(theirs) != len(starts) or not all(map(_close, theirs, starts)):
                 reading.problem(other.place, "the tied values differ in the scene, so the start is not clear",
                                 f"give `start` in `{'.'.join(steps)}`, or make them equal")
-    place = (*steps, "start") if given else targets[0].place
-    transform = entry.get("transform")
-    for target in targets:
-        for number in starts if given and not (transform == "log" and min(starts) <= 0) else ():
-            if not inside(number * target.factor, target.kind.bounds):
-                reading.problem(place, f"the start {number:g} is not allowed for `{'.'.join(target.found.steps)}` "
-                                f"({target.kind.bounds})")
     low, high = bounds or (None, None)
-    if transform == "logit" and (low is None or high is None) and not reading.is_broken((*steps, "bounds")):
-        reading.problem((*steps, "transform"), "`logit` needs a low and a high bound", "add `bounds: [low, high]`")
-    if transform == "log" and any(end is not None and end <= 0 for end in (low, high)):
-        reading.problem((*steps, "bounds"), "the logarithm needs positive bounds",
-                        "raise the low bound, or `transform: none`")
-    elif transform == "log" and any(number <= 0 for number in starts):
-        reading.problem(place, f"the logarithm needs a positive start, and it is {min(starts):g}",
-                        "give a positive value, or `transform: none`")
-    if low is not None and low == high:
+    outside = [n for n in starts if (low is not None and n < low) or (high is not None and n > high)]
+    if outside:
+        shown = ", ".join("null" if end is None else f"{end:g}" for end in (low, high))
+        reading.problem((*steps, "bounds"), f"the bounds [{shown}] exclude the start {outside[0]:g} ({origin})",
+                        "widen the bounds, or give another `start`")
+    elif low is not None and low == high:
         reading.problem((*steps, "bounds"), "the bounds are equal: nothing can vary")
+    if not _transform(steps, entry.get("transform"), (low, high), starts, place, reading):
+        return
     for target in targets:
+        path, allowed = ".".join(target.found.steps), target.kind.bounds
+        if any(not inside(number * target.factor, allowed) for number in starts):
+            reading.problem(place, f"the start is not allowed for `{path}`: it must be {bounds_words(allowed)}")
+        # Bounds may stand on an end of the interval that is not allowed itself: the optimiser stays between them.
         ends = [end * target.factor for end in (low, high) if end is not None]
-        if any(not _allowed_limit(end, target.kind.bounds) for end in ends):
-            reading.problem((*steps, "bounds"), f"the bounds reach beyond {target.kind.bounds}, which is allowed for "
-                            f"`{'.'.join(target.found.steps)}`")
-    for number in starts:
-        if (low is not None and number < low) or (high is not None and number > high):
-            shown = [("null" if end is None else f"{end:g}") for end in (low, high)]
-            origin = "`start`" if given else "the value in the scene"
-            reading.problem((*steps, "bounds"),
-                            f"the bounds [{', '.join(shown)}] exclude the start {number:g} ({origin})",
-                            "widen the bounds, or give another `start`")
-            break
+        if any(not inside(end, f"[{allowed[1:-1]}]" if allowed else "") for end in ends):
+            reading.problem((*steps, "bounds"), f"the bounds reach beyond {allowed}, which is allowed for `{path}`")
+
+
+def _transform(steps: Steps, transform: str | None, bounds: tuple[float | None, float | None], starts: list[float],
+               place: Steps, reading: Reading) -> bool:
+    """Whether the transform is defined for bounds and starts; notes what is not."""
+    if transform == "logit":
+        if None in bounds and not reading.is_broken((*steps, "bounds")):
+            reading.problem((*steps, "transform"), "`logit` needs a low and a high bound", "add `bounds: [low, high]`")
+            return False
+        if any(number in bounds for number in starts):
+            reading.problem(place, "`logit` needs a start between the bounds, and it is one of them")
+            return False
+    if transform == "log":
+        if any(end is not None and end <= 0 for end in bounds):
+            reading.problem((*steps, "bounds"), "the logarithm needs positive bounds",
+                            "raise the low bound, or `transform: none`")
+            return False
+        if any(number <= 0 for number in starts):
+            reading.problem(place, f"the logarithm needs a positive start, and it is {min(starts):g}",
+                            "give a positive value, or `transform: none`")
+            return False
+    return True
 
 
 def _close(a: float, b: float) -> bool:
     return math.isclose(a, b, rel_tol=1e-9)
-
-
-def _allowed_limit(end: float, bounds: str) -> bool:
-    """Whether a value may come as close to `end` as it likes: the interval with its ends."""
-    return inside(end, f"[{bounds[1:-1]}]" if bounds else "")
 
 
 def _later(steps: Steps, key: str, entry: dict[str, Any], kind: Kind, reading: Reading) -> Any:

@@ -115,8 +115,8 @@ class _Composer:
             if isinstance(event, yaml.DocumentStartEvent):
                 if root is not None:
                     self.stop(event, "a second document", "a scene file holds one document: remove the `---`")
-                root = self.node(next(self.events), 0)
-        return Node({}, Mark(self.source, 1, 1)) if root is None or root.value is None else root
+                root = self.node(next(self.events), ())
+        return Node(None, Mark(self.source, 1, 1)) if root is None else root
 
     def mark(self, event: Any) -> Mark:
         return Mark(self.source, event.start_mark.line + 1, event.start_mark.column + 1)
@@ -124,7 +124,7 @@ class _Composer:
     def stop(self, event: Any, what: str, hint: str = "") -> None:
         raise SceneError([*self.problems, Problem(self.mark(event), "", what, hint)])
 
-    def node(self, event: Any, depth: int) -> Node:
+    def node(self, event: Any, steps: tuple[str, ...]) -> Node:
         yaml = self.yaml
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in self.anchors:
@@ -133,7 +133,7 @@ class _Composer:
             return self.anchors[event.anchor]
         if event.tag is not None:
             self.stop(event, f"tag `{event.tag}`", "a scene is data: write the value without a tag")
-        if depth > _DEEPEST:
+        if len(steps) > _DEEPEST:
             self.stop(event, f"nested more than {_DEEPEST} levels deep")
         mark = self.mark(event)
         if isinstance(event, yaml.ScalarEvent):
@@ -142,17 +142,17 @@ class _Composer:
         elif isinstance(event, yaml.SequenceStartEvent):
             items = []
             while not isinstance(item := next(self.events), yaml.SequenceEndEvent):
-                items.append(self.node(item, depth + 1))
+                items.append(self.node(item, (*steps, str(len(items)))))
             node = Node(items, mark, size=1 + sum(item.size for item in items))
         else:
-            node = self.mapping(mark, depth)
+            node = self.mapping(mark, steps)
         if node.size > _LARGEST:
             self.stop(event, f"more than {_LARGEST} values once its aliases are written out")
         if event.anchor is not None:
             self.anchors[event.anchor] = node
         return node
 
-    def mapping(self, mark: Mark, depth: int) -> Node:
+    def mapping(self, mark: Mark, steps: tuple[str, ...]) -> Node:
         yaml = self.yaml
         own: dict[str, Node] = {}
         inherited: dict[str, Node] = {}
@@ -164,15 +164,16 @@ class _Composer:
                 self.stop(event, f"tag `{event.tag}`", "a scene is data: write the key without a tag")
             key, key_mark = event.value, self.mark(event)
             value_event = next(self.events)
-            value = self.node(value_event, depth + 1)
+            value = self.node(value_event, (*steps, key))
+            path = ".".join((*steps, key))
             is_merge = key == "<<" and event.implicit[0]
             if is_merge and merged:
                 hint = "for several anchors write `<<: [*a, *b]`"
-                self.problems.append(Problem(key_mark, key, "duplicate key `<<`", hint))
+                self.problems.append(Problem(key_mark, path, "duplicate key `<<`", hint))
             elif key in own:
                 first = own[key].key_mark or mark
                 hint = f"it stands on line {first.line} already: keep one of them"
-                self.problems.append(Problem(key_mark, key, f"duplicate key `{key}`", hint))
+                self.problems.append(Problem(key_mark, path, f"duplicate key `{key}`", hint))
             elif is_merge:
                 merged = True
                 for part in value.value if isinstance(value.value, list) else [value]:
