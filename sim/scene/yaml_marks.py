@@ -140,7 +140,7 @@ class _Composer:
             # implicit[0]: written plainly, so that its text decides the type; quoted and block scalars are text.
             node = Node(resolve_scalar(event.value) if event.implicit[0] else event.value, mark)
         elif isinstance(event, yaml.SequenceStartEvent):
-            items = []
+            items: list[Node] = []
             while not isinstance(item := next(self.events), yaml.SequenceEndEvent):
                 items.append(self.node(item, (*steps, str(len(items)))))
             node = Node(items, mark, size=1 + sum(item.size for item in items))
