@@ -150,6 +150,9 @@ def constraint(
             if not kind:
                 raise ConstraintError(f"parameter '{p.name}' of constraint '{function.name}' is {p.type}; expected float or sim.vec3")
             parameters[p.name] = ConstraintParameter(p.name, kind, (units or {}).get(p.name, ""))
+        # While tracing, every parameter takes the precision of the model: `float` means it, vectors are left open.
+        precise = {p: float if q.kind == "float" else Any for p, q in parameters.items()}
+        function = Function(python, name, precise)
         made = Constraint(function.name, points, function, parameters, rows, internal, unilateral, python.__doc__ or "", units=units or {})
         REGISTRY[made.name] = made
         return made

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sim.constraints.base import constraint
-from sim.core.lang.library import cross, signed_angle
+from sim.core.lang.library.vector import cross, signed_angle
 
 
 @constraint(points=4, units={"rest": "rad"})

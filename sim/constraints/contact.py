@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sim.constraints.base import constraint
-from sim.core.lang.library import dot, length
+from sim.core.lang.library.vector import dot, length
 from sim.core.lang.types import vec3
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sim.constraints.base import constraint
-from sim.core.lang.library import length
+from sim.core.lang.library.vector import length
 
 
 @constraint(points=2, units={"rest": "m"})

@@ -11,19 +11,17 @@ from functools import cache
 from typing import Any
 
 from sim.constraints.base import Constraint
-from sim.core.lang import builtins as language
-from sim.core.lang.builtins import Builtin
+from sim.core.lang.builtins import Builtin, static, tid
 from sim.core.lang.context import Context
-from sim.core.lang.frontend import static
 from sim.core.lang.function import func
-from sim.core.lang.library import dot
+from sim.core.lang.library.vector import dot
 from sim.core.lang.passes import inline_call
 from sim.core.lang.traced import flatten
 from sim.core.lang.types import Scalar, Struct, array_type, matrix, vector
 from sim.core.runtime.array import array, array2d
 from sim.core.runtime.kernel import Kernel, kernel
 
-tid, matrix_of, atomic_add = language.NAMES["tid"], matrix, language.NAMES["atomic_add"]
+matrix_of = matrix
 
 
 @cache
@@ -44,7 +42,7 @@ def _at(c: Constraint, real: Scalar, gradient: bool) -> Builtin:
         points, parameters, k = args
         flat = flatten(points)
         for name in c.parameters:
-            flat = [*flat, *flatten(t.element(parameters.values[name], k, node))]
+            flat = [*flat, *flatten(t.load(t.item(parameters.values[name], (k,), node)))]
         values = inline_call(t.b, c.traced(real), flat)
         if not gradient:
             return tuple(values)
@@ -96,17 +94,17 @@ def make_projection(c: Constraint, real: Scalar, first: bool, damped: bool, aver
         share: array[real], x_before: array[vec3], dt: real, x: array[vec3], x_out: array[vec3], multiplier: array[value],
     ):
         k = start + tid()
-        x_k = static_tuple(x[points[k, j]] for j in static(range(n_points)))
+        x_k = [x[points[k, j]] for j in static(range(n_points))]
         C, J = at(x_k, data, k)
-        w_k = static_tuple(w[points[k, j]] * (share[points[k, j]] if averaged else 1.0) for j in static(range(n_points)))
+        w_k = [w[points[k, j]] * (share[points[k, j]] if averaged else 1.0) for j in static(range(n_points))]
         gamma = damping[k] / dt if damped else 0.0
         if rows == 1:
             alpha = compliance[k] / (dt * dt)
             lam = 0.0 if first else multiplier[k]
-            JWJ = static_sum(w_k[j] * dot(J[0][j], J[0][j]) for j in static(range(n_points)))
+            JWJ = sum([w_k[j] * dot(J[0][j], J[0][j]) for j in static(range(n_points))])
             residual = C[0] + alpha * lam
             if damped:
-                residual += gamma * static_sum(dot(J[0][j], x_k[j] - x_before[points[k, j]]) for j in static(range(n_points)))
+                residual += gamma * sum([dot(J[0][j], x_k[j] - x_before[points[k, j]]) for j in static(range(n_points))])
             A = (1.0 + gamma) * JWJ + alpha
             dlam = real(0.0)
             if A > 0.0:
@@ -122,17 +120,17 @@ def make_projection(c: Constraint, real: Scalar, first: bool, damped: bool, aver
             lams = value() if first else multiplier[k]
             for r in static(range(rows)):
                 for s in static(range(rows)):
-                    block[r, s] = (1.0 + gamma) * static_sum(w_k[j] * dot(J[r][j], J[s][j]) for j in static(range(n_points)))
+                    block[r, s] = (1.0 + gamma) * sum([w_k[j] * dot(J[r][j], J[s][j]) for j in static(range(n_points))])
                 alpha = compliance[k][r] / (dt * dt)
                 block[r, r] = block[r, r] + alpha
                 residuals[r] = -(C[r] + alpha * lams[r])
                 if damped:
-                    residuals[r] = residuals[r] - gamma * static_sum(dot(J[r][j], x_k[j] - x_before[points[k, j]]) for j in static(range(n_points)))
+                    residuals[r] = residuals[r] - gamma * sum([dot(J[r][j], x_k[j] - x_before[points[k, j]]) for j in static(range(n_points))])
             dlams = value()
-            if static_sum(w_k[j] for j in static(range(n_points))) > 0.0:
+            if sum([w_k[j] for j in static(range(n_points))]) > 0.0:
                 dlams = solve(block, residuals)
             for j in static(range(n_points)):
-                x_out[points[k, j]] += w[points[k, j]] * static_sum(dlams[r] * J[r][j] for r in static(range(rows)))
+                x_out[points[k, j]] += w[points[k, j]] * sum([dlams[r] * J[r][j] for r in static(range(rows))])
             multiplier[k] = lams + dlams
 
     return project

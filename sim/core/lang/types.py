@@ -433,3 +433,16 @@ def named_types() -> dict[str, Type]:
     out.update({f"quat{s}": quaternion(_SUFFIX[s]) for s in "fd"})
     out.update({f"transform{s}": transformation(_SUFFIX[s]) for s in "fd"})
     return out
+
+
+vec3 = vector(3, float32)
+
+_named = named_types()
+
+
+def __getattr__(name: str) -> Any:
+    """`from sim.core.lang.types import vec4d`: the named types."""
+    try:
+        return _named[name]
+    except KeyError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None

@@ -9,11 +9,13 @@ from typing import Any, overload
 import numpy as np
 
 from sim.core.backends.base import Executable
-from sim.core.lang import frontend
 from sim.core.lang.adjoint import KernelAdjoint, KernelNeeds, kernel_adjoint, kernel_needs
 from sim.core.lang.errors import SimError
+from sim.core.lang.frontend import trace_kernel
+from sim.core.lang.function import Function, local_annotations
 from sim.core.lang.ir import Func, verify, walk
 from sim.core.lang.passes import WRITES, dce, inline
+from sim.core.lang.source import Parameter, caller_locals
 from sim.core.lang.types import (
     ArrayType,
     Composite,
@@ -101,28 +103,25 @@ class AdjointPair:
 class Kernel:
     """A kernel.  Made by `@kernel`; run by `launch`."""
 
-    def __init__(self, python: Callable[..., Any], name: str | None = None, real: Scalar = float32) -> None:
-        self.python = python
-        self.name = self.__name__ = name or python.__name__
+    def __init__(self, python: Callable[..., Any], name: str | None = None, annotations: dict[str, Any] | None = None, real: Scalar = float32) -> None:
+        self.function = Function(python, name, annotations)
+        self.name = self.__name__ = self.function.name
         self.__doc__ = python.__doc__
         self.__module__ = python.__module__
         self.real = real
-        self._parameters: list[frontend.Parameter] | None = None
         self.specialisations: dict[tuple[Type, ...], Specialisation] = {}
         self.bindings: dict[tuple, Specialisation] = {}
 
     @property
-    def parameters(self) -> list[frontend.Parameter]:
+    def parameters(self) -> list[Parameter]:
         """Name, type (None: generic) and default of each argument."""
-        if self._parameters is None:
-            self._parameters = frontend.signature(self.python)
-        return self._parameters
+        return self.function.parameters(self.real)
 
     def specialise(self, types: tuple[Type, ...]) -> Specialisation:
         """The kernel for these argument types, traced and verified when first asked for."""
         found = self.specialisations.get(types)
         if found is None:
-            func = frontend.trace_kernel(self.python, types, name=self.name, real=self.real)
+            func = trace_kernel(self.function, types, name=self.name, real=self.real)
             func = verify(dce(inline(func)))
             number = {p: k for k, p in enumerate(func.params)}
             ops = [op for op in walk(func.body) if op.name in ("load", *WRITES)]
@@ -152,9 +151,12 @@ def kernel(python: Callable[..., Any] | None = None, *, name: str | None = None,
     unknown = set(options) - {"enable_backward", "module"}
     if unknown:
         raise TypeError(f"@kernel takes no option '{unknown.pop()}'")
-    if python is None:
-        return lambda f: Kernel(f, name)
-    return Kernel(python, name)
+    caller = caller_locals()
+
+    def wrap(f: Callable[..., Any]) -> Kernel:
+        return Kernel(f, name, local_annotations(f, caller))
+
+    return wrap if python is None else wrap(python)
 
 
 # ------------------------------------------------------------------------------------------------ arguments

@@ -208,8 +208,7 @@ def bind(kernel: Kernel, dims: tuple[int, ...], args: Sequence[Any], n_inputs: i
             kernel.bindings[tuple(key)] = spec
     else:
         spec, flat = found, list(args)
-    if spec.func.dims > len(dims):
-        raise LaunchError(f"kernel '{kernel.name}' asks for {spec.func.dims} indices of tid(); dim={dims} has {len(dims)}")
+    _check_dims(spec, dims)
     target = get_device(device)
     for a in flat:
         if type(a) is array and a.buffer.device is not target:
@@ -217,6 +216,14 @@ def bind(kernel: Kernel, dims: tuple[int, ...], args: Sequence[Any], n_inputs: i
                 raise LaunchError(f"an argument of kernel '{kernel.name}' lies on {a.buffer.device}, the launch is on {target}; use a.to('{target}')")
             target = a.buffer.device
     return Call(spec, dims, flat, target)
+
+
+def _check_dims(spec: Specialisation, dims: tuple[int, ...]) -> None:
+    wanted = spec.func.dims
+    if wanted > len(dims) or (1 < wanted < len(dims)):
+        raise LaunchError(f"kernel '{spec.kernel.name}' asks for {wanted} indices of tid(); dim={dims} has {len(dims)}")
+    if thread_count(dims) >= 2**31:
+        raise LaunchError(f"dim={dims} is {thread_count(dims)} threads; a launch has less than 2^31")
 
 
 def _bind_slowly(kernel: Kernel, args: Sequence[Any], n_inputs: int) -> tuple[Specialisation, list[Any]]:
@@ -342,8 +349,7 @@ class Launch:
     def set_dim(self, dim: Any) -> None:
         """Change the launch dimensions."""
         dims = as_dims(dim)
-        if len(dims) < self._call.spec.func.dims:
-            raise LaunchError(f"kernel '{self.kernel.name}' asks for {self._call.spec.func.dims} indices of tid(); dim={dims} has {len(dims)}")
+        _check_dims(self._call.spec, dims)
         self._call, self._block = Call(self._call.spec, dims, self._call.args, self._call.device), None
 
     def set_param_at_index(self, index: int, value: Any, adjoint: bool = False) -> None:
