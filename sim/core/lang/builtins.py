@@ -116,7 +116,7 @@ NAMES["fabs"] = NAMES["abs"]
 def _operator(name: str, sign: str) -> None:
     def handler(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
         _takes(t, node, name, args, kwargs, 2)
-        return binary(t, name, sign, *args, node)
+        return binary(t, name, sign, args[0], args[1], node)
 
     NAMES[name] = Builtin(name, handler, f"a {sign} b")
 

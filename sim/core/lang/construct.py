@@ -8,7 +8,7 @@ from typing import Any
 from sim.core.lang.context import Context
 from sim.core.lang.errors import did_you_mean
 from sim.core.lang.ir import Value
-from sim.core.lang.traced import ArrayRef, Fields, Mismatch, Parts, constant, describe, is_number
+from sim.core.lang.traced import ArrayRef, Fields, Mismatch, Parts, describe, is_number
 from sim.core.lang.types import (
     ArrayType,
     Homogeneous,
@@ -137,9 +137,3 @@ def fit_field(t: Context, kind: Struct, key: str, value: Any, node: ast.AST) -> 
     except Mismatch as problem:
         hint = str(problem.args[1]) if len(problem.args) > 1 else ""
         raise t.error(node, f"field '{key}' of {kind}: {problem.args[0]}", hint) from None
-
-
-def static_bool(x: Any) -> bool | None:
-    """A condition that is known now, else None."""
-    known = constant(x)
-    return None if known is None else bool(known)

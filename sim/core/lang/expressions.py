@@ -6,6 +6,7 @@ import ast
 import builtins as python_builtins
 import types as python_types
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from sim.core.lang import types as language_types
@@ -17,9 +18,8 @@ from sim.core.lang.function import Function
 from sim.core.lang.ir import OPS, Block, Op, Value
 from sim.core.lang.operators import BINARY, binary, compare, unary
 from sim.core.lang.source import MISSING
-from sim.core.lang.traced import ArrayRef, Fields, Parts, Place, Range, Undefined, describe, is_number, is_traced, same, type_of, whole
+from sim.core.lang.traced import ArrayRef, Fields, Parts, Place, Range, Undefined, describe, is_number, is_traced, type_of, whole
 from sim.core.lang.types import (
-    ArrayType,
     Homogeneous,
     Matrix,
     Quaternion,
@@ -132,15 +132,21 @@ class Expressions(Context):
         conjunction = isinstance(node.op, ast.And)
         left = self.logical(self.eval(node.values[0]), node.values[0])
         for right in node.values[1:]:
-            left = self.short(conjunction, left, lambda right=right: self.logical(self.eval(right), right), node)
+            left = self.short(conjunction, left, partial(self._test, right), node)
         return left
+
+    def _test(self, node: ast.expr) -> Any:
+        return self.logical(self.eval(node), node)
 
     def short(self, conjunction: bool, left: Any, right: Callable[[], Any], node: ast.AST) -> Any:
         """`left and right()` (or `or`), where the right side must not be evaluated if the left decides."""
         if not isinstance(left, Value):
             return right() if bool(left) is conjunction else left
         found: list[Any] = []
+        before = dict(self.env)
         block = self.b.region((), lambda: found.append(right()))
+        if any(self.env.get(name) is not value for name, value in before.items()):
+            raise self.error(node, "the right side of `and` or `or` changes a variable", "do that on a line of its own, before")
         known = found[0]
         if not isinstance(known, Value):
             return left if known is conjunction else known
@@ -459,9 +465,7 @@ class Expressions(Context):
         if isinstance(target, Function):
             return self.call(target, args, kwargs, node)
         try:
-            real = {float: self.real}
-            return target(*(real.get(a, a) if isinstance(a, type) else a for a in args),
-                          **{k: real.get(v, v) if isinstance(v, type) else v for k, v in kwargs.items()})
+            return target(*(self.real if a is float else a for a in args), **{k: self.real if v is float else v for k, v in kwargs.items()})
         except (TypeError, ValueError) as problem:
             raise self.error(node, f"{target.__name__}(...): {problem}") from None
 
@@ -554,4 +558,3 @@ _EXPRESSIONS: dict[type, Callable[[Expressions, Any], Any]] = {
     ast.BoolOp: Expressions.on_logic, ast.IfExp: Expressions.on_ternary, ast.Attribute: Expressions.on_attribute,
     ast.Subscript: Expressions.on_subscript, ast.Call: Expressions.on_call, ast.ListComp: Expressions.on_comprehension,
 }
-__all__ = ["REFUSED_EXPRESSIONS", "Expressions", "harmless", "same", "ArrayType"]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sim.core.lang.context import BROKE, CONTINUED, FLAGS, RETURNED, VALUE
+from sim.core.lang.context import BROKE, CONTINUED, FLAGS, VALUE
 from sim.core.lang.ir import Block, Op, Value
 from sim.core.lang.statements import Statements
 from sim.core.lang.traced import (
@@ -17,6 +17,7 @@ from sim.core.lang.traced import (
     constant,
     describe,
     flatten,
+    is_number,
     is_typed,
     rebuild,
     same,
@@ -104,24 +105,22 @@ class Loops(Statements):
             self.env[target] = self.b.emit("add", start, self.b.emit("mul", k, step))
 
         if not exits(node.body):
-            carried, block = self._stable(node, [target], [kind], lambda k: bind(k))
+            carried, block = self._stable(node, [target], [kind], bind)
             results = self.b.append(Op("for", [count, *carried.init], [Value(v.type) for v in carried.init], {"reverse": False}, [block])).results
         else:
-            carried, block = self._stable(node, [target], [kind], lambda k: bind(k))
-            one = self.b.const(1, kind)
-            after = Block([], [], [])
-            self._append_in(block, after, lambda: [self.b.emit("add", block.params[0], one)])
-            block.yields = [after.yields[0], *block.yields]
+            carried, block = self._stable(node, [target], [kind], bind)
+            advanced = self._append_in(block, lambda: self.b.emit("add", block.params[0], self.b.const(1, kind)))
+            block.yields = [advanced, *block.yields]
             cond = self._condition(carried, [kind], lambda k: self.b.emit("lt", k, count), node)
             init = [self.b.const(0, kind), *carried.init]
             results = self.b.append(Op("while", init, [Value(v.type) for v in init], {}, [cond, block])).results[1:]
         self._leave(carried, results, node, [target])
 
-    def _append_in(self, block: Block, out: Block, fill: Callable[[], list[Value]]) -> None:
+    def _append_in(self, block: Block, fill: Callable[[], Value]) -> Value:
         """Emits at the end of a finished region."""
-        extra = self.b.region((), fill)
+        extra = self.b.region((), lambda: [fill()])
         block.ops.extend(extra.ops)
-        out.yields = extra.yields
+        return extra.yields[0]
 
     def _trip_count(self, start: Value, stop: Value, step: Value, kind: Type) -> Value:
         b = self.b
@@ -139,19 +138,18 @@ class Loops(Statements):
 
     def do_while(self, node: ast.While) -> None:
         self._no_else(node)
-        before = dict(self.env)
-        if constant(self._tested(node)) is False and all(same(before.get(k), v) for k, v in self.env.items()):
+        if self._known_test(node) is False:
             return
-        self.env = before
         carried, block = self._stable(node, [], [], lambda: None)
         cond = self._condition(carried, [], lambda: self.logical(self.eval(node.test), node.test), node)
         results = self.b.append(Op("while", carried.init, [Value(v.type) for v in carried.init], {}, [cond, block])).results
         self._leave(carried, results, node, [])
 
-    def _tested(self, node: ast.While) -> Any:
+    def _known_test(self, node: ast.While) -> bool | None:
         """The condition before the loop, if it is a constant; what it emits is thrown away."""
-        found: list[Any] = []
+        before, found = dict(self.env), []
         self.b.region((), lambda: found.append(self.logical(self.eval(node.test), node.test)))
+        self.env = before
         return found[0] if isinstance(found[0], bool) else None
 
     def _condition(self, carried: Carried, counters: list[Type], test: Callable[..., Any], node: ast.stmt) -> Block:
@@ -159,29 +157,27 @@ class Loops(Statements):
         before = self.env
 
         def fill(*params: Value) -> list[Value]:
-            own = self._enter(before, carried, params[len(counters) :])
+            self._enter(before, carried, params[len(counters) :])
             stop: Any = self.stopped()
             self._clear()
             entered = dict(self.env)
             go = self.short(True, self.nope(stop), lambda: test(*params[: len(counters)]), node)
             if any(self.env.get(k) is not v for k, v in entered.items()):
                 raise self.error(node, "the condition of a `while` changes a variable", "do that in the body")
-            del own
             return [go if isinstance(go, Value) else self.b.const(go, bool_)]
 
         block = self.b.region([*counters, *(v.type for v in carried.init)], fill)
         self.env = before
         return block
 
-    def _enter(self, before: dict[str, Any], carried: Carried, params: Sequence[Value]) -> dict[str, Any]:
+    def _enter(self, before: dict[str, Any], carried: Carried, params: Sequence[Value]) -> None:
         """Makes an environment in which carried variables are parameters."""
         values = iter(params)
         self.env = dict(before)
         for name, x in carried.start.items():
             self.env[name] = rebuild(x, values)
         for name in carried.lost:
-            self.env[name] = Undefined(f"{_inside(name)} has no value at the start of an iteration")
-        return self.env
+            self.env[name] = Undefined("is assigned later in this loop, and has no value at the start of an iteration")
 
     def _stable(self, node: ast.For | ast.While, targets: list[str], counters: list[Type], bind: Callable[..., None]) -> tuple[Carried, Block]:
         """Traces the body until it is known which variables it changes and what types they have.
@@ -229,15 +225,14 @@ class Loops(Statements):
                 continue
             if name in targets or name in carried.lost or same(start, end):
                 continue
+            if isinstance(start, Undefined) and (name != VALUE or isinstance(end, Undefined)):
+                continue  # assigned inside only: new in every iteration
             grown = True
-            if isinstance(start, Undefined) or isinstance(end, Undefined):
-                if name == VALUE and not isinstance(end, Undefined):
-                    typed = self.as_value(end, None, node) if constant(end) is not None and not isinstance(end, Value) else end
-                    carried.start[name] = self._filler(typed)
-                elif not isinstance(start, Undefined):
-                    carried.lost.add(name)
-                else:
-                    grown = False  # assigned inside only: new in every iteration
+            if isinstance(end, Undefined):
+                carried.lost.add(name)
+                continue
+            if isinstance(start, Undefined):
+                carried.start[name] = self._filler(self._settled(end))
                 continue
             try:
                 first, _ = self.unify(start, end)
@@ -245,6 +240,12 @@ class Loops(Statements):
                 raise self._changes_type(name, start, end, node) from None
             carried.start[name] = first
         return grown
+
+    def _settled(self, x: Any) -> Any:
+        """x with weak numbers made values."""
+        if isinstance(x, tuple):
+            return tuple(self._settled(v) for v in x)
+        return self.typed(x) if is_number(x) else x
 
     def _carry(self, name: str, start: Any, end: Any, node: ast.stmt) -> Any:
         """The value at the end of an iteration in the shape that the loop carries."""
@@ -275,10 +276,6 @@ class Loops(Statements):
         self.env[BROKE] = self.env[CONTINUED] = False
 
 
-def _inside(name: str) -> str:
-    return "is assigned later in this loop, and" if not name.startswith("$") else ""
-
-
 def exits(body: Sequence[ast.stmt]) -> bool:
     """Whether a loop body can leave its loop: a `break` of its own, or a `return`."""
     return any(_exits(s, True) for s in body)
@@ -306,6 +303,3 @@ def assigned(body: Sequence[ast.stmt]) -> list[str]:
                         names[root.id] = None
         found = body[0]._assigned = list(names)  # type: ignore[attr-defined]
     return found
-
-
-__all__ = ["COPIES_LIMIT", "RETURNED", "UNROLL_LIMIT", "Loops", "assigned", "exits"]

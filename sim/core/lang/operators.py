@@ -14,7 +14,7 @@ from sim.core.lang.context import Context
 from sim.core.lang.function import Function
 from sim.core.lang.ir import OPS, Value
 from sim.core.lang.traced import Parts, constant, describe, is_number, is_traced, kind_of
-from sim.core.lang.types import Scalar, bool_
+from sim.core.lang.types import Scalar, Type, bool_
 
 OPERATORS: dict[tuple[str, str, str], Function] = {}
 """Products that the library defines: ("mul", kind, kind) -> function; kinds as `traced.kind_of` names them.
@@ -279,7 +279,7 @@ def _primitive(t: Context, name: str, args: tuple, node: ast.AST) -> Value:
     for k, kind in enumerate(kinds):
         if kind is not kinds[0]:
             raise t.error(node, f"{name} of {kinds[0]} and {kinds[k]}: there is no implicit conversion", "convert one of them")
-    kind = kinds[0] if kinds else None
+    kind: Type | None = kinds[0] if kinds else None
     if kind is None and "i" not in row.accepts and "b" not in row.accepts:
         kind = t.real
     for a in args:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from sim.core.lang.builtins import fit_or_error
@@ -24,7 +25,6 @@ from sim.core.lang.traced import (
     Undefined,
     describe,
     flatten,
-    is_number,
     is_traced,
     kind_of,
     rebuild,
@@ -68,7 +68,7 @@ class Statements(Expressions):
             if stop is True:
                 return
             if isinstance(stop, Value):
-                self.branch(self.nope(stop), lambda rest=rest: self._go_on(rest), self._stay, statement)
+                self.branch(self.nope(stop), partial(self._go_on, rest), self._stay, statement)
                 return
 
     def statement(self, node: ast.stmt) -> None:
@@ -351,4 +351,3 @@ _STATEMENTS: dict[type, Callable[[Statements, Any], None]] = {
     ast.Continue: Statements.do_continue, ast.Pass: Statements.do_pass, ast.Assert: Statements.do_assert,
     ast.For: lambda t, node: t.do_for(node), ast.While: lambda t, node: t.do_while(node),
 }
-__all__ = ["REFUSED_STATEMENTS", "Statements", "is_number", "leaves"]
