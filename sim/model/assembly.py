@@ -1,0 +1,244 @@
+"""What `finalize` does: merges the collected blocks, colours the constraints, allocates, and lists the derivations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sim.constraints.base import REGISTRY
+from sim.core.lang.types import as_scalar, vector
+from sim.core.runtime import recording
+from sim.core.runtime.device import DeviceLike, get_device
+
+from . import checks
+from .blocks import AttachmentBlock, ConstraintBlock, PointBlock, ShapeBlock
+from .constraint_set import ConstraintSet, build_set, unmeasured_rows
+from .derive import Derivation, kernels, spreading
+from .errors import ModelError
+from .fields import MODEL_FIELDS, allocate
+from .groups import NO_EDGES, NO_TETS, NO_TRIANGLES, Attachment, Group, Plane, Shape, Sphere
+from .materials import Materials
+from .measure import measure_rest
+from .model import Model
+from .motions import motion_key
+from .place import Place
+
+_CONTACTS = {"sphere": "contact_sphere", "plane": "contact_plane"}
+_HELD = "(mass 0)"  # label of the attachment of points without mass; no label of a user has parentheses and a blank
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """What a builder has collected."""
+
+    gravity: np.ndarray
+    groups: Mapping[str, Group]
+    points: Sequence[PointBlock]
+    constraints: Sequence[ConstraintBlock]
+    shapes: Sequence[ShapeBlock]
+    attachments: Sequence[AttachmentBlock]
+
+
+def assemble(parts: Parts, device: DeviceLike, requires_grad: bool, dtype: Any) -> Model:
+    """The model of these parts."""
+    real = as_scalar(dtype)
+    if not real.is_float:
+        raise ModelError(f"dtype = {real} is no precision", "Use sim.float32 or sim.float64")
+    place = Place(get_device(device), real, bool(requires_grad))
+    with recording.paused():
+        return _assemble(parts, place)
+
+
+def _assemble(parts: Parts, place: Place) -> Model:
+    if not parts.points:
+        raise ModelError("the model has no points", "Add particles, a chain or a cloth before finalize")
+    position = np.concatenate([block.base + block.position for block in parts.points])
+    mass = np.concatenate([np.broadcast_to(block.mass, len(block.base)) for block in parts.points])
+    attachments = _with_massless(parts.attachments, mass)
+    free = mass > 0
+    for block in attachments:
+        if block.pinned:
+            free[block.points] = False
+    if not free.any():
+        raise ModelError("nothing is free to move: every point is pinned or has mass 0", "Attach fewer points")
+
+    materials = Materials(place.real, place.device, place.requires_grad)
+    materials.add("gravity", parts.gravity[None])
+    shapes = {block.label: _touched(block, parts) for block in parts.shapes}
+    blocks = [*parts.constraints, *_attachment_blocks(attachments, position),
+              *_contact_blocks(parts.shapes, shapes, parts.points)]
+    sets = _build_sets(blocks, free, materials, place)
+    arrays = allocate(MODEL_FIELDS, *_geometry(parts, attachments, free, sets), place.real, place.device,
+                      place.requires_grad)
+    derivations = [*_of_points(parts.points, arrays, materials, place),
+                   *_of_attachments(attachments, arrays, materials, place),
+                   *(d for s in sets.values() for d in s.derivations)]
+    model = Model(
+        place, arrays, materials, derivations,
+        constraint_sets={name: s for name, s in sets.items() if s.count},
+        groups=dict(parts.groups),
+        shapes=[_shape(block, shapes[block.label], materials) for block in parts.shapes],
+        attachments=[Attachment(b.label, b.points, b.pinned, len(b.motions)) for b in attachments],
+    )
+    model.refresh()
+    _measure(model, blocks)
+    return model
+
+
+# ------------------------------------------------------------------------------------------ points
+def _of_points(blocks: Sequence[PointBlock], arrays: dict[str, Any], materials: Materials,
+               place: Place) -> list[Derivation]:
+    """Masses, inverse masses, initial positions and velocities."""
+    own, vec3 = kernels(place.real), vector(3, place.real)
+    made, turned = [], []
+    for block in blocks:
+        group, count = block.group, block.group.count
+        weight = materials.add(f"{group.name}.{block.weight_key}", block.weight)
+        everyone = np.arange(count)
+        made.append(spreading(place.real, weight, count, everyone, everyone + group.start, arrays["particle_mass"],
+                              factor=block.factor, make=place.constant))
+        values = [materials.add(f"{group.name}.{key}", np.atleast_2d(host))
+                  for key, host in (("position", block.position), ("velocity", block.velocity), ("spin", block.spin))]
+        span = slice(group.start, group.start + count)
+        stride = 0 if values[1].size == 1 else 1
+        inputs = [place.constant(block.base, vec3), values[0], values[1], stride, values[2], vec3(*block.center),
+                  arrays["particle_free"][span]]
+        turned.append(Derivation(own.place, count, inputs, [arrays["particle_q"][span], arrays["particle_qd"][span]],
+                                 values=values))
+    masses = [arrays["particle_mass"], arrays["particle_free"]]
+    made.append(Derivation(own.invert, arrays["particle_mass"].size, masses, [arrays["particle_inv_mass"]],
+                           derived=masses[:1]))
+    return made + turned
+
+
+def _geometry(parts: Parts, attachments: Sequence[AttachmentBlock], free: np.ndarray,
+              sets: Mapping[str, ConstraintSet]) -> tuple[dict[str, int], dict[str, Any]]:
+    """Counts and constant content of the model's arrays."""
+    groups = [block.group for block in parts.points]
+    links = [group.edges for group in groups if group.kind == "chain"]
+    springs = [b.points for b in parts.constraints if b.constraint.name == "distance" and b.label not in parts.groups]
+    motions = [m for block in attachments for m in block.motions]
+    values = {
+        "particle_free": free,
+        "constraint_share": _share(len(free), sets),
+        "particle_thickness": np.concatenate([np.full(b.group.count, b.thickness) for b in parts.points]),
+        "tri_indices": np.concatenate([NO_TRIANGLES, *(g.triangles for g in groups)]),
+        "edge_indices": np.concatenate([NO_EDGES, *(g.edges for g in groups if g.kind != "chain")]),
+        "spring_indices": np.concatenate([NO_EDGES, *links, *springs]),
+        "tet_indices": np.concatenate([NO_TETS, *(g.tets for g in groups)]),
+        "attachment_point": np.concatenate([np.zeros(0, np.int32), *(b.points for b in attachments)]),
+        "attachment_group": np.repeat(np.arange(len(attachments)), [len(b.points) for b in attachments]),
+        "attachment_slot": np.concatenate([np.zeros(0, np.int32), *(_slots(b, sets) for b in attachments)]),
+        "motion_offset": np.cumsum([0, *(len(b.motions) for b in attachments)]),
+        "motion_kind": np.array([m[0] for m in motions]),
+        "motion_a": np.array([m[2] for m in motions]),
+        "motion_b": np.array([m[3] for m in motions]),
+    }
+    counts = {
+        "particles": len(free), "triangles": len(values["tri_indices"]), "edges": len(values["edge_indices"]),
+        "springs": len(values["spring_indices"]), "tetrahedra": len(values["tet_indices"]),
+        "attached": len(values["attachment_point"]), "attachments + 1": len(attachments) + 1, "motions": len(motions),
+    }  # fmt: skip
+    return counts, values
+
+
+def _share(particles: int, sets: Mapping[str, ConstraintSet]) -> np.ndarray:
+    """Number of constraints at each point: averaged orders split its mass among them."""
+    rows = [s.points.device.numpy(s.points).ravel() for s in sets.values()]
+    return np.bincount(np.concatenate([np.zeros(0, np.int32), *rows]), minlength=particles)
+
+
+# ------------------------------------------------------------------------------------------ attachments
+def _with_massless(attachments: Sequence[AttachmentBlock], mass: np.ndarray) -> list[AttachmentBlock]:
+    """Points of mass 0 that nobody attached are held where they are."""
+    loose = mass == 0
+    for block in attachments:
+        loose[block.points] = False
+    held = np.flatnonzero(loose).astype(np.int32)
+    return [*attachments, AttachmentBlock(_HELD, held, np.zeros(1), [])] if len(held) else list(attachments)
+
+
+def _attachment_blocks(attachments: Sequence[AttachmentBlock], position: np.ndarray) -> list[ConstraintBlock]:
+    return [
+        ConstraintBlock(b.label, b.label, REGISTRY["attachment"], b.points[:, None], np.ones(len(b.points)),
+                        {"compliance": b.compliance}, constants={"target": position[b.points]})
+        for b in attachments if not b.pinned
+    ]  # fmt: skip
+
+
+def _slots(block: AttachmentBlock, sets: Mapping[str, ConstraintSet]) -> np.ndarray:
+    if block.pinned:
+        return np.full(len(block.points), -1)
+    return sets["attachment"].index_of[block.label]
+
+
+def _of_attachments(attachments: Sequence[AttachmentBlock], arrays: dict[str, Any], materials: Materials,
+                    place: Place) -> list[Derivation]:
+    """Anchors follow the initial positions; the vectors of the motions are material values."""
+    made = []
+    if arrays["attachment_point"].size:
+        inputs = [arrays["particle_q"], arrays["attachment_point"]]
+        made.append(Derivation(kernels(place.real).gather, inputs[1].size, inputs, [arrays["attachment_anchor"]],
+                               derived=inputs[:1]))
+    number = 0
+    for block in attachments:
+        for k, (kind, displacement, _, _) in enumerate(block.motions):
+            value = materials.add(f"{block.label}.motion.{k}.{motion_key(kind)}", displacement[None])
+            made.append(spreading(place.real, value, 1, np.zeros(1, int), np.array([number]), arrays["motion_vector"],
+                                  make=place.constant))
+            number += 1
+    return made
+
+
+# ------------------------------------------------------------------------------------------ shapes
+def _touched(shape: ShapeBlock, parts: Parts) -> np.ndarray:
+    """The points that may touch a shape."""
+    names = list(parts.groups) if shape.touches is None else shape.touches
+    for name in names:
+        checks.known(f"touches of {shape.label!r}: object", name, parts.groups)
+    return np.concatenate([np.zeros(0, np.int32), *(parts.groups[name].points for name in dict.fromkeys(names))])
+
+
+def _contact_blocks(shapes: Sequence[ShapeBlock], touched: Mapping[str, np.ndarray],
+                    points: Sequence[PointBlock]) -> list[ConstraintBlock]:
+    thickness = np.concatenate([np.full(b.group.count, b.thickness) for b in points])
+    return [
+        ConstraintBlock(s.label, s.label, REGISTRY[_CONTACTS[s.kind]], touched[s.label][:, None],
+                        np.ones(len(touched[s.label])), s.values,
+                        constants={"thickness": thickness[touched[s.label]]}, directions=("normal",))
+        for s in shapes
+    ]  # fmt: skip
+
+
+def _shape(block: ShapeBlock, points: np.ndarray, materials: Materials) -> Shape:
+    values = {key: materials[f"{block.label}.{key}"] for key in block.values}
+    return (Sphere if block.kind == "sphere" else Plane)(label=block.label, points=points, **values)
+
+
+# ------------------------------------------------------------------------------------------ constraints
+def _build_sets(blocks: Sequence[ConstraintBlock], free: np.ndarray, materials: Materials,
+                place: Place) -> dict[str, ConstraintSet]:
+    merged: dict[str, list[ConstraintBlock]] = {}
+    for block in blocks:
+        merged.setdefault(block.constraint.name, []).append(block)
+    return {name: build_set(own, free, materials, place) for name, own in merged.items()}
+
+
+def _measure(model: Model, blocks: Sequence[ConstraintBlock]) -> None:
+    """Parameters that nobody gave: C of the rest shape, which is the initial one, with those parameters 0."""
+    for name, made in model.constraint_sets.items():
+        own = [block for block in blocks if block.constraint.name == name]
+        rows = {p: unmeasured_rows(made, own, p) for p in made.constraint.measured}
+        if not any(len(r) for r in rows.values()):
+            continue
+        measured = measure_rest(made.constraint, model.dtype, model.particle_q, made.points, made.parameters)
+        for parameter, wanted in rows.items():
+            target = made.parameters[parameter]
+            host = target.device.numpy(target).copy()
+            host[wanted] = measured[parameter][wanted]
+            target.assign(host)
+
+

@@ -1,0 +1,152 @@
+"""What a builder collects until `finalize`: plain NumPy, checked when it was added.
+
+A *value* is an array (1,) or (n,) (with a last axis of 3 for vectors): what the user wrote, later an entry of
+`Model.materials`.  `factor` holds the geometry that it is multiplied by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from sim.constraints.base import REGISTRY, Constraint, ConstraintParameter
+from sim.core.lang.errors import did_you_mean
+
+from . import checks
+from .errors import ModelError
+from .groups import Group
+
+
+@dataclass(eq=False)
+class PointBlock:
+    """The points of a group: base (n, 3) [m] before `position` is added; mass of point k = weight x factor[k] [kg]."""
+
+    group: Group
+    base: np.ndarray
+    position: np.ndarray
+    velocity: np.ndarray
+    spin: np.ndarray
+    weight_key: str
+    weight: np.ndarray
+    factor: np.ndarray
+    thickness: float = 0.0
+
+    @property
+    def mass(self) -> np.ndarray:
+        """(n,) [kg]."""
+        return self.weight * self.factor
+
+    @property
+    def center(self) -> np.ndarray:
+        """The point (3,) of `base` that `spin` turns about: the centre of mass while the weight is one for all."""
+        total = self.factor.sum()
+        return self.factor @ self.base / total if total > 0 else self.base.mean(axis=0)
+
+
+@dataclass(eq=False)
+class ConstraintBlock:
+    """Constraints of one kind that were added together.
+
+    label: whom they belong to; prefix: of their paths in `materials`; points (n, k); factor (n,): compliance of the
+    k-th constraint = value x factor[k]; values: `compliance`, perhaps `damping`, and the parameters that were given.
+    constants: parameters that are no material values, (n,) or (n, 3); directions: parameters that are made unit vectors.
+    """
+
+    label: str
+    prefix: str
+    constraint: Constraint
+    points: np.ndarray
+    factor: np.ndarray
+    values: dict[str, np.ndarray]
+    constants: dict[str, np.ndarray] = field(default_factory=dict)
+    directions: tuple[str, ...] = ()
+
+    @property
+    def count(self) -> int:
+        return len(self.points)
+
+
+@dataclass(eq=False)
+class ShapeBlock:
+    """A shape: the name of its contact constraint, the values of its parameters, the objects it touches."""
+
+    label: str
+    kind: str
+    values: dict[str, np.ndarray]
+    touches: tuple[str, ...] | None
+
+
+@dataclass(eq=False)
+class AttachmentBlock:
+    """Attached points (n,) and their motions: (kind 0 eased move | 1 plain move | 2 swing, vector, a, b)."""
+
+    label: str
+    points: np.ndarray
+    compliance: np.ndarray
+    motions: list[tuple[int, np.ndarray, float, float]]
+
+    @property
+    def pinned(self) -> bool:
+        return not self.compliance.any()
+
+
+def registered(name: str, what: str) -> Constraint:
+    """The registered constraint called `name`; `what` names the argument in the error."""
+    checks.known(what, name, REGISTRY)
+    return REGISTRY[name]
+
+
+def constraint_values(
+    where: str, constraint: Constraint, spec: Mapping[str, Any], count: int
+) -> tuple[dict[str, np.ndarray], bool]:
+    """The values of `count` constraints from what the user wrote, and whether the compliance holds for each as it is.
+
+    `where` names the argument; `spec` has `compliance`, optionally `damping` and the constraint's own parameters.
+    """
+    known = ["compliance", "damping", *constraint.parameters]
+    for key in spec:
+        if key not in known:
+            near = did_you_mean(str(key), known)
+            raise ModelError(f"{where}: unknown key {key!r}{near}", "" if near else f"Known keys: {', '.join(known)}")
+    if spec.get("compliance") is None:
+        raise ModelError(f"{where} needs a compliance", "0 is inextensible; see scene-format for the unit")
+    compliance, each = spec["compliance"], False
+    if isinstance(compliance, Mapping):
+        if set(compliance) != {"each"}:
+            raise ModelError(f"{where}.compliance has the keys {', '.join(map(str, compliance))}",
+                             "Give a number, an array, or {'each': alpha of every constraint}")
+        compliance, each = compliance["each"], True
+    out = {"compliance": checks.values(f"{where}.compliance", compliance, count)}
+    damping = spec.get("damping")
+    if damping is not None and np.any(damping):
+        out["damping"] = checks.values(f"{where}.damping", damping, count)
+    for name, parameter in constraint.parameters.items():
+        given = spec.get(name, parameter.default)
+        if given is not None:
+            out[name] = _parameter(f"{where}.{name}", parameter, given, count)
+        elif name not in constraint.measured:
+            unit = f" [{parameter.unit}]" if parameter.unit else ""
+            raise ModelError(f"{where} needs the parameter {name!r}{unit} of constraint {constraint.name!r}",
+                             f"{parameter.doc or 'Give it by keyword'}")
+    return out, each
+
+
+def _parameter(name: str, parameter: ConstraintParameter, given: Any, count: int) -> np.ndarray:
+    """One value or one for each, (1,) or (n,), with a last axis of 3 for a vector."""
+    inner = () if parameter.kind == "float" else (3,)
+    try:
+        out = np.asarray(given, np.float64)
+    except (TypeError, ValueError):
+        raise ModelError(f"{name} is {given!r}", "Give numbers") from None
+    if out.shape == inner:
+        out = out.reshape((1, *inner))
+    if out.shape not in ((1, *inner), (count, *inner)):
+        one = "one number" if not inner else "one vector of 3"
+        raise ModelError(f"{name} has shape {out.shape}", f"Give {one}, or {count} of them")
+    if not np.isfinite(out).all():
+        raise ModelError(f"{name} is not finite", "Give finite numbers, or leave it out to have it measured"
+                         if name.rsplit(".", 1)[-1] == "rest" else "Give finite numbers")
+    return out

@@ -1,0 +1,389 @@
+"""`ModelBuilder`: collects objects, shapes, attachments and constraints, and makes a `Model` of them.
+
+All arguments beyond the first few are keywords.  Everything that is added is checked at once; `finalize` merges,
+colours and allocates.  Lengths in m, masses in kg, times in s, angles in rad.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from sim.constraints.base import Constraint
+from sim.core.lang.types import float32
+from sim.core.runtime.device import DeviceLike
+from sim.geometry import GeometryError, MeshFile, check_cloth, cloth_grid, mesh_topology, place
+
+from . import checks
+from .assembly import Parts, assemble
+from .blocks import AttachmentBlock, ConstraintBlock, PointBlock, ShapeBlock, constraint_values, registered
+from .errors import ModelError
+from .groups import Group
+from .model import Model
+from .motions import read_motions
+from .stencils import Stencils, cloth_stencils, line_stencils, material_blocks, point_stencils
+
+ORIGIN = (0.0, 0.0, 0.0)
+
+
+class ModelBuilder:
+    """Collects what a model consists of.  gravity: (3,) [m/s^2].
+
+    A label names a thing and its material values (`model["sheet.distance.compliance"]`); it is used once.  Things
+    without one are numbered: `cloth`, `cloth_1`, ...
+    """
+
+    def __init__(self, gravity: Sequence[float] = (0.0, -9.81, 0.0)) -> None:
+        self.gravity = checks.vec3("gravity", gravity)
+        self.groups: dict[str, Group] = {}
+        self._labels: set[str] = {"gravity"}
+        self._points: list[PointBlock] = []
+        self._constraints: list[ConstraintBlock] = []
+        self._shapes: list[ShapeBlock] = []
+        self._attachments: list[AttachmentBlock] = []
+        self._attached: dict[int, str] = {}
+        self._loose: list[tuple[np.ndarray, np.ndarray, float]] = []
+        self._springs: list[tuple[int, int, float, float, float]] = []
+        self._count = 0
+        self._finalized = False
+
+    # ------------------------------------------------------------------------------------------ what there is
+    @property
+    def particle_count(self) -> int:
+        """Number of particles so far."""
+        return self._count
+
+    @property
+    def tri_indices(self) -> np.ndarray:
+        """The triangles so far: points (m, 3) int32."""
+        return np.concatenate([np.zeros((0, 3), np.int32), *(g.triangles for g in self.groups.values())])
+
+    # ------------------------------------------------------------------------------------------ points
+    def add_particle(self, pos: Sequence[float], vel: Sequence[float] = ORIGIN, mass: float = 1.0) -> int:
+        """One particle: position, velocity, mass; mass 0 pins it.  Returns its number.
+
+        Particles added in a row are one group, `particles`, with values for each: `particles.mass` has shape (n,).
+        """
+        self._open("add_particle")
+        self._loose.append((checks.vec3("pos", pos), checks.vec3("vel", vel), checks.number("mass", mass)))
+        self._count += 1
+        return self._count - 1
+
+    def add_particles(
+        self, positions: Any, mass: Any, *, vel: Any = ORIGIN, spin: Sequence[float] = ORIGIN,
+        pos: Sequence[float] = ORIGIN, rot: Any = None, scale: float = 1.0, label: str | None = None,
+        material: Mapping[str, Any] | None = None, thickness: float = 0.0,
+    ) -> Group:
+        """Particles at `positions` (n, 3).  mass of each: one number or (n,); vel: (3,) or (n, 3); spin [rad/s].
+
+        pos, rot (quaternion or matrix) and scale place them; `material` takes constraints of one point.
+        """
+        self._open("add_particles")
+        base = self._placed(checks.vec3s("positions", positions), rot, scale)
+        weight = checks.values("mass", mass, len(base))
+        block = self._block("particles", label, base, pos, vel, spin, ("mass", weight, np.ones(len(base))), thickness)
+        return self._add_object(block, material, point_stencils(base))
+
+    def add_chain(
+        self, start: Sequence[float], end: Sequence[float], points: int, mass: float, *, vel: Any = ORIGIN,
+        spin: Sequence[float] = ORIGIN, pos: Sequence[float] = ORIGIN, rot: Any = None, scale: float = 1.0,
+        label: str | None = None, material: Mapping[str, Any] | None = None, thickness: float = 0.0,
+    ) -> Group:
+        """`points` points on the straight line from `start` to `end`, neighbours linked by the constraints of `material`.
+
+        mass: of the whole chain; every point, the ends included, has mass / points.  A compliance is that of one link.
+        """
+        self._open("add_chain")
+        if isinstance(points, bool) or int(points) != points or points < 2:
+            raise ModelError(f"points = {points!r}", "A chain has a whole number of points, at least 2")
+        ends = checks.vec3("start", start), checks.vec3("end", end)
+        if np.array_equal(*ends):
+            raise ModelError("start and end of the chain are the same place", "Its links would have no length")
+        share = np.linspace(0.0, 1.0, int(points))[:, None]
+        base = self._placed((1 - share) * ends[0] + share * ends[1], rot, scale)
+        weight = np.array([checks.number("mass", mass, positive=True)])
+        block = self._block("chain", label, base, pos, vel, spin, ("mass", weight, np.full(len(base), 1 / len(base))),
+                            thickness)
+        count = np.arange(len(base) - 1, dtype=np.int32) + block.group.start
+        return self._add_object(block, material, line_stencils(base), edges=np.stack([count, count + 1], axis=1))
+
+    def add_cloth_grid(
+        self, pos: Sequence[float] = ORIGIN, *, dim_x: int, dim_y: int, cell_x: float, cell_y: float, rot: Any = None,
+        scale: float = 1.0, vel: Any = ORIGIN, spin: Sequence[float] = ORIGIN, mass: Any = None, density: Any = None,
+        reverse_winding: bool = False, fix_left: bool = False, fix_right: bool = False, fix_top: bool = False,
+        fix_bottom: bool = False, label: str | None = None, material: Mapping[str, Any] | None = None,
+        thickness: float = 0.0,
+    ) -> Group:
+        """A rectangular cloth of dim_x x dim_y cells in the plane z = 0 of its own frame, lower left corner at `pos`.
+
+        Exactly one of mass (of each point [kg]: a number or one per point) and density [kg/m^2, likewise].  fix_*:
+        pins the points of a side (left, right: lowest, highest x; bottom, top: lowest, highest y).
+
+        material: `distance` acts on the edges along the axes and `shear` on the diagonals of the cells, one each; without
+        `shear`, `distance` acts on the diagonals too.  `bend` acts on all hinges.
+        """
+        self._open("add_cloth_grid")
+        grid = _checked(cloth_grid, dim_x, dim_y, cell_x, cell_y, reverse_winding)
+        base = self._placed(grid.positions, rot, scale)
+        sides = ((fix_left, grid.left), (fix_right, grid.right), (fix_top, grid.top), (fix_bottom, grid.bottom))
+        group = self._add_cloth(base, grid.triangles, grid, pos, vel, spin, mass, density, label, material, thickness)
+        fixed = [side for wanted, side in sides if wanted]
+        if fixed:
+            self._attach(group.name, np.unique(np.concatenate(fixed)) + np.int32(group.start), np.zeros(1), [])
+        return group
+
+    def add_cloth_mesh(
+        self, vertices: Any = None, indices: Any = None, *, mesh: MeshFile | None = None, pos: Sequence[float] = ORIGIN,
+        rot: Any = None, scale: float = 1.0, vel: Any = ORIGIN, spin: Sequence[float] = ORIGIN, mass: Any = None,
+        density: Any = None, label: str | None = None, material: Mapping[str, Any] | None = None,
+        thickness: float = 0.0,
+    ) -> Group:
+        """A cloth from `vertices` (n, 3) and `indices` (m, 3) of triangles, or from `mesh` (of `sim.geometry.load_mesh`).
+
+        The rest as in `add_cloth_grid`; `distance` acts on all edges.
+        """
+        self._open("add_cloth_mesh")
+        if (mesh is None) == (vertices is None) or (mesh is not None and indices is not None):
+            raise ModelError("add_cloth_mesh needs either mesh, or vertices and indices", "Give one of the two")
+        file_to_point = None
+        if mesh is not None:
+            vertices, indices, file_to_point = mesh.positions, mesh.triangles, mesh.file_to_point
+        if indices is None:
+            raise ModelError("indices are missing", "Give the triangles (m, 3)")
+        triangles = np.asarray(indices)
+        if triangles.ndim == 1 and triangles.size % 3 == 0:
+            triangles = triangles.reshape(-1, 3)  # Newton's flat list
+        if triangles.ndim != 2 or triangles.shape[1] != 3:
+            raise ModelError(f"indices have shape {triangles.shape}", "Give the triangles (m, 3)")
+        base = self._placed(checks.vec3s("vertices", vertices), rot, scale)
+        return self._add_cloth(base, triangles, None, pos, vel, spin, mass, density, label, material, thickness,
+                               file_to_point)
+
+    def _add_cloth(self, base: np.ndarray, triangles: np.ndarray, grid: Any, pos: Any, vel: Any, spin: Any, mass: Any,
+                   density: Any, label: str | None, material: Any, thickness: float,
+                   file_to_point: np.ndarray | None = None) -> Group:
+        topology = _checked(mesh_topology, base, triangles)
+        _checked(check_cloth, topology, label or "cloth")
+        if (mass is None) == (density is None):
+            raise ModelError("a cloth needs either mass (of each point) or density (kg/m^2)", "Give exactly one of them")
+        if mass is not None:
+            weight = "mass", checks.values("mass", mass, len(base)), np.ones(len(base))
+        else:
+            weight = "density", checks.values("density", density, len(base), positive=True), topology.point_area
+        block = self._block("cloth", label, base, pos, vel, spin, weight, thickness)
+        start = np.int32(block.group.start)
+        return self._add_object(
+            block, material, cloth_stencils(topology, grid), edges=topology.edges + start, boundary=topology.boundary,
+            triangles=topology.triangles + start,
+            file_to_point=None if file_to_point is None else file_to_point.astype(np.int32) + start,
+        )
+
+    # ------------------------------------------------------------------------------------------ constraints
+    def add_spring(
+        self, i: int, j: int, compliance: float = 0.0, damping: float = 0.0, rest_length: float | None = None,
+        label: str | None = None,
+    ) -> None:
+        """A `distance` constraint between particles i and j: compliance [m/N], damping [s], rest length (default: now).
+
+        Springs without a label are one group, `springs`, with values for each: `springs.compliance` has shape (n,).
+        """
+        self._open("add_spring")
+        checks.point_table("i, j", [[i, j]], 2, self._count)
+        row = (int(i), int(j), checks.number("compliance", compliance), checks.number("damping", damping),
+               np.nan if rest_length is None else checks.number("rest_length", rest_length))
+        if label is None:
+            self._springs.append(row)
+        else:
+            block = _springs(self._label(label, ""), [row])
+            self._labels.add(block.label)
+            self._constraints.append(block)
+
+    def add_constraints(
+        self, constraint: Constraint | str, points: Any, compliance: Any, damping: Any = 0.0, label: str | None = None,
+        **parameters: Any,
+    ) -> str:
+        """Constraints of one kind on rows of `points` (n, k).  Returns their label.
+
+        compliance: alpha of each, damping [s], and the constraint's own parameters: one value or (n,) of them.  A
+        parameter that the constraint measures (`rest`) may be left out.  Their paths are `label.compliance`, ...
+        """
+        self._open("add_constraints")
+        if isinstance(constraint, str):
+            constraint = registered(constraint, "constraint")
+        if not isinstance(constraint, Constraint):
+            raise ModelError(f"constraint is a {type(constraint).__name__}", "Pass what @sim.constraint made")
+        table = checks.point_table("points", points, constraint.points, self._count)
+        spec = {"compliance": compliance, "damping": damping, **parameters}
+        values, _ = constraint_values(f"add_constraints({constraint.name})", constraint, spec, len(table))
+        label = self._label(label, constraint.name)
+        self._labels.add(label)
+        self._constraints.append(ConstraintBlock(label, label, constraint, table, np.ones(len(table)), values))
+        return label
+
+    def add_attachment(
+        self, points: Any, motion: Sequence[Mapping[str, Any]] | None = None, compliance: Any = 0.0,
+        label: str | None = None,
+    ) -> str:
+        """Holds points (n,), or a Group, where they are, or moves them.  Returns the label.
+
+        compliance [m/N]: 0 pins them (inverse mass 0, position prescribed), one number or (n,).  motion: displacements
+        that are added up: `{"move": (3,), "start": 0, "end": s, "ease": "smooth" | "linear"}`, `{"swing": (3,),
+        "frequency": Hz}`.
+        """
+        self._open("add_attachment")
+        table = checks.point_list("points", points.points if isinstance(points, Group) else points, self._count)
+        stiff = checks.values("compliance", compliance, len(table))
+        if stiff.any() and not stiff.all():
+            raise ModelError("compliance: some of the points have 0 and others not",
+                             "Attach the pinned ones (0) and the others by an attachment each")
+        motions = read_motions(motion)
+        return self._attach(self._label(label, "attachment"), table, stiff, motions)
+
+    def _attach(self, label: str, points: np.ndarray, compliance: np.ndarray, motions: list[Any]) -> str:
+        for point in points.tolist():
+            if point in self._attached:
+                raise ModelError(f"point {point} is attached twice: by {self._attached[point]!r} and by {label!r}",
+                                 "Leave it out of one of them")
+        self._attached.update(dict.fromkeys(points.tolist(), label))
+        self._labels.add(label)
+        self._attachments.append(AttachmentBlock(label, points, compliance, motions))
+        return label
+
+    # ------------------------------------------------------------------------------------------ shapes
+    def add_ground_plane(
+        self, height: float = 0.0, *, point: Sequence[float] | None = None, normal: Sequence[float] = (0.0, 1.0, 0.0),
+        compliance: float = 0.0, touches: Sequence[str | Group] | None = None, label: str | None = None,
+    ) -> str:
+        """A half space that points stay out of.  Returns the label.
+
+        Through `point`, or `height` along the normal, which points to the free side.  compliance [m/N] of the contact
+        with one point; touches: the objects (labels or groups) that collide with it, default all.
+        """
+        self._open("add_ground_plane")
+        direction = checks.vec3("normal", normal)
+        if not direction.any():
+            raise ModelError("normal has no length", "Give the direction to the free side")
+        if point is not None and height != 0.0:
+            raise ModelError("height and point both say where the plane is", "Give one of them")
+        unit = direction / np.linalg.norm(direction)
+        at = checks.vec3("point", point) if point is not None else unit * float(height)
+        return self._add_shape("plane", label, "ground", {"point": at, "normal": direction}, compliance, touches)
+
+    def add_shape_sphere(
+        self, center: Sequence[float] | None = None, radius: float = 1.0, *, pos: Sequence[float] | None = None,
+        compliance: float = 0.0, touches: Sequence[str | Group] | None = None, label: str | None = None,
+    ) -> str:
+        """A ball that points stay out of; `pos` is another name of `center`.  Otherwise as `add_ground_plane`."""
+        self._open("add_shape_sphere")
+        if (center is None) == (pos is None):
+            raise ModelError("add_shape_sphere needs its center", "Give center, or pos, which is the same")
+        at = checks.vec3("center", pos if center is None else center)
+        size = np.array([checks.number("radius", radius, positive=True)])
+        return self._add_shape("sphere", label, "sphere", {"center": at, "radius": size}, compliance, touches)
+
+    def _add_shape(self, kind: str, label: str | None, default: str, values: dict[str, np.ndarray], compliance: Any,
+                   touches: Sequence[str | Group] | None) -> str:
+        values = {name: value if value.shape == (1,) else value[None] for name, value in values.items()}
+        values["compliance"] = np.array([checks.number("compliance", compliance)])
+        if isinstance(touches, str | Group):
+            touches = [touches]
+        names = None if touches is None else tuple(t.name if isinstance(t, Group) else t for t in touches)
+        label = self._label(label, default)
+        self._labels.add(label)
+        self._shapes.append(ShapeBlock(label, kind, values, names))
+        return label
+
+    # ------------------------------------------------------------------------------------------ the model
+    def finalize(self, device: DeviceLike = None, requires_grad: bool = False, dtype: Any = float32) -> Model:
+        """The model, on a device, in float32 or float64.  Nothing can be added afterwards.
+
+        requires_grad: material values, initial states and everything derived from them carry gradients.
+        """
+        self._open("finalize")
+        self._close_loose()
+        if self._springs:
+            self._constraints.append(_springs(self._label(None, "springs"), self._springs))
+        self._finalized = True
+        parts = Parts(self.gravity, self.groups, self._points, self._constraints, self._shapes, self._attachments)
+        return assemble(parts, device, requires_grad, dtype)
+
+    # ------------------------------------------------------------------------------------------ inside
+    def _open(self, method: str) -> None:
+        if self._finalized:
+            raise ModelError(f"{method} after finalize", "Add everything first, or begin a new ModelBuilder")
+
+    def _label(self, label: str | None, default: str) -> str:
+        """A label that is free.  It is taken when the thing is added, so that a failed call leaves nothing behind."""
+        if label is None:
+            number, label = 0, default
+            while label in self._labels:
+                number += 1
+                label = f"{default}_{number}"
+        elif not isinstance(label, str) or not label or "." in label:
+            raise ModelError(f"label {label!r} is no name", "Give a text without dots")
+        elif label in self._labels:
+            raise ModelError(f"label {label!r} is taken", "Choose another; it names the material values")
+        return label
+
+    @staticmethod
+    def _placed(points: np.ndarray, rot: Any, scale: float) -> np.ndarray:
+        """Turned and scaled about the origin; `pos` is added later, because it is a material value."""
+        return _checked(place, points, ORIGIN, checks.rotation("rot", rot), scale)
+
+    def _block(self, kind: str, label: str | None, base: np.ndarray, pos: Any, vel: Any, spin: Any,
+               weight: tuple[str, np.ndarray, np.ndarray], thickness: float) -> PointBlock:
+        """A block of points behind those there are.  Nothing changes in the builder until `_add_object`."""
+        position = checks.vec3("pos", pos)
+        velocity = checks.vec3("vel", vel)[None] if np.ndim(vel) < 2 else checks.vec3s("vel", vel)
+        if len(velocity) not in (1, len(base)):
+            raise ModelError(f"vel has shape {velocity.shape}", f"Give (3,), or ({len(base)}, 3): one for each point")
+        thick = checks.number("thickness", thickness)
+        self._close_loose()
+        group = Group(self._label(label, kind), kind, self._count, len(base), base + position)
+        return PointBlock(group, base, position, velocity, checks.vec3("spin", spin), *weight, thick)
+
+    def _add_object(self, block: PointBlock, material: Any, stencils: Stencils, **geometry: Any) -> Group:
+        first = block.group
+        constraints = material_blocks(first.name, first.kind, first.start, material, stencils)
+        elements = {b.constraint.name: b.points for b in constraints}
+        group = Group(first.name, first.kind, first.start, first.count, first.positions, elements=elements, **geometry)
+        block.group = self.groups[group.name] = group
+        self._labels.add(group.name)
+        self._points.append(block)
+        self._constraints += constraints
+        self._count = group.start + group.count
+        return group
+
+    def _close_loose(self) -> None:
+        """Makes a group of the particles that `add_particle` added in a row."""
+        if not self._loose:
+            return
+        base, velocity = (np.array([row[k] for row in self._loose]) for k in (0, 1))
+        mass = np.array([row[2] for row in self._loose])
+        self._loose = []
+        group = Group(self._label(None, "particles"), "particles", self._count - len(base), len(base), base)
+        self._labels.add(group.name)
+        self.groups[group.name] = group
+        self._points.append(PointBlock(group, base, np.zeros(3), velocity, np.zeros(3), "mass", mass, np.ones(len(base))))
+
+
+def _springs(label: str, rows: list[tuple[int, int, float, float, float]]) -> ConstraintBlock:
+    """Springs (i, j, compliance, damping, rest length or NaN: measured) as one block with values for each."""
+    points = np.array([row[:2] for row in rows], np.int32)
+    compliance, damping, rest = (np.array([row[k] for row in rows]) for k in (2, 3, 4))
+    values = {"compliance": compliance}
+    if damping.any():
+        values["damping"] = damping
+    if not np.isnan(rest).all():
+        values["rest"] = rest
+    return ConstraintBlock(label, label, registered("distance", "constraint"), points, np.ones(len(rows)), values)
+
+
+def _checked(function: Any, *args: Any) -> Any:
+    """Geometry's errors as errors of the model."""
+    try:
+        return function(*args)
+    except GeometryError as error:
+        raise ModelError(error.what, error.hint) from error

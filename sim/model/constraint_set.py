@@ -1,0 +1,153 @@
+"""All constraints of one kind in a model: merged, sorted by colour, with arrays for the projection."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sim.constraints.base import Constraint
+from sim.core.lang.types import int32, vector
+from sim.core.runtime.array import array
+from sim.core.runtime.creation import zeros
+from sim.geometry import check_coloring, color_constraints
+
+from .blocks import ConstraintBlock
+from .derive import Derivation, spreading
+from .errors import ModelError
+from .materials import Materials
+from .place import Place
+
+
+@dataclass(eq=False)
+class ConstraintSet:
+    """The n constraints of one declaration.  Colour c is rows `offsets[c]` to `offsets[c + 1]`; its constraints share no
+    free point, so that they may be projected side by side.
+
+    points: (n, k) int32; compliance: (n,) real, or vectors of `rows` entries; damping: (n,) [s], None where nothing is
+    damped; parameters: name -> (n,); names: labels of those who added constraints; index_of[label]: for the k-th
+    constraint that was added there its row here, -1 where all of its points are pinned and it was left out.
+    """
+
+    constraint: Constraint
+    points: array
+    compliance: array
+    damping: array | None
+    parameters: dict[str, array]
+    offsets: list[int]
+    names: list[str]
+    index_of: dict[str, np.ndarray]
+    derivations: list[Derivation] = field(repr=False, default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return self.constraint.name
+
+    @property
+    def count(self) -> int:
+        """Number of constraints."""
+        return self.points.shape[0]
+
+    @property
+    def color_count(self) -> int:
+        """Number of colours."""
+        return len(self.offsets) - 1
+
+    def __repr__(self) -> str:
+        return f"ConstraintSet({self.name}: {self.count} constraints in {self.color_count} colours)"
+
+
+def build_set(blocks: Sequence[ConstraintBlock], free: np.ndarray, materials: Materials, place: Place) -> ConstraintSet:
+    """Merges blocks of one constraint.  free: (particles,) bool, what the solver may move.
+
+    The material values of the blocks are added to `materials`; what follows from them is a derivation of the set.
+    """
+    constraint = blocks[0].constraint
+    if any(block.constraint is not constraint for block in blocks):
+        raise ModelError(f"two different constraints are called {constraint.name!r}", "Rename one of the two functions")
+    points = np.concatenate([block.points for block in blocks])
+    owner = np.repeat(np.arange(len(blocks)), [block.count for block in blocks])
+    kept = np.flatnonzero(free[points].any(axis=1))
+    order, offsets = _colors(constraint, points[kept], owner[kept], free)
+    row_of = np.full(len(points), -1, np.int64)
+    row_of[kept[order]] = np.arange(len(kept))
+
+    real, n = place.real, len(kept)
+    kind = real if constraint.rows == 1 else vector(constraint.rows, real)
+    made = ConstraintSet(
+        constraint=constraint,
+        points=place.constant(points[kept[order]].astype(np.int32), int32),
+        compliance=zeros(n, kind, place.device, place.requires_grad),
+        damping=None,
+        parameters={name: zeros(n, p.type(real), place.device, place.requires_grad)
+                    for name, p in constraint.parameters.items()},
+        offsets=offsets, names=[], index_of={},
+    )  # fmt: skip
+    if any("damping" in block.values for block in blocks):
+        made.damping = zeros(n, real, place.device, place.requires_grad)
+    begin = 0
+    fixed = {name: np.zeros((n, *(() if p.kind == "float" else (3,)))) for name, p in constraint.parameters.items()}
+    for block in blocks:
+        rows = row_of[begin : begin + block.count]
+        begin += block.count
+        made.names.append(block.label)
+        made.index_of[block.label] = rows
+        _bind(made, block, rows, materials, place)
+        for name, host in block.constants.items():
+            fixed[name][rows[rows >= 0]] = host[rows >= 0]
+    for name, host in fixed.items():
+        made.parameters[name].assign(host)
+    return made
+
+
+def _bind(made: ConstraintSet, block: ConstraintBlock, rows: np.ndarray, materials: Materials, place: Place) -> None:
+    """Gives the values of a block to its rows of the set, by derivations."""
+    for key, host in block.values.items():
+        missing = np.isnan(host).reshape(len(host), -1).any(axis=1)  # a spring whose rest length is to be measured
+        chosen = np.flatnonzero((rows >= 0) & ~(missing if len(host) > 1 else missing.any()))
+        path = f"{block.prefix}.{key}"
+        value = materials[path] if path in materials else materials.add(path, host)
+        if key == "compliance":
+            out, factor = made.compliance, block.factor[chosen]
+        else:
+            out, factor = made.damping if key == "damping" else made.parameters[key], None
+        assert out is not None
+        if len(chosen):
+            made.derivations.append(spreading(
+                place.real, value, block.count, chosen, rows[chosen], out, factor=factor,
+                direction=key in block.directions, make=place.constant))  # fmt: skip
+
+
+def unmeasured_rows(made: ConstraintSet, blocks: Sequence[ConstraintBlock], name: str) -> np.ndarray:
+    """Rows of the set whose parameter `name` nobody gave: they are measured on the rest shape."""
+    rows = []
+    for block in blocks:
+        host = block.values.get(name)
+        wanted = np.ones(block.count, bool)
+        if host is not None:
+            missing = np.isnan(host).reshape(len(host), -1).any(axis=1)
+            wanted = np.broadcast_to(missing, (block.count,))
+        index = made.index_of[block.label]
+        rows.append(index[wanted & (index >= 0)])
+    return np.concatenate(rows)
+
+
+def _colors(constraint: Constraint, points: np.ndarray, owner: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, list[int]]:
+    """The order of the constraints by colour, and where each colour begins."""
+    if constraint.points == 1 and _once_each(points, owner):
+        # Contacts: a shape meets each point once, so its constraints have one colour, and the shapes come in turn.
+        order = np.argsort(owner, kind="stable")
+        sizes = np.unique(owner, return_counts=True)[1]
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        color = np.repeat(np.arange(len(sizes)), sizes)
+    else:
+        coloring = color_constraints(points, free)
+        order, offsets, color = coloring.order, coloring.offsets, coloring.color[coloring.order]
+    check_coloring(points[order], color, free)
+    return order, [int(o) for o in offsets]
+
+
+def _once_each(points: np.ndarray, owner: np.ndarray) -> bool:
+    pairs = np.stack([owner, points[:, 0]], axis=1)
+    return len(np.unique(pairs, axis=0)) == len(pairs)

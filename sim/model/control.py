@@ -1,0 +1,37 @@
+"""What acts on a model from outside during a step, and where its points may touch shapes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sim.core.runtime.array import array
+
+if TYPE_CHECKING:
+    from .model import Model
+
+
+@dataclass(eq=False)
+class Control:
+    """The inputs of a step.  particle_f: (particles,) vec3 external forces [N], or None."""
+
+    model: Model
+    particle_f: array | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Contacts:
+    """Pairs of a point and a shape that may touch; the solver tests each of them at each step.
+
+    points: label of the shape -> (n,) particle numbers of free points.
+    """
+
+    model: Model
+    points: dict[str, np.ndarray]
+
+    @property
+    def count(self) -> int:
+        """Number of pairs."""
+        return sum(len(p) for p in self.points.values())

@@ -1,0 +1,89 @@
+"""The arrays of a model and a state, declared once: name, shape, type, unit, meaning.
+
+Allocation, the attributes of `Model` and `State`, and the reference pages all follow from these rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sim.core.lang.types import Scalar, Type, int32, vector
+from sim.core.runtime.array import array
+from sim.core.runtime.creation import zeros
+from sim.core.runtime.device import DeviceLike
+
+
+@dataclass(frozen=True)
+class Field:
+    """One array.
+
+    shape: extents, each the name of a count (`particles`, ...) or a number; kind: `real` (the model's precision),
+    `vec3` (three of them) or `int`; unit: SI; constant: never has a gradient.
+    """
+
+    name: str
+    shape: tuple[str | int, ...]
+    kind: str
+    unit: str
+    doc: str
+    constant: bool = False
+
+    def dtype(self, real: Scalar) -> Type:
+        """The element type in a model of precision `real`."""
+        return {"real": real, "vec3": vector(3, real), "int": int32}[self.kind]
+
+
+MODEL_FIELDS: tuple[Field, ...] = (
+    Field("particle_q", ("particles",), "vec3", "m", "initial positions; derived from `<label>.position`"),
+    Field("particle_qd", ("particles",), "vec3", "m/s", "initial velocities; derived from `.velocity` and `.spin`"),
+    Field("particle_mass", ("particles",), "real", "kg", "masses; derived from `.mass` or `.density`"),
+    Field("particle_inv_mass", ("particles",), "real", "1/kg", "1 / mass; 0 for pinned points"),
+    Field("particle_free", ("particles",), "real", "", "1 for points that the solver may move, 0 for pinned ones", True),
+    Field("particle_thickness", ("particles",), "real", "m", "distance from a shape at which contact begins", True),
+    Field("constraint_share", ("particles",), "real", "", "number of constraints that act on the point", True),
+    Field("tri_indices", ("triangles", 3), "int", "", "points of the triangles"),
+    Field("edge_indices", ("edges", 2), "int", "", "points of the edges of the surfaces"),
+    Field("spring_indices", ("springs", 2), "int", "", "points of springs and of the links of chains"),
+    Field("tet_indices", ("tetrahedra", 4), "int", "", "points of the tetrahedra"),
+    Field("attachment_point", ("attached",), "int", "", "the attached points; each at most once"),
+    Field("attachment_anchor", ("attached",), "vec3", "m", "where they are held at displacement 0; derived"),
+    Field("attachment_group", ("attached",), "int", "", "the attachment that each belongs to"),
+    Field("attachment_slot", ("attached",), "int", "",
+          "its row in the set of `attachment` constraints; -1 where the point is pinned and its position prescribed"),
+    Field("motion_offset", ("attachments + 1",), "int", "", "motions of attachment g: motion_offset[g] to [g + 1]"),
+    Field("motion_kind", ("motions",), "int", "", "0 a move that eases, 1 a move at constant speed, 2 a swing"),
+    Field("motion_vector", ("motions",), "vec3", "m", "displacement; derived from `<label>.motion.<k>.move|swing`"),
+    Field("motion_a", ("motions",), "real", "s or Hz", "start of a move [s], frequency of a swing [Hz]", True),
+    Field("motion_b", ("motions",), "real", "s", "end of a move [s]; 0 for a swing", True),
+)  # fmt: skip
+
+STATE_FIELDS: tuple[Field, ...] = (
+    Field("particle_q", ("particles",), "vec3", "m", "positions"),
+    Field("particle_qd", ("particles",), "vec3", "m/s", "velocities"),
+    Field("particle_f", ("particles",), "vec3", "N", "external forces of the coming step"),
+)
+
+CONTROL_FIELDS: tuple[Field, ...] = (
+    Field("particle_f", ("particles",), "vec3", "N", "external forces, added to those of the state"),
+)
+
+
+def allocate(
+    fields: Iterable[Field],
+    counts: Mapping[str, int],
+    values: Mapping[str, Any],
+    real: Scalar,
+    device: DeviceLike,
+    requires_grad: bool,
+) -> dict[str, array]:
+    """An array for every field: from `values` where they are given, else zero.  Those that are not constant carry a gradient."""
+    made: dict[str, array] = {}
+    for field in fields:
+        shape = tuple(counts[n] if isinstance(n, str) else n for n in field.shape)
+        dtype, grad = field.dtype(real), requires_grad and field.kind != "int" and not field.constant
+        out = made[field.name] = zeros(shape, dtype, device, grad)
+        if field.name in values and out.size:
+            out.assign(values[field.name])
+    return made

@@ -1,0 +1,89 @@
+"""What the `add_*` methods return and a model lists: groups of points, shapes, attachments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from sim.core.runtime.array import array
+from sim.geometry import choose_points
+
+NO_EDGES = np.zeros((0, 2), np.int32)
+NO_TRIANGLES = np.zeros((0, 3), np.int32)
+NO_TETS = np.zeros((0, 4), np.int32)
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """The points of one object: particles `start` to `start + count - 1`.  All indices are particle numbers.
+
+    positions: (count, 3) float64 rest positions [m]; triangles (m, 3), edges (e, 2), tets (t, 4) int32; boundary:
+    (count,) bool, None where the object is no surface; file_to_point: (vertices of the mesh file,) int32, the particle
+    that each of them became, None without a file; elements: for each constraint of the material the points (n, k) of
+    its constraints, in the order in which a value per element is given.
+    """
+
+    name: str
+    kind: str
+    start: int
+    count: int
+    positions: np.ndarray
+    triangles: np.ndarray = field(default_factory=NO_TRIANGLES.copy)
+    edges: np.ndarray = field(default_factory=NO_EDGES.copy)
+    tets: np.ndarray = field(default_factory=NO_TETS.copy)
+    boundary: np.ndarray | None = None
+    file_to_point: np.ndarray | None = None
+    elements: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    @property
+    def points(self) -> np.ndarray:
+        """The particle numbers of the group, (count,) int32."""
+        return np.arange(self.start, self.start + self.count, dtype=np.int32)
+
+    def choose(self, where: Mapping[str, Any]) -> np.ndarray:
+        """Particle numbers (k,) int32 of the points that satisfy a rule; see `sim.geometry.choose_points`."""
+        of_file = None if self.file_to_point is None else self.file_to_point - self.start
+        return choose_points(self.positions, where, self.boundary, of_file) + np.int32(self.start)
+
+    def __repr__(self) -> str:
+        return f"Group({self.name!r}, {self.kind}, points {self.start}..{self.start + self.count - 1})"
+
+
+@dataclass(frozen=True, eq=False)
+class Sphere:
+    """A ball.  center: (1,) vec3 [m]; radius, compliance: (1,) [m], [m/N]; points: the particles that may touch it."""
+
+    label: str
+    center: array
+    radius: array
+    compliance: array
+    points: np.ndarray
+    kind: str = "sphere"
+
+
+@dataclass(frozen=True, eq=False)
+class Plane:
+    """A half space.  point: (1,) vec3 [m]; normal: (1,) vec3, to the free side, of any length but zero."""
+
+    label: str
+    point: array
+    normal: array
+    compliance: array
+    points: np.ndarray
+    kind: str = "plane"
+
+
+Shape = Sphere | Plane
+
+
+@dataclass(frozen=True, eq=False)
+class Attachment:
+    """Points (n,) int32 that are held or moved; pinned if nothing gives way, else by constraints with a compliance."""
+
+    label: str
+    points: np.ndarray
+    pinned: bool
+    motions: int

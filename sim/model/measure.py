@@ -1,0 +1,69 @@
+"""Parameters of constraints that nobody gave, measured on the rest shape."""
+
+# Annotations of kernels are types made per precision: they are evaluated here, not postponed.
+import ast
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from sim.constraints.base import Constraint
+from sim.constraints.projection import parameter_struct
+from sim.core.lang.builtins import Builtin, static, tid
+from sim.core.lang.context import Context
+from sim.core.lang.frontend import trace_function
+from sim.core.lang.passes import inline_call
+from sim.core.lang.traced import flatten
+from sim.core.lang.types import Scalar, leaves_of, vector
+from sim.core.runtime.array import array, array2d
+from sim.core.runtime.creation import empty
+from sim.core.runtime.kernel import Kernel, kernel
+from sim.core.runtime.launch import launch
+
+
+def measure_rest(c: Constraint, real: Scalar, x: array, points: array, parameters: Mapping[str, array]) -> dict[str, np.ndarray]:
+    """Measured parameters by name, (n,) or (n, 3), of n constraints on `points` (n, k) at positions `x`.
+
+    `rest` is the value of C where the given `parameters` have rest = 0; a constraint with a function of its own to
+    measure them (`@name.rest`) has all parameters measured.
+    """
+    count = points.shape[0]
+    data = parameter_struct(c, real)()
+    for name, values in parameters.items():
+        setattr(data, name, values)
+    names = c.measured
+    sizes = [len(leaves_of(c.parameters[name].type(real))) for name in names]
+    out = empty((count, sum(sizes)), real, x.device)
+    launch(_measurement(c, real), dim=count, inputs=[x, points, data], outputs=[out])
+    host = out.device.numpy(out)
+    columns = np.split(host, np.cumsum(sizes)[:-1], axis=1)
+    return {n: col[:, 0] if size == 1 else col for n, col, size in zip(names, columns, sizes, strict=True)}
+
+
+@cache
+def _measurement(c: Constraint, real: Scalar) -> Kernel:
+    vec3, Data = vector(3, real), parameter_struct(c, real)
+    own = None if c.measure is None else trace_function(c.measure, [(vec3,) * c.points], real=real)
+    width = c.rows if own is None else len(own.body.yields)
+    n_points = c.points
+
+    def handler(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
+        at, data, k = args
+        flat = flatten(at)
+        if own is not None:
+            return tuple(inline_call(t.b, own, flat))
+        for name in c.parameters:
+            flat = [*flat, *flatten(t.load(t.item(data.values[name], (k,), node)))]
+        return tuple(inline_call(t.b, c.traced(real), flat))
+
+    values_at = Builtin(f"measure_{c.name}", handler)
+
+    @kernel(name=f"measure_{c.name}")
+    def measure(x: array[vec3], points: array2d[int], data: Data, out: array2d[real]):
+        k = tid()
+        values = values_at([x[points[k, j]] for j in static(range(n_points))], data, k)
+        for j in static(range(width)):
+            out[k, j] = values[j]
+
+    return measure

@@ -1,0 +1,182 @@
+"""`Model`: everything about a scene that a step does not change."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from sim.core.lang.errors import did_you_mean
+from sim.core.lang.types import Scalar
+from sim.core.runtime import recording
+from sim.core.runtime.array import array, clone
+from sim.core.runtime.creation import zeros, zeros_like
+from sim.core.runtime.device import Device
+from sim.core.runtime.launch import launch
+
+from .constraint_set import ConstraintSet
+from .control import Contacts, Control
+from .derive import Derivation, motion_kernel
+from .errors import ModelError
+from .fields import MODEL_FIELDS
+from .groups import Attachment, Group, Shape
+from .materials import Materials
+from .place import Place
+from .state import State
+
+
+class Model:
+    """Made by `ModelBuilder.finalize`.  Its arrays are those of `MODEL_FIELDS`.
+
+    materials: path -> array, the values that the user wrote; change them by `assign`, `fill_` or kernels.  Masses,
+    compliances and all other derived arrays follow at the next `refresh`, which `state` and the solvers call; writing
+    to derived arrays is of no use.
+    constraint_sets: name of the constraint -> its constraints; groups: label -> points of an object.
+    device, dtype (float32 or float64), requires_grad: of all arrays.
+    no_force, no_damping: zeros to hand to kernels where there is none.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        arrays: Mapping[str, array],
+        materials: Materials,
+        derivations: Sequence[Derivation],
+        constraint_sets: dict[str, ConstraintSet],
+        groups: dict[str, Group],
+        shapes: list[Shape],
+        attachments: list[Attachment],
+    ) -> None:
+        self.__dict__.update(arrays)
+        self.device: Device = place.device
+        self.dtype: Scalar = place.real
+        self.requires_grad: bool = place.requires_grad
+        self.materials, self.constraint_sets, self.groups = materials, constraint_sets, groups
+        self.shapes, self.attachments = shapes, attachments
+        self.no_force = zeros(self.particle_count, self.particle_q.dtype, self.device)
+        self.no_damping = zeros(1, self.dtype, self.device)
+        self._derivations = list(derivations)
+        self._recorded: tuple[weakref.ref[Any], int, Any] | None = None
+        self._held = False
+
+    # ------------------------------------------------------------------------------------------ what it is
+    def __getattr__(self, name: str) -> array:
+        # Only called for what is not there.
+        raise AttributeError(f"a model has no {name!r}{did_you_mean(name, (f.name for f in MODEL_FIELDS))}")
+
+    def __getitem__(self, path: str) -> array:
+        """A material value: `model["sheet.distance.compliance"]`, shape (1,) or (n,)."""
+        return self.materials[path]
+
+    @property
+    def gravity(self) -> array:
+        """(1,) vec3 [m/s^2]."""
+        return self.materials["gravity"]
+
+    @property
+    def particle_count(self) -> int:
+        """Number of particles."""
+        return self.particle_q.size
+
+    @property
+    def tri_count(self) -> int:
+        """Number of triangles."""
+        return self.tri_indices.shape[0]
+
+    @property
+    def arrays(self) -> dict[str, array]:
+        """The arrays of `MODEL_FIELDS` by name."""
+        return {field.name: self.__dict__[field.name] for field in MODEL_FIELDS}
+
+    # ------------------------------------------------------------------------------------------ derived data
+    def refresh(self, force: bool = False) -> None:
+        """Brings everything that follows from material values up to date: masses, compliances, initial positions, ...
+
+        Launches what is due: where a value has changed, and all of it where a tape is open that has not seen it yet.
+        force: all of it in any case.
+        """
+        if self._held:
+            return
+        tape = recording.current() if self.requires_grad else None
+        everything = force or (tape is not None and not self._seen_by(tape))
+        ran = False
+        for derivation in self._derivations:
+            # In order, each checked when its turn comes: a derivation may depend on the result of an earlier one.
+            if everything or derivation.due():
+                derivation.run()
+                ran = True
+        if ran:
+            self._recorded = None if tape is None else self._mark(tape)
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """`with model.hold():` derived data stays as it is; `refresh` does nothing.
+
+        For a rollout that runs stretches again: derived data was recorded once, before them.
+        """
+        before, self._held = self._held, True
+        try:
+            yield
+        finally:
+            self._held = before
+
+    @staticmethod
+    def _mark(tape: Any) -> tuple[weakref.ref[Any], int, Any] | None:
+        """A place on the tape behind which derived data need not be recorded again."""
+        if not tape.records:
+            return None
+        return weakref.ref(tape), len(tape.records) - 1, tape.records[-1]
+
+    def _seen_by(self, tape: Any) -> bool:
+        """Whether the mark is on this tape, and still there: `Tape.reset` forgets."""
+        if self._recorded is None:
+            return False
+        where, index, record = self._recorded
+        return where() is tape and len(tape.records) > index and tape.records[index] is record
+
+    # ------------------------------------------------------------------------------------------ for solvers
+    @property
+    def step_inputs(self) -> list[array]:
+        """The arrays that a step reads and that carry gradients: what a gradient of many steps must know of."""
+        own = [self.particle_inv_mass, self.gravity, self.attachment_anchor, self.motion_vector]
+        for made in self.constraint_sets.values():
+            own += [made.compliance, *([made.damping] if made.damping is not None else []), *made.parameters.values()]
+        return [a for a in own if a.size]
+
+    def prescribe(self, time: float, x: array) -> None:
+        """Moves pinned points with a motion to their places at `time` [s], in positions `x` (particles,) vec3, and the
+        targets of compliant attachments likewise.  Pinned points without a motion stay where `x` has them."""
+        soft = self.constraint_sets.get("attachment")
+        if not self.motion_kind.size and soft is None:
+            return
+        launch(motion_kernel(self.dtype), dim=self.attachment_point.size, inputs=[
+            time, self.attachment_anchor, self.attachment_point, self.attachment_group, self.attachment_slot,
+            self.motion_offset, self.motion_kind, self.motion_vector, self.motion_a, self.motion_b,
+        ], outputs=[x, None if soft is None else soft.parameters["target"]])  # fmt: skip
+
+    # ------------------------------------------------------------------------------------------ what goes with it
+    def state(self) -> State:
+        """A new state: the initial positions and velocities, no forces, time 0.  Differentiable."""
+        self.refresh()
+        return State(self, clone(self.particle_q), clone(self.particle_qd), zeros_like(self.particle_qd))
+
+    def control(self) -> Control:
+        """New inputs for a step: no external forces."""
+        return Control(self, zeros_like(self.particle_q))
+
+    def collide(self, state: State) -> Contacts | None:
+        """The pairs of points and shapes that may touch in this state; None without shapes.
+
+        Shapes are few and fixed so far: all free points that a shape touches are candidates.
+        """
+        if state.model is not self:
+            raise ModelError("collide: the state belongs to another model", "Use a state of this model")
+        if not self.shapes:
+            return None
+        free = self.device.numpy(self.particle_free) > 0
+        return Contacts(self, {shape.label: shape.points[free[shape.points]] for shape in self.shapes})
+
+    def __repr__(self) -> str:
+        sets = ", ".join(f"{s.count} {name}" for name, s in self.constraint_sets.items())
+        return f"Model({self.particle_count} particles; {sets or 'no constraints'}; {self.dtype} on {self.device})"

@@ -1,0 +1,50 @@
+"""The state of a model: what a step of a solver changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sim.core.lang.errors import did_you_mean
+from sim.core.runtime.array import array, clone
+
+from .errors import ModelError
+from .fields import STATE_FIELDS
+
+if TYPE_CHECKING:
+    from .model import Model
+
+
+class State:
+    """Positions, velocities, forces (`STATE_FIELDS`), and the time [s].  Made by `Model.state()`."""
+
+    def __init__(self, model: Model, particle_q: array, particle_qd: array, particle_f: array, time: float = 0.0) -> None:
+        self.model, self.time = model, time
+        self.particle_q, self.particle_qd, self.particle_f = particle_q, particle_qd, particle_f
+
+    def __getattr__(self, name: str) -> Any:
+        # Only called for what is not there.
+        raise AttributeError(f"a state has no {name!r}{did_you_mean(name, (f.name for f in STATE_FIELDS))}")
+
+    @property
+    def arrays(self) -> dict[str, array]:
+        """The arrays by name."""
+        return {field.name: getattr(self, field.name) for field in STATE_FIELDS}
+
+    def clone(self) -> State:
+        """A copy with memory of its own; recorded and differentiable."""
+        return State(self.model, *(clone(a) for a in self.arrays.values()), time=self.time)
+
+    def assign(self, other: State) -> None:
+        """Copies another state of the same model into this one; recorded and differentiable."""
+        if other.model is not self.model:
+            raise ModelError("assign: the other state belongs to another model", "Use states of one model")
+        for name, a in self.arrays.items():
+            a.assign(other.arrays[name])
+        self.time = other.time
+
+    def clear_forces(self) -> None:
+        """Sets `particle_f` to zero."""
+        self.particle_f.zero_()
+
+    def __repr__(self) -> str:
+        return f"State(t={self.time:g} s, {self.particle_q.size} particles)"
