@@ -15,7 +15,7 @@ from sim.core.runtime.device import DeviceLike, get_device
 
 from . import checks
 from .blocks import AttachmentBlock, ConstraintBlock, PointBlock, ShapeBlock
-from .constraint_set import ConstraintSet, build_set, unmeasured_rows
+from .constraint_set import ConstraintSet, build_set, unmeasured
 from .derive import Derivation, kernels, spreading
 from .errors import ModelError
 from .fields import MODEL_FIELDS, allocate
@@ -85,6 +85,7 @@ def _assemble(parts: Parts, place: Place) -> Model:
     )
     model.refresh()
     _measure(model, blocks)
+    model.refresh()
     return model
 
 
@@ -231,14 +232,16 @@ def _measure(model: Model, blocks: Sequence[ConstraintBlock]) -> None:
     """Parameters that nobody gave: C of the rest shape, which is the initial one, with those parameters 0."""
     for name, made in model.constraint_sets.items():
         own = [block for block in blocks if block.constraint.name == name]
-        rows = {p: unmeasured_rows(made, own, p) for p in made.constraint.measured}
-        if not any(len(r) for r in rows.values()):
+        wanted = [(p, block, unmeasured(block, p)) for p in made.constraint.measured for block in own]
+        if not any(mask.any() for _, _, mask in wanted):
             continue
         measured = measure_rest(made.constraint, model.dtype, model.particle_q, made.points, made.parameters)
-        for parameter, wanted in rows.items():
-            target = made.parameters[parameter]
+        for parameter, block, mask in wanted:
+            rows = made.index_of[block.label]
+            chosen = np.flatnonzero(mask & (rows >= 0))
+            # Given for some of the constraints: their values are completed.  For none: it is no material value.
+            given = parameter in block.values
+            target = model[f"{block.prefix}.{parameter}"] if given else made.parameters[parameter]
             host = target.device.numpy(target).copy()
-            host[wanted] = measured[parameter][wanted]
+            host[chosen if given else rows[chosen]] = measured[parameter][rows[chosen]]
             target.assign(host)
-
-

@@ -103,11 +103,11 @@ def build_set(blocks: Sequence[ConstraintBlock], free: np.ndarray, materials: Ma
 
 def _bind(made: ConstraintSet, block: ConstraintBlock, rows: np.ndarray, materials: Materials, place: Place) -> None:
     """Gives the values of a block to its rows of the set, by derivations."""
+    chosen = np.flatnonzero(rows >= 0)
     for key, host in block.values.items():
-        missing = np.isnan(host).reshape(len(host), -1).any(axis=1)  # a spring whose rest length is to be measured
-        chosen = np.flatnonzero((rows >= 0) & ~(missing if len(host) > 1 else missing.any()))
         path = f"{block.prefix}.{key}"
-        value = materials[path] if path in materials else materials.add(path, host)
+        # What is to be measured is 0 until then.
+        value = materials[path] if path in materials else materials.add(path, np.nan_to_num(host))
         if key == "compliance":
             out, factor = made.compliance, block.factor[chosen]
         else:
@@ -119,18 +119,12 @@ def _bind(made: ConstraintSet, block: ConstraintBlock, rows: np.ndarray, materia
                 direction=key in block.directions, make=place.constant))  # fmt: skip
 
 
-def unmeasured_rows(made: ConstraintSet, blocks: Sequence[ConstraintBlock], name: str) -> np.ndarray:
-    """Rows of the set whose parameter `name` nobody gave: they are measured on the rest shape."""
-    rows = []
-    for block in blocks:
-        host = block.values.get(name)
-        wanted = np.ones(block.count, bool)
-        if host is not None:
-            missing = np.isnan(host).reshape(len(host), -1).any(axis=1)
-            wanted = np.broadcast_to(missing, (block.count,))
-        index = made.index_of[block.label]
-        rows.append(index[wanted & (index >= 0)])
-    return np.concatenate(rows)
+def unmeasured(block: ConstraintBlock, name: str) -> np.ndarray:
+    """(n,) bool: the constraints of a block whose parameter `name` nobody gave: measured on the rest shape."""
+    host = block.values.get(name)
+    if host is None:
+        return np.ones(block.count, bool)
+    return np.broadcast_to(np.isnan(host).reshape(len(host), -1).any(axis=1), (block.count,))
 
 
 def _colors(constraint: Constraint, points: np.ndarray, owner: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, list[int]]:

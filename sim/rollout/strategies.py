@@ -77,8 +77,8 @@ class Checkpointed:
         every, model = self.stretch(plan), plan.solver.model
         result = plan.result()
         start = plan.start
-        external = [start.particle_f] + ([plan.control.particle_f] if plan.control and plan.control.particle_f else [])
-        inputs = [start.particle_q, start.particle_qd, *external, *model.step_inputs]
+        external = [start.particle_f] + ([plan.control.motion_vector] if plan.control is not None else [])
+        inputs = [start.particle_q, start.particle_qd, *external, *plan.solver.inputs]
         outputs = [result.particle_q, result.final.particle_q, result.final.particle_qd]
         firsts = range(0, plan.steps, every)
         kept: list[tuple[np.ndarray, np.ndarray, float]] = []
@@ -87,7 +87,7 @@ class Checkpointed:
             _Sweep(plan, result, every).run(kept)
 
         tape.record_function(f"rollout of {plan.steps} steps", backward, inputs, outputs)
-        with recording.paused():
+        with recording.paused(), model.hold():
             a, b = plan.scratch(), plan.scratch()
             _assign(a, start)
             for first in firsts:
@@ -133,7 +133,7 @@ class _Sweep:
             copy(self.frames[len(seen)], state.particle_q)
             seen.append(frame)
 
-        with Tape() as tape:
+        with self.plan.solver.model.hold(), Tape() as tape:
             _assign(self.ping, self.begin)
             last = self.plan.run(self.ping, self.pong, first, count, on_frame)
         seeds: dict[array, array] = {}

@@ -9,19 +9,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from sim.constraints.projection import make_projection, parameter_struct, value_type
-from sim.core.lang.builtins import tid
+from sim.core.lang.builtins import cos, tid
+from sim.core.lang.constants import pi
 from sim.core.lang.errors import SimError, did_you_mean
+from sim.core.lang.function import func
+from sim.core.lang.library.scalar import clamp
 from sim.core.lang.types import Scalar, vector
 from sim.core.runtime.array import array
 from sim.core.runtime.creation import zeros
 from sim.core.runtime.kernel import Kernel, kernel
 from sim.core.runtime.launch import launch
-
-if TYPE_CHECKING:
-    from sim.model.model import ConstraintSet, Contacts, Control, Model, State
+from sim.model.constraint_set import ConstraintSet
+from sim.model.control import Contacts, Control
+from sim.model.model import Model
+from sim.model.motions import MOVE_SMOOTH, SWING
+from sim.model.state import State
 
 
 class SolverError(SimError, ValueError):
@@ -31,8 +38,9 @@ class SolverError(SimError, ValueError):
 @dataclass(frozen=True)
 class _Kernels:
     predict: Kernel
+    prescribe: Kernel
     finish: Kernel
-    average: Kernel
+    correct: Kernel
 
 
 @cache
@@ -40,16 +48,36 @@ def _kernels(real: Scalar) -> _Kernels:
     vec3 = vector(3, real)
 
     @kernel
-    def predict(
-        x: array[vec3], v: array[vec3], f: array[vec3], f_control: array[vec3], w: array[real], gravity: array[vec3], dt: real,
-        x_out: array[vec3],
-    ):
+    def predict(x: array[vec3], v: array[vec3], f: array[vec3], w: array[real], gravity: array[vec3], dt: real, x_out: array[vec3]):
         i = tid()
         if w[i] > 0.0:
-            acceleration = gravity[0] + w[i] * (f[i] + f_control[i])
-            x_out[i] = x[i] + dt * v[i] + (dt * dt) * acceleration
+            x_out[i] = x[i] + dt * v[i] + (dt * dt) * (gravity[0] + w[i] * f[i])
         else:
             x_out[i] = x[i]
+
+    @func
+    def progress(kind: int, a: real, b: real, time: real):
+        """How far along its displacement a motion is at a time."""
+        if kind == SWING:
+            return 0.5 * (1.0 - cos(2.0 * pi * a * time))
+        s = clamp((time - a) / (b - a), real(0.0), real(1.0))
+        if kind == MOVE_SMOOTH:
+            s = s * s * (3.0 - 2.0 * s)
+        return s
+
+    @kernel
+    def prescribe(
+        point: array[int], anchor: array[vec3], group: array[int], slot: array[int], offset: array[int], kind: array[int],
+        displacement: array[vec3], a: array[real], b: array[real], time: real, x: array[vec3], target: array[vec3],
+    ):
+        k = tid()
+        place = anchor[k]
+        for m in range(offset[group[k]], offset[group[k] + 1]):
+            place += displacement[m] * progress(kind[m], a[m], b[m], time)
+        if slot[k] < 0:
+            x[point[k]] = place
+        else:
+            target[slot[k]] = place
 
     @kernel
     def finish(x_before: array[vec3], x: array[vec3], dt: real, v_out: array[vec3]):
@@ -57,11 +85,11 @@ def _kernels(real: Scalar) -> _Kernels:
         v_out[i] = (x[i] - x_before[i]) / dt
 
     @kernel
-    def add_correction(correction: array[vec3], x: array[vec3]):
+    def correct(correction: array[vec3], x: array[vec3]):
         i = tid()
         x[i] += correction[i]
 
-    return _Kernels(predict, finish, add_correction)
+    return _Kernels(predict, prescribe, finish, correct)
 
 
 @dataclass(eq=False)
@@ -108,7 +136,26 @@ class SolverXPBD:
             multiplier = zeros(constraints.count, value_type(c, real), model.device, requires_grad=keeps)
             make = [make_projection(c, real, first, damped, averaged) for first in (True, False)]
             self.passes.append(_Pass(constraints, data, multiplier, *make))
-        self._correction = zeros(model.particle_count, vector(3, real), model.device, requires_grad=model.requires_grad) if averaged else None
+        vec3 = vector(3, real)
+        self._no_damping = zeros(1, real, model.device)
+        self._share = self._shares() if averaged else self._no_damping
+        self._correction = zeros(model.particle_count, vec3, model.device, requires_grad=model.requires_grad) if averaged else None
+        soft = model.constraint_sets.get("attachment")
+        self._target = soft.parameters["target"] if soft is not None else zeros(1, vec3, model.device, requires_grad=model.requires_grad)
+        self._prescribes = model.attachment_point.size if soft is not None or model.motion_kind.size else 0
+
+    def _shares(self) -> array:
+        """(particles,) number of constraints on each point, as its mass is split among them."""
+        count = np.zeros(self.model.particle_count)
+        for p in self.passes:
+            np.add.at(count, p.set.points.numpy(), 1.0)
+        return array(np.maximum(count, 1.0), dtype=self.model.dtype, device=self.model.device)
+
+    @property
+    def inputs(self) -> list[array]:
+        """Arrays beside the state that a step reads: derived data and parameters of the model."""
+        sets = [a for p in self.passes for a in (p.set.points, p.set.compliance, p.set.damping, *p.set.parameters.values()) if a is not None]
+        return [*self.model.arrays.values(), self.model.gravity, *sets]
 
     def multipliers(self, constraint: str) -> array:
         """Multipliers lambda of the last step for a constraint type, in the order of its set; force = lambda / dt^2 times the gradient."""
@@ -122,13 +169,15 @@ class SolverXPBD:
         model, k = self.model, self._kernels
         self._check(state_in, state_out, dt)
         model.refresh()
-        n, x = model.particle_count, state_out.particle_q
-        push = model.no_force if control is None or control.particle_f is None else control.particle_f
-        time = state_in.time + dt
+        n, x, time = model.particle_count, state_out.particle_q, state_in.time + dt
+        motion = model.motion_vector if control is None else control.motion_vector
 
-        # predicted positions (alg. 1, lines 1 to 3)
-        launch(k.predict, n, [state_in.particle_q, state_in.particle_qd, state_in.particle_f, push, model.particle_inv_mass, model.gravity, dt], [x])
-        model.prescribe(time, x)
+        # predicted positions (alg. 1, lines 1 to 3), and positions that attachments prescribe
+        launch(k.predict, n, [state_in.particle_q, state_in.particle_qd, state_in.particle_f, model.particle_inv_mass, model.gravity, dt], [x])
+        if self._prescribes:
+            held = [model.attachment_point, model.attachment_anchor, model.attachment_group, model.attachment_slot]
+            moved = [model.motion_offset, model.motion_kind, motion, model.motion_a, model.motion_b]
+            launch(k.prescribe, self._prescribes, [*held, *moved, time], [x, self._target])
 
         # constraint projections (lines 5 to 13)
         for iteration in range(self.iterations):
@@ -140,20 +189,28 @@ class SolverXPBD:
                 self._correction.zero_()
                 for p in self.passes:
                     self._project(p, iteration, 0, p.set.count, state_in.particle_q, dt, x, self._correction)
-                launch(k.average, n, [self._correction], [x])
+                launch(k.correct, n, [self._correction], [x])
 
         # velocities (lines 15 and 16)
         launch(k.finish, n, [state_in.particle_q, x, dt], [state_out.particle_qd])
         state_out.time = time
 
     def _project(self, p: _Pass, iteration: int, start: int, count: int, x_before: array, dt: float, x: array, x_out: array) -> None:
-        model = self.model
-        damping = p.set.damping if p.set.damping is not None else model.no_damping
-        launch(
-            p.first if iteration == 0 else p.next, count,
-            [start, p.set.points, p.data, p.set.compliance, damping, model.particle_inv_mass, model.constraint_share, x_before, dt, x],
-            [x_out, p.multiplier],
-        )
+        kernel = p.first if iteration == 0 else p.next
+        damping = p.set.damping if p.set.damping is not None else self._no_damping
+        data = [p.set.points, p.data, p.set.compliance, damping, self.model.particle_inv_mass, self._share]
+        launch(kernel, count, [start, *data, x_before, dt, x], [x_out, p.multiplier])
+
+    def blame(self, before: State, after: State, point: int, dt: float) -> str:
+        """Names the constraint on `point` whose projection went wrong between two states, as words for a message."""
+        q = before.particle_q.numpy()
+        for p in self.passes:
+            points = p.set.points.numpy()
+            for row in np.flatnonzero((points == point).any(axis=1)):
+                if p.set.constraint.name != "contact" and len(np.unique(q[points[row]], axis=0)) < len(points[row]):
+                    return f", where points {points[row].tolist()} of a constraint '{p.set.constraint.name}' coincide"
+        names = [p.set.constraint.name for p in self.passes if (p.set.points.numpy() == point).any()]
+        return f", held by {', '.join(names)}" if names else ", which no constraint holds"
 
     def _check(self, state_in: State, state_out: State, dt: float) -> None:
         if not dt > 0.0:

@@ -1,0 +1,95 @@
+"""What is simulated and what it is compared with: schedules, markers, targets, experiments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Time steps of one experiment: `frames` frames at `fps` [Hz], each of `substeps` steps of the solver.
+
+    Frame k is the state at the time (k + 1) / fps; the start, which nothing can change, is no frame.
+    """
+
+    frames: int
+    fps: float
+    substeps: int
+
+    @property
+    def steps(self) -> int:
+        """Steps of the solver in all."""
+        return self.frames * self.substeps
+
+    @property
+    def dt(self) -> float:
+        """Length of one step [s]."""
+        return 1.0 / (self.fps * self.substeps)
+
+    @property
+    def times(self) -> np.ndarray:
+        """Time of each frame (frames,) [s]."""
+        return (np.arange(self.frames) + 1.0) / self.fps
+
+
+@dataclass(frozen=True, eq=False)
+class Markers:
+    """Points that are observed: `points` (n,) int32, particle numbers of the object called `of`."""
+
+    name: str
+    of: str
+    points: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """Where markers were seen, sampled at the frames of the experiment.
+
+    positions: (frames, markers, 3) float64 [m]; NaN in all three components where a marker was not seen.
+    noise: standard deviation of one coordinate [m].
+    """
+
+    positions: np.ndarray
+    noise: float
+
+    @property
+    def seen(self) -> np.ndarray:
+        """(frames, markers) bool."""
+        return np.isfinite(self.positions[..., 0])
+
+
+@dataclass(frozen=True, eq=False)
+class Experiment:
+    """One take of the common model.
+
+    fit: whether the loss counts it.  settings: material path -> value that differs from the model's, in the shape of
+    the array.  targets: name of the markers -> recording.
+    """
+
+    name: str
+    schedule: Schedule
+    fit: bool = True
+    settings: Mapping[str, np.ndarray] = field(default_factory=dict)
+    targets: Mapping[str, Target] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Simulation:
+    """What one experiment does: positions (frames, points, 3) [m] of all points at `times` (frames,) [s]."""
+
+    experiment: Experiment
+    times: np.ndarray
+    positions: np.ndarray
+
+
+def group_by_rollout(experiments: Sequence[Experiment], own: bool) -> list[list[Experiment]]:
+    """Experiments that differ in nothing but their targets share a rollout; none does if each has `own` parameters."""
+    groups: dict[object, list[Experiment]] = {}
+    for experiment in experiments:
+        settings = tuple(sorted((path, value.tobytes()) for path, value in experiment.settings.items()))
+        key = experiment.name if own else (experiment.schedule, settings)
+        groups.setdefault(key, []).append(experiment)
+    return list(groups.values())

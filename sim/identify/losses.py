@@ -1,0 +1,237 @@
+"""Terms of a loss: kernels that compare a rollout with recordings, and priors on the parameters.
+
+All of them are dimensionless.  A `Match` is 1 where the simulation meets the recording up to its noise.
+"""
+
+# Annotations of kernels are types made per precision: they are evaluated here, not postponed.
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Protocol
+
+import numpy as np
+
+from sim.core.lang.builtins import tid
+from sim.core.lang.types import Scalar, float64, vector
+from sim.core.runtime.array import array, array2d
+from sim.core.runtime.creation import zeros
+from sim.core.runtime.kernel import Kernel, kernel
+from sim.core.runtime.launch import launch
+from sim.identify.experiments import Experiment, Markers, Schedule
+from sim.model import Model
+
+vec3d = vector(3, float64)
+
+
+class Measured(Protocol):
+    """A term made ready for one experiment: launches kernels that leave its value in `out[slot]` (float64)."""
+
+    def launch(self, q: array, out: array, slot: int) -> None:
+        """q: (frames, points) vec3, the rollout."""
+
+
+@dataclass(frozen=True)
+class Term:
+    """What every term has: a name for the log, a weight, and the experiments that it counts (None: all fitted)."""
+
+    name: str
+    weight: float = 1.0
+    experiments: tuple[str, ...] | None = None
+
+    def counts(self, experiment: Experiment) -> bool:
+        """Whether the experiment enters the term."""
+        return experiment.fit and (self.experiments is None or experiment.name in self.experiments)
+
+
+@dataclass(frozen=True)
+class Match(Term):
+    """Markers that should follow the recording.
+
+    The mean over frames, markers and axes of rho((x - target) / noise), rho(r) = r^2, or beyond `huber` its tangent.
+    compare: "position"; "displacement" from the first frame in which the marker counts; "velocity": the step from one
+    frame to the next, whose noise is sqrt(2) times as large.  at: frames that count: "all", "last" or (t0, t1) [s].
+    """
+
+    markers: str = ""
+    compare: str = "position"
+    at: str | tuple[float, float] = "all"
+    huber: float = math.inf
+
+    def prepare(self, model: Model, markers: Mapping[str, Markers], experiment: Experiment) -> Measured:
+        """The term for one experiment.  Raises ValueError where nothing is left to compare."""
+        target = experiment.targets[self.markers]
+        frames = chosen_frames(experiment.schedule, self.at)
+        positions, seen = target.positions[frames], target.seen[frames]
+        count = seen.shape[1]
+        reference = np.full(seen.shape, -1, np.int32)
+        used, wanted, noise = seen.copy(), positions, target.noise
+        if self.compare == "displacement":
+            first = np.argmax(seen, axis=0)
+            used[first, np.arange(count)] = False  # zero by construction: it says nothing
+            reference = np.broadcast_to(frames[first], seen.shape).astype(np.int32)
+            wanted = positions - positions[first, np.arange(count)]
+        elif self.compare == "velocity":
+            before = np.maximum(frames - 1, 0)
+            used &= target.seen[before] & (frames > 0)[:, None]
+            reference = np.repeat(before[:, None], count, axis=1).astype(np.int32)
+            wanted = positions - target.positions[before]
+            noise = noise * math.sqrt(2.0)
+        if not used.any():
+            raise ValueError(f"no marker of `{self.markers}` is seen in a frame that counts")
+        weight = used / (3.0 * used.sum())
+        wanted = np.where(used[..., None], wanted, 0.0)
+        return _PreparedMatch(model, markers[self.markers].points, frames, reference, wanted, weight, noise, self.huber)
+
+
+@dataclass(frozen=True)
+class Reach(Term):
+    """Markers whose mean position should be at `point` [m] at a time: |mean - point|^2 / scale^2."""
+
+    markers: str = ""
+    point: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    at: str | float = "last"
+    scale: float = 1.0
+
+    def prepare(self, model: Model, markers: Mapping[str, Markers], experiment: Experiment) -> Measured:
+        """The term for one experiment."""
+        schedule = experiment.schedule
+        frame = schedule.frames - 1
+        if not isinstance(self.at, str):
+            frame = int(np.clip(round(self.at * schedule.fps) - 1, 0, frame))
+        return _PreparedReach(model, markers[self.markers].points, frame, np.array(self.point), self.scale)
+
+
+@dataclass(frozen=True)
+class Prior(Term):
+    """A parameter that should stay near `value`: (log(p / value) / log(factor))^2, or ((p - value) / sd)^2."""
+
+    parameter: str = ""
+    value: float = 0.0
+    factor: float | None = None
+    sd: float | None = None
+
+    def value_and_grad(self, p: np.ndarray) -> tuple[float, np.ndarray]:
+        """The term, a mean over the numbers of the parameter, and its gradient by them."""
+        if self.factor is not None:
+            width = math.log(self.factor)
+            r, slope = np.log(p / self.value) / width, 1.0 / (p * width)
+        else:
+            assert self.sd is not None
+            r, slope = (p - self.value) / self.sd, np.full(np.shape(p), 1.0 / self.sd)
+        return float(np.mean(r * r)), 2.0 * r * slope / np.size(p)
+
+
+def chosen_frames(schedule: Schedule, at: str | tuple[float, float]) -> np.ndarray:
+    """Numbers (k,) int32 of the frames that count.  Raises ValueError if a span of time holds none."""
+    frames = np.arange(schedule.frames, dtype=np.int32)
+    if at == "all":
+        return frames
+    if at == "last":
+        return frames[-1:]
+    low, high = (float(t) for t in at)
+    tolerance = 1e-6 / schedule.fps
+    inside = (schedule.times >= low - tolerance) & (schedule.times <= high + tolerance)
+    if not inside.any():
+        raise ValueError(f"no frame lies between {low:g} s and {high:g} s; the last is at {schedule.times[-1]:g} s")
+    return frames[inside]
+
+
+class _PreparedMatch:
+    """Device arrays of a `Match` for one experiment."""
+
+    def __init__(self, model: Model, points: np.ndarray, frames: np.ndarray, reference: np.ndarray, wanted: np.ndarray,
+                 weight: np.ndarray, noise: float, huber: float) -> None:
+        device = model.device
+        self.kernels, self.noise, self.huber = _kernels(model.dtype), noise, huber
+        self.points = array(points.astype(np.int32), dtype=int, device=device)
+        self.frames = array(frames, dtype=int, device=device)
+        self.reference = array(reference, dtype=int, device=device)
+        self.wanted = array(wanted, dtype=vec3d, device=device)
+        self.weight = array(weight, dtype=float64, device=device)
+        self.parts = zeros(weight.shape, float64, device, requires_grad=True)
+
+    def launch(self, q: array, out: array, slot: int) -> None:
+        launch(self.kernels.compare, self.parts.shape,
+               [q, self.points, self.frames, self.reference, self.wanted, self.weight, self.noise, self.huber],
+               [self.parts])
+        launch(self.kernels.add_up, 1, [self.parts, slot], [out])
+
+
+class _PreparedReach:
+    """Device arrays of a `Reach` for one experiment."""
+
+    def __init__(self, model: Model, points: np.ndarray, frame: int, goal: np.ndarray, scale: float) -> None:
+        self.kernels, self.frame, self.scale = _kernels(model.dtype), frame, scale
+        self.points = array(points.astype(np.int32), dtype=int, device=model.device)
+        self.goal = array(goal[None], dtype=vec3d, device=model.device)
+
+    def launch(self, q: array, out: array, slot: int) -> None:
+        launch(self.kernels.reach, 1, [q, self.points, self.frame, self.goal, self.scale, slot], [out])
+
+
+@dataclass(frozen=True)
+class _Kernels:
+    compare: Kernel
+    add_up: Kernel
+    reach: Kernel
+
+
+@cache
+def _kernels(real: Scalar) -> _Kernels:
+    """The kernels for rollouts in float32 or float64; what they sum is float64 in any case.
+
+    No atomics: the sums have one order, so that a resumed run meets the same bits.
+    """
+    vec3 = vector(3, real)
+
+    @kernel
+    def compare(
+        q: array2d[vec3], points: array[int], frames: array[int], reference: array2d[int], wanted: array2d[vec3d],
+        weight: array2d[float64], noise: float64, huber: float64, parts: array2d[float64],
+    ):
+        k, m = tid()
+        p = points[m]
+        x = q[frames[k], p]
+        total = float64(0.0)
+        for axis in range(3):
+            r = float64(x[axis]) - wanted[k, m][axis]
+            if reference[k, m] >= 0:
+                r = r - float64(q[reference[k, m], p][axis])
+            r = r / noise
+            if abs(r) <= huber:
+                total = total + r * r
+            else:
+                total = total + huber * (2.0 * abs(r) - huber)
+        parts[k, m] = weight[k, m] * total
+
+    @kernel
+    def add_up(parts: array2d[float64], slot: int, out: array[float64]):
+        total = float64(0.0)
+        for k in range(parts.shape[0]):
+            for m in range(parts.shape[1]):
+                total = total + parts[k, m]
+        out[slot] = total
+
+    @kernel
+    def reach(q: array2d[vec3], points: array[int], frame: int, goal: array[vec3d], scale: float64, slot: int,
+              out: array[float64]):
+        x = float64(0.0)
+        y = float64(0.0)
+        z = float64(0.0)
+        for m in range(points.shape[0]):
+            at = q[frame, points[m]]
+            x = x + float64(at[0])
+            y = y + float64(at[1])
+            z = z + float64(at[2])
+        n = float64(points.shape[0])
+        x = (x / n - goal[0][0]) / scale
+        y = (y / n - goal[0][1]) / scale
+        z = (z / n - goal[0][2]) / scale
+        out[slot] = x * x + y * y + z * z
+
+    return _Kernels(compare, add_up, reach)
+
+
+AnyTerm = Match | Reach | Prior
+Prepared = tuple[AnyTerm, Experiment, Any]
