@@ -39,7 +39,7 @@ class _LaunchRecord:
             if not isinstance(a, array):
                 args.append(a)
             elif k not in plan.needs:
-                args.append(None)
+                args.append(Memory(0, a.shape, a.strides, a.is_contiguous, None))  # no values, but a shape to ask for
             else:
                 address = self.claims[k].address(a.offset)
                 args.append(Memory(address, a.shape, a.strides, a.is_contiguous, self.claims[k].kept))
