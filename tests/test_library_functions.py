@@ -1,4 +1,4 @@
-"""Every library function against NumPy and SciPy, and its first and second derivatives against differences."""
+"""Every library function against NumPy, and its first and second derivatives against differences."""
 
 from __future__ import annotations
 

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from library_rows import check_eig3, check_qr3, check_svd2, check_svd3
+from library_rows import check_eig3, check_qr3, check_svd2, check_svd3, rotation
 from library_tools import Traced, assert_derivatives, calling, flat_args
-from scipy.spatial.transform import Rotation
 
 from sim.core.backends.interp import evaluate
 from sim.core.lang import types as t
@@ -150,7 +149,7 @@ def rebuilt(a):
 
 def _spread(*values: float) -> np.ndarray:
     rng = np.random.default_rng(3)
-    u, v = (Rotation.from_quat(rng.normal(size=4)).as_matrix() for _ in range(2))
+    u, v = (rotation(q / np.linalg.norm(q)) for q in rng.normal(size=(2, 4)))
     return u @ np.diag(values) @ v.T
 
 
@@ -174,7 +173,7 @@ def test_exact_at_repeated_singular_values(function: Any, orders: int, matrix: n
 
 def test_exact_at_repeated_eigenvalues() -> None:
     for values in ([1, 1, 1], [2, 2, 1], [0, 0, 3]):
-        q = Rotation.from_quat([1, 2, 3, 4]).as_matrix()
+        q = rotation(np.array([1, 2, 3, 4]) / np.sqrt(30))
         assert_derivatives(trace_of_square, [MAT33], [q @ np.diag(values) @ q.T], orders=1)
 
 
