@@ -58,7 +58,7 @@ def rotation(name: str, value: Any) -> np.ndarray | None:
         except GeometryError as error:
             raise ModelError(f"{name}: {error.what}", error.hint) from None
     if out.shape != (3, 3) or not np.allclose(out @ out.T, np.eye(3), atol=1e-6) or np.linalg.det(out) < 0:
-        raise ModelError(f"{name} = {value!r} is no rotation", "Give a quaternion (x, y, z, w) or a rotation matrix")
+        raise ModelError(f"{name} = {out.tolist()} is no rotation", "Give a quaternion (x, y, z, w) or a rotation matrix")
     return out
 
 
@@ -128,5 +128,5 @@ def _numbers(name: str, value: Any) -> np.ndarray:
     except (TypeError, ValueError):
         raise ModelError(f"{name} is {value!r}", "Give numbers") from None
     if not np.isfinite(out).all():
-        raise ModelError(f"{name} = {value!r} is not finite", "Give finite numbers")
+        raise ModelError(f"{name}{f' = {out.tolist()}' if out.size < 4 else ''} is not finite", "Give finite numbers")
     return out

@@ -30,7 +30,7 @@ class Materials(dict[str, array]):
         return made
 
     def __missing__(self, path: Any) -> array:
-        near = did_you_mean(str(path), self)
+        near = did_you_mean(str(path), self) if "." in str(path) else ""
         if near:
             hint = ""
         elif str(path).endswith(".damping"):
