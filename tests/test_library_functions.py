@@ -7,12 +7,20 @@ from typing import Any
 import numpy as np
 import pytest
 from library_rows import REAL, ROWS, VARIANTS, Row
-from library_tools import Traced, assert_derivatives
+from library_tools import Traced, assert_derivatives, calling
 
+from sim.core.lang import types as t
+from sim.core.lang.adjoint import vjp
 from sim.core.lang.builtins import NAMES
-from sim.core.lang.frontend import func
+from sim.core.lang.frontend import func, trace_function
 from sim.core.lang.library import LIBRARY
-from sim.core.lang.library.transform import transform_set_rotation, transform_set_translation
+from sim.core.lang.library.transform import (
+    transform_identity,
+    transform_point,
+    transform_set_rotation,
+    transform_set_translation,
+)
+from sim.core.lang.passes import inline
 
 ALL = [*ROWS.items(), *VARIANTS]
 IDS = [f"{name}-{'-'.join(str(k.of(REAL[np.float32])) for k in row.kinds)}" for name, row in ALL]
@@ -77,3 +85,39 @@ def test_derivatives(name: str, row: Row) -> None:
         assert_derivatives(
             FUNCTIONS[name], [k.of(REAL[np.float64]) for k in row.kinds], sample(row, np.float64, seed + 100), seed=seed
         )
+
+
+@func
+def placed(p):
+    """transform_identity leaves a point where it is, to the bit."""
+    return transform_point(transform_identity(dtype=type(p[0])), p)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_identity_transformation(dtype: Any) -> None:
+    p = np.array([0.1, -2.0, 3.0], dtype)
+    assert (Traced(placed, [t.vector(3, REAL[dtype])]).call([p])[0] == p).all()
+
+
+def test_not_a_number_and_infinity() -> None:
+    def ask(name: str, *args: Any) -> Any:
+        return Traced(LIBRARY[name], [t.float64] * len(args)).call(list(args))[0]
+
+    for x in (np.nan, np.inf, -np.inf, 1.0, 0.0):
+        assert (ask("isnan", x), ask("isinf", x), ask("isfinite", x)) == (np.isnan(x), np.isinf(x), np.isfinite(x))
+    for name in ("acos", "asin", "round", "frac", "degrees"):
+        assert np.isnan(ask(name, np.nan))
+    assert np.isnan(ask("clamp", np.nan, 0.0, 1.0))
+    assert [ask("round", x) for x in (0.5, -0.5, 2.5, 0.49999999999999994, 1e17, -3.0)] == [1, -1, 3, 0, 1e17, -3]
+    assert [ask("acos", 2.0), ask("asin", -2.0)] == [0.0, -np.pi / 2]
+    assert not Traced(LIBRARY["isnan"], [t.int32]).call([3])[0] and Traced(LIBRARY["isfinite"], [t.int32]).call([3])[0]
+
+
+@pytest.mark.parametrize(
+    "name", ["length", "normalize", "dot", "cross", "signed_angle", "quat_rotate", "inverse", "acos", "clamp"]
+)
+def test_hot_functions_have_no_branches(name: str) -> None:
+    """Kernels that call them vectorise: values and derivatives are straight-line code."""
+    row = ROWS[name]
+    traced = trace_function(calling(LIBRARY[name], len(row.kinds)), [k.of(t.float32) for k in row.kinds])
+    assert not any(op.regions for op in inline(vjp(traced)).body.ops)

@@ -25,7 +25,9 @@ SAMPLES = 8
 def as_kernel(function: Func) -> Func:
     """A kernel that loads every parameter from an array of its own and stores every result to one."""
     results = [v.type for v in function.body.yields]
-    arrays = [Value(t.array_type(kind), f"a{k}") for k, kind in enumerate([*(p.type for p in function.params), *results])]
+    arrays = [
+        Value(t.array_type(kind), f"a{k}") for k, kind in enumerate([*(p.type for p in function.params), *results])
+    ]
     body = Block(arrays)
     with Builder(body) as b:
         at = [b.tid(0)]
@@ -38,10 +40,13 @@ def as_kernel(function: Func) -> Func:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("name", "row"), ALL, ids=IDS)
 def test_compiled_as_interpreted(name: str, row: Row, dtype: Any) -> None:
-    value = trace_function(calling(FUNCTIONS[name], len(row.kinds)), [k.of(REAL[dtype]) for k in row.kinds], REAL[dtype])
+    value = trace_function(
+        calling(FUNCTIONS[name], len(row.kinds)), [k.of(REAL[dtype]) for k in row.kinds], REAL[dtype]
+    )
     outputs = sum(is_real(v.type) for v in value.body.yields)
     cases = [
-        [*flat_args(sample(row, dtype, seed)), *np.random.default_rng(seed).normal(size=outputs)] for seed in range(SAMPLES)
+        [*flat_args(sample(row, dtype, seed)), *np.random.default_rng(seed).normal(size=outputs)]
+        for seed in range(SAMPLES)
     ]
     for function in (inline(value), inline(vjp(value))):
         count = len(function.params)

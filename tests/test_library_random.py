@@ -9,11 +9,13 @@ import pytest
 from library_rows import pcg
 from library_tools import Traced
 
+from sim.core.backends.interp import evaluate
 from sim.core.lang import types as t
 from sim.core.lang.errors import KernelError
-from sim.core.lang.frontend import func
+from sim.core.lang.frontend import func, trace_function
 from sim.core.lang.library import rand
-from sim.core.lang.library.rand import rand_init, randf, randi, randn, randu
+from sim.core.lang.library.rand import rand_init, randf, randi, randn, randu, sample_cdf
+from sim.core.lang.passes import inline
 
 DRAWS = {
     name: getattr(rand, name) for name in vars(rand) if name.startswith("sample_unit") or name == "sample_triangle"
@@ -135,3 +137,18 @@ def test_a_state_has_to_be_a_variable() -> None:
 
     with pytest.raises(KernelError, match="local variable as its first argument"):
         Traced(wrong, [t.int32])
+
+
+@func
+def drawn_class(seed: int, cdf: t.array_type(float)):
+    state = rand_init(seed)
+    u = state
+    return sample_cdf(state, cdf), randf(u)
+
+
+def test_sampling_a_discrete_distribution() -> None:
+    cdf = np.array([0.1, 0.1, 0.6, 1.0], np.float32)
+    traced = trace_function(drawn_class, [t.int32, t.array_type(t.float32)])
+    for seed in range(50):
+        k, u = evaluate(inline(traced), seed, cdf)
+        assert k == np.searchsorted(cdf, u)
