@@ -41,7 +41,10 @@ class Tracer(Loops):
         key = (tuple(kinds), self.real)
         entry = function.traces.get(key)
         if entry is None:
-            entry = function.traces[key] = _Closed(function, kinds, self.real)
+            try:
+                entry = function.traces[key] = _Closed(function, kinds, self.real)
+            except KernelError as problem:
+                raise self._inside(function, problem, node) from None
         callee = entry.callee
         op = Op("call", typed, [Value(v.type) for v in callee.body.yields], {"callee": callee, "vjp": entry.vjp})
         results = iter(self.b.append(op).results)
@@ -49,6 +52,13 @@ class Tracer(Loops):
         if isinstance(result, tuple):
             return tuple(self.compose(kind, results) for kind in result)
         return self.compose(result, results)
+
+    def _inside(self, function: Function, problem: KernelError, node: ast.AST) -> KernelError:
+        """An error in the body of a called function, with the call that led there."""
+        if function.internal:
+            return self.error(node, f"in `{function.name}`: {problem.what}", problem.hint)
+        call = f"called from `{self.frame.function.name}` at {self.frame.function.source.span(node)}"
+        return KernelError(f"{problem.what} ({call})", problem.span, problem.hint)
 
     def _argument_type(self, function: Function, name: str, x: Any, real: Scalar, node: ast.AST) -> Any:
         if isinstance(x, tuple):
@@ -136,7 +146,7 @@ def trace_kernel(python: Callable[..., Any], arg_types: Sequence[Type], name: st
     Parameters: a scalar takes one, an array one, a struct its leaves and arrays in field order (`s.mass`, `s.x.0`).
     `attrs["signature"]` = [(argument, type, first parameter, number of parameters), ...]; `dims` as `tid()` asks for.
     """
-    function = python if isinstance(python, Function) else Function(python, annotations=getattr(python, "_annotations_", None))
+    function = python if isinstance(python, Function) else Function(python)
     t = Tracer(real)
     frame = Frame(function, None, (function, *map(str, arg_types)))
     t.frames.append(frame)

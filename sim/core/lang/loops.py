@@ -191,17 +191,18 @@ class Loops(Statements):
         for name in memo if memo is not None else assigned(node.body):
             if name in before and name not in targets and is_typed(before[name]):
                 carried.start[name] = before[name]
+        after: dict[str, Any] = {}
+
+        def body(*params: Value) -> None:
+            self._enter(before, carried, params[len(counters) :])
+            self._clear()
+            bind(*params[: len(counters)])
+            self.statements(node.body)
+            self.env[CONTINUED] = False
+            after.clear()
+            after.update(self.env)
+
         while True:
-            after: dict[str, Any] = {}
-
-            def body(*params: Value) -> None:
-                self._enter(before, carried, params[len(counters) :])
-                self._clear()
-                bind(*params[: len(counters)])
-                self.statements(node.body)
-                self.env[CONTINUED] = False
-                after.update(self.env)
-
             block = self.b.region([*counters, *(v.type for v in carried.init)], body)
             self.env = before
             self.at(node)
@@ -261,7 +262,8 @@ class Loops(Statements):
         if name == VALUE:
             return self.error(node, f"`{self.frame.function.name}` returns {describe(start)} and {describe(end)} on different paths", "return one type")
         kind = type_of(end)
-        hint = f"start with `{name} = {kind}(...)`" if isinstance(kind, Scalar) and isinstance(type_of(start, self.real), Scalar) else "use another name in the loop"
+        scalars = isinstance(kind, Scalar) and isinstance(type_of(start, self.real), Scalar)
+        hint = f"start with `{name} = sim.{kind}(...)`" if scalars else "use another name in the loop"
         return self.error(node, f"`{name}` changes its type in this loop, from {describe(start)} to {describe(end)}", hint)
 
     def _leave(self, carried: Carried, results: Sequence[Value], node: ast.stmt, targets: list[str]) -> None:

@@ -276,9 +276,9 @@ def _primitive(t: Context, name: str, args: tuple, node: ast.AST) -> Value:
     row = OPS[name]
     values = args
     kinds = [a.type for a in args if isinstance(a, Value)]
-    for k, kind in enumerate(kinds):
-        if kind is not kinds[0]:
-            raise t.error(node, f"{name} of {kinds[0]} and {kinds[k]}: there is no implicit conversion", "convert one of them")
+    for other in kinds:
+        if other is not kinds[0]:
+            raise t.error(node, f"{name} of {kinds[0]} and {other}: there is no implicit conversion", "convert one of them")
     kind: Type | None = kinds[0] if kinds else None
     if kind is None and "i" not in row.accepts and "b" not in row.accepts:
         kind = t.real

@@ -186,9 +186,9 @@ class Statements(Expressions):
                 raise self.error(target, f"the {keys[-1][1]} of an array cannot be assigned to", "make the array that you need outside of the kernel")
             raise self.error(target, f"a row of an array cannot be assigned to: it has {last.ndim} more dimension{'s' if last.ndim > 1 else ''}",
                              "assign to its elements")
-        if name is None or not is_traced(values[0]):
-            what = f"`{name}`, which is {describe(values[0])}," if name else "this"
-            raise self.error(target, f"{what} cannot be assigned to", "copy it into a variable first")
+        if name is None or name not in self.env or not is_traced(values[0]):
+            what = f"a part of `{name}`, {'which is from outside of the kernel' if name not in self.env else describe(values[0])},"
+            raise self.error(target, f"{what if name else 'this'} cannot be assigned to", "copy it into a variable first")
         for k in range(len(keys) - 1, -1, -1):
             value = self.replace(values[k], keys[k], value, target)
         self.env[name] = value
