@@ -124,7 +124,6 @@ def _geometry(parts: Parts, attachments: Sequence[AttachmentBlock], free: np.nda
     motions = [m for block in attachments for m in block.motions]
     values = {
         "particle_free": free,
-        "constraint_share": _share(len(free), sets),
         "particle_thickness": np.concatenate([np.full(b.group.count, b.thickness) for b in parts.points]),
         "tri_indices": np.concatenate([NO_TRIANGLES, *(g.triangles for g in groups)]),
         "edge_indices": np.concatenate([NO_EDGES, *(g.edges for g in groups if g.kind != "chain")]),
@@ -144,12 +143,6 @@ def _geometry(parts: Parts, attachments: Sequence[AttachmentBlock], free: np.nda
         "attached": len(values["attachment_point"]), "attachments + 1": len(attachments) + 1, "motions": len(motions),
     }  # fmt: skip
     return counts, values
-
-
-def _share(particles: int, sets: Mapping[str, ConstraintSet]) -> np.ndarray:
-    """Number of constraints at each point: averaged orders split its mass among them."""
-    rows = [s.points.device.numpy(s.points).ravel() for s in sets.values()]
-    return np.bincount(np.concatenate([np.zeros(0, np.int32), *rows]), minlength=particles)
 
 
 # ------------------------------------------------------------------------------------------ attachments

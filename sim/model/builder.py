@@ -121,8 +121,8 @@ class ModelBuilder:
         Exactly one of mass (of each point [kg]: a number or one per point) and density [kg/m^2, likewise].  fix_*:
         pins the points of a side (left, right: lowest, highest x; bottom, top: lowest, highest y).
 
-        material: `distance` acts on the edges along the axes and `shear` on the diagonals of the cells, one each; without
-        `shear`, `distance` acts on the diagonals too.  `bend` acts on all hinges.
+        material: `distance` acts on the edges along the axes and `shear` on the diagonals of the cells, one each: without
+        `shear` nothing resists a pull along the bias.  `bend` acts on all hinges.
         """
         self._open("add_cloth_grid")
         grid = _checked(cloth_grid, dim_x, dim_y, cell_x, cell_y, reverse_winding)

@@ -15,10 +15,14 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class Control:
-    """The inputs of a step.  particle_f: (particles,) vec3 external forces [N], or None."""
+    """The inputs of a step.
+
+    motion_vector: (motions,) vec3 [m], the displacements of attachments: `Model.motion_vector`, which follows from the
+    material values, unless replaced by another array of its shape.
+    """
 
     model: Model
-    particle_f: array | None = None
+    motion_vector: array
 
 
 @dataclass(frozen=True, eq=False)

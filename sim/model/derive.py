@@ -12,16 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from sim.core.lang.builtins import cos, tid, where
+from sim.core.lang.builtins import tid, where
 from sim.core.lang.library.vector import cross, normalize
 from sim.core.lang.types import Scalar, vector
 from sim.core.runtime.array import array
 from sim.core.runtime.kernel import Kernel, kernel
 from sim.core.runtime.launch import launch
-
-from .motions import MOVE_SMOOTH, SWING
-
-TURN = 2.0 * np.pi
 
 
 @dataclass(frozen=True)
@@ -95,36 +91,6 @@ def spread_rows(real: Scalar, rows: int) -> Kernel:
         out[target[k]] = row(value[source[k]] * factor[k])
 
     return spread_to_rows
-
-
-@cache
-def motion_kernel(real: Scalar) -> Kernel:
-    """The places of attached points at a time; see `motions.py` for the formulas."""
-    vec3 = vector(3, real)
-
-    @kernel
-    def move_attached(
-        time: real, anchor: array[vec3], point: array[int], group: array[int], slot: array[int], offset: array[int],
-        kind: array[int], vectors: array[vec3], a: array[real], b: array[real], x: array[vec3], target: array[vec3],
-    ):
-        k = tid()
-        first, end = offset[group[k]], offset[group[k] + 1]
-        place = anchor[k]
-        for m in range(first, end):
-            part = real(0.0)
-            if kind[m] == SWING:
-                part = 0.5 - 0.5 * cos(TURN * a[m] * time)
-            else:
-                part = min(max((time - a[m]) / (b[m] - a[m]), 0.0), 1.0)
-                if kind[m] == MOVE_SMOOTH:
-                    part = part * part * (3.0 - 2.0 * part)
-            place += part * vectors[m]
-        if slot[k] >= 0:
-            target[slot[k]] = place
-        elif end > first:
-            x[point[k]] = place
-
-    return move_attached
 
 
 class Derivation:

@@ -42,7 +42,6 @@ MODEL_FIELDS: tuple[Field, ...] = (
     Field("particle_inv_mass", ("particles",), "real", "1/kg", "1 / mass; 0 for pinned points"),
     Field("particle_free", ("particles",), "real", "", "1 for points that the solver may move, 0 for pinned ones", True),
     Field("particle_thickness", ("particles",), "real", "m", "distance from a shape at which contact begins", True),
-    Field("constraint_share", ("particles",), "real", "", "number of constraints that act on the point", True),
     Field("tri_indices", ("triangles", 3), "int", "", "points of the triangles"),
     Field("edge_indices", ("edges", 2), "int", "", "points of the edges of the surfaces"),
     Field("spring_indices", ("springs", 2), "int", "", "points of springs and of the links of chains"),
@@ -64,11 +63,6 @@ STATE_FIELDS: tuple[Field, ...] = (
     Field("particle_qd", ("particles",), "vec3", "m/s", "velocities"),
     Field("particle_f", ("particles",), "vec3", "N", "external forces of the coming step"),
 )
-
-CONTROL_FIELDS: tuple[Field, ...] = (
-    Field("particle_f", ("particles",), "vec3", "N", "external forces, added to those of the state"),
-)
-
 
 def allocate(
     fields: Iterable[Field],

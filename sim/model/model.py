@@ -11,13 +11,12 @@ from sim.core.lang.errors import did_you_mean
 from sim.core.lang.types import Scalar
 from sim.core.runtime import recording
 from sim.core.runtime.array import array, clone
-from sim.core.runtime.creation import zeros, zeros_like
+from sim.core.runtime.creation import zeros_like
 from sim.core.runtime.device import Device
-from sim.core.runtime.launch import launch
 
 from .constraint_set import ConstraintSet
 from .control import Contacts, Control
-from .derive import Derivation, motion_kernel
+from .derive import Derivation
 from .errors import ModelError
 from .fields import MODEL_FIELDS
 from .groups import Attachment, Group, Shape
@@ -34,7 +33,6 @@ class Model:
     to derived arrays is of no use.
     constraint_sets: name of the constraint -> its constraints; groups: label -> points of an object.
     device, dtype (float32 or float64), requires_grad: of all arrays.
-    no_force, no_damping: zeros to hand to kernels where there is none.
     """
 
     def __init__(
@@ -54,8 +52,6 @@ class Model:
         self.requires_grad: bool = place.requires_grad
         self.materials, self.constraint_sets, self.groups = materials, constraint_sets, groups
         self.shapes, self.attachments = shapes, attachments
-        self.no_force = zeros(self.particle_count, self.particle_q.dtype, self.device)
-        self.no_damping = zeros(1, self.dtype, self.device)
         self._derivations = list(derivations)
         self._recorded: tuple[weakref.ref[Any], int, Any] | None = None
         self._held = False
@@ -135,26 +131,6 @@ class Model:
         where, index, record = self._recorded
         return where() is tape and len(tape.records) > index and tape.records[index] is record
 
-    # ------------------------------------------------------------------------------------------ for solvers
-    @property
-    def step_inputs(self) -> list[array]:
-        """The arrays that a step reads and that carry gradients: what a gradient of many steps must know of."""
-        own = [self.particle_inv_mass, self.gravity, self.attachment_anchor, self.motion_vector]
-        for made in self.constraint_sets.values():
-            own += [made.compliance, *([made.damping] if made.damping is not None else []), *made.parameters.values()]
-        return [a for a in own if a.size]
-
-    def prescribe(self, time: float, x: array) -> None:
-        """Moves pinned points with a motion to their places at `time` [s], in positions `x` (particles,) vec3, and the
-        targets of compliant attachments likewise.  Pinned points without a motion stay where `x` has them."""
-        soft = self.constraint_sets.get("attachment")
-        if not self.motion_kind.size and soft is None:
-            return
-        launch(motion_kernel(self.dtype), dim=self.attachment_point.size, inputs=[
-            time, self.attachment_anchor, self.attachment_point, self.attachment_group, self.attachment_slot,
-            self.motion_offset, self.motion_kind, self.motion_vector, self.motion_a, self.motion_b,
-        ], outputs=[x, None if soft is None else soft.parameters["target"]])  # fmt: skip
-
     # ------------------------------------------------------------------------------------------ what goes with it
     def state(self) -> State:
         """A new state: the initial positions and velocities, no forces, time 0.  Differentiable."""
@@ -162,8 +138,8 @@ class Model:
         return State(self, clone(self.particle_q), clone(self.particle_qd), zeros_like(self.particle_qd))
 
     def control(self) -> Control:
-        """New inputs for a step: no external forces."""
-        return Control(self, zeros_like(self.particle_q))
+        """New inputs for a step, as the model has them."""
+        return Control(self, self.motion_vector)
 
     def collide(self, state: State) -> Contacts | None:
         """The pairs of points and shapes that may touch in this state; None without shapes.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,26 +30,25 @@ class Stencil:
     area: np.ndarray
 
 
-Stencils = Callable[[Constraint, Mapping[str, Any]], Stencil]
+Stencils = Callable[[Constraint], Stencil]
 
 
 def cloth_stencils(topology: Topology, grid: ClothGrid | None) -> Stencils:
     """Edges for constraints of two points, triangles for three, hinges for four, and every point for one.
 
-    The diagonals of a grid belong to `shear` where the material has it, and to `distance` where it has not: a sheet
-    without any constraint on its diagonals would have no resistance to shear at all, other than a mesh.
+    On a grid `distance` acts on the edges along the axes and `shear` on the diagonals: warp and weft, and bias.
     """
 
     def of_edges(rows: np.ndarray) -> Stencil:
         return Stencil(topology.edges[rows], topology.edge_length[rows], topology.edge_area[rows])
 
-    def stencil(constraint: Constraint, material: Mapping[str, Any]) -> Stencil:
+    def stencil(constraint: Constraint) -> Stencil:
         if constraint.name == "shear":
             if grid is None:
                 raise ModelError("material: 'shear' acts on the diagonals of a grid; a mesh has none",
                                  "Leave it out: `distance` acts on all edges of a mesh")
             return of_edges(topology.find_edges(grid.diagonals))
-        if constraint.name == "distance" and grid is not None and "shear" in material:
+        if constraint.name == "distance" and grid is not None:
             return of_edges(topology.find_edges(grid.structural))
         if constraint.points == 1:
             everyone = np.arange(len(topology.positions), dtype=np.int32)[:, None]
@@ -69,7 +68,7 @@ def cloth_stencils(topology: Topology, grid: ClothGrid | None) -> Stencils:
 def line_stencils(positions: np.ndarray) -> Stencils:
     """k neighbouring points of a chain for a constraint of k points."""
 
-    def stencil(constraint: Constraint, material: Mapping[str, Any]) -> Stencil:
+    def stencil(constraint: Constraint) -> Stencil:
         count = len(positions) - constraint.points + 1
         if count < 1:
             raise ModelError(f"material: {constraint.name!r} needs {constraint.points} neighbouring points; the chain "
@@ -84,7 +83,7 @@ def line_stencils(positions: np.ndarray) -> Stencils:
 def point_stencils(positions: np.ndarray) -> Stencils:
     """Every single point."""
 
-    def stencil(constraint: Constraint, material: Mapping[str, Any]) -> Stencil:
+    def stencil(constraint: Constraint) -> Stencil:
         if constraint.points != 1:
             raise _unfit(constraint, "loose particles")
         count = len(positions)
@@ -101,7 +100,7 @@ def material_blocks(label: str, kind: str, start: int, material: Any, stencils: 
         constraint = registered(name, "material: constraint")
         if name in OF_THE_WORLD:
             raise ModelError(f"material: {name!r} is no material", f"Use {OF_THE_WORLD[name]}")
-        stencil = stencils(constraint, material)
+        stencil = stencils(constraint)
         spec = checks.mapping(f"material[{name!r}]", material[name])
         values, each = constraint_values(f"material[{name!r}]", constraint, spec, len(stencil.points))
         factor = np.ones(len(stencil.points))
