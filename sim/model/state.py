@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sim.core.lang.errors import did_you_mean
+from sim.core.lang.types import float64
 from sim.core.runtime.array import array, clone
+from sim.core.runtime.creation import full
 
 from .errors import ModelError
 from .fields import STATE_FIELDS
@@ -18,8 +20,18 @@ class State:
     """Positions, velocities, forces (`STATE_FIELDS`), and the time [s].  Made by `Model.state()`."""
 
     def __init__(self, model: Model, particle_q: array, particle_qd: array, particle_f: array, time: float = 0.0) -> None:
-        self.model, self.time = model, time
+        self.model = model
         self.particle_q, self.particle_qd, self.particle_f = particle_q, particle_qd, particle_f
+        self.clock = full(1, time, float64, particle_q.device)
+
+    @property
+    def time(self) -> float:
+        """Time [s].  It lies in memory (`clock`, one float64), so that a step can be replayed."""
+        return float(self.clock.device.numpy(self.clock)[0])
+
+    @time.setter
+    def time(self, value: float) -> None:
+        self.clock.fill_(float(value))
 
     def __getattr__(self, name: str) -> Any:
         # Only called for what is not there.
@@ -40,7 +52,7 @@ class State:
             raise ModelError("assign: the other state belongs to another model", "Use states of one model")
         for name, a in self.arrays.items():
             a.assign(other.arrays[name])
-        self.time = other.time
+        self.clock.assign(other.clock)
 
     def clear_forces(self) -> None:
         """Sets `particle_f` to zero."""
