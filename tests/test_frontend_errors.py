@@ -122,9 +122,12 @@ ROWS: list[tuple[str, str, str, str, str]] = [
     ("array shape", "x.shape = n", "x.shape", "the shape of an array cannot be assigned to", "make the array that you need outside of the kernel"),
     ("array attribute", "y = x.shap", "x.shap", "an array has no attribute 'shap' in a kernel (did you mean 'shape'?)", ""),
     ("atomic without an index", "atomic_add(x, s)", "atomic_add", "atomic_add on array[float32] takes 1 index and a value, got 1 argument after the array", ""),
-    ("atomic on a value", "atomic_add(s, 0, s)", "atomic_add", "atomic_add takes an array, indices and a value, got float32", "write atomic_add(array, i, value)"),
-    ("component of a constant", "OFFSET.x = s", "OFFSET.x", "a part of `OFFSET`, which is from outside of the kernel, cannot be assigned to", "copy it into a variable first"),
-    ("component of a type", "y = vec3(s, n, s)", "vec3(s, n, s)", "component 1 of vec3<float32>(...): expected float32, got int32", "write float(...) to convert"),
+    ("atomic on a value", "atomic_add(s, 0, s)", "atomic_add", "atomic_add takes an array, indices and a value, got float32",
+     "write atomic_add(array, i, value)"),
+    ("component of a constant", "OFFSET.x = s", "OFFSET.x", "a part of `OFFSET`, which is from outside of the kernel, cannot be assigned to",
+     "copy it into a variable first"),
+    ("component of a type", "y = vec3(s, n, s)", "vec3(s, n, s)", "component 1 of vec3<float32>(...): expected float32, got int32",
+     "write float(...) to convert"),
     ("too few components", "y = vec3(s, s)", "vec3(s, s)", "vec3<float32>(...) takes 3 components, got 2", ""),
     ("vectors into a matrix", "y = mat33(v[0], v[1], v[2])", "mat33(", "mat33<float32>(...) takes 9 numbers row by row, or one for all",
      "write sim.matrix_from_rows(...) or sim.matrix_from_cols(...) for vectors"),
@@ -136,7 +139,7 @@ ROWS: list[tuple[str, str, str, str, str]] = [
     ("tid of five", "i, j, k, m, o = tid()", "tid()", "tid() gives 1 to 4 indices, not 5", ""),
     ("inside a library function", "y = normalize(n)", "normalize(n)", "in `normalize`: in `dot`: int32 cannot be indexed", "too many indices?"),
     ("static", "y = static(s + 1)", "static(", "static(...) failed: NameError: name 's' is not defined", ""),
-    ("condition that is an array", "if x:\n    pass", "x:", "array[float32] is neither true nor false", "compare it with something"),
+    ("condition that is an array", "if x:\n    pass", "x:", "array[float32] is neither true nor false", "write len(a) > 0"),
 ]
 
 HEADER = """import math

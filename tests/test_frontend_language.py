@@ -287,6 +287,32 @@ def test_integer_arithmetic_is_that_of_c_except_floor_division() -> None:
     assert call(f, [int32, int32], -5, 0)[:3] == (0, 0, 0)
 
 
+def test_static_sees_constants_of_the_kernel_only() -> None:
+    sizes = {"a": 2, "b": 3}
+
+    def f(x: float):
+        total = 0.0
+        for key in ("a", "b"):
+            for _ in range(static(sizes[key] ** 2)):
+                total += x
+        return total, float("inf"), static([k * 2 for k in sizes.values()])[1]
+
+    assert call(f, [float32], 0.5) == (6.5, math.inf, 6)
+
+
+def test_an_atomic_whose_value_comes_from_a_function_still_accumulates() -> None:
+    @func
+    def noisy(x):
+        print(x)
+        return x
+
+    def k(x: array_type(float)):
+        atomic_add(x, 0, noisy(1.0))
+
+    names = [op.name for op in walk(trace_kernel(k, [array_type(float32)]).body)]
+    assert "accum" in names and "atomic" not in names
+
+
 def test_math_and_python_functions() -> None:
     def f(x: float, v: vec3):
         low = min(x, 2.0, v.x)

@@ -19,7 +19,7 @@ from sim.core.lang.function import Function
 from sim.core.lang.ir import Op, Value
 from sim.core.lang.operators import binary, elementwise, power, unary
 from sim.core.lang.ops import OPS  # the table with its rows, not the empty one of ir.py
-from sim.core.lang.traced import ArrayRef, Fields, Mismatch, Parts, Place, Range, describe, flatten, is_number, kind_of, type_of, whole
+from sim.core.lang.traced import ArrayRef, Fields, Mismatch, Parts, Place, Range, Undefined, describe, flatten, is_number, kind_of, type_of, whole
 from sim.core.lang.types import (
     Homogeneous,
     Matrix,
@@ -239,7 +239,13 @@ def _static(t: Context, node: ast.AST, args: list, kwargs: dict) -> Any:
     """static(expression): evaluated by Python while compiling; sees captured names and constants of the kernel."""
     _takes(t, node, "static", tuple(args), kwargs, 1)
     space = t.frame.function.scope.namespace()
-    space.update({k: v for k, v in t.env.items() if not isinstance(v, (Value, Parts, Fields, ArrayRef)) and not k.startswith("$")})
+    for key, value in t.env.items():
+        if key.startswith("$"):
+            continue
+        if isinstance(value, (Fields, ArrayRef, Undefined)) or flatten(value):
+            space.pop(key, None)  # a value of the run hides a captured name
+        else:
+            space[key] = value
     try:
         code = compile(ast.Expression(args[0]), t.frame.function.source.file, "eval")
         value = eval(code, space)  # noqa: S307 the user's own expression

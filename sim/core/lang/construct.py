@@ -54,6 +54,8 @@ def cast(t: Context, x: Any, kind: Scalar, node: ast.AST) -> Value:
         if isinstance(x, int) and kind.kind == "u":
             number &= (1 << kind.bits) - 1  # wraps, as a conversion of a typed integer does
         return t.as_value(number, kind, node)
+    if isinstance(x, str) and kind.is_float and x.lower().lstrip("+-") in ("inf", "infinity", "nan"):
+        return t.b.const(float(x), kind)
     if not isinstance(x, Value):
         raise t.error(node, f"{kind}(...) converts numbers, got {describe(x)}")
     if kind is bool_ and x.type is not bool_:

@@ -289,7 +289,8 @@ class Context:
                 return bool(known)
             return x if x.type is bool_ else self.b.emit("ne", x, self.b.const(0, x.type))
         if is_traced(x) or isinstance(x, Range):
-            raise self.error(node, f"{describe(x)} is neither true nor false", "compare it with something")
+            hint = "write len(a) > 0" if isinstance(x, ArrayRef) else "compare it with something"
+            raise self.error(node, f"{describe(x)} is neither true nor false", hint)
         return bool(x)
 
     def nope(self, x: Any) -> Any:

@@ -42,6 +42,7 @@ class Source:
         code = python.__code__
         self.file, self.name = code.co_filename, python.__name__
         first = code.co_firstlineno
+        linecache.checkcache(self.file)  # the file may have been edited since (notebooks, reloads)
         lines = linecache.getlines(self.file, python.__globals__)
         tree = _parse_block(lines, first) if lines else None
         if tree is None:

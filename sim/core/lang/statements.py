@@ -118,9 +118,11 @@ class Statements(Expressions):
     # -- assignments
     def do_assign(self, node: ast.Assign) -> None:
         target = node.targets[0]
-        self.unpack = (node.value, len(target.elts)) if isinstance(target, (ast.Tuple, ast.List)) else (None, 1)
+        kept = self.unpack
+        if isinstance(target, (ast.Tuple, ast.List)):
+            self.unpack = (node.value, len(target.elts))
         value = self.eval(node.value)
-        self.unpack = (None, 1)
+        self.unpack = kept
         for target in node.targets:
             self.assign(target, value)
 
@@ -216,9 +218,9 @@ class Statements(Expressions):
     def do_expression(self, node: ast.Expr) -> None:
         if isinstance(node.value, ast.Constant):
             return  # a docstring
-        self.unused = node.value
+        kept, self.unused = self.unused, node.value  # the call may be in a function that is itself called
         self.lazy(node.value)
-        self.unused = None
+        self.unused = kept
 
     def do_pass(self, node: ast.Pass) -> None:
         pass
