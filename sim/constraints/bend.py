@@ -6,7 +6,7 @@ from sim.constraints.base import constraint
 from sim.core.lang.library.vector import cross, signed_angle
 
 
-@constraint(points=4, units={"rest": "rad"})
+@constraint(points=4, units={"rest": "rad", "compliance": "1/(N m)"})
 def bend(x, rest: float):
     """Dihedral angle about the edge (x2, x3), wings x0 and x1, minus its rest value.  C [rad]; compliance [rad/(N m)].
 

@@ -6,13 +6,13 @@ from sim.constraints.base import constraint
 from sim.core.lang.library.vector import length
 
 
-@constraint(points=2, units={"rest": "m"})
+@constraint(points=2, units={"rest": "m", "compliance": "m/N"})
 def distance(x, rest: float):
     """Distance of two points minus its rest value.  C [m]; compliance of one constraint [m/N]."""
     return length(x[0] - x[1]) - rest
 
 
-@constraint(points=2, units={"rest": "m"})
+@constraint(points=2, units={"rest": "m", "compliance": "m/N"})
 def shear(x, rest: float):
     """Distance across a cell of a grid minus its rest value.  C [m]; compliance of one constraint [m/N]."""
     return length(x[0] - x[1]) - rest

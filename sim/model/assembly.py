@@ -16,10 +16,11 @@ from sim.core.runtime.device import DeviceLike, get_device
 from . import checks
 from .blocks import AttachmentBlock, ConstraintBlock, PointBlock, ShapeBlock
 from .constraint_set import ConstraintSet, build_set, unmeasured
-from .derive import Derivation, kernels, spreading
+from .derive import Derivation, spreading
 from .errors import ModelError
 from .fields import MODEL_FIELDS, allocate
 from .groups import NO_EDGES, NO_TETS, NO_TRIANGLES, Attachment, Group, Plane, Shape, Sphere
+from .kernels import kernels
 from .materials import Materials
 from .measure import measure_rest
 from .model import Model
@@ -209,7 +210,9 @@ def _contact_blocks(shapes: Sequence[ShapeBlock], touched: Mapping[str, np.ndarr
 
 def _shape(block: ShapeBlock, points: np.ndarray, materials: Materials) -> Shape:
     values = {key: materials[f"{block.label}.{key}"] for key in block.values}
-    return (Sphere if block.kind == "sphere" else Plane)(label=block.label, points=points, **values)
+    if block.kind == "sphere":
+        return Sphere(block.label, values["center"], values["radius"], values["compliance"], points)
+    return Plane(block.label, values["point"], values["normal"], values["compliance"], points)
 
 
 # ------------------------------------------------------------------------------------------ constraints

@@ -108,11 +108,9 @@ def _bind(made: ConstraintSet, block: ConstraintBlock, rows: np.ndarray, materia
         path = f"{block.prefix}.{key}"
         # What is to be measured is 0 until then.
         value = materials[path] if path in materials else materials.add(path, np.nan_to_num(host))
-        if key == "compliance":
-            out, factor = made.compliance, block.factor[chosen]
-        else:
-            out, factor = made.damping if key == "damping" else made.parameters[key], None
+        out = {"compliance": made.compliance, "damping": made.damping, **made.parameters}[key]
         assert out is not None
+        factor = block.factor[chosen] if key == "compliance" else None
         if len(chosen):
             made.derivations.append(spreading(
                 place.real, value, block.count, chosen, rows[chosen], out, factor=factor,

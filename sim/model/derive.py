@@ -1,96 +1,21 @@
-"""From material values to what the solver reads: kernels, launched on the tape, so that gradients flow back.
+"""From material values to what the solver reads: launches on the tape, so that gradients flow back.
 
-A `Derivation` is one such launch and knows when its inputs have changed.  All kernels store each element at most once
-per launch; a value of shape (1,) is read by all threads, and its gradient is their sum.
+A `Derivation` is one such launch and knows when its inputs have changed.
 """
 
-# Annotations of kernels are types made per precision: they are evaluated here, not postponed.
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
 
-from sim.core.lang.builtins import tid, where
-from sim.core.lang.library.vector import cross, normalize
-from sim.core.lang.types import Scalar, vector
+from sim.core.lang.types import Homogeneous, Scalar
 from sim.core.runtime.array import array
-from sim.core.runtime.kernel import Kernel, kernel
+from sim.core.runtime.kernel import Kernel
 from sim.core.runtime.launch import launch
 
-
-@dataclass(frozen=True)
-class Kernels:
-    """The kernels for one precision."""
-
-    spread: Kernel
-    spread_vec3: Kernel
-    spread_direction: Kernel
-    invert: Kernel
-    place: Kernel
-    gather: Kernel
-
-
-@cache
-def kernels(real: Scalar) -> Kernels:
-    """The kernels for float32 or float64."""
-    vec3 = vector(3, real)
-
-    @kernel
-    def spread(value: array[real], source: array[int], factor: array[real], target: array[int], out: array[real]):
-        """out[target[k]] = value[source[k]] factor[k]."""
-        k = tid()
-        out[target[k]] = value[source[k]] * factor[k]
-
-    @kernel
-    def spread_vec3(value: array[vec3], source: array[int], target: array[int], out: array[vec3]):
-        """out[target[k]] = value[source[k]]."""
-        k = tid()
-        out[target[k]] = value[source[k]]
-
-    @kernel
-    def spread_direction(value: array[vec3], source: array[int], target: array[int], out: array[vec3]):
-        """out[target[k]] = value[source[k]] / |value[source[k]]|."""
-        k = tid()
-        out[target[k]] = normalize(value[source[k]])
-
-    @kernel
-    def invert(mass: array[real], free: array[real], inv_mass: array[real]):
-        """inv_mass[i] = free[i] / mass[i], 0 where the mass is not positive."""
-        i = tid()
-        inv_mass[i] = where(mass[i] > 0.0, free[i] / mass[i], 0.0)
-
-    @kernel
-    def place(
-        base: array[vec3], position: array[vec3], velocity: array[vec3], stride: int, spin: array[vec3], center: vec3,
-        free: array[real], q: array[vec3], qd: array[vec3],
-    ):
-        """q = base + position; qd = free (velocity + spin x (base - center))."""
-        k = tid()
-        q[k] = base[k] + position[0]
-        qd[k] = (velocity[k * stride] + cross(spin[0], base[k] - center)) * free[k]
-
-    @kernel
-    def gather(q: array[vec3], point: array[int], anchor: array[vec3]):
-        """anchor[k] = q[point[k]]."""
-        k = tid()
-        anchor[k] = q[point[k]]
-
-    return Kernels(spread, spread_vec3, spread_direction, invert, place, gather)
-
-
-@cache
-def spread_rows(real: Scalar, rows: int) -> Kernel:
-    """As `spread`, into a vector of `rows` equal entries: the compliance of a constraint of several rows."""
-    row = vector(rows, real)
-
-    @kernel
-    def spread_to_rows(value: array[real], source: array[int], factor: array[real], target: array[int], out: array[row]):
-        k = tid()
-        out[target[k]] = row(value[source[k]] * factor[k])
-
-    return spread_to_rows
+from .kernels import kernels, spread_rows
 
 
 class Derivation:
@@ -139,5 +64,5 @@ def spreading(
         use = own.spread_direction if direction else own.spread_vec3
         return Derivation(use, dim, [value, *places], [out], values=[value])
     amount = np.ones(dim) if factor is None else factor
-    use = own.spread if out.dtype is real else spread_rows(real, len(out.dtype))  # type: ignore[arg-type]
+    use = spread_rows(real, out.dtype.shape[0]) if isinstance(out.dtype, Homogeneous) else own.spread
     return Derivation(use, dim, [value, places[0], make(amount, real), places[1]], [out], values=[value])

@@ -1,6 +1,7 @@
 """Parameters of constraints that nobody gave, measured on the rest shape."""
 
-# Annotations of kernels are types made per precision: they are evaluated here, not postponed.
+# Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
+# mypy: ignore-errors
 import ast
 from collections.abc import Mapping
 from functools import cache

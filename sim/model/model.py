@@ -94,7 +94,7 @@ class Model:
         """
         if self._held:
             return
-        tape = recording.current() if self.requires_grad else None
+        tape: Any = recording.current() if self.requires_grad else None
         everything = force or (tape is not None and not self._seen_by(tape))
         ran = False
         for derivation in self._derivations:

@@ -44,7 +44,7 @@ class State:
 
     def clone(self) -> State:
         """A copy with memory of its own; recorded and differentiable."""
-        return State(self.model, *(clone(a) for a in self.arrays.values()), time=self.time)
+        return State(self.model, clone(self.particle_q), clone(self.particle_qd), clone(self.particle_f), self.time)
 
     def assign(self, other: State) -> None:
         """Copies another state of the same model into this one; recorded and differentiable."""

@@ -7,7 +7,7 @@ from sim.core.runtime import recording
 from sim.core.runtime.tape import Tape
 from sim.model.control import Control
 from sim.model.state import State
-from sim.rollout.strategies import StoreAll, Strategy, run_plainly
+from sim.rollout.strategies import Replay, StoreAll, Strategy
 from sim.rollout.trajectory import Plan, Trajectory
 from sim.solvers.xpbd import SolverXPBD
 
@@ -41,4 +41,7 @@ def rollout(
     recorder = recording.current()
     if isinstance(recorder, Tape):
         return (strategy or StoreAll()).run(plan, recorder)
-    return run_plainly(plan)
+    result = plan.result()
+    with recording.paused(), solver.model.hold():
+        Replay(plan).run(result)
+    return result

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,7 +11,8 @@ import numpy as np
 from sim.core.lang.types import size_of, vector
 from sim.core.runtime import recording
 from sim.core.runtime.array import array
-from sim.core.runtime.creation import copy, empty
+from sim.core.runtime.creation import copy
+from sim.core.runtime.graph import Graph, capture
 from sim.core.runtime.tape import Tape
 from sim.model.state import State
 from sim.rollout.trajectory import Plan, Trajectory
@@ -24,37 +24,87 @@ class Strategy(Protocol):
     def run(self, plan: Plan, tape: Tape) -> Trajectory: ...
 
 
-def run_plainly(plan: Plan) -> Trajectory:
-    """No tape: two buffers that change places."""
-    result = plan.result()
-    a, b = plan.scratch(), plan.scratch()
-    _assign(a, plan.start)
-    last = plan.run(a, b, 0, plan.steps, lambda frame, state: copy(result.particle_q[frame], state.particle_q))
-    _assign(result.final, last)
-    return result
-
-
-def _assign(target: State, source: State) -> None:
+def assign(target: State, source: State) -> None:
     """Position, velocity and time; the forces of a rollout stay those of its start."""
     target.particle_q.assign(source.particle_q)
     target.particle_qd.assign(source.particle_qd)
-    target.time = source.time
+    target.clock.assign(source.clock)
 
 
 @dataclass(frozen=True)
 class StoreAll:
-    """Everything that the reverse sweep needs is kept."""
+    """Everything that the reverse sweep needs is kept, on the tape itself."""
 
     def run(self, plan: Plan, tape: Tape) -> Trajectory:
-        return run_plainly(plan)
+        result = plan.result()
+        a, b = plan.scratch(), plan.scratch()
+        assign(a, plan.start)
+        for step in range(plan.steps):
+            plan.step(a, b)
+            a, b = b, a
+            frame = plan.frame_after(step)
+            if frame is not None:
+                plan.check(a, step)
+                copy(result.particle_q[frame], a.particle_q)
+        assign(result.final, a)
+        return result
+
+
+@dataclass(eq=False)
+class Replay:
+    """Runs a plan without a tape: one step is captured in each direction between two states, the rest are replays."""
+
+    plan: Plan
+
+    def run(self, result: Trajectory, every: int = 0) -> list[Snapshot]:
+        """Fill `result`; returns a snapshot before every `every`-th step (0: none)."""
+        plan, kept = self.plan, []
+        states = (plan.scratch(), plan.scratch())
+        assign(states[0], plan.start)
+        graphs: list[Graph] = []
+        for step in range(plan.steps):
+            before, after = states[step % 2], states[1 - step % 2]
+            if every and step % every == 0:
+                kept.append(Snapshot.of(before))
+            if step < 2:
+                with capture() as graph:
+                    plan.step(before, after)
+                graphs.append(graph)
+            else:
+                graphs[step % 2].replay()
+            frame = plan.frame_after(step)
+            if frame is not None:
+                plan.check(after, step)
+                copy(result.particle_q[frame], after.particle_q)
+        assign(result.final, states[plan.steps % 2])
+        return kept
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """A state, as NumPy copies."""
+
+    q: np.ndarray
+    qd: np.ndarray
+    time: float
+
+    @classmethod
+    def of(cls, state: State) -> Snapshot:
+        q, qd = (a.device.numpy(a).copy() for a in (state.particle_q, state.particle_qd))
+        return cls(q, qd, state.time)
+
+    def restore(self, state: State) -> None:
+        state.particle_q.assign(self.q)
+        state.particle_qd.assign(self.qd)
+        state.time = self.time
 
 
 @dataclass(frozen=True)
 class Checkpointed:
-    """The state is kept every `every` steps; the reverse sweep runs each stretch again under a tape of its own.
+    """The state is kept every `every` steps; the reverse sweep runs each stretch again and goes back through it.
 
-    budget: instead of `every`, the memory that the gradient may take, as bytes or "200 MB": picks the shortest stretch
-    count that fits.
+    budget: instead of `every`, the memory that the gradient may take, in bytes or as "200 MB": the longest stretch that
+        fits is chosen, or the one that takes least.
     """
 
     every: int | None = None
@@ -74,90 +124,103 @@ class Checkpointed:
         return choose_stretch(plan, parse_bytes(self.budget))
 
     def run(self, plan: Plan, tape: Tape) -> Trajectory:
-        every, model = self.stretch(plan), plan.solver.model
+        every, start = self.stretch(plan), plan.start
         result = plan.result()
-        start = plan.start
         external = [start.particle_f] + ([plan.control.motion_vector] if plan.control is not None else [])
-        inputs = [start.particle_q, start.particle_qd, *external, *plan.solver.inputs]
-        outputs = [result.particle_q, result.final.particle_q, result.final.particle_qd]
-        firsts = range(0, plan.steps, every)
-        kept: list[tuple[np.ndarray, np.ndarray, float]] = []
-
-        def backward() -> None:
-            _Sweep(plan, result, every).run(kept)
-
-        tape.record_function(f"rollout of {plan.steps} steps", backward, inputs, outputs)
-        with recording.paused(), model.hold():
-            a, b = plan.scratch(), plan.scratch()
-            _assign(a, start)
-            for first in firsts:
-                kept.append((np.array(a.particle_q.numpy()), np.array(a.particle_qd.numpy()), a.time))
-                count = min(every, plan.steps - first)
-                last = plan.run(a, b, first, count, lambda frame, state: copy(result.particle_q[frame], state.particle_q))
-                a, b = (last, b) if last is a else (last, a)
-            _assign(result.final, a)
+        inputs = [start.particle_q, start.particle_qd, start.clock, *external, *plan.solver.inputs]
+        outputs = [result.particle_q, result.final.particle_q, result.final.particle_qd, result.final.clock]
+        kept: list[Snapshot] = []
+        tape.record_function(f"rollout of {plan.steps} steps", lambda: _Sweep(plan, result, every).run(kept), inputs, outputs)
+        with recording.paused(), plan.solver.model.hold():
+            kept += Replay(plan).run(result, every)
         return result
+
+
+@dataclass(eq=False)
+class _Stretch:
+    """The captured steps of one stretch: how to run each forward, and how to take gradients back through it."""
+
+    forward: list[Graph]
+    back: list[Graph]
+    tape: Tape
+    marks: list[int]
+    """Where the records of each step begin on the tape, and where the last one's end."""
 
 
 class _Sweep:
     """The reverse sweep over the stretches of one rollout."""
 
     def __init__(self, plan: Plan, result: Trajectory, every: int) -> None:
-        model = plan.solver.model
         self.plan, self.result, self.every = plan, result, every
-        self.begin, self.ping, self.pong = plan.scratch(), plan.scratch(), plan.scratch()
-        frames = every // plan.frame_every + 1
-        self.frames = empty((frames, model.particle_count), vector(3, model.dtype), model.device, requires_grad=True)
+        self.states = (plan.scratch(), plan.scratch())
+        self.captured: dict[int, _Stretch] = {}
 
-    def run(self, kept: list[tuple[np.ndarray, np.ndarray, float]]) -> None:
-        plan = self.plan
-        at_end = [_take(self.result.final.particle_q), _take(self.result.final.particle_qd)]
-        of_frames = _take(self.result.particle_q)
-        for number in reversed(range(len(kept))):
-            first = number * self.every
-            q, qd, self.begin.time = kept[number]
-            self.begin.particle_q.assign(q)
-            self.begin.particle_qd.assign(qd)
-            at_end = self.stretch(first, min(self.every, plan.steps - first), at_end, of_frames)
+    def run(self, kept: list[Snapshot]) -> None:
+        plan, result = self.plan, self.result
+        at_end = [_take(result.final.particle_q), _take(result.final.particle_qd)]
+        of_frames = _take(result.particle_q)
+        with plan.solver.model.hold():
+            for number in reversed(range(len(kept))):
+                first = number * self.every
+                kept[number].restore(self.states[0])
+                at_end = self.stretch(first, min(self.every, plan.steps - first), at_end, of_frames)
         for target, values in zip((plan.start.particle_q, plan.start.particle_qd), at_end, strict=True):
-            _add(target, values)
+            if target.grad is not None:
+                _gradient(target)[...] += values
 
     def stretch(self, first: int, count: int, at_end: list[np.ndarray], of_frames: np.ndarray) -> list[np.ndarray]:
         """Gradient at the start of a stretch from the one at its end; adds to the gradients of the model."""
-        scratch = [s for state in (self.begin, self.ping, self.pong) for s in (state.particle_q, state.particle_qd)]
-        for a in (*scratch, self.frames):
-            _take(a)
-        seen: list[int] = []
+        known = self.captured.get(count)
+        if known is None:
+            known = self.captured[count] = self.capture_forward(count)
+        else:
+            for graph in known.forward:
+                graph.replay()
+        for state in self.states:
+            _take(state.particle_q), _take(state.particle_qd)
+        end = self.states[count % 2]
+        _gradient(end.particle_q)[...] = at_end[0]
+        _gradient(end.particle_qd)[...] = at_end[1]
+        new = not known.back
+        for step in reversed(range(count)):
+            frame = self.plan.frame_after(first + step)
+            if frame is not None:
+                _gradient(self.states[(step + 1) % 2].particle_q)[...] += of_frames[frame]
+            if new:
+                begin, stop = known.marks[step], known.marks[step + 1]
+                with capture() as graph:
+                    known.tape.sweep(begin, stop)
+                known.back.insert(0, graph)
+            else:
+                known.back[step].replay()
+        return [_take(self.states[0].particle_q), _take(self.states[0].particle_qd)]
 
-        def on_frame(frame: int, state: State) -> None:
-            copy(self.frames[len(seen)], state.particle_q)
-            seen.append(frame)
+    def capture_forward(self, count: int) -> _Stretch:
+        """Run the steps under a tape of their own, noting what each does to memory."""
+        tape, forward, marks = Tape(), [], []
+        with tape:
+            for step in range(count):
+                marks.append(len(tape.records))
+                with capture() as graph:
+                    self.plan.step(self.states[step % 2], self.states[1 - step % 2])
+                forward.append(graph)
+        marks.append(len(tape.records))
+        return _Stretch(forward, [], tape, marks)
 
-        with self.plan.solver.model.hold(), Tape() as tape:
-            _assign(self.ping, self.begin)
-            last = self.plan.run(self.ping, self.pong, first, count, on_frame)
-        seeds: dict[array, array] = {}
-        for target, values in zip((last.particle_q, last.particle_qd), at_end, strict=True):
-            seeds[target] = array(values, dtype=target.dtype, copy=False)
-        for row, frame in enumerate(seen):
-            seeds[self.frames[row]] = array(np.ascontiguousarray(of_frames[frame]), dtype=self.frames.dtype, copy=False)
-        tape.backward(grads=seeds)
-        return [_take(self.begin.particle_q), _take(self.begin.particle_qd)]
+
+def _gradient(a: array) -> np.ndarray:
+    assert a.grad is not None
+    return a.grad.device.numpy(a.grad)
 
 
 def _take(a: array) -> np.ndarray:
     """The gradient of an array, which is cleared."""
-    assert a.grad is not None
-    view = a.grad.device.numpy(a.grad)
+    view = _gradient(a)
     values = view.copy()
     view[...] = 0
+    assert a.grad is not None
     a.grad.buffer.left_by_backward = False
     return values
-
-
-def _add(a: array, values: np.ndarray) -> None:
-    if a.grad is not None:
-        a.grad.device.numpy(a.grad)[...] += values
 
 
 # ------------------------------------------------------------------------------------------------ memory
@@ -172,24 +235,21 @@ def parse_bytes(budget: str | float) -> float:
 
 
 def bytes_per_step(plan: Plan) -> float:
-    """Bytes that a tape keeps for one step: the recorded loads of every projection."""
-    real = plan.solver.model.dtype.size
-    per_iteration = sum(p.set.count * (3 * p.set.constraint.points + p.set.constraint.rows) * real for p in plan.solver.passes)
-    return plan.solver.iterations * per_iteration + plan.solver.model.particle_count * size_of(vector(3, plan.solver.model.dtype))
+    """Bytes that a tape keeps for one step: the recorded loads of every projection, and copies of positions."""
+    model = plan.solver.model
+    recorded = sum(p.set.count * 3 * p.set.constraint.points for p in plan.solver.passes) * model.dtype.size
+    return plan.solver.iterations * recorded + model.particle_count * size_of(vector(3, model.dtype))
 
 
 def gradient_bytes(plan: Plan, every: int) -> float:
-    """Memory of a gradient with stretches of `every` steps: the checkpoints, and one stretch at a time."""
-    state = 2.0 * plan.solver.model.particle_count * size_of(vector(3, plan.solver.model.dtype))
-    return state * (-(-plan.steps // every)) + bytes_per_step(plan) * every
+    """Memory of a gradient with stretches of `every` steps: the snapshots, and one stretch at a time."""
+    model = plan.solver.model
+    snapshot = 2.0 * model.particle_count * size_of(vector(3, model.dtype))
+    return snapshot * (-(-plan.steps // every)) + bytes_per_step(plan) * every
 
 
 def choose_stretch(plan: Plan, budget: float) -> int:
     """The longest stretch that fits into the budget, or the one that takes least memory."""
-    best = min(range(1, plan.steps + 1), key=lambda k: gradient_bytes(plan, k))
-    fitting = [k for k in _candidates(plan.steps) if gradient_bytes(plan, k) <= budget]
-    return max([*fitting, best] if gradient_bytes(plan, best) > budget or fitting else [best])
-
-
-def _candidates(steps: int) -> Iterator[int]:
-    yield from range(1, steps + 1)
+    lengths = range(1, plan.steps + 1)
+    fitting = [k for k in lengths if gradient_bytes(plan, k) <= budget]
+    return max(fitting) if fitting else min(lengths, key=lambda k: gradient_bytes(plan, k))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,15 +55,12 @@ class Plan:
         q, qd = (empty(model.particle_count, kind, model.device, requires_grad=model.requires_grad) for _ in range(2))
         return State(model, q, qd, self.start.particle_f, self.start.time)
 
-    def run(self, state: State, other: State, first: int, count: int, on_frame: Callable[[int, State], None]) -> State:
-        """Take steps `first` .. `first + count - 1` from `state`, using `other` as the second buffer; returns the last state."""
-        for step in range(first, first + count):
-            self.solver.step(state, other, self.control, None, self.dt)
-            state, other = other, state
-            if (step + 1) % self.frame_every == 0:
-                self.check(state, step)
-                on_frame((step + 1) // self.frame_every - 1, state)
-        return state
+    def step(self, before: State, after: State) -> None:
+        self.solver.step(before, after, self.control, None, self.dt)
+
+    def frame_after(self, step: int) -> int | None:
+        """Number of the frame that is kept after a step, or None."""
+        return (step + 1) // self.frame_every - 1 if (step + 1) % self.frame_every == 0 else None
 
     def check(self, state: State, step: int) -> None:
         """Raise where a position is no longer finite."""
@@ -81,7 +77,7 @@ class Plan:
             a.particle_qd.assign(self.start.particle_qd)
             a.time = self.start.time
             for k in range(step + 1):
-                self.solver.step(a, b, self.control, None, self.dt)
+                self.step(a, b)
                 a, b = b, a
                 bad = np.flatnonzero(~np.isfinite(a.particle_q.device.numpy(a.particle_q)).all(axis=1))
                 if len(bad):

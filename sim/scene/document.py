@@ -8,6 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from sim.core.lang.types import float32
+from sim.core.runtime.device import DeviceLike
+from sim.identify.problem import Problem as IdentificationProblem
+from sim.scene.build import build_problem
 from sim.scene.errors import Mark, Problem, SceneError, Source
 from sim.scene.kinds import File
 from sim.scene.paths import Found, NoSuchPath, find, path_hint
@@ -107,6 +111,13 @@ class Scene:
         last = found.steps[-1]
         holder[int(last) if isinstance(holder, list) else last] = read
         return replace(self, data=data, marks=reading.marks)
+
+    def build(self, device: DeviceLike = None, dtype: Any = float32) -> IdentificationProblem:
+        """Model, solver, experiments, parameters and loss; reads meshes and recordings.
+
+        Raises `SceneError` with everything that is wrong with them.
+        """
+        return build_problem(self, device, dtype)
 
     def resolved_yaml(self) -> str:
         """The scene with all defaults in SI units, as YAML; `load_scene(..., base=scene.base)` gives the same data."""

@@ -7,33 +7,31 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 
 from sim.scene.checks import check_parts, check_references
 from sim.scene.containers import Listing, Table
 from sim.scene.document import Scene
 from sim.scene.errors import Mark, Problem, SceneError, Source, did_you_mean
 from sim.scene.kinds import File
+from sim.scene.materials import registered_materials
 from sim.scene.paths import NoSuchPath, find, path_hint
 from sim.scene.reading import BROKEN, Default, Reading, SchemaLine
 from sim.scene.schema import MaterialSpec, scene_schema
 from sim.scene.sought import check_sought
 from sim.scene.yaml_marks import Node, node_of, read_yaml
 
-NO_MATERIALS: Mapping[str, MaterialSpec] = MappingProxyType({})
-
 
 def load_scene(
     path: str | os.PathLike[str],
     overrides: Mapping[str, object] | Sequence[str] = (),
-    materials: Mapping[str, MaterialSpec] = NO_MATERIALS,
+    materials: Mapping[str, MaterialSpec] | None = None,
     allow_outside: bool = False,
     base: str | os.PathLike[str] | None = None,
 ) -> Scene:
     """Reads and checks a scene file.
 
     overrides: texts `a.b=value` (the value in YAML, units allowed) or a mapping path -> value; they win over the file.
-    materials: the constraints that `material` may name.
+    materials: the constraints that `material` may name; default: those that are registered.
     allow_outside: lets files lie outside the folder of the scene.
     base: the folder that the file's relative paths refer to, if not its own (a resolved scene in a run folder).
 
@@ -41,6 +39,8 @@ def load_scene(
     """
     path = Path(path)
     reading = Reading(Path(base) if base is not None else path.parent, allow_outside)
+    if materials is None:
+        materials = registered_materials()
     schema = scene_schema(materials)
     root = _merged_file(path, reading, schema, ())
     for node, dotted in _override_nodes(overrides, reading):

@@ -19,7 +19,7 @@ from sim.core.lang.constants import pi
 from sim.core.lang.errors import SimError, did_you_mean
 from sim.core.lang.function import func
 from sim.core.lang.library.scalar import clamp
-from sim.core.lang.types import Scalar, vector
+from sim.core.lang.types import Scalar, float64, vector
 from sim.core.runtime.array import array
 from sim.core.runtime.creation import zeros
 from sim.core.runtime.kernel import Kernel, kernel
@@ -68,9 +68,10 @@ def _kernels(real: Scalar) -> _Kernels:
     @kernel
     def prescribe(
         point: array[int], anchor: array[vec3], group: array[int], slot: array[int], offset: array[int], kind: array[int],
-        displacement: array[vec3], a: array[real], b: array[real], time: real, x: array[vec3], target: array[vec3],
+        displacement: array[vec3], a: array[real], b: array[real], clock: array[float64], dt: real, x: array[vec3], target: array[vec3],
     ):
         k = tid()
+        time = real(clock[0]) + dt
         place = anchor[k]
         for m in range(offset[group[k]], offset[group[k] + 1]):
             place += displacement[m] * progress(kind[m], a[m], b[m], time)
@@ -80,9 +81,11 @@ def _kernels(real: Scalar) -> _Kernels:
             target[slot[k]] = place
 
     @kernel
-    def finish(x_before: array[vec3], x: array[vec3], dt: real, v_out: array[vec3]):
+    def finish(x_before: array[vec3], x: array[vec3], dt: real, clock: array[float64], step: float64, v_out: array[vec3], clock_out: array[float64]):
         i = tid()
         v_out[i] = (x[i] - x_before[i]) / dt
+        if i == 0:
+            clock_out[0] = clock[0] + step
 
     @kernel
     def correct(correction: array[vec3], x: array[vec3]):
@@ -169,7 +172,7 @@ class SolverXPBD:
         model, k = self.model, self._kernels
         self._check(state_in, state_out, dt)
         model.refresh()
-        n, x, time = model.particle_count, state_out.particle_q, state_in.time + dt
+        n, x = model.particle_count, state_out.particle_q
         motion = model.motion_vector if control is None else control.motion_vector
 
         # predicted positions (alg. 1, lines 1 to 3), and positions that attachments prescribe
@@ -177,7 +180,7 @@ class SolverXPBD:
         if self._prescribes:
             held = [model.attachment_point, model.attachment_anchor, model.attachment_group, model.attachment_slot]
             moved = [model.motion_offset, model.motion_kind, motion, model.motion_a, model.motion_b]
-            launch(k.prescribe, self._prescribes, [*held, *moved, time], [x, self._target])
+            launch(k.prescribe, self._prescribes, [*held, *moved, state_in.clock, dt], [x, self._target])
 
         # constraint projections (lines 5 to 13)
         for iteration in range(self.iterations):
@@ -192,8 +195,7 @@ class SolverXPBD:
                 launch(k.correct, n, [self._correction], [x])
 
         # velocities (lines 15 and 16)
-        launch(k.finish, n, [state_in.particle_q, x, dt], [state_out.particle_qd])
-        state_out.time = time
+        launch(k.finish, n, [state_in.particle_q, x, dt, state_in.clock, dt], [state_out.particle_qd, state_out.clock])
 
     def _project(self, p: _Pass, iteration: int, start: int, count: int, x_before: array, dt: float, x: array, x_out: array) -> None:
         kernel = p.first if iteration == 0 else p.next

@@ -17,6 +17,7 @@ from sim.core.lang.errors import GradientError
 from sim.core.lang.types import size_of
 from sim.core.runtime.array import array
 from sim.core.runtime.buffer import Buffer
+from sim.core.runtime.graph import note
 
 
 def span_of(a: array) -> tuple[int, int]:
@@ -38,6 +39,10 @@ class Kept:
     buffer: Buffer
     low: int
     data: np.ndarray
+
+    def save(self) -> None:
+        """Copy the live content."""
+        self.data[:] = self.buffer.memory[self.low : self.low + len(self.data)]
 
     @property
     def address(self) -> int:
@@ -91,7 +96,8 @@ class Claims:
                 hint="write into another array, or open the tape with on_overwrite='save'",
             )
         start, end = min(c.low for c in hit), max(c.high for c in hit)
-        kept = Kept(a.buffer, start, a.buffer.memory[start:end].copy())
+        kept = Kept(a.buffer, start, np.empty(end - start, np.uint8))
+        note(kept.save)
         self.kept.append(kept)
         for c in hit:
             c.kept = kept

@@ -15,6 +15,7 @@ from sim.core.lang.types import ArrayType, Composite, Scalar, StructValue
 from sim.core.runtime import recording
 from sim.core.runtime.array import array
 from sim.core.runtime.device import Device, get_device
+from sim.core.runtime.graph import capturing
 from sim.core.runtime.kernel import (
     Compiled,
     Kernel,
@@ -25,7 +26,7 @@ from sim.core.runtime.kernel import (
     flatten_argument,
     scalar_format,
 )
-from sim.core.runtime.threads import run_range
+from sim.core.runtime.threads import get_num_threads, run_range
 
 
 class KernelFault(SimError):
@@ -79,8 +80,9 @@ class _Layout:
         return frozenset(packed)
 
     def take(self) -> tuple[ctypes.Array, int]:
-        if self.blocks:
-            return self.blocks.pop()
+        return self.blocks.pop() if self.blocks else self.fresh()
+
+    def fresh(self) -> tuple[ctypes.Array, int]:
         block = ctypes.create_string_buffer(self.struct.size)
         return block, ctypes.addressof(block)
 
@@ -123,14 +125,31 @@ def run(compiled: Compiled, device: Device, dims: tuple[int, ...], args: Sequenc
     if executable.sites:
         fault = np.zeros(8, np.int64)
         values[4] = fault.ctypes.data
-    slot = layout.take()
+    graph = capturing()
+    slot = layout.take() if graph is None else layout.fresh()
+    n = thread_count(dims)
     try:
         layout.struct.pack_into(slot[0], 0, *values)
-        run_range(executable, slot[1], thread_count(dims), compiled)
+        run_range(executable, slot[1], n, compiled)
     except struct.error as error:
         raise LaunchError(f"kernel '{compiled.func.name}': an argument does not fit its type: {error}") from None
     finally:
-        layout.blocks.append(slot)
+        if graph is None:
+            layout.blocks.append(slot)
+    if fault is not None and fault[0]:
+        raise_fault(compiled, executable, fault, dims)
+    if graph is not None:
+        keep = (slot, fault, args)
+        if fault is None and get_num_threads() == 1:
+            graph.kernel(executable.run, slot[1], n, (keep, executable))
+        else:
+            graph.call(lambda: _run_again(compiled, executable, slot[1], n, dims, fault, keep))
+
+
+def _run_again(compiled: Compiled, executable: Executable, address: int, n: int, dims: tuple[int, ...], fault: np.ndarray | None, keep: Any) -> None:
+    if fault is not None:
+        fault[:] = 0
+    run_range(executable, address, n, compiled)
     if fault is not None and fault[0]:
         raise_fault(compiled, executable, fault, dims)
 
@@ -325,7 +344,7 @@ class Launch:
             return
         if self._block is None:
             self._prepare()
-        if self._block is None:
+        if self._block is None or capturing() is not None:
             call.run()
             return
         executable, address, n, written = self._block

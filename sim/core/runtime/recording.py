@@ -16,6 +16,7 @@ import numpy as np
 from sim.core.lang.errors import GradientError
 from sim.core.lang.types import Type
 from sim.core.runtime.buffer import Buffer
+from sim.core.runtime.graph import note
 from sim.core.runtime.interop import add_into, clear
 
 
@@ -103,7 +104,7 @@ def perform(operation: Operation) -> None:
     if recorder is not None:
         operation.check()
         recorder.record(operation)
-    operation.run()
+    note(operation.run)
     for view in operation.writes:
         view.buffer.version += 1
         view.buffer.left_by_backward = False

@@ -18,6 +18,7 @@ from sim.core.runtime.array import array
 from sim.core.runtime.buffer import Buffer
 from sim.core.runtime.claims import Claim, Claims, restored, span_of
 from sim.core.runtime.creation import empty
+from sim.core.runtime.graph import note
 from sim.core.runtime.kernel import AdjointPair, collect_active, find_aliases
 from sim.core.runtime.launch import Call, Memory, run, thread_count
 from sim.core.runtime.recording import Operation
@@ -62,7 +63,7 @@ class _WriteRecord:
     operation: Operation
 
     def backward(self) -> None:
-        self.operation.adjoint(_gradient_of)
+        note(lambda: self.operation.adjoint(_gradient_of))
 
     @property
     def arrays(self) -> list[array]:
@@ -239,8 +240,7 @@ class Tape:
                 grad = _gradient_of(target)
                 assert grad is not None
                 grad[...] = 1.0 if target is loss else grad + weight
-            for record in reversed(self.records):
-                record.backward()
+            self.sweep()
             for buffer in self._written:
                 if buffer.gradient is not None:
                     view = buffer.gradient.memory
@@ -248,6 +248,11 @@ class Tape:
                         before, kinds = earlier[buffer]
                         _add_bytes(view, before, kinds)
                     buffer.gradient.left_by_backward = True
+
+    def sweep(self, begin: int = 0, end: int | None = None) -> None:
+        """Take gradients back through records begin .. end - 1, without seeds: a part of what `backward` does."""
+        for record in reversed(self.records[begin:end]):
+            record.backward()
 
     def _set_aside(self) -> dict[Buffer, tuple[np.ndarray, np.dtype]]:
         """What an earlier backward left in gradients of written arrays is not a seed: put it aside, to be added at the end."""

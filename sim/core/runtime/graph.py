@@ -1,0 +1,61 @@
+"""Graphs: what a piece of the program did to memory, as a list of actions that run again without the Python around them.
+
+Inside `with capture() as graph:` everything still happens as usual, and is noted.  `graph.replay()` does the same on the
+present content of the same memory.  Arguments that are numbers keep the value they had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+_open: list[Graph] = []
+
+
+class Graph:
+    """Actions in order: `run(address, begin, end)` of compiled kernels, and calls without arguments."""
+
+    def __init__(self) -> None:
+        self.actions: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+        self._keep: list[Any] = []
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+    def kernel(self, run: Callable[[int, int, int], None], address: int, n: int, keep: Any) -> None:
+        """Note the launch of a compiled kernel; `keep` owns its argument block and memory."""
+        self.actions.append((run, (address, 0, n)))
+        self._keep.append(keep)
+
+    def call(self, action: Callable[[], None]) -> None:
+        """Note anything else that changes memory."""
+        self.actions.append((action, ()))
+
+    def replay(self) -> None:
+        """Do it all again."""
+        for action, args in self.actions:
+            action(*args)
+
+
+def capturing() -> Graph | None:
+    """The innermost open graph, or None."""
+    return _open[-1] if _open else None
+
+
+def note(action: Callable[[], None]) -> None:
+    """Do something to memory, and note it if a graph is open."""
+    action()
+    if _open:
+        _open[-1].call(action)
+
+
+@contextmanager
+def capture() -> Iterator[Graph]:
+    """`with capture() as graph:` notes what happens to memory inside the block."""
+    graph = Graph()
+    _open.append(graph)
+    try:
+        yield graph
+    finally:
+        _open.pop()

@@ -1,0 +1,81 @@
+"""Expectations: claims about the result of a run, by path into `result.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """A number of the result that should be `value` up to `within` (relative), or lie between, below or above.
+
+    path: as in the scene, `parameters.stretch` or `loss.final`.  value: a number or one per component.
+    """
+
+    path: str
+    value: Any = None
+    within: float | None = None
+    between: tuple[float, float] | None = None
+    below: float | None = None
+    above: float | None = None
+    unit: str = ""
+
+    @property
+    def want(self) -> str:
+        """The claim in words."""
+        unit = f" {self.unit}" if self.unit else ""
+        if self.value is not None:
+            return f"{_show(self.value)}{unit} within {100 * (self.within or 0.0):g} %"
+        if self.between is not None:
+            return f"between {self.between[0]:g} and {self.between[1]:g}{unit}"
+        if self.below is not None:
+            return f"below {self.below:g}{unit}"
+        return f"above {self.above:g}{unit}"
+
+    def holds(self, got: Any) -> bool:
+        """Whether a number meets the claim; a missing or non-finite one does not."""
+        if got is None or isinstance(got, str):
+            return False
+        numbers = np.asarray(got, dtype=np.float64)
+        if not np.isfinite(numbers).all():
+            return False
+        if self.value is not None:
+            wanted = np.asarray(self.value, dtype=np.float64)
+            assert self.within is not None
+            return bool(np.all(np.abs(numbers - wanted) <= self.within * np.linalg.norm(wanted)))
+        if self.between is not None:
+            return bool(np.all((numbers >= self.between[0]) & (numbers <= self.between[1])))
+        if self.below is not None:
+            return bool(np.all(numbers < self.below))
+        return bool(np.all(numbers > self.above))
+
+
+def look_up(result: Mapping[str, Any], path: str) -> Any:
+    """The number at a path; of a table that has several, the final or the simulated one.  None where there is none."""
+    found: Any = result
+    for word in path.split("."):
+        if not isinstance(found, Mapping) or word not in found:
+            return None
+        found = found[word]
+    if isinstance(found, Mapping):
+        found = found.get("final", found.get("simulated"))
+    return found
+
+
+def check_all(expectations: list[Expectation], result: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Rows {path, want, got, ok} for result.json."""
+    rows = []
+    for expectation in expectations:
+        got = look_up(result, expectation.path)
+        rows.append({"path": expectation.path, "want": expectation.want, "got": got, "ok": expectation.holds(got)})
+    return rows
+
+
+def _show(value: Any) -> str:
+    flat = np.atleast_1d(np.asarray(value, dtype=np.float64))
+    text = ", ".join(f"{item:g}" for item in flat)
+    return text if np.ndim(value) == 0 else f"[{text}]"

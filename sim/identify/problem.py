@@ -1,0 +1,375 @@
+"""`Problem`: a model, its experiments, what is sought and why, as one function of a vector of coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from sim.core.lang.types import float64
+from sim.core.optim import LBFGS, Adam, Descent, Minimizer
+from sim.core.runtime.array import array
+from sim.core.runtime.creation import zeros
+from sim.core.runtime.tape import Tape
+from sim.identify.expectations import Expectation
+from sim.identify.experiments import Experiment, Markers, Schedule, Simulation, group_by_rollout
+from sim.identify.loop import OptimizeResult, Stop, choose_start, optimize
+from sim.identify.losses import AnyTerm, Measured, Prior
+from sim.identify.transforms import ParameterSpace, Transform
+from sim.model import Model
+from sim.rollout import Checkpointed, StoreAll, Trajectory, rollout
+from sim.rollout.strategies import Plan, gradient_bytes
+from sim.solvers import SolverXPBD
+
+REMEMBERED = 64
+"""Evaluations whose terms are kept: more than a line search makes between two log entries."""
+
+
+@dataclass(frozen=True, eq=False)
+class Parameter:
+    """Something that is sought.
+
+    start: physical start value, a number or an array; with `experiments` given, one value for each of them (axis 0).
+    reach: path of a material value -> factor: all of them get factor * value.
+    unit, transform, bounds: as in the scene.
+    """
+
+    name: str
+    start: np.ndarray
+    reach: Mapping[str, float]
+    transform: Transform
+    unit: str = ""
+    kind: str = "none"
+    bounds: tuple[float | None, float | None] = (None, None)
+    experiments: tuple[str, ...] = ()
+
+    def of(self, value: np.ndarray, experiment: str) -> np.ndarray:
+        """The value in one experiment."""
+        return value[self.experiments.index(experiment)] if self.experiments else value
+
+
+@dataclass(frozen=True)
+class Method:
+    """How to search: the optimiser's name ("lbfgs" or "adam") and its settings, objective, stop, starts."""
+
+    name: str = "lbfgs"
+    iterations: int = 30
+    rate: float = 0.1
+    objective: str = "log"
+    stop: Stop = field(default_factory=Stop)
+    starts: int = 1
+    seed: int = 0
+
+    def minimizer(self) -> Minimizer:
+        """A fresh optimiser."""
+        if self.name == "adam":
+            return Descent(Adam, lr=self.rate)
+        return LBFGS(max_step=4.0, noise=1e-7)
+
+
+@dataclass(frozen=True)
+class Description:
+    """What people read about a problem, and what a run does besides searching.
+
+    resolved: the scene as text, with all defaults; record_every: frames between recorded ones.
+    """
+
+    name: str = "problem"
+    about: str = ""
+    resolved: str = ""
+    record_every: int = 1
+    report: bool = True
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """The loss at one point: value, gradient by coordinates, gradient by physical values, terms, experiments."""
+
+    loss: float
+    gradient: np.ndarray
+    physical: dict[str, np.ndarray]
+    terms: dict[str, float]
+    experiments: dict[str, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What a search found: parameters (physical), loss, its terms, gradient by physical values, and how it ended."""
+
+    parameters: dict[str, Any]
+    loss: float
+    terms: dict[str, float]
+    experiments: dict[str, float]
+    gradient: dict[str, np.ndarray]
+    search: OptimizeResult
+
+
+@dataclass(eq=False)
+class Problem:
+    """Made by `scene.build()`, or by hand from plain pieces.
+
+    value_and_grad takes and gives NumPy, in the coordinates of the optimiser (see `space`): it suits any optimiser.
+    """
+
+    model: Model
+    solver: SolverXPBD
+    experiments: list[Experiment]
+    markers: dict[str, Markers] = field(default_factory=dict)
+    sought: list[Parameter] = field(default_factory=list)
+    terms: list[AnyTerm] = field(default_factory=list)
+    strategy: StoreAll | Checkpointed = field(default_factory=StoreAll)
+    method: Method = field(default_factory=Method)
+    expectations: list[Expectation] = field(default_factory=list)
+    description: Description = field(default_factory=Description)
+
+    def __post_init__(self) -> None:
+        self.space = ParameterSpace({p.name: p.transform for p in self.sought}, {p.name: p.start for p in self.sought})
+        touched = {path for e in self.experiments for path in e.settings} | {x for p in self.sought for x in p.reach}
+        # What a value was before any experiment or parameter changed it.
+        self._base = {path: self.model[path].numpy().astype(np.float64) for path in sorted(touched)}
+        self._prepared: dict[tuple[str, str], Measured] = {}
+        self._known: dict[bytes, Evaluation] = {}
+
+    # ------------------------------------------------------------------------------------------ what it is
+    @property
+    def parameters(self) -> list[str]:
+        """Names of what is sought."""
+        return [p.name for p in self.sought]
+
+    @property
+    def start(self) -> np.ndarray:
+        """Coordinates (n,) of the start."""
+        return self.space.start.copy()
+
+    @property
+    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper bounds of the coordinates, each (n,)."""
+        return self.space.bounds()
+
+    def physical(self, x: np.ndarray | None = None) -> dict[str, Any]:
+        """Physical values by name: numbers, or arrays where a parameter has several."""
+        values = self.space.unpack(self.start if x is None else np.asarray(x, dtype=np.float64))
+        return {name: float(v) if v.ndim == 0 else v for name, v in values.items()}
+
+    @property
+    def fitted(self) -> list[Experiment]:
+        """The experiments that a term of the loss counts."""
+        simulated = [t for t in self.terms if not isinstance(t, Prior)]
+        return [e for e in self.experiments if any(t.counts(e) for t in simulated)]
+
+    # ------------------------------------------------------------------------------------------ the function
+    def value_and_grad(self, x: Any) -> tuple[float, np.ndarray]:
+        """Loss and gradient (n,) at coordinates x (n,).  Raises NonFiniteState where the simulation breaks down."""
+        found = self.evaluate(x)
+        return found.loss, found.gradient.copy()
+
+    def evaluate(self, x: Any) -> Evaluation:
+        """As `value_and_grad`, with everything that is known about it."""
+        x = np.array(x, dtype=np.float64)
+        key = x.tobytes()
+        if key not in self._known:
+            if len(self._known) >= REMEMBERED:
+                del self._known[next(iter(self._known))]
+            self._known[key] = self._evaluate(x, gradient=True)
+        return self._known[key]
+
+    def value(self, x: Any) -> float:
+        """The loss alone: no tape, and less than half of the time."""
+        return self._evaluate(np.array(x, dtype=np.float64), gradient=False).loss
+
+    def simulate(self, x: Any = None) -> dict[str, Simulation]:
+        """Every experiment, fitted or predicted, at coordinates x (default: the start)."""
+        values = self.space.unpack(self.start if x is None else np.asarray(x, dtype=np.float64))
+        out = {}
+        for group in self._groups(self.experiments):
+            self._write(group[0], values)
+            positions = self._rollout(group[0].schedule).particle_q.numpy()
+            for e in group:
+                out[e.name] = Simulation(e, e.schedule.times, np.array(positions, dtype=np.float64))
+        self._restore()
+        return {e.name: out[e.name] for e in self.experiments}
+
+    def contact_patterns(self, x: Any) -> list[np.ndarray]:
+        """Which contacts push, in every step of every fitted rollout: (steps, contacts) bool each."""
+        values = self.space.unpack(np.asarray(x, dtype=np.float64))
+        touching = [name for name, s in self.model.constraint_sets.items() if s.constraint.unilateral]
+        patterns = []
+        for group in self._groups(self.fitted) if touching else []:
+            self._write(group[0], values)
+            schedule, rows = group[0].schedule, []
+            self.model.refresh(force=True)
+            a, b = self.model.state(), self.model.state()
+            for _ in range(schedule.steps):
+                self.solver.step(a, b, None, None, schedule.dt)
+                rows.append(np.concatenate([self.solver.multipliers(name).numpy() > 0 for name in touching]))
+                a, b = b, a
+            patterns.append(np.array(rows))
+        self._restore()
+        return patterns
+
+    # ------------------------------------------------------------------------------------------ the search
+    def optimize(
+        self, iterations: int | None = None, *, log: Callable[[dict[str, Any]], Any] | None = None,
+        save: Callable[[dict[str, Any]], Any] | None = None, resume_state: Mapping[str, Any] | None = None,
+        should_stop: Callable[[], bool] | None = None,
+    ) -> Result:
+        """Search as the scene asks.  The arguments are those of `sim.identify.loop.optimize`.
+
+        After it the model holds the best values.
+        """
+        method = self.method
+        start = self.start
+        if method.starts > 1 and resume_state is None:
+            starts = self.space.starts(method.starts, method.seed)
+            start = starts[choose_start(self.value_and_grad, starts)[0]]
+        found = optimize(
+            self.value_and_grad, start, self.bounds, method.minimizer(),
+            iterations=method.iterations if iterations is None else iterations, objective=method.objective,
+            stop=method.stop, log=log, save=save, resume_state=resume_state, should_stop=should_stop,
+            describe=self.describe,
+        )  # fmt: skip
+        return self.result(found)
+
+    def result(self, found: OptimizeResult) -> Result:
+        """The outcome of a search in physical terms; writes the best values into the model."""
+        if not np.isfinite(found.loss):
+            empty = {name: np.full(shape, np.nan) for name, shape in self.space.shapes.items()}
+            return Result(self.physical(found.x), found.loss, {}, {}, empty, found)
+        best = self.evaluate(found.x)
+        for path, value in self._values(self.space.unpack(found.x)).items():
+            self.model[path].assign(value)
+            self._base[path] = value
+        return Result(self.physical(found.x), best.loss, best.terms, best.experiments, best.physical, found)
+
+    def describe(self, x: np.ndarray) -> dict[str, Any]:
+        """What a log entry says about a point: physical parameters and the terms of the loss."""
+        return {"parameters": self.physical(x), "terms": self.evaluate(x).terms}
+
+    def insensitive(self) -> list[str]:
+        """Parameters that the loss does not depend on, as far as the gradient at the start can tell."""
+        gradient = self.evaluate(self.start).gradient
+        return [name for name, part in self.space.slices.items() if not gradient[part].any()]
+
+    def gradient_memory(self) -> float:
+        """Bytes that the largest rollout needs for its gradient."""
+        return max((self._memory(e.schedule) for e in self.fitted or self.experiments), default=0.0)
+
+    # ------------------------------------------------------------------------------------------ inside
+    def _evaluate(self, x: np.ndarray, gradient: bool) -> Evaluation:
+        values = self.space.unpack(x)
+        by_value = {name: np.zeros(shape) for name, shape in self.space.shapes.items()}
+        sums: dict[str, list[float]] = {t.name: [] for t in self.terms}
+        of_experiment = {e.name: 0.0 for e in self.fitted}
+        loss = 0.0
+        for group in self._groups(self.fitted):
+            self._write(group[0], values)
+            pairs = [(t, e) for e in group for t in self.terms if not isinstance(t, Prior) and t.counts(e)]
+            shares = np.array([t.weight / sum(t.counts(other) for other in self.fitted) for t, _ in pairs])
+            found = self._measure(group[0].schedule, pairs, shares if gradient else None)
+            if gradient:
+                self._collect(group[0], by_value)
+            loss += float(shares @ found)
+            for (term, experiment), value in zip(pairs, found.tolist(), strict=True):
+                sums[term.name].append(value)
+                of_experiment[experiment.name] += term.weight * value
+        self._restore()
+        terms = {t.name: t.weight * float(np.mean(sums[t.name])) for t in self.terms if sums[t.name]}
+        for term in self.terms:
+            if isinstance(term, Prior):
+                value, slope = term.value_and_grad(values[term.parameter])
+                terms[term.name] = term.weight * value
+                loss += term.weight * value
+                by_value[term.parameter] += term.weight * slope
+        pulled = self.space.pull_back(x, by_value)
+        return Evaluation(loss, pulled, by_value, {t.name: terms[t.name] for t in self.terms if t.name in terms},
+                          of_experiment)
+
+    def _measure(self, schedule: Schedule, pairs: Sequence[tuple[Any, Experiment]], shares: np.ndarray | None
+                 ) -> np.ndarray:
+        """The value of each (term, experiment) on one rollout; with `shares` the gradient of their sum as well."""
+        wanted = [self._prepare(term, experiment) for term, experiment in pairs]
+        out = zeros(len(pairs), float64, self.model.device, requires_grad=shares is not None)
+
+        def run() -> None:
+            q = self._rollout(schedule).particle_q
+            for slot, measured in enumerate(wanted):
+                measured.launch(q, out, slot)
+
+        if shares is None:
+            run()
+        else:
+            with Tape() as tape:
+                run()
+            self._clear()
+            tape.backward(grads={out: array(shares, dtype=float64, device=self.model.device)})
+        return out.numpy().copy()
+
+    def _prepare(self, term: Any, experiment: Experiment) -> Measured:
+        key = term.name, experiment.name
+        if key not in self._prepared:
+            self._prepared[key] = term.prepare(self.model, self.markers, experiment)
+        return self._prepared[key]
+
+    def _rollout(self, schedule: Schedule) -> Trajectory:
+        return rollout(self.solver, self.model.state(), schedule.steps, schedule.dt, frame_every=schedule.substeps,
+                       strategy=self.strategy)
+
+    def _groups(self, experiments: Sequence[Experiment]) -> list[list[Experiment]]:
+        return group_by_rollout(experiments, own=any(p.experiments for p in self.sought))
+
+    def _values(self, values: Mapping[str, np.ndarray], experiment: str | None = None) -> dict[str, np.ndarray]:
+        """Material path -> value in the array's shape, of what the parameters reach.
+
+        Without an experiment those that differ from one to another are left out.
+        """
+        out = {}
+        for p in self.sought:
+            if p.experiments and experiment is None:
+                continue
+            value = values[p.name] if experiment is None else p.of(values[p.name], experiment)
+            for path, factor in p.reach.items():
+                out[path] = np.broadcast_to(factor * value, self._base[path].shape).copy()
+        return out
+
+    def _write(self, experiment: Experiment, values: Mapping[str, np.ndarray]) -> None:
+        """The model's values for one experiment."""
+        for path, value in {**self._base, **experiment.settings, **self._values(values, experiment.name)}.items():
+            self.model[path].assign(value)
+
+    def _restore(self) -> None:
+        for path, value in self._base.items():
+            self.model[path].assign(value)
+
+    def _clear(self) -> None:
+        """Gradients of the material values, which backward adds to."""
+        for a in self.model.materials.values():
+            if a.grad is not None:
+                a.grad.zero_()
+
+    def _collect(self, experiment: Experiment, by_value: dict[str, np.ndarray]) -> None:
+        """Adds what backward left in the gradients of the material values."""
+        for p in self.sought:
+            target = p.of(by_value[p.name], experiment.name)
+            for path, factor in p.reach.items():
+                gradient = self.model[path].grad
+                if gradient is None:
+                    raise ValueError(f"{path!r} has no gradient; make the model with requires_grad=True")
+                g = factor * gradient.numpy().astype(np.float64)
+                total = g.reshape(target.shape) if g.size == target.size else g.sum()
+                if p.experiments:
+                    by_value[p.name][p.experiments.index(experiment.name)] += total
+                else:
+                    by_value[p.name] = by_value[p.name] + total
+
+    def _memory(self, schedule: Schedule) -> float:
+        plan = Plan(self.solver, self.model.state(), schedule.steps, schedule.dt, None, schedule.substeps)
+        every = self.strategy.stretch(plan) if isinstance(self.strategy, Checkpointed) else plan.steps
+        return gradient_bytes(plan, every)
+
+
+def with_strategy(problem: Problem, strategy: StoreAll | Checkpointed) -> Problem:
+    """The same problem with another way of the gradient back."""
+    return replace(problem, strategy=strategy)

@@ -1,0 +1,89 @@
+"""The kernels that derive a model's data from material values, one set per precision.
+
+All of them store each element at most once per launch; a value of shape (1,) is read by all threads, and its gradient
+is their sum.
+"""
+
+# Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
+# mypy: ignore-errors
+from dataclasses import dataclass
+from functools import cache
+
+from sim.core.lang.builtins import tid, where
+from sim.core.lang.library.vector import cross, normalize
+from sim.core.lang.types import Scalar, vector
+from sim.core.runtime.array import array
+from sim.core.runtime.kernel import Kernel, kernel
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """The kernels for one precision."""
+
+    spread: Kernel
+    spread_vec3: Kernel
+    spread_direction: Kernel
+    invert: Kernel
+    place: Kernel
+    gather: Kernel
+
+
+@cache
+def kernels(real: Scalar) -> Kernels:
+    """The kernels for float32 or float64."""
+    vec3 = vector(3, real)
+
+    @kernel
+    def spread(value: array[real], source: array[int], factor: array[real], target: array[int], out: array[real]):
+        """out[target[k]] = value[source[k]] factor[k]."""
+        k = tid()
+        out[target[k]] = value[source[k]] * factor[k]
+
+    @kernel
+    def spread_vec3(value: array[vec3], source: array[int], target: array[int], out: array[vec3]):
+        """out[target[k]] = value[source[k]]."""
+        k = tid()
+        out[target[k]] = value[source[k]]
+
+    @kernel
+    def spread_direction(value: array[vec3], source: array[int], target: array[int], out: array[vec3]):
+        """out[target[k]] = value[source[k]] / |value[source[k]]|."""
+        k = tid()
+        out[target[k]] = normalize(value[source[k]])
+
+    @kernel
+    def invert(mass: array[real], free: array[real], inv_mass: array[real]):
+        """inv_mass[i] = free[i] / mass[i], 0 where the mass is not positive."""
+        i = tid()
+        inv_mass[i] = where(mass[i] > 0.0, free[i] / mass[i], 0.0)
+
+    @kernel
+    def place(
+        base: array[vec3], position: array[vec3], velocity: array[vec3], stride: int, spin: array[vec3], center: vec3,
+        free: array[real], q: array[vec3], qd: array[vec3],
+    ):
+        """q = base + position; qd = free (velocity + spin x (base - center))."""
+        k = tid()
+        q[k] = base[k] + position[0]
+        qd[k] = (velocity[k * stride] + cross(spin[0], base[k] - center)) * free[k]
+
+    @kernel
+    def gather(q: array[vec3], point: array[int], anchor: array[vec3]):
+        """anchor[k] = q[point[k]]."""
+        k = tid()
+        anchor[k] = q[point[k]]
+
+    return Kernels(spread, spread_vec3, spread_direction, invert, place, gather)
+
+
+@cache
+def spread_rows(real: Scalar, rows: int) -> Kernel:
+    """As `spread`, into a vector of `rows` equal entries: the compliance of a constraint of several rows."""
+    row = vector(rows, real)
+
+    @kernel
+    def spread_to_rows(value: array[real], source: array[int], factor: array[real], target: array[int], out: array[row]):
+        k = tid()
+        out[target[k]] = row(value[source[k]] * factor[k])
+
+    return spread_to_rows

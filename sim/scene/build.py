@@ -1,0 +1,86 @@
+"""From a scene to a `Problem`: model, solver, experiments, parameters, loss."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sim.core.lang.types import float32
+from sim.core.runtime.device import DeviceLike
+from sim.identify.problem import Description, Problem
+from sim.model import Model, ModelBuilder
+from sim.scene.build_objects import add_attachments, add_objects, add_shapes, check_inside
+from sim.scene.build_sought import (
+    make_expectations,
+    make_experiments,
+    make_markers,
+    make_method,
+    make_parameters,
+    make_strategy,
+    make_terms,
+)
+from sim.scene.building import Building
+from sim.solvers import SolverXPBD
+
+if TYPE_CHECKING:
+    from sim.scene.document import Scene
+
+
+def build_problem(scene: Scene, device: DeviceLike = None, dtype: Any = float32) -> Problem:
+    """The problem that a scene states, on a device, in float32 or float64.
+
+    Reads meshes and recordings.  Raises `SceneError` with everything that is wrong with them, and with what the scene
+    format knows and this version has not built yet.
+    """
+    made = Building(scene, ModelBuilder(gravity=scene.data["world"]["gravity"]))
+    _refuse_what_is_missing(made)
+    _check_names(made)
+    add_objects(made)
+    attached = add_attachments(made)
+    pinned = [points for name, points in attached.items() if scene.data["attachments"][name]["compliance"] == 0.0]
+    held = np.concatenate([np.zeros(0, np.int32), *pinned])
+    add_shapes(made)
+    check_inside(made, held)
+    markers = make_markers(made, held)
+    model = _model(made, device, dtype)
+    experiments = make_experiments(made, model, markers)
+    sought = make_parameters(made, model) if model is not None else []
+    terms = make_terms(made, markers, experiments)
+    expectations = make_expectations(made)
+    made.finish()
+    assert model is not None
+    solver = SolverXPBD(model, **scene.data["solver"]["xpbd"])
+    output = scene.data["output"]
+    description = Description(scene.name, scene.data["about"], scene.resolved_yaml(), output["record"]["every"],
+                              output["report"], tuple(made.warnings))
+    return Problem(model, solver, experiments, markers, sought, terms, make_strategy(scene.data),
+                   make_method(scene.data), expectations, description)
+
+
+def _model(made: Building, device: DeviceLike, dtype: Any) -> Model | None:
+    """The model, unless objects are missing because of problems that are noted already."""
+    if made.problems or not made.groups:
+        return None
+    with made.at("objects"):
+        return made.builder.finalize(device, requires_grad=bool(made.data["parameters"]), dtype=dtype)
+    return None
+
+
+def _refuse_what_is_missing(made: Building) -> None:
+    data = made.data
+    if "semi_implicit" in data["solver"]:
+        made.refuse("solver.semi_implicit", "the semi-implicit solver", "use `xpbd: {}`")
+    for table, what in (("loads", "additional masses"), ("measures", "numbers taken from recordings")):
+        for name in data[table]:
+            made.refuse(f"{table}.{name}", what, "leave it out")
+
+
+def _check_names(made: Building) -> None:
+    """Objects, shapes and attachments name material values of one model: a name is used once among them."""
+    taken = {"gravity": "world.gravity"}
+    for table in ("objects", "shapes", "attachments"):
+        for name in made.data[table]:
+            if name in taken:
+                made.problem(f"{table}.{name}", f"the name `{name}` is taken by `{taken[name]}`", "choose another name")
+            taken.setdefault(name, f"{table}.{name}")

@@ -1,0 +1,150 @@
+"""Objects, shapes and attachments of a scene, handed to a `ModelBuilder`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sim.geometry import load_mesh, rotation_from_axis_angle
+from sim.model import Group
+from sim.scene.building import Building
+
+TOUCHING = 1e-9
+"""Depth [m] below which a point on the surface of a shape is not inside of it."""
+
+
+def add_objects(made: Building) -> None:
+    """Every object of the scene; `made.groups` then has its points."""
+    add = {"cloth": _cloth, "chain": _chain, "particles": _particles}
+    for name, entry in made.data["objects"].items():
+        kind = next(kind for kind in ("cloth", "soft", "chain", "particles") if kind in entry)
+        path = f"objects.{name}.{kind}"
+        if kind == "soft":
+            made.refuse(path, "solids of tetrahedra", "use a cloth, a chain or particles")
+            continue
+        with made.at(path):
+            material = _material(made, f"{path}.material", entry[kind]["material"])
+            made.groups[name] = add[kind](made, path, name, entry, material)
+
+
+def add_shapes(made: Building) -> None:
+    """Every shape of the scene."""
+    for name, entry in made.data["shapes"].items():
+        touches = [on for on in entry["touches"] if on in made.groups]
+        if not touches:
+            continue
+        with made.at(f"shapes.{name}"):
+            common = {"compliance": entry["compliance"], "touches": touches, "label": name}
+            if "sphere" in entry:
+                made.builder.add_shape_sphere(entry["sphere"]["center"], entry["sphere"]["radius"], **common)
+            else:
+                plane = entry["plane"]
+                made.builder.add_ground_plane(point=plane["point"], normal=plane["normal"], **common)
+
+
+def add_attachments(made: Building) -> dict[str, np.ndarray]:
+    """Every attachment of the scene; the particles of each by its name."""
+    attached = {}
+    for name, entry in made.data["attachments"].items():
+        if entry["on"] not in made.groups:
+            continue
+        points = None
+        with made.at(f"attachments.{name}.where"):
+            points = made.groups[entry["on"]].choose(entry["where"])
+        if points is None:
+            continue
+        with made.at(f"attachments.{name}"):
+            made.builder.add_attachment(points, entry["motion"] or None, entry["compliance"], label=name)
+            attached[name] = points
+    return attached
+
+
+def check_inside(made: Building, pinned: np.ndarray) -> None:
+    """Points that start inside a shape: a problem where they are deeper than the thickness of the object, else a note.
+
+    pinned: particles that no contact moves.
+    """
+    for name, entry in made.data["shapes"].items():
+        for on in entry["touches"]:
+            if on not in made.groups:
+                continue
+            group, body = made.groups[on], made.data["objects"][on]
+            thickness = next(body[kind].get("thickness", 0.0) for kind in ("cloth", "chain", "particles") if kind in body)
+            free = ~np.isin(group.points, pinned)
+            depth = thickness - _height(entry, group.positions)[free]
+            inside = depth[depth > TOUCHING]
+            if not len(inside):
+                continue
+            what = f"{len(inside)} points of `{on}` start inside the shape `{name}`, the deepest by {inside.max():.3g} m"
+            if inside.max() > thickness + TOUCHING:
+                made.problem(f"shapes.{name}", what, f"move the shape, or `objects.{on}.position`")
+            else:
+                made.warnings.append(f"{what}: the contact pushes them out at the start")
+
+
+def _height(shape: dict[str, Any], positions: np.ndarray) -> np.ndarray:
+    """Distance of points (n, 3) from the surface of a shape [m], negative inside."""
+    if "sphere" in shape:
+        sphere = shape["sphere"]
+        return np.linalg.norm(positions - np.array(sphere["center"]), axis=1) - sphere["radius"]
+    normal = np.array(shape["plane"]["normal"]) / np.linalg.norm(shape["plane"]["normal"])
+    return (positions - np.array(shape["plane"]["point"])) @ normal
+
+
+def _placement(entry: dict[str, Any]) -> dict[str, Any]:
+    rotation = entry["rotation"]
+    turn = rotation_from_axis_angle(rotation["axis"], rotation["angle"]) if rotation["angle"] else None
+    return {"pos": entry["position"], "rot": turn, "scale": entry["scale"], "vel": entry["velocity"],
+            "spin": entry["spin"]}
+
+
+def _cloth(made: Building, path: str, name: str, entry: dict[str, Any], material: dict[str, Any]) -> Group:
+    cloth = entry["cloth"]
+    options = {**_placement(entry), "density": _value(made, f"{path}.density", cloth["density"]), "label": name,
+               "material": material, "thickness": cloth["thickness"]}
+    if "grid" in cloth:
+        (width, height), (columns, rows) = cloth["grid"]["size"], cloth["grid"]["cells"]
+        return made.builder.add_cloth_grid(dim_x=columns, dim_y=rows, cell_x=width / columns, cell_y=height / rows,
+                                           **options)
+    mesh = cloth["mesh"]
+    file = made.scene.file(f"{path}.mesh.file")
+    return made.builder.add_cloth_mesh(mesh=load_mesh(file, mesh["unit"], mesh["axes"], mesh["mirror"]), **options)
+
+
+def _chain(made: Building, path: str, name: str, entry: dict[str, Any], material: dict[str, Any]) -> Group:
+    chain = entry["chain"]
+    return made.builder.add_chain(chain["from"], chain["to"], chain["points"], chain["mass"], label=name,
+                                  material=material, **_placement(entry))
+
+
+def _particles(made: Building, path: str, name: str, entry: dict[str, Any], material: dict[str, Any]) -> Group:
+    particles = entry["particles"]
+    return made.builder.add_particles(particles["positions"], _value(made, f"{path}.mass", particles["mass"]),
+                                      label=name, material=material, **_placement(entry))
+
+
+def _material(made: Building, path: str, material: dict[str, Any]) -> dict[str, Any]:
+    return {name: {key: _value(made, f"{path}.{name}.{key}", value) for key, value in keys.items()}
+            for name, keys in material.items()}
+
+
+def _value(made: Building, path: str, value: Any) -> Any:
+    """A material value as the builder takes it: a number, an array, or {"each": alpha}."""
+    if not isinstance(value, dict) or "each" in value:
+        return value
+    if "regions" in value:
+        made.refuse(f"{path}.regions", "values that differ from region to region",
+                    "give one number, or `{file: values.npy}` with one per element")
+        return 1.0
+    file = made.scene.file(f"{path}.file")
+    try:
+        loaded = np.load(file, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        made.problem(f"{path}.file", f"cannot read `{value['file']}`: {reason}", "it is an array written by numpy.save")
+        return 1.0
+    if not isinstance(loaded, np.ndarray) or loaded.dtype.kind not in "fiu":
+        made.problem(f"{path}.file", f"`{value['file']}` holds no array of numbers", "write it by numpy.save")
+        return 1.0
+    return loaded

@@ -1,0 +1,255 @@
+"""Markers, experiments, parameters, loss and method of a scene, as the pieces of a `Problem`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from sim.geometry import farthest_points
+from sim.identify.expectations import Expectation
+from sim.identify.experiments import Experiment, Markers, Schedule, Target
+from sim.identify.loop import Stop
+from sim.identify.losses import AnyTerm, Match, Prior, Reach, chosen_frames
+from sim.identify.problem import Method, Parameter
+from sim.identify.transforms import make_transform
+from sim.io import load_recording
+from sim.model import Model, UnknownPathError
+from sim.rollout import Checkpointed, StoreAll
+from sim.scene.building import Building
+from sim.scene.containers import Either
+from sim.scene.model_paths import model_path
+
+WHOLE = 1e-6
+"""A duration may miss a whole number of frames by this part of a frame."""
+
+
+def make_schedule(made: Building, time: dict[str, Any], path: str) -> Schedule:
+    """The time steps of an experiment."""
+    frames = time["duration"] * time["fps"]
+    whole = math.floor(frames + WHOLE)
+    if whole < 1:
+        made.problem(path, f"{time['duration']:g} s are less than one frame at {time['fps']:g} Hz",
+                     "raise `time.duration` or `time.fps`")
+    return Schedule(max(whole, 1), float(time["fps"]), int(time["substeps"]))
+
+
+def make_markers(made: Building, pinned: np.ndarray) -> dict[str, Markers]:
+    """The points of every set of markers.  pinned: particles that are not free."""
+    out = {}
+    for name, entry in made.data["markers"].items():
+        group = made.groups.get(entry["on"])
+        if group is None:
+            continue
+        path = f"markers.{name}"
+        if "at" in entry:
+            made.refuse(f"{path}.at", "markers carried by the nearest element", "use `farthest`, or `where` with `near`")
+        elif "where" in entry:
+            with made.at(f"{path}.where"):
+                out[name] = Markers(name, entry["on"], group.choose(entry["where"]))
+        else:
+            with made.at(f"{path}.farthest"):
+                free = np.flatnonzero(~np.isin(group.points, pinned))
+                chosen = farthest_points(group.positions, entry["farthest"], among=free)
+                out[name] = Markers(name, entry["on"], group.start + chosen)
+    return out
+
+
+def make_experiments(made: Building, model: Model | None, markers: dict[str, Markers]) -> list[Experiment]:
+    """Every experiment with its targets; without a model (it could not be built) settings are not read."""
+    out = []
+    for name, entry in made.data["experiments"].items():
+        path = f"experiments.{name}"
+        time = dict(made.data["time"])
+        settings: dict[str, np.ndarray] = {}
+        for place, value in entry["set"].items():
+            if place.startswith("time."):
+                time[place.removeprefix("time.")] = value
+                continue
+            found = model_path(made.scene.find(place).steps)
+            if found is None or not isinstance(value, float | list):
+                made.refuse(f"{path}.set.{place}", f"`{place}` that differs from one experiment to another",
+                            "what may differ is `time`, gravity, placements, shapes and motion vectors")
+            elif model is not None:
+                with made.at(f"{path}.set.{place}"):
+                    settings[found] = np.broadcast_to(np.asarray(value, float), model[found].numpy().shape).copy()
+        schedule = make_schedule(made, time, f"{path}.set" if time != made.data["time"] else "time.duration")
+        targets = _targets(made, f"{path}.target", entry["target"], schedule, markers) if "target" in entry else {}
+        out.append(Experiment(name, schedule, entry["use"] == "fit", settings, targets))
+    return out
+
+
+def _targets(made: Building, path: str, entry: dict[str, Any], schedule: Schedule, markers: dict[str, Markers]
+             ) -> dict[str, Target]:
+    columns: dict[str, Any] = dict(entry.get("markers", {}))
+    if not columns:
+        if len(made.data["markers"]) > 1:
+            made.problem(path, "the scene has several sets of markers, and nothing says which columns are which",
+                         "add `markers: {name: [columns]}`")
+            return {}
+        columns = dict.fromkeys(made.data["markers"])
+    out = {}
+    for name, chosen in columns.items():
+        if name not in markers:
+            continue
+        file = None
+        with made.at(f"{path}.file"):
+            file = made.scene.file(f"{path}.file")
+        with made.at(path):
+            if file is None:
+                continue
+            recording = load_recording(
+                file, entry.get("key"), rate=entry.get("rate"), unit=entry["unit"], start=entry.get("start"),
+                duration=entry.get("duration"), axes=entry["axes"], mirror=entry["mirror"], markers=chosen,
+                marker_count=len(markers[name].points),
+            )  # fmt: skip
+            times = schedule.times
+            used = times <= entry.get("duration", math.inf) + WHOLE / schedule.fps
+            positions = np.full((len(times), recording.marker_count, 3), np.nan)
+            positions[used] = recording.sample(times[used])
+            target = Target(positions, entry["noise"])
+            if not target.seen.any():
+                made.problem(path, f"no marker of `{name}` is seen at any frame of the experiment",
+                             "check `start` and `duration`")
+                continue
+            missing = int((~target.seen).sum())
+            if missing:
+                made.warnings.append(f"{path}: {missing} of {target.seen.size} marker positions were not seen and "
+                                     "are left out of the loss")
+            out[name] = target
+    return out
+
+
+def make_parameters(made: Building, model: Model) -> list[Parameter]:
+    """What is sought."""
+    out = []
+    for name, entry in made.data["parameters"].items():
+        path = f"parameters.{name}"
+        reach = {}
+        for place, factor in entry["of"].items():
+            found = model_path(made.scene.find(place).steps)
+            if found is None or entry["per"] in ("region", "point"):
+                made.refuse(path, f"a parameter of `{place}` with a value for each {entry['per']}")
+                continue
+            try:
+                model[found]
+            except UnknownPathError as error:
+                made.problem(path, f"the model has no value for `{place}`", error.hint)
+                continue
+            reach[found] = factor
+        if len(reach) < len(entry["of"]):
+            continue
+        first, factor = next(iter(reach.items()))
+        place = next(iter(entry["of"]))
+        start = np.asarray(entry["start"], float) if "start" in entry else _start(made, model, place, first) / factor
+        if entry["per"] == "element" and start.ndim == 0:
+            start = np.full(model[first].size, float(start))
+        own: tuple[str, ...] = ()
+        if entry["per"] == "experiment":
+            own = tuple(made.data["experiments"])
+            start = np.stack([start] * len(own))
+        bounds = tuple(entry.get("bounds", (None, None)))
+        try:
+            transform = make_transform(entry["transform"], start, bounds, entry.get("scale"))
+            transform.check(start, name)
+        except ValueError as error:
+            made.problem(path, str(error))
+            continue
+        out.append(Parameter(name, start, reach, transform, _unit(made, place), entry["transform"], bounds, own))
+    return out
+
+
+def _start(made: Building, model: Model, place: str, path: str) -> np.ndarray:
+    """The value of a scene's number or vector; of a file's values those that the model has."""
+    value = made.scene.get(place)
+    if isinstance(value, dict) and "each" in value:
+        value = value["each"]
+    return model[path].numpy().astype(float) if isinstance(value, dict) else np.asarray(value, float)
+
+
+def _unit(made: Building, place: str) -> str:
+    kind: Any = made.scene.line(place).kind
+    return (kind.kinds[0] if isinstance(kind, Either) else kind).unit
+
+
+def make_terms(made: Building, markers: dict[str, Markers], experiments: list[Experiment]) -> list[AnyTerm]:
+    """The terms of the loss."""
+    out: list[AnyTerm] = []
+    uses: dict[str, int] = {}
+    for i, entry in enumerate(made.data["loss"]):
+        path = f"loss.{i}"
+        kind = next(kind for kind in ("match", "reach", "prior", "smooth", "custom") if kind in entry)
+        if kind in ("smooth", "custom"):
+            made.refuse(path, f"the term `{kind}`", "use `match`, `reach` or `prior`")
+            continue
+        about = entry["reach"]["marker"] if kind == "reach" else entry[kind]
+        name = f"{kind}_{about}"
+        uses[name] = uses.get(name, 0) + 1
+        name = name if uses[name] == 1 else f"{name}_{uses[name]}"
+        common: dict[str, Any] = {"name": name, "weight": entry["weight"]}
+        if "experiments" in entry:
+            common["experiments"] = tuple(entry["experiments"])
+        if kind == "prior":
+            out.append(Prior(**common, parameter=about, value=entry["value"], factor=entry.get("factor"),
+                             sd=entry.get("sd")))
+            continue
+        if about not in markers:
+            continue
+        if kind == "reach":
+            goal = entry["reach"]
+            out.append(Reach(**common, markers=about, point=tuple(goal["point"]), at=goal["at"], scale=goal["scale"]))
+            continue
+        huber = math.inf if entry["norm"] == "square" else entry["norm"]["huber"]
+        at = entry["at"] if isinstance(entry["at"], str) else tuple(entry["at"])
+        term = Match(**common, markers=about, compare=entry["compare"], at=at, huber=huber)
+        _check_match(made, path, term, experiments)
+        out.append(term)
+    return out
+
+
+def _check_match(made: Building, path: str, term: Match, experiments: list[Experiment]) -> None:
+    """What is only known once recordings are read."""
+    for experiment in experiments:
+        if not term.counts(experiment):
+            continue
+        if term.markers not in experiment.targets:
+            if experiment.targets:
+                made.problem(path, f"the recording of `{experiment.name}` has no markers `{term.markers}`",
+                             f"name their columns in `experiments.{experiment.name}.target.markers`")
+            continue
+        try:
+            frames = chosen_frames(experiment.schedule, term.at)
+        except ValueError as error:
+            made.problem(f"{path}.at", str(error))
+            continue
+        if not experiment.targets[term.markers].seen[frames].any():
+            made.problem(path, f"no marker of `{term.markers}` is seen in the frames that count")
+
+
+def make_method(data: dict[str, Any]) -> Method:
+    """How to search."""
+    optimize = data["optimize"]
+    name = "adam" if "adam" in optimize else "lbfgs"
+    stop = Stop(**optimize["stop"])
+    return Method(name, optimize[name]["iterations"], optimize[name].get("rate", 0.1), optimize["objective"], stop,
+                  optimize["starts"], optimize["seed"])
+
+
+def make_strategy(data: dict[str, Any]) -> StoreAll | Checkpointed:
+    """How the gradient finds its way back."""
+    chosen = data["optimize"]["rollout"]
+    return Checkpointed(**chosen["checkpointed"]) if "checkpointed" in chosen else StoreAll()
+
+
+def make_expectations(made: Building) -> list[Expectation]:
+    """The claims to check after a run."""
+    out = []
+    for path, entry in made.data["expect"].items():
+        if "measured" in entry:
+            made.refuse(f"expect.{path}", "measures", "expect `parameters`, `loss` or `experiments.<name>.loss`")
+            continue
+        between = tuple(entry["between"]) if "between" in entry else None
+        out.append(Expectation(path, entry.get("value"), entry.get("within"), between, entry.get("below"),
+                               entry.get("above")))
+    return out

@@ -1,0 +1,55 @@
+"""Building a model from a scene: what goes wrong on the way is gathered, with its place, and raised at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from sim.geometry import GeometryError
+from sim.io import RecordingError
+from sim.model import Group, ModelBuilder, ModelError
+from sim.scene.errors import Problem, SceneError
+
+if TYPE_CHECKING:
+    from sim.scene.document import Scene
+
+
+@dataclass
+class Building:
+    """A model under construction, and what is wrong with its scene."""
+
+    scene: Scene
+    builder: ModelBuilder
+    groups: dict[str, Group] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The scene's data."""
+        return self.scene.data
+
+    def problem(self, path: str, what: str, hint: str = "") -> None:
+        """Notes a problem at a path of the scene."""
+        self.problems.append(self.scene.problem(path, what, hint))
+
+    def refuse(self, path: str, what: str, instead: str = "") -> None:
+        """Notes something that the scene format knows and this version cannot do."""
+        self.problem(path, f"not yet built: {what}", instead)
+
+    @contextmanager
+    def at(self, path: str) -> Iterator[None]:
+        """Errors inside the block become problems at a path."""
+        try:
+            yield
+        except SceneError as error:
+            self.problems.extend(error.problems)
+        except (ModelError, GeometryError, RecordingError) as error:
+            self.problem(path, error.what, error.hint)
+
+    def finish(self) -> None:
+        """Raises everything that was found."""
+        if self.problems:
+            raise SceneError(self.problems)

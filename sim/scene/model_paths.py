@@ -1,0 +1,28 @@
+"""From places in a scene to material values of its model."""
+
+from __future__ import annotations
+
+from sim.scene.reading import Steps
+
+_PLACEMENT = ("position", "velocity", "spin")
+
+
+def model_path(steps: Steps) -> str | None:
+    """The path in `model.materials` of a number in the scene; None where the model has no value of its own for it.
+
+    `objects.skirt.cloth.material.bend.compliance` becomes `skirt.bend.compliance`.
+    """
+    match steps:
+        case ("world", "gravity"):
+            return "gravity"
+        case ("objects", name, key) if key in _PLACEMENT:
+            return f"{name}.{key}"
+        case ("objects", name, _, "density" | "mass" as key):
+            return f"{name}.{key}"
+        case ("objects", name, _, "material", constraint, key) | ("objects", name, _, "material", constraint, key, "each"):
+            return f"{name}.{constraint}.{key}"
+        case ("shapes", name, "sphere" | "plane", key) | ("shapes", name, "compliance" as key):
+            return f"{name}.{key}"
+        case ("attachments", name, "motion", number, "move" | "swing" as key):
+            return f"{name}.motion.{number}.{key}"
+    return None
