@@ -129,7 +129,7 @@ class Model:
         if self._recorded is None:
             return False
         where, index, record = self._recorded
-        return where() is tape and len(tape.records) > index and tape.records[index] is record
+        return len(tape.records) > index and tape.records[index] is record and where() is tape
 
     # ------------------------------------------------------------------------------------------ what goes with it
     def state(self) -> State:
