@@ -246,7 +246,7 @@ class Reverse:
         cts = [bar.pop(r, None) for r in op.results]
         if not matters(op, self.varied, self.gradient):
             return
-        outside = [v for v in free_values(op) if v in self.varied]
+        outside = [v for v in free_values(op) if v in self.varied and is_float(v)]
 
         def branch(region: Block) -> Callable[[], list[Value]]:
             def fill() -> list[Value]:
@@ -271,7 +271,7 @@ class Reverse:
         shift = 1 if op.name == "for" else 0
         carried, init = body.params[shift:], op.operands[shift:]
         moving = [j for j, p in enumerate(carried) if p in self.varied]
-        outside = [v for v in free_values(op) if v in self.varied]
+        outside = [v for v in free_values(op) if v in self.varied and is_float(v)]
         record = records[id(op)]
         restore = self._restorer(op, env, record)
 
