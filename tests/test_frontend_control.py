@@ -510,3 +510,20 @@ def test_errors_of_control_flow_name_the_variable() -> None:
 
     with pytest.raises(KernelError, match="`i` may have no value here: it is the variable of the loop"):
         traced(loop_variable)
+
+
+def test_long_chains_of_returns_and_elifs(tmp_path) -> None:
+    count = 60
+    returns = "".join(f"    if n == {k}:\n        return x + {k}.0\n" for k in range(count))
+    elifs = "".join(f"    elif n == {k}:\n        a = x * {k}.0\n" for k in range(1, count))
+    path = tmp_path / "chains.py"
+    first = f"def f(n, x, y):\n{returns}    return y\n"
+    second = f"def g(n, x, y):\n    if n == 0:\n        a = x\n{elifs}    else:\n        a = y\n    return a\n"
+    path.write_text(f"{first}\n\n{second}")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    for python in (module.f, module.g):
+        func = traced(python)
+        for n in (0, 5, count - 1, count):
+            assert evaluate(func, n, 1.5, 2.5) == (python(n, 1.5, 2.5),)

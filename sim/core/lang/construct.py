@@ -94,8 +94,7 @@ def _component(t: Context, kind: Homogeneous, k: int, x: Any, node: ast.AST) -> 
     try:
         return t.typed(x, kind.dtype)
     except Mismatch as problem:
-        name = {"float32": "float", "int32": "int"}.get(kind.dtype.name, f"sim.{kind.dtype.name}")
-        raise t.error(node, f"component {k} of {kind}(...): {problem.args[0]}", f"write {name}(...) to convert") from None
+        raise t.error(node, f"component {k} of {kind}(...): {problem.args[0]}", f"write {t.spelled(kind.dtype)}(...) to convert") from None
 
 
 def _transformation(t: Context, kind: Transformation, args: tuple, kwargs: dict[str, Any], node: ast.AST) -> Parts:

@@ -122,6 +122,13 @@ class Context:
         """`body if test else orelse`."""
         raise NotImplementedError
 
+    def spelled(self, kind: Type) -> str:
+        """How a user writes a scalar type here."""
+        return "float" if kind is self.real else "int" if kind is int32 else f"sim.{kind.name}"
+
+    def _cast_hint(self, kind: Type) -> str:
+        return f"write {self.spelled(kind)}(...) to convert" if isinstance(kind, Scalar) else ""
+
     # -- weak numbers
     def as_value(self, x: Any, kind: Type | None = None, node: ast.AST | None = None) -> Value:
         """A scalar as a `Value` of scalar type `kind` (None: its own; weak numbers: int32 or `real`)."""
@@ -135,7 +142,7 @@ class Context:
         if isinstance(x, Value):
             if kind is None or x.type is kind:
                 return x
-            raise Mismatch(f"expected {kind}, got {x.type}", _cast_hint(kind))
+            raise Mismatch(f"expected {kind}, got {x.type}", self._cast_hint(kind))
         if not is_number(x):
             raise Mismatch(f"expected {kind or 'a number'}, got {describe(x)}")
         if kind is None:
@@ -143,9 +150,9 @@ class Context:
         if not isinstance(kind, Scalar):
             raise Mismatch(f"expected {kind}, got {describe(x)}")
         if isinstance(x, bool) != (kind is bool_):
-            raise Mismatch(f"expected {kind}, got {describe(x)}", "write True or False" if kind is bool_ else _cast_hint(kind))
+            raise Mismatch(f"expected {kind}, got {describe(x)}", "write True or False" if kind is bool_ else self._cast_hint(kind))
         if isinstance(x, float) and kind.is_int:
-            raise Mismatch(f"expected {kind}, got {describe(x)}", _cast_hint(kind))
+            raise Mismatch(f"expected {kind}, got {describe(x)}", self._cast_hint(kind))
         if kind.is_int and not np.iinfo(kind.np).min <= x <= np.iinfo(kind.np).max:
             raise Mismatch(f"the number {x} does not fit into {kind}", "use a wider type, as in sim.int64(...)")
         return self.b.const(x, kind)
@@ -176,7 +183,7 @@ class Context:
             return self._fit_array(x, kind)
         if type_of(x) is kind:
             return x
-        raise Mismatch(f"expected {kind}, got {describe(x)}", _cast_hint(kind) if isinstance(kind, Homogeneous) else "")
+        raise Mismatch(f"expected {kind}, got {describe(x)}", self._cast_hint(kind) if isinstance(kind, Homogeneous) else "")
 
     @staticmethod
     def _fit_array(x: Any, kind: ArrayType) -> Any:
@@ -300,11 +307,6 @@ class Context:
     def finish(self, name: str, span: Span | None, values: Sequence[Value]) -> Func:
         self.block.yields = list(values)
         return Func(name, self.block, span, self.dims)
-
-
-def _cast_hint(kind: Type) -> str:
-    name = {"float32": "float", "int32": "int"}.get(kind.name, f"sim.{kind.name}")
-    return f"write {name}(...) to convert" if isinstance(kind, Scalar) else ""
 
 
 def _what_and_hint(problem: Mismatch) -> tuple[str, str]:

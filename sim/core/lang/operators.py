@@ -92,7 +92,7 @@ def pair(t: Context, sign: str, a: Any, b: Any, node: ast.AST) -> tuple[Value, V
     """Two scalars of one type; the type of a typed one rules over a weak one."""
     if isinstance(a, Value) and isinstance(b, Value):
         if a.type is not b.type:
-            raise t.error(node, f"{sign} of {a.type} and {b.type}: there is no implicit conversion", _conversion(a, b))
+            raise t.error(node, f"{sign} of {a.type} and {b.type}: there is no implicit conversion", _conversion(t, a, b))
         return a, b
     kind = a.type if isinstance(a, Value) else b.type if isinstance(b, Value) else None
     if isinstance(kind, Scalar) and kind.is_int:
@@ -103,12 +103,11 @@ def pair(t: Context, sign: str, a: Any, b: Any, node: ast.AST) -> tuple[Value, V
     return t.as_value(a, kind, node), t.as_value(b, kind, node)
 
 
-def _conversion(a: Value, b: Value) -> str:
+def _conversion(t: Context, a: Value, b: Value) -> str:
     floats = [v.type for v in (a, b) if isinstance(v.type, Scalar) and v.type.is_float]
     wide = floats[0] if len(floats) == 1 else max((a.type, b.type), key=lambda k: getattr(k, "bits", 0))
-    name = {"float32": "float", "int32": "int"}.get(wide.name, f"sim.{wide.name}")
     which = "left" if b.type is wide else "right"
-    return f"convert the {which} side: write {name}(...)"
+    return f"convert the {which} side: write {t.spelled(wide)}(...)"
 
 
 def _check_kind(t: Context, op: str, sign: str, x: Value, node: ast.AST) -> None:
