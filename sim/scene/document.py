@@ -15,7 +15,7 @@ from sim.scene.build import build_problem
 from sim.scene.errors import Mark, Problem, SceneError, Source
 from sim.scene.kinds import File
 from sim.scene.paths import Found, NoSuchPath, find, path_hint
-from sim.scene.reading import BROKEN, Reading, SchemaLine, Steps
+from sim.scene.reading import BROKEN, Default, Reading, SchemaLine, Steps
 from sim.scene.yaml_marks import node_of, resolve_scalar
 
 
@@ -111,6 +111,18 @@ class Scene:
         last = found.steps[-1]
         holder[int(last) if isinstance(holder, list) else last] = read
         return replace(self, data=data, marks=reading.marks)
+
+    def without(self, *keys: str) -> Scene:
+        """The scene with some top-level keys at their defaults: `without("experiments", "parameters", "loss", "expect")`
+        leaves what is to be simulated and nothing to compare it with."""
+        lines = self.schema.kind.children(self.schema, self.data)
+        data = copy.deepcopy(self.data)
+        for key in keys:
+            if key not in lines or isinstance(lines[key].default, Default):
+                raise KeyError(f"`{key}` is not a top-level key that has a default")
+            reading = Reading(self.base, self.allow_outside, marks=dict(self.marks))
+            data[key] = lines[key].kind.read(node_of(lines[key].default, self.marks[()]), (key,), reading)
+        return replace(self, data=data)
 
     def build(self, device: DeviceLike = None, dtype: Any = float32) -> IdentificationProblem:
         """Model, solver, experiments, parameters and loss; reads meshes and recordings.
