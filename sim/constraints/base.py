@@ -86,10 +86,14 @@ class Constraint:
 
     @property
     def measured(self) -> tuple[str, ...]:
-        """Parameters that are measured on the rest shape where they are not given."""
+        """Parameters that are measured on the rest shape where they are not given.
+
+        `rest` is, where it has as many components as C has rows: another one cannot be the value of C.
+        """
         if self.measure is not None:
             return tuple(self.parameters)
-        return ("rest",) if "rest" in self.parameters else ()
+        size = {"float": 1, "vec3": 3}[self.parameters["rest"].kind] if "rest" in self.parameters else 0
+        return ("rest",) if size == self.rows else ()
 
     def argument_types(self, real: Scalar) -> list[Any]:
         return [(vector(3, real),) * self.points, *(p.type(real) for p in self.parameters.values())]
@@ -114,7 +118,8 @@ def _traced(c: Constraint, real: Scalar) -> Func:
     func = trace_function(c.function, c.argument_types(real), real=real)
     if len(func.body.yields) != c.rows:
         raise ConstraintError(
-            f"constraint '{c.name}' returns {len(func.body.yields)} values and declares rows={c.rows}; write @constraint(points={c.points}, rows={len(func.body.yields)})"
+            f"constraint '{c.name}' returns {len(func.body.yields)} values and declares rows={c.rows}; "
+            f"write @constraint(points={c.points}, rows={len(func.body.yields)})"
         )
     return func
 

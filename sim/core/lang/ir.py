@@ -336,7 +336,10 @@ class Builder:
     def store(self, array: Value, index: Sequence[Value], leaves: Sequence[int], values: Sequence[Value], leaf: Value | None = None) -> Op:
         return self.append(Op("store", [*self._address(array, index, leaf), *values], [], self._touch(leaves, leaf)))
 
-    def accum(self, array: Value, index: Sequence[Value], leaves: Sequence[int], values: Sequence[Value], leaf: Value | None = None, exclusive: bool = False) -> Op:
+    def accum(
+        self, array: Value, index: Sequence[Value], leaves: Sequence[int], values: Sequence[Value], leaf: Value | None = None,
+        exclusive: bool = False,
+    ) -> Op:
         attrs = {**self._touch(leaves, leaf), "exclusive": exclusive}
         return self.append(Op("accum", [*self._address(array, index, leaf), *values], [], attrs))
 

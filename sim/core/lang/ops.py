@@ -84,7 +84,8 @@ _op("cos", 1, "f", "cosine", np.cos, lambda ct, y, a: (-(ct * emit("sin", a)),),
 _op("tan", 1, "f", "tangent", np.tan, lambda ct, y, a: (ct * (1.0 + y * y),), ("libm", "tan"), "tan{f}({0})", (-1.2, 1.2))
 _op("asin_unclamped", 1, "f", "arc sine on [-1, 1]; the library's asin clamps first", np.arcsin, lambda ct, y, a: (ct / emit("sqrt", (1.0 - a) * (1.0 + a)),),
     ("libm", "asin"), "asin{f}({0})", (-0.9, 0.9))
-_op("acos_unclamped", 1, "f", "arc cosine on [-1, 1]; the library's acos clamps first", np.arccos, lambda ct, y, a: (-(ct / emit("sqrt", (1.0 - a) * (1.0 + a))),),
+_op("acos_unclamped", 1, "f", "arc cosine on [-1, 1]; the library's acos clamps first", np.arccos,
+    lambda ct, y, a: (-(ct / emit("sqrt", (1.0 - a) * (1.0 + a))),),
     ("libm", "acos"), "acos{f}({0})", (-0.9, 0.9))
 _op("atan", 1, "f", "arc tangent", np.arctan, lambda ct, y, a: (ct / (1.0 + a * a),), ("libm", "atan"), "atan{f}({0})")
 _op("atan2", 2, "f", "angle of the point (b, a): atan2(y, x)", np.arctan2, lambda ct, y, a, b: ((d := ct / (a * a + b * b)) * b, -(d * a)),
@@ -118,7 +119,8 @@ _op("shl", 2, "iu", "shift left", _shift(np.left_shift), ZERO, ("instr", "", "sh
 _op("shr", 2, "iu", "shift right, arithmetic for signed integers", _shift(np.right_shift), ZERO, ("instr", "", "ashr", "lshr"), "({0} >> {1})")
 
 # ---- choice and conversion
-_op("select", 3, "fiub", "b if a else c", lambda c, a, b: np.where(c, a, b)[()], lambda ct, y, c, a, b: (None, select(c, ct, 0.0), select(c, 0.0, ct)),
+_op("select", 3, "fiub", "b if a else c",
+    lambda c, a, b: np.asarray(np.where(c, a, b))[()], lambda ct, y, c, a, b: (None, select(c, ct, 0.0), select(c, 0.0, ct)),
     ("special",), "({0} ? {1} : {2})")
 
 

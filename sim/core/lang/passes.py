@@ -223,8 +223,8 @@ def forward_memory(func: Func, groups: Mapping[Value, int]) -> Func:
                 array, index, leaf, values = split_memory(op)
                 place = (env.get(array, array), *(env.get(v, v) for v in index))
                 if op.name == "load" and leaf is None:
-                    have = [known.get((*place, k)) for k in op.attrs["leaves"]]
-                    if all(h is not None for h in have):
+                    have = [known[*place, k] for k in op.attrs["leaves"] if (*place, k) in known]
+                    if len(have) == len(op.results):
                         env.update(zip(op.results, have, strict=True))
                         continue
                 if op.name in WRITES:

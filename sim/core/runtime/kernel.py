@@ -210,7 +210,7 @@ def _type_of_value(value: Any, kernel: Kernel, where: str) -> Type:
     raise LaunchError(f"{where} is a {type(value).__name__}, which a kernel cannot take")
 
 
-def flatten_argument(kind: Type, value: Any, where: Callable[[], str]) -> list[Any]:
+def flatten_argument(kind: Type, value: Any, where: str) -> list[Any]:
     """The values of the flat parameters that one argument becomes: arrays (or None) and Python numbers."""
     if isinstance(kind, ArrayType):
         return [value]
@@ -220,29 +220,29 @@ def flatten_argument(kind: Type, value: Any, where: Callable[[], str]) -> list[A
                 raise TypeError
             return [kind.np.type(value)] if not isinstance(value, kind.np.type) else [value]
         except (TypeError, ValueError, OverflowError):
-            raise LaunchError(f"{where()} is {value!r}; expected {kind}") from None
+            raise LaunchError(f"{where} is {value!r}; expected {kind}") from None
     if isinstance(kind, Homogeneous):
         data = value.data if isinstance(value, Composite) else np.asarray(value)
         if data.size != len(kind.leaves) or data.dtype == object:
-            raise LaunchError(f"{where()} has {data.size} components; expected {kind}")
+            raise LaunchError(f"{where} has {data.size} components; expected {kind}")
         return [kind.dtype.np.type(x) for x in data.ravel()]
     assert isinstance(kind, Struct)
     flat: list[Any] = []
     for key, field_type in kind.fields.items():
         part = getattr(value, key)
         if isinstance(field_type, ArrayType):
-            _check_field(field_type, part, lambda key=key: f"field '{key}' of {where()}")
-        flat += flatten_argument(field_type, part, lambda key=key: f"field '{key}' of {where()}")
+            _check_field(field_type, part, f"field '{key}' of {where}")
+        flat += flatten_argument(field_type, part, f"field '{key}' of {where}")
     return flat
 
 
-def _check_field(wanted: ArrayType, value: Any, where: Callable[[], str]) -> None:
+def _check_field(wanted: ArrayType, value: Any, where: str) -> None:
     if value is None:
         return
     if not isinstance(value, array):
-        raise LaunchError(f"{where()} is a {type(value).__name__}; expected {wanted}")
+        raise LaunchError(f"{where} is a {type(value).__name__}; expected {wanted}")
     if value.dtype is not wanted.dtype or value.ndim != wanted.ndim:
-        raise LaunchError(f"{where()} is {array_type(value.dtype, value.ndim)}; expected {wanted}")
+        raise LaunchError(f"{where} is {array_type(value.dtype, value.ndim)}; expected {wanted}")
 
 
 def scalar_format(kind: Scalar) -> str:

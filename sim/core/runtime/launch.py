@@ -5,13 +5,14 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
 
 from sim.core.backends.base import ASSERT_FAILED, Executable
 from sim.core.lang.errors import SimError
-from sim.core.lang.types import ArrayType, Composite, Scalar, StructValue
+from sim.core.lang.types import ArrayType, Composite, Scalar, Struct, StructValue
 from sim.core.runtime import recording
 from sim.core.runtime.array import array
 from sim.core.runtime.device import Device, get_device
@@ -192,7 +193,8 @@ class Call:
         if needs.must:
             names = ", ".join(f"'{spec.func.params[k].name}'" for k in sorted(needs.must))
             raise LaunchError(
-                f"kernel '{spec.kernel.name}' overwrites values of {names} that its own adjoint needs; it cannot be launched in adjoint form by itself: record it on a Tape"
+                f"kernel '{spec.kernel.name}' overwrites values of {names} that its own adjoint needs; "
+                "it cannot be launched in adjoint form by itself: record it on a Tape"
             )
         pair = spec.adjoint(active, needs_aliases(self), frozenset())
         run(pair.adjoint, self.device, self.dims, [*self.args, *(gradients[k] for k in pair.plan.active)])
@@ -208,25 +210,42 @@ def _label(position: int, n_inputs: int) -> str:
     return f"inputs[{position}]" if position < n_inputs else f"outputs[{position - n_inputs}]"
 
 
+_SLOW_KINDS = frozenset((Composite, StructValue, tuple, list, np.ndarray))
+
+
+@cache
+def _of_arrays(kind: Struct) -> bool:
+    """Whether every field is an array, so that the struct becomes one parameter per field."""
+    return all(isinstance(f, ArrayType) for f in kind.fields.values())
+
+
 def bind(kernel: Kernel, dims: tuple[int, ...], args: Sequence[Any], n_inputs: int, device: Any) -> Call:
     """Check the arguments and find the specialisation for their types."""
     plain = True
     key: list[Any] = []
+    flat: list[Any] = []
     for a in args:
-        if type(a) is array:
+        kind = type(a)
+        if kind is array:
             key.append((a.dtype, a.ndim))
+            flat.append(a)
+        elif kind is StructValue and _of_arrays(a._sim_struct_):
+            key.append(a._sim_struct_)
+            for name in a._sim_struct_.fields:
+                part = getattr(a, name)
+                key.append(None if part is None else (part.dtype, part.ndim) if type(part) is array else type(part))
+                flat.append(part)
         else:
-            kind = type(a)
             key.append(kind)
-            if kind is Composite or kind is StructValue or kind is tuple or kind is list or kind is np.ndarray:
+            flat.append(a)
+            if kind in _SLOW_KINDS:
                 plain = False
-    found = kernel.bindings.get(tuple(key)) if plain else None
-    if found is None:
-        spec, flat = _bind_slowly(kernel, args, n_inputs)
-        if plain and len(flat) == len(args):
+    spec = kernel.bindings.get(tuple(key)) if plain else None
+    if spec is None:
+        spec, slow = _bind_slowly(kernel, args, n_inputs)
+        if plain and len(flat) == len(slow):
             kernel.bindings[tuple(key)] = spec
-    else:
-        spec, flat = found, list(args)
+        flat = slow
     _check_dims(spec, dims)
     target = get_device(device)
     for a in flat:
@@ -255,7 +274,7 @@ def _bind_slowly(kernel: Kernel, args: Sequence[Any], n_inputs: int) -> tuple[Sp
     types = tuple(argument_type(kernel, k, a, _label(k, n_inputs)) for k, a in enumerate(args))
     flat: list[Any] = []
     for k, (kind, a) in enumerate(zip(types, args, strict=True)):
-        flat += flatten_argument(kind, a, lambda k=k: f"{_label(k, n_inputs)} ('{parameters[k].name}') of kernel '{kernel.name}'")
+        flat += flatten_argument(kind, a, f"{_label(k, n_inputs)} ('{parameters[k].name}') of kernel '{kernel.name}'")
     return kernel.specialise(types), flat
 
 
@@ -305,7 +324,8 @@ def gradient_arrays(call: Call, kernel: Kernel, args: Sequence[Any], named: Sequ
             if not (isinstance(kind, ArrayType) and isinstance(given, array)):
                 raise LaunchError(f"the adjoint of '{name}' of kernel '{kernel.name}' is {given!r}; expected an array of {kind}, or None")
             if given.dtype is not value.dtype or given.shape != value.shape:
-                raise LaunchError(f"the adjoint of '{name}' of kernel '{kernel.name}' has shape {given.shape} of {given.dtype}; expected {value.shape} of {value.dtype}")
+                have, wanted = f"shape {given.shape} of {given.dtype}", f"{value.shape} of {value.dtype}"
+                raise LaunchError(f"the adjoint of '{name}' of kernel '{kernel.name}' has {have}; expected {wanted}")
             out[first] = given
             continue
         for k in range(first, first + count):
@@ -385,7 +405,7 @@ class Launch:
         have = argument_type(self.kernel, index, value, f"argument {index}")
         if have is not kind:
             raise LaunchError(f"'{name}' of kernel '{self.kernel.name}' was recorded as {kind}, got {have}; record the launch again")
-        flat = flatten_argument(kind, value, lambda: f"'{name}' of kernel '{self.kernel.name}'")
+        flat = flatten_argument(kind, value, f"'{name}' of kernel '{self.kernel.name}'")
         args = list(self._call.args)
         before = args[first : first + count]
         args[first : first + count] = flat

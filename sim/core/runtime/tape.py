@@ -194,7 +194,8 @@ class Tape:
         if matters and a.buffer in self._cut and not a.requires_grad:
             found, writer = self._cut[a.buffer]
             raise GradientError(
-                f"{reader} reads an array of shape {found.shape} that was written as {writer} from values with a gradient, but has none itself: the gradient would be lost",
+                f"{reader} reads an array of shape {found.shape} that was written as {writer} from values with a gradient, "
+                "but has none itself: the gradient would be lost",
                 hint="make that array with requires_grad=True, or read a copy made by sim.clone(a, requires_grad=False)",
             )
 
@@ -233,7 +234,8 @@ class Tape:
             seeds.append((target, np.array(weights.device.numpy(weights))))
         for target, _ in seeds:
             if not target.requires_grad:
-                raise GradientError(f"an array of shape {target.shape} that backward starts from does not require a gradient", hint="make it with requires_grad=True")
+                what = f"an array of shape {target.shape} that backward starts from does not require a gradient"
+                raise GradientError(what, hint="make it with requires_grad=True")
         with recording.paused():
             earlier = self._set_aside()
             for target, weight in seeds:

@@ -61,7 +61,8 @@ def _result(out: array | None, dtype: Any, name: str, *sources: array) -> array:
     if out is not None:
         return out
     if recording.current() is not None and any(s.requires_grad for s in sources):
-        raise GradientError(f"{name} on an open tape returns a number, which has no gradient", hint="pass out=, an array of one element with requires_grad=True")
+        what = f"{name} on an open tape returns a number, which has no gradient"
+        raise GradientError(what, hint="pass out=, an array of one element with requires_grad=True")
     return zeros(1, dtype, sources[0].device)
 
 
