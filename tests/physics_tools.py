@@ -1,0 +1,168 @@
+"""What the tests of constraints, solvers and rollouts share: constraints of our own, random states, differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+import sim
+from sim.constraints import REGISTRY, Constraint
+from sim.constraints.projection import parameter_struct, value_type
+from sim.model import Control
+
+SEED = 20261121
+
+
+# ------------------------------------------------------------------------------------------ constraints of our own
+@sim.constraint(points=3)
+def own_area(x, rest: float):
+    """Area of a triangle minus its rest value.  C [m^2]."""
+    return 0.5 * sim.length(sim.cross(x[1] - x[0], x[2] - x[0])) - rest
+
+
+@sim.constraint(points=3, rows=2)
+def own_pair(x, rest: float):
+    """Two rows: the lengths of two edges of a triangle; the second is to be twice the first.  C [m]."""
+    return sim.length(x[1] - x[0]) - rest, sim.length(x[2] - x[0]) - 2.0 * rest
+
+
+@sim.constraint(points=4, rows=6)
+def own_tetrahedron(x, near: sim.vec3, far: sim.vec3):
+    """Six rows: half the squares of the six edges of a tetrahedron minus theirs at rest.  C [m^2]."""
+    a, b, c = x[1] - x[0], x[2] - x[0], x[3] - x[0]
+    d, e, f = x[2] - x[1], x[3] - x[1], x[3] - x[2]
+    return (0.5 * sim.dot(a, a) - near[0], 0.5 * sim.dot(b, b) - near[1], 0.5 * sim.dot(c, c) - near[2],
+            0.5 * sim.dot(d, d) - far[0], 0.5 * sim.dot(e, e) - far[1], 0.5 * sim.dot(f, f) - far[2])
+
+
+OWN = ("own_area", "own_pair", "own_tetrahedron")
+# Other test modules declare constraints too, some of them on purpose bad: ours, and all of the project.
+NAMES = sorted(name for name, c in REGISTRY.items() if name in OWN or c.function.__module__.startswith("sim.constraints"))
+
+
+# ------------------------------------------------------------------------------------------ C on the host
+def values(c: Constraint, x: np.ndarray, parameters: dict[str, np.ndarray]) -> np.ndarray:
+    """C of one constraint by NumPy, (rows,): x (points, 3).  An independent statement of every C that is tested."""
+    p = parameters
+
+    def angle() -> float:
+        n0, n1 = np.cross(x[2] - x[0], x[3] - x[0]), np.cross(x[3] - x[1], x[2] - x[1])
+        axis = (x[3] - x[2]) / np.linalg.norm(x[3] - x[2])
+        return np.arctan2(np.cross(n0, n1) @ axis, n0 @ n1)
+
+    def halves() -> np.ndarray:
+        return np.array([0.5 * (x[j] - x[i]) @ (x[j] - x[i]) for i, j in ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3))])
+
+    edge = np.linalg.norm(x[1] - x[0]) if len(x) > 1 else 0.0
+    formulas: dict[str, Callable[[], object]] = {
+        "distance": lambda: edge - p["rest"],
+        "shear": lambda: edge - p["rest"],
+        "bend": lambda: angle() - p["rest"],
+        "attachment": lambda: x[0] - p["target"],
+        "contact_plane": lambda: (x[0] - p["point"]) @ p["normal"] - p["thickness"],
+        "contact_sphere": lambda: np.linalg.norm(x[0] - p["center"]) - p["radius"] - p["thickness"],
+        "own_area": lambda: 0.5 * np.linalg.norm(np.cross(x[1] - x[0], x[2] - x[0])) - p["rest"],
+        "own_pair": lambda: [edge - p["rest"], np.linalg.norm(x[2] - x[0]) - 2 * p["rest"]],
+        "own_tetrahedron": lambda: halves() - np.concatenate([p["near"], p["far"]]),
+    }
+    return np.atleast_1d(np.asarray(formulas[c.name](), np.float64))
+
+
+@dataclass
+class Sample:
+    """n constraints of one kind on points of their own, in a random state; everything float64.
+
+    Every fourth point is pinned.  Those that act one way only are violated in every second constraint.
+    """
+
+    c: Constraint
+    x: np.ndarray
+    parameters: dict[str, np.ndarray]
+    points: np.ndarray
+    w: np.ndarray
+    compliance: np.ndarray
+
+    @property
+    def count(self) -> int:
+        return len(self.points)
+
+    def of(self, k: int, x: np.ndarray | None = None) -> np.ndarray:
+        """C of constraint k by NumPy."""
+        at = (self.x if x is None else x)[self.points[k]]
+        return values(self.c, at, {name: v[k] for name, v in self.parameters.items()})
+
+    def arrays(self, **replaced: np.ndarray) -> dict[str, object]:
+        """What the kernels of a constraint take, all with gradients; `parameters` as their struct."""
+        host = {"x": self.x, "w": self.w, "compliance": self.compliance, **self.parameters, **replaced}
+        kinds = {"x": sim.vec3d, "w": sim.float64, "compliance": value_type(self.c, sim.float64),
+                 **{p.name: p.type(sim.float64) for p in self.c.parameters.values()}}
+        made = {n: sim.array(v, dtype=kinds[n], requires_grad=True) for n, v in host.items()}
+        data = parameter_struct(self.c, sim.float64)()
+        for name in self.c.parameters:
+            setattr(data, name, made[name])
+        return {**made, "data": data, "points": sim.array(self.points, dtype=sim.int32)}
+
+
+def sample(name: str, count: int = 8, seed: int = SEED) -> Sample:
+    """Random constraints of this name."""
+    c = REGISTRY[name]
+    rng = np.random.default_rng([seed, NAMES.index(name)])
+    points = rng.permutation(count * c.points).reshape(count, c.points).astype(np.int32)
+    x = rng.normal(size=(count * c.points, 3))
+    parameters = {}
+    for p in c.parameters.values():
+        low, high = (0.5, 3.0) if p.name == "rest" else (0.2, 1.0)  # C of both signs
+        parameters[p.name] = rng.uniform(low, high, size=(count, 3) if p.kind == "vec3" else count)
+    if "normal" in parameters:
+        parameters["normal"] /= np.linalg.norm(parameters["normal"], axis=1)[:, None]
+    w = rng.uniform(0.5, 2.0, size=len(x))
+    w[rng.permutation(len(x))[: len(x) // 4]] = 0.0
+    if c.points == 1:
+        w[points[0, 0]] = 0.0
+    compliance = rng.uniform(0.1, 1.0, size=count if c.rows == 1 else (count, c.rows))
+    made = Sample(c, x, parameters, points, w, compliance)
+    if c.unilateral:  # shift the thickness so that C is -0.3, +0.3, -0.3, ...: far from where the contact switches
+        wanted = np.where(np.arange(count) % 2, 0.3, -0.3)
+        parameters["thickness"] += np.array([made.of(k)[0] for k in range(count)]) - wanted
+    return made
+
+
+# ------------------------------------------------------------------------------------------ differences
+def central(f: Callable[[np.ndarray], float], at: np.ndarray, direction: np.ndarray, step: float = 1e-5) -> float:
+    """Directional derivative by central differences with two steps, extrapolated: its error falls with step^4."""
+    once, twice = ((f(at + h * direction) - f(at - h * direction)) / (2 * h) for h in (step, 2 * step))
+    return (4 * once - twice) / 3
+
+
+def random_rotation(rng: np.random.Generator) -> np.ndarray:
+    """A rotation (3, 3)."""
+    q, r = np.linalg.qr(rng.normal(size=(3, 3)))
+    q = q * np.sign(np.diag(r))
+    return q if np.linalg.det(q) > 0 else q[:, [1, 0, 2]]
+
+
+# ------------------------------------------------------------------------------------------ runs
+def positions(state: sim.State) -> np.ndarray:
+    """(n, 3) copy."""
+    return state.particle_q.numpy().copy()
+
+
+def take_steps(solver: sim.SolverXPBD, state: sim.State, steps: int, dt: float, control: Control | None = None,
+               each: Callable[[sim.State], None] | None = None) -> sim.State:
+    """Steps by hand; `each` sees the state after every step.  The given state is not changed."""
+    a, b = state.clone(), state.clone()
+    for _ in range(steps):
+        solver.step(a, b, control, None, dt)
+        a, b = b, a
+        if each is not None:
+            each(a)
+    return a
+
+
+def momentum(state: sim.State) -> tuple[np.ndarray, np.ndarray]:
+    """Linear and angular momentum (about the origin)."""
+    m = state.model.particle_mass.numpy()[:, None]
+    q, v = state.particle_q.numpy(), state.particle_qd.numpy()
+    return (m * v).sum(axis=0), np.cross(q, m * v).sum(axis=0)
