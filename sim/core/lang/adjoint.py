@@ -21,10 +21,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from sim.core.lang.analysis import dirty_loads, in_loops, is_float, matters, needed_values, varied_values
+from sim.core.lang.analysis import dirty_loads, in_loops, is_float, matters, needed_values, varied_values, written_from
 from sim.core.lang.errors import GradientError
 from sim.core.lang.ir import OPS, ZERO, Block, Builder, Func, Op, TapeType, Value, emit, split_memory, verify, walk
-from sim.core.lang.passes import WRITES, Env, alias_groups, copy_op, dce, forward_memory, free_values, inline
+from sim.core.lang.passes import Env, alias_groups, copy_op, dce, forward_memory, free_values, inline
 from sim.core.lang.types import Scalar, array_type, int32
 
 SLOTS = 256
@@ -442,7 +442,8 @@ class KernelNeeds:
 def kernel_needs(kernel: Func, active: Iterable[int], aliases: Iterable[Collection[int]] = ()) -> KernelNeeds:
     """Analyse a kernel: `active` are the array parameters with a gradient, `aliases` groups of parameters that overlap.
 
-    Raises GradientError where the adjoint would need a value that the launch destroys inside a loop.
+    Raises GradientError where the adjoint would need a value that the launch destroys inside a loop, and where a value
+    with a gradient passes through an array that has none.
     """
     aliases = tuple(aliases)
     groups_before = alias_groups(kernel, aliases)
@@ -472,11 +473,31 @@ def kernel_needs(kernel: Func, active: Iterable[int], aliases: Iterable[Collecti
         sites.setdefault(param, []).append(op)
         if spoilt:
             must.add(param)
-    lossy = frozenset(
-        number[op.operands[0]] for op in walk(kernel.body)
-        if op.name in WRITES and op.operands[0] not in sources and any(v in varied for v in op.operands)
-    )
+    lossy = frozenset(number[array] for array in _lost(kernel, groups, sources, varied, dirty))
     return KernelNeeds(kernel, chosen, groups, varied, needed, sites, frozenset(must), frozenset(in_loop), lossy)
+
+
+def _lost(kernel: Func, groups: dict[Value, int], sources: set[Value], varied: set[Value], dirty: set[int]) -> set[Value]:
+    """Arrays without gradient that values with a gradient are written to.
+
+    Raises GradientError if the kernel reads them back and writes what depends on them to an array with a gradient.
+    """
+    lost = {array for array, _ in written_from(kernel, varied) if array not in sources}
+    while True:
+        lost = {p for p in groups if p not in sources and any(groups[p] == groups[a] for a in lost)}
+        through = varied_values(kernel, lost, dirty)
+        reached = {array for array, _ in written_from(kernel, through)}
+        for array, op in written_from(kernel, through):
+            if array in sources:
+                names = " and ".join(sorted(f"'{a.name}'" for a in lost))
+                raise GradientError(
+                    f"what is written to '{array.name}' here depends on values with a gradient that pass through {names}, "
+                    "which has none: the gradient would be lost",
+                    op.span, f"make {names} with requires_grad=True, or keep the values in local variables",
+                )
+        if reached <= lost:
+            return lost
+        lost |= reached
 
 
 def kernel_adjoint(needs: KernelNeeds, record: Collection[int] = ()) -> KernelAdjoint:
