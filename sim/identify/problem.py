@@ -16,7 +16,7 @@ from sim.core.runtime.tape import Tape
 from sim.identify.expectations import Expectation
 from sim.identify.experiments import Experiment, Markers, Schedule, Simulation, group_by_rollout
 from sim.identify.loop import OptimizeResult, Stop, choose_start, optimize
-from sim.identify.losses import AnyTerm, Measured, Prior
+from sim.identify.losses import AnyTerm, Measured, Prior, Reach
 from sim.identify.transforms import ParameterSpace, Transform
 from sim.model import Model
 from sim.rollout import Checkpointed, StoreAll, Trajectory, rollout
@@ -191,6 +191,19 @@ class Problem:
                 out[e.name] = Simulation(e, e.schedule.times, np.array(positions, dtype=np.float64))
         self._restore()
         return {e.name: out[e.name] for e in self.experiments}
+
+    def compare(self, simulation: Simulation) -> float | None:
+        """The loss of a simulation against its own recording, counted or not; None where there is nothing to compare."""
+        e = simulation.experiment
+        terms = [t for t in self.terms if not isinstance(t, Prior) and getattr(t, "markers", "") in self.markers
+                 and (isinstance(t, Reach) or t.markers in e.targets)]
+        if not terms:
+            return None
+        q = array(simulation.positions, dtype=self.model.particle_q.dtype, device=self.model.device)
+        out = zeros(len(terms), float64, self.model.device)
+        for slot, term in enumerate(terms):
+            self._prepare(term, e).launch(q, out, slot)
+        return float(np.array([t.weight for t in terms]) @ out.numpy())
 
     def contact_patterns(self, x: Any) -> list[np.ndarray]:
         """Which contacts push, in every step of every fitted rollout: (steps, contacts) bool each."""
