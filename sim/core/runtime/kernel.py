@@ -9,7 +9,7 @@ from typing import Any, overload
 import numpy as np
 
 from sim.core.backends.base import Executable
-from sim.core.lang.adjoint import KernelAdjoint, KernelNeeds, kernel_adjoint, kernel_needs
+from sim.core.lang.kernel_adjoint import KernelAdjoint, KernelNeeds, kernel_adjoint, kernel_needs
 from sim.core.lang.analysis import varied_values, written_from
 from sim.core.lang.errors import SimError
 from sim.core.lang.frontend import trace_kernel

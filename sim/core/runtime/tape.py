@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from sim.core.lang.errors import GradientError
-from sim.core.lang.types import size_of
+from sim.core.lang.types import int32, size_of
 from sim.core.runtime import recording
 from sim.core.runtime.array import array
 from sim.core.runtime.buffer import Buffer
 from sim.core.runtime.claims import Claim, Claims, restored, span_of
-from sim.core.runtime.creation import empty
+from sim.core.runtime.creation import empty, zeros
 from sim.core.runtime.graph import note
 from sim.core.runtime.kernel import AdjointPair, collect_active, find_aliases
 from sim.core.runtime.launch import Call, Memory, run, thread_count
@@ -33,6 +34,7 @@ class _LaunchRecord:
     pair: AdjointPair
     claims: dict[int, Claim]
     records: list[array]
+    counts: array | None
 
     def backward(self) -> None:
         call, plan = self.call, self.pair.plan
@@ -46,8 +48,23 @@ class _LaunchRecord:
                 address = self.claims[k].address(a.offset)
                 args.append(Memory(address, a.shape, a.strides, a.is_contiguous, self.claims[k].kept))
         args += [call.args[k].grad for k in plan.active]
-        args += self.records
+        args += [*self.records, *self._logs()]
         run(self.pair.adjoint, call.device, call.dims, args)
+
+    def _logs(self) -> list[array]:
+        """Room for the undo logs of one thread at a time, as the forward launch has counted it."""
+        plan, counts = self.pair.plan, self.counts
+        if counts is None:
+            return []
+        room = [max(int(n), 1) for n in counts.numpy()]
+
+        def check() -> None:
+            if any(int(n) > r for n, r in zip(counts.numpy(), room, strict=True)):
+                raise GradientError(f"{self}: a replay stores more often than the launch that was captured; capture it again")
+
+        note(check)
+        device = self.call.device
+        return [a for log, n in zip(plan.logs, room, strict=True) for a in (empty((1, n * log.width), int32, device), empty((1, n), log.scalar, device))]
 
     @property
     def arrays(self) -> list[array]:
@@ -165,12 +182,18 @@ class Tape:
         claims = {k: self._claims.claim(args[k], name, spec.func.params[k].name) for k in sorted(pair.plan.needs)}
         self.hidden_launch(call)
         records = [empty((slots, thread_count(call.dims)), scalar, call.device) for scalar, slots in pair.plan.records]
+        counts = None
         if pair.forward is None:
             call.run()
         else:
-            run(pair.forward, call.device, call.dims, [*args, *records])
+            extra = list(records)
+            if pair.plan.logs:
+                counts = zeros(len(pair.plan.logs), int32, call.device)
+                note(partial(call.device.numpy(counts).fill, 0))
+                extra.append(counts)
+            run(pair.forward, call.device, call.dims, [*args, *extra])
             call.mark_written()
-        self.records.append(_LaunchRecord(call, pair, claims, records))
+        self.records.append(_LaunchRecord(call, pair, claims, records, counts))
 
     def hidden_launch(self, call: Call) -> None:
         """A launch that is not differentiated is about to run: save what it overwrites."""
