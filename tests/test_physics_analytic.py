@@ -115,12 +115,12 @@ def test_weight_on_a_spring(mass, want, steps, h, iterations):
 
 
 # ------------------------------------------------------------------------------------------ chains
-def hanging_chain(n: int = 20, mass: float = 0.1, alpha: float = 1e-3, damping: float = 0.0) -> sim.Model:
+def hanging_chain(n: int = 20, mass: float = 0.1, alpha: float = 1e-3, damping: float = 0.0, requires_grad: bool = False) -> sim.Model:
     builder = sim.ModelBuilder(gravity=(0, -G, 0))
     chain = builder.add_chain((0, 0, 0), (0, -n * 0.05, 0), n + 1, mass=mass * (n + 1), label="chain",
                               material={"distance": {"compliance": alpha, "damping": damping}})
     builder.add_attachment(chain.points[:1])
-    return builder.finalize(dtype=sim.float64)
+    return builder.finalize(dtype=sim.float64, requires_grad=requires_grad)
 
 
 def relaxed(solver: sim.SolverXPBD, state: sim.State, h: float, span: float, stretches: int) -> sim.State:
