@@ -90,7 +90,8 @@ def _show_outcome(result: Mapping[str, Any], folder: Path) -> None:
         print_table("parameters", ["", "start", "found", "unit", ""], rows)
     if result["expect"]:
         print_table("expected", ["", "want", "got", ""], [
-            [row["path"], row["want"], _number(row["got"]), "ok" if row["ok"] else "NOT MET"] for row in result["expect"]])
+            [row["path"], row["want"], _number(row["got"]), "ok" if row["ok"] else "NOT MET"]
+            for row in result["expect"]])
     loss = result["loss"]
     if loss["final"] is not None:
         print(f"loss {_number(loss['initial'])} -> {_number(loss['final'])} in {result['iterations']} iterations, "
@@ -150,7 +151,8 @@ def _gradcheck(options: argparse.Namespace) -> int:
     rows = check_gradient(problem, seed=options.seed or 0)
     good = all(row.ok for row in rows)
     if options.json:
-        print(to_json({"rows": [{**vars(row), "error": row.error, "ok": row.ok} for row in rows], "ok": good}, indent=2))
+        shown = [{**vars(row), "error": row.error, "ok": row.ok} for row in rows]
+        print(to_json({"rows": shown, "ok": good}, indent=2))
         return 0 if good else 1
     print_table(f"gradient of the loss by coordinates (tolerance {TOLERANCE:g})",
                 ["", "back-propagated", "difference", "relative error", "step", "contacts switched", ""],
@@ -188,7 +190,7 @@ def _info(options: argparse.Namespace) -> int:
 def _show_ir(options: argparse.Namespace) -> int:
     file, _, name = options.kernel.rpartition(":")
     if not file:
-        raise UsageError(f"`{options.kernel}` names no kernel; write FILE:KERNEL, as in scripts/research_example.py:mean_square")
+        raise UsageError(f"`{options.kernel}` names no kernel; write FILE:KERNEL, as in examples.py:mean_square")
     found = getattr(_import_file(Path(file)), name, None)
     if not isinstance(found, Kernel):
         raise UsageError(f"{file} has no kernel `{name}`")
@@ -199,7 +201,8 @@ def _show_ir(options: argparse.Namespace) -> int:
 
 def kernel_text(kernel: Kernel, stage: str) -> str:
     """One stage of a kernel's compilation, for the types of its annotations; its adjoint with all gradients."""
-    missing = [p.name for p in kernel.parameters if p.type is None or (isinstance(p.type, ArrayType) and p.type.dtype is None)]
+    missing = [p.name for p in kernel.parameters
+               if p.type is None or (isinstance(p.type, ArrayType) and p.type.dtype is None)]
     if missing:
         raise UsageError(f"kernel `{kernel.name}` is generic in {', '.join(missing)}; annotate them to see its code")
     types = tuple(p.type for p in kernel.parameters if p.type is not None)
@@ -219,7 +222,7 @@ def kernel_text(kernel: Kernel, stage: str) -> str:
 
 def _has_gradient(kind: ArrayType) -> bool:
     leaves = getattr(kind.dtype, "leaves", None)
-    scalars = [leaf.scalar for leaf in leaves] if leaves is not None else [kind.dtype]
+    scalars: list[Any] = [kind.dtype] if leaves is None else [leaf.scalar for leaf in leaves]
     return any(s.is_float for s in scalars)
 
 
@@ -239,8 +242,8 @@ def _import_module(name: str) -> None:
     except ModuleNotFoundError as error:
         if error.name != name:
             raise
-        raise UsageError(f"--import {name}: there is no such module here; name a .py file of this folder without its ending, "
-                         "or an installed module") from None
+        raise UsageError(f"--import {name}: there is no such module here; name a .py file of this folder without its "
+                         "ending, or an installed module") from None
 
 
 def _import_file(path: Path) -> Any:
@@ -290,16 +293,19 @@ def _parser() -> argparse.ArgumentParser:
                         help="a module to import first: constraints of your own; may be repeated")
     scene = argparse.ArgumentParser(add_help=False)
     scene.add_argument("scene", type=Path, metavar="SCENE", help="a scene file")
-    scene.add_argument("--set", action="append", default=[], metavar="PATH=VALUE", help="another value; may be repeated")
+    scene.add_argument("--set", action="append", default=[], metavar="PATH=VALUE",
+                       help="another value; may be repeated")
     scene.add_argument("--device", default=None, help="cpu, or auto for the best that there is")
     scene.add_argument("--dtype", type=_precision, default=float64, help="float64 (default) or float32")
     scene.add_argument("--threads", type=_positive, help="threads for large launches")
     scene.add_argument("--seed", type=int, help="of everything drawn at random")
     scene.add_argument("--allow-outside", action="store_true", help="files may lie outside the scene's folder")
 
-    parser = argparse.ArgumentParser(prog="simopt", description="Differentiable physics: simulate scenes, identify parameters.")
+    parser = argparse.ArgumentParser(
+        prog="simopt", description="Differentiable physics: simulate scenes, identify parameters.")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
-    parser.add_argument("--import", dest="modules", action="append", default=[], metavar="MODULE", help="a module to import first")
+    parser.add_argument("--import", dest="modules", action="append", default=[], metavar="MODULE",
+                        help="a module to import first")
     verbs = parser.add_subparsers(required=True, metavar="VERB")
 
     def verb(name: str, run: Any, text: str, *parents: argparse.ArgumentParser) -> argparse.ArgumentParser:

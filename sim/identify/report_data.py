@@ -51,7 +51,7 @@ def takes(problem: Problem, before: Simulations, after: Simulations | None) -> l
     for e in problem.experiments:
         layers = []
         if after is not None:
-            layers.append(_bodies(problem, "before", before[e.name], COLORS["before"], opacity=0.45))
+            layers.append(_bodies(problem, "before", before[e.name], COLORS["before"], opacity=0.3))
             layers.append(_bodies(problem, "after", after[e.name], COLORS["after"]))
         else:
             layers.append(_bodies(problem, "simulation", before[e.name], COLORS["after"]))
@@ -142,7 +142,8 @@ def _terms(result: Mapping[str, Any], log: Sequence[Mapping[str, Any]]) -> list[
 
 def _facts(problem: Problem, result: Mapping[str, Any]) -> list[tuple[str, str]]:
     schedule = problem.experiments[0].schedule
-    sets = ", ".join(f"{s.count} {name} in {s.color_count} colours" for name, s in problem.model.constraint_sets.items())
+    sets = ", ".join(f"{s.count} {name} in {s.color_count} colour{'s' * (s.color_count > 1)}"
+                     for name, s in problem.model.constraint_sets.items())
     facts = [
         ("points", f"{problem.model.particle_count}"),
         ("constraints", sets or "none"),

@@ -63,6 +63,8 @@ def run_problem(problem: Problem, out: Path | None = None, resume: Path | None =
     begun = time.perf_counter()
     wanted = problem.method.iterations if iterations is None else iterations
     folder, state = _open(problem, out, resume)
+    if state is not None:
+        begun -= float(state["wall_s"])  # what the run took before it was interrupted counts
     watcher.begin(problem, folder, wanted)
     run = _Run(problem, folder, watcher, begun, list(problem.description.notes))
     try:
@@ -146,8 +148,9 @@ class _Run:
             "scene": problem.description.name,
             "parameters": _parameters(problem, found, self.notes),
             "loss": _loss(found),
-            "experiments": {e.name: {"use": "fit" if e.fit else "predict", "loss": _finite(problem.compare(best[e.name]))}
-                            for e in problem.experiments if e.name in best},
+            "experiments": {
+                e.name: {"use": "fit" if e.fit else "predict", "loss": _finite(problem.compare(best[e.name]))}
+                for e in problem.experiments if e.name in best},
             "iterations": search.iterations if search else 0,
             "evaluations": search.evaluations if search else 0,
             "stopped_because": search.stopped_because if search else "simulated",
@@ -212,7 +215,8 @@ def _same_scene(problem: Problem, folder: RunFolder, meta: Mapping[str, Any]) ->
     except OSError as error:
         raise RunFolderError(f"cannot read {path}: {error.strerror}", "start a new run") from error
     now = problem.description.resolved
-    lines = list(difflib.unified_diff(then.splitlines(), now.splitlines(), "then", "now", lineterm="", n=0))
+    changes = difflib.unified_diff(then.splitlines(), now.splitlines(), lineterm="", n=0)
+    lines = [line for line in changes if not line.startswith(("---", "+++", "@@"))]
     for key, value in _setting(problem).items():
         if meta["run"][key] != value:
             lines += [f"-{key}: {meta['run'][key]}", f"+{key}: {value}"]
@@ -235,7 +239,7 @@ def _save(folder: RunFolder, problem: Problem, state: Mapping[str, Any]) -> None
 # ------------------------------------------------------------------------------------------------ the process
 @contextmanager
 def _interruptible() -> Iterator[Any]:
-    """Ctrl-C asks to stop at the next evaluation, a second one stops at once.  Yields what says whether it was asked."""
+    """Ctrl-C asks to stop before the next evaluation, a second one stops at once.  Yields: was it asked?"""
     asked = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield asked.is_set

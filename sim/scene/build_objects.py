@@ -70,13 +70,13 @@ def check_inside(made: Building, pinned: np.ndarray) -> None:
             if on not in made.groups:
                 continue
             group, body = made.groups[on], made.data["objects"][on]
-            thickness = next(body[kind].get("thickness", 0.0) for kind in ("cloth", "chain", "particles") if kind in body)
+            thickness = body.get("cloth", {}).get("thickness", 0.0)
             free = ~np.isin(group.points, pinned)
             depth = thickness - _height(entry, group.positions)[free]
             inside = depth[depth > TOUCHING]
             if not len(inside):
                 continue
-            what = f"{len(inside)} points of `{on}` start inside the shape `{name}`, the deepest by {inside.max():.3g} m"
+            what = f"{len(inside)} points of `{on}` start inside the shape `{name}`, at most {inside.max():.3g} m deep"
             if inside.max() > thickness + TOUCHING:
                 made.problem(f"shapes.{name}", what, f"move the shape, or `objects.{on}.position`")
             else:

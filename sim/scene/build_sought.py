@@ -44,7 +44,8 @@ def make_markers(made: Building, pinned: np.ndarray) -> dict[str, Markers]:
             continue
         path = f"markers.{name}"
         if "at" in entry:
-            made.refuse(f"{path}.at", "markers carried by the nearest element", "use `farthest`, or `where` with `near`")
+            made.refuse(f"{path}.at", "markers carried by the nearest element",
+                        "use `farthest`, or `where` with `near`")
         elif "where" in entry:
             with made.at(f"{path}.where"):
                 out[name] = Markers(name, entry["on"], group.choose(entry["where"]))

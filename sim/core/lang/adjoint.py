@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from sim.core.lang.analysis import is_float, matters, needed_values, varied_values
 from sim.core.lang.errors import GradientError
 from sim.core.lang.ir import OPS, ZERO, Block, Builder, Func, Op, TapeType, Value, emit, split_memory, verify, walk
-from sim.core.lang.passes import WRITES, Env, copy_op, dce, free_values
+from sim.core.lang.passes import WRITES, Env, copy_op, dce, free_values, rebuild
 from sim.core.lang.types import Scalar, int32
 from sim.core.lang.undo import UndoLog
 
@@ -252,7 +252,7 @@ class Reverse:
             elif op.name in ("tape_load", "tape_store") and any(v in self.varied for v in (*op.operands, *op.results)):
                 raise GradientError(
                     "the second reverse derivative goes through a loop whose trip count is not a small constant", op.span,
-                    "take the second derivative in forward mode (sim.autograd.hvp), or give the loop a constant trip count up to 16",
+                    "give the loop a constant trip count up to 16, so that it is unrolled",
                 )
 
     def _undo(self, op: Op, env: Env, old: Sequence[Value]) -> None:
@@ -452,6 +452,7 @@ def vjp(func: Func, wrt: Collection[int] | None = None) -> Func:
     Parameters of the result: those of `func`, then one cotangent per floating result.  It yields one cotangent per
     floating parameter (`wrt`: only these parameter numbers).  It is a pure function again.
     """
+    func = dce(rebuild(func))  # a dead carried value would be recorded, and carry a cotangent of zero
     inputs = [p for k, p in enumerate(func.params) if is_float(p) and (wrt is None or k in wrt)]
     block = Block([Value(p.type, p.name) for p in func.params])
     outputs = [v for v in func.body.yields if is_float(v)]
