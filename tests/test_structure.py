@@ -1,6 +1,7 @@
 """The structure of the code: imports run one way, no cycles, no own modules imported inside functions, files of a size."""
 
 import ast
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -100,3 +101,9 @@ def test_core_knows_nothing_of_physics():
     for name, path in MODULES.items():
         if name.startswith("sim.core"):
             assert all(target.startswith("sim.core") for target, _, _ in imports(name, path)), name
+
+
+def test_generated_documents_are_up_to_date():
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    found = subprocess.run([sys.executable, "scripts/make_docs.py", "--check"], cwd=ROOT, capture_output=True, text=True, env=environment)
+    assert found.returncode == 0, found.stdout + found.stderr

@@ -9,12 +9,12 @@ from typing import Any, overload
 import numpy as np
 
 from sim.core.backends.base import Executable
-from sim.core.lang.kernel_adjoint import KernelAdjoint, KernelNeeds, kernel_adjoint, kernel_needs
 from sim.core.lang.analysis import varied_values, written_from
 from sim.core.lang.errors import SimError
 from sim.core.lang.frontend import trace_kernel
 from sim.core.lang.function import Function, local_annotations
 from sim.core.lang.ir import Func, verify, walk
+from sim.core.lang.kernel_adjoint import KernelAdjoint, KernelNeeds, kernel_adjoint, kernel_needs
 from sim.core.lang.passes import WRITES, dce, inline
 from sim.core.lang.source import Parameter, caller_locals
 from sim.core.lang.types import (
