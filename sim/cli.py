@@ -31,7 +31,7 @@ from sim.identify.problem import Problem
 from sim.identify.run import OK, REPORT, Watcher, run_problem
 from sim.io import RecordingError, RunFolderError, environment, to_json, write_atomically
 from sim.scene import Scene, SceneError, load_scene
-from sim.scene.json_schema import json_schema, scene_reference
+from sim.scene.json_schema import json_schema
 from sim.scene.materials import registered_materials
 
 BAD_INPUT, INTERRUPTED = 2, 130
@@ -165,10 +165,7 @@ def _gradcheck(options: argparse.Namespace) -> int:
 
 
 def _schema(options: argparse.Namespace) -> int:
-    if options.markdown:
-        text = scene_reference(registered_materials())
-    else:
-        text = to_json(json_schema(registered_materials()), indent=2) + "\n"
+    text = to_json(json_schema(registered_materials()), indent=1) + "\n"
     if options.out is None:
         sys.stdout.write(text)
     else:
@@ -325,7 +322,6 @@ def _parser() -> argparse.ArgumentParser:
     verb("gradcheck", _gradcheck, "compare gradients with differences, in float64, through the whole rollout", scene)
     schema = verb("schema", _schema, "the JSON Schema of scenes, for editors")
     schema.add_argument("--out", type=Path, metavar="FILE", help="write it there")
-    schema.add_argument("--markdown", action="store_true", help="the reference page for people instead")
     verb("info", _info, "versions, devices, where compiled kernels are kept")
     show = verb("show-ir", _show_ir, "what becomes of a kernel")
     show.add_argument("kernel", metavar="FILE:KERNEL", help="a Python file and the name of a kernel in it")
