@@ -6,7 +6,7 @@ to the content that it had when recording began.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -21,6 +21,7 @@ from sim.core.runtime.buffer import Buffer
 from sim.core.runtime.claims import Claim, Claims, restored, span_of
 from sim.core.runtime.creation import empty, zeros
 from sim.core.runtime.graph import note
+from sim.core.runtime.interop import add_into
 from sim.core.runtime.kernel import AdjointPair, collect_active, find_aliases
 from sim.core.runtime.launch import Call, Memory, run, thread_count
 from sim.core.runtime.recording import Operation
@@ -128,7 +129,7 @@ class Tape:
     on_overwrite: str = "save"
     records: list[Any] = field(default_factory=list)
     _claims: Claims = field(default_factory=Claims)
-    _written: dict[Buffer, None] = field(default_factory=dict)
+    _seeded: dict[Buffer, array] = field(default_factory=dict)
     _cut: dict[Buffer, tuple[array, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -150,7 +151,7 @@ class Tape:
         """A copy, fill or host write that is about to run."""
         lost = self._refuse_cut(operation.reads, operation.name, any(w.requires_grad for w in operation.writes))
         for target in operation.writes:
-            self._before_write(target, operation.name)
+            self._claims.before_write(target, operation.name)
             if lost is not None:
                 self._cut.setdefault(target.buffer, lost)
             elif target.nbytes == target.buffer.nbytes and span_of(target) == (0, target.nbytes):
@@ -199,7 +200,7 @@ class Tape:
         """A launch that is not differentiated is about to run: save what it overwrites."""
         for k in sorted(call.spec.writes):
             if call.args[k] is not None:
-                self._before_write(call.args[k], f"launch of '{call.spec.kernel.name}'")
+                self._claims.before_write(call.args[k], f"launch of '{call.spec.kernel.name}'")
 
     def adjoint_launch(self, call: Call, gradients: Mapping[int, array]) -> None:
         """A launch in adjoint form is about to run.  It is not differentiated, so what it writes must not reach the loss."""
@@ -210,12 +211,8 @@ class Tape:
                     f"{name} writes an array that requires a gradient, on an open tape: it cannot be differentiated",
                     hint="launch it outside of the tape",
                 )
-            self._before_write(g, name)
+            self._claims.before_write(g, name)
             self._cut.setdefault(g.buffer, (g, f"the gradient of '{call.spec.func.params[k].name}' in the {name}"))
-
-    def _before_write(self, a: array, writer: str) -> None:
-        self._claims.before_write(a, writer)
-        self._written[a.buffer] = None
 
     def _check_links(self, call: Call, active: frozenset[int]) -> None:
         """A value that carries a gradient, stored where there is none, must not be read again on the way to the loss."""
@@ -252,7 +249,7 @@ class Tape:
         self._refuse_cut(reads, name, any(a.requires_grad for a in writes))
         claims = [self._claims.claim(a, name, "input") for a in reads]
         for a in writes:
-            self._before_write(a, name)
+            self._claims.before_write(a, name)
         self.records.append(_FunctionRecord(name, backward, claims, [*reads, *writes]))
 
     # -- backward
@@ -279,12 +276,16 @@ class Tape:
             if not target.requires_grad:
                 what = f"an array of shape {target.shape} that backward starts from does not require a gradient"
                 raise GradientError(what, hint="make it with requires_grad=True")
+        self._seeded |= {target.buffer: target for target, _ in seeds}
         with recording.paused():
             earlier = self._set_aside()
             for target, weight in seeds:
                 grad = _gradient_of(target)
                 assert grad is not None
-                grad[...] = 1.0 if target is loss else grad + weight
+                if target is loss:
+                    grad[...] = 1.0
+                else:
+                    add_into(grad, np.asarray(weight))
             self.sweep()
             for part, before in earlier:
                 part += before
@@ -298,16 +299,15 @@ class Tape:
             record.backward()
 
     def _set_aside(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """What an earlier backward left in gradients of written arrays is not a seed: put it aside, to be added at the end.
+        """What an earlier backward left in gradients is not a seed, and must not change how sums round: put it aside until the end.
 
         (part of the gradient, what it held) of each.
         """
         out: list[tuple[np.ndarray, np.ndarray]] = []
-        kinds = {a.buffer: a for r in self.records for a in r.arrays}
-        for buffer in self._written:
+        for buffer, a in self._buffers().items():
             gradient = buffer.gradient
-            if gradient is not None and gradient.left_by_backward and buffer in kinds:
-                for part in _float_parts(gradient.memory, kinds[buffer]):
+            if gradient is not None and gradient.left_by_backward:
+                for part in _float_parts(gradient.memory, a):
                     out.append((part, part.copy()))
                     part[...] = 0
         return out
@@ -324,7 +324,7 @@ class Tape:
         self.zero()
         self.records.clear()
         self._claims.clear()
-        self._written.clear()
+        self._seeded.clear()
         self._cut.clear()
 
     @property
@@ -338,8 +338,9 @@ class Tape:
         recorded = sum(a.nbytes for r in self.records if isinstance(r, _LaunchRecord) for a in r.records)
         return self._claims.bytes_kept + recorded
 
-    def _buffers(self) -> Sequence[Buffer]:
-        return list({a.buffer: None for r in self.records for a in r.arrays})
+    def _buffers(self) -> dict[Buffer, array]:
+        """The memory that the tape has to do with, and an array there that tells its type."""
+        return self._seeded | {a.buffer: a for r in self.records for a in r.arrays}
 
 
 def _float_parts(memory: np.ndarray, a: array) -> list[np.ndarray]:
