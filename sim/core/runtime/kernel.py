@@ -60,10 +60,15 @@ class Compiled:
 
 @dataclass(eq=False)
 class Specialisation:
-    """A kernel for one choice of argument types: its IR, and on demand its adjoints."""
+    """A kernel for one choice of argument types: its IR, and on demand its adjoints.
+
+    source:  what is differentiated: functions with a derivative in closed form are still calls.
+    forward: what runs: everything inlined.
+    """
 
     kernel: Kernel
     types: tuple[Type, ...]
+    source: Func
     forward: Compiled
     writes: frozenset[int]
     reads: frozenset[int]
@@ -78,7 +83,7 @@ class Specialisation:
         """What the adjoint looks at when the parameters `active` have gradients.  Raises GradientError."""
         key = (active, aliases)
         if key not in self._needs:
-            self._needs[key] = kernel_needs(self.func, active, aliases)
+            self._needs[key] = kernel_needs(self.source, active, aliases)
         return self._needs[key]
 
     def adjoint(self, active: frozenset[int], aliases: Aliases, record: frozenset[int]) -> AdjointPair:
@@ -122,11 +127,12 @@ class Kernel:
         found = self.specialisations.get(types)
         if found is None:
             func = trace_kernel(self.function, types, name=self.name, real=self.real)
-            func = verify(dce(inline(func)))
+            source = verify(dce(func))
+            func = dce(inline(source))
             number = {p: k for k, p in enumerate(func.params)}
             ops = [op for op in walk(func.body) if op.name in ("load", *WRITES)]
             found = self.specialisations[types] = Specialisation(
-                self, types, Compiled(func),
+                self, types, source, Compiled(func),
                 frozenset(number[op.operands[0]] for op in ops if op.name in WRITES),
                 frozenset(number[op.operands[0]] for op in ops if op.name in ("load", "atomic")),
             )
