@@ -21,13 +21,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=SCENES / "data" / "cloth_markers.npz")
     options = parser.parse_args()
     truth = {f"{MATERIAL}.distance.compliance": options.stretch, f"{MATERIAL}.bend.compliance": options.bend}
-    scene = sim.load_scene(SCENES / "cloth.yaml", overrides=truth).without("experiments", "parameters", "loss", "expect")
-    problem = scene.build(dtype=sim.float64)
+    scene = sim.load_scene(SCENES / "cloth.yaml", overrides=truth)
+    problem = scene.without("experiments", "parameters", "loss", "expect").build(dtype=sim.float64)
     simulation = problem.simulate()["main"]
     seen = simulation.positions[:, problem.markers["fabric"].points]
     noise = options.noise * np.random.default_rng(options.seed).normal(size=seen.shape)
     write_recording(options.out, fabric=Recording(seen + noise, simulation.times))
-    print(f"{options.out}: {seen.shape[0]} frames of {seen.shape[1]} markers, noise {options.noise:g} m, seed {options.seed}")
+    print(f"{options.out}: {seen.shape[0]} frames of {seen.shape[1]} markers, noise {options.noise:g} m")
 
 
 if __name__ == "__main__":

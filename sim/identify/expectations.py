@@ -51,6 +51,7 @@ class Expectation:
             return bool(np.all((numbers >= self.between[0]) & (numbers <= self.between[1])))
         if self.below is not None:
             return bool(np.all(numbers < self.below))
+        assert self.above is not None
         return bool(np.all(numbers > self.above))
 
 

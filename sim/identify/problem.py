@@ -16,7 +16,7 @@ from sim.core.runtime.tape import Tape
 from sim.identify.expectations import Expectation
 from sim.identify.experiments import Experiment, Markers, Schedule, Simulation, group_by_rollout
 from sim.identify.loop import OptimizeResult, Stop, choose_start, optimize
-from sim.identify.losses import AnyTerm, Measured, Prior
+from sim.identify.losses import AnyTerm, Measured, Prior, Reach
 from sim.identify.transforms import ParameterSpace, Transform
 from sim.model import Model
 from sim.rollout import Checkpointed, StoreAll, Trajectory, rollout
@@ -192,6 +192,19 @@ class Problem:
         self._restore()
         return {e.name: out[e.name] for e in self.experiments}
 
+    def compare(self, simulation: Simulation) -> float | None:
+        """The loss of a simulation against its recording, counted or not; None where there is nothing to compare."""
+        e = simulation.experiment
+        terms = [t for t in self.terms
+                 if not isinstance(t, Prior) and (isinstance(t, Reach) or t.markers in e.targets)]
+        if not terms:
+            return None
+        q = array(simulation.positions, dtype=self.model.particle_q.dtype, device=self.model.device)
+        out = zeros(len(terms), float64, self.model.device)
+        for slot, term in enumerate(terms):
+            self._prepare(term, e).launch(q, out, slot)
+        return float(np.array([t.weight for t in terms]) @ out.numpy())
+
     def contact_patterns(self, x: Any) -> list[np.ndarray]:
         """Which contacts push, in every step of every fitted rollout: (steps, contacts) bool each."""
         values = self.space.unpack(np.asarray(x, dtype=np.float64))
@@ -277,12 +290,12 @@ class Problem:
                 of_experiment[experiment.name] += term.weight * value
         self._restore()
         terms = {t.name: t.weight * float(np.mean(sums[t.name])) for t in self.terms if sums[t.name]}
-        for term in self.terms:
-            if isinstance(term, Prior):
-                value, slope = term.value_and_grad(values[term.parameter])
-                terms[term.name] = term.weight * value
-                loss += term.weight * value
-                by_value[term.parameter] += term.weight * slope
+        for prior in self.terms:
+            if isinstance(prior, Prior):
+                value, slope = prior.value_and_grad(values[prior.parameter])
+                terms[prior.name] = prior.weight * value
+                loss += prior.weight * value
+                by_value[prior.parameter] = by_value[prior.parameter] + prior.weight * slope
         pulled = self.space.pull_back(x, by_value)
         return Evaluation(loss, pulled, by_value, {t.name: terms[t.name] for t in self.terms if t.name in terms},
                           of_experiment)

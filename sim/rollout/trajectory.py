@@ -79,11 +79,9 @@ class Plan:
             for k in range(step + 1):
                 self.step(a, b)
                 a, b = b, a
-                bad = np.flatnonzero(~np.isfinite(a.particle_q.device.numpy(a.particle_q)).all(axis=1))
-                if len(bad):
-                    point = int(bad[0])
+                if not np.isfinite(a.particle_q.device.numpy(a.particle_q)).all():
                     return NonFiniteState(
-                        f"the simulation became non-finite in step {k + 1} of {self.steps} (t = {a.time:.6g} s), first at point {point}"
-                        f"{self.solver.blame(b, a, point, self.dt)}; take shorter steps (more substeps), or check masses and compliances"
+                        f"the simulation became non-finite in step {k + 1} of {self.steps} (t = {a.time:.6g} s), first "
+                        f"{self.solver.blame(b, a, self.control, self.dt)}; take shorter steps (more substeps), or check masses and compliances"
                     )
         return NonFiniteState(f"the simulation became non-finite before step {step + 1} of {self.steps}")

@@ -113,8 +113,10 @@ class Scene:
         return replace(self, data=data, marks=reading.marks)
 
     def without(self, *keys: str) -> Scene:
-        """The scene with some top-level keys at their defaults: `without("experiments", "parameters", "loss", "expect")`
-        leaves what is to be simulated and nothing to compare it with."""
+        """The scene with some top-level keys at their defaults.
+
+        `without("experiments", "parameters", "loss", "expect")` leaves what is to be simulated, and no target.
+        """
         lines = self.schema.kind.children(self.schema, self.data)
         data = copy.deepcopy(self.data)
         for key in keys:

@@ -19,7 +19,7 @@ def model_path(steps: Steps) -> str | None:
             return f"{name}.{key}"
         case ("objects", name, _, "density" | "mass" as key):
             return f"{name}.{key}"
-        case ("objects", name, _, "material", constraint, key) | ("objects", name, _, "material", constraint, key, "each"):
+        case ("objects", name, _, "material", constraint, key, *rest) if rest in ([], ["each"]):
             return f"{name}.{constraint}.{key}"
         case ("shapes", name, "sphere" | "plane", key) | ("shapes", name, "compliance" as key):
             return f"{name}.{key}"

@@ -7,6 +7,7 @@ iterations).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -169,11 +170,16 @@ class SolverXPBD:
 
     def step(self, state_in: State, state_out: State, control: Control | None, contacts: Contacts | None, dt: float) -> None:
         """One step of `dt` seconds from `state_in` (never written) to `state_out`."""
-        model, k = self.model, self._kernels
         self._check(state_in, state_out, dt)
-        model.refresh()
+        self.model.refresh()
+        motion = self.model.motion_vector if control is None else control.motion_vector
+        for _ in self._stages(state_in, state_out, motion, dt):
+            pass
+
+    def _stages(self, state_in: State, state_out: State, motion: array, dt: float) -> Iterator[tuple[array, _Pass | None, int, int]]:
+        """The step, bit by bit: yields what was just written, and by which rows of which constraints (if by any)."""
+        model, k = self.model, self._kernels
         n, x = model.particle_count, state_out.particle_q
-        motion = model.motion_vector if control is None else control.motion_vector
 
         # predicted positions (alg. 1, lines 1 to 3), and positions that attachments prescribe
         launch(k.predict, n, [state_in.particle_q, state_in.particle_qd, state_in.particle_f, model.particle_inv_mass, model.gravity, dt], [x])
@@ -181,6 +187,7 @@ class SolverXPBD:
             held = [model.attachment_point, model.attachment_anchor, model.attachment_group, model.attachment_slot]
             moved = [model.motion_offset, model.motion_kind, motion, model.motion_a, model.motion_b]
             launch(k.prescribe, self._prescribes, [*held, *moved, state_in.clock, dt], [x, self._target])
+        yield x, None, 0, 0
 
         # constraint projections (lines 5 to 13)
         for iteration in range(self.iterations):
@@ -188,10 +195,12 @@ class SolverXPBD:
                 for p in self.passes:
                     for begin, end in zip(p.set.offsets, p.set.offsets[1:]):  # noqa: B905 pairs of neighbours
                         self._project(p, iteration, begin, end - begin, state_in.particle_q, dt, x, x)
+                        yield x, p, begin, end
             else:
                 self._correction.zero_()
                 for p in self.passes:
                     self._project(p, iteration, 0, p.set.count, state_in.particle_q, dt, x, self._correction)
+                    yield self._correction, p, 0, p.set.count
                 launch(k.correct, n, [self._correction], [x])
 
         # velocities (lines 15 and 16)
@@ -203,16 +212,19 @@ class SolverXPBD:
         data = [p.set.points, p.data, p.set.compliance, damping, self.model.particle_inv_mass, self._share]
         launch(kernel, count, [start, *data, x_before, dt, x], [x_out, p.multiplier])
 
-    def blame(self, before: State, after: State, point: int, dt: float) -> str:
-        """Names the constraint on `point` whose projection went wrong between two states, as words for a message."""
-        q = before.particle_q.numpy()
-        for p in self.passes:
-            points = p.set.points.numpy()
-            for row in np.flatnonzero((points == point).any(axis=1)):
-                if p.set.constraint.name != "contact" and len(np.unique(q[points[row]], axis=0)) < len(points[row]):
-                    return f", where points {points[row].tolist()} of a constraint '{p.set.constraint.name}' coincide"
-        names = [p.set.constraint.name for p in self.passes if (p.set.points.numpy() == point).any()]
-        return f", held by {', '.join(names)}" if names else ", which no constraint holds"
+    def blame(self, before: State, after: State, control: Control | None, dt: float) -> str:
+        """Takes the step from `before` again, into `after`, and says in words where a position first became non-finite."""
+        motion = self.model.motion_vector if control is None else control.motion_vector
+        for written, p, begin, end in self._stages(before, after, motion, dt):
+            bad = np.flatnonzero(~np.isfinite(written.numpy()).all(axis=1))
+            if not len(bad):
+                continue
+            if p is None:
+                return f"at point {bad[0]}, as predicted from its velocity and the forces on it"
+            rows = p.set.points.numpy()[begin:end]
+            of_it = rows[np.isin(rows, bad).any(axis=1)][0].tolist()
+            return f"at point {bad[0]}, moved by the constraint '{p.set.constraint.name}' on points {of_it}"
+        return "in no single projection"
 
     def _check(self, state_in: State, state_out: State, dt: float) -> None:
         if not dt > 0.0:

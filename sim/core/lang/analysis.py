@@ -14,8 +14,8 @@ def is_float(v: Value) -> bool:
     return isinstance(v.type, Scalar) and v.type.is_float
 
 
-def varied_values(func: Func, active: Collection[Value]) -> set[Value]:
-    """Floating values that depend on an active parameter (a scalar, or loads of an active array)."""
+def varied_values(func: Func, active: Collection[Value], only: Collection[int] | None = None) -> set[Value]:
+    """Floating values that depend on an active parameter: a scalar, or loads of an active array (`only`: these loads, by id)."""
     varied = {p for p in func.params if p in active and is_float(p)}
     ops = list(walk(func.body))
     size = -1
@@ -23,7 +23,7 @@ def varied_values(func: Func, active: Collection[Value]) -> set[Value]:
         size = len(varied)
         for op in ops:
             if op.name in ("load", "atomic"):
-                if op.operands[0] in active:
+                if op.operands[0] in active and (only is None or id(op) in only):
                     varied.update(r for r in op.results if is_float(r))
             elif op.regions:
                 varied.update(t for t, sources in flow(op) if is_float(t) and any(s in varied for s in sources))
@@ -63,8 +63,11 @@ def matters(op: Op, varied: set[Value], active: Collection[Value]) -> bool:
     )
 
 
-def needed_values(func: Func, varied: set[Value], active: Collection[Value]) -> set[Value]:
-    """Values that the reverse sweep looks at, closed over what recomputing them takes."""
+def needed_values(func: Func, varied: set[Value], active: Collection[Value], replayed: Collection[Value] = ()) -> set[Value]:
+    """Values that the reverse sweep looks at, closed over what recomputing them takes.
+
+    replayed: arrays whose stores the adjoint performs again: every operand of such a store is needed.
+    """
     needed: set[Value] = set()
     depends: dict[Value, list[Value]] = {}
     for op in walk(func.body):
@@ -72,7 +75,7 @@ def needed_values(func: Func, varied: set[Value], active: Collection[Value]) -> 
             deciding = control(op)
             for target, sources in flow(op):
                 depends.setdefault(target, []).extend([*sources, *deciding])
-            if matters(op, varied, active):
+            if matters(op, varied, active) or any(o.operands[0] in replayed for r in op.regions for o in walk(r) if o.name in WRITES):
                 needed.update(deciding)
             continue
         for r in op.results:
@@ -90,7 +93,9 @@ def needed_values(func: Func, varied: set[Value], active: Collection[Value]) -> 
                 needed.update(op.results)
         elif op.name in ("load", "store", "accum", "atomic"):
             array, index, leaf, _ = split_memory(op)
-            if array in active:
+            if array in replayed and op.name in WRITES:
+                needed.update(op.operands[1:])
+            elif array in active:
                 needed.update([*index, *([leaf] if leaf is not None else [])])
     todo = list(needed)
     while todo:
@@ -127,6 +132,11 @@ def dirty_loads(func: Func, groups: Mapping[Value, int]) -> set[int]:
 
     visit(func.body, set())
     return found
+
+
+def written_from(func: Func, values: Collection[Value]) -> list[tuple[Value, Op]]:
+    """(array parameter, write) of every write that puts one of these values into memory."""
+    return [(op.operands[0], op) for op in walk(func.body) if op.name in WRITES and any(v in values for v in split_memory(op)[3])]
 
 
 def in_loops(func: Func) -> set[int]:

@@ -9,7 +9,8 @@ from typing import Any, overload
 import numpy as np
 
 from sim.core.backends.base import Executable
-from sim.core.lang.adjoint import KernelAdjoint, KernelNeeds, kernel_adjoint, kernel_needs
+from sim.core.lang.kernel_adjoint import KernelAdjoint, KernelNeeds, kernel_adjoint, kernel_needs
+from sim.core.lang.analysis import varied_values, written_from
 from sim.core.lang.errors import SimError
 from sim.core.lang.frontend import trace_kernel
 from sim.core.lang.function import Function, local_annotations
@@ -62,8 +63,7 @@ class Compiled:
 class Specialisation:
     """A kernel for one choice of argument types: its IR, and on demand its adjoints.
 
-    source:  what is differentiated: functions with a derivative in closed form are still calls.
-    forward: what runs: everything inlined.
+    source: functions with a derivative in closed form are still calls, so that the adjoint uses that derivative.
     """
 
     kernel: Kernel
@@ -73,6 +73,7 @@ class Specialisation:
     writes: frozenset[int]
     reads: frozenset[int]
     _needs: dict[tuple[frozenset[int], Aliases], KernelNeeds] = field(default_factory=dict)
+    _reached: dict[frozenset[int], frozenset[int]] = field(default_factory=dict)
     _adjoints: dict[tuple[frozenset[int], Aliases, frozenset[int]], AdjointPair] = field(default_factory=dict)
 
     @property
@@ -85,6 +86,19 @@ class Specialisation:
         if key not in self._needs:
             self._needs[key] = kernel_needs(self.source, active, aliases)
         return self._needs[key]
+
+    def reached(self, sources: frozenset[int]) -> frozenset[int]:
+        """Numbers of the arrays that are written with values that depend on the arrays `sources`, in this launch."""
+        found = self._reached.get(sources)
+        if found is None:
+            params, number = self.func.params, {p: k for k, p in enumerate(self.func.params)}
+            found, size = frozenset(), -1
+            while size != len(found):
+                size = len(found)
+                values = varied_values(self.func, {params[k] for k in sources | found})
+                found = frozenset(number[array] for array, _ in written_from(self.func, values))
+            self._reached[sources] = found
+        return found
 
     def adjoint(self, active: frozenset[int], aliases: Aliases, record: frozenset[int]) -> AdjointPair:
         key = (active, aliases, record)
@@ -126,9 +140,8 @@ class Kernel:
         """The kernel for these argument types, traced and verified when first asked for."""
         found = self.specialisations.get(types)
         if found is None:
-            func = trace_kernel(self.function, types, name=self.name, real=self.real)
-            source = verify(dce(func))
-            func = dce(inline(source))
+            source = dce(trace_kernel(self.function, types, name=self.name, real=self.real))
+            func = verify(dce(inline(source)))
             number = {p: k for k, p in enumerate(func.params)}
             ops = [op for op in walk(func.body) if op.name in ("load", *WRITES)]
             found = self.specialisations[types] = Specialisation(
@@ -224,7 +237,13 @@ def flatten_argument(kind: Type, value: Any, where: str) -> list[Any]:
         try:
             if kind.is_int and not hasattr(value, "__index__"):
                 raise TypeError
-            return [kind.np.type(value)] if not isinstance(value, kind.np.type) else [value]
+            if isinstance(value, kind.np.type):
+                return [value]
+            with np.errstate(over="ignore"):
+                made = kind.np.type(value)
+            if kind.is_float and np.isinf(made) and not np.isinf(value):
+                raise OverflowError
+            return [made]
         except (TypeError, ValueError, OverflowError):
             raise LaunchError(f"{where} is {value!r}; expected {kind}") from None
     if isinstance(kind, Homogeneous):

@@ -37,7 +37,14 @@ class KernelFault(SimError):
 class LaunchRecorder(Protocol):
     """A recorder that wants to know of launches: a tape."""
 
-    def launch(self, call: Call) -> None: ...
+    def launch(self, call: Call) -> None:
+        """Records a launch, and runs it."""
+
+    def hidden_launch(self, call: Call) -> None:
+        """Called before a launch that is not recorded."""
+
+    def adjoint_launch(self, call: Call, gradients: dict[int, array]) -> None:
+        """Called before a launch in adjoint form."""
 
 
 class Memory:
@@ -79,6 +86,13 @@ class _Layout:
                 if arg.is_contiguous:
                     packed.append(k)
         return frozenset(packed)
+
+    def pack(self, block: ctypes.Array, values: list[Any], compiled: Compiled) -> None:
+        """Write the slots into a block."""
+        try:
+            self.struct.pack_into(block, 0, *values)
+        except (struct.error, OverflowError) as error:
+            raise LaunchError(f"kernel '{compiled.func.name}': an argument does not fit its type: {error}") from None
 
     def take(self) -> tuple[ctypes.Array, int]:
         return self.blocks.pop() if self.blocks else self.fresh()
@@ -130,10 +144,8 @@ def run(compiled: Compiled, device: Device, dims: tuple[int, ...], args: Sequenc
     slot = layout.take() if graph is None else layout.fresh()
     n = thread_count(dims)
     try:
-        layout.struct.pack_into(slot[0], 0, *values)
+        layout.pack(slot[0], values, compiled)
         run_range(executable, slot[1], n, compiled)
-    except struct.error as error:
-        raise LaunchError(f"kernel '{compiled.func.name}': an argument does not fit its type: {error}") from None
     finally:
         if graph is None:
             layout.blocks.append(slot)
@@ -183,12 +195,20 @@ class Call:
     def mark_written(self) -> None:
         for k in self.spec.writes:
             if self.args[k] is not None:
-                self.args[k].buffer.version += 1
+                buffer = self.args[k].buffer
+                buffer.version += 1
+                buffer.left_by_backward = False
 
     def run_adjoint(self, gradients: dict[int, array]) -> None:
         """The adjoint on the live values, `gradients` by parameter number.  Values must be those before the launch."""
         active = frozenset(gradients)
         spec = self.spec
+        if not any(k in active for k in spec.writes):
+            written = ", ".join(f"'{spec.func.params[k].name}'" for k in sorted(spec.writes)) or "nothing"
+            raise LaunchError(
+                f"adjoint launch of kernel '{spec.kernel.name}': it writes {written}, and no gradient of that to start from is given; "
+                "make it with requires_grad=True, or pass adj_outputs"
+            )
         needs = spec.needs(active, find_aliases(self.args, spec.writes))
         if needs.must:
             names = ", ".join(f"'{spec.func.params[k].name}'" for k in sorted(needs.must))
@@ -197,9 +217,13 @@ class Call:
                 "it cannot be launched in adjoint form by itself: record it on a Tape"
             )
         pair = spec.adjoint(active, needs_aliases(self), frozenset())
+        recorder = recording.current()
+        if recorder is not None:
+            recorder.adjoint_launch(self, gradients)  # type: ignore[attr-defined]
         run(pair.adjoint, self.device, self.dims, [*self.args, *(gradients[k] for k in pair.plan.active)])
         for g in gradients.values():
             g.buffer.version += 1
+            g.buffer.left_by_backward = False
 
 
 def needs_aliases(call: Call) -> tuple[frozenset[int], ...]:
@@ -298,6 +322,9 @@ def launch(
     args = [*inputs, *outputs]
     call = bind(kernel, dims, args, len(inputs), device)
     if adjoint:
+        for label, given, own in (("adj_inputs", adj_inputs, inputs), ("adj_outputs", adj_outputs, outputs)):
+            if len(given) > len(own):
+                raise LaunchError(f"kernel '{kernel.name}': {label} has {len(given)} entries, {label[4:]} has {len(own)}")
         named = [*adj_inputs, *(None,) * (len(inputs) - len(adj_inputs)), *adj_outputs]
         named += [None] * (len(args) - len(named))
         gradients = gradient_arrays(call, kernel, args, named)
@@ -311,8 +338,26 @@ def launch(
     if recorder is not None and record_tape:
         recorder.launch(call)  # type: ignore[attr-defined]
     elif thread_count(dims):
+        if recorder is not None:
+            recorder.hidden_launch(call)  # type: ignore[attr-defined]
         call.run()
     return None
+
+
+def check_gradient(kernel: Kernel, name: str, kind: Any, value: Any, given: Any) -> array:
+    """`given`, if it can hold the gradient of the argument `value`."""
+    where = f"the adjoint of '{name}' of kernel '{kernel.name}'"
+    if not isinstance(kind, ArrayType):
+        raise LaunchError(f"{where} is given, but '{name}' is a {kind}; only arrays have a gradient array")
+    if not isinstance(value, array):
+        raise LaunchError(f"{where} is given, but '{name}' itself is {value!r}")
+    if not isinstance(given, array):
+        raise LaunchError(f"{where} is a {type(given).__name__}; expected an array like '{name}', or None")
+    if given.dtype is not value.dtype or given.shape != value.shape:
+        raise LaunchError(f"{where} has shape {given.shape} of {given.dtype}; expected {value.shape} of {value.dtype}")
+    if given.device is not value.device:
+        raise LaunchError(f"{where} lies on {given.device}, the argument on {value.device}")
+    return given
 
 
 def gradient_arrays(call: Call, kernel: Kernel, args: Sequence[Any], named: Sequence[Any]) -> dict[int, array]:
@@ -321,12 +366,7 @@ def gradient_arrays(call: Call, kernel: Kernel, args: Sequence[Any], named: Sequ
     signature = call.spec.func.attrs["signature"]
     for (name, kind, first, count), value, given in zip(signature, args, named, strict=True):
         if given is not None:
-            if not (isinstance(kind, ArrayType) and isinstance(given, array)):
-                raise LaunchError(f"the adjoint of '{name}' of kernel '{kernel.name}' is {given!r}; expected an array of {kind}, or None")
-            if given.dtype is not value.dtype or given.shape != value.shape:
-                have, wanted = f"shape {given.shape} of {given.dtype}", f"{value.shape} of {value.dtype}"
-                raise LaunchError(f"the adjoint of '{name}' of kernel '{kernel.name}' has {have}; expected {wanted}")
-            out[first] = given
+            out[first] = check_gradient(kernel, name, kind, value, given)
             continue
         for k in range(first, first + count):
             a = call.args[k]
@@ -340,7 +380,6 @@ class Launch:
 
     def __init__(self, call: Call, gradients: dict[int, array] | None) -> None:
         self._call, self._gradients = call, gradients
-        self._own = set(gradients or ())
         self._block: tuple[Executable, int, int, tuple] | None = None
         self._keep: Any = None
 
@@ -381,7 +420,7 @@ class Launch:
         if executable.sites:
             return
         block = ctypes.create_string_buffer(layout.struct.size)
-        layout.struct.pack_into(block, 0, *values)
+        layout.pack(block, values, call.spec.forward)
         written = tuple({id(b): b for k in call.spec.writes if call.args[k] is not None for b in (call.args[k].buffer,)}.values())
         self._block, self._keep = (executable, ctypes.addressof(block), thread_count(call.dims), written), block
 
@@ -400,7 +439,14 @@ class Launch:
         if adjoint:
             if self._gradients is None:
                 raise LaunchError("this launch is a forward one; adjoint=True sets the gradient arrays of a launch recorded with adjoint=True")
-            self._gradients = {**self._gradients, first: value}
+            rest = {k: g for k, g in self._gradients.items() if not first <= k < first + count}
+            arg = self._call.args[first]
+            if value is not None:
+                rest[first] = check_gradient(self.kernel, name, kind, arg, value)
+            else:
+                own = {k: self._call.args[k] for k in range(first, first + count)}
+                rest |= {k: a.grad for k, a in own.items() if isinstance(a, array) and a.grad is not None}
+            self._gradients = rest
             return
         have = argument_type(self.kernel, index, value, f"argument {index}")
         if have is not kind:

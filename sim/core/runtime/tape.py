@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from sim.core.lang.errors import GradientError
+from sim.core.lang.types import int32, size_of
 from sim.core.runtime import recording
 from sim.core.runtime.array import array
 from sim.core.runtime.buffer import Buffer
 from sim.core.runtime.claims import Claim, Claims, restored, span_of
-from sim.core.runtime.creation import empty
+from sim.core.runtime.creation import empty, zeros
 from sim.core.runtime.graph import note
 from sim.core.runtime.kernel import AdjointPair, collect_active, find_aliases
 from sim.core.runtime.launch import Call, Memory, run, thread_count
@@ -32,6 +34,7 @@ class _LaunchRecord:
     pair: AdjointPair
     claims: dict[int, Claim]
     records: list[array]
+    counts: array | None
 
     def backward(self) -> None:
         call, plan = self.call, self.pair.plan
@@ -45,8 +48,23 @@ class _LaunchRecord:
                 address = self.claims[k].address(a.offset)
                 args.append(Memory(address, a.shape, a.strides, a.is_contiguous, self.claims[k].kept))
         args += [call.args[k].grad for k in plan.active]
-        args += self.records
+        args += [*self.records, *self._logs()]
         run(self.pair.adjoint, call.device, call.dims, args)
+
+    def _logs(self) -> list[array]:
+        """Room for the undo logs of one thread at a time, as the forward launch has counted it."""
+        plan, counts = self.pair.plan, self.counts
+        if counts is None:
+            return []
+        room = [max(int(n), 1) for n in counts.numpy()]
+
+        def check() -> None:
+            if any(int(n) > r for n, r in zip(counts.numpy(), room, strict=True)):
+                raise GradientError(f"{self}: a replay stores more often than the launch that was captured; capture it again")
+
+        note(check)
+        device = self.call.device
+        return [a for log, n in zip(plan.logs, room, strict=True) for a in (empty((1, n * log.width), int32, device), empty((1, n), log.scalar, device))]
 
     @property
     def arrays(self) -> list[array]:
@@ -112,7 +130,6 @@ class Tape:
     _claims: Claims = field(default_factory=Claims)
     _written: dict[Buffer, None] = field(default_factory=dict)
     _cut: dict[Buffer, tuple[array, str]] = field(default_factory=dict)
-    _open: bool = False
 
     def __post_init__(self) -> None:
         if self.on_overwrite not in ("save", "error"):
@@ -121,24 +138,22 @@ class Tape:
 
     # -- recording
     def __enter__(self) -> Tape:
-        if self._open:
-            raise GradientError("this tape is already recording", hint="open a second tape with `with sim.Tape() as other:`")
-        self._open = True
+        if recording.current() is not None:
+            raise GradientError("a tape is already recording, and would not see what is recorded on this one", hint="leave its `with` block first")
         recording.push(self)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._open = False
         recording.pop()
 
     def record(self, operation: Operation) -> None:
         """A copy, fill or host write that is about to run."""
-        for source in operation.reads:
-            self._refuse_cut(source, operation.name, any(w.requires_grad for w in operation.writes))
+        lost = self._refuse_cut(operation.reads, operation.name, any(w.requires_grad for w in operation.writes))
         for target in operation.writes:
-            self._claims.before_write(target, operation.name)
-            self._written[target.buffer] = None
-            if not operation.reads and target.size and span_of(target) == (0, target.buffer.nbytes):
+            self._before_write(target, operation.name)
+            if lost is not None:
+                self._cut.setdefault(target.buffer, lost)
+            elif target.nbytes == target.buffer.nbytes and span_of(target) == (0, target.nbytes):
                 self._cut.pop(target.buffer, None)
         self.records.append(_WriteRecord(operation))
 
@@ -149,11 +164,11 @@ class Tape:
         spec, args = call.spec, call.args
         active = collect_active(args)
         name = f"launch of '{spec.kernel.name}'"
+        self._check_links(call, active)
         if not active:
-            self._before_launch(call, name)
+            self.hidden_launch(call)
             call.run()
             return
-        self._check_links(call, active)
         aliases = find_aliases(args, spec.writes)
         needs = spec.needs(active, aliases)
         spoilt = {k for k in range(len(args)) if k in spec.writes} | {k for group in aliases for k in group}
@@ -165,39 +180,67 @@ class Tape:
                     record.add(k)
         pair = spec.adjoint(active, aliases, frozenset(record))
         claims = {k: self._claims.claim(args[k], name, spec.func.params[k].name) for k in sorted(pair.plan.needs)}
-        self._before_launch(call, name)
+        self.hidden_launch(call)
         records = [empty((slots, thread_count(call.dims)), scalar, call.device) for scalar, slots in pair.plan.records]
+        counts = None
         if pair.forward is None:
             call.run()
         else:
-            run(pair.forward, call.device, call.dims, [*args, *records])
+            extra = list(records)
+            if pair.plan.logs:
+                counts = zeros(len(pair.plan.logs), int32, call.device)
+                note(partial(call.device.numpy(counts).fill, 0))
+                extra.append(counts)
+            run(pair.forward, call.device, call.dims, [*args, *extra])
             call.mark_written()
-        self.records.append(_LaunchRecord(call, pair, claims, records))
+        self.records.append(_LaunchRecord(call, pair, claims, records, counts))
 
-    def _before_launch(self, call: Call, name: str) -> None:
-        for k in call.spec.writes:
+    def hidden_launch(self, call: Call) -> None:
+        """A launch that is not differentiated is about to run: save what it overwrites."""
+        for k in sorted(call.spec.writes):
             if call.args[k] is not None:
-                self._claims.before_write(call.args[k], name)
-                self._written[call.args[k].buffer] = None
+                self._before_write(call.args[k], f"launch of '{call.spec.kernel.name}'")
+
+    def adjoint_launch(self, call: Call, gradients: Mapping[int, array]) -> None:
+        """A launch in adjoint form is about to run.  It is not differentiated, so what it writes must not reach the loss."""
+        name = f"adjoint launch of '{call.spec.kernel.name}'"
+        for k, g in gradients.items():
+            if g.requires_grad:
+                raise GradientError(
+                    f"{name} writes an array that requires a gradient, on an open tape: it cannot be differentiated",
+                    hint="launch it outside of the tape",
+                )
+            self._before_write(g, name)
+            self._cut.setdefault(g.buffer, (g, f"the gradient of '{call.spec.func.params[k].name}' in the {name}"))
+
+    def _before_write(self, a: array, writer: str) -> None:
+        self._claims.before_write(a, writer)
+        self._written[a.buffer] = None
 
     def _check_links(self, call: Call, active: frozenset[int]) -> None:
         """A value that carries a gradient, stored where there is none, must not be read again on the way to the loss."""
-        spec = call.spec
-        writes_gradient = any(k in active for k in spec.writes)
-        for k in spec.reads:
-            if isinstance(call.args[k], array) and k not in active:
-                self._refuse_cut(call.args[k], f"launch of '{spec.kernel.name}' (as '{spec.func.params[k].name}')", writes_gradient)
-        for k in spec.needs(active, find_aliases(call.args, spec.writes)).lossy:
-            self._cut.setdefault(call.args[k].buffer, (call.args[k], f"'{spec.func.params[k].name}' of kernel '{spec.kernel.name}'"))
+        spec, args = call.spec, call.args
+        if self._cut:
+            sources = [k for k in sorted(spec.reads) if isinstance(args[k], array) and args[k].buffer in self._cut and k not in active]
+            reached = spec.reached(frozenset(sources))
+            reader = f"launch of '{spec.kernel.name}'" + (f" (as '{spec.func.params[sources[0]].name}')" if sources else "")
+            lost = self._refuse_cut([args[k] for k in sources], reader, bool(reached & active))
+            if lost is not None:
+                for k in reached - active:
+                    self._cut.setdefault(args[k].buffer, lost)
+        for k in spec.needs(active, find_aliases(args, spec.writes)).lossy if active else ():
+            self._cut.setdefault(args[k].buffer, (args[k], f"'{spec.func.params[k].name}' of kernel '{spec.kernel.name}'"))
 
-    def _refuse_cut(self, a: array, reader: str, matters: bool) -> None:
-        if matters and a.buffer in self._cut and not a.requires_grad:
-            found, writer = self._cut[a.buffer]
+    def _refuse_cut(self, reads: Iterable[array], reader: str, matters: bool) -> tuple[array, str] | None:
+        """How values with a gradient came to be in one of these arrays that has none, or None; an error if that `matters`."""
+        lost = next((self._cut[a.buffer] for a in reads if a.buffer in self._cut and not a.requires_grad), None)
+        if lost is not None and matters:
             raise GradientError(
-                f"{reader} reads an array of shape {found.shape} that was written as {writer} from values with a gradient, "
+                f"{reader} reads an array of shape {lost[0].shape} that was written as {lost[1]} from values with a gradient, "
                 "but has none itself: the gradient would be lost",
                 hint="make that array with requires_grad=True, or read a copy made by sim.clone(a, requires_grad=False)",
             )
+        return lost
 
     def record_function(self, name: str, backward: Callable[[], None], reads: Iterable[array], writes: Iterable[array]) -> None:
         """Record a stretch that was or will be run unrecorded.  Call it *before* the stretch writes.
@@ -206,10 +249,10 @@ class Tape:
         writes:   arrays that the stretch writes (their gradients are `backward`'s business).
         """
         reads, writes = list(reads), list(writes)
+        self._refuse_cut(reads, name, any(a.requires_grad for a in writes))
         claims = [self._claims.claim(a, name, "input") for a in reads]
         for a in writes:
-            self._claims.before_write(a, name)
-            self._written[a.buffer] = None
+            self._before_write(a, name)
         self.records.append(_FunctionRecord(name, backward, claims, [*reads, *writes]))
 
     # -- backward
@@ -243,12 +286,10 @@ class Tape:
                 assert grad is not None
                 grad[...] = 1.0 if target is loss else grad + weight
             self.sweep()
-            for buffer in self._written:
+            for part, before in earlier:
+                part += before
+            for buffer in self._buffers():
                 if buffer.gradient is not None:
-                    view = buffer.gradient.memory
-                    if buffer in earlier:
-                        before, kinds = earlier[buffer]
-                        _add_bytes(view, before, kinds)
                     buffer.gradient.left_by_backward = True
 
     def sweep(self, begin: int = 0, end: int | None = None) -> None:
@@ -256,17 +297,19 @@ class Tape:
         for record in reversed(self.records[begin:end]):
             record.backward()
 
-    def _set_aside(self) -> dict[Buffer, tuple[np.ndarray, np.dtype]]:
-        """What an earlier backward left in gradients of written arrays is not a seed: put it aside, to be added at the end."""
-        out: dict[Buffer, tuple[np.ndarray, np.dtype]] = {}
+    def _set_aside(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """What an earlier backward left in gradients of written arrays is not a seed: put it aside, to be added at the end.
+
+        (part of the gradient, what it held) of each.
+        """
+        out: list[tuple[np.ndarray, np.ndarray]] = []
         kinds = {a.buffer: a for r in self.records for a in r.arrays}
         for buffer in self._written:
             gradient = buffer.gradient
             if gradient is not None and gradient.left_by_backward and buffer in kinds:
-                scalar = _float_of(kinds[buffer])
-                if scalar is not None:
-                    out[buffer] = (gradient.memory.copy(), scalar)
-                    gradient.memory[:] = 0
+                for part in _float_parts(gradient.memory, kinds[buffer]):
+                    out.append((part, part.copy()))
+                    part[...] = 0
         return out
 
     def zero(self) -> None:
@@ -299,12 +342,13 @@ class Tape:
         return list({a.buffer: None for r in self.records for a in r.arrays})
 
 
-def _float_of(a: array) -> np.dtype | None:
-    kinds = {leaf.scalar.np for leaf in getattr(a.dtype, "leaves", ())} or {getattr(a.dtype, "np", None)}
-    floats = {k for k in kinds if k is not None and k.kind == "f"}
-    return floats.pop() if len(floats) == 1 and len(kinds) == 1 else None
-
-
-def _add_bytes(total: np.ndarray, before: np.ndarray, kind: np.dtype) -> None:
-    whole = len(total) // kind.itemsize * kind.itemsize
-    total[:whole].view(kind)[:] += before[:whole].view(kind)
+def _float_parts(memory: np.ndarray, a: array) -> list[np.ndarray]:
+    """The floating-point numbers of a buffer whose elements are those of `a`, as views of its bytes."""
+    leaves = [(leaf.scalar.np, leaf.offset) for leaf in getattr(a.dtype, "leaves", ())] or [(a.dtype.np, 0)]  # type: ignore[attr-defined]
+    if len({kind for kind, _ in leaves}) == 1:
+        kind = leaves[0][0]
+        return [memory[: len(memory) // kind.itemsize * kind.itemsize].view(kind)]
+    size = size_of(a.dtype)
+    first = a.offset % size
+    count = (len(memory) - first) // size
+    return [np.ndarray(count, kind, memory, first + offset, size) for kind, offset in leaves if kind.kind == "f"]

@@ -66,10 +66,15 @@ def _result(out: array | None, dtype: Any, name: str, *sources: array) -> array:
     return zeros(1, dtype, sources[0].device)
 
 
+def _line(a: array) -> array:
+    """All elements in one dimension; a strided array of one dimension is taken as it is."""
+    return a if a.ndim == 1 else a.flatten()
+
+
 def array_sum(values: array, out: array | None = None) -> Any:
-    """Sum of the elements of a 1-d array, in order.  Into `out` (one element), or returned as a number or vector."""
+    """Sum of the elements of an array, in order.  Into `out` (one element), or returned as a number or vector."""
     result = _result(out, values.dtype, "array_sum", values)
-    launch(_sum, 1, [values.flatten()], [result])
+    launch(_sum, 1, [_line(values)], [result])
     return out if out is not None else result.item()
 
 
@@ -78,7 +83,7 @@ def array_inner(a: array, b: array, out: array | None = None) -> Any:
     vectors = isinstance(a.dtype, Homogeneous)
     scalar = a.dtype.dtype if isinstance(a.dtype, Homogeneous) else a.dtype
     result = _result(out, scalar, "array_inner", a, b)
-    launch(_inner_of_vectors if vectors else _inner_of_scalars, 1, [a.flatten(), b.flatten()], [result])
+    launch(_inner_of_vectors if vectors else _inner_of_scalars, 1, [_line(a), _line(b)], [result])
     return out if out is not None else result.item()
 
 

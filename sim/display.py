@@ -1,0 +1,115 @@
+"""What the command shows in a terminal: tables, a live view of a search, plain lines where nobody watches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from sim.identify.problem import Problem
+from sim.identify.run import Watcher
+from sim.io import RunFolder
+
+SHOWN = 12
+"""Iterations that the live table holds."""
+
+
+def print_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table on standard output; plain text where that is no terminal."""
+    from rich import box
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=160)
+    table = _table(title, head, box.SIMPLE_HEAD)
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    console.print(table)
+
+
+def size_text(nbytes: float) -> str:
+    """Bytes for people: `24 MB`."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if nbytes >= size:
+            return f"{nbytes / size:.3g} {unit}"
+    return f"{nbytes:.0f} B"
+
+
+class PlainWatcher(Watcher):
+    """One line per iteration."""
+
+    def begin(self, problem: Problem, folder: RunFolder, iterations: int) -> None:
+        print(f"{problem.description.name}: {folder.path}", flush=True)
+
+    def iteration(self, entry: Mapping[str, Any]) -> None:
+        found = ", ".join(f"{name} {_short(value)}" for name, value in entry["parameters"].items())
+        print(f"{entry['iteration']:4d}  loss {entry['loss']:.6g}  gradient {entry['gradient_norm']:.2e}  {found}  "
+              f"({entry['wall_s']:.1f} s)", flush=True)
+
+    def note(self, text: str) -> None:
+        print(f"note: {text}", flush=True)
+
+
+class LiveWatcher(Watcher):
+    """A progress bar and the last iterations, redrawn in place."""
+
+    def begin(self, problem: Problem, folder: RunFolder, iterations: int) -> None:
+        from rich.console import Console
+        from rich.live import Live
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        self._names = problem.parameters
+        self._rows: list[list[str]] = []
+        self._console = Console(highlight=False)
+        self._progress = Progress(SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+                                  TimeElapsedColumn(), console=self._console)
+        total = iterations if problem.sought else None
+        self._task = self._progress.add_task(problem.description.name, total=total)
+        self._console.print(str(folder.path))
+        self._live = Live(self._view(), console=self._console, refresh_per_second=8)
+        self._live.start()
+
+    def iteration(self, entry: Mapping[str, Any]) -> None:
+        row = [str(entry["iteration"]), f"{entry['loss']:.6g}", f"{entry['gradient_norm']:.2e}"]
+        row += [_short(entry["parameters"][name]) for name in self._names]
+        self._rows = [*self._rows, [*row, f"{entry['wall_s']:.1f} s"]][-SHOWN:]
+        self._progress.update(self._task, completed=entry["iteration"])
+        self._live.update(self._view())
+
+    def note(self, text: str) -> None:
+        from rich.markup import escape
+
+        self._console.print(f"[yellow]note:[/yellow] {escape(text)}")
+
+    def end(self) -> None:
+        self._live.update(self._view(), refresh=True)
+        self._live.stop()
+
+    def _view(self) -> Any:
+        from rich import box
+        from rich.console import Group
+
+        table = _table("", ["iteration", "loss", "gradient", *self._names, "time"], box.SIMPLE_HEAD)
+        for row in self._rows:
+            table.add_row(*row)
+        return Group(table, self._progress) if self._rows else Group(self._progress)
+
+
+def _table(title: str, head: Sequence[str], style: Any) -> Any:
+    from rich.table import Table
+
+    table = Table(title=title or None, box=style, title_justify="left", show_header=any(head))
+    for k, name in enumerate(head):
+        numeric = k > 0 and name not in ("unit", "want", "")
+        table.add_column(name, justify="right" if numeric else "left")
+    return table
+
+
+def _short(value: Any) -> str:
+    flat = np.atleast_1d(np.asarray(value, dtype=np.float64))
+    if flat.size > 4:
+        return f"{flat.min():.4g} ... {flat.max():.4g}"
+    return ", ".join(f"{item:.5g}" for item in flat)

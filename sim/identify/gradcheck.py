@@ -1,0 +1,77 @@
+"""Gradients against differences, through the whole rollout.
+
+For every parameter the derivative along one direction of its coordinates is compared with central differences.  The
+step is chosen without a look at the gradient: where the estimates of two steps agree best (too long: curvature; too
+short: rounding).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sim.identify.problem import Problem
+
+STEPS = (1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 3e-6, 1e-6)
+TOLERANCE = 1e-5
+
+
+@dataclass(frozen=True)
+class GradientRow:
+    """One parameter: the derivative by back-propagation and by differences, and how far they are apart.
+
+    step: of the difference, in coordinates.  switched: contacts that push at one end of the step and not at the other,
+    summed over all time steps: there the loss has a kink, and differences say less.
+    """
+
+    parameter: str
+    gradient: float
+    difference: float
+    step: float
+    switched: int
+
+    @property
+    def error(self) -> float:
+        """Relative to the larger of the two."""
+        scale = max(abs(self.gradient), abs(self.difference))
+        return abs(self.gradient - self.difference) / scale if scale else 0.0
+
+    @property
+    def ok(self) -> bool:
+        """Whether it is below the tolerance."""
+        return self.error <= TOLERANCE
+
+
+def check_gradient(problem: Problem, x: np.ndarray | None = None, seed: int = 0) -> list[GradientRow]:
+    """A row for each parameter at coordinates x (n,) (default: the start).  Use a float64 problem.
+
+    A parameter of several numbers is varied along a random direction of unit length.
+    """
+    x = problem.start if x is None else np.asarray(x, dtype=np.float64)
+    gradient = problem.evaluate(x).gradient
+    rng = np.random.default_rng(seed)
+    rows = []
+    for name, part in problem.space.slices.items():
+        direction = np.zeros(x.size)
+        own = rng.normal(size=part.stop - part.start)
+        direction[part] = own / np.linalg.norm(own) if own.size > 1 else 1.0
+        difference, step = _difference(problem, x, direction)
+        rows.append(GradientRow(name, float(gradient @ direction), difference, step,
+                                switched_contacts(problem, x - step * direction, x + step * direction)))
+    return rows
+
+
+def switched_contacts(problem: Problem, low: np.ndarray, high: np.ndarray) -> int:
+    """How many (time step, contact) pairs push at one of two points and not at the other."""
+    pairs = zip(problem.contact_patterns(low), problem.contact_patterns(high), strict=True)
+    return int(sum(np.count_nonzero(a != b) for a, b in pairs))
+
+
+def _difference(problem: Problem, x: np.ndarray, direction: np.ndarray) -> tuple[float, float]:
+    """The best estimate of the derivative along a direction, and its step: Richardson's rule on neighbouring steps."""
+    plain = [(problem.value(x + h * direction) - problem.value(x - h * direction)) / (2.0 * h) for h in STEPS]
+    finer = [(h * h * b - k * k * a) / (h * h - k * k)
+             for h, k, a, b in zip(STEPS, STEPS[1:], plain, plain[1:], strict=False)]
+    best = int(np.argmin(np.abs(np.diff(finer))))
+    return float(finer[best + 1]), STEPS[best + 1]

@@ -1,0 +1,159 @@
+"""What a run found, as the plain data of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from sim.identify.experiments import Simulation
+from sim.identify.problem import Problem
+from sim.io import (
+    COLORS,
+    Curve,
+    ExpectationRow,
+    ExperimentRow,
+    Layer,
+    ParameterRow,
+    ReportData,
+    Shape,
+    Take,
+    TermRow,
+)
+from sim.io.report import format_number
+from sim.model import Sphere
+
+Simulations = Mapping[str, Simulation]
+
+
+def report_data(
+    problem: Problem, result: Mapping[str, Any], before: Simulations, after: Simulations | None,
+    log: Sequence[Mapping[str, Any]], notes: Sequence[str],
+) -> ReportData:
+    """The report of a run.  before, after: simulations at the start and at what was found (None: nothing was sought);
+    result: what stands in result.json; log: the entries of log.jsonl."""
+    status = {"interrupted": "interrupted", "non_finite": "failed"}.get(result["stopped_because"], "")
+    return ReportData(
+        title=problem.description.name, about=problem.description.about, highlights=_highlights(result),
+        takes=takes(problem, before, after), curves=_curves(problem, log), parameters=_parameters(problem, result),
+        expectations=[ExpectationRow(row["path"], row["want"], row["got"], row["ok"]) for row in result["expect"]],
+        terms=_terms(result, log),
+        experiments=[ExperimentRow(name, e["use"], e["loss"]) for name, e in result["experiments"].items()],
+        notes=notes, facts=_facts(problem, result), status=status,
+    )  # fmt: skip
+
+
+def takes(problem: Problem, before: Simulations, after: Simulations | None) -> list[Take]:
+    """What the player shows of each experiment: targets, the start, and what was found."""
+    up = -problem.model.gravity.numpy()[0]
+    out = []
+    for e in problem.experiments:
+        layers = []
+        if after is not None:
+            layers.append(_bodies(problem, "before", before[e.name], COLORS["before"], opacity=0.3))
+            layers.append(_bodies(problem, "after", after[e.name], COLORS["after"]))
+        else:
+            layers.append(_bodies(problem, "simulation", before[e.name], COLORS["after"]))
+        for name, target in e.targets.items():
+            layers.append(Layer(f"target {name}", target.positions, point_size=7, color=COLORS["target"]))
+            if after is not None:
+                followed = after[e.name].positions[:, problem.markers[name].points]
+                layers.append(Layer(f"markers {name}", followed, point_size=5, color=COLORS["after"], visible=False))
+        standing = up if np.linalg.norm(up) > 0 else np.array([0.0, 1.0, 0.0])
+        out.append(Take(e.name, layers, _shapes(problem, e.settings), e.schedule.fps, standing.tolist()))
+    return out
+
+
+def _bodies(problem: Problem, name: str, simulation: Simulation, color: str, opacity: float = 1.0) -> Layer:
+    """All objects as one layer: surfaces, links, and dots where there is neither."""
+    model = problem.model
+    triangles, links = model.tri_indices.numpy(), model.spring_indices.numpy()
+    joined = np.zeros(model.particle_count, bool)
+    for indices in (triangles, links):
+        joined[indices.reshape(-1)] = True
+    dots = 0.0 if len(triangles) and joined.all() else 6.0
+    return Layer(name, simulation.positions, triangles if len(triangles) else None, links if len(links) else None,
+                 point_size=dots, color=color, opacity=opacity)
+
+
+def _shapes(problem: Problem, settings: Mapping[str, np.ndarray]) -> list[Shape]:
+    def value(path: str) -> np.ndarray:
+        return settings.get(path, problem.model[path].numpy())[0]
+
+    out = []
+    for shape in problem.model.shapes:
+        if isinstance(shape, Sphere):
+            center, radius = value(f"{shape.label}.center"), value(f"{shape.label}.radius")
+            out.append(Shape("sphere", center.tolist(), radius=float(radius), name=shape.label))
+        else:
+            point, normal = value(f"{shape.label}.point"), value(f"{shape.label}.normal")
+            out.append(Shape("plane", point.tolist(), normal=normal.tolist(), name=shape.label))
+    return out
+
+
+def _highlights(result: Mapping[str, Any]) -> list[tuple[str, str]]:
+    out = [(name, f"{format_number(p['final'])} {p['unit']}".strip()) for name, p in result["parameters"].items()][:4]
+    if result["loss"]["final"] is not None:
+        out.append(("loss", format_number(result["loss"]["final"])))
+    if result["parameters"]:
+        out.append(("iterations", str(result["iterations"])))
+    return [*out, ("time", f"{result['wall_s']:.3g} s")]
+
+
+def _true(problem: Problem, name: str) -> Any:
+    """The value that an expectation gives a parameter."""
+    paths = (f"parameters.{name}", f"parameters.{name}.final")
+    return next((e.value for e in problem.expectations if e.path in paths and e.value is not None), None)
+
+
+def _curves(problem: Problem, log: Sequence[Mapping[str, Any]]) -> list[Curve]:
+    if not log:
+        return []
+    iterations = [entry["iteration"] for entry in log]
+    curves = [Curve("loss", iterations, [entry["loss"] for entry in log], log=True)]
+    for p in problem.sought:
+        values = [entry["parameters"][p.name] for entry in log]
+        if np.ndim(values[0]) == 0:
+            true = _true(problem, p.name)
+            reference = float(true) if true is not None and np.ndim(true) == 0 else None
+            curves.append(Curve(p.name, iterations, values, p.unit, log=p.kind == "log", reference=reference))
+    norms = [entry["gradient_norm"] for entry in log]
+    return [*curves, Curve("gradient norm", iterations, norms, log=True)]
+
+
+def _parameters(problem: Problem, result: Mapping[str, Any]) -> list[ParameterRow]:
+    rows = []
+    for p in problem.sought:
+        found = result["parameters"][p.name]
+        true = _true(problem, p.name)
+        rows.append(ParameterRow(
+            p.name, found["start"], found["final"], p.unit, found["gradient"], p.bounds,
+            true=float(true) if true is not None and np.ndim(true) == 0 else None, log=p.kind == "log",
+            note=found.get("note", ""),
+        ))  # fmt: skip
+    return rows
+
+
+def _terms(result: Mapping[str, Any], log: Sequence[Mapping[str, Any]]) -> list[TermRow]:
+    first = log[0].get("terms", {}) if log else {}
+    return [TermRow(name, first.get(name), value) for name, value in result["loss"]["terms"].items()]
+
+
+def _facts(problem: Problem, result: Mapping[str, Any]) -> list[tuple[str, str]]:
+    schedule = problem.experiments[0].schedule
+    sets = ", ".join(f"{s.count} {name} in {s.color_count} colour{'s' * (s.color_count > 1)}"
+                     for name, s in problem.model.constraint_sets.items())
+    facts = [
+        ("points", f"{problem.model.particle_count}"),
+        ("constraints", sets or "none"),
+        ("steps", f"{schedule.steps} of {schedule.dt:.4g} s"),
+        ("device", f"{result['device']}, {result['dtype']}"),
+        ("wall time", f"{result['wall_s']:.3g} s"),
+    ]
+    if result.get("evaluations"):
+        facts.append(("evaluations", str(result["evaluations"])))
+        facts.append(("ended because", result["stopped_because"]))
+    if result["peak_memory_mb"] is not None:
+        facts.append(("peak memory", f"{result['peak_memory_mb']:.0f} MB"))
+    return [*facts, *((name, str(version)) for name, version in result["versions"].items() if version)]

@@ -1,0 +1,268 @@
+"""What `simopt run` does with a problem: search, record, report, and a folder that holds it all."""
+
+from __future__ import annotations
+
+import difflib
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sim.identify.expectations import check_all
+from sim.identify.experiments import Simulation
+from sim.identify.loop import NonFinite
+from sim.identify.problem import Problem, Result
+from sim.identify.report_data import report_data
+from sim.io import Recording, RunFolder, RunFolderError, default_run_path, environment, write_recording, write_report
+
+SCENE, RESULT, TRAJECTORY, REPORT = "scene.resolved.yaml", "result.json", "trajectory.npz", "report.html"
+OK, FAILED, INTERRUPTED = 0, 1, 130
+
+
+class Watcher:
+    """Is told of what happens during a run; this one looks away."""
+
+    def begin(self, problem: Problem, folder: RunFolder, iterations: int) -> None:
+        """The folder is there; the first simulation follows."""
+
+    def iteration(self, entry: Mapping[str, Any]) -> None:
+        """An iteration ended (0: the start was evaluated)."""
+
+    def note(self, text: str) -> None:
+        """Something to know."""
+
+    def end(self) -> None:
+        """The search ended; results are written next."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """The end of a run: its folder, what stands in result.json, and the exit status (0, 1 or 130)."""
+
+    folder: Path
+    result: dict[str, Any]
+    status: int
+
+
+def run_problem(problem: Problem, out: Path | None = None, resume: Path | None = None, iterations: int | None = None,
+                watcher: Watcher | None = None) -> Outcome:
+    """Search (if the problem seeks anything), simulate, record, report.
+
+    out: the run folder, new; default runs/<name>/<time>.  resume: the folder of an earlier run of the same scene, to
+    go on with.  iterations: how many in all, instead of the scene's.
+    Raises RunFolderError before anything is written if the folder cannot be used.
+    """
+    watcher = watcher or Watcher()
+    begun = time.perf_counter()
+    wanted = problem.method.iterations if iterations is None else iterations
+    folder, state = _open(problem, out, resume)
+    if state is not None:
+        begun -= float(state["wall_s"])  # what the run took before it was interrupted counts
+    watcher.begin(problem, folder, wanted)
+    run = _Run(problem, folder, watcher, begun, list(problem.description.notes))
+    try:
+        before = problem.simulate()
+        found = run.search(wanted, state) if problem.sought else None
+    except FloatingPointError as error:
+        watcher.end()
+        return run.broken(error)
+    watcher.end()
+    return run.finish(before, found)
+
+
+@dataclass(eq=False)
+class _Run:
+    problem: Problem
+    folder: RunFolder
+    watcher: Watcher
+    begun: float
+    notes: list[str]
+
+    def search(self, iterations: int, state: dict[str, Any] | None) -> Result:
+        """The search; every finished iteration is on disk before the next one begins."""
+        insensitive: list[str] = []
+
+        def log(entry: dict[str, Any]) -> None:
+            self.folder.log(entry)
+            self.watcher.iteration(entry)
+            if entry["iteration"] == 0:
+                insensitive.extend(self.problem.insensitive())
+
+        with _interruptible() as asked:
+            try:
+                found = self.problem.optimize(iterations, log=log, save=lambda s: _save(self.folder, self.problem, s),
+                                              resume_state=state, should_stop=asked)
+            except NonFinite as error:
+                if error.result is None:
+                    raise
+                self.note(str(error))
+                found = self.problem.result(error.result)
+        for name in insensitive:
+            self.note(f"the loss does not depend on `{name}`: its gradient at the start is zero")
+        return found
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+        self.watcher.note(text)
+
+    def finish(self, before: Mapping[str, Simulation], found: Result | None) -> Outcome:
+        """Simulates with what was found, and writes everything."""
+        problem, description = self.problem, self.problem.description
+        after = None
+        if found is not None and np.isfinite(found.loss):
+            after = problem.simulate(found.search.x)
+        best = before if after is None else after
+        result = self.result(found, best)
+        every = description.record_every
+        write_recording(self.folder.file(TRAJECTORY), **{
+            name: Recording(s.positions[every - 1 :: every], s.times[every - 1 :: every])
+            for name, s in best.items() if len(s.times) >= every
+        })  # fmt: skip
+        result["expect"] = check_all(problem.expectations, result)
+        if description.report:
+            page = report_data(problem, result, before, after, self.folder.read_log(), self.notes)
+            write_report(self.folder.file(REPORT), page)
+        self.folder.write_json(RESULT, result)
+        return Outcome(self.folder.path, result, _status(result))
+
+    def broken(self, error: FloatingPointError) -> Outcome:
+        """A run that never had a finite loss: result.json says why."""
+        result = {**self.result(None, {}), "stopped_because": "non_finite", "error": str(error), "expect": []}
+        self.folder.write_json(RESULT, result)
+        self.watcher.note(str(error))
+        return Outcome(self.folder.path, result, FAILED)
+
+    def result(self, found: Result | None, best: Mapping[str, Simulation]) -> dict[str, Any]:
+        """What stands in result.json, expectations aside."""
+        problem = self.problem
+        about = environment(str(problem.model.device), str(problem.model.dtype))
+        search = found.search if found is not None else None
+        return {
+            "scene": problem.description.name,
+            "parameters": _parameters(problem, found, self.notes),
+            "loss": _loss(found),
+            "experiments": {
+                e.name: {"use": "fit" if e.fit else "predict", "loss": _finite(problem.compare(best[e.name]))}
+                for e in problem.experiments if e.name in best},
+            "iterations": search.iterations if search else 0,
+            "evaluations": search.evaluations if search else 0,
+            "stopped_because": search.stopped_because if search else "simulated",
+            "wall_s": time.perf_counter() - self.begun,
+            "peak_memory_mb": peak_memory_mb(),
+            "notes": list(self.notes),
+            **about,
+        }  # fmt: skip
+
+
+def _parameters(problem: Problem, found: Result | None, notes: list[str]) -> dict[str, Any]:
+    out = {}
+    start = problem.physical()
+    for p in problem.sought:
+        row: dict[str, Any] = {"start": start[p.name], "final": None, "unit": p.unit, "gradient": None}
+        if found is not None:
+            row |= {"final": found.parameters[p.name], "gradient": found.gradient[p.name]}
+        remark = next((note for note in notes if f"`{p.name}`" in note), "")
+        out[p.name] = row | ({"note": remark} if remark else {})
+    return out
+
+
+def _loss(found: Result | None) -> dict[str, Any]:
+    if found is None:
+        return {"initial": None, "final": None, "best_iteration": None, "terms": {}}
+    return {"initial": _finite(found.search.initial_loss), "final": _finite(found.loss),
+            "best_iteration": found.search.best_iteration, "terms": found.terms}
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and np.isfinite(value) else None
+
+
+def _status(result: Mapping[str, Any]) -> int:
+    if result["stopped_because"] == "interrupted":
+        return INTERRUPTED
+    failed = result["stopped_because"] == "non_finite" or not all(row["ok"] for row in result["expect"])
+    return FAILED if failed else OK
+
+
+# ------------------------------------------------------------------------------------------------ folder and state
+def _open(problem: Problem, out: Path | None, resume: Path | None) -> tuple[RunFolder, dict[str, Any] | None]:
+    """The folder, and the state to go on from."""
+    if resume is None:
+        folder = RunFolder.create(out or default_run_path(problem.description.name))
+        folder.write_text(SCENE, problem.description.resolved)
+        return folder, None
+    if out is not None:
+        raise RunFolderError("--out and --resume are given", "a resumed run goes on in its own folder")
+    folder = RunFolder.open(resume)
+    arrays, meta = folder.load_state()
+    _same_scene(problem, folder, meta)
+    folder.truncate_log(int(meta["state"]["iteration"]))
+    return folder, {**arrays, **meta["state"]}
+
+
+def _same_scene(problem: Problem, folder: RunFolder, meta: Mapping[str, Any]) -> None:
+    """Refuses to resume a run of another scene, device or precision: shows the difference."""
+    path = folder.path / SCENE
+    try:
+        then = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise RunFolderError(f"cannot read {path}: {error.strerror}", "start a new run") from error
+    now = problem.description.resolved
+    changes = difflib.unified_diff(then.splitlines(), now.splitlines(), lineterm="", n=0)
+    lines = [line for line in changes if not line.startswith(("---", "+++", "@@"))]
+    for key, value in _setting(problem).items():
+        if meta["run"][key] != value:
+            lines += [f"-{key}: {meta['run'][key]}", f"+{key}: {value}"]
+    if lines:
+        shown = "\n".join(f"    {line}" for line in lines)
+        raise RunFolderError(f"{folder.path} is a run of another scene; what changed:\n{shown}",
+                             "undo the change, or start a new run without --resume")
+
+
+def _setting(problem: Problem) -> dict[str, str]:
+    return {"device": str(problem.model.device), "dtype": str(problem.model.dtype)}
+
+
+def _save(folder: RunFolder, problem: Problem, state: Mapping[str, Any]) -> None:
+    arrays = {key: value for key, value in state.items() if isinstance(value, np.ndarray)}
+    rest = {key: value for key, value in state.items() if key not in arrays}
+    folder.save_state(arrays, {"state": rest, "run": _setting(problem)})
+
+
+# ------------------------------------------------------------------------------------------------ the process
+@contextmanager
+def _interruptible() -> Iterator[Any]:
+    """Ctrl-C asks to stop before the next evaluation, a second one stops at once.  Yields: was it asked?"""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked.is_set
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def on_signal(number: int, frame: Any) -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+
+    signal.signal(signal.SIGINT, on_signal)
+    try:
+        yield asked.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def peak_memory_mb() -> float | None:
+    """The most memory that this process has held [MB]; None where the system does not say."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 1e6 if sys.platform == "darwin" else peak / 1e3
