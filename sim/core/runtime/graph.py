@@ -10,6 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from sim.core.lang.errors import GradientError
+from sim.core.runtime import shadows
+
 _open: list[Graph] = []
 
 
@@ -19,6 +22,7 @@ class Graph:
     def __init__(self) -> None:
         self.actions: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         self._keep: list[Any] = []
+        self._shadow = shadows.current()
 
     def __len__(self) -> int:
         return len(self.actions)
@@ -34,6 +38,8 @@ class Graph:
 
     def replay(self) -> None:
         """Do it all again."""
+        if shadows.current() is not self._shadow:
+            raise GradientError("this graph was captured outside of the forward mode in which it is replayed, or the other way round", hint="capture it again")
         for action, args in self.actions:
             action(*args)
 

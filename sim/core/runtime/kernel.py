@@ -9,12 +9,12 @@ from typing import Any, overload
 import numpy as np
 
 from sim.core.backends.base import Executable
-from sim.core.lang.kernel_adjoint import KernelAdjoint, KernelNeeds, kernel_adjoint, kernel_needs
 from sim.core.lang.analysis import varied_values, written_from
 from sim.core.lang.errors import SimError
 from sim.core.lang.frontend import trace_kernel
 from sim.core.lang.function import Function, local_annotations
 from sim.core.lang.ir import Func, verify, walk
+from sim.core.lang.kernel_adjoint import KernelAdjoint, KernelNeeds, kernel_adjoint, kernel_needs
 from sim.core.lang.passes import WRITES, dce, inline
 from sim.core.lang.source import Parameter, caller_locals
 from sim.core.lang.types import (
@@ -45,9 +45,13 @@ Aliases = tuple[frozenset[int], ...]
 
 @dataclass(eq=False)
 class Compiled:
-    """A function of the IR and its executables, by device and by which of its arrays are contiguous."""
+    """A function of the IR and its executables, by device and by which of its arrays are contiguous.
+
+    source: the same with functions whose derivative is in closed form still called, where it has any.
+    """
 
     func: Func
+    source: Func | None = None
     executables: dict[tuple[Device, frozenset[int], bool], Executable] = field(default_factory=dict)
 
     def executable(self, device: Device, packed: frozenset[int], check: bool) -> Executable:
@@ -105,8 +109,8 @@ class Specialisation:
         found = self._adjoints.get(key)
         if found is None:
             plan = kernel_adjoint(self.needs(active, aliases), record)
-            forward = Compiled(dce(inline(plan.forward))) if plan.forward is not None else None
-            found = self._adjoints[key] = AdjointPair(plan, Compiled(plan.func), forward)
+            forward = Compiled(dce(inline(plan.forward)), plan.forward) if plan.forward is not None else None
+            found = self._adjoints[key] = AdjointPair(plan, Compiled(plan.func, plan.source), forward)
         return found
 
 
@@ -145,7 +149,7 @@ class Kernel:
             number = {p: k for k, p in enumerate(func.params)}
             ops = [op for op in walk(func.body) if op.name in ("load", *WRITES)]
             found = self.specialisations[types] = Specialisation(
-                self, types, source, Compiled(func),
+                self, types, source, Compiled(func, source),
                 frozenset(number[op.operands[0]] for op in ops if op.name in WRITES),
                 frozenset(number[op.operands[0]] for op in ops if op.name in ("load", "atomic")),
             )

@@ -13,7 +13,7 @@ import numpy as np
 from sim.core.backends.base import ASSERT_FAILED, Executable
 from sim.core.lang.errors import SimError
 from sim.core.lang.types import ArrayType, Composite, Scalar, Struct, StructValue
-from sim.core.runtime import recording
+from sim.core.runtime import recording, shadows
 from sim.core.runtime.array import array
 from sim.core.runtime.device import Device, get_device
 from sim.core.runtime.graph import capturing
@@ -131,7 +131,11 @@ def thread_count(dims: Sequence[int]) -> int:
 
 
 def run(compiled: Compiled, device: Device, dims: tuple[int, ...], args: Sequence[Any]) -> None:
-    """Run a compiled function now: pack its block and hand it to the backend."""
+    """Run a compiled function now: pack its block and hand it to the backend.  Forward mode runs another in its place."""
+    shadow = shadows.current()
+    if shadow is not None:
+        shadow.run(compiled, device, dims, args)
+        return
     layout = layout_of(compiled)
     values: list[Any] = [*dims, *(1,) * (4 - len(dims)), 0]
     packed = layout.flat(values, args)
@@ -403,7 +407,7 @@ class Launch:
             return
         if self._block is None:
             self._prepare()
-        if self._block is None or capturing() is not None:
+        if self._block is None or capturing() is not None or shadows.current() is not None:
             call.run()
             return
         executable, address, n, written = self._block

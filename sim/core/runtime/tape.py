@@ -15,7 +15,7 @@ import numpy as np
 
 from sim.core.lang.errors import GradientError
 from sim.core.lang.types import int32, size_of
-from sim.core.runtime import recording
+from sim.core.runtime import recording, shadows
 from sim.core.runtime.array import array
 from sim.core.runtime.buffer import Buffer
 from sim.core.runtime.claims import Claim, Claims, restored, span_of
@@ -45,8 +45,8 @@ class _LaunchRecord:
             elif k not in plan.needs:
                 args.append(Memory(0, a.shape, a.strides, a.is_contiguous, None))  # no values, but a shape to ask for
             else:
-                address = self.claims[k].address(a.offset)
-                args.append(Memory(address, a.shape, a.strides, a.is_contiguous, self.claims[k].kept))
+                kept = self.claims[k].kept
+                args.append(a if kept is None else Memory(self.claims[k].address(a.offset), a.shape, a.strides, a.is_contiguous, kept))
         args += [call.args[k].grad for k in plan.active]
         args += [*self.records, *self._logs()]
         run(self.pair.adjoint, call.device, call.dims, args)
@@ -81,7 +81,13 @@ class _WriteRecord:
     operation: Operation
 
     def backward(self) -> None:
-        note(lambda: self.operation.adjoint(_gradient_of))
+        note(self._take_back)
+
+    def _take_back(self) -> None:
+        self.operation.adjoint(_gradient_of)
+        shadow = shadows.current()
+        if shadow is not None:
+            shadow.taken_back(self.operation)
 
     @property
     def arrays(self) -> list[array]:
@@ -265,32 +271,41 @@ class Tape:
         """
         if not self.records:
             raise GradientError("backward on a tape that recorded nothing", hint="launch kernels inside `with tape:` first")
-        seeds: list[tuple[array, np.ndarray | float]] = []
+        seeds: list[tuple[array, array | None, np.ndarray | float]] = []
         if loss is not None:
             if not isinstance(loss, array) or loss.size != 1:
                 shape = loss.shape if isinstance(loss, array) else type(loss).__name__
                 raise GradientError(f"the loss is {shape}; expected an array with one element", hint="sum it up in a kernel, or pass grads={array: weights}")
-            seeds.append((loss, 1.0))
+            seeds.append((loss, None, 1.0))
         for target, weights in (grads or {}).items():
             if not isinstance(weights, array) or weights.shape != target.shape or weights.dtype is not target.dtype:
                 raise GradientError(f"the weights of an array of shape {target.shape} of {target.dtype} must be an array like it")
-            seeds.append((target, np.array(weights.device.numpy(weights))))
-        for target, _ in seeds:
+            seeds.append((target, weights, np.array(weights.device.numpy(weights))))
+        for target, *_ in seeds:
             if not target.requires_grad:
                 what = f"an array of shape {target.shape} that backward starts from does not require a gradient"
                 raise GradientError(what, hint="make it with requires_grad=True")
         with recording.paused():
             earlier = self._set_aside()
-            for target, weight in seeds:
-                grad = _gradient_of(target)
-                assert grad is not None
-                grad[...] = 1.0 if target is loss else grad + weight
+            for target, weights, values in seeds:
+                self._seed(target, weights, values)
             self.sweep()
             for part, before in earlier:
                 part += before
-            for buffer in self._buffers():
+            for buffer in self.buffers():
                 if buffer.gradient is not None:
                     buffer.gradient.left_by_backward = True
+
+    @staticmethod
+    def _seed(target: array, weights: array | None, values: np.ndarray | float) -> None:
+        """The gradient that a sweep starts from: one, or what the user has put there and the weights."""
+        grad = target.grad
+        assert grad is not None
+        host = grad.device.numpy(grad)
+        host[...] = values if weights is None else host + values
+        shadow = shadows.current()
+        if shadow is not None:
+            shadow.seeded(grad, weights)
 
     def sweep(self, begin: int = 0, end: int | None = None) -> None:
         """Take gradients back through records begin .. end - 1, without seeds: a part of what `backward` does."""
@@ -303,6 +318,7 @@ class Tape:
         (part of the gradient, what it held) of each.
         """
         out: list[tuple[np.ndarray, np.ndarray]] = []
+        shadow = shadows.current()
         kinds = {a.buffer: a for r in self.records for a in r.arrays}
         for buffer in self._written:
             gradient = buffer.gradient
@@ -310,14 +326,19 @@ class Tape:
                 for part in _float_parts(gradient.memory, kinds[buffer]):
                     out.append((part, part.copy()))
                     part[...] = 0
+                if shadow is not None:
+                    raise GradientError("an earlier backward has left gradients, which forward mode cannot put aside", hint="call tape.zero() before")
         return out
 
     def zero(self) -> None:
         """Clear the gradients of all arrays on the tape."""
-        for buffer in self._buffers():
+        for buffer in self.buffers():
             if buffer.gradient is not None:
                 buffer.gradient.memory[:] = 0
                 buffer.gradient.left_by_backward = False
+                shadow = shadows.current()
+                if shadow is not None:
+                    shadow.cleared(buffer.gradient)
 
     def reset(self) -> None:
         """Forget what was recorded, and clear the gradients."""
@@ -338,7 +359,13 @@ class Tape:
         recorded = sum(a.nbytes for r in self.records if isinstance(r, _LaunchRecord) for a in r.records)
         return self._claims.bytes_kept + recorded
 
-    def _buffers(self) -> Sequence[Buffer]:
+    @property
+    def launches(self) -> list[Call]:
+        """The recorded launches in order."""
+        return [r.call for r in self.records if isinstance(r, _LaunchRecord)]
+
+    def buffers(self) -> Sequence[Buffer]:
+        """Every buffer that the recorded operations read or write."""
         return list({a.buffer: None for r in self.records for a in r.arrays})
 
 
