@@ -214,7 +214,8 @@ def test_scene_without_parameters(tmp_path):
 
 def test_values_of_a_scene_reach_the_model(tmp_path):
     text = ROPE.replace("  rope:\n", "  rope:\n    position: [0, 2, 0]\n"
-                        "    rotation: {axis: [0, 0, 1], angle: 90 deg}\n    velocity: [1, 0, 0]\n    scale: 2\n").replace("x: [null, 0]", "y: [null, 2]")
+                        "    rotation: {axis: [0, 0, 1], angle: 90 deg}\n    velocity: [1, 0, 0]\n    scale: 2\n")
+    text = text.replace("x: [null, 0]", "y: [null, 2]")
     model = sim.load_scene(write_scene(tmp_path, text)).build(dtype=sim.float64).model
     assert np.allclose(model.particle_q.numpy(), [[0, 2, 0], [0, 2 + 2 / 3, 0], [0, 2 + 4 / 3, 0], [0, 4, 0]])
     assert np.allclose(model.particle_mass.numpy(), 0.025)

@@ -210,14 +210,14 @@ def kernel_adjoint(needs: KernelNeeds, record: Collection[int] = ()) -> KernelAd
         described, declared = [], []
         for k in sorted(needs.replayed):
             source = kernel.params[k]
-            scalar = one_scalar(source)
-            assert scalar is not None
+            entry = one_scalar(source)
+            assert entry is not None
             op, position = position_tape()
             declared.append(op)
-            log = UndoLog(b, env[source], Value(array_type(int32, 2), f"undo_{source.name}"), Value(array_type(scalar, 2), f"old_{source.name}"), position)
+            log = UndoLog(b, env[source], Value(array_type(int32, 2), f"undo_{source.name}"), Value(array_type(entry, 2), f"old_{source.name}"), position)
             block.params += [log.places, log.values]
             logs[source] = log
-            described.append(Log(k, log.width, scalar))
+            described.append(Log(k, log.width, entry))
         for log in logs.values():
             log.set(b.const(0, int32))
 

@@ -168,10 +168,14 @@ class Forward:
             twin, move = self._twin(gradient), self._twin(weights)
             twin.device.numpy(twin)[...] += move.device.numpy(move)
 
+    def tracks(self, buffer: Buffer) -> bool:
+        """See `Shadow`."""
+        return buffer in self._of
+
     def cleared(self, buffer: Buffer) -> None:
         """See `Shadow`."""
         if buffer in self._of:
-            self._of[buffer].memory[:] = 0
+            del self._of[buffer]
 
     def first_meets(self, thing: object) -> bool:
         """See `Shadow`."""

@@ -34,6 +34,9 @@ class Shadow(Protocol):
     def seeded(self, gradient: Any, weights: Any) -> None:
         """`gradient` has been set to one (weights None) or increased by the array `weights`."""
 
+    def tracks(self, buffer: Any) -> bool:
+        """Whether a buffer has a tangent."""
+
     def cleared(self, buffer: Any) -> None:
         """A gradient buffer has been cleared."""
 

@@ -6,7 +6,7 @@ to the content that it had when recording began.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -21,6 +21,7 @@ from sim.core.runtime.buffer import Buffer
 from sim.core.runtime.claims import Claim, Claims, restored, span_of
 from sim.core.runtime.creation import empty, zeros
 from sim.core.runtime.graph import note
+from sim.core.runtime.interop import add_into
 from sim.core.runtime.kernel import AdjointPair, collect_active, find_aliases
 from sim.core.runtime.launch import Call, Memory, run, thread_count
 from sim.core.runtime.recording import Operation
@@ -134,7 +135,7 @@ class Tape:
     on_overwrite: str = "save"
     records: list[Any] = field(default_factory=list)
     _claims: Claims = field(default_factory=Claims)
-    _written: dict[Buffer, None] = field(default_factory=dict)
+    _seeded: dict[Buffer, array] = field(default_factory=dict)
     _cut: dict[Buffer, tuple[array, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -156,7 +157,7 @@ class Tape:
         """A copy, fill or host write that is about to run."""
         lost = self._refuse_cut(operation.reads, operation.name, any(w.requires_grad for w in operation.writes))
         for target in operation.writes:
-            self._before_write(target, operation.name)
+            self._claims.before_write(target, operation.name)
             if lost is not None:
                 self._cut.setdefault(target.buffer, lost)
             elif target.nbytes == target.buffer.nbytes and span_of(target) == (0, target.nbytes):
@@ -205,7 +206,7 @@ class Tape:
         """A launch that is not differentiated is about to run: save what it overwrites."""
         for k in sorted(call.spec.writes):
             if call.args[k] is not None:
-                self._before_write(call.args[k], f"launch of '{call.spec.kernel.name}'")
+                self._claims.before_write(call.args[k], f"launch of '{call.spec.kernel.name}'")
 
     def adjoint_launch(self, call: Call, gradients: Mapping[int, array]) -> None:
         """A launch in adjoint form is about to run.  It is not differentiated, so what it writes must not reach the loss."""
@@ -216,12 +217,8 @@ class Tape:
                     f"{name} writes an array that requires a gradient, on an open tape: it cannot be differentiated",
                     hint="launch it outside of the tape",
                 )
-            self._before_write(g, name)
+            self._claims.before_write(g, name)
             self._cut.setdefault(g.buffer, (g, f"the gradient of '{call.spec.func.params[k].name}' in the {name}"))
-
-    def _before_write(self, a: array, writer: str) -> None:
-        self._claims.before_write(a, writer)
-        self._written[a.buffer] = None
 
     def _check_links(self, call: Call, active: frozenset[int]) -> None:
         """A value that carries a gradient, stored where there is none, must not be read again on the way to the loss."""
@@ -258,7 +255,7 @@ class Tape:
         self._refuse_cut(reads, name, any(a.requires_grad for a in writes))
         claims = [self._claims.claim(a, name, "input") for a in reads]
         for a in writes:
-            self._before_write(a, name)
+            self._claims.before_write(a, name)
         self.records.append(_FunctionRecord(name, backward, claims, [*reads, *writes]))
 
     # -- backward
@@ -271,12 +268,12 @@ class Tape:
         """
         if not self.records:
             raise GradientError("backward on a tape that recorded nothing", hint="launch kernels inside `with tape:` first")
-        seeds: list[tuple[array, array | None, np.ndarray | float]] = []
+        seeds: list[tuple[array, array | None, np.ndarray]] = []
         if loss is not None:
             if not isinstance(loss, array) or loss.size != 1:
                 shape = loss.shape if isinstance(loss, array) else type(loss).__name__
                 raise GradientError(f"the loss is {shape}; expected an array with one element", hint="sum it up in a kernel, or pass grads={array: weights}")
-            seeds.append((loss, None, 1.0))
+            seeds.append((loss, None, np.ones(())))
         for target, weights in (grads or {}).items():
             if not isinstance(weights, array) or weights.shape != target.shape or weights.dtype is not target.dtype:
                 raise GradientError(f"the weights of an array of shape {target.shape} of {target.dtype} must be an array like it")
@@ -285,6 +282,7 @@ class Tape:
             if not target.requires_grad:
                 what = f"an array of shape {target.shape} that backward starts from does not require a gradient"
                 raise GradientError(what, hint="make it with requires_grad=True")
+        self._seeded |= {target.buffer: target for target, *_ in seeds}
         with recording.paused():
             earlier = self._set_aside()
             for target, weights, values in seeds:
@@ -297,12 +295,15 @@ class Tape:
                     buffer.gradient.left_by_backward = True
 
     @staticmethod
-    def _seed(target: array, weights: array | None, values: np.ndarray | float) -> None:
+    def _seed(target: array, weights: array | None, values: np.ndarray) -> None:
         """The gradient that a sweep starts from: one, or what the user has put there and the weights."""
         grad = target.grad
         assert grad is not None
         host = grad.device.numpy(grad)
-        host[...] = values if weights is None else host + values
+        if weights is None:
+            host[...] = 1.0
+        else:
+            add_into(host, values)
         shadow = shadows.current()
         if shadow is not None:
             shadow.seeded(grad, weights)
@@ -313,21 +314,20 @@ class Tape:
             record.backward()
 
     def _set_aside(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """What an earlier backward left in gradients of written arrays is not a seed: put it aside, to be added at the end.
+        """What an earlier backward left in gradients is not a seed, and must not change how sums round: put it aside until the end.
 
         (part of the gradient, what it held) of each.
         """
         out: list[tuple[np.ndarray, np.ndarray]] = []
         shadow = shadows.current()
-        kinds = {a.buffer: a for r in self.records for a in r.arrays}
-        for buffer in self._written:
+        for buffer, a in self.buffers().items():
             gradient = buffer.gradient
-            if gradient is not None and gradient.left_by_backward and buffer in kinds:
-                for part in _float_parts(gradient.memory, kinds[buffer]):
+            if gradient is not None and gradient.left_by_backward:
+                for part in _float_parts(gradient.memory, a):
                     out.append((part, part.copy()))
                     part[...] = 0
-                if shadow is not None:
-                    raise GradientError("an earlier backward has left gradients, which forward mode cannot put aside", hint="call tape.zero() before")
+                if shadow is not None and shadow.tracks(gradient):
+                    raise GradientError("a second backward in one forward mode: the tangents of the first are still there", hint="call tape.zero() before")
         return out
 
     def zero(self) -> None:
@@ -345,7 +345,7 @@ class Tape:
         self.zero()
         self.records.clear()
         self._claims.clear()
-        self._written.clear()
+        self._seeded.clear()
         self._cut.clear()
 
     @property
@@ -364,9 +364,9 @@ class Tape:
         """The recorded launches in order."""
         return [r.call for r in self.records if isinstance(r, _LaunchRecord)]
 
-    def buffers(self) -> Sequence[Buffer]:
-        """Every buffer that the recorded operations read or write."""
-        return list({a.buffer: None for r in self.records for a in r.arrays})
+    def buffers(self) -> dict[Buffer, array]:
+        """The memory that the tape has to do with, and an array there that tells its type."""
+        return self._seeded | {a.buffer: a for r in self.records for a in r.arrays}
 
 
 def _float_parts(memory: np.ndarray, a: array) -> list[np.ndarray]:
