@@ -20,6 +20,7 @@ from sim.core.runtime import recording, shadows
 from sim.core.runtime.array import array, make_array
 from sim.core.runtime.buffer import Buffer
 from sim.core.runtime.claims import Kept
+from sim.core.runtime.graph import capturing
 from sim.core.runtime.interop import clear, differentiable
 from sim.core.runtime.kernel import Compiled
 from sim.core.runtime.launch import Memory, run
@@ -83,6 +84,10 @@ class Forward:
     # -- launches
     def run(self, compiled: Compiled, device: Any, dims: tuple[int, ...], args: Sequence[Any]) -> None:
         """See `Shadow`."""
+        if capturing() is not None:  # a replay may find tangents where now there are none
+            for a in args:
+                if isinstance(a, array) and differentiable(a.dtype):
+                    self._twin(a)
         active = self._active(args)
         while True:
             numbers, function = lifted(compiled, active) if active else ((), compiled)
