@@ -354,15 +354,35 @@ def exchanged(x: sim.array[f64], y: sim.array[f64]):
 
 
 @sim.kernel
-def largest(x: sim.array[f64], y: sim.array[f64]):
-    sim.atomic_max(y, 0, x[sim.tid()])
+def extremes(x: sim.array[f64], index: sim.array[int], largest: sim.array[f64], smallest: sim.array[f64]):
+    i = sim.tid()
+    sim.atomic_max(largest, index[i], x[i] * x[i])
+    for k in range(2):
+        sim.atomic_min(smallest, k, sim.sin(x[i]) * f64(k + 1))
 
 
-@pytest.mark.parametrize("kernel", [value_of_atomic_add, exchanged, largest], ids=lambda k: k.name)
+def test_the_gradient_of_an_atomic_extreme_goes_to_the_first_that_set_it():
+    def program(x):
+        largest, smallest = array([0.3, 0.1, 9.0]), array([5.0, 5.0])
+        sim.launch(extremes, 7, inputs=[x, sim.array(np.arange(7) % 3, dtype=int)], outputs=[largest, smallest])
+        both = array(np.zeros(5))
+        sim.copy(both, largest)
+        sim.copy(both, smallest, dest_offset=3)
+        return end(both)
+
+    assert_gradient(program, array([0.1, -0.7, 1.3, 0.4, 0.9, -1.1, 0.6]))
+    x, largest, smallest = array([1.0, 2.0, 2.0]), array([0.0]), array([9.0, 9.0])
+    with sim.Tape() as tape:
+        sim.launch(extremes, 3, inputs=[x, sim.zeros(3, dtype=int)], outputs=[largest, smallest])
+    tape.backward(loss=largest)
+    assert x.grad.numpy().tolist() == [0.0, 4.0, 0.0] and largest.grad.numpy().tolist() == [0.0]
+
+
+@pytest.mark.parametrize("kernel", [value_of_atomic_add, exchanged], ids=lambda k: k.name)
 def test_atomics_with_a_gradient_are_refused(kernel):
     x, y = array([1.0, 2.0]), array([0.0, 0.0])
     extra = [array([0.0])] if kernel is value_of_atomic_add else []
-    how = {"value_of_atomic_add": "add", "exchanged": "exch", "largest": "max"}[kernel.name]
+    how = {"value_of_atomic_add": "add", "exchanged": "exch"}[kernel.name]
     line = inspect.getsourcelines(kernel.function.python)[1]
     with pytest.raises(sim.GradientError, match=rf"test_tape_patterns.py:({'|'.join(str(line + k) for k in range(4))}):(.|\n)*atomic_{how}"):
         gradient(lambda x: sim.launch(kernel, 2, inputs=[x, *extra], outputs=[y]) or end(y), [x])

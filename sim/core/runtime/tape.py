@@ -36,6 +36,7 @@ class _LaunchRecord:
     claims: dict[int, Claim]
     records: list[array]
     counts: array | None
+    finals: dict[int, Claim]
 
     def backward(self) -> None:
         call, plan = self.call, self.pair.plan
@@ -46,11 +47,15 @@ class _LaunchRecord:
             elif k not in plan.needs:
                 args.append(Memory(0, a.shape, a.strides, a.is_contiguous, None))  # no values, but a shape to ask for
             else:
-                kept = self.claims[k].kept
-                args.append(a if kept is None else Memory(self.claims[k].address(a.offset), a.shape, a.strides, a.is_contiguous, kept))
+                args.append(self._memory(a, self.claims[k]))
         args += [call.args[k].grad for k in plan.active]
-        args += [*self.records, *self._logs()]
+        args += [*self.records, *self._logs(), *(self._memory(call.args[k], self.finals[k]) for k in plan.finals)]
         run(self.pair.adjoint, call.device, call.dims, args)
+
+    @staticmethod
+    def _memory(a: array, claim: Claim) -> array | Memory:
+        """The values of an array that were claimed, wherever they lie now."""
+        return a if claim.kept is None else Memory(claim.address(a.offset), a.shape, a.strides, a.is_contiguous, claim.kept)
 
     def _logs(self) -> list[array]:
         """Room for the undo logs of one thread at a time, as the forward launch has counted it."""
@@ -200,7 +205,8 @@ class Tape:
                 extra.append(counts)
             run(pair.forward, call.device, call.dims, [*args, *extra])
             call.mark_written()
-        self.records.append(_LaunchRecord(call, pair, claims, records, counts))
+        finals = {k: self._claims.claim(args[k], name, spec.func.params[k].name) for k in pair.plan.finals}
+        self.records.append(_LaunchRecord(call, pair, claims, records, counts, finals))
 
     def hidden_launch(self, call: Call) -> None:
         """A launch that is not differentiated is about to run: save what it overwrites."""
