@@ -247,11 +247,8 @@ def kernel_adjoint(needs: KernelNeeds, record: Collection[int] = ()) -> KernelAd
     count = len(kernel.params)
     read = frozenset(k for k, p in enumerate(closed.params[:count]) if p in loaded)
     forward = _recording(kernel, place, stores, [kernel.params[k] for k in sorted(needs.replayed)]) if recorded or logs else None
-<<<<<<< HEAD
-    return KernelAdjoint(func, needs.active, read, records, tuple(described), forward, closed)
-=======
     last = tuple(k for k, p in enumerate(kernel.params) if p in finals)
-    return KernelAdjoint(func, needs.active, read, records, tuple(described), last, forward)
+    return KernelAdjoint(func, needs.active, read, records, tuple(described), last, forward, closed)
 
 
 def _extremes(kernel: Func, groups: dict[Value, int], gradient: Collection[Value]) -> list[Value]:
@@ -271,7 +268,6 @@ def _extremes(kernel: Func, groups: dict[Value, int], gradient: Collection[Value
         if kind in ("min", "max") and array in gradient and array not in found:
             found.append(array)
     return sorted(found, key=kernel.params.index)
->>>>>>> main
 
 
 def _recording(kernel: Func, place: dict[int, list[tuple[Scalar, int] | None]], stores: dict[Scalar, Value], logged: list[Value]) -> Func:
