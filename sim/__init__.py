@@ -235,11 +235,8 @@ from sim.core.lang.types import vec4ub as vec4ub
 from sim.core.lang.types import vec4ui as vec4ui
 from sim.core.lang.types import vec4ul as vec4ul
 from sim.core.lang.types import vec4us as vec4us
-<<<<<<< HEAD
 from sim.core.runtime import autograd as autograd
-=======
 from sim.core.runtime import host as host
->>>>>>> main
 from sim.core.runtime import utils as utils
 from sim.core.runtime.array import array as array
 from sim.core.runtime.array import array1d as array1d
