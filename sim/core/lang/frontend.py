@@ -19,9 +19,10 @@ from sim.core.lang.function import Function, func
 from sim.core.lang.ir import Func, Op, Value
 from sim.core.lang.loops import Loops
 from sim.core.lang.operators import OPERATORS
+from sim.core.lang.references import Reference, StructOfReferences
 from sim.core.lang.source import MISSING, Parameter, resolve_annotations, signature
 from sim.core.lang.traced import ArrayRef, Fields, Mismatch, Parts, Place, Undefined, describe, flatten, is_number, type_of, whole
-from sim.core.lang.types import ArrayType, CompositeType, Scalar, Struct, Type, float32, has_float, leaves_of, scalar_of
+from sim.core.lang.types import ArrayType, CompositeType, Scalar, Struct, Type, float32, has_float, int32, leaves_of, scalar_of
 
 Arguments = Sequence[Type | tuple[Type, ...]]
 
@@ -143,7 +144,8 @@ def _result(t: Tracer, function: Function, result: Any) -> tuple[Any, Any]:
 def trace_kernel(python: Callable[..., Any], arg_types: Sequence[Type], name: str | None = None, real: Scalar = float32) -> Func:
     """A kernel for these argument types.
 
-    Parameters: a scalar takes one, an array one, a struct its leaves and arrays in field order (`s.mass`, `s.x.0`).
+    Parameters: a scalar takes one, an array one, a struct its leaves and arrays in field order (`s.mass`, `s.x.0`), a
+    `Reference` one array.
     `attrs["signature"]` = [(argument, type, first parameter, number of parameters), ...]; `dims` as `tid()` asks for.
     """
     function = python if isinstance(python, Function) else Function(python)
@@ -178,6 +180,12 @@ def _parameter(t: Tracer, name: str, kind: Any) -> Any:
         value = Value(kind, name)
         t.block.params.append(value)
         return ArrayRef(value) if isinstance(kind, ArrayType) else value
+    if isinstance(kind, Reference):
+        value = Value(kind.array, name)
+        t.block.params.append(value)
+        return t.load(Place(value, (t.b.const(0, int32),), kind.value))
+    if isinstance(kind, StructOfReferences):
+        return Fields(kind.struct, {key: _parameter(t, f"{name}.{key}", part) for key, part in kind.fields.items()})
     if isinstance(kind, Struct):
         return Fields(kind, {key: _parameter(t, f"{name}.{key}", part) for key, part in kind.fields.items()})
     if isinstance(kind, CompositeType):

@@ -12,6 +12,7 @@ import numpy as np
 
 from sim.core.backends.base import ASSERT_FAILED, Executable
 from sim.core.lang.errors import SimError
+from sim.core.lang.references import Reference
 from sim.core.lang.types import ArrayType, Composite, Scalar, Struct, StructValue
 from sim.core.runtime import recording, shadows
 from sim.core.runtime.array import array
@@ -269,7 +270,7 @@ def bind(kernel: Kernel, dims: tuple[int, ...], args: Sequence[Any], n_inputs: i
     spec = kernel.bindings.get(tuple(key)) if plain else None
     if spec is None:
         spec, slow = _bind_slowly(kernel, args, n_inputs)
-        if plain and len(flat) == len(slow):
+        if plain and len(flat) == len(slow) and not any(isinstance(kind, Reference) for kind in spec.types):
             kernel.bindings[tuple(key)] = spec
         flat = slow
     _check_dims(spec, dims)
@@ -349,6 +350,8 @@ def launch(
 def check_gradient(kernel: Kernel, name: str, kind: Any, value: Any, given: Any) -> array:
     """`given`, if it can hold the gradient of the argument `value`."""
     where = f"the adjoint of '{name}' of kernel '{kernel.name}'"
+    if isinstance(kind, Reference):
+        kind, value, given = kind.array, value.flatten(), given.flatten() if isinstance(given, array) else given
     if not isinstance(kind, ArrayType):
         raise LaunchError(f"{where} is given, but '{name}' is a {kind}; only arrays have a gradient array")
     if not isinstance(value, array):

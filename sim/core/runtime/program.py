@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from sim.core.lang.errors import GradientError
+from sim.core.lang.references import Reference
 from sim.core.lang.types import ArrayType, Homogeneous, Scalar, StructValue
 from sim.core.runtime import recording
 from sim.core.runtime.array import array, make_array
@@ -96,7 +97,7 @@ def program_of_call(call: Call, n_inputs: int | None = None) -> Program:
     mine = Call(call.spec, call.dims, args, call.device)
     params = call.spec.func.params
     signature = call.spec.func.attrs["signature"]
-    position = {first: place for place, (_, kind, first, _) in enumerate(signature) if isinstance(kind, ArrayType)}
+    position = {first: place for place, (_, kind, first, _) in enumerate(signature) if isinstance(kind, (ArrayType, Reference))}
     number: dict[int, Number] = {k: position.get(k, p.name) for k, p in enumerate(params)}
     read = [k for k in sorted(call.spec.reads) if plain_float(args[k])]
     written = [k for k in sorted(call.spec.writes) if plain_float(args[k])]

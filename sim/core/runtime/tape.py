@@ -291,8 +291,8 @@ class Tape:
         self._seeded |= {target.buffer: target for target, *_ in seeds}
         with recording.paused():
             earlier = self._set_aside()
-            for target, weights, values in seeds:
-                self._seed(target, weights, values)
+            for target, seed, values in seeds:
+                self._seed(target, seed, values)
             self.sweep()
             for part, before in earlier:
                 part += before
