@@ -14,6 +14,7 @@ from typing import Any
 
 from sim.core.lang.builtins import NAMES, Builtin, builtin, register
 from sim.core.lang.context import Frame
+from sim.core.lang.custom import GradientFunction, adjoint_name
 from sim.core.lang.errors import KernelError
 from sim.core.lang.function import Function, func
 from sim.core.lang.ir import Func, Op, Value
@@ -43,7 +44,7 @@ class Tracer(Loops):
         entry = function.traces.get(key)
         if entry is None:
             try:
-                entry = function.traces[key] = _Closed(function, kinds, self.real)
+                entry = function.traces[key] = ClosedForm(function, kinds, self.real)
             except KernelError as problem:
                 raise self._inside(function, problem, node) from None
         callee = entry.callee
@@ -77,7 +78,7 @@ def _float_of(x: Any) -> Scalar | None:
     return scalar if scalar is not None and scalar.is_float else None
 
 
-class _Closed:
+class ClosedForm:
     """A function with a derivative in closed form, for given argument types."""
 
     def __init__(self, function: Function, kinds: Sequence[Any], real: Scalar) -> None:
@@ -92,7 +93,11 @@ class _Closed:
             results = result if isinstance(result, tuple) else (result,)
             floats = [k for k in results if has_float(k)]
             assert self.function.adjoint is not None
-            traced = trace_function(self.function.adjoint, [*self.kinds, *results, *floats], self.real)
+            adjoint = self.function.adjoint
+            if isinstance(adjoint, GradientFunction):
+                self._vjp = _trace_gradient(adjoint, self.callee, self.kinds, floats, self.real)
+                return self._vjp
+            traced = trace_function(adjoint, [*self.kinds, *results, *floats], self.real)
             wanted = [leaf.scalar for kind in self.kinds for k in (kind if isinstance(kind, tuple) else (kind,))
                       for leaf in leaves_of(k) if leaf.scalar.is_float]
             if [v.type for v in traced.body.yields] != wanted:
@@ -101,6 +106,29 @@ class _Closed:
                     f"it has to return one cotangent per floating argument: {', '.join(str(k) for k in self.kinds)}")
             self._vjp = traced
         return self._vjp
+
+
+def _trace_gradient(function: GradientFunction, callee: Func, kinds: Sequence[Any], floats: Sequence[Any], real: Scalar) -> Func:
+    """What a `@func_grad` says, in the form of `ClosedForm.vjp`: `kinds` of the arguments, `floats` of the cotangents."""
+    t = Tracer(real)
+    frame = Frame(function, None, (function, *map(str, kinds)))
+    t.frames.append(frame)
+    node = function.source.node
+    names = [p.name for p in function.parameters(real)]
+    if len(names) != len(kinds) + len(floats):
+        raise t.error(node, f"`{function.name}` takes {len(names)} arguments, `{callee.name}` has {len(kinds)} and {len(floats)} floating results",
+                      "it takes the arguments of its function, then the cotangent of each floating result")
+    args = [_parameter(t, name, kind) for name, kind in zip(names, [*kinds, *floats], strict=True)]
+    sought = [(adjoint_name(name), kind) for name, kind in zip(names, kinds, strict=False) if not isinstance(kind, tuple) and has_float(kind)]
+    with t.b:
+        frame.env.update(t.bind(function, args, {}, node))
+        frame.env.update((name, t.zero(kind)) for name, kind in sought)
+        if t.body(frame) is not None:
+            raise t.error(node, f"`{function.name}` returns a value", "add to adjoint[x] instead")
+        values = [v for name, kind in sought for v in flatten(t.fit(frame.env[name], kind)) if v.type.is_float]  # type: ignore[attr-defined]
+    count = len(callee.params)
+    t.block.params[count:count] = [Value(v.type, "result") for v in callee.body.yields]
+    return t.finish(function.name, function.source.span(node), values)
 
 
 def trace_function(function: Function | Callable[..., Any], arg_types: Arguments, real: Scalar = float32) -> Func:

@@ -13,7 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from sim.core.backends.interp import evaluate
+from sim.core.lang.adjoint import vjp
+from sim.core.lang.analysis import is_float
 from sim.core.lang.errors import SimError
+from sim.core.lang.frontend import ClosedForm
+from sim.core.lang.function import Function
+from sim.core.lang.passes import inline
+from sim.core.lang.types import Composite, StructValue, bool_, float64, int32
 from sim.core.runtime import recording
 from sim.core.runtime.array import array
 from sim.core.runtime.forward import Forward
@@ -69,8 +76,9 @@ def gradcheck(
 ) -> GradientReport:
     """Compares the gradient of a kernel, a Python function or the kernels of a tape with differences.
 
-    function: a kernel (with `dim`, `inputs`, `outputs` as for `launch`), a Python function of `inputs` that returns arrays, or
-        a `Tape`: then each of its kernels is checked on what its arrays hold now.
+    function: a kernel (with `dim`, `inputs`, `outputs` as for `launch`), a Python function of `inputs` that returns arrays, a
+        `Tape` (each of its kernels is checked on what its arrays hold now), or a function of the language for host values
+        (`float` is double here): its custom gradient, if it has one, against the derivative of its body.
     eps: step of the differences, relative to the size of the values (None: tried for the best); atol, rtol: tolerances
         (None: by precision).  directions: random directions per input.  max_inputs_per_var: how many components are looked at
         to find the one that is off.
@@ -78,6 +86,8 @@ def gradcheck(
     """
     if isinstance(function, Tape):
         return gradcheck_tape(function, eps, atol, rtol, raise_exception, show_summary=show_summary, seed=seed)
+    if isinstance(function, Function):
+        return _finish([_check_language(function, inputs, rtol, seed)], f"custom gradient of {function.name}", raise_exception, show_summary)
     program = program_of(function, dim, inputs, outputs)
     title = f"gradient of {getattr(function, 'name', getattr(function, '__name__', 'the function'))}"
     return _finish([_check(program, title, eps, atol, rtol, directions, max_inputs_per_var, seed)], title, raise_exception, show_summary)
@@ -156,6 +166,47 @@ def _row(
     ok = ok and all(map(np.isfinite, (adjoint, tangent, difference)))
     where = "" if ok else _worst(program, i, a, gradient, weights, value, size, precision, eps, components, rng)
     return GradientRow(name, adjoint, tangent, difference, noise, ok, where)
+
+
+def _check_language(function: Function, inputs: Sequence[Any], rtol: float | None, seed: int) -> GradientReport:
+    """The column `adjoint` has the closed form of a function, `tangent` what its body derives to."""
+    kinds = [_double(x) for x in inputs]
+    form = ClosedForm(function, kinds, float64)
+    callee = inline(form.callee)
+    flat = [x for value, kind in zip(inputs, kinds, strict=True) for x in _leaves(value, kind)]
+    results = evaluate(callee, *flat)
+    rng = np.random.default_rng(seed)
+    weights = [rng.normal() for v in callee.body.yields if is_float(v)]
+    derived = evaluate(inline(vjp(form.callee)), *flat, *weights)
+    given = evaluate(inline(form.vjp()), *flat, *results, *weights) if function.adjoint is not None else derived
+
+    def value(steps: np.ndarray) -> float:
+        moves = iter(steps)
+        moved = evaluate(callee, *[x + next(moves) if is_float(p) else x for x, p in zip(flat, callee.params, strict=True)])
+        return float(sum(w * y for w, y in zip(weights, (y for y, v in zip(moved, callee.body.yields, strict=True) if is_float(v)), strict=True)))
+
+    rows, floats = [], [p for p in callee.params if is_float(p)]
+    precision = max((float(np.finfo(p.type.np).eps) for p in floats), default=1e-16)  # type: ignore[attr-defined]
+    relative = rtol if rtol is not None else 1e-6 if precision < 1e-10 else 1e-2
+    for k, p in enumerate(floats):
+        unit = np.eye(len(floats))[k]
+        difference, noise = _difference(lambda h, unit=unit: value(h * unit), 1.0, precision, None)  # type: ignore[misc]
+        allowed = relative * (1.0 + abs(difference)) + 3.0 * noise
+        ok = abs(given[k] - difference) <= allowed and abs(given[k] - derived[k]) <= allowed
+        rows.append(GradientRow(p.name, float(given[k]), float(derived[k]), difference, noise, bool(ok)))
+    return GradientReport(function.name, rows)
+
+
+def _double(value: Any) -> Any:
+    if isinstance(value, (Composite, StructValue)):
+        return value.type if isinstance(value, Composite) else value._sim_struct_
+    return bool_ if isinstance(value, bool) else int32 if isinstance(value, int) else float64
+
+
+def _leaves(value: Any, kind: Any) -> list[Any]:
+    if isinstance(value, StructValue):
+        return [x for key, part in kind.fields.items() for x in _leaves(getattr(value, key), part)]
+    return list(value.data.ravel()) if isinstance(value, Composite) else [kind.np.type(value)]
 
 
 def _tangent(program: Program, a: array, v: np.ndarray, weights: list[np.ndarray]) -> float:
