@@ -23,9 +23,10 @@ THREADS, CHUNK = 3, 6
 
 
 def smooth_slope(f: Callable[[float], float], tolerance: float = 1e-5) -> float | None:
-    """f'(0) by central differences, or None where two steps disagree: the program takes another branch nearby."""
-    fine, coarse = ((f(h) - f(-h)) / (2.0 * h) for h in (1e-6, 1e-5))
-    return fine if abs(fine - coarse) <= tolerance * (1.0 + abs(fine)) else None
+    """f'(0) by central differences, or None at a kink (`max` of equal values), or where another branch is taken nearby."""
+    low, here, high = f(-1e-6), f(0.0), f(1e-6)
+    fine, coarse, bend = (high - low) / 2e-6, (f(1e-5) - f(-1e-5)) / 2e-5, (high - 2.0 * here + low) / 1e-6
+    return fine if max(abs(fine - coarse), 0.01 * abs(bend)) <= tolerance * (1.0 + abs(fine)) else None
 
 
 @pytest.mark.parametrize("slots", [2, 4, 8, 256])

@@ -129,6 +129,31 @@ def _gradient_of(a: array) -> np.ndarray | None:
     return None if grad is None else grad.device.numpy(grad)
 
 
+@dataclass(frozen=True)
+class Remembered:
+    """One piece of memory that a tape keeps: a `copy` of a range before it was overwritten, or a `record` of loads."""
+
+    nbytes: int
+    kind: str
+    reason: str
+
+
+class TapeMemory(list[Remembered]):
+    """What a tape keeps beside the arrays."""
+
+    @property
+    def nbytes(self) -> int:
+        return sum(entry.nbytes for entry in self)
+
+    def __str__(self) -> str:
+        totals: dict[tuple[str, str], list[int]] = {}
+        for entry in self:
+            totals.setdefault((entry.kind, entry.reason), []).append(entry.nbytes)
+        rows = sorted(((sum(sizes), len(sizes), *key) for key, sizes in totals.items()), reverse=True)
+        lines = [f"{size:>12} bytes in {count:>5} {kind + ('s' if count > 1 else ''):<8} {reason}" for size, count, kind, reason in rows]
+        return "\n".join([*lines, f"{self.nbytes:>12} bytes in all"])
+
+
 @dataclass(eq=False)
 class Tape:
     """`with Tape() as tape: ...` records; `tape.backward(loss)` then fills `.grad` of every array that requires one.
@@ -362,8 +387,16 @@ class Tape:
     @property
     def bytes_kept(self) -> int:
         """Bytes that the tape keeps beside the arrays themselves: copies of overwritten values, and records per thread."""
-        recorded = sum(a.nbytes for r in self.records if isinstance(r, _LaunchRecord) for a in r.records)
-        return self._claims.bytes_kept + recorded
+        return sum(entry.nbytes for entry in self.memory())
+
+    def memory(self) -> TapeMemory:
+        """What the tape keeps beside the arrays, and why; prints as a table."""
+        copies = [Remembered(k.data.nbytes, "copy", k.reason) for k in self._claims.kept]
+        records = [
+            Remembered(a.nbytes, "record", f"loads of the {r} that it overwrites itself, per thread")
+            for r in self.records if isinstance(r, _LaunchRecord) for a in r.records
+        ]
+        return TapeMemory([*copies, *records])
 
     @property
     def launches(self) -> list[Call]:
