@@ -19,13 +19,16 @@ from sim.core.runtime.forward import Forward
 from sim.core.runtime.gradcheck import GradcheckError, GradientReport, GradientRow, gradcheck, gradcheck_tape
 from sim.core.runtime.kernel import Kernel
 from sim.core.runtime.launch import launch
+from sim.core.runtime.marks import GradientNorms, gradient_norms
+from sim.core.runtime.nonfinite import NonFiniteError, detect_nonfinite
 from sim.core.runtime.program import Number, Program, outputs_of, program_of
 from sim.core.runtime.tape import Tape
 
 Function = Kernel | Callable[..., Any]
 
 __all__ = [
-    "Forward", "GradcheckError", "GradientReport", "GradientRow", "gradcheck", "gradcheck_tape", "hvp", "jacobian", "jacobian_fd", "jvp",
+    "Forward", "GradcheckError", "GradientNorms", "GradientReport", "GradientRow", "NonFiniteError", "detect_nonfinite", "gradcheck",
+    "gradcheck_tape", "gradient_norms", "hvp", "jacobian", "jacobian_fd", "jvp",
 ]
 
 

@@ -44,6 +44,37 @@ class Shadow(Protocol):
         """Whether `thing`, with derived data to bring up to date, is met for the first time."""
 
 
+class Silent:
+    """A shadow that only looks on: the parts that it does not define do nothing."""
+
+    def copied(self, dest: Any, src: Any) -> None:
+        pass
+
+    def overwritten(self, dest: Any) -> None:
+        pass
+
+    def saved(self, kept: Any) -> None:
+        pass
+
+    def swapped(self, kept: Any) -> None:
+        pass
+
+    def taken_back(self, operation: Any) -> None:
+        pass
+
+    def seeded(self, gradient: Any, weights: Any) -> None:
+        pass
+
+    def tracks(self, buffer: Any) -> bool:
+        return False
+
+    def cleared(self, buffer: Any) -> None:
+        pass
+
+    def first_meets(self, thing: object) -> bool:
+        return False
+
+
 _open: list[Shadow] = []
 
 

@@ -24,6 +24,8 @@ from sim.core.runtime.graph import note
 from sim.core.runtime.interop import add_into
 from sim.core.runtime.kernel import AdjointPair, collect_active, find_aliases
 from sim.core.runtime.launch import Call, Memory, run, thread_count
+from sim.core.runtime.marks import passing
+from sim.core.runtime.nonfinite import NonFiniteError
 from sim.core.runtime.recording import Operation
 
 
@@ -119,6 +121,24 @@ class _FunctionRecord:
     @property
     def arrays(self) -> list[array]:
         return self.touched
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(eq=False)
+class _Mark:
+    """A named place; `state`: the arrays whose gradients are of interest there."""
+
+    name: str
+    state: Mapping[str, array]
+
+    def backward(self) -> None:
+        note(lambda: passing(self.name, self.state))
+
+    @property
+    def arrays(self) -> list[array]:
+        return []
 
     def __str__(self) -> str:
         return self.name
@@ -276,6 +296,13 @@ class Tape:
             )
         return lost
 
+    def mark(self, name: str, state: Mapping[str, array] | None = None) -> None:
+        """Name what is recorded from here on, as "step 3".
+
+        state: arrays by name whose gradients, with respect to their values here, are what `gradient_norms` logs.
+        """
+        self.records.append(_Mark(name, dict(state or {})))
+
     def record_function(self, name: str, backward: Callable[[], None], reads: Iterable[array], writes: Iterable[array]) -> None:
         """Record a stretch that was or will be run unrecorded.  Call it *before* the stretch writes.
 
@@ -341,8 +368,17 @@ class Tape:
 
     def sweep(self, begin: int = 0, end: int | None = None) -> None:
         """Take gradients back through records begin .. end - 1, without seeds: a part of what `backward` does."""
-        for record in reversed(self.records[begin:end]):
-            record.backward()
+        end = len(self.records) if end is None else end
+        for k in range(end - 1, begin - 1, -1):
+            try:
+                self.records[k].backward()
+            except NonFiniteError as problem:
+                raise problem.at(f"backward pass{self._place(k)}, {self.records[k]}") from None
+
+    def _place(self, index: int) -> str:
+        """Words for the mark before a record."""
+        mark = next((r for r in reversed(self.records[: index + 1]) if isinstance(r, _Mark)), None)
+        return f", {mark.name}" if mark is not None else ""
 
     def _set_aside(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """What an earlier backward left in gradients is not a seed, and must not change how sums round: put it aside until the end.
