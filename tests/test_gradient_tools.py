@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import xml.etree.ElementTree
+
 import numpy as np
 import pytest
 from test_physics_gradients import swung_sheet
@@ -121,3 +124,25 @@ def test_forward_mode_through_a_rollout_without_a_tape_is_that_under_one():
         _, (taped,) = jvp(final, [gravity], [[[0.1, 1.0, 0.2]]])
     np.testing.assert_array_equal(plain.numpy(), taped.numpy())
     assert np.abs(plain.numpy()).max() > 0
+
+
+def test_the_picture_of_a_tape(tmp_path):
+    x, y, total = (sim.array(v, dtype=f64, requires_grad=True) for v in ([1.0, 2.0, 4.0], np.zeros(3), [0.0]))
+    with sim.Tape() as tape:
+        tape.mark("first")
+        sim.launch(rooted, 3, [x], [y])
+        sim.launch(summed, 3, [y], [total])
+        y.zero_()
+        sim.launch(rooted, 3, [x], [y])
+    text = tape.visualize(tmp_path / "tape.dot", array_labels={x: "x", y: 'the "y"'})
+    assert (tmp_path / "tape.dot").read_text() == text
+    nodes = {number: label for number, label in re.findall(r'(n\d+) \[label="((?:[^"\\]|\\.)*)"', text)}
+    edges = {(nodes[a].split("\\n")[0], nodes[b].split("\\n")[0]) for a, b in re.findall(r"(n\d+) -> (n\d+)", text)}
+    y_1, y_2, y_3 = (r"the \"y\"" + v for v in ("", " (version 2)", " (version 3)"))
+    assert edges == {("x", "rooted"), ("rooted", y_1), (y_1, "summed"), ("array 3", "summed"), ("summed", "array 3 (version 2)"),
+                     ("fill", y_2), ("rooted", y_3)}  # fmt: skip
+    assert len(re.findall("->", text)) == 8  # one between each of these, and x to rooted twice
+    tape.visualize(tmp_path / "tape.html")
+    page = (tmp_path / "tape.html").read_text()
+    xml.etree.ElementTree.fromstring(page[page.index("<svg") : page.index("</html>")])
+    assert "rooted" in page and "<title>first</title>" in page

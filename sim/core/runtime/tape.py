@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from sim.core.runtime.launch import Call, Memory, run, thread_count
 from sim.core.runtime.marks import passing
 from sim.core.runtime.nonfinite import NonFiniteError
 from sim.core.runtime.recording import Operation
+from sim.core.runtime.visualize import TapeGraph
 
 
 @dataclass(eq=False)
@@ -433,6 +435,17 @@ class Tape:
             for r in self.records if isinstance(r, _LaunchRecord) for a in r.records
         ]
         return TapeMemory([*copies, *records])
+
+    def visualize(self, filename: str | Path | None = None, array_labels: Mapping[array, str] | None = None) -> str:
+        """The recorded program as a graph: DOT text, also written to `filename` if given (`.html`: a page for a browser).
+
+        array_labels: names of arrays.
+        """
+        graph = TapeGraph.of(self.records, array_labels or {})
+        if filename is not None:
+            path = Path(filename)
+            path.write_text(graph.page() if path.suffix in (".html", ".htm") else graph.dot(), encoding="utf-8")
+        return graph.dot()
 
     @property
     def launches(self) -> list[Call]:
