@@ -15,6 +15,8 @@ from tape_tools import BACKENDS, backend
 from test_adjoint_fuzz import Run, smooth_slope
 
 import sim
+from sim.constraints import REGISTRY
+from sim.constraints.projection import make_projection, parameter_struct
 from sim.core.backends.interp import evaluate
 from sim.core.lang import adjoint
 from sim.core.lang.frontend import trace_function
@@ -34,8 +36,9 @@ def test_random_functions_forward_reverse_and_both(slots: int, monkeypatch: pyte
     compared = 0
     for seed in range(500 * slots, 500 * slots + 12 * TIMES):
         f, rng = RandomFunction(seed).build(), random.Random(seed)
-        gradient, rule = vjp_rule(f)
-        forward, second, reverse_twice = jvp(f), jvp(gradient), rule()
+        both = vjp_rule(f)
+        gradient = both.func
+        forward, second, reverse_twice = jvp(f), jvp(gradient), both.rule()
         x, v, n = [rng.uniform(-1.0, 1.0) for _ in range(3)], [rng.uniform(-1.0, 1.0) for _ in range(3)], rng.randint(0, 9)
         value, slope = evaluate(forward, *x, n, *v)
         found = evaluate(gradient, *x, n, 1.0)
@@ -99,6 +102,43 @@ def test_decompositions_with_repeated_values():
     move = np.random.default_rng(0).normal(size=(3, 3))
     out = evaluate(jvp(func), *np.eye(3).ravel(), *move.ravel())
     np.testing.assert_allclose(np.reshape(out[9:], (3, 3)), (move - move.T) / 2, atol=1e-9)
+
+
+# ------------------------------------------------------------------------------------------ reverse mode, twice
+@sim.constraint(points=2)
+def newton_distance(x, rest: float):
+    """The distance of two points, by Newton's iteration until it converges: a loop whose trip count nobody knows."""
+    d = x[1] - x[0]
+    square = sim.dot(d, d)
+    size = 1.0 + square
+    while sim.abs(size * size - square) > 1e-13 * square:
+        size = 0.5 * (size + square / size)
+    return size - rest
+
+
+REGISTRY.pop("newton_distance")  # the project's own tests go through all that are registered
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_the_adjoint_of_a_projection_whose_constraint_has_an_open_loop(name: str) -> None:
+    """The projection contains the gradient of C, so its adjoint has the Hessian of C: as of a C without the loop."""
+    rng = np.random.default_rng(4)
+    points, x, weights = np.array([[0, 1], [2, 3]]), rng.normal(size=(4, 3)), rng.normal(size=(4, 3))
+    found = []
+    with backend(name):
+        for c in (newton_distance, REGISTRY["distance"]):
+            data = parameter_struct(c, float64)()
+            q, before, target = (sim.array(x, dtype=vec3d, requires_grad=True) for _ in range(3))
+            w, rest, alpha = (sim.array(v, dtype=float64, requires_grad=True) for v in ([1.0, 0.5, 2.0, 1.0], [0.3, 0.8], [0.1, 0.2]))
+            data.rest, unused, multiplier = rest, sim.zeros(1, dtype=float64), sim.zeros(2, dtype=float64, requires_grad=True)
+            kernel = make_projection(c, float64, True, False, False)
+            with sim.Tape() as tape:
+                sim.launch(kernel, 2, [0, sim.array(points, dtype=sim.int32), data, alpha, unused, w, unused, before, 0.1, q], [target, multiplier])
+            tape.backward(grads={target: sim.array(weights, dtype=vec3d)})
+            found.append([a.grad.numpy().copy() for a in (q, w, rest, alpha)])
+    for mine, exact in zip(*found, strict=True):
+        assert np.abs(exact).max() > 0
+        np.testing.assert_allclose(mine, exact, rtol=1e-9, atol=1e-12)
 
 
 # ------------------------------------------------------------------------------------------ kernels

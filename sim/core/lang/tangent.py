@@ -230,7 +230,22 @@ def jvp(func: Func, wrt: Collection[int] | None = None) -> Func:
     return verify(dce(Func(f"{func.name}_jvp", block, func.span)))
 
 
-def vjp_rule(func: Func, wrt: Collection[int] | None = None) -> tuple[Func, Callable[[], Func]]:
+@dataclass(frozen=True)
+class Gradient:
+    """The vector-Jacobian product of a function, and its own derivative in the form that a `call` of it takes."""
+
+    func: Func
+    rule: Callable[[], Func]
+
+    def emit(self, b: Builder, args: Sequence[Value]) -> list[Value]:
+        """Its results for these arguments: in place, or as a call where reverse mode could not go through its loops."""
+        if not any(op.name == "tape" for op in walk(self.func.body)):
+            return inline_call(b, self.func, args)
+        results = [Value(v.type) for v in self.func.body.yields]
+        return b.append(Op("call", list(args), results, {"callee": self.func, "vjp": self.rule})).results
+
+
+def vjp_rule(func: Func, wrt: Collection[int] | None = None) -> Gradient:
     """`vjp(func, wrt)`, and its own derivative as a closed form for a `call` of it: right through loops of every kind.
 
     With g(x, ct) = J(x)^T ct the reverse mode of g along u is (J u) by ct, and by x the product of u with the Hessian of
@@ -242,7 +257,7 @@ def vjp_rule(func: Func, wrt: Collection[int] | None = None) -> tuple[Func, Call
     def rule() -> Func:
         return _second(func, wrt)
 
-    return first, rule
+    return Gradient(first, rule)
 
 
 def _second(func: Func, wrt: Collection[int] | None) -> Func:
