@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sim.core.lang.errors import SimError
-from sim.core.runtime import recording
+from sim.core.runtime import recording, shadows
 from sim.core.runtime.tape import Tape
 from sim.model.control import Control
 from sim.model.state import State
@@ -24,6 +24,7 @@ def rollout(
 
     frame_every: keep the positions after every so many steps (None: after the last one only).
     strategy:    how a gradient finds its way back: `StoreAll()` or `Checkpointed(every=k)`; both give the same bits.
+                 In forward mode (`sim.autograd.jvp`, `hvp`) everything is stored.
     The forces `state.particle_f` act during all steps.  Without an open tape nothing is kept but the frames.
     Raises NonFiniteState where the simulation breaks down.
     """
@@ -40,7 +41,9 @@ def rollout(
     plan = Plan(solver, state, int(steps), float(dt), control, int(every))
     recorder = recording.current()
     if isinstance(recorder, Tape):
-        return (strategy or StoreAll()).run(plan, recorder)
+        # Checkpoints hold values without their tangents.
+        chosen = StoreAll() if strategy is None or shadows.current() is not None else strategy
+        return chosen.run(plan, recorder)
     result = plan.result()
     with recording.paused(), solver.model.hold():
         Replay(plan).run(result)
