@@ -89,3 +89,14 @@ def falls_through(x: wp.array(dtype=f64)):
 def test_an_endless_loop_with_a_break_may_not_return():
     with pytest.raises(wp.KernelError, match="does not return a value on every path"):
         wp.launch(falls_through, dim=1, inputs=[wp.ones(1, dtype=f64)])
+
+
+@wp.kernel
+def makes_an_array(x: wp.array(dtype=f64)):
+    a = wp.zeros(shape=3, dtype=f64)
+    x[0] = a[0]
+
+
+def test_local_arrays_are_vectors():
+    with pytest.raises(wp.KernelError, match="`sim.zeros` makes an array.*\n.*\n.*\n.*make a vector, `sim.types.vector"):
+        wp.launch(makes_an_array, dim=1, inputs=[wp.ones(1, dtype=f64)])

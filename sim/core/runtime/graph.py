@@ -19,7 +19,7 @@ from sim.core.runtime.buffer import Buffer, Strided, announce
 _open: list[Graph] = []
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class _Span:
     """All bytes of a buffer, as a view."""
 

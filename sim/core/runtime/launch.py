@@ -239,6 +239,8 @@ class Call:
         recorder = recording.current()
         if recorder is not None:
             recorder.adjoint_launch(self, gradients)  # type: ignore[attr-defined]
+        for g in gradients.values():
+            announce(g, f"adjoint launch of '{spec.kernel.name}'")
         run(pair.adjoint, self.device, self.dims, [*self.args, *(gradients[k] for k in pair.plan.active)])
         for g in gradients.values():
             g.buffer.version += 1

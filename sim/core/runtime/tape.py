@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from sim.core.lang.errors import GradientError
-from sim.core.lang.types import int32, size_of
+from sim.core.lang.types import int32, size_of, uint8
 from sim.core.runtime import recording, shadows
-from sim.core.runtime.array import array
+from sim.core.runtime.array import array, make_array
 from sim.core.runtime.buffer import Buffer, announce
 from sim.core.runtime.claims import Claim, Claims, restored, span_of
 from sim.core.runtime.creation import empty, zeros
@@ -260,7 +260,6 @@ class Tape:
                     f"{name} writes an array that requires a gradient, on an open tape: it cannot be differentiated",
                     hint="launch it outside of the tape",
                 )
-            announce(g, name)
             self._cut.setdefault(g.buffer, (g, f"the gradient of '{call.spec.func.params[k].name}' in the {name}"))
 
     def _check_links(self, call: Call, active: frozenset[int]) -> None:
@@ -334,6 +333,7 @@ class Tape:
                 raise GradientError(what, hint="make it with requires_grad=True")
         self._seeded |= {target.buffer: target for target, *_ in seeds}
         with recording.paused():
+            self._announce_gradients("backward")
             earlier = self._set_aside()
             for target, seed, values in seeds:
                 self._seed(target, seed, values)
@@ -395,6 +395,7 @@ class Tape:
 
     def zero(self) -> None:
         """Clear the gradients of all arrays on the tape."""
+        self._announce_gradients("zero() of a tape")
         for buffer in self.buffers():
             if buffer.gradient is not None:
                 buffer.gradient.memory[:] = 0
@@ -402,6 +403,13 @@ class Tape:
                 shadow = shadows.current()
                 if shadow is not None:
                     shadow.cleared(buffer.gradient)
+
+    def _announce_gradients(self, writer: str) -> None:
+        """Gradients are about to change: another tape may have read them as values."""
+        for buffer in self.buffers():
+            gradient = buffer.gradient
+            if gradient is not None and gradient.watchers:
+                announce(make_array(gradient, 0, (gradient.nbytes,), (1,), uint8), writer)
 
     def reset(self) -> None:
         """Forget what was recorded, and clear the gradients."""
