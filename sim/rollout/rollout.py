@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numbers import Real
+
 from sim.core.lang.errors import SimError
 from sim.core.runtime import recording, shadows
 from sim.core.runtime.tape import Tape
@@ -28,10 +30,15 @@ def rollout(
     The forces `state.particle_f` act during all steps.  Without an open tape nothing is kept but the frames.
     Raises NonFiniteState where the simulation breaks down.
     """
+    for name, count in (("steps", steps), ("frame_every", frame_every)):
+        if count is not None and not hasattr(count, "__index__"):
+            raise RolloutError(f"{name}={count!r}; expected a whole number")
     if steps < 1:
         raise RolloutError(f"steps={steps}; expected at least 1")
-    if not dt > 0.0:
-        raise RolloutError(f"dt={dt}; expected a positive time step in seconds")
+    if not isinstance(dt, Real) or not dt > 0.0:
+        raise RolloutError(f"dt={dt!r}; expected a positive time step in seconds")
+    if strategy is not None and not hasattr(strategy, "run"):
+        raise RolloutError(f"strategy={strategy!r}; expected StoreAll(), Checkpointed(every=k), or None")
     every = steps if frame_every is None else frame_every
     if not 1 <= every <= steps:
         raise RolloutError(f"frame_every={frame_every}; expected 1 to steps={steps}, or None")
