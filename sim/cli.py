@@ -85,10 +85,10 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _show_outcome(result: Mapping[str, Any], folder: Path) -> None:
-    rows = [[name, _number(p["start"]), _number(p["final"]), p["unit"], p.get("note", "")]
+    rows = [[name, _number(p["start"]), _number(p["final"]), _error(p.get("standard_error")), p["unit"]]
             for name, p in result["parameters"].items()]
     if rows:
-        print_table("parameters", ["", "start", "found", "unit", ""], rows)
+        print_table("parameters", ["", "start", "found", "standard error", "unit"], rows)
     if result["expect"]:
         print_table("expected", ["", "want", "got", ""], [
             [row["path"], row["want"], _number(row["got"]), "ok" if row["ok"] else "NOT MET"]
@@ -267,6 +267,12 @@ def _number(value: Any) -> str:
     if flat.size > 4:
         return f"{flat.min():.5g} ... {flat.max():.5g} ({flat.size})"
     return ", ".join(f"{item:.5g}" for item in flat)
+
+
+def _error(value: Any) -> str:
+    if value is None or np.isnan(value).all():
+        return "-"
+    return "not identifiable" if np.isinf(value).any() else f"{_number(value)}"
 
 
 def _positive(text: str) -> int:

@@ -43,6 +43,10 @@ class Markers:
     of: str
     points: np.ndarray
 
+    def follow(self, positions: np.ndarray) -> np.ndarray:
+        """Where the markers are (frames, n, 3) [m], from the positions of all points (frames, points, 3)."""
+        return positions[:, self.points]
+
 
 @dataclass(frozen=True, eq=False)
 class Target:

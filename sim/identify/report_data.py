@@ -8,20 +8,23 @@ from typing import Any
 import numpy as np
 
 from sim.identify.experiments import Simulation
+from sim.identify.misfit import Misfit
 from sim.identify.problem import Problem
 from sim.io import (
     COLORS,
+    Correlation,
     Curve,
     ExpectationRow,
     ExperimentRow,
     Layer,
     ParameterRow,
     ReportData,
+    ResidualRow,
     Shape,
     Take,
     TermRow,
 )
-from sim.io.report import format_number
+from sim.io.html import format_number, with_error
 from sim.model import Sphere
 
 Simulations = Mapping[str, Simulation]
@@ -29,10 +32,10 @@ Simulations = Mapping[str, Simulation]
 
 def report_data(
     problem: Problem, result: Mapping[str, Any], before: Simulations, after: Simulations | None,
-    log: Sequence[Mapping[str, Any]], notes: Sequence[str],
+    log: Sequence[Mapping[str, Any]], notes: Sequence[str], misfit: Sequence[Misfit] = (),
 ) -> ReportData:
     """The report of a run.  before, after: simulations at the start and at what was found (None: nothing was sought);
-    result: what stands in result.json; log: the entries of log.jsonl."""
+    result: what stands in result.json; log: the entries of log.jsonl; misfit: of the better simulation."""
     status = {"interrupted": "interrupted", "non_finite": "failed"}.get(result["stopped_because"], "")
     return ReportData(
         title=problem.description.name, about=problem.description.about, highlights=_highlights(result),
@@ -40,6 +43,9 @@ def report_data(
         expectations=[ExpectationRow(row["path"], row["want"], row["got"], row["ok"]) for row in result["expect"]],
         terms=_terms(result, log),
         experiments=[ExperimentRow(name, e["use"], e["loss"]) for name, e in result["experiments"].items()],
+        correlation=_correlation(result), residuals=_residuals(result, misfit),
+        residual_curves=[Curve(f"{m.experiment}: {m.markers}, rms", m.times.tolist(), (1e3 * m.by_frame).tolist(), "mm",
+                               reference=1e3 * np.sqrt(3.0) * m.noise, over="s") for m in misfit if len(m.times) > 1],
         notes=notes, facts=_facts(problem, result), status=status,
     )  # fmt: skip
 
@@ -58,7 +64,7 @@ def takes(problem: Problem, before: Simulations, after: Simulations | None) -> l
         for name, target in e.targets.items():
             layers.append(Layer(f"target {name}", target.positions, point_size=7, color=COLORS["target"]))
             if after is not None:
-                followed = after[e.name].positions[:, problem.markers[name].points]
+                followed = problem.markers[name].follow(after[e.name].positions)
                 layers.append(Layer(f"markers {name}", followed, point_size=5, color=COLORS["after"], visible=False))
         standing = up if np.linalg.norm(up) > 0 else np.array([0.0, 1.0, 0.0])
         out.append(Take(e.name, layers, _shapes(problem, e.settings), e.schedule.fps, standing.tolist()))
@@ -94,12 +100,19 @@ def _shapes(problem: Problem, settings: Mapping[str, np.ndarray]) -> list[Shape]
 
 
 def _highlights(result: Mapping[str, Any]) -> list[tuple[str, str]]:
-    out = [(name, f"{format_number(p['final'])} {p['unit']}".strip()) for name, p in result["parameters"].items()][:4]
+    out = [(name, f"{_found(p)} {p['unit']}".strip()) for name, p in result["parameters"].items()][:4]
     if result["loss"]["final"] is not None:
         out.append(("loss", format_number(result["loss"]["final"])))
     if result["parameters"]:
         out.append(("iterations", str(result["iterations"])))
     return [*out, ("time", f"{result['wall_s']:.3g} s")]
+
+
+def _found(parameter: Mapping[str, Any]) -> str:
+    final, error = parameter["final"], parameter.get("standard_error")
+    if error is None or np.ndim(error) > 0:
+        return format_number(final)
+    return with_error(float(final), float(error))
 
 
 def _true(problem: Problem, name: str) -> Any:
@@ -131,9 +144,20 @@ def _parameters(problem: Problem, result: Mapping[str, Any]) -> list[ParameterRo
         rows.append(ParameterRow(
             p.name, found["start"], found["final"], p.unit, found["gradient"], p.bounds,
             true=float(true) if true is not None and np.ndim(true) == 0 else None, log=p.kind == "log",
-            note=found.get("note", ""),
+            note=found.get("note", ""), error=found.get("standard_error"),
         ))  # fmt: skip
     return rows
+
+
+def _correlation(result: Mapping[str, Any]) -> Correlation | None:
+    known = result["uncertainty"]
+    return None if known is None else Correlation(known["names"], known["correlation"])
+
+
+def _residuals(result: Mapping[str, Any], misfit: Sequence[Misfit]) -> list[ResidualRow]:
+    return [ResidualRow(m.experiment, m.markers, result["experiments"][m.experiment]["use"], m.rms, m.in_noise,
+                        m.by_marker, np.sqrt(3.0) * m.noise, "" if m.compare == "position" else m.compare)
+            for m in misfit]
 
 
 def _terms(result: Mapping[str, Any], log: Sequence[Mapping[str, Any]]) -> list[TermRow]:
