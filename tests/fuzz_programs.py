@@ -104,7 +104,7 @@ class RandomKernel:
             return f"g[{self.index()}]"
         if r < 0.85 and self.counters:
             return f"f64({self.rng.choice(self.counters)})"
-        return str(round(self.rng.uniform(-2.0, 2.0), 3))
+        return f"f64({round(self.rng.uniform(-2.0, 2.0), 3)})"
 
     def expression(self) -> str:
         a, b, c = self.number(), self.number(), self.number()

@@ -354,15 +354,35 @@ def exchanged(x: sim.array[f64], y: sim.array[f64]):
 
 
 @sim.kernel
-def largest(x: sim.array[f64], y: sim.array[f64]):
-    sim.atomic_max(y, 0, x[sim.tid()])
+def extremes(x: sim.array[f64], index: sim.array[int], largest: sim.array[f64], smallest: sim.array[f64]):
+    i = sim.tid()
+    sim.atomic_max(largest, index[i], x[i] * x[i])
+    for k in range(2):
+        sim.atomic_min(smallest, k, sim.sin(x[i]) * f64(k + 1))
 
 
-@pytest.mark.parametrize("kernel", [value_of_atomic_add, exchanged, largest], ids=lambda k: k.name)
+def test_the_gradient_of_an_atomic_extreme_goes_to_the_first_that_set_it():
+    def program(x):
+        largest, smallest = array([0.3, 0.1, 9.0]), array([5.0, 5.0])
+        sim.launch(extremes, 7, inputs=[x, sim.array(np.arange(7) % 3, dtype=int)], outputs=[largest, smallest])
+        both = array(np.zeros(5))
+        sim.copy(both, largest)
+        sim.copy(both, smallest, dest_offset=3)
+        return end(both)
+
+    assert_gradient(program, array([0.1, -0.7, 1.3, 0.4, 0.9, -1.1, 0.6]))
+    x, largest, smallest = array([1.0, 2.0, 2.0]), array([0.0]), array([9.0, 9.0])
+    with sim.Tape() as tape:
+        sim.launch(extremes, 3, inputs=[x, sim.zeros(3, dtype=int)], outputs=[largest, smallest])
+    tape.backward(loss=largest)
+    assert x.grad.numpy().tolist() == [0.0, 4.0, 0.0] and largest.grad.numpy().tolist() == [0.0]
+
+
+@pytest.mark.parametrize("kernel", [value_of_atomic_add, exchanged], ids=lambda k: k.name)
 def test_atomics_with_a_gradient_are_refused(kernel):
     x, y = array([1.0, 2.0]), array([0.0, 0.0])
     extra = [array([0.0])] if kernel is value_of_atomic_add else []
-    how = {"value_of_atomic_add": "add", "exchanged": "exch", "largest": "max"}[kernel.name]
+    how = {"value_of_atomic_add": "add", "exchanged": "exch"}[kernel.name]
     line = inspect.getsourcelines(kernel.function.python)[1]
     with pytest.raises(sim.GradientError, match=rf"test_tape_patterns.py:({'|'.join(str(line + k) for k in range(4))}):(.|\n)*atomic_{how}"):
         gradient(lambda x: sim.launch(kernel, 2, inputs=[x, *extra], outputs=[y]) or end(y), [x])
@@ -405,3 +425,34 @@ def test_polar_rotation_at_the_identity():
     weights = np.array([[0, 3.0, -2.0], [0, 0, 1.0], [0, 0, 0]])
     np.testing.assert_allclose(found.reshape(3, 3), (weights - weights.T) / 2, atol=1e-9)
     assert math.isclose(found.max(), 1.5)
+
+
+# ---- what the tape keeps, and what it cannot see
+def test_the_tape_says_what_it_keeps_and_why():
+    x, y = array(np.ones(1000)), array(np.zeros(1000))
+
+    with sim.Tape() as tape:
+        sim.launch(square_into, 1000, inputs=[x], outputs=[y])
+        x.fill_(3.0)
+    (entry,) = tape.memory()
+    assert entry.nbytes == 8000 and entry.kind == "copy" and tape.bytes_kept == 8000
+    assert "'x' of the launch of 'square_into'" in entry.reason and "overwritten by the fill" in entry.reason
+    assert "8000 bytes in all" in str(tape.memory())
+    tape.backward(grads={y: sim.ones_like(y)})
+    assert (x.grad.numpy() == 2.0).all() and (x.numpy() == 3.0).all()  # by the ones that x held at first
+
+
+@sim.kernel
+def square_into(x: sim.array[f64], y: sim.array[f64]):
+    i = sim.tid()
+    y[i] = x[i] * x[i]
+
+
+def test_numpy_views_are_read_only_while_a_tape_records():
+    x = array([1.0, 2.0])
+    with sim.Tape():
+        view = x.numpy()
+        with pytest.raises(ValueError, match="read-only"):
+            view[0] = 5.0
+    x.numpy()[0] = 5.0
+    assert x.numpy()[0] == 5.0

@@ -70,6 +70,7 @@ class Reverse:
     recorded: dict[int, Callable[[], list[Value]]] = field(default_factory=dict)
     unreadable: set[int] = field(default_factory=set)
     logs: dict[Value, UndoLog] = field(default_factory=dict)
+    finals: dict[Value, Value] = field(default_factory=dict)
     tapes: list[Op] = field(default_factory=list)
     slots: int = field(default_factory=lambda: SLOTS)
 
@@ -277,13 +278,11 @@ class Reverse:
                 touched = leaves if leaf is not None else [leaves[k] for k in hit]
                 b.accum(grad, where, touched, [bar.pop(op.results[k]) for k in hit], at)
             return
-        if op.name == "atomic":
-            if any(is_float(v) for v in values):
-                raise GradientError(
-                    f"the value that atomic_{op.attrs['how']} returns, or an atomic {op.attrs['how']} on '{array.name}', carries a gradient", op.span,
-                    "use atomic_add without its result, or give the array no gradient",
-                )
-            return
+        if op.name == "atomic" and any(is_float(v) for v in values):
+            self._refuse_atomic(op, array, bar)
+            if op.attrs["how"] in ("min", "max"):
+                self._reverse_extreme(op, env, bar, grad, where, at)
+                return
         hit = [k for k, v in enumerate(values) if is_float(v)]
         if not hit:
             return
@@ -293,6 +292,33 @@ class Reverse:
             b.store(grad, where, touched, [b.const(0.0, ct.type) for ct in cts], at)
         for k, ct in zip(hit, cts, strict=True):
             self.add(bar, values[k], ct)
+
+    def _refuse_atomic(self, op: Op, array: Value, bar: Cotangents) -> None:
+        how = op.attrs["how"]
+        if any(r in bar for r in op.results):
+            what = f"the value that atomic_{how} on '{array.name}' returns carries a gradient: it depends on the order of the threads"
+            raise GradientError(what, op.span, "use the result for nothing that reaches the loss, or sum in another way")
+        if how == "exch":
+            what = f"atomic_exch on '{array.name}' carries a gradient: which thread's value stays depends on the order of the threads"
+            raise GradientError(what, op.span, "store with one thread per element, or give the array no gradient")
+
+    def _reverse_extreme(self, op: Op, env: Env, bar: Cotangents, grad: Value, where: Sequence[Value], at: Value | None) -> None:
+        """atomic_min, atomic_max: the gradient goes to the first value that equals the final one, if it beat the initial one."""
+        b = self.b
+        array, _, _, values = split_memory(op)
+        leaves, beats = op.attrs["leaves"], "gt" if op.attrs["how"] == "max" else "lt"
+        final = b.load(self.finals[array], where, leaves, at)
+        initial = b.load(env[array], where, leaves, at)
+        for k, v in enumerate(values):
+            won = emit("and", emit("eq", env.get(v, v), final[k]), emit(beats, final[k], initial[k]))
+
+            def take(k: int = k) -> list[Value]:
+                return b.atomic("exch", grad, where, leaves if at is not None else [leaves[k]], [b.const(0.0, final[k].type)], at)
+
+            def leave(k: int = k) -> list[Value]:
+                return [b.const(0.0, final[k].type)]
+
+            self.add(bar, v, b.if_(won, take, leave)[0])
 
     def _reverse_call(self, op: Op, env: Env, bar: Cotangents) -> None:
         if not any(r in bar for r in op.results):

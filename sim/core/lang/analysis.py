@@ -97,6 +97,8 @@ def needed_values(func: Func, varied: set[Value], active: Collection[Value], rep
                 needed.update(op.operands[1:])
             elif array in active:
                 needed.update([*index, *([leaf] if leaf is not None else [])])
+                if op.name == "atomic" and op.attrs["how"] in ("min", "max"):
+                    needed.update(op.operands[1:])
     todo = list(needed)
     while todo:
         for v in depends.get(todo.pop(), ()):

@@ -36,11 +36,12 @@ class KernelAdjoint:
     """The adjoint of a kernel for one choice of arrays with gradient.
 
     func:    its parameters are those of the kernel, then a gradient array per number in `active`, then the records, then
-             two arrays (places, values) per log.
+             two arrays (places, values) per log, then an array per number in `finals`.
     active:  numbers of the parameters that have a gradient array, in order.
     needs:   numbers of the array parameters whose values before the launch the adjoint loads; others may be null.
     records: (scalar type, slots) of the arrays (slots, threads) that the forward launch fills for the adjoint.
     logs:    undo logs; their parameters must be given as copies that may be changed (they are whole again afterwards).
+    finals:  numbers of the parameters whose values after the launch the adjoint loads (atomic minima and maxima).
     forward: the kernel with the records, and the entry counts of the logs, as extra parameters; None if there are none.
     """
 
@@ -49,6 +50,7 @@ class KernelAdjoint:
     needs: frozenset[int]
     records: tuple[tuple[Scalar, int], ...]
     logs: tuple[Log, ...]
+    finals: tuple[int, ...]
     forward: Func | None
 
 
@@ -218,6 +220,8 @@ def kernel_adjoint(needs: KernelNeeds, record: Collection[int] = ()) -> KernelAd
             described.append(Log(k, log.width, entry))
         for log in logs.values():
             log.set(b.const(0, int32))
+        finals = {p: Value(p.type, f"final_{p.name}") for p in _extremes(kernel, needs.groups, gradient)}
+        block.params += finals.values()
 
         def reader(op: Op) -> Callable[[], list[Value]]:
             def read() -> list[Value]:
@@ -229,7 +233,7 @@ def kernel_adjoint(needs: KernelNeeds, record: Collection[int] = ()) -> KernelAd
 
             return read
 
-        reverse = Reverse(b, needs.varied, needs.needed, gradient, {id(op): reader(op) for op in recorded}, unreadable, logs)
+        reverse = Reverse(b, needs.varied, needs.needed, gradient, {id(op): reader(op) for op in recorded}, unreadable, logs, finals)
         sweep = Sweep()
         reverse.recompute(kernel.body, env, sweep)
         reverse.reverse(kernel.body, env, {}, sweep)
@@ -240,7 +244,27 @@ def kernel_adjoint(needs: KernelNeeds, record: Collection[int] = ()) -> KernelAd
     count = len(kernel.params)
     read = frozenset(k for k, p in enumerate(func.params[:count]) if p in loaded)
     forward = _recording(kernel, place, stores, [kernel.params[k] for k in sorted(needs.replayed)]) if recorded or logs else None
-    return KernelAdjoint(func, needs.active, read, records, tuple(described), forward)
+    last = tuple(k for k, p in enumerate(kernel.params) if p in finals)
+    return KernelAdjoint(func, needs.active, read, records, tuple(described), last, forward)
+
+
+def _extremes(kernel: Func, groups: dict[Value, int], gradient: Collection[Value]) -> list[Value]:
+    """Arrays with a gradient that take atomic minima or maxima.  Refuses those that are written in another way too."""
+    how: dict[int, str] = {}
+    found = []
+    for op in walk(kernel.body):
+        if op.name not in WRITES:
+            continue
+        array = op.operands[0]
+        kind = op.attrs["how"] if op.name == "atomic" else op.name
+        if how.setdefault(groups[array], kind) != kind and {kind, how[groups[array]]} & {"min", "max"}:
+            raise GradientError(
+                f"'{array.name}' takes atomic_{how[groups[array]]} and {kind} in one launch: its gradient depends on the order of the threads",
+                op.span, "use two kernels",
+            )
+        if kind in ("min", "max") and array in gradient and array not in found:
+            found.append(array)
+    return sorted(found, key=kernel.params.index)
 
 
 def _recording(kernel: Func, place: dict[int, list[tuple[Scalar, int] | None]], stores: dict[Scalar, Value], logged: list[Value]) -> Func:

@@ -34,11 +34,12 @@ def span_of(a: array) -> tuple[int, int]:
 
 @dataclass(eq=False)
 class Kept:
-    """A copy of bytes `low` to `low + len(data)` of a buffer."""
+    """A copy of bytes `low` to `low + len(data)` of a buffer, and why it was made."""
 
     buffer: Buffer
     low: int
     data: np.ndarray
+    reason: str
 
     def save(self) -> None:
         """Copy the live content."""
@@ -96,7 +97,8 @@ class Claims:
                 hint="write into another array, or open the tape with on_overwrite='save'",
             )
         start, end = min(c.low for c in hit), max(c.high for c in hit)
-        kept = Kept(a.buffer, start, np.empty(end - start, np.uint8))
+        readers = ", ".join(dict.fromkeys(f"'{c.name}' of the {c.reader}" for c in hit))
+        kept = Kept(a.buffer, start, np.empty(end - start, np.uint8), f"{readers}; overwritten by the {writer}")
         note(kept.save)
         self.kept.append(kept)
         for c in hit:
@@ -106,10 +108,6 @@ class Claims:
     def clear(self) -> None:
         self.open.clear()
         self.kept.clear()
-
-    @property
-    def bytes_kept(self) -> int:
-        return sum(k.data.nbytes for k in self.kept)
 
 
 @contextmanager

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Protocol
 
@@ -115,7 +116,7 @@ def as_dims(dim: Any) -> tuple[int, ...]:
         dims: tuple[int, ...] = (int(dim),)
     else:
         try:
-            dims = tuple(int(d) for d in dim)
+            dims = tuple(operator.index(d) for d in dim)
         except TypeError:
             raise LaunchError(f"dim is {dim!r}; expected an integer or up to four of them") from None
     if not 1 <= len(dims) <= 4 or any(d < 0 for d in dims):
@@ -199,24 +200,33 @@ class Call:
                 buffer.version += 1
                 buffer.left_by_backward = False
 
-    def run_adjoint(self, gradients: dict[int, array]) -> None:
+    def run_adjoint(self, gradients: Mapping[int, Any]) -> None:
         """The adjoint on the live values, `gradients` by parameter number.  Values must be those before the launch."""
         active = frozenset(gradients)
         spec = self.spec
+        for k, g in gradients.items():
+            if g is None or g.shape != self.args[k].shape:
+                found = "none" if g is None else f"one of shape {g.shape}"
+                raise LaunchError(
+                    f"adjoint launch of kernel '{spec.kernel.name}': '{spec.func.params[k].name}' needs a gradient array of its shape, there is {found}; "
+                    "make the array with requires_grad=True, or set one with adjoint=True"
+                )
         if not any(k in active for k in spec.writes):
             written = ", ".join(f"'{spec.func.params[k].name}'" for k in sorted(spec.writes)) or "nothing"
             raise LaunchError(
                 f"adjoint launch of kernel '{spec.kernel.name}': it writes {written}, and no gradient of that to start from is given; "
                 "make it with requires_grad=True, or pass adj_outputs"
             )
-        needs = spec.needs(active, find_aliases(self.args, spec.writes))
-        if needs.must:
-            names = ", ".join(f"'{spec.func.params[k].name}'" for k in sorted(needs.must))
+        aliases = find_aliases(self.args, spec.writes)
+        needs = spec.needs(active, aliases)
+        pair = spec.adjoint(active, aliases, frozenset())
+        spoilt = sorted({*needs.must, *needs.replayed, *pair.plan.finals})
+        if spoilt:
+            names = ", ".join(f"'{spec.func.params[k].name}'" for k in spoilt)
             raise LaunchError(
                 f"kernel '{spec.kernel.name}' overwrites values of {names} that its own adjoint needs; "
                 "it cannot be launched in adjoint form by itself: record it on a Tape"
             )
-        pair = spec.adjoint(active, needs_aliases(self), frozenset())
         recorder = recording.current()
         if recorder is not None:
             recorder.adjoint_launch(self, gradients)  # type: ignore[attr-defined]
@@ -224,10 +234,6 @@ class Call:
         for g in gradients.values():
             g.buffer.version += 1
             g.buffer.left_by_backward = False
-
-
-def needs_aliases(call: Call) -> tuple[frozenset[int], ...]:
-    return find_aliases(call.args, call.spec.writes)
 
 
 def _label(position: int, n_inputs: int) -> str:
@@ -319,6 +325,9 @@ def launch(
     if not isinstance(kernel, Kernel):
         raise LaunchError(f"{kernel!r} is not a kernel; decorate the function with @sim.kernel")
     dims = as_dims(dim)
+    for label, given in (("inputs", inputs), ("outputs", outputs)):
+        if isinstance(given, array):
+            raise LaunchError(f"kernel '{kernel.name}': {label} is an array; expected a list of arguments: {label}=[array]")
     args = [*inputs, *outputs]
     call = bind(kernel, dims, args, len(inputs), device)
     if adjoint:
@@ -378,7 +387,7 @@ def gradient_arrays(call: Call, kernel: Kernel, args: Sequence[Any], named: Sequ
 class Launch:
     """A recorded launch: `launch()` runs it again on the present content of its arrays."""
 
-    def __init__(self, call: Call, gradients: dict[int, array] | None) -> None:
+    def __init__(self, call: Call, gradients: dict[int, Any] | None) -> None:
         self._call, self._gradients = call, gradients
         self._block: tuple[Executable, int, int, tuple] | None = None
         self._keep: Any = None
@@ -410,6 +419,7 @@ class Launch:
         run_range(executable, address, n, call.spec.forward)
         for buffer in written:
             buffer.version += 1
+            buffer.left_by_backward = False
 
     def _prepare(self) -> None:
         call = self._call
@@ -460,7 +470,7 @@ class Launch:
             # An argument whose gradient was its own array's follows the new array.
             for k, old in zip(range(first, first + count), before, strict=True):
                 if isinstance(old, array) and k in self._gradients and self._gradients[k] is old.grad:
-                    self._gradients = {**self._gradients, k: args[k].grad}
+                    self._gradients = {**self._gradients, k: getattr(args[k], "grad", None)}
 
     def set_param_by_name(self, name: str, value: Any, adjoint: bool = False) -> None:
         """Change an argument by its name in the kernel."""

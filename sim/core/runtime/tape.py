@@ -36,6 +36,7 @@ class _LaunchRecord:
     claims: dict[int, Claim]
     records: list[array]
     counts: array | None
+    finals: dict[int, Claim]
 
     def backward(self) -> None:
         call, plan = self.call, self.pair.plan
@@ -46,11 +47,15 @@ class _LaunchRecord:
             elif k not in plan.needs:
                 args.append(Memory(0, a.shape, a.strides, a.is_contiguous, None))  # no values, but a shape to ask for
             else:
-                address = self.claims[k].address(a.offset)
-                args.append(Memory(address, a.shape, a.strides, a.is_contiguous, self.claims[k].kept))
+                args.append(self._memory(a, self.claims[k]))
         args += [call.args[k].grad for k in plan.active]
-        args += [*self.records, *self._logs()]
+        args += [*self.records, *self._logs(), *(self._memory(call.args[k], self.finals[k]) for k in plan.finals)]
         run(self.pair.adjoint, call.device, call.dims, args)
+
+    @staticmethod
+    def _memory(a: array, claim: Claim) -> Memory:
+        """The values of an array that were claimed, wherever they lie now."""
+        return Memory(claim.address(a.offset), a.shape, a.strides, a.is_contiguous, claim.kept)
 
     def _logs(self) -> list[array]:
         """Room for the undo logs of one thread at a time, as the forward launch has counted it."""
@@ -116,6 +121,31 @@ class _FunctionRecord:
 def _gradient_of(a: array) -> np.ndarray | None:
     grad = a.grad
     return None if grad is None else grad.device.numpy(grad)
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """One piece of memory that a tape keeps: a `copy` of a range before it was overwritten, or a `record` of loads."""
+
+    nbytes: int
+    kind: str
+    reason: str
+
+
+class TapeMemory(list[Remembered]):
+    """What a tape keeps beside the arrays."""
+
+    @property
+    def nbytes(self) -> int:
+        return sum(entry.nbytes for entry in self)
+
+    def __str__(self) -> str:
+        totals: dict[tuple[str, str], list[int]] = {}
+        for entry in self:
+            totals.setdefault((entry.kind, entry.reason), []).append(entry.nbytes)
+        rows = sorted(((sum(sizes), len(sizes), *key) for key, sizes in totals.items()), reverse=True)
+        lines = [f"{size:>12} bytes in {count:>5} {kind + ('s' if count > 1 else ''):<8} {reason}" for size, count, kind, reason in rows]
+        return "\n".join([*lines, f"{self.nbytes:>12} bytes in all"])
 
 
 @dataclass(eq=False)
@@ -194,7 +224,8 @@ class Tape:
                 extra.append(counts)
             run(pair.forward, call.device, call.dims, [*args, *extra])
             call.mark_written()
-        self.records.append(_LaunchRecord(call, pair, claims, records, counts))
+        finals = {k: self._claims.claim(args[k], name, spec.func.params[k].name) for k in pair.plan.finals}
+        self.records.append(_LaunchRecord(call, pair, claims, records, counts, finals))
 
     def hidden_launch(self, call: Call) -> None:
         """A launch that is not differentiated is about to run: save what it overwrites."""
@@ -335,8 +366,16 @@ class Tape:
     @property
     def bytes_kept(self) -> int:
         """Bytes that the tape keeps beside the arrays themselves: copies of overwritten values, and records per thread."""
-        recorded = sum(a.nbytes for r in self.records if isinstance(r, _LaunchRecord) for a in r.records)
-        return self._claims.bytes_kept + recorded
+        return sum(entry.nbytes for entry in self.memory())
+
+    def memory(self) -> TapeMemory:
+        """What the tape keeps beside the arrays, and why; prints as a table."""
+        copies = [Remembered(k.data.nbytes, "copy", k.reason) for k in self._claims.kept]
+        records = [
+            Remembered(a.nbytes, "record", f"loads of the {r} that it overwrites itself, per thread")
+            for r in self.records if isinstance(r, _LaunchRecord) for a in r.records
+        ]
+        return TapeMemory([*copies, *records])
 
     def _buffers(self) -> dict[Buffer, array]:
         """The memory that the tape has to do with, and an array there that tells its type."""
