@@ -43,9 +43,9 @@ class Markers:
     of: str
     points: np.ndarray
 
-    def follow(self, positions: np.ndarray) -> np.ndarray:
-        """Where the markers are (frames, n, 3) [m], from the positions of all points (frames, points, 3)."""
-        return positions[:, self.points]
+    def at(self, positions: np.ndarray) -> np.ndarray:
+        """Places (..., n, 3) from positions of all particles (..., particles, 3)."""
+        return positions[..., self.points, :]
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,24 +5,43 @@ One rollout per number that is sought, which is cheaper than a gradient for each
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from sim.core.lang.types import float64
-from sim.identify.experiments import Simulation
+from sim.identify.experiments import Experiment, Simulation
 from sim.identify.residuals import Residuals
-
-if TYPE_CHECKING:
-    from sim.identify.problem import Problem
+from sim.model import Model
 
 STEPS = {"float64": 1e-4, "float32": 1e-2}
 """Steps in coordinates by precision.  The error of one-sided differences is about as large, relative to the slope."""
 
 Numbers = Callable[[Mapping[str, Simulation]], dict[str, float]]
 """Numbers by name that are taken from simulations."""
+
+
+class Simulated(Protocol):
+    """What is linearised: a `Problem`."""
+
+    model: Model
+    experiments: list[Experiment]
+
+    @property
+    def fitted(self) -> list[Experiment]:
+        """The experiments that the loss counts."""
+
+    @property
+    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Bounds of the coordinates."""
+
+    def simulate(self, x: Any, experiments: Sequence[Experiment] | None = None) -> dict[str, Simulation]:
+        """Experiments at coordinates x."""
+
+    def residuals(self, x: Any, simulations: Mapping[str, Simulation]) -> list[Residuals]:
+        """What the loss at x is made of."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +73,7 @@ class Linearised:
         return out
 
 
-def linearise(problem: Problem, x: Any, at_x: Mapping[str, Simulation] | None = None, numbers: Numbers | None = None
+def linearise(problem: Simulated, x: Any, at_x: Mapping[str, Simulation] | None = None, numbers: Numbers | None = None
               ) -> Linearised:
     """Residuals and derivatives at coordinates x (n,), within the bounds.
 
@@ -80,7 +99,7 @@ def linearise(problem: Problem, x: Any, at_x: Mapping[str, Simulation] | None = 
     return Linearised(x, residuals, jacobians, slopes)
 
 
-def _steps(problem: Problem, x: np.ndarray) -> np.ndarray:
+def _steps(problem: Simulated, x: np.ndarray) -> np.ndarray:
     """A step (n,) for each coordinate, away from a bound that is near."""
     size = STEPS["float64" if problem.model.dtype is float64 else "float32"]
     lower, upper = problem.bounds

@@ -169,7 +169,7 @@ class _PreparedMatch:
         launch(self.kernels.add_up, 1, [self.parts, slot], [out])
 
     def residuals(self, positions: np.ndarray) -> Residuals:
-        followed = self.markers.follow(positions)
+        followed = self.markers.at(positions)
         frames, reference, weight = self.frames.numpy(), self.reference.numpy(), self.weight.numpy()
         moved = followed[frames]
         relative = reference >= 0
@@ -194,7 +194,7 @@ class _PreparedReach:
         launch(self.kernels.reach, 1, [q, self.points, self.frame, self.goal, self.term.scale, slot], [out])
 
     def residuals(self, positions: np.ndarray) -> Residuals:
-        mean = self.markers.follow(positions[self.frame][None])[0].mean(axis=0)
+        mean = self.markers.at(positions[self.frame][None])[0].mean(axis=0)
         return single(self.term.name, self.experiment, (mean - np.array(self.term.point)) / self.term.scale, 1.0)
 
 

@@ -64,7 +64,7 @@ def takes(problem: Problem, before: Simulations, after: Simulations | None) -> l
         for name, target in e.targets.items():
             layers.append(Layer(f"target {name}", target.positions, point_size=7, color=COLORS["target"]))
             if after is not None:
-                followed = problem.markers[name].follow(after[e.name].positions)
+                followed = problem.markers[name].at(after[e.name].positions)
                 layers.append(Layer(f"markers {name}", followed, point_size=5, color=COLORS["after"], visible=False))
         standing = up if np.linalg.norm(up) > 0 else np.array([0.0, 1.0, 0.0])
         out.append(Take(e.name, layers, _shapes(problem, e.settings), e.schedule.fps, standing.tolist()))
