@@ -12,17 +12,21 @@ from sim.identify.misfit import Misfit
 from sim.identify.problem import Problem
 from sim.io import (
     COLORS,
+    Body,
     Correlation,
     Curve,
     ExpectationRow,
     ExperimentRow,
     Layer,
     ParameterRow,
+    Recording,
     ReportData,
     ResidualRow,
+    Scenery,
     Shape,
     Take,
     TermRow,
+    body,
 )
 from sim.io.html import format_number, with_error
 from sim.model import Sphere
@@ -52,7 +56,7 @@ def report_data(
 
 def takes(problem: Problem, before: Simulations, after: Simulations | None) -> list[Take]:
     """What the player shows of each experiment: targets, the start, and what was found."""
-    up = -problem.model.gravity.numpy()[0]
+    up = _up(problem).tolist()
     out = []
     for e in problem.experiments:
         layers = []
@@ -66,9 +70,43 @@ def takes(problem: Problem, before: Simulations, after: Simulations | None) -> l
             if after is not None:
                 followed = problem.markers[name].at(after[e.name].positions)
                 layers.append(Layer(f"markers {name}", followed, point_size=5, color=COLORS["after"], visible=False))
-        standing = up if np.linalg.norm(up) > 0 else np.array([0.0, 1.0, 0.0])
-        out.append(Take(e.name, layers, _shapes(problem, e.settings), e.schedule.fps, standing.tolist()))
+        out.append(Take(e.name, layers, _shapes(problem, e.settings), e.schedule.fps, up))
     return out
+
+
+def scenery(problem: Problem) -> Scenery:
+    """What a run's folder keeps to show it later without its model."""
+    markers = {name: body(name, m.points) for name, m in problem.markers.items()}
+    targets = {e.name: {name: Recording(t.positions, e.schedule.times) for name, t in e.targets.items()}
+               for e in problem.experiments}
+    x, y, z = _up(problem).tolist()
+    return Scenery(problem.description.name, _drawn(problem), (x, y, z),
+                   {e.name: _shapes(problem, e.settings) for e in problem.experiments}, markers, targets)
+
+
+def _drawn(problem: Problem) -> list[Body]:
+    """A body for each object, and one for springs and points that belong to none."""
+    model = problem.model
+    out = []
+    free = np.ones(model.particle_count, bool)
+    links = model.spring_indices.numpy().reshape(-1, 2)
+    for name, group in model.groups.items():
+        own = (links >= group.start).all(axis=1) & (links < group.start + group.count).all(axis=1)
+        out.append(body(name, group.points, group.triangles - group.start, links[own] - group.start))
+        links = links[~own]
+        free[group.points] = False
+    free[links.reshape(-1)] = True
+    if free.any():
+        index = np.cumsum(free) - 1
+        out.append(body("others", np.flatnonzero(free), segments=index[links]))
+    return out
+
+
+def _up(problem: Problem) -> np.ndarray:
+    """The opposite of gravity, of unit length; y without one."""
+    up = -problem.model.gravity.numpy()[0].astype(np.float64)
+    size = np.linalg.norm(up)
+    return up / size if size > 0 else np.array([0.0, 1.0, 0.0])
 
 
 def _bodies(problem: Problem, name: str, simulation: Simulation, color: str, opacity: float = 1.0) -> Layer:

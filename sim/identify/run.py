@@ -20,9 +20,9 @@ from sim.identify.experiments import Experiment, Simulation
 from sim.identify.loop import NonFinite
 from sim.identify.misfit import Misfit, misfits
 from sim.identify.problem import Problem, Result
-from sim.identify.report_data import report_data
+from sim.identify.report_data import report_data, scenery
 from sim.identify.uncertainty import Uncertainty, estimate
-from sim.io import Recording, RunFolder, RunFolderError, default_run_path, environment, write_recording, write_report
+from sim.io import Recording, RunFolder, RunFolderError, default_run_path, environment, write_recording, write_report, write_scenery
 
 SCENE, RESULT, TRAJECTORY, REPORT = "scene.resolved.yaml", "result.json", "trajectory.npz", "report.html"
 OK, FAILED, INTERRUPTED = 0, 1, 130
@@ -131,6 +131,7 @@ class _Run:
             name: Recording(s.positions[every - 1 :: every], s.times[every - 1 :: every])
             for name, s in best.items() if len(s.times) >= every
         })  # fmt: skip
+        write_scenery(self.folder, scenery(problem))
         result["expect"] = check_all(problem.expectations, result)
         if description.report:
             page = report_data(problem, result, before, after, self.folder.read_log(), self.notes, misfit)
