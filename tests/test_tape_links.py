@@ -30,6 +30,12 @@ def square_in_place(x: sim.array[f64]):
 
 
 @sim.kernel
+def product(x: sim.array[f64], w: sim.array[f64], y: sim.array[f64]):
+    i = sim.tid()
+    y[i] = x[i] * w[i]
+
+
+@sim.kernel
 def total(x: sim.array[f64], out: sim.array[f64]):
     sim.atomic_add(out, 0, x[sim.tid()])
 
@@ -347,6 +353,27 @@ def test_what_a_backward_left_in_structs_is_no_seed_either():
         np.testing.assert_array_equal(p.grad.numpy()["mass"], times * np.array([6.0, 10.0]))
         np.testing.assert_array_equal(p.grad.numpy()["x"], np.full((2, 2), 2.0 * times))
         assert not p.grad.numpy()["tag"].any()
+
+
+@pytest.mark.parametrize("change", ["zero", "backward", "adjoint launch", "reset"])
+def test_a_gradient_that_another_tape_read_as_a_value(change):
+    x, y, z, w = array([1.0, 2.0]), array([0.0, 0.0]), array([0.0, 0.0]), array([3.0, 4.0])
+    with sim.Tape() as first:
+        sim.launch(square, 2, inputs=[x], outputs=[y])
+    first.backward(grads={y: array([1.0, 1.0])})
+    with sim.Tape() as second:
+        sim.launch(product, 2, inputs=[x.grad, w], outputs=[z])
+    if change == "zero":
+        first.zero()
+    elif change == "backward":
+        first.backward(grads={y: array([1.0, 1.0])})
+    elif change == "adjoint launch":
+        y.grad.fill_(1.0)
+        sim.launch(square, 2, inputs=[x], outputs=[y], adjoint=True)
+    else:
+        first.reset()
+    second.backward(grads={z: array([1.0, 1.0])})
+    assert w.grad.list() == [2.0, 4.0]
 
 
 def test_errors_of_backward():

@@ -16,8 +16,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from sim.core.lang.errors import GradientError
 from sim.core.lang.types import Homogeneous, Type, array_type, as_type, scalar_of, size_of
-from sim.core.runtime.buffer import Buffer
+from sim.core.runtime.buffer import Buffer, announce
 from sim.core.runtime.device import Device, DeviceLike, get_device
 from sim.core.runtime.interop import differentiable, element, element_value, python_values, to_host
 from sim.core.runtime.placement import (
@@ -298,12 +299,18 @@ class array:  # noqa: N801  Warp's name
     def numpy(self) -> np.ndarray:
         """A NumPy view of shape `shape` + component shape; structs as structured arrays.  No copy on the CPU.
 
-        A tape cannot see what is written through it: while one is recording the view is read-only.
+        A tape cannot see what is written through it.  While one is recording the view is read-only; after that, what the
+        tape still needs of this array is saved before the view is given away (a tape that refuses overwrites: read-only).
         """
         self.buffer.export()
         view = self.buffer.device.numpy(self)
         if current() is not None:
             view.flags.writeable = False
+        elif self.buffer.watchers:
+            try:
+                announce(self, "write through a NumPy view")
+            except GradientError:
+                view.flags.writeable = False
         return view
 
     def list(self) -> list[Any]:

@@ -79,7 +79,10 @@ class Claims:
     def claim(self, a: array, reader: str, name: str) -> Claim:
         low, high = span_of(a)
         made = Claim(a.buffer, low, high, reader, name)
-        self.open.setdefault(a.buffer, []).append(made)
+        waiting = self.open.setdefault(a.buffer, [])
+        if not waiting:
+            a.buffer.watch(self)
+        waiting.append(made)
         return made
 
     def before_write(self, a: array, writer: str) -> None:
@@ -103,10 +106,19 @@ class Claims:
         self.kept.append(kept)
         for c in hit:
             c.kept = kept
-        self.open[a.buffer] = [c for c in waiting if c.kept is None]
+        still = self.open[a.buffer] = [c for c in waiting if c.kept is None]
+        if not still and a.buffer.watchers is not None:
+            a.buffer.watchers.discard(self)
+
+    def release(self) -> None:
+        """Stop watching: the content that is claimed may change from now on."""
+        for buffer in self.open:
+            if buffer.watchers is not None:
+                buffer.watchers.discard(self)
+        self.open.clear()
 
     def clear(self) -> None:
-        self.open.clear()
+        self.release()
         self.kept.clear()
 
 

@@ -16,6 +16,7 @@ from sim.core.lang.errors import SimError
 from sim.core.lang.types import ArrayType, Composite, Scalar, Struct, StructValue
 from sim.core.runtime import recording
 from sim.core.runtime.array import array
+from sim.core.runtime.buffer import announce
 from sim.core.runtime.device import Device, get_device
 from sim.core.runtime.graph import capturing
 from sim.core.runtime.kernel import (
@@ -40,9 +41,6 @@ class LaunchRecorder(Protocol):
 
     def launch(self, call: Call) -> None:
         """Records a launch, and runs it."""
-
-    def hidden_launch(self, call: Call) -> None:
-        """Called before a launch that is not recorded."""
 
     def adjoint_launch(self, call: Call, gradients: dict[int, array]) -> None:
         """Called before a launch in adjoint form."""
@@ -190,15 +188,21 @@ class Call:
         self.spec, self.dims, self.args, self.device = spec, dims, args, device
 
     def run(self) -> None:
-        run(self.spec.forward, self.device, self.dims, self.args)
-        self.mark_written()
+        self.run_as(self.spec.forward, self.args)
 
-    def mark_written(self) -> None:
-        for k in self.spec.writes:
-            if self.args[k] is not None:
-                buffer = self.args[k].buffer
-                buffer.version += 1
-                buffer.left_by_backward = False
+    def run_as(self, compiled: Compiled, args: Sequence[Any]) -> None:
+        """Run a variant of the kernel that writes what the kernel writes."""
+        written = [self.args[k] for k in sorted(self.spec.writes) if self.args[k] is not None]
+        for a in written:
+            if a.buffer.watchers:
+                announce(a, f"launch of '{self.spec.kernel.name}'")
+        run(compiled, self.device, self.dims, args)
+        graph = capturing()
+        for a in written:
+            a.buffer.version += 1
+            a.buffer.left_by_backward = False
+            if graph is not None:
+                graph.writes(a)
 
     def run_adjoint(self, gradients: Mapping[int, Any]) -> None:
         """The adjoint on the live values, `gradients` by parameter number.  Values must be those before the launch."""
@@ -230,6 +234,8 @@ class Call:
         recorder = recording.current()
         if recorder is not None:
             recorder.adjoint_launch(self, gradients)  # type: ignore[attr-defined]
+        for g in gradients.values():
+            announce(g, f"adjoint launch of '{spec.kernel.name}'")
         run(pair.adjoint, self.device, self.dims, [*self.args, *(gradients[k] for k in pair.plan.active)])
         for g in gradients.values():
             g.buffer.version += 1
@@ -347,8 +353,6 @@ def launch(
     if recorder is not None and record_tape:
         recorder.launch(call)  # type: ignore[attr-defined]
     elif thread_count(dims):
-        if recorder is not None:
-            recorder.hidden_launch(call)  # type: ignore[attr-defined]
         call.run()
     return None
 
@@ -412,7 +416,7 @@ class Launch:
             return
         if self._block is None:
             self._prepare()
-        if self._block is None or capturing() is not None:
+        if self._block is None or capturing() is not None or any(buffer.watchers for buffer in self._block[3]):
             call.run()
             return
         executable, address, n, written = self._block

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from sim.core.lang.errors import GradientError
-from sim.core.lang.types import int32, size_of
+from sim.core.lang.types import int32, size_of, uint8
 from sim.core.runtime import recording
-from sim.core.runtime.array import array
-from sim.core.runtime.buffer import Buffer
+from sim.core.runtime.array import array, make_array
+from sim.core.runtime.buffer import Buffer, announce
 from sim.core.runtime.claims import Claim, Claims, restored, span_of
 from sim.core.runtime.creation import empty, zeros
 from sim.core.runtime.graph import note
@@ -144,7 +144,7 @@ class TapeMemory(list[Remembered]):
         for entry in self:
             totals.setdefault((entry.kind, entry.reason), []).append(entry.nbytes)
         rows = sorted(((sum(sizes), len(sizes), *key) for key, sizes in totals.items()), reverse=True)
-        lines = [f"{size:>12} bytes in {count:>5} {kind + ('s' if count > 1 else ''):<8} {reason}" for size, count, kind, reason in rows]
+        lines = [f"{size:>12} bytes, {count:>5} x {kind:<7} {reason}" for size, count, kind, reason in rows]
         return "\n".join([*lines, f"{self.nbytes:>12} bytes in all"])
 
 
@@ -181,7 +181,6 @@ class Tape:
         """A copy, fill or host write that is about to run."""
         lost = self._refuse_cut(operation.reads, operation.name, any(w.requires_grad for w in operation.writes))
         for target in operation.writes:
-            self._claims.before_write(target, operation.name)
             if lost is not None:
                 self._cut.setdefault(target.buffer, lost)
             elif target.nbytes == target.buffer.nbytes and span_of(target) == (0, target.nbytes):
@@ -197,7 +196,6 @@ class Tape:
         name = f"launch of '{spec.kernel.name}'"
         self._check_links(call, active)
         if not active:
-            self.hidden_launch(call)
             call.run()
             return
         aliases = find_aliases(args, spec.writes)
@@ -211,7 +209,6 @@ class Tape:
                     record.add(k)
         pair = spec.adjoint(active, aliases, frozenset(record))
         claims = {k: self._claims.claim(args[k], name, spec.func.params[k].name) for k in sorted(pair.plan.needs)}
-        self.hidden_launch(call)
         records = [empty((slots, thread_count(call.dims)), scalar, call.device) for scalar, slots in pair.plan.records]
         counts = None
         if pair.forward is None:
@@ -222,16 +219,9 @@ class Tape:
                 counts = zeros(len(pair.plan.logs), int32, call.device)
                 note(partial(call.device.numpy(counts).fill, 0))
                 extra.append(counts)
-            run(pair.forward, call.device, call.dims, [*args, *extra])
-            call.mark_written()
+            call.run_as(pair.forward, [*args, *extra])
         finals = {k: self._claims.claim(args[k], name, spec.func.params[k].name) for k in pair.plan.finals}
         self.records.append(_LaunchRecord(call, pair, claims, records, counts, finals))
-
-    def hidden_launch(self, call: Call) -> None:
-        """A launch that is not differentiated is about to run: save what it overwrites."""
-        for k in sorted(call.spec.writes):
-            if call.args[k] is not None:
-                self._claims.before_write(call.args[k], f"launch of '{call.spec.kernel.name}'")
 
     def adjoint_launch(self, call: Call, gradients: Mapping[int, array]) -> None:
         """A launch in adjoint form is about to run.  It is not differentiated, so what it writes must not reach the loss."""
@@ -242,7 +232,6 @@ class Tape:
                     f"{name} writes an array that requires a gradient, on an open tape: it cannot be differentiated",
                     hint="launch it outside of the tape",
                 )
-            self._claims.before_write(g, name)
             self._cut.setdefault(g.buffer, (g, f"the gradient of '{call.spec.func.params[k].name}' in the {name}"))
 
     def _check_links(self, call: Call, active: frozenset[int]) -> None:
@@ -280,7 +269,7 @@ class Tape:
         self._refuse_cut(reads, name, any(a.requires_grad for a in writes))
         claims = [self._claims.claim(a, name, "input") for a in reads]
         for a in writes:
-            self._claims.before_write(a, name)
+            announce(a, name)
         self.records.append(_FunctionRecord(name, backward, claims, [*reads, *writes]))
 
     # -- backward
@@ -309,6 +298,7 @@ class Tape:
                 raise GradientError(what, hint="make it with requires_grad=True")
         self._seeded |= {target.buffer: target for target, _ in seeds}
         with recording.paused():
+            self._announce_gradients("backward")
             earlier = self._set_aside()
             for target, weight in seeds:
                 grad = _gradient_of(target)
@@ -343,12 +333,24 @@ class Tape:
                     part[...] = 0
         return out
 
+    def release(self) -> None:
+        """Keep what is kept, but let everything else be overwritten: for one who knows that what is claimed stays."""
+        self._claims.release()
+
     def zero(self) -> None:
         """Clear the gradients of all arrays on the tape."""
+        self._announce_gradients("zero() of a tape")
         for buffer in self._buffers():
             if buffer.gradient is not None:
                 buffer.gradient.memory[:] = 0
                 buffer.gradient.left_by_backward = False
+
+    def _announce_gradients(self, writer: str) -> None:
+        """Gradients are about to change: another tape may have read them as values."""
+        for buffer in self._buffers():
+            gradient = buffer.gradient
+            if gradient is not None and gradient.watchers:
+                announce(make_array(gradient, 0, (gradient.nbytes,), (1,), uint8), writer)
 
     def reset(self) -> None:
         """Forget what was recorded, and clear the gradients."""
