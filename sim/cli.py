@@ -1,4 +1,4 @@
-"""The command `simopt`: run | check | gradcheck | schema | info | show-ir.
+"""The command `simopt`: run | view | export | check | gradcheck | schema | info | show-ir.
 
 Exit status: 0 all well; 1 an expectation not met, a gradient off, or a run that broke down; 2 bad input, nothing
 written; 130 interrupted, state saved.
@@ -11,6 +11,7 @@ import importlib
 import importlib.util
 import sys
 import traceback
+import webbrowser
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,16 @@ from sim.display import LiveWatcher, PlainWatcher, print_table, size_text
 from sim.identify.gradcheck import TOLERANCE, check_gradient
 from sim.identify.problem import Problem
 from sim.identify.run import OK, REPORT, Watcher, run_problem
-from sim.io import RecordingError, RunFolderError, environment, to_json, write_atomically
+from sim.io import (
+    RecordingError,
+    RunFolderError,
+    environment,
+    export_run,
+    load_run,
+    page,
+    to_json,
+    write_atomically,
+)
 from sim.scene import Scene, SceneError, load_scene
 from sim.scene.json_schema import json_schema
 from sim.scene.materials import registered_materials
@@ -88,10 +98,10 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _show_outcome(result: Mapping[str, Any], folder: Path) -> None:
-    rows = [[name, _number(p["start"]), _number(p["final"]), p["unit"], p.get("note", "")]
+    rows = [[name, _number(p["start"]), _number(p["final"]), _error(p.get("standard_error")), p["unit"]]
             for name, p in result["parameters"].items()]
     if rows:
-        print_table("parameters", ["", "start", "found", "unit", ""], rows)
+        print_table("parameters", ["", "start", "found", "standard error", "unit"], rows)
     if result["expect"]:
         print_table("expected", ["", "want", "got", ""], [
             [row["path"], row["want"], _number(row["got"]), "ok" if row["ok"] else "NOT MET"]
@@ -103,6 +113,22 @@ def _show_outcome(result: Mapping[str, Any], folder: Path) -> None:
     else:
         print(f"{result['stopped_because']} in {result['wall_s']:.1f} s")
     print(f"{folder / REPORT if (folder / REPORT).exists() else folder}")
+
+
+def _view(options: argparse.Namespace) -> int:
+    shown = page(load_run(options.folder)).resolve()
+    opened = not options.no_browser and webbrowser.open(shown.as_uri())
+    if options.json:
+        print(to_json({"page": shown, "opened": opened}, indent=2))
+    else:
+        print(shown if opened or options.no_browser else f"no browser was found; open this page in one:\n{shown}")
+    return OK
+
+
+def _export(options: argparse.Namespace) -> int:
+    files = export_run(load_run(options.folder), options.to, options.out, options.experiment, options.every, options.size)
+    print(to_json({"files": files}, indent=2) if options.json else "\n".join(str(file) for file in files))
+    return OK
 
 
 def _check(options: argparse.Namespace) -> int:
@@ -286,11 +312,24 @@ def _number(value: Any) -> str:
     return ", ".join(f"{item:.5g}" for item in flat)
 
 
+def _error(value: Any) -> str:
+    if value is None or np.isnan(value).all():
+        return "-"
+    return "not identifiable" if np.isinf(value).any() else f"{_number(value)}"
+
+
 def _positive(text: str) -> int:
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError("expected at least 1")
     return number
+
+
+def _size(text: str) -> tuple[int, int]:
+    width, _, height = text.lower().partition("x")
+    if not (width.isdigit() and height.isdigit()):
+        raise argparse.ArgumentTypeError(f"`{text}` is no size; write it as 640x480")
+    return int(width), int(height)
 
 
 def _precision(text: str) -> Any:
@@ -335,6 +374,18 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--iterations", type=_positive, help="iterations in all, instead of the scene's")
     run.add_argument("--resume", type=Path, metavar="DIR", help="go on with the run in this folder")
     run.add_argument("--out", type=Path, metavar="DIR", help="the run folder; default runs/<scene>/<time>")
+    view = verb("view", _view, "open a run's report, or its player, in a browser")
+    view.add_argument("folder", type=Path, nargs="?", default=Path("runs"), metavar="RUN",
+                      help="a run folder, or a folder of runs: the newest; default runs")
+    view.add_argument("--no-browser", action="store_true", help="only print the page's path")
+    export = verb("export", _export, "write a run in another format")
+    export.add_argument("folder", type=Path, metavar="RUN", help="a run folder, or a folder of runs: the newest")
+    export.add_argument("--to", required=True, choices=("glb", "npz", "csv", "mp4"),
+                        help="glb: animated 3-D file; csv: markers; mp4: a film (needs the extra [video])")
+    export.add_argument("--out", type=Path, metavar="PATH", help="a file, or a folder; default: the run folder")
+    export.add_argument("--experiment", action="append", default=[], metavar="NAME", help="default: all; may be repeated")
+    export.add_argument("--every", type=_positive, default=1, metavar="N", help="only each N-th recorded frame")
+    export.add_argument("--size", type=_size, default=(640, 480), metavar="WxH", help="of a film in pixels; default 640x480")
     verb("check", _check, "check a scene without running it", scene)
     verb("gradcheck", _gradcheck, "compare gradients with differences, in float64, through the whole rollout", scene)
     schema = verb("schema", _schema, "the JSON Schema of scenes, for editors")

@@ -14,7 +14,7 @@ from problem_scenes import ROOT, ROPE, SHEET, write_scene, write_target
 
 from sim.cli import main
 
-FILES = {"scene.resolved.yaml", "log.jsonl", "state.npz", "result.json", "trajectory.npz", "report.html"}
+FILES = {"scene.resolved.yaml", "log.jsonl", "state.npz", "result.json", "trajectory.npz", "geometry.npz", "report.html"}
 
 
 def files(folder):

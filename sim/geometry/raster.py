@@ -85,10 +85,13 @@ def render(positions: ArrayLike, triangles: ArrayLike, size: tuple[int, int] = (
     view = _View(camera, size[0] * _SAMPLES, size[1] * _SAMPLES)
     light = _unit(camera.frame().T @ np.array([-0.35, 0.0, -0.45]) + _unit(np.asarray(camera.up, np.float64)))
 
-    image = _background(view)
-    depth = np.full(view.width * view.height, np.inf)
+    # Background and ground have no edges that need several samples: one ray for each pixel.
+    coarse = _View(camera, *size)
+    image = _background(coarse)
+    depth = np.full(coarse.width * coarse.height, np.inf)
     if ground is not None:
-        _draw_ground(view, image, depth, ground, light, x, tri, spheres)
+        _draw_ground(coarse, image, depth, ground, light, x, tri, spheres)
+    image, depth = _finer(image, coarse), _finer(depth, coarse)
     for sphere in spheres:
         _draw_sphere(view, image, depth, sphere, light)
     _draw_mesh(view, image, depth, x, tri, light, np.array([color, back]))
@@ -139,6 +142,13 @@ class _View:
         right = (column - self.width / 2 + 0.5) / self.focal
         up = (self.height / 2 - 0.5 - row) / self.focal
         return np.stack([right, up, np.ones(len(samples))], axis=1) @ self.axes
+
+
+def _finer(values: np.ndarray, view: _View) -> np.ndarray:
+    """Values of pixels (height * width, ...) as those of their samples."""
+    grid = values.reshape(view.height, view.width, *values.shape[1:])
+    fine = np.repeat(np.repeat(grid, _SAMPLES, axis=0), _SAMPLES, axis=1)
+    return fine.reshape(-1, *values.shape[1:])
 
 
 def _unit(vectors: np.ndarray) -> np.ndarray:
@@ -217,17 +227,31 @@ def _nearest_per_sample(sample: np.ndarray, near: np.ndarray, depth: np.ndarray,
 
 
 def _draw_sphere(view: _View, image: np.ndarray, depth: np.ndarray, sphere: Sphere, light: np.ndarray) -> None:
-    samples = np.arange(view.width * view.height)
+    samples = _around(view, sphere)
     rays = view.rays(samples)
     center = np.asarray(sphere.center, np.float64) - view.eye
     square, along = (rays**2).sum(axis=1), rays @ center
     root = along**2 - square * (center @ center - sphere.radius**2)
     distance = (along - np.sqrt(np.maximum(root, 0.0))) / square
-    hit = (root > 0) & (distance > _NEAR) & (distance < depth)
+    hit = (root > 0) & (distance > _NEAR) & (distance < depth[samples])
     normal = (rays[hit] * distance[hit, None] - center) / sphere.radius
     base = np.broadcast_to(np.asarray(sphere.color, np.float64), normal.shape)
-    depth[hit] = distance[hit]
-    image[hit] = _shade(normal, -_unit(rays[hit]), light, view.up, base, 0.22)
+    depth[samples[hit]] = distance[hit]
+    image[samples[hit]] = _shade(normal, -_unit(rays[hit]), light, view.up, base, 0.22)
+
+
+def _around(view: _View, sphere: Sphere) -> np.ndarray:
+    """The samples in a rectangle of the screen that holds a sphere."""
+    corners = np.array([[i, j, k] for i in (-1, 1) for j in (-1, 1) for k in (-1, 1)]) * sphere.radius
+    screen = view.project(np.asarray(sphere.center) + corners)
+    limit = np.array([view.width, view.height])
+    if (screen[:, 2] <= _NEAR).any():
+        low, high = np.zeros(2, int), limit
+    else:
+        low = np.clip(np.floor(screen[:, :2].min(axis=0)), 0, limit).astype(int)
+        high = np.clip(np.ceil(screen[:, :2].max(axis=0)) + 1, 0, limit).astype(int)
+    columns, rows = np.arange(low[0], high[0]), np.arange(low[1], high[1])
+    return (rows[:, None] * view.width + columns).reshape(-1)
 
 
 def _draw_ground(view: _View, image: np.ndarray, depth: np.ndarray, height: float, light: np.ndarray, x: np.ndarray,

@@ -43,6 +43,10 @@ class Markers:
     of: str
     points: np.ndarray
 
+    def at(self, positions: np.ndarray) -> np.ndarray:
+        """Places (..., n, 3) from positions of all particles (..., particles, 3)."""
+        return positions[..., self.points, :]
+
 
 @dataclass(frozen=True, eq=False)
 class Target:

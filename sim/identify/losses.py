@@ -19,6 +19,7 @@ from sim.core.runtime.creation import zeros
 from sim.core.runtime.kernel import Kernel, kernel
 from sim.core.runtime.launch import launch
 from sim.identify.experiments import Experiment, Markers, Schedule
+from sim.identify.residuals import Residuals, single
 from sim.model import Model
 
 vec3d = vector(3, float64)
@@ -29,6 +30,9 @@ class Measured(Protocol):
 
     def launch(self, q: array, out: array, slot: int) -> None:
         """q: (frames, points) vec3, the rollout."""
+
+    def residuals(self, positions: np.ndarray) -> Residuals:
+        """The same on the host, residual by residual.  positions: (frames, points, 3) [m]."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +85,7 @@ class Match(Term):
             raise ValueError(f"no marker of `{self.markers}` is seen in a frame that counts")
         weight = used / (3.0 * used.sum())
         wanted = np.where(used[..., None], wanted, 0.0)
-        return _PreparedMatch(model, markers[self.markers].points, frames, reference, wanted, weight, noise, self.huber)
+        return _PreparedMatch(self, model, markers[self.markers], experiment.name, frames, reference, wanted, weight, noise)
 
 
 @dataclass(frozen=True)
@@ -99,7 +103,7 @@ class Reach(Term):
         frame = schedule.frames - 1
         if not isinstance(self.at, str):
             frame = int(np.clip(round(self.at * schedule.fps) - 1, 0, frame))
-        return _PreparedReach(model, markers[self.markers].points, frame, np.array(self.point), self.scale)
+        return _PreparedReach(self, model, markers[self.markers], experiment.name, frame)
 
 
 @dataclass(frozen=True)
@@ -113,13 +117,19 @@ class Prior(Term):
 
     def value_and_grad(self, p: np.ndarray) -> tuple[float, np.ndarray]:
         """The term, a mean over the numbers of the parameter, and its gradient by them."""
-        if self.factor is not None:
-            width = math.log(self.factor)
-            r, slope = np.log(p / self.value) / width, 1.0 / (p * width)
-        else:
-            assert self.sd is not None
-            r, slope = (p - self.value) / self.sd, np.full(np.shape(p), 1.0 / self.sd)
+        r = self._off(p)
+        slope = 1.0 / (p * math.log(self.factor)) if self.factor is not None else np.full(np.shape(p), 1.0 / self.sd)
         return float(np.mean(r * r)), 2.0 * r * slope / np.size(p)
+
+    def residuals(self, p: np.ndarray) -> Residuals:
+        """The term residual by residual: how many widths the parameter is off."""
+        return single(self.name, "", self._off(p), 1.0 / np.size(p))
+
+    def _off(self, p: np.ndarray) -> np.ndarray:
+        if self.factor is not None:
+            return np.log(p / self.value) / math.log(self.factor)
+        assert self.sd is not None
+        return (p - self.value) / self.sd
 
 
 def chosen_frames(schedule: Schedule, at: str | tuple[float, float]) -> np.ndarray:
@@ -138,13 +148,14 @@ def chosen_frames(schedule: Schedule, at: str | tuple[float, float]) -> np.ndarr
 
 
 class _PreparedMatch:
-    """Device arrays of a `Match` for one experiment."""
+    """A `Match` for one experiment, with what its kernels read on the device."""
 
-    def __init__(self, model: Model, points: np.ndarray, frames: np.ndarray, reference: np.ndarray, wanted: np.ndarray,
-                 weight: np.ndarray, noise: float, huber: float) -> None:
+    def __init__(self, term: Match, model: Model, markers: Markers, experiment: str, frames: np.ndarray,
+                 reference: np.ndarray, wanted: np.ndarray, weight: np.ndarray, noise: float) -> None:
         device = model.device
-        self.kernels, self.noise, self.huber = _kernels(model.dtype), noise, huber
-        self.points = array(points.astype(np.int32), dtype=int, device=device)
+        self.kernels, self.term, self.markers, self.experiment, self.noise = (
+            _kernels(model.dtype), term, markers, experiment, noise)
+        self.points = array(markers.points.astype(np.int32), dtype=int, device=device)
         self.frames = array(frames, dtype=int, device=device)
         self.reference = array(reference, dtype=int, device=device)
         self.wanted = array(wanted, dtype=vec3d, device=device)
@@ -153,21 +164,38 @@ class _PreparedMatch:
 
     def launch(self, q: array, out: array, slot: int) -> None:
         launch(self.kernels.compare, self.parts.shape,
-               [q, self.points, self.frames, self.reference, self.wanted, self.weight, self.noise, self.huber],
+               [q, self.points, self.frames, self.reference, self.wanted, self.weight, self.noise, self.term.huber],
                [self.parts])
         launch(self.kernels.add_up, 1, [self.parts, slot], [out])
 
+    def residuals(self, positions: np.ndarray) -> Residuals:
+        followed = self.markers.at(positions)
+        frames, reference, weight = self.frames.numpy(), self.reference.numpy(), self.weight.numpy()
+        moved = followed[frames]
+        relative = reference >= 0
+        marker = np.broadcast_to(np.arange(reference.shape[1]), reference.shape)
+        moved[relative] -= followed[reference[relative], marker[relative]]
+        values = np.where(weight[..., None] > 0, (moved - self.wanted.numpy()) / self.noise, 0.0)
+        share = math.sqrt(0.5) if self.term.compare == "velocity" else 1.0
+        return Residuals(self.term.name, self.experiment, values, weight, frames, reference, self.markers.name,
+                         self.noise, self.term.huber, share)
+
 
 class _PreparedReach:
-    """Device arrays of a `Reach` for one experiment."""
+    """A `Reach` for one experiment, with what its kernel reads on the device."""
 
-    def __init__(self, model: Model, points: np.ndarray, frame: int, goal: np.ndarray, scale: float) -> None:
-        self.kernels, self.frame, self.scale = _kernels(model.dtype), frame, scale
-        self.points = array(points.astype(np.int32), dtype=int, device=model.device)
-        self.goal = array(goal[None], dtype=vec3d, device=model.device)
+    def __init__(self, term: Reach, model: Model, markers: Markers, experiment: str, frame: int) -> None:
+        self.kernels, self.term, self.markers, self.experiment = _kernels(model.dtype), term, markers, experiment
+        self.frame = frame
+        self.points = array(markers.points.astype(np.int32), dtype=int, device=model.device)
+        self.goal = array(np.array(term.point)[None], dtype=vec3d, device=model.device)
 
     def launch(self, q: array, out: array, slot: int) -> None:
-        launch(self.kernels.reach, 1, [q, self.points, self.frame, self.goal, self.scale, slot], [out])
+        launch(self.kernels.reach, 1, [q, self.points, self.frame, self.goal, self.term.scale, slot], [out])
+
+    def residuals(self, positions: np.ndarray) -> Residuals:
+        mean = self.markers.at(positions[self.frame][None])[0].mean(axis=0)
+        return single(self.term.name, self.experiment, (mean - np.array(self.term.point)) / self.term.scale, 1.0)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from sim.identify.expectations import Expectation
 from sim.identify.experiments import Experiment, Markers, Schedule, Simulation, group_by_rollout
 from sim.identify.loop import OptimizeResult, Stop, choose_start, optimize
 from sim.identify.losses import AnyTerm, Measured, Prior, Reach
+from sim.identify.residuals import Residuals
 from sim.identify.transforms import ParameterSpace, Transform
 from sim.model import Model
 from sim.rollout import Checkpointed, StoreAll, Trajectory, rollout
@@ -180,17 +181,31 @@ class Problem:
         """The loss alone: no tape, and less than half of the time."""
         return self._evaluate(np.array(x, dtype=np.float64), gradient=False).loss
 
-    def simulate(self, x: Any = None) -> dict[str, Simulation]:
-        """Every experiment, fitted or predicted, at coordinates x (default: the start)."""
+    def simulate(self, x: Any = None, experiments: Sequence[Experiment] | None = None) -> dict[str, Simulation]:
+        """Experiments (default: every one, fitted or predicted) at coordinates x (default: the start)."""
         values = self.space.unpack(self.start if x is None else np.asarray(x, dtype=np.float64))
+        wanted = self.experiments if experiments is None else list(experiments)
         out = {}
-        for group in self._groups(self.experiments):
+        for group in self._groups(wanted):
             self._write(group[0], values)
             positions = self._rollout(group[0].schedule).particle_q.numpy()
             for e in group:
                 out[e.name] = Simulation(e, e.schedule.times, np.array(positions, dtype=np.float64))
         self._restore()
-        return {e.name: out[e.name] for e in self.experiments}
+        return {e.name: out[e.name] for e in wanted}
+
+    def residuals(self, x: Any, simulations: Mapping[str, Simulation]) -> list[Residuals]:
+        """What the loss at x is made of: the sum of their losses is the loss.  simulations: of the fitted experiments."""
+        values = self.space.unpack(np.asarray(x, dtype=np.float64))
+        out = []
+        for term in self.terms:
+            if isinstance(term, Prior):
+                out.append(term.residuals(values[term.parameter]).times(term.weight))
+                continue
+            counted = [e for e in self.fitted if term.counts(e)]
+            out += [self._prepare(term, e).residuals(simulations[e.name].positions).times(term.weight / len(counted))
+                    for e in counted]
+        return out
 
     def compare(self, simulation: Simulation) -> float | None:
         """The loss of a simulation against its recording, counted or not; None where there is nothing to compare."""

@@ -8,20 +8,27 @@ from typing import Any
 import numpy as np
 
 from sim.identify.experiments import Simulation
+from sim.identify.misfit import Misfit
 from sim.identify.problem import Problem
 from sim.io import (
     COLORS,
+    Body,
+    Correlation,
     Curve,
     ExpectationRow,
     ExperimentRow,
     Layer,
     ParameterRow,
+    Recording,
     ReportData,
+    ResidualRow,
+    Scenery,
     Shape,
     Take,
     TermRow,
+    body,
 )
-from sim.io.report import format_number
+from sim.io.html import format_number, with_error
 from sim.model import Sphere
 
 Simulations = Mapping[str, Simulation]
@@ -29,10 +36,10 @@ Simulations = Mapping[str, Simulation]
 
 def report_data(
     problem: Problem, result: Mapping[str, Any], before: Simulations, after: Simulations | None,
-    log: Sequence[Mapping[str, Any]], notes: Sequence[str],
+    log: Sequence[Mapping[str, Any]], notes: Sequence[str], misfit: Sequence[Misfit] = (),
 ) -> ReportData:
     """The report of a run.  before, after: simulations at the start and at what was found (None: nothing was sought);
-    result: what stands in result.json; log: the entries of log.jsonl."""
+    result: what stands in result.json; log: the entries of log.jsonl; misfit: of the better simulation."""
     status = {"interrupted": "interrupted", "non_finite": "failed"}.get(result["stopped_because"], "")
     return ReportData(
         title=problem.description.name, about=problem.description.about, highlights=_highlights(result),
@@ -40,13 +47,16 @@ def report_data(
         expectations=[ExpectationRow(row["path"], row["want"], row["got"], row["ok"]) for row in result["expect"]],
         terms=_terms(result, log),
         experiments=[ExperimentRow(name, e["use"], e["loss"]) for name, e in result["experiments"].items()],
+        correlation=_correlation(result), residuals=_residuals(result, misfit),
+        residual_curves=[Curve(f"{m.experiment}: {m.markers}, rms", m.times.tolist(), (1e3 * m.by_frame).tolist(), "mm",
+                               reference=1e3 * np.sqrt(3.0) * m.noise, over="s") for m in misfit if len(m.times) > 1],
         notes=notes, facts=_facts(problem, result), status=status,
     )  # fmt: skip
 
 
 def takes(problem: Problem, before: Simulations, after: Simulations | None) -> list[Take]:
     """What the player shows of each experiment: targets, the start, and what was found."""
-    up = -problem.model.gravity.numpy()[0]
+    up = _up(problem).tolist()
     out = []
     for e in problem.experiments:
         layers = []
@@ -58,11 +68,45 @@ def takes(problem: Problem, before: Simulations, after: Simulations | None) -> l
         for name, target in e.targets.items():
             layers.append(Layer(f"target {name}", target.positions, point_size=7, color=COLORS["target"]))
             if after is not None:
-                followed = after[e.name].positions[:, problem.markers[name].points]
+                followed = problem.markers[name].at(after[e.name].positions)
                 layers.append(Layer(f"markers {name}", followed, point_size=5, color=COLORS["after"], visible=False))
-        standing = up if np.linalg.norm(up) > 0 else np.array([0.0, 1.0, 0.0])
-        out.append(Take(e.name, layers, _shapes(problem, e.settings), e.schedule.fps, standing.tolist()))
+        out.append(Take(e.name, layers, _shapes(problem, e.settings), e.schedule.fps, up))
     return out
+
+
+def scenery(problem: Problem) -> Scenery:
+    """What a run's folder keeps to show it later without its model."""
+    markers = {name: body(name, m.points) for name, m in problem.markers.items()}
+    targets = {e.name: {name: Recording(t.positions, e.schedule.times) for name, t in e.targets.items()}
+               for e in problem.experiments}
+    x, y, z = _up(problem).tolist()
+    return Scenery(problem.description.name, _drawn(problem), (x, y, z),
+                   {e.name: _shapes(problem, e.settings) for e in problem.experiments}, markers, targets)
+
+
+def _drawn(problem: Problem) -> list[Body]:
+    """A body for each object, and one for springs and points that belong to none."""
+    model = problem.model
+    out = []
+    free = np.ones(model.particle_count, bool)
+    links = model.spring_indices.numpy().reshape(-1, 2)
+    for name, group in model.groups.items():
+        own = (links >= group.start).all(axis=1) & (links < group.start + group.count).all(axis=1)
+        out.append(body(name, group.points, group.triangles - group.start, links[own] - group.start))
+        links = links[~own]
+        free[group.points] = False
+    free[links.reshape(-1)] = True
+    if free.any():
+        index = np.cumsum(free) - 1
+        out.append(body("others", np.flatnonzero(free), segments=index[links]))
+    return out
+
+
+def _up(problem: Problem) -> np.ndarray:
+    """The opposite of gravity, of unit length; y without one."""
+    up = -problem.model.gravity.numpy()[0].astype(np.float64)
+    size = np.linalg.norm(up)
+    return up / size if size > 0 else np.array([0.0, 1.0, 0.0])
 
 
 def _bodies(problem: Problem, name: str, simulation: Simulation, color: str, opacity: float = 1.0) -> Layer:
@@ -94,12 +138,19 @@ def _shapes(problem: Problem, settings: Mapping[str, np.ndarray]) -> list[Shape]
 
 
 def _highlights(result: Mapping[str, Any]) -> list[tuple[str, str]]:
-    out = [(name, f"{format_number(p['final'])} {p['unit']}".strip()) for name, p in result["parameters"].items()][:4]
+    out = [(name, f"{_found(p)} {p['unit']}".strip()) for name, p in result["parameters"].items()][:4]
     if result["loss"]["final"] is not None:
         out.append(("loss", format_number(result["loss"]["final"])))
     if result["parameters"]:
         out.append(("iterations", str(result["iterations"])))
     return [*out, ("time", f"{result['wall_s']:.3g} s")]
+
+
+def _found(parameter: Mapping[str, Any]) -> str:
+    final, error = parameter["final"], parameter.get("standard_error")
+    if error is None or np.ndim(error) > 0:
+        return format_number(final)
+    return with_error(float(final), float(error))
 
 
 def _true(problem: Problem, name: str) -> Any:
@@ -131,9 +182,20 @@ def _parameters(problem: Problem, result: Mapping[str, Any]) -> list[ParameterRo
         rows.append(ParameterRow(
             p.name, found["start"], found["final"], p.unit, found["gradient"], p.bounds,
             true=float(true) if true is not None and np.ndim(true) == 0 else None, log=p.kind == "log",
-            note=found.get("note", ""),
+            note=found.get("note", ""), error=found.get("standard_error"),
         ))  # fmt: skip
     return rows
+
+
+def _correlation(result: Mapping[str, Any]) -> Correlation | None:
+    known = result["uncertainty"]
+    return None if known is None else Correlation(known["names"], known["correlation"])
+
+
+def _residuals(result: Mapping[str, Any], misfit: Sequence[Misfit]) -> list[ResidualRow]:
+    return [ResidualRow(m.experiment, m.markers, result["experiments"][m.experiment]["use"], m.rms, m.in_noise,
+                        m.by_marker, np.sqrt(3.0) * m.noise, "" if m.compare == "position" else m.compare)
+            for m in misfit]
 
 
 def _terms(result: Mapping[str, Any], log: Sequence[Mapping[str, Any]]) -> list[TermRow]:

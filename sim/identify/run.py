@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +16,13 @@ from typing import Any
 import numpy as np
 
 from sim.identify.expectations import check_all
-from sim.identify.experiments import Simulation
+from sim.identify.experiments import Experiment, Simulation
 from sim.identify.loop import NonFinite
+from sim.identify.misfit import Misfit, misfits
 from sim.identify.problem import Problem, Result
-from sim.identify.report_data import report_data
-from sim.io import Recording, RunFolder, RunFolderError, default_run_path, environment, write_recording, write_report
+from sim.identify.report_data import report_data, scenery
+from sim.identify.uncertainty import Uncertainty, estimate
+from sim.io import Recording, RunFolder, RunFolderError, default_run_path, environment, write_recording, write_report, write_scenery
 
 SCENE, RESULT, TRAJECTORY, REPORT = "scene.resolved.yaml", "result.json", "trajectory.npz", "report.html"
 OK, FAILED, INTERRUPTED = 0, 1, 130
@@ -121,38 +123,54 @@ class _Run:
         if found is not None and np.isfinite(found.loss):
             after = problem.simulate(found.search.x)
         best = before if after is None else after
-        result = self.result(found, best)
+        uncertainty = self.uncertainty(found, best) if after is not None else None
+        misfit = misfits(problem, best)
+        result = self.result(found, best, uncertainty, misfit)
         every = description.record_every
         write_recording(self.folder.file(TRAJECTORY), **{
             name: Recording(s.positions[every - 1 :: every], s.times[every - 1 :: every])
             for name, s in best.items() if len(s.times) >= every
         })  # fmt: skip
+        write_scenery(self.folder, scenery(problem))
         result["expect"] = check_all(problem.expectations, result)
         if description.report:
-            page = report_data(problem, result, before, after, self.folder.read_log(), self.notes)
+            page = report_data(problem, result, before, after, self.folder.read_log(), self.notes, misfit)
             write_report(self.folder.file(REPORT), page)
         self.folder.write_json(RESULT, result)
         return Outcome(self.folder.path, result, _status(result))
 
+    def uncertainty(self, found: Result | None, best: Mapping[str, Simulation]) -> Uncertainty | None:
+        """Standard errors of what was found; notes say why there are none, or what they mean."""
+        if found is None or found.search.stopped_because == "interrupted":
+            return None
+        known = estimate(self.problem, found.search.x, best)
+        if isinstance(known, str):
+            self.note(known)
+            return None
+        for note in known.notes:
+            self.note(note)
+        return known
+
     def broken(self, error: FloatingPointError) -> Outcome:
         """A run that never had a finite loss: result.json says why."""
-        result = {**self.result(None, {}), "stopped_because": "non_finite", "error": str(error), "expect": []}
+        result = {**self.result(None, {}, None, []), "stopped_because": "non_finite", "error": str(error), "expect": []}
         self.folder.write_json(RESULT, result)
         self.watcher.note(str(error))
         return Outcome(self.folder.path, result, FAILED)
 
-    def result(self, found: Result | None, best: Mapping[str, Simulation]) -> dict[str, Any]:
+    def result(self, found: Result | None, best: Mapping[str, Simulation], uncertainty: Uncertainty | None,
+               misfit: Sequence[Misfit]) -> dict[str, Any]:
         """What stands in result.json, expectations aside."""
         problem = self.problem
         about = environment(str(problem.model.device), str(problem.model.dtype))
         search = found.search if found is not None else None
         return {
             "scene": problem.description.name,
-            "parameters": _parameters(problem, found, self.notes),
+            "parameters": _parameters(problem, found, uncertainty, self.notes),
+            "uncertainty": _uncertainty(uncertainty),
             "loss": _loss(found),
-            "experiments": {
-                e.name: {"use": "fit" if e.fit else "predict", "loss": _finite(problem.compare(best[e.name]))}
-                for e in problem.experiments if e.name in best},
+            "experiments": {e.name: self.experiment(e, best[e.name], misfit) for e in problem.experiments
+                            if e.name in best},
             "iterations": search.iterations if search else 0,
             "evaluations": search.evaluations if search else 0,
             "stopped_because": search.stopped_because if search else "simulated",
@@ -163,14 +181,32 @@ class _Run:
         }  # fmt: skip
 
 
-def _parameters(problem: Problem, found: Result | None, notes: list[str]) -> dict[str, Any]:
+    def experiment(self, e: Experiment, best: Simulation, misfit: Sequence[Misfit]) -> dict[str, Any]:
+        """What result.json says about one experiment."""
+        return {"use": "fit" if e.fit else "predict", "loss": _finite(self.problem.compare(best)),
+                "residuals": {m.markers: m.summary() for m in misfit if m.experiment == e.name}}
+
+
+def _uncertainty(known: Uncertainty | None) -> dict[str, Any] | None:
+    if known is None:
+        return None
+    return {"names": list(known.names), "correlation": known.correlation, "scatter": known.scatter,
+            "rollouts": known.rollouts}
+
+
+def _parameters(problem: Problem, found: Result | None, uncertainty: Uncertainty | None, notes: list[str]
+                ) -> dict[str, Any]:
     out = {}
     start = problem.physical()
     for p in problem.sought:
         row: dict[str, Any] = {"start": start[p.name], "final": None, "unit": p.unit, "gradient": None}
         if found is not None:
             row |= {"final": found.parameters[p.name], "gradient": found.gradient[p.name]}
-        remark = next((note for note in notes if f"`{p.name}`" in note), "")
+        if uncertainty is not None:
+            row |= {"standard_error": uncertainty.errors[p.name],
+                    "standard_error_by": {"noise": uncertainty.by_noise[p.name],
+                                          "residuals": uncertainty.by_residuals[p.name]}}
+        remark = next((note for note in notes if f"`{p.name}`" in note or f"`{p.name}[" in note), "")
         out[p.name] = row | ({"note": remark} if remark else {})
     return out
 

@@ -1,5 +1,7 @@
 """Files that go in and come out: recordings, the folder of a run, the report with its 3-D player."""
 
+from sim.io.export import export_run as export_run
+from sim.io.export import page as page
 from sim.io.player import COLORS as COLORS
 from sim.io.player import Layer as Layer
 from sim.io.player import Shape as Shape
@@ -15,9 +17,17 @@ from sim.io.report import ParameterRow as ParameterRow
 from sim.io.report import ReportData as ReportData
 from sim.io.report import TermRow as TermRow
 from sim.io.report import write_report as write_report
+from sim.io.report_fit import Correlation as Correlation
+from sim.io.report_fit import ResidualRow as ResidualRow
 from sim.io.run_folder import RunFolder as RunFolder
 from sim.io.run_folder import RunFolderError as RunFolderError
 from sim.io.run_folder import default_run_path as default_run_path
 from sim.io.run_folder import environment as environment
 from sim.io.run_folder import to_json as to_json
 from sim.io.run_folder import write_atomically as write_atomically
+from sim.io.scenery import Body as Body
+from sim.io.scenery import Scenery as Scenery
+from sim.io.scenery import Shown as Shown
+from sim.io.scenery import body as body
+from sim.io.scenery import load_run as load_run
+from sim.io.scenery import write_scenery as write_scenery

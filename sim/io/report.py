@@ -17,7 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from sim.io.html import charts, format_number, name_cell, section, table
 from sim.io.player import Take, player_data
+from sim.io.report_fit import Correlation, ResidualRow, correlation_section, residual_section
 from sim.io.run_folder import to_json, write_atomically
 
 Value = float | Sequence[float] | np.ndarray | None
@@ -25,15 +27,16 @@ Value = float | Sequence[float] | np.ndarray | None
 
 @dataclass(frozen=True)
 class Curve:
-    """A number per iteration, drawn as one small chart.
+    """A number per iteration (or over something else), drawn as one small chart.
 
     Attributes:
         name: title of the chart.
-        iterations: (n,) iteration numbers.
+        iterations: (n,) iteration numbers, or what `over` says.
         values: (n,) values; a non-finite one is a gap.
         unit: shown beside the name.
         log: logarithmic axis; taken as linear if a value is not positive.
         reference: a level drawn dashed, such as the true value.
+        over: what the horizontal axis counts, with its unit if it has one.
     """
 
     name: str
@@ -42,6 +45,7 @@ class Curve:
     unit: str = ""
     log: bool = False
     reference: float | None = None
+    over: str = "iteration"
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ class ParameterRow:
         gradient: d loss / d value at the end.
         bounds: (low, high), None = open.
         true: the value an expectation gives, if one does.
-        error: standard error of `final`, if it was estimated.
+        error: standard error of `final`, if it was estimated; infinite: the parameter is not identifiable.
         log: whether the parameter was sought on a logarithmic scale.
         note: one remark, such as "the loss does not depend on it".
     """
@@ -66,7 +70,7 @@ class ParameterRow:
     gradient: Value = None
     bounds: tuple[float | None, float | None] = (None, None)
     true: float | None = None
-    error: float | None = None
+    error: Value = None
     log: bool = False
     note: str = ""
 
@@ -111,6 +115,8 @@ class ReportData:
         takes: what the player shows; several can be chosen from.
         curves: charts over the iterations; the first is drawn wide.
         parameters, expectations, terms, experiments: rows of the tables.
+        correlation: of the errors of the parameters.
+        residuals: rows of the table of residuals; residual_curves: charts below it.
         notes: warnings to read, one sentence each.
         facts: (label, text) of timings, versions, device: the small print.
         status: one of `ok`, `failed`, `interrupted`, or empty: then it follows from the expectations.
@@ -125,6 +131,9 @@ class ReportData:
     expectations: Sequence[ExpectationRow] = ()
     terms: Sequence[TermRow] = ()
     experiments: Sequence[ExperimentRow] = ()
+    correlation: Correlation | None = None
+    residuals: Sequence[ResidualRow] = ()
+    residual_curves: Sequence[Curve] = ()
     notes: Sequence[str] = ()
     facts: Sequence[tuple[str, str]] = ()
     status: str = ""
@@ -144,7 +153,9 @@ def report_html(data: ReportData) -> str:
         _curves(data.curves),
         _expectations(data.expectations),
         _terms(data.terms),
+        correlation_section(data.correlation),
         _experiments(data.experiments),
+        residual_section(data.residuals, len(data.curves), len(data.residual_curves)),
         _facts(data.facts),
     ]
     return Template(_asset("report.html")).substitute(
@@ -154,31 +165,10 @@ def report_html(data: ReportData) -> str:
         highlights=_highlights(data.highlights),
         sections="\n".join(section for section in sections if section),
         style=_asset("report.css"),
-        data=_script_json({"takes": player_data(data.takes), "curves": [_curve_data(curve) for curve in data.curves]}),
+        data=_script_json({"takes": player_data(data.takes),
+                           "curves": [_curve_data(curve) for curve in (*data.curves, *data.residual_curves)]}),
         scripts="\n".join(_asset(name) for name in ("charts.js", "drawing.js", "renderer.js", "player.js")),
     )
-
-
-def format_number(value: Any, digits: int = 4) -> str:
-    """A number for a table: `digits` significant ones, a dash for what is missing, a range for many."""
-    if value is None:
-        return "–"
-    if isinstance(value, str):
-        return value
-    values = np.asarray(value, dtype=np.float64).reshape(-1)
-    if values.size == 0:
-        return "–"
-    if values.size > 1:
-        low, high = format_number(values.min(), digits), format_number(values.max(), digits)
-        return f"{low} … {high} ({values.size} values)"
-    number = float(values[0])
-    if not math.isfinite(number):
-        return "not finite"
-    text = f"{number:.{digits}g}"
-    if "e" in text:
-        mantissa, _, exponent = text.partition("e")
-        text = f"{mantissa}e{int(exponent)}"
-    return text.replace("-", "−")
 
 
 def _asset(name: str) -> str:
@@ -191,22 +181,6 @@ def _script_json(value: Any) -> str:
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text
-
-
-def _section(title: str, body: str, kind: str = "") -> str:
-    return f'<section class="card {kind}"><h2>{escape(title)}</h2>\n{body}\n</section>'
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table of finished HTML cells; `head` is text, a leading `#` marks a column of numbers."""
-    kinds = [' class="number"' if title.startswith("#") else "" for title in head]
-    titles = "".join(f"<th{kind}>{escape(title.lstrip('#'))}</th>" for kind, title in zip(kinds, head, strict=True))
-    lines = [
-        "<tr>" + "".join(f"<td{kind}>{cell}</td>" for kind, cell in zip(kinds, row, strict=True)) + "</tr>"
-        for row in rows
-    ]
-    body = "\n".join(lines)
-    return f'<div class="scroll"><table><thead><tr>{titles}</tr></thead>\n<tbody>{body}</tbody></table></div>'
 
 
 def _badge(data: ReportData) -> str:
@@ -250,17 +224,24 @@ def _parameters(rows: Sequence[ParameterRow]) -> str:
     head += ["Unit", "#d loss / d value", "Range"]
     lines = []
     for row in rows:
-        cells = [_name(row.name, row.note), format_number(row.start), f"<strong>{format_number(row.final)}</strong>"]
+        cells = [name_cell(row.name, row.note), format_number(row.start), f"<strong>{format_number(row.final)}</strong>"]
         if has_error:
-            cells.append("–" if row.error is None else f"± {format_number(row.error, 2)}")
+            cells.append(_error(row))
         if has_true:
             cells += [format_number(row.true), _deviation(row)]
         lines.append([*cells, escape(row.unit), format_number(row.gradient, 3), _range(row)])
-    return _section("Parameters", _table(head, lines))
+    return section("Parameters", table(head, lines))
 
 
-def _name(name: str, note: str) -> str:
-    return f"<code>{escape(name)}</code>" + (f'<div class="remark">{escape(note)}</div>' if note else "")
+def _error(row: ParameterRow) -> str:
+    """The standard error, also in percent where that means something."""
+    error = np.asarray(np.nan if row.error is None else row.error, dtype=np.float64)
+    if not np.isfinite(error).all():
+        return "not identifiable" if np.isinf(error).any() else "–"
+    if row.final is None or error.size != 1 or not np.asarray(row.final).any():
+        return f"± {format_number(error, 2)}"
+    share = 100 * float(error.reshape(-1)[0]) / abs(float(np.asarray(row.final, dtype=np.float64).reshape(-1)[0]))
+    return f"± {format_number(error, 2)} ({format_number(share, 2)} %)"
 
 
 def _deviation(row: ParameterRow) -> str:
@@ -301,18 +282,15 @@ def _expectations(rows: Sequence[ExpectationRow]) -> str:
         return ""
     marks = {True: '<span class="mark ok">✓ met</span>', False: '<span class="mark failed">✗ not met</span>'}
     lines = [
-        [_name(row.path, ""), escape(row.want), escape(format_number(row.got)), marks[bool(row.ok)]] for row in rows
+        [name_cell(row.path, ""), escape(row.want), escape(format_number(row.got)), marks[bool(row.ok)]] for row in rows
     ]
-    return _section("Expectations", _table(["Claim", "Wanted", "#Got", ""], lines), "half")
+    return section("Expectations", table(["Claim", "Wanted", "#Got", ""], lines), "half")
 
 
 def _curves(curves: Sequence[Curve]) -> str:
     if not curves:
         return ""
-    charts = "".join(f'<figure class="chart" data-curve="{i}"></figure>' for i in range(len(curves)))
-    return _section(
-        "Optimisation", f'<div class="charts">{charts}</div><noscript>The charts need JavaScript.</noscript>'
-    )
+    return section("Optimisation", charts(0, len(curves)))
 
 
 def _curve_data(curve: Curve) -> dict[str, Any]:
@@ -325,14 +303,15 @@ def _curve_data(curve: Curve) -> dict[str, Any]:
         "y": values,
         "log": bool(curve.log and finite.size and finite.min() > 0),
         "reference": curve.reference,
+        "over": curve.over,
     }
 
 
 def _terms(rows: Sequence[TermRow]) -> str:
     if not rows:
         return ""
-    lines = [[_name(row.name, ""), format_number(row.initial), format_number(row.final)] for row in rows]
-    return _section("Loss terms", _table(["Term", "#Initial", "#Final"], lines), "half")
+    lines = [[name_cell(row.name, ""), format_number(row.initial), format_number(row.final)] for row in rows]
+    return section("Loss terms", table(["Term", "#Initial", "#Final"], lines), "half")
 
 
 def _experiments(rows: Sequence[ExperimentRow]) -> str:
@@ -340,7 +319,7 @@ def _experiments(rows: Sequence[ExperimentRow]) -> str:
         return ""
     lines = []
     for row in rows:
-        first = [_name(row.name, row.note), escape(row.use), format_number(row.loss)]
+        first = [name_cell(row.name, row.note), escape(row.use), format_number(row.loss)]
         measures = [
             [
                 escape(name),
@@ -355,11 +334,11 @@ def _experiments(rows: Sequence[ExperimentRow]) -> str:
     head = ["Experiment", "Use", "#Loss", "Measure", "#Simulated", "#Measured", "#Error"]
     if not any(row.measures for row in rows):
         head, lines = head[:3], [line[:3] for line in lines]
-    return _section("Experiments", _table(head, lines))
+    return section("Experiments", table(head, lines))
 
 
 def _facts(facts: Sequence[tuple[str, str]]) -> str:
     if not facts:
         return ""
     items = "".join(f"<div><dt>{escape(label)}</dt><dd>{escape(text)}</dd></div>" for label, text in facts)
-    return _section("Run", f'<dl class="facts">{items}</dl>')
+    return section("Run", f'<dl class="facts">{items}</dl>')

@@ -63,7 +63,8 @@ function drawChart(figure, curve) {
   high = back(map(high) + margin);
   const ticks = (curve.log ? logTicks : linearTicks)(low, high, 4);
   const left = 14 + 6.3 * Math.max(...ticks.map((tick) => shortNumber(tick).length)), right = 8, top = 8, bottom = 22;
-  const x0 = curve.x[0], x1 = Math.max(curve.x[curve.x.length - 1], x0 + 1);
+  const counts = curve.over === "iteration"; // whole numbers, from the first
+  const x0 = counts ? curve.x[0] : 0, x1 = counts ? Math.max(curve.x.at(-1), x0 + 1) : curve.x.at(-1);
   const px = (x) => left + ((x - x0) / (x1 - x0)) * (width - left - right);
   const py = (y) => height - bottom - ((map(y) - map(low)) / (map(high) - map(low))) * (height - top - bottom);
 
@@ -71,8 +72,9 @@ function drawChart(figure, curve) {
     element("line", { class: "rule", x1: left, x2: width - right, y1: py(tick), y2: py(tick) }, svg);
     element("text", { x: left - 7, y: py(tick) + 4, "text-anchor": "end" }, svg, shortNumber(tick));
   }
-  for (const tick of linearTicks(x0, x1, Math.min(6, width / 60)).filter(Number.isInteger)) {
-    element("text", { x: px(tick), y: height - 6, "text-anchor": "middle" }, svg, tick);
+  for (const tick of linearTicks(x0, x1, Math.min(6, width / 60))) {
+    if (counts && !Number.isInteger(tick)) continue;
+    element("text", { x: px(tick), y: height - 6, "text-anchor": "middle" }, svg, shortNumber(tick));
   }
   let path = "", pen = "M";
   curve.x.forEach((x, i) => {
@@ -97,7 +99,7 @@ function drawChart(figure, curve) {
   const show = ([x, y], named) => {
     dot.setAttribute("cx", px(x));
     dot.setAttribute("cy", py(y));
-    value.textContent = (named ? `iteration ${x}: ` : "") + shortNumber(y, 4);
+    value.textContent = (named ? `${counts ? `iteration ${x}` : `${shortNumber(x)} ${curve.over}`}: ` : "") + shortNumber(y, 4);
   };
   show(points.at(-1), false);
   svg.addEventListener("pointermove", (event) => {

@@ -1,0 +1,73 @@
+"""Residuals on the host: what a loss is made of, number by number, for standard errors and Gauss-Newton steps."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class Residuals:
+    """The residuals of one term in one experiment, in units of their noise.
+
+    values: (frames, markers, 3); the term is the sum of weight * rho(values), rho(r) = r^2, beyond `huber` its
+    tangent.  weight: (frames, markers); 0 where nothing was seen.  frames: (frames,) their numbers in the experiment.
+    reference: (frames, markers) number of the frame whose observation was subtracted, -1 where none was: two residuals
+    that share an observation share its noise.  share: noise of one observation over that of a residual.
+    markers: name of the markers; empty for what is no recording (a prior, a goal).
+    """
+
+    term: str
+    experiment: str
+    values: np.ndarray
+    weight: np.ndarray
+    frames: np.ndarray
+    reference: np.ndarray
+    markers: str = ""
+    noise: float = 1.0
+    huber: float = math.inf
+    share: float = 1.0
+
+    @property
+    def score(self) -> np.ndarray:
+        """Half the derivative of rho: the residuals, beyond `huber` their bound; same shape as `values`."""
+        return np.clip(self.values, -self.huber, self.huber)
+
+    @property
+    def stiffness(self) -> np.ndarray:
+        """Half the second derivative of the loss by each residual (frames, markers, 3)."""
+        return self.weight[..., None] * (np.abs(self.values) <= self.huber)
+
+    @property
+    def loss(self) -> float:
+        """The term's value, weight included."""
+        r = np.abs(self.values)
+        if math.isfinite(self.huber):
+            r = np.sqrt(np.where(r <= self.huber, r * r, self.huber * (2.0 * r - self.huber)))
+        return float(np.sum(self.weight[..., None] * r * r))
+
+    def times(self, factor: float) -> Residuals:
+        """With another weight."""
+        return replace(self, weight=factor * self.weight)
+
+    def of_observations(self, y: np.ndarray) -> np.ndarray:
+        """What residuals' coefficients y (frames, markers, 3, ...) are for the observations, whose noise is independent.
+
+        Returns (all frames up to the last, markers, 3, ...).
+        """
+        out = np.zeros((int(self.frames.max(initial=0)) + 1, *y.shape[1:]))
+        marker = np.broadcast_to(np.arange(y.shape[1]), y.shape[:2])
+        frame = np.broadcast_to(self.frames[:, None], y.shape[:2])
+        np.add.at(out, (frame, marker), self.share * y)
+        relative = self.reference >= 0
+        np.add.at(out, (self.reference[relative], marker[relative]), -self.share * y[relative])
+        return out
+
+
+def single(term: str, experiment: str, values: np.ndarray, weight: float) -> Residuals:
+    """Residuals (n,) that belong to no recording: a goal's, a prior's; each has the weight."""
+    flat = np.asarray(values, dtype=np.float64).reshape(1, -1, 1)
+    shape = flat.shape[:2]
+    return Residuals(term, experiment, flat, np.full(shape, weight), np.zeros(1, np.int32), np.full(shape, -1))

@@ -1,0 +1,216 @@
+"""glTF 2.0 in its binary form (.glb): bodies as morph targets that an animation blends from frame to frame.
+
+Every frame but the first is a target (differences of positions and normals to the first), and the weights of two
+neighbouring ones cross-fade: viewers, Blender and game engines play it without anything else.
+Format: https://registry.khronos.org/glTF/specs/2.0/glTF-2.0.html
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any
+
+import numpy as np
+
+from sim.io.player import COLORS, Shape
+from sim.io.recording import Recording
+from sim.io.scenery import Body, Scenery
+
+FLOAT, UINT = 5126, 5125
+VERTICES, INDICES = 34962, 34963
+POINTS, LINES, TRIANGLES = 0, 1, 4
+Y_UP = np.array([0.0, 1.0, 0.0])
+
+
+def glb(scenery: Scenery, experiment: str, take: Recording) -> bytes:
+    """One experiment as the bytes of a .glb.  take: positions of all particles (frames, n, 3) [m], all finite.
+
+    The scene's up becomes the y axis, as glTF wants it; lengths stay metres.
+    """
+    file = _File()
+    times = take.time - take.time[0]
+    animation: dict[str, Any] = {"name": experiment, "samplers": [], "channels": []}
+    nodes = []
+    for thing in scenery.bodies:
+        mesh = _body(file, thing, thing.at(take.positions))
+        nodes.append(file.node({"name": thing.name, "mesh": mesh}))
+        if len(times) > 1:
+            sampler = {"input": file.times(times), "output": file.fade(len(times)), "interpolation": "LINEAR"}
+            animation["channels"].append({"sampler": len(animation["samplers"]), "target": {"node": nodes[-1], "path": "weights"}})
+            animation["samplers"].append(sampler)
+    drawn = np.concatenate([thing.at(take.positions).reshape(-1, 3) for thing in scenery.bodies])
+    nodes += [_shape(file, shape, drawn) for shape in scenery.shapes.get(experiment, ())]
+    root = file.node({"name": scenery.name, "children": nodes, "rotation": _turn_to_y(np.array(scenery.up)).tolist()})
+    animations = [animation] if animation["channels"] else []
+    return file.bytes({"scene": 0, "scenes": [{"name": scenery.name, "nodes": [root]}],
+                       **({"animations": animations} if animations else {})})
+
+
+class _File:
+    """A glTF under construction: its lists, and the one buffer that they point into."""
+
+    def __init__(self) -> None:
+        self.buffer = bytearray()
+        self.lists: dict[str, list[dict[str, Any]]] = {}
+        self._shared: dict[Any, int] = {}
+
+    def add(self, kind: str, entry: dict[str, Any]) -> int:
+        """Appends to one of the lists; the index."""
+        entries = self.lists.setdefault(kind, [])
+        entries.append(entry)
+        return len(entries) - 1
+
+    def node(self, entry: dict[str, Any]) -> int:
+        """A node."""
+        return self.add("nodes", entry)
+
+    def accessor(self, values: np.ndarray, kind: str, target: int | None = None, bounds: bool = False) -> int:
+        """Numbers in the buffer; kind: `SCALAR` or `VEC3`; bounds: state the least and the largest."""
+        data = np.ascontiguousarray(values, "<u4" if target == INDICES else "<f4")
+        view: dict[str, Any] = {"buffer": 0, "byteOffset": len(self.buffer), "byteLength": data.nbytes}
+        if target is not None:
+            view["target"] = target
+        self.buffer += data.tobytes()
+        entry = {"bufferView": self.add("bufferViews", view), "type": kind, "count": len(data),
+                 "componentType": UINT if target == INDICES else FLOAT}
+        if bounds:
+            entry |= {"min": np.atleast_1d(data.min(axis=0)).tolist(), "max": np.atleast_1d(data.max(axis=0)).tolist()}
+        return self.add("accessors", entry)
+
+    def vertices(self, values: np.ndarray, bounds: bool = True) -> int:
+        """An attribute of vertices (n, 3)."""
+        return self.accessor(values, "VEC3", VERTICES, bounds)
+
+    def times(self, times: np.ndarray) -> int:
+        """Times of the frames [s], shared by all bodies."""
+        if "times" not in self._shared:
+            self._shared["times"] = self.accessor(times, "SCALAR", bounds=True)
+        return self._shared["times"]
+
+    def fade(self, frames: int) -> int:
+        """Weights of frames - 1 targets at each frame: frame k is target k - 1 alone.  Shared by all bodies."""
+        if "fade" not in self._shared:
+            weights = np.eye(frames)[:, 1:]
+            self._shared["fade"] = self.accessor(weights.reshape(-1), "SCALAR")
+        return self._shared["fade"]
+
+    def material(self, color: str) -> int:
+        """A matt material of a colour `#rrggbb` that is seen from both sides."""
+        if color not in self._shared:
+            rgb = [(int(color[i:i + 2], 16) / 255.0) ** 2.2 for i in (1, 3, 5)]  # glTF's factors are linear
+            self._shared[color] = self.add("materials", {
+                "name": color, "doubleSided": True,
+                "pbrMetallicRoughness": {"baseColorFactor": [*rgb, 1.0], "metallicFactor": 0.0, "roughnessFactor": 0.7}})
+        return self._shared[color]
+
+    def bytes(self, top: dict[str, Any]) -> bytes:
+        """The finished file."""
+        whole = {"asset": {"version": "2.0", "generator": "simopt"}, **top, **self.lists,
+                 "buffers": [{"byteLength": len(self.buffer)}]}
+        text = json.dumps(whole, separators=(",", ":"), allow_nan=False).encode()
+        text += b" " * (-len(text) % 4)
+        size = 12 + 8 + len(text) + 8 + len(self.buffer)
+        return b"".join([struct.pack("<4sII", b"glTF", 2, size), struct.pack("<I4s", len(text), b"JSON"), text,
+                         struct.pack("<I4s", len(self.buffer), b"BIN\0"), bytes(self.buffer)])
+
+
+def _body(file: _File, thing: Body, places: np.ndarray) -> int:
+    """A mesh with places (frames, n, 3): its triangles, else its segments, and points where there is neither."""
+    ends = thing.triangles if len(thing.triangles) else thing.segments
+    used = np.unique(ends) if len(ends) else np.arange(places.shape[1])
+    index = np.zeros(places.shape[1], np.int64)
+    index[used] = np.arange(len(used))
+    x = places[:, used].astype(np.float32)
+    attributes = {"POSITION": file.vertices(x[0])}
+    targets = [{"POSITION": file.vertices(frame - x[0])} for frame in x[1:]]
+    primitive: dict[str, Any] = {"attributes": attributes, "material": file.material(COLORS["after"])}
+    if len(thing.triangles):
+        triangles = index[thing.triangles]
+        normals = [_normals(frame, triangles) for frame in x]
+        attributes["NORMAL"] = file.vertices(normals[0], bounds=False)
+        for target, normal in zip(targets, normals[1:], strict=True):
+            target["NORMAL"] = file.vertices(normal - normals[0], bounds=False)
+        primitive |= {"mode": TRIANGLES, "indices": file.accessor(triangles.reshape(-1), "SCALAR", INDICES)}
+    elif len(thing.segments):
+        primitive |= {"mode": LINES, "indices": file.accessor(index[thing.segments].reshape(-1), "SCALAR", INDICES)}
+    else:
+        primitive |= {"mode": POINTS}
+    mesh: dict[str, Any] = {"name": thing.name, "primitives": [primitive]}
+    if targets:
+        primitive["targets"] = targets
+        mesh["weights"] = [0.0] * len(targets)
+    return file.add("meshes", mesh)
+
+
+def _normals(x: np.ndarray, triangles: np.ndarray) -> np.ndarray:
+    """Unit normals (n, 3) of the points, by the areas of the adjacent triangles; y where these cancel."""
+    x = x.astype(np.float64)
+    flat = np.cross(x[triangles[:, 1]] - x[triangles[:, 0]], x[triangles[:, 2]] - x[triangles[:, 0]])
+    out = np.zeros_like(x)
+    for corner in range(3):
+        np.add.at(out, triangles[:, corner], flat)
+    length = np.linalg.norm(out, axis=1, keepdims=True)
+    return np.where(length > 1e-30, out / np.maximum(length, 1e-30), Y_UP).astype(np.float32)
+
+
+def _shape(file: _File, shape: Shape, drawn: np.ndarray) -> int:
+    """A sphere, or as much of a plane as lies around what is drawn (n, 3)."""
+    if shape.kind == "sphere":
+        points, triangles = sphere_mesh()
+        mesh = _static(file, shape, points, points, triangles)
+        center = [float(value) for value in shape.center]
+        return file.node({"name": shape.name or shape.kind, "mesh": mesh, "translation": center, "scale": [float(shape.radius)] * 3})
+    normal = np.asarray(shape.normal, np.float64) / np.linalg.norm(shape.normal)
+    one, other = plane_axes(normal)
+    low, high = drawn.min(axis=0), drawn.max(axis=0)
+    middle = 0.5 * (low + high)
+    middle = middle - ((middle - np.asarray(shape.center)) @ normal) * normal
+    reach = max(float(np.linalg.norm(high - low)), 1e-3)
+    corners = np.array([middle + reach * (i * one + j * other) for i, j in ((-1, -1), (1, -1), (1, 1), (-1, 1))])
+    mesh = _static(file, shape, corners, np.tile(normal, (4, 1)), np.array([[0, 1, 2], [0, 2, 3]]))
+    return file.node({"name": shape.name or shape.kind, "mesh": mesh})
+
+
+def _static(file: _File, shape: Shape, points: np.ndarray, normals: np.ndarray, triangles: np.ndarray) -> int:
+    attributes = {"POSITION": file.vertices(points), "NORMAL": file.vertices(normals, bounds=False)}
+    indices = file.accessor(triangles.reshape(-1), "SCALAR", INDICES)
+    return file.add("meshes", {"name": shape.name or shape.kind, "primitives": [
+        {"attributes": attributes, "indices": indices, "mode": TRIANGLES, "material": file.material(shape.color)}]})
+
+
+def sphere_mesh(rings: int = 24) -> tuple[np.ndarray, np.ndarray]:
+    """A unit sphere: points (n, 3), which are its normals, and triangles (m, 3), counterclockwise from outside."""
+    polar, turn = np.meshgrid(np.linspace(0, np.pi, rings + 1), np.linspace(0, 2 * np.pi, 2 * rings + 1), indexing="ij")
+    x = np.stack([np.sin(polar) * np.sin(turn), np.cos(polar), np.sin(polar) * np.cos(turn)], axis=-1).reshape(-1, 3)
+    first = (np.arange(rings)[:, None] * (2 * rings + 1) + np.arange(2 * rings)).reshape(-1)
+    below = first + 2 * rings + 1
+    triangles = np.concatenate([np.stack([first, below, below + 1], 1), np.stack([first, below + 1, first + 1], 1)])
+    corner = x[triangles]
+    area = np.linalg.norm(np.cross(corner[:, 1] - corner[:, 0], corner[:, 2] - corner[:, 0]), axis=1)
+    return x, triangles[area > 1e-9]  # at the poles one of two is flat
+
+
+def plane_axes(normal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Two unit vectors (3,) that span the plane across a unit normal; right-handed with it."""
+    seed = np.array([0.0, 0.0, 1.0]) if abs(normal[2]) < 0.9 else np.array([0.0, -1.0, 0.0])
+    one = seed - (seed @ normal) * normal
+    one = one / np.linalg.norm(one)
+    return one, np.cross(normal, one)
+
+
+def _turn_to_y(up: np.ndarray) -> np.ndarray:
+    """The shortest rotation that takes `up` to y, as a quaternion (x, y, z, w)."""
+    up = up / np.linalg.norm(up)
+    if up @ Y_UP < -1.0 + 1e-9:
+        return np.array([1.0, 0.0, 0.0, 0.0])
+    q = np.append(np.cross(up, Y_UP), 1.0 + up @ Y_UP)
+    return q / np.linalg.norm(q)
+
+
+def finite_frames(positions: np.ndarray) -> np.ndarray:
+    """The frames (k, n, 3) before the first that is not finite: there the simulation broke down."""
+    whole = np.isfinite(positions).all(axis=(1, 2))
+    return positions if whole.all() else positions[:int(np.argmin(whole))]
+
+

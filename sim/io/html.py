@@ -1,0 +1,75 @@
+"""Pieces of HTML that the sections of a report share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+import numpy as np
+
+
+def format_number(value: Any, digits: int = 4) -> str:
+    """A number for a table: `digits` significant ones, a dash for what is missing, a range for many."""
+    if value is None:
+        return "–"
+    if isinstance(value, str):
+        return value
+    values = np.asarray(value, dtype=np.float64).reshape(-1)
+    if values.size == 0:
+        return "–"
+    if values.size > 1:
+        low, high = format_number(values.min(), digits), format_number(values.max(), digits)
+        return f"{low} … {high} ({values.size} values)"
+    number = float(values[0])
+    if not math.isfinite(number):
+        return "not finite"
+    text = f"{number:.{digits}g}"
+    if "e" in text:
+        mantissa, _, exponent = text.partition("e")
+        text = f"{mantissa}e{int(exponent)}"
+    return text.replace("-", "−")
+
+
+def with_error(value: float, error: float) -> str:
+    """`value ± error`, to two digits of the error: `0.010003 ± 0.000074`, `(2.810 ± 0.012)e5`."""
+    if not (math.isfinite(value) and math.isfinite(error) and error > 0):
+        return format_number(value)
+    power = math.floor(math.log10(max(abs(value), error)))
+    if -4 <= power < 5:
+        power = 0
+    value, error = value / 10.0**power, error / 10.0**power
+    decimals = max(0, 1 - math.floor(math.log10(error)))
+    text = f"{value:.{decimals}f} ± {error:.{decimals}f}"
+    return (f"({text})e{power}" if power else text).replace("-", "−")
+
+
+def section(title: str, body: str, kind: str = "") -> str:
+    """A card of the page; `kind` is a class of the style sheet, such as `half`."""
+    return f'<section class="card {kind}"><h2>{escape(title)}</h2>\n{body}\n</section>'
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of finished HTML cells; `head` is text, a leading `#` marks a column of numbers."""
+    kinds = [' class="number"' if title.startswith("#") else "" for title in head]
+    titles = "".join(f"<th{kind}>{escape(title.lstrip('#'))}</th>" for kind, title in zip(kinds, head, strict=True))
+    lines = [
+        "<tr>" + "".join(f"<td{kind}>{cell}</td>" for kind, cell in zip(kinds, row, strict=True)) + "</tr>"
+        for row in rows
+    ]
+    body = "\n".join(lines)
+    return f'<div class="scroll"><table><thead><tr>{titles}</tr></thead>\n<tbody>{body}</tbody></table></div>'
+
+
+def name_cell(name: str, note: str) -> str:
+    """A name and, below it, a remark."""
+    return f"<code>{escape(name)}</code>" + (f'<div class="remark">{escape(note)}</div>' if note else "")
+
+
+def charts(first: int, count: int) -> str:
+    """Places for the page's charts number `first` to `first + count - 1`."""
+    if not count:
+        return ""
+    places = "".join(f'<figure class="chart" data-curve="{i}"></figure>' for i in range(first, first + count))
+    return f'<div class="charts">{places}</div><noscript>The charts need JavaScript.</noscript>'

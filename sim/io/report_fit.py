@@ -1,0 +1,104 @@
+"""The parts of a report that say how well a fit holds: correlation of the parameters, residuals by marker and by time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+import numpy as np
+
+from sim.io.html import charts, format_number, name_cell, section, table
+
+BAR, GAP, HEIGHT = 9, 2, 46
+"""Width of a bar, space between two, and height of the tallest [pixels]."""
+
+
+@dataclass(frozen=True, eq=False)
+class Correlation:
+    """How the errors of the parameters go together: names (n,), matrix (n, n), nan where an error is not known."""
+
+    names: Sequence[str]
+    matrix: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class ResidualRow:
+    """Distances of markers from where they were seen.
+
+    Attributes:
+        experiment, markers: their names.
+        use: `fit` or `predict`.
+        rms: root mean square of all [m].
+        in_noise: the same in units of what the stated noise alone would leave.
+        by_marker: (markers,) root mean square of each [m]; nan: never seen.
+        noise_level: what the stated noise alone would leave [m].
+        note: what is compared, where it is not the position.
+    """
+
+    experiment: str
+    markers: str
+    use: str
+    rms: float
+    in_noise: float
+    by_marker: np.ndarray
+    noise_level: float
+    note: str = ""
+
+
+def correlation_section(correlation: Correlation | None) -> str:
+    """A table of the correlations, coloured by sign and strength; nothing for a single parameter."""
+    if correlation is None or len(correlation.names) < 2:
+        return ""
+    rows = []
+    for name, line in zip(correlation.names, np.asarray(correlation.matrix, np.float64), strict=True):
+        rows.append([name_cell(name, ""), *(_tinted(value) for value in line)])
+    text = ("Near +1 or −1 the recordings hardly tell two parameters apart: a change of one is made up for by the other, "
+            "in the same (+) or the opposite (−) direction.")
+    head = ["", *(f"#{name}" for name in correlation.names)]
+    return section("Correlation of the errors", f'{table(head, rows)}<p class="remark">{text}</p>')
+
+
+def _tinted(value: float) -> str:
+    if not math.isfinite(value):
+        return "–"
+    color = "var(--accent)" if value > 0 else "var(--bad)"
+    share = round(45 * min(abs(value), 1.0))
+    text = f"{value:+.2f}".replace("-", "−")
+    return f'<span class="tint" style="background: color-mix(in srgb, {color} {share}%, transparent)">{text}</span>'
+
+
+def residual_section(rows: Sequence[ResidualRow], first_chart: int, chart_count: int) -> str:
+    """A row for each set of markers with a bar for each marker, and charts over time."""
+    if not rows:
+        return ""
+    lines = []
+    for row in rows:
+        worst = int(np.nanargmax(row.by_marker))
+        lines.append([
+            name_cell(row.experiment, row.note), escape(row.use), escape(row.markers), _millimetres(row.rms),
+            format_number(row.in_noise, 3), f"{_millimetres(float(row.by_marker[worst]))} (no. {worst})", _bars(row)])
+    head = ["Experiment", "Use", "Markers", "#rms [mm]", "#over noise", "#worst marker [mm]", "by marker"]
+    return section("Residuals", table(head, lines) + charts(first_chart, chart_count))
+
+
+def _millimetres(metres: float) -> str:
+    return format_number(1e3 * metres, 3)
+
+
+def _bars(row: ResidualRow) -> str:
+    """A bar for each marker, and a line where the stated noise alone would end."""
+    values = np.asarray(row.by_marker, np.float64)
+    top = 1.05 * max(float(np.nanmax(values)), row.noise_level)
+    width = len(values) * (BAR + GAP) + GAP
+    parts = []
+    for i, value in enumerate(values.tolist()):
+        x, seen = GAP + i * (BAR + GAP), math.isfinite(value)
+        height = HEIGHT * value / top if seen else 0.0
+        words = f"marker {i}: {_millimetres(value)} mm" if seen else f"marker {i}: never seen"
+        parts.append(f'<g><title>{words}</title><rect class="hit" x="{x}" y="0" width="{BAR}" height="{HEIGHT}"/>'
+                     f'<rect class="bar" x="{x}" y="{HEIGHT - height:.1f}" width="{BAR}" height="{height:.1f}"/></g>')
+    level = HEIGHT - HEIGHT * row.noise_level / top
+    line = f'<line class="reference" x1="0" x2="{width}" y1="{level:.1f}" y2="{level:.1f}"><title>the stated noise</title></line>'
+    return f'<svg class="bars" width="{width}" height="{HEIGHT}" viewBox="0 0 {width} {HEIGHT}" role="img">{"".join(parts)}{line}</svg>'
