@@ -20,7 +20,7 @@ from sim.core.lang.ir import Block, Builder, Func, Op, Value, split_memory, veri
 from sim.core.lang.passes import WRITES, Env, alias_groups, copy_op, dce, forward_memory, inline
 from sim.core.lang.sinking import sink
 from sim.core.lang.types import Scalar, array_type, int32
-from sim.core.lang.undo import UndoLog, one_scalar, position_tape
+from sim.core.lang.undo import UndoLog, log_scalar, position_tape
 
 
 @dataclass(frozen=True)
@@ -143,8 +143,8 @@ def _check_replay(kernel: Func, groups: dict[Value, int], replayed: set[int], ne
             why = f"the value that atomic_{op.attrs['how']} returns inside a loop is needed for the gradient"
         elif op.name == "atomic":
             why = f"atomic_{op.attrs['how']} on '{array.name}' cannot be replayed"
-        elif one_scalar(array) is None:
-            why = f"elements of '{array.name}' have fields of several types"
+        elif log_scalar(array) is None:
+            why = f"elements of '{array.name}' have 64-bit integers beside fields of other types"
         elif written.setdefault(groups[array], array) is not array:
             why = f"'{array.name}' and '{written[groups[array]].name}' are the same memory and both written"
         if why:
@@ -213,7 +213,7 @@ def kernel_adjoint(needs: KernelNeeds, record: Collection[int] = ()) -> KernelAd
         described, declared = [], []
         for k in sorted(needs.replayed):
             source = kernel.params[k]
-            entry = one_scalar(source)
+            entry = log_scalar(source)
             assert entry is not None
             op, position = position_tape()
             declared.append(op)
