@@ -137,7 +137,10 @@ class RandomKernel:
             say(f"{indent}{target} {self.rng.choice(('=', '=', '+=', '*='))} squash({self.expression()})")
         elif r < 0.45:
             say(f"{indent}{self.place()} {self.rng.choice(('=', '=', '+='))} squash({self.expression()})")
-        elif r < 0.5:
+        elif r < 0.48:  # linear: its operands are needed only to do it again
+            target = self.rng.choice(["a", "b", "v[1]", self.place(), self.place()])
+            say(f"{indent}{target} = 0.6 * {self.number()} - 0.3 * {self.rng.choice(['a', 'b', 'c', 'v.y'])}")
+        elif r < 0.52:
             at = self.place()
             say(f"{indent}{at} = squash({at} * {self.number()}) + 0.5 * {at}")
         elif r < 0.56:
