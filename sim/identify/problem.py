@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from sim.core.lang.types import float64
-from sim.core.optim import LBFGS, Adam, Descent, Minimizer
+from sim.core.optim import LBFGS, Adam, Descent, GaussNewton, Minimizer
 from sim.core.runtime.array import array
 from sim.core.runtime.creation import zeros
 from sim.core.runtime.tape import Tape
 from sim.identify.expectations import Expectation
 from sim.identify.experiments import Experiment, Markers, Schedule, Simulation, group_by_rollout
+from sim.identify.jacobian import linearise
 from sim.identify.loop import OptimizeResult, Stop, choose_start, optimize
 from sim.identify.losses import AnyTerm, Measured, Prior, Reach
 from sim.identify.residuals import Residuals
@@ -53,7 +54,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Method:
-    """How to search: the optimiser's name ("lbfgs" or "adam") and its settings, objective, stop, starts."""
+    """How to search: the optimiser's name ("lbfgs", "gauss_newton" or "adam") and its settings, objective, stop, starts."""
 
     name: str = "lbfgs"
     iterations: int = 30
@@ -63,10 +64,12 @@ class Method:
     starts: int = 1
     seed: int = 0
 
-    def minimizer(self) -> Minimizer:
-        """A fresh optimiser."""
+    def minimizer(self, model: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]) -> Minimizer:
+        """A fresh optimiser.  model: what Gauss-Newton needs to know of the residuals."""
         if self.name == "adam":
             return Descent(Adam, lr=self.rate)
+        if self.name == "gauss_newton":
+            return GaussNewton(model, max_step=4.0, noise=1e-7)
         return LBFGS(max_step=4.0, noise=1e-7)
 
 
@@ -220,6 +223,10 @@ class Problem:
             self._prepare(term, e).launch(q, out, slot)
         return float(np.array([t.weight for t in terms]) @ out.numpy())
 
+    def gauss_newton(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """J' W J (n, n) and -J' W r (n,) of the residuals at coordinates x: half the second and first derivative of the loss."""
+        return linearise(self, x).matrix, -0.5 * self.evaluate(x).gradient  # exact, where the differences are not
+
     def contact_patterns(self, x: Any) -> list[np.ndarray]:
         """Which contacts push, in every step of every fitted rollout: (steps, contacts) bool each."""
         values = self.space.unpack(np.asarray(x, dtype=np.float64))
@@ -254,7 +261,7 @@ class Problem:
             starts = self.space.starts(method.starts, method.seed)
             start = starts[choose_start(self.value_and_grad, starts)[0]]
         found = optimize(
-            self.value_and_grad, start, self.bounds, method.minimizer(),
+            self.value_and_grad, start, self.bounds, method.minimizer(self.gauss_newton),
             iterations=method.iterations if iterations is None else iterations, objective=method.objective,
             stop=method.stop, log=log, save=save, resume_state=resume_state, should_stop=should_stop,
             describe=self.describe,

@@ -240,7 +240,7 @@ def _check_match(made: Building, path: str, term: Match, experiments: list[Exper
 def make_method(data: dict[str, Any]) -> Method:
     """How to search."""
     optimize = data["optimize"]
-    name = "adam" if "adam" in optimize else "lbfgs"
+    name = next(name for name in ("lbfgs", "adam", "gauss_newton") if name in optimize)
     stop = Stop(**optimize["stop"])
     return Method(name, optimize[name]["iterations"], optimize[name].get("rate", 0.1), optimize["objective"], stop,
                   optimize["starts"], optimize["seed"])

@@ -284,6 +284,8 @@ OPTIMIZE = Table((
         key("iterations", Whole(1), "at most so many steps", 100),
         key("rate", Number("", POSITIVE), "step in the scale of `transform`", 0.1),
     )), "Adam"),
+    key("gauss_newton", Table((key("iterations", Whole(1), "at most so many steps", 15),)),
+        "Gauss-Newton with damping: few steps, each with one more rollout for every number that is sought"),
     key("objective", Choice(("log", "plain")), "minimise the logarithm of the loss, or the loss", "log"),
     key("rollout", Table((
         key("store_all", Table(()), "keep everything for the gradient"),
@@ -299,7 +301,7 @@ OPTIMIZE = Table((
     )), "when to stop early", {}),
     key("starts", Whole(1), "number of starts, the first from the scene, others drawn within the bounds", 1),
     key("seed", Whole(), "of everything drawn at random", 0),
-), one_of=(("lbfgs", "adam"),))  # fmt: skip
+), one_of=(("lbfgs", "adam", "gauss_newton"),))  # fmt: skip
 
 EXPECT = Table((
     key("value", Later("a value in the unit of the result"), "should be this, up to `within`"),
