@@ -68,6 +68,9 @@ from sim.core.lang.constants import nan as nan
 from sim.core.lang.constants import phi as phi
 from sim.core.lang.constants import pi as pi
 from sim.core.lang.constants import tau as tau
+from sim.core.lang.custom import adjoint as adjoint
+from sim.core.lang.custom import func_grad as func_grad
+from sim.core.lang.custom import func_replay as func_replay
 from sim.core.lang.errors import GradientError as GradientError
 from sim.core.lang.errors import KernelError as KernelError
 from sim.core.lang.errors import SimError as SimError
@@ -235,6 +238,7 @@ from sim.core.lang.types import vec4ub as vec4ub
 from sim.core.lang.types import vec4ui as vec4ui
 from sim.core.lang.types import vec4ul as vec4ul
 from sim.core.lang.types import vec4us as vec4us
+from sim.core.runtime import autograd as autograd
 from sim.core.runtime import host as host
 from sim.core.runtime import utils as utils
 from sim.core.runtime.array import array as array

@@ -89,7 +89,7 @@ ROWS = [
     (mean_square, 4, lambda: [points(), 1.0, one(), one()], "takes 3 arguments (x, scale, loss), got 4"),
     (mean_square, 4, lambda: [points(), "fast", one()], "inputs[1] ('scale') of kernel 'mean_square' is 'fast'; expected float32"),
     (mean_square, 4, lambda: [points(), np.zeros(3), one()], "inputs[1] ('scale') of kernel 'mean_square' is a NumPy array"),
-    (mean_square, 4, lambda: [points(), points(), one()], "inputs[1] ('scale') of kernel 'mean_square' is an array; expected a value of type float32"),
+    (mean_square, 4, lambda: [points(), points(), one()], "is an array of shape (4,) of vec3<float32>; expected a value of type float32"),
     (mean_square, 4, lambda: [points(), 1e300, one()], "inputs[1] ('scale') of kernel 'mean_square' is 1e+300; expected float32"),
     (mean_square, 4, lambda: [points(), None, one()], "inputs[1] ('scale') of kernel 'mean_square' is None; expected float32"),
     (grid, 4, lambda: [sim.zeros((4, 4))], "kernel 'grid' asks for 2 indices of tid(); dim=(4,) has 1"),

@@ -212,6 +212,10 @@ def test_a_non_finite_prediction_is_told_apart():
     ({"dt": float("nan")}, "dt=nan"),
     ({"frame_every": 0}, "frame_every=0"),
     ({"frame_every": 11}, "frame_every=11"),
+    ({"frame_every": 2.5}, "frame_every=2.5; expected a whole number"),
+    ({"steps": 3.5}, "steps=3.5; expected a whole number"),
+    ({"dt": "fast"}, "dt='fast'"),
+    ({"strategy": "all"}, "strategy='all'; expected StoreAll"),
 ])
 def test_arguments_that_make_no_rollout(arguments, message):
     solver = falling_apart()

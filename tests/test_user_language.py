@@ -100,3 +100,60 @@ def makes_an_array(x: wp.array(dtype=f64)):
 def test_local_arrays_are_vectors():
     with pytest.raises(wp.KernelError, match="`sim.zeros` makes an array.*\n.*\n.*\n.*make a vector, `sim.types.vector"):
         wp.launch(makes_an_array, dim=1, inputs=[wp.ones(1, dtype=f64)])
+
+
+@wp.func
+def size_of_it(x: f64):
+    return wp.abs(x)
+
+
+@wp.func
+def size_of_it(x: wp.vec3d):  # noqa: F811 an overload
+    return wp.length(x)
+
+
+@wp.func
+def size_of_it(x: wp.vec3d, scale: f64):  # noqa: F811 an overload
+    return wp.length(x) * scale
+
+
+@wp.kernel
+def sizes(x: wp.array(dtype=wp.vec3d), out: wp.array(dtype=f64)):
+    i = wp.tid()
+    wp.atomic_add(out, 0, size_of_it(x[i]) * size_of_it(x[i][0]) + size_of_it(x[i], f64(2.0)) * size_of_it(2.5))
+
+
+@wp.kernel
+def size_of_a_pair(x: wp.array(dtype=wp.vec2d)):
+    x[0] = x[0] * size_of_it(x[0])
+
+
+def test_overloads_of_a_function():
+    def program(x: wp.array) -> wp.array:
+        out = wp.zeros(1, dtype=f64, requires_grad=True)
+        wp.launch(sizes, dim=x.size, inputs=[x], outputs=[out])
+        return out
+
+    x = array([[1.0, 2.0, 2.0], [-2.0, 3.0, 6.0]], wp.vec3d)
+    assert program(x).item() == pytest.approx(3.0 * 1.0 + 2.0 * 3.0 * 2.5 + 7.0 * 2.0 + 2.0 * 7.0 * 2.5)
+    assert_gradient(program, x, tolerance=1e-6)
+    with pytest.raises(wp.KernelError, match=r"no definition of `size_of_it` takes \(vec2<float64>\)"):
+        wp.launch(size_of_a_pair, dim=1, inputs=[wp.zeros(1, dtype=wp.vec2d)])
+
+
+def test_a_function_defined_again_is_replaced():
+    @wp.func
+    def factor(x: f64):
+        return x * f64(2.0)
+
+    @wp.func
+    def factor(x: f64):  # noqa: F811 as in a notebook
+        return x * f64(3.0)
+
+    @wp.kernel
+    def apply(x: wp.array(dtype=f64)):
+        x[0] = factor(x[0])
+
+    x = wp.ones(1, dtype=f64)
+    wp.launch(apply, dim=1, inputs=[x])
+    assert x.item() == 3.0 and factor.earlier is None

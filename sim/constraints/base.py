@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from sim.core.lang.adjoint import vjp
 from sim.core.lang.errors import SimError, did_you_mean
 from sim.core.lang.frontend import trace_function
 from sim.core.lang.function import Function, local_annotations
 from sim.core.lang.ir import Func
 from sim.core.lang.source import caller_locals
+from sim.core.lang.tangent import Gradient, vjp_rule
 from sim.core.lang.types import Scalar, Type, float32, vector
 
 Factor = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -102,7 +102,7 @@ class Constraint:
         """C as a pure function of the components of its points, then of its parameters.  Yields `rows` values."""
         return _traced(self, real)
 
-    def gradient(self, real: Scalar = float32) -> Func:
+    def gradient(self, real: Scalar = float32) -> Gradient:
         """The vector-Jacobian product of C with respect to its points."""
         return _gradient(self, real)
 
@@ -125,8 +125,8 @@ def _traced(c: Constraint, real: Scalar) -> Func:
 
 
 @cache
-def _gradient(c: Constraint, real: Scalar) -> Func:
-    return vjp(_traced(c, real), range(3 * c.points))
+def _gradient(c: Constraint, real: Scalar) -> Gradient:
+    return vjp_rule(_traced(c, real), range(3 * c.points))
 
 
 REGISTRY: dict[str, Constraint] = {}

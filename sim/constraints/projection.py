@@ -49,7 +49,7 @@ def _at(c: Constraint, real: Scalar, gradient: bool) -> Builtin:
         rows = []
         for row in range(c.rows):
             seeds = [t.b.const(1.0 if r == row else 0.0, real) for r in range(c.rows)]
-            leaves = iter(inline_call(t.b, c.gradient(real), [*flat, *seeds]))
+            leaves = iter(c.gradient(real).emit(t.b, [*flat, *seeds]))
             rows.append(tuple(t.compose(vector(3, real), leaves) for _ in range(c.points)))
         return tuple(values), tuple(rows)
 

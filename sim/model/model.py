@@ -9,7 +9,7 @@ from typing import Any
 
 from sim.core.lang.errors import did_you_mean
 from sim.core.lang.types import Scalar
-from sim.core.runtime import recording
+from sim.core.runtime import recording, shadows
 from sim.core.runtime.array import array, clone
 from sim.core.runtime.creation import zeros_like
 from sim.core.runtime.device import Device
@@ -95,7 +95,8 @@ class Model:
         if self._held:
             return
         tape: Any = recording.current() if self.requires_grad else None
-        everything = force or (tape is not None and not self._seen_by(tape))
+        shadow = shadows.current()
+        everything = force or (tape is not None and not self._seen_by(tape)) or (shadow is not None and shadow.first_meets(self))
         ran = False
         for derivation in self._derivations:
             # In order, each checked when its turn comes: a derivation may depend on the result of an earlier one.

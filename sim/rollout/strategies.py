@@ -9,10 +9,11 @@ from typing import Protocol
 import numpy as np
 
 from sim.core.lang.types import size_of, vector
-from sim.core.runtime import recording
+from sim.core.runtime import recording, shadows
 from sim.core.runtime.array import array
 from sim.core.runtime.creation import copy
 from sim.core.runtime.graph import Graph, capture
+from sim.core.runtime.marks import passing
 from sim.core.runtime.tape import Tape
 from sim.model.state import State
 from sim.rollout.trajectory import Plan, Trajectory
@@ -40,7 +41,8 @@ class StoreAll:
         a, b = plan.scratch(), plan.scratch()
         assign(a, plan.start)
         for step in range(plan.steps):
-            plan.step(a, b)
+            tape.mark(plan.name(step), {"particle_q": a.particle_q, "particle_qd": a.particle_qd})
+            plan.step_of(step, a, b)
             a, b = b, a
             frame = plan.frame_after(step)
             if frame is not None:
@@ -66,7 +68,9 @@ class Replay:
             before, after = states[step % 2], states[1 - step % 2]
             if every and step % every == 0:
                 kept.append(Snapshot.of(before))
-            if step < 2:
+            if shadows.current() is not None:  # somebody looks at every launch
+                plan.step_of(step, before, after)
+            elif step < 2:
                 with capture() as graph:
                     plan.step(before, after)
                 graphs.append(graph)
@@ -193,6 +197,8 @@ class _Sweep:
                 known.back.insert(0, graph)
             else:
                 known.back[step].replay()
+            before = self.states[step % 2]
+            passing(self.plan.name(first + step), {"particle_q": before.particle_q, "particle_qd": before.particle_qd})
         if new:
             known.tape.release()  # the captured steps write the same again
         return [_take(self.states[0].particle_q), _take(self.states[0].particle_qd)]

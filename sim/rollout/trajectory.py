@@ -11,6 +11,7 @@ from sim.core.lang.types import vector
 from sim.core.runtime import recording
 from sim.core.runtime.array import array
 from sim.core.runtime.creation import empty
+from sim.core.runtime.nonfinite import NonFiniteError
 from sim.model.control import Control
 from sim.model.state import State
 from sim.solvers.xpbd import SolverXPBD
@@ -57,6 +58,17 @@ class Plan:
 
     def step(self, before: State, after: State) -> None:
         self.solver.step(before, after, self.control, None, self.dt)
+
+    def name(self, step: int) -> str:
+        """What a step is called in messages; the first is 1."""
+        return f"step {step + 1} of {self.steps}"
+
+    def step_of(self, step: int, before: State, after: State) -> None:
+        """The step of this number; says so where a launch makes a number that is not finite."""
+        try:
+            self.step(before, after)
+        except NonFiniteError as problem:
+            raise problem.at(self.name(step)) from None
 
     def frame_after(self, step: int) -> int | None:
         """Number of the frame that is kept after a step, or None."""

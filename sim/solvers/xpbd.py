@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -227,8 +228,8 @@ class SolverXPBD:
         return "in no single projection"
 
     def _check(self, state_in: State, state_out: State, dt: float) -> None:
-        if not dt > 0.0:
-            raise SolverError(f"dt={dt}; expected a positive time step in seconds")
+        if not isinstance(dt, Real) or not dt > 0.0:
+            raise SolverError(f"dt={dt!r}; expected a positive time step in seconds")
         for name, state in (("state_in", state_in), ("state_out", state_out)):
             if state.model is not self.model:
                 raise SolverError(f"{name} belongs to another model; make it with solver.model.state()")

@@ -75,7 +75,7 @@ def apply(name: str, args: Sequence[Any], kind: Scalar) -> Any:
     return np.asarray(OPS[name].numpy(*args)).astype(kind.np)[()]
 
 
-class _Thread:
+class Thread:
     """Runs blocks for one thread index.  `fault` decides what a failure does."""
 
     def __init__(self, linear: int, coords: Sequence[int], fault: Callable[[_Fault, int], None]) -> None:
@@ -122,7 +122,7 @@ class _Thread:
         return carried
 
     def do_call(self, op: Op) -> list[Any]:
-        callee = _Thread(self.linear, self.coords, self.fault)
+        callee = Thread(self.linear, self.coords, self.fault)
         return callee.block(op.attrs["callee"].body, self.get(op.operands))
 
     # -- memory
@@ -252,7 +252,7 @@ def evaluate(func: Func, *args: Any) -> tuple:
         raise TypeError(f"{func.name} takes {len(func.params)} arguments, got {len(args)}")
     with np.errstate(all="ignore"):
         values = [_argument(p.type, a) for p, a in zip(func.params, args, strict=True)]
-        return tuple(_Thread(0, (0, 0, 0, 0), _raise).block(func.body, values))
+        return tuple(Thread(0, (0, 0, 0, 0), _raise).block(func.body, values))
 
 
 class InterpExecutable:
@@ -283,7 +283,7 @@ class InterpExecutable:
             for k in self.order(end - begin):
                 linear = begin + int(k)
                 coords = [int(c) for c in np.unravel_index(linear, dims)]
-                _Thread(linear, coords, fault).block(self.func.body, args)
+                Thread(linear, coords, fault).block(self.func.body, args)
 
     @staticmethod
     def read(kind: Type, slots: np.ndarray) -> Any:

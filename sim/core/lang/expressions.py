@@ -14,7 +14,7 @@ from sim.core.lang.builtins import NAMES, Builtin, fit_or_error
 from sim.core.lang.components import Components
 from sim.core.lang.construct import construct
 from sim.core.lang.context import FLAGS, VALUE, Frame
-from sim.core.lang.errors import did_you_mean
+from sim.core.lang.errors import KernelError, did_you_mean
 from sim.core.lang.function import Function
 from sim.core.lang.ir import OPS, Block, Op, Value
 from sim.core.lang.operators import BINARY, binary, compare, unary
@@ -255,7 +255,7 @@ class Expressions(Components):
 
     def call(self, function: Function, args: Sequence[Any], kwargs: dict[str, Any], node: ast.AST) -> Any:
         """A call of a function of the language: traced in place, or kept as a call if its derivative is in closed form."""
-        values = self.bind(function, args, kwargs, node)
+        function, values = self._chosen(function, args, kwargs, node)
         if function.adjoint is not None:
             return self.call_op(function, values, node)
         key = (function, *map(describe, values.values()))
@@ -269,6 +269,19 @@ class Expressions(Components):
         finally:
             self.frames.pop()
             self.at(node)
+
+    def _chosen(self, function: Function, args: Sequence[Any], kwargs: dict[str, Any], node: ast.AST) -> tuple[Function, dict[str, Any]]:
+        """The definition that these arguments fit, the last one first, and the arguments by name."""
+        if function.earlier is None:
+            return function, self.bind(function, args, kwargs, node)
+        candidate: Function | None = function
+        while candidate is not None:
+            try:
+                return candidate, self.bind(candidate, args, kwargs, node)
+            except KernelError:
+                candidate = candidate.earlier
+        given = ", ".join([*map(describe, args), *(f"{key}={describe(x)}" for key, x in kwargs.items())])
+        raise self.error(node, f"no definition of `{function.name}` takes ({given})", "it is defined more than once, for other types")
 
     def bind(self, function: Function, args: Sequence[Any], kwargs: dict[str, Any], node: ast.AST) -> dict[str, Any]:
         """Arguments by parameter name, converted to the annotated types."""

@@ -14,14 +14,16 @@ from typing import Any
 
 from sim.core.lang.builtins import NAMES, Builtin, builtin, register
 from sim.core.lang.context import Frame
+from sim.core.lang.custom import GradientFunction, adjoint_name
 from sim.core.lang.errors import KernelError
 from sim.core.lang.function import Function, func
 from sim.core.lang.ir import Func, Op, Value
 from sim.core.lang.loops import Loops
 from sim.core.lang.operators import OPERATORS
+from sim.core.lang.references import Reference, StructOfReferences
 from sim.core.lang.source import MISSING, Parameter, resolve_annotations, signature
 from sim.core.lang.traced import ArrayRef, Fields, Mismatch, Parts, Place, Undefined, describe, flatten, is_number, type_of, whole
-from sim.core.lang.types import ArrayType, CompositeType, Scalar, Struct, Type, float32, has_float, leaves_of, scalar_of
+from sim.core.lang.types import ArrayType, CompositeType, Scalar, Struct, Type, float32, has_float, int32, leaves_of, scalar_of
 
 Arguments = Sequence[Type | tuple[Type, ...]]
 
@@ -42,7 +44,7 @@ class Tracer(Loops):
         entry = function.traces.get(key)
         if entry is None:
             try:
-                entry = function.traces[key] = _Closed(function, kinds, self.real)
+                entry = function.traces[key] = ClosedForm(function, kinds, self.real)
             except KernelError as problem:
                 raise self._inside(function, problem, node) from None
         callee = entry.callee
@@ -76,7 +78,7 @@ def _float_of(x: Any) -> Scalar | None:
     return scalar if scalar is not None and scalar.is_float else None
 
 
-class _Closed:
+class ClosedForm:
     """A function with a derivative in closed form, for given argument types."""
 
     def __init__(self, function: Function, kinds: Sequence[Any], real: Scalar) -> None:
@@ -91,7 +93,11 @@ class _Closed:
             results = result if isinstance(result, tuple) else (result,)
             floats = [k for k in results if has_float(k)]
             assert self.function.adjoint is not None
-            traced = trace_function(self.function.adjoint, [*self.kinds, *results, *floats], self.real)
+            adjoint = self.function.adjoint
+            if isinstance(adjoint, GradientFunction):
+                self._vjp = _trace_gradient(adjoint, self.callee, self.kinds, floats, self.real)
+                return self._vjp
+            traced = trace_function(adjoint, [*self.kinds, *results, *floats], self.real)
             wanted = [leaf.scalar for kind in self.kinds for k in (kind if isinstance(kind, tuple) else (kind,))
                       for leaf in leaves_of(k) if leaf.scalar.is_float]
             if [v.type for v in traced.body.yields] != wanted:
@@ -100,6 +106,29 @@ class _Closed:
                     f"it has to return one cotangent per floating argument: {', '.join(str(k) for k in self.kinds)}")
             self._vjp = traced
         return self._vjp
+
+
+def _trace_gradient(function: GradientFunction, callee: Func, kinds: Sequence[Any], floats: Sequence[Any], real: Scalar) -> Func:
+    """What a `@func_grad` says, in the form of `ClosedForm.vjp`: `kinds` of the arguments, `floats` of the cotangents."""
+    t = Tracer(real)
+    frame = Frame(function, None, (function, *map(str, kinds)))
+    t.frames.append(frame)
+    node = function.source.node
+    names = [p.name for p in function.parameters(real)]
+    if len(names) != len(kinds) + len(floats):
+        raise t.error(node, f"`{function.name}` takes {len(names)} arguments, `{callee.name}` has {len(kinds)} and {len(floats)} floating results",
+                      "it takes the arguments of its function, then the cotangent of each floating result")
+    args = [_parameter(t, name, kind) for name, kind in zip(names, [*kinds, *floats], strict=True)]
+    sought = [(adjoint_name(name), kind) for name, kind in zip(names, kinds, strict=False) if not isinstance(kind, tuple) and has_float(kind)]
+    with t.b:
+        frame.env.update(t.bind(function, args, {}, node))
+        frame.env.update((name, t.zero(kind)) for name, kind in sought)
+        if t.body(frame) is not None:
+            raise t.error(node, f"`{function.name}` returns a value", "add to adjoint[x] instead")
+        values = [v for name, kind in sought for v in flatten(t.fit(frame.env[name], kind)) if v.type.is_float]  # type: ignore[attr-defined]
+    count = len(callee.params)
+    t.block.params[count:count] = [Value(v.type, "result") for v in callee.body.yields]
+    return t.finish(function.name, function.source.span(node), values)
 
 
 def trace_function(function: Function | Callable[..., Any], arg_types: Arguments, real: Scalar = float32) -> Func:
@@ -143,7 +172,8 @@ def _result(t: Tracer, function: Function, result: Any) -> tuple[Any, Any]:
 def trace_kernel(python: Callable[..., Any], arg_types: Sequence[Type], name: str | None = None, real: Scalar = float32) -> Func:
     """A kernel for these argument types.
 
-    Parameters: a scalar takes one, an array one, a struct its leaves and arrays in field order (`s.mass`, `s.x.0`).
+    Parameters: a scalar takes one, an array one, a struct its leaves and arrays in field order (`s.mass`, `s.x.0`), a
+    `Reference` one array.
     `attrs["signature"]` = [(argument, type, first parameter, number of parameters), ...]; `dims` as `tid()` asks for.
     """
     function = python if isinstance(python, Function) else Function(python)
@@ -178,6 +208,12 @@ def _parameter(t: Tracer, name: str, kind: Any) -> Any:
         value = Value(kind, name)
         t.block.params.append(value)
         return ArrayRef(value) if isinstance(kind, ArrayType) else value
+    if isinstance(kind, Reference):
+        value = Value(kind.array, name)
+        t.block.params.append(value)
+        return t.load(Place(value, (t.b.const(0, int32),), kind.value))
+    if isinstance(kind, StructOfReferences):
+        return Fields(kind.struct, {key: _parameter(t, f"{name}.{key}", part) for key, part in kind.fields.items()})
     if isinstance(kind, Struct):
         return Fields(kind, {key: _parameter(t, f"{name}.{key}", part) for key, part in kind.fields.items()})
     if isinstance(kind, CompositeType):

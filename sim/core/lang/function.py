@@ -24,6 +24,7 @@ class Function:
         self.__module__ = python.__module__
         self.__wrapped__ = python
         self.adjoint: Function | None = None
+        self.earlier: Function | None = None  # of this name with other argument types: see `func`
         self.internal = (python.__module__ or "").startswith("sim.core.lang.library")
         self.traces: dict[Any, Any] = {}  # of calls that stay calls, by argument types
         self._annotations = annotations
@@ -73,13 +74,25 @@ class Function:
 
 
 def func(python: Callable[..., Any] | None = None, *, name: str | None = None) -> Any:
-    """Decorator `@func` or `@func(name=...)`: makes a Python function callable inside of kernels."""
+    """Decorator `@func` or `@func(name=...)`: makes a Python function callable inside of kernels.
+
+    Defined again in the same place with other argument types, a function is an overload: a call takes the last definition
+    that its arguments fit.
+    """
     caller = caller_locals()
 
     def wrap(f: Callable[..., Any]) -> Function:
-        return Function(f, name, local_annotations(f, caller))
+        made = Function(f, name, local_annotations(f, caller))
+        before = (f.__globals__ if caller is None else caller).get(f.__name__)
+        if isinstance(before, Function) and before.python.__qualname__ == f.__qualname__ and before.__module__ == f.__module__:
+            made.earlier = before if _arguments(before.python) != _arguments(f) else before.earlier
+        return made
 
     return wrap(python) if python is not None else wrap
+
+
+def _arguments(python: Callable[..., Any]) -> list[tuple[str, str]]:
+    return [(key, str(kind)) for key, kind in python.__annotations__.items() if key != "return"]
 
 
 def local_annotations(python: Callable[..., Any], caller: Any) -> dict[str, Any] | None:

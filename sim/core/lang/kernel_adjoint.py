@@ -20,7 +20,7 @@ from sim.core.lang.ir import Block, Builder, Func, Op, Value, split_memory, veri
 from sim.core.lang.passes import WRITES, Env, alias_groups, copy_op, dce, forward_memory, inline
 from sim.core.lang.sinking import sink
 from sim.core.lang.types import Scalar, array_type, int32
-from sim.core.lang.undo import UndoLog, one_scalar, position_tape
+from sim.core.lang.undo import UndoLog, log_scalar, position_tape
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,7 @@ class KernelAdjoint:
     logs:    undo logs; their parameters must be given as copies that may be changed (they are whole again afterwards).
     finals:  numbers of the parameters whose values after the launch the adjoint loads (atomic minima and maxima).
     forward: the kernel with the records, and the entry counts of the logs, as extra parameters; None if there are none.
+    source:  `func` with calls of functions whose derivative is in closed form, for the tangent of the adjoint.
     """
 
     func: Func
@@ -53,6 +54,7 @@ class KernelAdjoint:
     logs: tuple[Log, ...]
     finals: tuple[int, ...]
     forward: Func | None
+    source: Func
 
 
 @dataclass(frozen=True)
@@ -141,8 +143,8 @@ def _check_replay(kernel: Func, groups: dict[Value, int], replayed: set[int], ne
             why = f"the value that atomic_{op.attrs['how']} returns inside a loop is needed for the gradient"
         elif op.name == "atomic":
             why = f"atomic_{op.attrs['how']} on '{array.name}' cannot be replayed"
-        elif one_scalar(array) is None:
-            why = f"elements of '{array.name}' have fields of several types"
+        elif log_scalar(array) is None:
+            why = f"elements of '{array.name}' have 64-bit integers beside fields of other types"
         elif written.setdefault(groups[array], array) is not array:
             why = f"'{array.name}' and '{written[groups[array]].name}' are the same memory and both written"
         if why:
@@ -211,7 +213,7 @@ def kernel_adjoint(needs: KernelNeeds, record: Collection[int] = ()) -> KernelAd
         described, declared = [], []
         for k in sorted(needs.replayed):
             source = kernel.params[k]
-            entry = one_scalar(source)
+            entry = log_scalar(source)
             assert entry is not None
             op, position = position_tape()
             declared.append(op)
@@ -240,13 +242,14 @@ def kernel_adjoint(needs: KernelNeeds, record: Collection[int] = ()) -> KernelAd
         reverse.reverse(kernel.body, env, {}, sweep)
     block.ops[:0] = [*reverse.tapes, *declared]
     func = Func(f"{kernel.name}_adjoint", block, kernel.span, kernel.dims, {"serial": True} if logs else {})
-    func = verify(dce(inline(dce(func))))
-    loaded = {op.operands[0] for op in walk(func.body) if op.name == "load"}
+    closed = dce(func)
+    func = verify(dce(inline(closed)))
+    loaded = {op.operands[0] for op in walk(closed.body) if op.name == "load"}
     count = len(kernel.params)
-    read = frozenset(k for k, p in enumerate(func.params[:count]) if p in loaded)
+    read = frozenset(k for k, p in enumerate(closed.params[:count]) if p in loaded)
     forward = _recording(kernel, place, stores, [kernel.params[k] for k in sorted(needs.replayed)]) if recorded or logs else None
     last = tuple(k for k, p in enumerate(kernel.params) if p in finals)
-    return KernelAdjoint(func, needs.active, read, records, tuple(described), last, forward)
+    return KernelAdjoint(func, needs.active, read, records, tuple(described), last, forward, closed)
 
 
 def _extremes(kernel: Func, groups: dict[Value, int], gradient: Collection[Value]) -> list[Value]:

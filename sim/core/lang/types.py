@@ -388,7 +388,8 @@ class StructValue:
         if name not in kind.fields:
             raise AttributeError(f"struct {kind.name} has no field '{name}'; it has {', '.join(kind.fields)}")
         field = kind.fields[name]
-        if isinstance(field, Homogeneous) and not isinstance(value, Composite):
+        in_memory = isinstance(getattr(value, "dtype", None), Type)  # an array of one element: see references.py
+        if isinstance(field, Homogeneous) and not isinstance(value, Composite) and not in_memory:
             value = field(*np.ravel(np.asarray(value)))
         object.__setattr__(self, name, value)
 

@@ -10,15 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from sim.core.lang.ir import Builder, Op, TapeType, Value, element_leaves, emit
-from sim.core.lang.types import Scalar, int32
+from sim.core.lang.types import Scalar, float64, int32
 
 
-def one_scalar(array: Value) -> Scalar | None:
-    """The scalar type of all leaves of an array's elements, or None if there are several."""
+def log_scalar(array: Value) -> Scalar | None:
+    """The scalar type in which the log of an array keeps numbers of all its fields exactly, or None if there is none."""
     kinds = {leaf.scalar for leaf in element_leaves(array)}
-    return kinds.pop() if len(kinds) == 1 else None
+    if len(kinds) == 1:
+        return kinds.pop()
+    return None if any(kind.is_int and kind.bits == 64 for kind in kinds) else float64
 
 
 @dataclass(eq=False)
@@ -46,6 +49,10 @@ class UndoLog:
     def set(self, position: Value) -> None:
         self.b.append(Op("tape_store", [self.position, self.b.const(0, int32), position], []))
 
+    @staticmethod
+    def _cast(value: Value, kind: Scalar) -> Value:
+        return value if value.type is kind else emit("cast", value, type=kind)
+
     def _row(self) -> Value:
         return emit("mod", self.b.tid(-1), self.b.shape(self.values, 0))
 
@@ -59,7 +66,7 @@ class UndoLog:
             at = start + k
             for column, part in enumerate([*index, number]):
                 b.store(self.places, [row, at * self.width + column], [0], [part])
-            b.store(self.values, [row, at], [0], [value])
+            b.store(self.values, [row, at], [0], [self._cast(value, self.values.type.dtype)])  # type: ignore[attr-defined]
         self.set(start + len(old))
         new = list(values) if kind == "store" else [o + v for o, v in zip(old, values, strict=True)]
         b.store(self.array, index, leaves, new, leaf)
@@ -73,14 +80,21 @@ class UndoLog:
     def rewind(self, position: Value) -> None:
         """Take back all stores since the log had `position` entries."""
         b, end, row = self.b, self.now(), self._row()
-        count = len(element_leaves(self.array))
+        leaves = element_leaves(self.array)
 
         def back(k: Value) -> list[Value]:
             at = end - 1 - k
-            parts = [b.load(self.places, [row, at * self.width + column], [0])[0] for column in range(self.width)]
-            old = b.load(self.values, [row, at], [0])
-            b.store(self.array, parts[:-1], range(count), old, parts[-1])
+            *index, number = [b.load(self.places, [row, at * self.width + column], [0])[0] for column in range(self.width)]
+            (old,) = b.load(self.values, [row, at], [0])
+            if len({leaf.scalar for leaf in leaves}) == 1:
+                b.store(self.array, index, range(len(leaves)), [old], number)
+                return []
+            for j, leaf in enumerate(leaves):
+                b.if_(emit("eq", number, j), partial(put, index, j, old, leaf.scalar), lambda: None)
             return []
+
+        def put(index: Sequence[Value], j: int, old: Value, kind: Scalar) -> None:
+            b.store(self.array, index, [j], [self._cast(old, kind)])
 
         b.for_(end - position, [], back)
         self.set(position)

@@ -15,6 +15,7 @@ import numpy as np
 
 from sim.core.lang.errors import GradientError
 from sim.core.lang.types import size_of
+from sim.core.runtime import shadows
 from sim.core.runtime.array import array
 from sim.core.runtime.buffer import Buffer
 from sim.core.runtime.graph import note
@@ -44,6 +45,9 @@ class Kept:
     def save(self) -> None:
         """Copy the live content."""
         self.data[:] = self.buffer.memory[self.low : self.low + len(self.data)]
+        shadow = shadows.current()
+        if shadow is not None:
+            shadow.saved(self)
 
     @property
     def address(self) -> int:
@@ -140,3 +144,6 @@ def _swap(kept: Kept) -> None:
     now = live.copy()
     live[:] = kept.data
     kept.data[:] = now
+    shadow = shadows.current()
+    if shadow is not None:
+        shadow.swapped(kept)

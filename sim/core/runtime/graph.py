@@ -11,7 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from sim.core.lang.errors import GradientError
 from sim.core.lang.types import Type, uint8
+from sim.core.runtime import shadows
 from sim.core.runtime.buffer import Buffer, Strided, announce
 
 _open: list[Graph] = []
@@ -48,6 +50,7 @@ class Graph:
         self.actions: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         self._keep: list[Any] = []
         self._written: dict[Any, Strided] = {}
+        self._shadow = shadows.current()
 
     def __len__(self) -> int:
         return len(self.actions)
@@ -69,6 +72,8 @@ class Graph:
 
     def replay(self) -> None:
         """Do it all again."""
+        if shadows.current() is not self._shadow:
+            raise GradientError("this graph was captured outside of the forward mode in which it is replayed, or the other way round", hint="capture it again")
         for view in self._written.values():
             if view.buffer.watchers:
                 announce(view, "replay of a captured step")

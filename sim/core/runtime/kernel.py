@@ -16,6 +16,7 @@ from sim.core.lang.function import Function, local_annotations
 from sim.core.lang.ir import Func, verify, walk
 from sim.core.lang.kernel_adjoint import KernelAdjoint, KernelNeeds, kernel_adjoint, kernel_needs
 from sim.core.lang.passes import WRITES, dce, inline
+from sim.core.lang.references import Reference, StructOfReferences, reference, struct_of_references
 from sim.core.lang.source import Parameter, caller_locals
 from sim.core.lang.types import (
     ArrayType,
@@ -45,9 +46,13 @@ Aliases = tuple[frozenset[int], ...]
 
 @dataclass(eq=False)
 class Compiled:
-    """A function of the IR and its executables, by device and by which of its arrays are contiguous."""
+    """A function of the IR and its executables, by device and by which of its arrays are contiguous.
+
+    source: the same with functions whose derivative is in closed form still called, where it has any.
+    """
 
     func: Func
+    source: Func | None = None
     executables: dict[tuple[Device, frozenset[int], bool], Executable] = field(default_factory=dict)
 
     def executable(self, device: Device, packed: frozenset[int], check: bool) -> Executable:
@@ -105,8 +110,8 @@ class Specialisation:
         found = self._adjoints.get(key)
         if found is None:
             plan = kernel_adjoint(self.needs(active, aliases), record)
-            forward = Compiled(dce(inline(plan.forward))) if plan.forward is not None else None
-            found = self._adjoints[key] = AdjointPair(plan, Compiled(plan.func), forward)
+            forward = Compiled(dce(inline(plan.forward)), plan.forward) if plan.forward is not None else None
+            found = self._adjoints[key] = AdjointPair(plan, Compiled(plan.func, plan.source), forward)
         return found
 
 
@@ -145,7 +150,7 @@ class Kernel:
             number = {p: k for k, p in enumerate(func.params)}
             ops = [op for op in walk(func.body) if op.name in ("load", *WRITES)]
             found = self.specialisations[types] = Specialisation(
-                self, types, source, Compiled(func),
+                self, types, source, Compiled(func, source),
                 frozenset(number[op.operands[0]] for op in ops if op.name in WRITES),
                 frozenset(number[op.operands[0]] for op in ops if op.name in ("load", "atomic")),
             )
@@ -189,7 +194,7 @@ def argument_type(kernel: Kernel, position: int, value: Any, label: str) -> Type
         if wanted is None:
             return have
         if not isinstance(wanted, ArrayType):
-            raise LaunchError(f"{where} is an array; expected a value of type {wanted}")
+            return _referenced(wanted, value, where)
         if wanted.ndim != value.ndim:
             raise LaunchError(f"{where} has {value.ndim} dimensions; expected {wanted.ndim} ({wanted})")
         if wanted.dtype is not None and wanted.dtype is not value.dtype:
@@ -209,15 +214,38 @@ def argument_type(kernel: Kernel, position: int, value: Any, label: str) -> Type
     if wanted is not None:
         if isinstance(wanted, Struct) and not (isinstance(value, StructValue) and value._sim_struct_ is wanted):
             raise LaunchError(f"{where} is a {type(value).__name__}; expected struct {wanted}: make one with {wanted.name}()")
-        return wanted
+        return _struct_type(wanted, value, where) if isinstance(wanted, Struct) else wanted
     return _type_of_value(value, kernel, where)
+
+
+def _referenced(wanted: Type, value: array, where: str) -> Type:
+    """The type of an array that is given where a value is declared: its one element is that value."""
+    if value.size != 1 or value.dtype is not wanted:
+        raise LaunchError(
+            f"{where} is an array of shape {value.shape} of {value.dtype}; expected a value of type {wanted}, "
+            "or an array of one such element, which can carry a gradient"
+        )
+    return reference(wanted)
+
+
+def _struct_type(kind: Struct, value: StructValue, where: str) -> Type:
+    """The type of a struct argument: the struct, or the struct with the fields that are given as arrays of one element."""
+    fields: dict[str, Type] = {}
+    for key, field_type in kind.fields.items():
+        part = getattr(value, key)
+        fields[key] = field_type
+        if isinstance(field_type, Struct) and isinstance(part, StructValue):
+            fields[key] = _struct_type(field_type, part, f"field '{key}' of {where}")
+        elif isinstance(part, array) and not isinstance(field_type, ArrayType):
+            fields[key] = _referenced(field_type, part, f"field '{key}' of {where}")
+    return kind if all(fields[key] is kind.fields[key] for key in fields) else struct_of_references(kind, fields)
 
 
 def _type_of_value(value: Any, kernel: Kernel, where: str) -> Type:
     if isinstance(value, Composite):
         return value.type
     if isinstance(value, StructValue):
-        return value._sim_struct_
+        return _struct_type(value._sim_struct_, value, where)
     if isinstance(value, np.generic):  # before the numbers of Python: np.float64 is a float too
         return from_numpy(value.dtype)
     if isinstance(value, bool):
@@ -233,6 +261,8 @@ def flatten_argument(kind: Type, value: Any, where: str) -> list[Any]:
     """The values of the flat parameters that one argument becomes: arrays (or None) and Python numbers."""
     if isinstance(kind, ArrayType):
         return [value]
+    if isinstance(kind, Reference):
+        return [value.flatten()]
     if isinstance(kind, Scalar):
         try:
             if value is None or isinstance(value, (str, bytes)) or (kind.is_int and not hasattr(value, "__index__")):
@@ -251,7 +281,7 @@ def flatten_argument(kind: Type, value: Any, where: str) -> list[Any]:
         if data.size != len(kind.leaves) or data.dtype == object:
             raise LaunchError(f"{where} has {data.size} components; expected {kind}")
         return [kind.dtype.np.type(x) for x in data.ravel()]
-    assert isinstance(kind, Struct)
+    assert isinstance(kind, (Struct, StructOfReferences))
     flat: list[Any] = []
     for key, field_type in kind.fields.items():
         part = getattr(value, key)

@@ -13,8 +13,9 @@ import numpy as np
 
 from sim.core.backends.base import ASSERT_FAILED, Executable
 from sim.core.lang.errors import SimError
+from sim.core.lang.references import Reference
 from sim.core.lang.types import ArrayType, Composite, Scalar, Struct, StructValue
-from sim.core.runtime import recording
+from sim.core.runtime import recording, shadows
 from sim.core.runtime.array import array
 from sim.core.runtime.buffer import announce
 from sim.core.runtime.device import Device, get_device
@@ -130,7 +131,11 @@ def thread_count(dims: Sequence[int]) -> int:
 
 
 def run(compiled: Compiled, device: Device, dims: tuple[int, ...], args: Sequence[Any]) -> None:
-    """Run a compiled function now: pack its block and hand it to the backend."""
+    """Run a compiled function now: pack its block and hand it to the backend.  Forward mode runs another in its place."""
+    shadow = shadows.current()
+    if shadow is not None:
+        shadow.run(compiled, device, dims, args)
+        return
     layout = layout_of(compiled)
     values: list[Any] = [*dims, *(1,) * (4 - len(dims)), 0]
     packed = layout.flat(values, args)
@@ -279,7 +284,7 @@ def bind(kernel: Kernel, dims: tuple[int, ...], args: Sequence[Any], n_inputs: i
     spec = kernel.bindings.get(tuple(key)) if plain else None
     if spec is None:
         spec, slow = _bind_slowly(kernel, args, n_inputs)
-        if plain and len(flat) == len(slow):
+        if plain and len(flat) == len(slow) and not any(isinstance(kind, Reference) for kind in spec.types):
             kernel.bindings[tuple(key)] = spec
         flat = slow
     _check_dims(spec, dims)
@@ -360,6 +365,8 @@ def launch(
 def check_gradient(kernel: Kernel, name: str, kind: Any, value: Any, given: Any) -> array:
     """`given`, if it can hold the gradient of the argument `value`."""
     where = f"the adjoint of '{name}' of kernel '{kernel.name}'"
+    if isinstance(kind, Reference):
+        kind, value, given = kind.array, value.flatten(), given.flatten() if isinstance(given, array) else given
     if not isinstance(kind, ArrayType):
         raise LaunchError(f"{where} is given, but '{name}' is a {kind}; only arrays have a gradient array")
     if not isinstance(value, array):
@@ -416,7 +423,8 @@ class Launch:
             return
         if self._block is None:
             self._prepare()
-        if self._block is None or capturing() is not None or any(buffer.watchers for buffer in self._block[3]):
+        direct = capturing() is None and shadows.current() is None
+        if self._block is None or not direct or any(buffer.watchers for buffer in self._block[3]):
             call.run()
             return
         executable, address, n, written = self._block

@@ -15,6 +15,7 @@ import numpy as np
 
 from sim.core.lang.errors import GradientError
 from sim.core.lang.types import Type
+from sim.core.runtime import shadows
 from sim.core.runtime.buffer import Buffer, announce
 from sim.core.runtime.graph import capturing, note
 from sim.core.runtime.interop import add_into, clear
@@ -138,6 +139,9 @@ class Copy(Operation):
 
     def run(self) -> None:
         self.dest.buffer.device.copy(self.dest, self.src)
+        shadow = shadows.current()
+        if shadow is not None:
+            shadow.copied(self.dest, self.src)
 
     def adjoint(self, gradient_of: GradientOf) -> None:
         after = gradient_of(self.dest)
@@ -160,6 +164,9 @@ class _Overwrite(Operation):
 
     def run(self) -> None:
         self.dest.buffer.device.write(self.dest, self.value)
+        shadow = shadows.current()
+        if shadow is not None:
+            shadow.overwritten(self.dest)
 
     def adjoint(self, gradient_of: GradientOf) -> None:
         after = gradient_of(self.dest)

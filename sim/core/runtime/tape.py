@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sim.core.lang.errors import GradientError
 from sim.core.lang.types import int32, size_of, uint8
-from sim.core.runtime import recording
+from sim.core.runtime import recording, shadows
 from sim.core.runtime.array import array, make_array
 from sim.core.runtime.buffer import Buffer, announce
 from sim.core.runtime.claims import Claim, Claims, restored, span_of
@@ -24,7 +25,10 @@ from sim.core.runtime.graph import note
 from sim.core.runtime.interop import add_into
 from sim.core.runtime.kernel import AdjointPair, collect_active, find_aliases
 from sim.core.runtime.launch import Call, Memory, run, thread_count
+from sim.core.runtime.marks import passing
+from sim.core.runtime.nonfinite import NonFiniteError
 from sim.core.runtime.recording import Operation
+from sim.core.runtime.visualize import TapeGraph
 
 
 @dataclass(eq=False)
@@ -53,9 +57,9 @@ class _LaunchRecord:
         run(self.pair.adjoint, call.device, call.dims, args)
 
     @staticmethod
-    def _memory(a: array, claim: Claim) -> Memory:
+    def _memory(a: array, claim: Claim) -> array | Memory:
         """The values of an array that were claimed, wherever they lie now."""
-        return Memory(claim.address(a.offset), a.shape, a.strides, a.is_contiguous, claim.kept)
+        return a if claim.kept is None else Memory(claim.address(a.offset), a.shape, a.strides, a.is_contiguous, claim.kept)
 
     def _logs(self) -> list[array]:
         """Room for the undo logs of one thread at a time, as the forward launch has counted it."""
@@ -87,7 +91,13 @@ class _WriteRecord:
     operation: Operation
 
     def backward(self) -> None:
-        note(lambda: self.operation.adjoint(_gradient_of))
+        note(self._take_back)
+
+    def _take_back(self) -> None:
+        self.operation.adjoint(_gradient_of)
+        shadow = shadows.current()
+        if shadow is not None:
+            shadow.taken_back(self.operation)
 
     @property
     def arrays(self) -> list[array]:
@@ -113,6 +123,24 @@ class _FunctionRecord:
     @property
     def arrays(self) -> list[array]:
         return self.touched
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(eq=False)
+class _Mark:
+    """A named place; `state`: the arrays whose gradients are of interest there."""
+
+    name: str
+    state: Mapping[str, array]
+
+    def backward(self) -> None:
+        note(lambda: passing(self.name, self.state))
+
+    @property
+    def arrays(self) -> list[array]:
+        return []
 
     def __str__(self) -> str:
         return self.name
@@ -259,6 +287,13 @@ class Tape:
             )
         return lost
 
+    def mark(self, name: str, state: Mapping[str, array] | None = None) -> None:
+        """Name what is recorded from here on, as "step 3".
+
+        state: arrays by name whose gradients, with respect to their values here, are what `gradient_norms` logs.
+        """
+        self.records.append(_Mark(name, dict(state or {})))
+
     def record_function(self, name: str, backward: Callable[[], None], reads: Iterable[array], writes: Iterable[array]) -> None:
         """Record a stretch that was or will be run unrecorded.  Call it *before* the stretch writes.
 
@@ -282,42 +317,60 @@ class Tape:
         """
         if not self.records:
             raise GradientError("backward on a tape that recorded nothing", hint="launch kernels inside `with tape:` first")
-        seeds: list[tuple[array, np.ndarray | float]] = []
+        seeds: list[tuple[array, array | None, np.ndarray]] = []
         if loss is not None:
             if not isinstance(loss, array) or loss.size != 1:
                 shape = loss.shape if isinstance(loss, array) else type(loss).__name__
                 raise GradientError(f"the loss is {shape}; expected an array with one element", hint="sum it up in a kernel, or pass grads={array: weights}")
-            seeds.append((loss, 1.0))
+            seeds.append((loss, None, np.ones(())))
         for target, weights in (grads or {}).items():
             if not isinstance(weights, array) or weights.shape != target.shape or weights.dtype is not target.dtype:
                 raise GradientError(f"the weights of an array of shape {target.shape} of {target.dtype} must be an array like it")
-            seeds.append((target, np.array(weights.device.numpy(weights))))
-        for target, _ in seeds:
+            seeds.append((target, weights, np.array(weights.device.numpy(weights))))
+        for target, *_ in seeds:
             if not target.requires_grad:
                 what = f"an array of shape {target.shape} that backward starts from does not require a gradient"
                 raise GradientError(what, hint="make it with requires_grad=True")
-        self._seeded |= {target.buffer: target for target, _ in seeds}
+        self._seeded |= {target.buffer: target for target, *_ in seeds}
         with recording.paused():
             self._announce_gradients("backward")
             earlier = self._set_aside()
-            for target, weight in seeds:
-                grad = _gradient_of(target)
-                assert grad is not None
-                if target is loss:
-                    grad[...] = 1.0
-                else:
-                    add_into(grad, np.asarray(weight))
+            for target, seed, values in seeds:
+                self._seed(target, seed, values)
             self.sweep()
             for part, before in earlier:
                 part += before
-            for buffer in self._buffers():
+            for buffer in self.buffers():
                 if buffer.gradient is not None:
                     buffer.gradient.left_by_backward = True
 
+    @staticmethod
+    def _seed(target: array, weights: array | None, values: np.ndarray) -> None:
+        """The gradient that a sweep starts from: one, or what the user has put there and the weights."""
+        grad = target.grad
+        assert grad is not None
+        host = grad.device.numpy(grad)
+        if weights is None:
+            host[...] = 1.0
+        else:
+            add_into(host, values)
+        shadow = shadows.current()
+        if shadow is not None:
+            shadow.seeded(grad, weights)
+
     def sweep(self, begin: int = 0, end: int | None = None) -> None:
         """Take gradients back through records begin .. end - 1, without seeds: a part of what `backward` does."""
-        for record in reversed(self.records[begin:end]):
-            record.backward()
+        end = len(self.records) if end is None else end
+        for k in range(end - 1, begin - 1, -1):
+            try:
+                self.records[k].backward()
+            except NonFiniteError as problem:
+                raise problem.at(f"backward pass{self._place(k)}, {self.records[k]}") from None
+
+    def _place(self, index: int) -> str:
+        """Words for the mark before a record."""
+        mark = next((r for r in reversed(self.records[: index + 1]) if isinstance(r, _Mark)), None)
+        return f", {mark.name}" if mark is not None else ""
 
     def _set_aside(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """What an earlier backward left in gradients is not a seed, and must not change how sums round: put it aside until the end.
@@ -325,12 +378,15 @@ class Tape:
         (part of the gradient, what it held) of each.
         """
         out: list[tuple[np.ndarray, np.ndarray]] = []
-        for buffer, a in self._buffers().items():
+        shadow = shadows.current()
+        for buffer, a in self.buffers().items():
             gradient = buffer.gradient
             if gradient is not None and gradient.left_by_backward:
                 for part in _float_parts(gradient.memory, a):
                     out.append((part, part.copy()))
                     part[...] = 0
+                if shadow is not None and shadow.tracks(gradient):
+                    raise GradientError("a second backward in one forward mode: the tangents of the first are still there", hint="call tape.zero() before")
         return out
 
     def release(self) -> None:
@@ -340,14 +396,17 @@ class Tape:
     def zero(self) -> None:
         """Clear the gradients of all arrays on the tape."""
         self._announce_gradients("zero() of a tape")
-        for buffer in self._buffers():
+        for buffer in self.buffers():
             if buffer.gradient is not None:
                 buffer.gradient.memory[:] = 0
                 buffer.gradient.left_by_backward = False
+                shadow = shadows.current()
+                if shadow is not None:
+                    shadow.cleared(buffer.gradient)
 
     def _announce_gradients(self, writer: str) -> None:
         """Gradients are about to change: another tape may have read them as values."""
-        for buffer in self._buffers():
+        for buffer in self.buffers():
             gradient = buffer.gradient
             if gradient is not None and gradient.watchers:
                 announce(make_array(gradient, 0, (gradient.nbytes,), (1,), uint8), writer)
@@ -379,7 +438,23 @@ class Tape:
         ]
         return TapeMemory([*copies, *records])
 
-    def _buffers(self) -> dict[Buffer, array]:
+    def visualize(self, filename: str | Path | None = None, array_labels: Mapping[array, str] | None = None) -> str:
+        """The recorded program as a graph: DOT text, also written to `filename` if given (`.html`: a page for a browser).
+
+        array_labels: names of arrays.
+        """
+        graph = TapeGraph.of(self.records, array_labels or {})
+        if filename is not None:
+            path = Path(filename)
+            path.write_text(graph.page() if path.suffix in (".html", ".htm") else graph.dot(), encoding="utf-8")
+        return graph.dot()
+
+    @property
+    def launches(self) -> list[Call]:
+        """The recorded launches in order."""
+        return [r.call for r in self.records if isinstance(r, _LaunchRecord)]
+
+    def buffers(self) -> dict[Buffer, array]:
         """The memory that the tape has to do with, and an array there that tells its type."""
         return self._seeded | {a.buffer: a for r in self.records for a in r.arrays}
 
