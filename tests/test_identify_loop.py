@@ -55,7 +55,8 @@ def of_residuals(x):
     return by_x.T @ by_x, -by_x.T @ (q - trajectory(TRUTH)[0])
 
 
-METHODS = [lambda: LBFGS(max_step=4.0), lambda: GaussNewton(of_residuals, max_step=4.0), lambda: Descent(Adam, lr=0.1), lambda: Descent(SGD, lr=0.01, momentum=0.5)]
+METHODS = [lambda: LBFGS(max_step=4.0), lambda: GaussNewton(of_residuals, max_step=4.0),
+           lambda: Descent(Adam, lr=0.1), lambda: Descent(SGD, lr=0.01, momentum=0.5)]
 
 
 def test_the_test_problem_has_right_gradients():
