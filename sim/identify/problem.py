@@ -16,9 +16,10 @@ from sim.core.runtime.tape import Tape
 from sim.identify.expectations import Expectation
 from sim.identify.experiments import Experiment, Markers, Schedule, Simulation, group_by_rollout
 from sim.identify.jacobian import linearise
-from sim.identify.loop import OptimizeResult, Stop, choose_start, optimize
+from sim.identify.loop import OptimizeResult, Stop, optimize
 from sim.identify.losses import AnyTerm, Measured, Prior, Reach
 from sim.identify.residuals import Residuals
+from sim.identify.starts import Chosen, choose_start
 from sim.identify.transforms import ParameterSpace, Transform
 from sim.model import Model
 from sim.rollout import Checkpointed, StoreAll, Trajectory, rollout
@@ -101,7 +102,10 @@ class Evaluation:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What a search found: parameters (physical), loss, its terms, gradient by physical values, and how it ended."""
+    """What a search found: parameters (physical), loss, its terms, gradient by physical values, and how it ended.
+
+    chosen: the start it went on from, where there were several.
+    """
 
     parameters: dict[str, Any]
     loss: float
@@ -109,6 +113,7 @@ class Result:
     experiments: dict[str, float]
     gradient: dict[str, np.ndarray]
     search: OptimizeResult
+    chosen: Chosen | None = None
 
 
 @dataclass(eq=False)
@@ -256,28 +261,30 @@ class Problem:
         After it the model holds the best values.
         """
         method = self.method
-        start = self.start
+        start, chosen = self.start, None
         if method.starts > 1 and resume_state is None:
             starts = self.space.starts(method.starts, method.seed)
-            start = starts[choose_start(self.value_and_grad, starts)[0]]
+            chosen = choose_start(self.value_and_grad, starts, self.bounds, lambda: method.minimizer(self.gauss_newton),
+                                  method.objective, should_stop)
+            start = chosen.x
         found = optimize(
             self.value_and_grad, start, self.bounds, method.minimizer(self.gauss_newton),
             iterations=method.iterations if iterations is None else iterations, objective=method.objective,
             stop=method.stop, log=log, save=save, resume_state=resume_state, should_stop=should_stop,
             describe=self.describe,
         )  # fmt: skip
-        return self.result(found)
+        return self.result(found, chosen)
 
-    def result(self, found: OptimizeResult) -> Result:
+    def result(self, found: OptimizeResult, chosen: Chosen | None = None) -> Result:
         """The outcome of a search in physical terms; writes the best values into the model."""
         if not np.isfinite(found.loss):
             empty = {name: np.full(shape, np.nan) for name, shape in self.space.shapes.items()}
-            return Result(self.physical(found.x), found.loss, {}, {}, empty, found)
+            return Result(self.physical(found.x), found.loss, {}, {}, empty, found, chosen)
         best = self.evaluate(found.x)
         for path, value in self._values(self.space.unpack(found.x)).items():
             self.model[path].assign(value)
             self._base[path] = value
-        return Result(self.physical(found.x), best.loss, best.terms, best.experiments, best.physical, found)
+        return Result(self.physical(found.x), best.loss, best.terms, best.experiments, best.physical, found, chosen)
 
     def describe(self, x: np.ndarray) -> dict[str, Any]:
         """What a log entry says about a point: physical parameters and the terms of the loss."""
