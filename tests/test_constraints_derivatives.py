@@ -108,7 +108,7 @@ def test_rigid_motions_do_not_strain(name):
             continue
         compliance = np.stack([np.ones(s.count), s.parameters["softness"]], axis=1)  # times mu V: 1 / (mu V), 1 / (lambda' V)
         force = np.einsum("kr,krpx->kpx", C[:, :2] / compliance, J[:, :2])
-        np.testing.assert_allclose(force, 0, atol=1e-12)
+        np.testing.assert_allclose(force, 0, atol=1e-13 * np.abs(J).max() ** 2)  # slivers have large gradients
         np.testing.assert_allclose(C[:, 2:], 0, atol=1e-12)
 
 
