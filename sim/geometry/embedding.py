@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .errors import GeometryError
-from .tetrahedra import TetMesh, lattice_points, lattice_tets, tet_surface
+from .tetrahedra import TetMesh, lattice_points, lattice_tets, tet_pieces, tet_surface
 from .topology import mesh_topology
 
 CHUNK = 4_000_000
@@ -115,7 +115,8 @@ def fill_surface(positions: ArrayLike, triangles: ArrayLike, cells: int) -> tupl
     """A solid of cubic cells inside a closed surface, and the surface carried along by it.
 
     cells: along the longest side of the box around the surface.  A cell belongs to the solid if its centre lies inside
-    of the surface, or if the surface has a vertex in it: so that nothing of the surface hangs outside.
+    of the surface, so that the volume is right on average; the surface between the cells and itself is extrapolated.
+    Cells that hang together with the rest by less than a face's points are left out, and counted in `notes`.
     """
     x, faces = np.asarray(positions, np.float64), np.asarray(triangles, np.int32)
     topology = mesh_topology(x, faces)
@@ -130,25 +131,37 @@ def fill_surface(positions: ArrayLike, triangles: ArrayLike, cells: int) -> tupl
     dims = np.maximum(1, np.ceil((high - low) / cell - 1e-9)).astype(int)
     origin = 0.5 * (low + high) - 0.5 * dims * cell
     filled = cells_inside(x, faces, origin, cell, dims)
-    at = np.clip(((x - origin) / cell).astype(int), 0, dims - 1)
-    filled[at[:, 0], at[:, 1], at[:, 2]] = True
+    if not filled.any():
+        raise GeometryError(f"no cell of a lattice of {cells} lies inside of the surface", "Use more cells")
     tets = lattice_tets(filled)
     points = lattice_points((int(dims[0]), int(dims[1]), int(dims[2])), cell, origin)
-    # each vertex belongs to one of the five tetrahedra of its cell, which stand together in the order of the cells
-    number = np.zeros(dims, np.int64)
-    cells_there = np.argwhere(filled)
-    order = np.lexsort((cells_there[:, 0], cells_there[:, 1], cells_there[:, 2]))
-    number[tuple(cells_there[order].T)] = np.arange(len(order))
-    own = tets.reshape(-1, 5, 4)[number[at[:, 0], at[:, 1], at[:, 2]]]
-    points_of, weights = _inside_of(x, points, own)
+    label = tet_pieces(len(points), tets)[tets[:, 0]]
+    names, sizes = np.unique(label, return_counts=True)
+    kept = label == names[np.argmax(sizes)]
+    notes = () if kept.all() else (f"{int((~kept).sum()) // 5} of {len(tets) // 5} cells hang apart from the rest and were left "
+                                   "out; more cells may join them",)
+    tets = tets[kept]
+    # each vertex goes with the best of the five tetrahedra of the nearest cell; those of one cell stand together
+    own = tets.reshape(-1, 5, 4)
+    points_of, weights = _best_of(x, points, own[_nearest_row(x, points[tets[4::5]].mean(axis=1))])
     used = np.unique(tets)
     rank = np.full(len(points), -1, np.int32)
     rank[used] = np.arange(len(used), dtype=np.int32)
-    mesh = TetMesh(points[used], rank[tets], tet_surface(rank[tets]))
+    mesh = TetMesh(points[used], rank[tets], tet_surface(rank[tets]), notes=notes)
     return mesh, EmbeddedSurface(Embedding(rank[points_of], weights), faces)
 
 
-def _inside_of(x: np.ndarray, points: np.ndarray, tets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _nearest_row(x: np.ndarray, centres: np.ndarray) -> np.ndarray:
+    """(n,) the nearest of the centres (c, 3) to each place (n, 3)."""
+    out = np.zeros(len(x), np.int64)
+    rows = max(1, CHUNK // len(centres))
+    square = (centres**2).sum(axis=1)
+    for begin in range(0, len(x), rows):
+        out[begin : begin + rows] = np.argmin(square - 2.0 * x[begin : begin + rows] @ centres.T, axis=1)
+    return out
+
+
+def _best_of(x: np.ndarray, points: np.ndarray, tets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Of candidates tets (n, c, 4) for each place the one that holds it best: its points (n, 4) and weights (n, 4)."""
     corner = points[tets]
     inverse = np.linalg.inv(np.swapaxes(corner[:, :, 1:] - corner[:, :, :1], 2, 3))

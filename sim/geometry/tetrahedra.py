@@ -174,7 +174,7 @@ def solid_mesh(positions: ArrayLike, tets: ArrayLike, what: str = "the mesh") ->
     if not used.all():
         notes.append(f"{what}: {int((~used).sum())} of {len(x)} points belong to no tetrahedron; they were left out")
         x, cells = x[used], to_point[cells]
-    pieces = _pieces(len(x), cells)
+    pieces = len(np.unique(tet_pieces(len(x), cells)))
     if pieces > 1:
         raise GeometryError(f"{what}: the tetrahedra form {pieces} separate pieces", "Give each body as an object of its own")
     slivers = int((tet_quality(x, cells) < SLIVER).sum())
@@ -183,8 +183,8 @@ def solid_mesh(positions: ArrayLike, tets: ArrayLike, what: str = "the mesh") ->
     return TetMesh(x, cells, tet_surface(cells), to_point, tuple(notes))
 
 
-def _pieces(count: int, tets: np.ndarray) -> int:
-    """Number of connected bodies: labels spread along tetrahedra until nothing changes."""
+def tet_pieces(count: int, tets: np.ndarray) -> np.ndarray:
+    """(count,) for each point the lowest point of its connected body; labels spread along tetrahedra until nothing changes."""
     label = np.arange(count)
     while True:
         low = label[tets].min(axis=1)
@@ -193,5 +193,5 @@ def _pieces(count: int, tets: np.ndarray) -> int:
             np.minimum.at(new, tets[:, k], low)
         new = new[new]
         if np.array_equal(new, label):
-            return len(np.unique(label))
+            return label
         label = new
