@@ -21,7 +21,7 @@ from sim.identify.transforms import ParameterSpace, Transform
 from sim.model import Model
 from sim.rollout import Checkpointed, StoreAll, Trajectory, rollout
 from sim.rollout.strategies import Plan, gradient_bytes
-from sim.solvers import SolverXPBD
+from sim.solvers import Solver
 
 REMEMBERED = 64
 """Evaluations whose terms are kept: more than a line search makes between two log entries."""
@@ -115,7 +115,7 @@ class Problem:
     """
 
     model: Model
-    solver: SolverXPBD
+    solver: Solver
     experiments: list[Experiment]
     markers: dict[str, Markers] = field(default_factory=dict)
     sought: list[Parameter] = field(default_factory=list)

@@ -7,6 +7,7 @@ colours and allocates.  Lengths in m, masses in kg, times in s, angles in rad.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,19 @@ import numpy as np
 from sim.constraints.base import Constraint
 from sim.core.lang.types import float32
 from sim.core.runtime.device import DeviceLike
-from sim.geometry import GeometryError, MeshFile, check_cloth, cloth_grid, mesh_topology, place
+from sim.geometry import (
+    EmbeddedSurface,
+    GeometryError,
+    MeshFile,
+    TetMesh,
+    check_cloth,
+    cloth_grid,
+    mesh_topology,
+    place,
+    solid_grid,
+    solid_mesh,
+    tet_edges,
+)
 
 from . import checks
 from .assembly import Parts, assemble
@@ -23,7 +36,7 @@ from .errors import ModelError
 from .groups import Group
 from .model import Model
 from .motions import read_motions
-from .stencils import Stencils, cloth_stencils, line_stencils, material_blocks, point_stencils
+from .stencils import Stencils, cloth_stencils, line_stencils, material_blocks, point_stencils, solid_stencils
 
 ORIGIN = (0.0, 0.0, 0.0)
 
@@ -178,6 +191,64 @@ class ModelBuilder:
             block, material, cloth_stencils(topology, grid), edges=topology.edges + start, boundary=topology.boundary,
             triangles=topology.triangles + start,
             file_to_point=None if file_to_point is None else file_to_point.astype(np.int32) + start,
+        )
+
+    def add_soft_grid(
+        self, pos: Sequence[float] = ORIGIN, *, dim_x: int, dim_y: int, dim_z: int, cell_x: float, cell_y: float,
+        cell_z: float, density: Any, rot: Any = None, scale: float = 1.0, vel: Any = ORIGIN, spin: Sequence[float] = ORIGIN,
+        fix_left: bool = False, fix_right: bool = False, fix_top: bool = False, fix_bottom: bool = False,
+        label: str | None = None, material: Mapping[str, Any] | None = None, thickness: float = 0.0,
+    ) -> Group:
+        """A solid box of dim_x x dim_y x dim_z cells, five tetrahedra in each, its lowest corner at `pos`.
+
+        density: [kg/m^3], one number or one per point.  fix_*: pins the points of a side (left, right: lowest, highest x;
+        bottom, top: lowest, highest y).  material: `neo_hookean`, `stvk` with young [Pa], poisson and damping [s], ...
+        """
+        self._open("add_soft_grid")
+        grid = _checked(solid_grid, dim_x, dim_y, dim_z, cell_x, cell_y, cell_z)
+        group = self._add_soft(grid.mesh, pos, rot, scale, vel, spin, density, label, material, thickness)
+        sides = ((fix_left, grid.left), (fix_right, grid.right), (fix_top, grid.top), (fix_bottom, grid.bottom))
+        fixed = [side for wanted, side in sides if wanted]
+        if fixed:
+            self._attach(group.name, np.unique(np.concatenate(fixed)) + np.int32(group.start), np.zeros(1), [])
+        return group
+
+    def add_soft_mesh(
+        self, vertices: Any = None, indices: Any = None, *, mesh: TetMesh | None = None, surface: EmbeddedSurface | None = None,
+        density: Any, pos: Sequence[float] = ORIGIN, rot: Any = None, scale: float = 1.0, vel: Any = ORIGIN,
+        spin: Sequence[float] = ORIGIN, label: str | None = None, material: Mapping[str, Any] | None = None,
+        thickness: float = 0.0,
+    ) -> Group:
+        """A solid from `vertices` (n, 3) and `indices` (m, 4) of tetrahedra, or from `mesh` (of `sim.geometry.load_tets`).
+
+        surface: one that is carried along, as `sim.geometry.fill_surface` returns it with the mesh.  The rest as in
+        `add_soft_grid`.
+        """
+        self._open("add_soft_mesh")
+        if (mesh is None) == (vertices is None) or (mesh is not None and indices is not None):
+            raise ModelError("add_soft_mesh needs either mesh, or vertices and indices", "Give one of the two")
+        if mesh is None:
+            if indices is None:
+                raise ModelError("indices are missing", "Give the tetrahedra (m, 4)")
+            tets = np.asarray(indices)
+            if tets.ndim == 1 and tets.size % 4 == 0:
+                tets = tets.reshape(-1, 4)  # Newton's flat list
+            mesh = _checked(solid_mesh, checks.vec3s("vertices", vertices), tets, label or "the solid")
+        return self._add_soft(mesh, pos, rot, scale, vel, spin, density, label, material, thickness, surface)
+
+    def _add_soft(self, mesh: TetMesh, pos: Any, rot: Any, scale: float, vel: Any, spin: Any, density: Any, label: str | None,
+                  material: Any, thickness: float, surface: EmbeddedSurface | None = None) -> Group:
+        base = self._placed(mesh.positions, rot, scale)
+        mesh = replace(mesh, positions=base)
+        share = np.zeros(len(base))
+        np.add.at(share, mesh.tets, np.repeat(mesh.volumes[:, None] / 4.0, 4, axis=1))
+        weight = "density", checks.values("density", density, len(base), positive=True), share
+        block = self._block("soft", label, base, pos, vel, spin, weight, thickness)
+        start = np.int32(block.group.start)
+        return self._add_object(
+            block, material, solid_stencils(mesh), triangles=mesh.triangles + start, edges=tet_edges(mesh.tets) + start,
+            tets=mesh.tets + start, boundary=mesh.boundary, surface=surface,
+            file_to_point=None if mesh.file_to_point is None else np.where(mesh.file_to_point < 0, -1, mesh.file_to_point + start),
         )
 
     # ------------------------------------------------------------------------------------------ constraints

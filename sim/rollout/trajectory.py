@@ -13,7 +13,7 @@ from sim.core.runtime.array import array
 from sim.core.runtime.creation import empty
 from sim.model.control import Control
 from sim.model.state import State
-from sim.solvers.xpbd import SolverXPBD
+from sim.solvers.base import Solver
 
 
 class NonFiniteState(SimError, FloatingPointError):
@@ -36,7 +36,7 @@ class Trajectory:
 class Plan:
     """The steps of one rollout."""
 
-    solver: SolverXPBD
+    solver: Solver
     start: State
     steps: int
     dt: float
