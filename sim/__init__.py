@@ -56,6 +56,7 @@ from sim.core.lang.constants import PHI as PHI
 from sim.core.lang.constants import PI as PI
 from sim.core.lang.constants import TAU as TAU
 from sim.core.lang.constants import E as E
+from sim.core.lang.constants import constant as constant
 from sim.core.lang.constants import e as e
 from sim.core.lang.constants import half_pi as half_pi
 from sim.core.lang.constants import inf as inf
@@ -234,6 +235,7 @@ from sim.core.lang.types import vec4ub as vec4ub
 from sim.core.lang.types import vec4ui as vec4ui
 from sim.core.lang.types import vec4ul as vec4ul
 from sim.core.lang.types import vec4us as vec4us
+from sim.core.runtime import host as host
 from sim.core.runtime import utils as utils
 from sim.core.runtime.array import array as array
 from sim.core.runtime.array import array1d as array1d

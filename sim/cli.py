@@ -46,7 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line `argv` (default: that of the process); returns the exit status."""
     options = _parser().parse_args(argv)
     try:
-        sys.path.insert(0, "")  # modules of the folder where the command is given, for --import
+        if options.modules:
+            sys.path.insert(0, "")  # modules of the folder where the command is given
         for module in options.modules:
             _import_module(module)
         return options.run(options)
@@ -164,7 +165,7 @@ def _gradcheck(options: argparse.Namespace) -> int:
 
 
 def _schema(options: argparse.Namespace) -> int:
-    text = to_json(json_schema(registered_materials()), indent=2) + "\n"
+    text = to_json(json_schema(registered_materials()), indent=1) + "\n"
     if options.out is None:
         sys.stdout.write(text)
     else:

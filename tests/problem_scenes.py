@@ -22,7 +22,7 @@ objects:
         distance: {compliance: 0.05, damping: 5 ms}
         bend: {compliance: 100}
 shapes:
-  ball: {sphere: {center: [0.5, 0.4, -0.2], radius: 0.15}}
+  ball: {sphere: {center: [0.36, 0.17, 0.01], radius: 0.15}}
 attachments:
   top:
     on: sheet

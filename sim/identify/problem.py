@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -381,8 +381,3 @@ class Problem:
         plan = Plan(self.solver, self.model.state(), schedule.steps, schedule.dt, None, schedule.substeps)
         every = self.strategy.stretch(plan) if isinstance(self.strategy, Checkpointed) else plan.steps
         return gradient_bytes(plan, every)
-
-
-def with_strategy(problem: Problem, strategy: StoreAll | Checkpointed) -> Problem:
-    """The same problem with another way of the gradient back."""
-    return replace(problem, strategy=strategy)

@@ -85,7 +85,8 @@ def _shapes(problem: Problem, settings: Mapping[str, np.ndarray]) -> list[Shape]
     for shape in problem.model.shapes:
         if isinstance(shape, Sphere):
             center, radius = value(f"{shape.label}.center"), value(f"{shape.label}.radius")
-            out.append(Shape("sphere", center.tolist(), radius=float(radius), name=shape.label))
+            # A little smaller: chords between points that touch the sphere would run inside of it and flicker.
+            out.append(Shape("sphere", center.tolist(), radius=0.985 * float(radius), name=shape.label))
         else:
             point, normal = value(f"{shape.label}.point"), value(f"{shape.label}.normal")
             out.append(Shape("plane", point.tolist(), normal=normal.tolist(), name=shape.label))

@@ -66,6 +66,8 @@ def run_problem(problem: Problem, out: Path | None = None, resume: Path | None =
     if state is not None:
         begun -= float(state["wall_s"])  # what the run took before it was interrupted counts
     watcher.begin(problem, folder, wanted)
+    for note in problem.description.notes:
+        watcher.note(note)
     run = _Run(problem, folder, watcher, begun, list(problem.description.notes))
     try:
         before = problem.simulate()

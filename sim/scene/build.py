@@ -83,4 +83,5 @@ def _check_names(made: Building) -> None:
         for name in made.data[table]:
             if name in taken:
                 made.problem(f"{table}.{name}", f"the name `{name}` is taken by `{taken[name]}`", "choose another name")
+                made.skipped.add(f"{table}.{name}")
             taken.setdefault(name, f"{table}.{name}")

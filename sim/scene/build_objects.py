@@ -20,10 +20,12 @@ def add_objects(made: Building) -> None:
     for name, entry in made.data["objects"].items():
         kind = next(kind for kind in ("cloth", "soft", "chain", "particles") if kind in entry)
         path = f"objects.{name}.{kind}"
+        if f"objects.{name}" in made.skipped:
+            continue
         if kind == "soft":
             made.refuse(path, "solids of tetrahedra", "use a cloth, a chain or particles")
             continue
-        with made.at(path):
+        with made.at(path, material=f"{path}.material"):
             material = _material(made, f"{path}.material", entry[kind]["material"])
             made.groups[name] = add[kind](made, path, name, entry, material)
 
@@ -32,7 +34,7 @@ def add_shapes(made: Building) -> None:
     """Every shape of the scene."""
     for name, entry in made.data["shapes"].items():
         touches = [on for on in entry["touches"] if on in made.groups]
-        if not touches:
+        if not touches or f"shapes.{name}" in made.skipped:
             continue
         with made.at(f"shapes.{name}"):
             common = {"compliance": entry["compliance"], "touches": touches, "label": name}
@@ -47,7 +49,7 @@ def add_attachments(made: Building) -> dict[str, np.ndarray]:
     """Every attachment of the scene; the particles of each by its name."""
     attached = {}
     for name, entry in made.data["attachments"].items():
-        if entry["on"] not in made.groups:
+        if entry["on"] not in made.groups or f"attachments.{name}" in made.skipped:
             continue
         points = None
         with made.at(f"attachments.{name}.where"):

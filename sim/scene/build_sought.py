@@ -136,7 +136,8 @@ def make_parameters(made: Building, model: Model) -> list[Parameter]:
             try:
                 model[found]
             except UnknownPathError as error:
-                made.problem(path, f"the model has no value for `{place}`", error.hint)
+                zero = "a damping of 0 is left out; give it a positive value" if found.endswith(".damping") else ""
+                made.problem(path, f"the model has no value for `{place}`", zero or error.hint)
                 continue
             reach[found] = factor
         if len(reach) < len(entry["of"]):
@@ -222,10 +223,11 @@ def _check_match(made: Building, path: str, term: Match, experiments: list[Exper
         try:
             frames = chosen_frames(experiment.schedule, term.at)
         except ValueError as error:
-            made.problem(f"{path}.at", str(error))
+            made.problem(f"{path}.at", str(error), "widen the span")
             continue
         if not experiment.targets[term.markers].seen[frames].any():
-            made.problem(path, f"no marker of `{term.markers}` is seen in the frames that count")
+            made.problem(path, f"no marker of `{term.markers}` is seen in the frames that count",
+                         "let other frames count")
 
 
 def make_method(data: dict[str, Any]) -> Method:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ class Building:
     groups: dict[str, Group] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    skipped: set[str] = field(default_factory=set)  # paths of entries that cannot be built
 
     @property
     def data(self) -> dict[str, Any]:
@@ -40,14 +42,15 @@ class Building:
         self.problem(path, f"not yet built: {what}", instead)
 
     @contextmanager
-    def at(self, path: str) -> Iterator[None]:
-        """Errors inside the block become problems at a path."""
+    def at(self, path: str, material: str = "") -> Iterator[None]:
+        """Errors inside the block become problems at a path; those that name a constraint of a material, there."""
         try:
             yield
         except SceneError as error:
             self.problems.extend(error.problems)
         except (ModelError, GeometryError, RecordingError) as error:
-            self.problem(path, error.what, error.hint)
+            named = re.match(r"material\['(\w+)'\]", error.what) if material else None
+            self.problem(f"{material}.{named[1]}" if named else path, error.what, error.hint)
 
     def finish(self) -> None:
         """Raises everything that was found."""

@@ -379,7 +379,8 @@ class Emitter(Writer):
             _FAIL if self.sites else "",
             *self.declared.values(),
             "!0 = distinct !{}",
-            "!1 = distinct !{!1, !2}",
+            # Threads of a serial kernel share a log: they must run one after another.
+            "!1 = distinct !{!1}" if self.func.attrs.get("serial") else "!1 = distinct !{!1, !2}",
             '!2 = !{!"llvm.loop.parallel_accesses", !0}',
             '!3 = !{!"branch_weights", i32 1000000, i32 1}',
         ]  # fmt: skip

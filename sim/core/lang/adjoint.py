@@ -13,21 +13,22 @@ Scheme (structured SSA, recompute the body, checkpoint only what is needed):
 * Memory: the adjoint of a load accumulates into the gradient array at the same index; of a store, takes the gradient and
   clears it; of an accumulation, takes it.  Values of arrays are read as they were before the launch.  A load whose value is
   needed and that a store of the same thread may precede cannot be read that way: outside loops the forward launch
-  *records* it per thread (`KernelAdjoint.forward`), inside loops it is refused.
+  *records* it per thread, inside loops the adjoint performs the stores again and takes them back (`undo.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
-from sim.core.lang.analysis import dirty_loads, in_loops, is_float, matters, needed_values, varied_values, written_from
+from sim.core.lang.analysis import is_float, matters, needed_values, varied_values
 from sim.core.lang.errors import GradientError
 from sim.core.lang.ir import OPS, ZERO, Block, Builder, Func, Op, TapeType, Value, emit, split_memory, verify, walk
-from sim.core.lang.passes import Env, alias_groups, copy_op, dce, forward_memory, free_values, inline, rebuild
-from sim.core.lang.types import Scalar, array_type, int32
+from sim.core.lang.passes import WRITES, Env, copy_op, dce, free_values, rebuild
+from sim.core.lang.types import Scalar, int32
+from sim.core.lang.undo import UndoLog
 
-SLOTS = 256
+SLOTS = 512
 """Checkpoints per recorded value of a loop; even, because thinning keeps every second one."""
 
 Cotangents = dict[Value, Value]
@@ -35,11 +36,27 @@ Cotangents = dict[Value, Value]
 
 @dataclass
 class _Record:
-    """What the forward sweep left for the reverse sweep of one loop."""
+    """What the forward sweep left for the reverse sweep of one loop.
+
+    tapes: checkpoints of the carried values (None: not needed), then of the positions of the undo logs.
+    """
 
     tapes: list[Value | None]
     count: Value
     stride: Value | None = None
+
+
+@dataclass
+class Sweep:
+    """What the forward sweep over a block leaves for the reverse sweep over it.
+
+    loops: by operation; before: positions of the undo logs before an operation with regions; old: values that a store
+    to a replayed array overwrote.
+    """
+
+    loops: dict[int, _Record] = field(default_factory=dict)
+    before: dict[int, list[Value]] = field(default_factory=dict)
+    old: dict[int, list[Value]] = field(default_factory=dict)
 
 
 @dataclass
@@ -52,15 +69,22 @@ class Reverse:
     gradient: dict[Value, Value] = field(default_factory=dict)
     recorded: dict[int, Callable[[], list[Value]]] = field(default_factory=dict)
     unreadable: set[int] = field(default_factory=set)
+    logs: dict[Value, UndoLog] = field(default_factory=dict)
+    finals: dict[Value, Value] = field(default_factory=dict)
     tapes: list[Op] = field(default_factory=list)
     slots: int = field(default_factory=lambda: SLOTS)
 
     # -- forward part
-    def recompute(self, block: Block, env: Env, records: dict[int, _Record] | None = None) -> None:
-        """Emit the operations of a block again, without effects; with `records`, its loops leave checkpoints."""
+    def recompute(self, block: Block, env: Env, sweep: Sweep | None = None) -> None:
+        """Emit the operations of a block again, without effects (but for replayed arrays).
+
+        With a `sweep`, the reverse sweep over this block can follow.
+        """
 
         def special(op: Op, inner: Env) -> bool:
             if op.name in ("store", "accum", "print", "assert"):
+                if op.name in ("store", "accum") and op.operands[0] in self.logs:
+                    self._replay(op, inner)
                 return True
             if id(op) in self.recorded:
                 inner.update(zip(op.results, self.recorded[id(op)](), strict=True))
@@ -71,13 +95,32 @@ class Reverse:
             return False
 
         for op in block.ops:
-            if special(op, env):
-                continue
             self.b.span = op.span
-            if records is not None and op.name in ("for", "while"):
-                self._forward_loop(op, env, records, special)
+            if sweep is None:
+                if not special(op, env):
+                    copy_op(self.b, op, env, special)
+                continue
+            if op.name in ("store", "accum") and op.operands[0] in self.logs:
+                sweep.old[id(op)] = self._replay(op, env)
+            elif special(op, env):
+                continue
+            elif op.name in ("for", "while"):
+                sweep.before[id(op)] = [log.now() for log in self.logs.values()]
+                self._forward_loop(op, env, sweep, special)
             else:
+                if op.regions:
+                    sweep.before[id(op)] = [log.now() for log in self.logs.values()]
                 copy_op(self.b, op, env, special)
+
+    def _replay(self, op: Op, env: Env) -> list[Value]:
+        array, index, leaf, values = split_memory(op)
+        at = None if leaf is None else env.get(leaf, leaf)
+        where = [env.get(v, v) for v in index]
+        return self.logs[array].perform(op.name, where, op.attrs["leaves"], [env.get(v, v) for v in values], at)
+
+    def _rewind(self, positions: Sequence[Value]) -> None:
+        for log, position in zip(self.logs.values(), positions, strict=True):
+            log.rewind(position)
 
     def _region(self, region: Block, env: Env, special: Callable[[Op, Env], bool], params: Sequence[Value]) -> list[Value]:
         inner = dict(env)
@@ -101,37 +144,40 @@ class Reverse:
         assert isinstance(tape.type, TapeType)
         return self.b.leaf_op("tape_load", (tape, at), tape.type.scalar)
 
-    def _forward_loop(self, op: Op, env: Env, records: dict[int, _Record], special: Callable[[Op, Env], bool]) -> None:
+    def _forward_loop(self, op: Op, env: Env, sweep: Sweep, special: Callable[[Op, Env], bool]) -> None:
         b, body = self.b, op.regions[-1]
         shift = 1 if op.name == "for" else 0
         carried = body.params[shift:]
         args = [env.get(v, v) for v in op.operands]
+        logs = list(self.logs.values()) if self._stores(op) else []
         if op.name == "for":
             n, known = args[0], args[0].const
-            slots = min(self.slots, known) if known is not None else self.slots
-            tapes = [self._tape(p.type, max(slots, 1)) if p in self.needed else None for p in carried]  # type: ignore[arg-type]
+            slots = max(min(self.slots, known), 1) if known is not None else self.slots
+            tapes = self._checkpoints(carried, len(logs), slots)
             stride = None
             if any(tapes) and not (known is not None and known <= self.slots):
                 stride = emit("max", emit("div", n + (self.slots - 1), self.slots), 1)
 
             def fill(k: Value, *values: Value) -> list[Value]:
                 at = n - 1 - k if op.attrs["reverse"] else k
+                kept = [*values, *(log.now() for log in logs)]
                 if stride is None:
-                    self._keep(tapes, at, values)
+                    self._keep(tapes, at, kept)
                 elif any(tapes):
                     slot = emit("div", at, stride)
-                    b.if_(emit("eq", slot * stride, at), lambda: self._keep(tapes, slot, values), lambda: None)
+                    b.if_(emit("eq", slot * stride, at), lambda: self._keep(tapes, slot, kept), lambda: None)
                 return self._region(body, env, special, (k, *values))
 
             results = b.for_(n, args[1:], fill, op.attrs["reverse"])
-            records[id(op)] = _Record(tapes, n, stride)
+            sweep.loops[id(op)] = _Record(tapes, n, stride)
         else:
-            tapes = [self._tape(p.type, self.slots) if p in self.needed else None for p in carried]  # type: ignore[arg-type]
+            tapes = self._checkpoints(carried, len(logs), self.slots)
             zero, one = b.const(0, int32), b.const(1, int32)
 
             def step(*values: Value) -> list[Value]:
                 *plain, count, stride = values
                 slot = emit("div", count, stride)
+                kept = [*plain, *(log.now() for log in logs)]
 
                 def checkpoint() -> list[Value]:
                     def thin() -> list[Value]:
@@ -145,7 +191,7 @@ class Reverse:
                         return [stride * 2]
 
                     (wider,) = b.if_(emit("eq", slot, self.slots), thin, lambda: [stride])
-                    self._keep(tapes, emit("div", count, wider), plain)
+                    self._keep(tapes, emit("div", count, wider), kept)
                     return [wider]
 
                 wider = stride
@@ -157,8 +203,17 @@ class Reverse:
                 return self._region(op.regions[0], env, special, values[:-2])[0]
 
             *results, count, stride = b.while_([*args, zero, one], go_on, step)
-            records[id(op)] = _Record(tapes, count, stride)
+            sweep.loops[id(op)] = _Record(tapes, count, stride)
         env.update(zip(op.results, results, strict=True))
+
+    def _stores(self, op: Op) -> bool:
+        """Does an operation with regions write to a replayed array?"""
+        return bool(self.logs) and any(o.name in WRITES and o.operands[0] in self.logs for region in op.regions for o in walk(region))
+
+    def _checkpoints(self, carried: Sequence[Value], logs: int, slots: int) -> list[Value | None]:
+        """Tapes for the carried values that are needed, and for the positions of the undo logs."""
+        kept = [self._tape(p.type, slots) if p in self.needed else None for p in carried]  # type: ignore[arg-type]
+        return [*kept, *(self._tape(int32, slots) for _ in range(logs))]
 
     def _keep(self, tapes: Sequence[Value | None], at: Value, values: Sequence[Value]) -> None:
         for tape, v in zip(tapes, values, strict=True):
@@ -170,15 +225,20 @@ class Reverse:
         if ct is not None and v in self.varied:
             bar[v] = bar[v] + ct if v in bar else ct
 
-    def reverse(self, block: Block, env: Env, bar: Cotangents, records: dict[int, _Record]) -> None:
+    def reverse(self, block: Block, env: Env, bar: Cotangents, sweep: Sweep) -> None:
         for op in reversed(block.ops):
             self.b.span = op.span
             if op.name in ("load", "store", "accum", "atomic"):
+                if id(op) in sweep.old:
+                    self._undo(op, env, sweep.old[id(op)])
                 self._reverse_memory(op, env, bar)
-            elif op.name == "if":
-                self._reverse_if(op, env, bar)
             elif op.regions:
-                self._reverse_loop(op, env, bar, records)
+                if self._stores(op) and (op.name == "if" or not matters(op, self.varied, self.gradient)):
+                    self._rewind(sweep.before[id(op)])
+                if op.name == "if":
+                    self._reverse_if(op, env, bar)
+                else:
+                    self._reverse_loop(op, env, bar, sweep)
             elif op.name == "call":
                 self._reverse_call(op, env, bar)
             elif op.name in OPS and op.results[0] in bar:
@@ -195,6 +255,11 @@ class Reverse:
                     "the second reverse derivative goes through a loop whose trip count is not a small constant", op.span,
                     "give the loop a constant trip count up to 16, so that it is unrolled",
                 )
+
+    def _undo(self, op: Op, env: Env, old: Sequence[Value]) -> None:
+        array, index, leaf, _ = split_memory(op)
+        at = None if leaf is None else env.get(leaf, leaf)
+        self.logs[array].undo([env.get(v, v) for v in index], op.attrs["leaves"], old, at)
 
     def _reverse_memory(self, op: Op, env: Env, bar: Cotangents) -> None:
         b = self.b
@@ -213,13 +278,11 @@ class Reverse:
                 touched = leaves if leaf is not None else [leaves[k] for k in hit]
                 b.accum(grad, where, touched, [bar.pop(op.results[k]) for k in hit], at)
             return
-        if op.name == "atomic":
-            if any(is_float(v) for v in values):
-                raise GradientError(
-                    f"the value that atomic_{op.attrs['how']} returns, or an atomic {op.attrs['how']} on '{array.name}', carries a gradient", op.span,
-                    "use atomic_add without its result, or give the array no gradient",
-                )
-            return
+        if op.name == "atomic" and any(is_float(v) for v in values):
+            self._refuse_atomic(op, array, bar)
+            if op.attrs["how"] in ("min", "max"):
+                self._reverse_extreme(op, env, bar, grad, where, at)
+                return
         hit = [k for k, v in enumerate(values) if is_float(v)]
         if not hit:
             return
@@ -229,6 +292,33 @@ class Reverse:
             b.store(grad, where, touched, [b.const(0.0, ct.type) for ct in cts], at)
         for k, ct in zip(hit, cts, strict=True):
             self.add(bar, values[k], ct)
+
+    def _refuse_atomic(self, op: Op, array: Value, bar: Cotangents) -> None:
+        how = op.attrs["how"]
+        if any(r in bar for r in op.results):
+            what = f"the value that atomic_{how} on '{array.name}' returns carries a gradient: it depends on the order of the threads"
+            raise GradientError(what, op.span, "use the result for nothing that reaches the loss, or sum in another way")
+        if how == "exch":
+            what = f"atomic_exch on '{array.name}' carries a gradient: which thread's value stays depends on the order of the threads"
+            raise GradientError(what, op.span, "store with one thread per element, or give the array no gradient")
+
+    def _reverse_extreme(self, op: Op, env: Env, bar: Cotangents, grad: Value, where: Sequence[Value], at: Value | None) -> None:
+        """atomic_min, atomic_max: the gradient goes to the first value that equals the final one, if it beat the initial one."""
+        b = self.b
+        array, _, _, values = split_memory(op)
+        leaves, beats = op.attrs["leaves"], "gt" if op.attrs["how"] == "max" else "lt"
+        final = b.load(self.finals[array], where, leaves, at)
+        initial = b.load(env[array], where, leaves, at)
+        for k, v in enumerate(values):
+            won = emit("and", emit("eq", env.get(v, v), final[k]), emit(beats, final[k], initial[k]))
+
+            def take(k: int = k) -> list[Value]:
+                return b.atomic("exch", grad, where, leaves if at is not None else [leaves[k]], [b.const(0.0, final[k].type)], at)
+
+            def leave(k: int = k) -> list[Value]:
+                return [b.const(0.0, final[k].type)]
+
+            self.add(bar, v, b.if_(won, take, leave)[0])
 
     def _reverse_call(self, op: Op, env: Env, bar: Cotangents) -> None:
         if not any(r in bar for r in op.results):
@@ -250,11 +340,12 @@ class Reverse:
 
         def branch(region: Block) -> Callable[[], list[Value]]:
             def fill() -> list[Value]:
-                inner, local, records = dict(env), {}, {}  # type: ignore[var-annotated]
-                self.recompute(region, inner, records)
+                inner, sweep = dict(env), Sweep()
+                local: Cotangents = {}
+                self.recompute(region, inner, sweep)
                 for v, ct in zip(region.yields, cts, strict=True):
                     self.add(local, v, ct)
-                self.reverse(region, inner, local, records)
+                self.reverse(region, inner, local, sweep)
                 return [local.get(v) or self.b.const(0.0, v.type) for v in outside]
 
             return fill
@@ -263,7 +354,7 @@ class Reverse:
         for v, ct in zip(outside, self.b.if_(cond, branch(op.regions[0]), branch(op.regions[1])), strict=True):
             self.add(bar, v, ct)
 
-    def _reverse_loop(self, op: Op, env: Env, bar: Cotangents, records: dict[int, _Record]) -> None:
+    def _reverse_loop(self, op: Op, env: Env, bar: Cotangents, sweep: Sweep) -> None:
         b, body = self.b, op.regions[-1]
         cts = [bar.pop(r, None) for r in op.results]
         if not matters(op, self.varied, self.gradient):
@@ -272,14 +363,17 @@ class Reverse:
         carried, init = body.params[shift:], op.operands[shift:]
         moving = [j for j, p in enumerate(carried) if p in self.varied]
         outside = [v for v in free_values(op) if v in self.varied and is_float(v)]
-        record = records[id(op)]
+        record = sweep.loops[id(op)]
         restore = self._restorer(op, env, record)
 
         def fill(at: Value, *adjoints: Value) -> list[Value]:
             of_carried, of_outside = adjoints[: len(moving)], adjoints[len(moving) :]
-            inner = self._bind(op, env, record, at, restore(at))
+            restored = restore(at)
+            inner = self._bind(op, env, record, at, restored[: len(carried)])
+            if len(restored) > len(carried):
+                self._rewind(restored[len(carried) :])
             local: Cotangents = {}
-            nested: dict[int, _Record] = {}
+            nested = Sweep()
             self.recompute(body, inner, nested)
             for j, ct in zip(moving, of_carried, strict=True):
                 self.add(local, body.yields[j], ct)
@@ -302,38 +396,48 @@ class Reverse:
         return inner
 
     def _restorer(self, op: Op, env: Env, record: _Record) -> Callable[[Value], list[Value]]:
-        """How the reverse sweep gets the carried values at the start of iteration `at` (those that it needs)."""
+        """How the reverse sweep gets the carried values at the start of iteration `at` (those that it needs), and the
+        positions of the undo logs there.  Memory is then at that point, or later."""
         b, body = self.b, op.regions[-1]
         carried = body.params[1 if op.name == "for" else 0 :]
         taped = [j for j, t in enumerate(record.tapes) if t is not None]
-        tapes = [record.tapes[j] for j in taped]
+        values = [j for j in taped if j < len(carried)]
+        logs = list(self.logs.values()) if len(record.tapes) > len(carried) else []
+        tapes = [t for t in record.tapes if t is not None]
+        kinds = [t.type.scalar for t in tapes]  # type: ignore[attr-defined]
 
-        def full(values: Sequence[Value]) -> list[Value]:
-            out = [Value(p.type, "not recorded") for p in carried]
-            for j, v in zip(taped, values, strict=True):
+        def full(kept: Sequence[Value]) -> list[Value]:
+            out = [Value(p.type, "not recorded") for p in carried] + [Value(int32, "not recorded") for _ in logs]
+            for j, v in zip(taped, kept, strict=True):
                 out[j] = v
             return out
 
         if not taped:
             return lambda at: full([])
         if record.stride is None:
-            return lambda at: full([self._get(t, at) for t in tapes])  # type: ignore[arg-type]
+            return lambda at: full([self._get(t, at) for t in tapes])
         stride, last = record.stride, record.count - 1
-        second = [self._tape(carried[j].type, self.slots) for j in taped]  # type: ignore[arg-type]
+        second = [self._tape(kind, self.slots) for kind in kinds]
 
-        def advance(start: Value, stop: Value, values: Sequence[Value], segment: Value, keep: bool) -> list[Value]:
+        def advance(start: Value, stop: Value, kept: Sequence[Value], segment: Value, keep: bool) -> list[Value]:
             """Run the body forward from iteration `start` to `stop`, optionally filling the second record."""
+            if logs:
+                self._rewind(kept[len(values) :])
 
             def fill(k: Value, *now: Value) -> list[Value]:
                 at = start + k
                 if keep:
-                    place = at - segment
-                    b.if_(emit("lt", place, self.slots), lambda: self._keep(second, place, now), lambda: None)
-                inner = self._bind(op, env, record, at, full(now))
+                    place, all_now = at - segment, [*now, *(log.now() for log in logs)]
+                    b.if_(emit("lt", place, self.slots), lambda: self._keep(second, place, all_now), lambda: None)
+                bound = [Value(p.type, "not recorded") for p in carried]
+                for j, v in zip(values, now, strict=True):
+                    bound[j] = v
+                inner = self._bind(op, env, record, at, bound)
                 self.recompute(body, inner)
-                return [inner.get(body.yields[j], body.yields[j]) for j in taped]
+                return [inner.get(body.yields[j], body.yields[j]) for j in values]
 
-            return b.for_(stop - start, values, fill)
+            ends = b.for_(stop - start, kept[: len(values)], fill)
+            return [*ends, *(log.now() for log in logs)]
 
         def restore(at: Value) -> list[Value]:
             slot = emit("div", at, stride)
@@ -344,18 +448,17 @@ class Reverse:
                 end_of_segment = emit("or", emit("eq", at, last), emit("eq", place, stride - 1))
 
                 def refill() -> None:
-                    advance(segment, at + 1, [self._get(t, slot) for t in tapes], segment, True)  # type: ignore[arg-type]
+                    advance(segment, at + 1, [self._get(t, slot) for t in tapes], segment, True)
 
                 b.if_(end_of_segment, refill, lambda: None)
 
                 def far() -> list[Value]:
                     kept = self.slots - 1
-                    values = [self._get(t, b.const(kept, int32)) for t in second]
-                    return advance(segment + kept, at, values, segment, False)
+                    return advance(segment + kept, at, [self._get(t, b.const(kept, int32)) for t in second], segment, False)
 
                 return b.if_(emit("lt", place, self.slots), lambda: [self._get(t, place) for t in second], far)
 
-            return full(b.if_(emit("eq", stride, 1), lambda: [self._get(t, at) for t in tapes], from_segment))  # type: ignore[arg-type]
+            return full(b.if_(emit("eq", stride, 1), lambda: [self._get(t, at) for t in tapes], from_segment))
 
         return restore
 
@@ -386,7 +489,7 @@ def vjp(func: Func, wrt: Collection[int] | None = None) -> Func:
     needed = needed_values(func, varied, ())
     with Builder(block) as b:
         sweep = Reverse(b, varied, needed)
-        records: dict[int, _Record] = {}
+        records = Sweep()
         sweep.recompute(func.body, env, records)
         bar: Cotangents = {}
         for v, seed in zip(outputs, seeds, strict=True):
@@ -395,186 +498,3 @@ def vjp(func: Func, wrt: Collection[int] | None = None) -> Func:
         block.yields = [bar.get(p) or b.const(0.0, p.type) for p in inputs]
     block.ops[:0] = sweep.tapes
     return verify(dce(Func(f"{func.name}_vjp", block, func.span)))
-
-
-# ------------------------------------------------------------------------------------------------ kernels
-@dataclass(frozen=True)
-class KernelAdjoint:
-    """The adjoint of a kernel for one choice of arrays with gradient.
-
-    func:    its parameters are those of the kernel, then a gradient array per number in `active`, then `records`.
-    active:  numbers of the parameters that have a gradient array, in order.
-    needs:   numbers of the array parameters whose values before the launch the adjoint loads; others may be null.
-    records: (scalar type, slots) of the arrays (slots, threads) that the forward launch fills for the adjoint.
-    forward: the kernel with the records as extra parameters, or None if nothing is recorded.
-    """
-
-    func: Func
-    active: tuple[int, ...]
-    needs: frozenset[int]
-    records: tuple[tuple[Scalar, int], ...]
-    forward: Func | None
-
-
-@dataclass(frozen=True)
-class KernelNeeds:
-    """Which values the adjoint of a kernel looks at, before deciding how to keep them.
-
-    loads:    array parameter number -> scalars per thread that its needed loads outside loops move.
-    must:     parameters with a needed load that a store of the same thread may precede: they have to be recorded.
-    in_loop:  parameters with a needed load inside a loop: their values have to be kept as a whole.
-    lossy:    arrays without gradient that the kernel writes values with a gradient to.
-    """
-
-    kernel: Func
-    active: tuple[int, ...]
-    groups: dict[Value, int]
-    varied: set[Value]
-    needed: set[Value]
-    sites: dict[int, list[Op]]
-    must: frozenset[int]
-    in_loop: frozenset[int]
-    lossy: frozenset[int]
-
-    def scalars(self, param: int) -> int:
-        return sum(1 for op in self.sites.get(param, ()) for r in op.results if r in self.needed)
-
-
-def kernel_needs(kernel: Func, active: Iterable[int], aliases: Iterable[Collection[int]] = ()) -> KernelNeeds:
-    """Analyse a kernel: `active` are the array parameters with a gradient, `aliases` groups of parameters that overlap.
-
-    Raises GradientError where the adjoint would need a value that the launch destroys inside a loop, and where a value
-    with a gradient passes through an array that has none.
-    """
-    aliases = tuple(aliases)
-    groups_before = alias_groups(kernel, aliases)
-    kernel = dce(forward_memory(kernel, groups_before))
-    groups = dict(alias_groups(kernel, aliases))
-    chosen = tuple(sorted(active))
-    sources = {kernel.params[k] for k in chosen}
-    varied = varied_values(kernel, sources)
-    needed = needed_values(kernel, varied, sources)
-    dirty, looped = dirty_loads(kernel, groups), in_loops(kernel)
-    number = {p: k for k, p in enumerate(kernel.params)}
-    sites: dict[int, list[Op]] = {}
-    must, in_loop = set(), set()
-    for op in walk(kernel.body):
-        if op.name not in ("load", "atomic") or not any(r in needed for r in op.results):
-            continue
-        param = number[op.operands[0]]
-        spoilt = op.name == "atomic" or id(op) in dirty
-        if id(op) in looped:
-            if spoilt:
-                raise GradientError(
-                    f"the gradient needs the value of '{op.operands[0].name}' read here, and this kernel may have overwritten it in the same loop",
-                    op.span, "carry the value in a local variable through the loop and store it afterwards",
-                )
-            in_loop.add(param)
-            continue
-        sites.setdefault(param, []).append(op)
-        if spoilt:
-            must.add(param)
-    lossy = frozenset(number[array] for array in _lost(kernel, groups, sources, varied, dirty))
-    return KernelNeeds(kernel, chosen, groups, varied, needed, sites, frozenset(must), frozenset(in_loop), lossy)
-
-
-def _lost(kernel: Func, groups: dict[Value, int], sources: set[Value], varied: set[Value], dirty: set[int]) -> set[Value]:
-    """Arrays without gradient that values with a gradient are written to.
-
-    Raises GradientError if the kernel reads them back and writes what depends on them to an array with a gradient.
-    """
-    lost = {array for array, _ in written_from(kernel, varied) if array not in sources}
-    while True:
-        lost = {p for p in groups if p not in sources and any(groups[p] == groups[a] for a in lost)}
-        through = varied_values(kernel, lost, dirty)
-        reached = {array for array, _ in written_from(kernel, through)}
-        for array, op in written_from(kernel, through):
-            if array in sources:
-                names = " and ".join(sorted(f"'{a.name}'" for a in lost))
-                raise GradientError(
-                    f"what is written to '{array.name}' here depends on values with a gradient that pass through {names}, "
-                    "which has none: the gradient would be lost",
-                    op.span, f"make {names} with requires_grad=True, or keep the values in local variables",
-                )
-        if reached <= lost:
-            return lost
-        lost |= reached
-
-
-def kernel_adjoint(needs: KernelNeeds, record: Collection[int] = ()) -> KernelAdjoint:
-    """Build the adjoint.  The needed loads of the parameters in `record` (and in `needs.must`) are recorded per thread."""
-    kernel = needs.kernel
-    recorded = [op for k in sorted({*record, *needs.must}) for op in needs.sites.get(k, ())]
-    slots: dict[Scalar, int] = {}
-    place: dict[int, list[tuple[Scalar, int] | None]] = {}
-    for op in recorded:
-        place[id(op)] = []
-        for r in op.results:
-            scalar = r.type
-            assert isinstance(scalar, Scalar)
-            if r in needs.needed:
-                place[id(op)].append((scalar, slots.get(scalar, 0)))
-                slots[scalar] = slots.get(scalar, 0) + 1
-            else:
-                place[id(op)].append(None)
-    records = tuple(sorted(slots.items(), key=lambda item: item[0].name))
-    dirty = dirty_loads(kernel, needs.groups)
-
-    block = Block([Value(p.type, p.name) for p in kernel.params])
-    env: Env = dict(zip(kernel.params, block.params, strict=True))
-    gradient: dict[Value, Value] = {}
-    for k in needs.active:
-        source = kernel.params[k]
-        gradient[source] = Value(source.type, f"adj_{source.name}")
-        block.params.append(gradient[source])
-    stores = {scalar: Value(array_type(scalar, 2), f"record_{scalar.name}") for scalar, _ in records}
-    block.params += stores.values()
-
-    with Builder(block) as b:
-
-        def reader(op: Op) -> Callable[[], list[Value]]:
-            def read() -> list[Value]:
-                thread = b.tid(-1)
-                return [
-                    Value(r.type, "unreadable") if at is None else b.load(stores[at[0]], [b.const(at[1], int32), thread], [0])[0]
-                    for r, at in zip(op.results, place[id(op)], strict=True)
-                ]
-
-            return read
-
-        sweep = Reverse(b, needs.varied, needs.needed, gradient, {id(op): reader(op) for op in recorded}, dirty)
-        loops: dict[int, _Record] = {}
-        sweep.recompute(kernel.body, env, loops)
-        sweep.reverse(kernel.body, env, {}, loops)
-    block.ops[:0] = sweep.tapes
-    func = Func(f"{kernel.name}_adjoint", block, kernel.span, kernel.dims, {})
-    func = verify(dce(inline(dce(func))))
-    loaded = {op.operands[0] for op in walk(func.body) if op.name == "load"}
-    count = len(kernel.params)
-    read = frozenset(k for k, p in enumerate(func.params[:count]) if p in loaded)
-    forward = _recording(kernel, place, stores) if recorded else None
-    return KernelAdjoint(func, needs.active, read, records, forward)
-
-
-def _recording(kernel: Func, place: dict[int, list[tuple[Scalar, int] | None]], stores: dict[Scalar, Value]) -> Func:
-    """The kernel that also writes the needed results of the recorded loads, per thread."""
-    block = Block([Value(p.type, p.name) for p in kernel.params])
-    env: Env = dict(zip(kernel.params, block.params, strict=True))
-    extra = {scalar: Value(v.type, v.name) for scalar, v in stores.items()}
-    block.params += extra.values()
-
-    def special(op: Op, inner: Env) -> bool:
-        if id(op) not in place:
-            return False
-        copy_op(b, op, inner)
-        thread = b.tid(-1)
-        for r, at in zip(op.results, place[id(op)], strict=True):
-            if at is not None:
-                b.store(extra[at[0]], [b.const(at[1], int32), thread], [0], [inner[r]])
-        return True
-
-    with Builder(block) as b:
-        for op in kernel.body.ops:
-            if not special(op, env):
-                copy_op(b, op, env, special)
-    return verify(Func(f"{kernel.name}_recording", block, kernel.span, kernel.dims, {}))

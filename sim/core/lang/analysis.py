@@ -63,8 +63,11 @@ def matters(op: Op, varied: set[Value], active: Collection[Value]) -> bool:
     )
 
 
-def needed_values(func: Func, varied: set[Value], active: Collection[Value]) -> set[Value]:
-    """Values that the reverse sweep looks at, closed over what recomputing them takes."""
+def needed_values(func: Func, varied: set[Value], active: Collection[Value], replayed: Collection[Value] = ()) -> set[Value]:
+    """Values that the reverse sweep looks at, closed over what recomputing them takes.
+
+    replayed: arrays whose stores the adjoint performs again: every operand of such a store is needed.
+    """
     needed: set[Value] = set()
     depends: dict[Value, list[Value]] = {}
     for op in walk(func.body):
@@ -72,7 +75,7 @@ def needed_values(func: Func, varied: set[Value], active: Collection[Value]) -> 
             deciding = control(op)
             for target, sources in flow(op):
                 depends.setdefault(target, []).extend([*sources, *deciding])
-            if matters(op, varied, active):
+            if matters(op, varied, active) or any(o.operands[0] in replayed for r in op.regions for o in walk(r) if o.name in WRITES):
                 needed.update(deciding)
             continue
         for r in op.results:
@@ -90,8 +93,12 @@ def needed_values(func: Func, varied: set[Value], active: Collection[Value]) -> 
                 needed.update(op.results)
         elif op.name in ("load", "store", "accum", "atomic"):
             array, index, leaf, _ = split_memory(op)
-            if array in active:
+            if array in replayed and op.name in WRITES:
+                needed.update(op.operands[1:])
+            elif array in active:
                 needed.update([*index, *([leaf] if leaf is not None else [])])
+                if op.name == "atomic" and op.attrs["how"] in ("min", "max"):
+                    needed.update(op.operands[1:])
     todo = list(needed)
     while todo:
         for v in depends.get(todo.pop(), ()):

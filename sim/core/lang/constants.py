@@ -1,6 +1,7 @@
 """Mathematical constants, with Warp's names.  In kernels they are weak numbers: they take the precision around them."""
 
 import math
+from typing import Any
 
 E = e = math.e
 HALF_PI = half_pi = math.pi / 2.0
@@ -13,3 +14,8 @@ NAN = nan = math.nan
 PHI = phi = (1.0 + math.sqrt(5.0)) / 2.0
 PI = pi = math.pi
 TAU = tau = 2.0 * math.pi
+
+
+def constant(value: Any) -> Any:
+    """The value itself: numbers and host vectors that a kernel names are constants in it anyway."""
+    return value

@@ -60,8 +60,13 @@ class Function:
         self.traces.clear()
         return self.adjoint
 
+    on_host: Any = None
+    """What a call outside of a kernel does; the runtime sets it."""
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise TypeError(f"`{self.name}` is a function of the kernel language: call it inside of a kernel or another such function")
+        if self.on_host is None or kwargs:
+            raise TypeError(f"`{self.name}` is a function of the kernel language: call it inside of a kernel or another such function")
+        return self.on_host(self, args)
 
     def __repr__(self) -> str:
         return f"<function {self.name} of the kernel language>"

@@ -9,12 +9,12 @@ from typing import Any, overload
 import numpy as np
 
 from sim.core.backends.base import Executable
-from sim.core.lang.adjoint import KernelAdjoint, KernelNeeds, kernel_adjoint, kernel_needs
 from sim.core.lang.analysis import varied_values, written_from
 from sim.core.lang.errors import SimError
 from sim.core.lang.frontend import trace_kernel
 from sim.core.lang.function import Function, local_annotations
 from sim.core.lang.ir import Func, verify, walk
+from sim.core.lang.kernel_adjoint import KernelAdjoint, KernelNeeds, kernel_adjoint, kernel_needs
 from sim.core.lang.passes import WRITES, dce, inline
 from sim.core.lang.source import Parameter, caller_locals
 from sim.core.lang.types import (
@@ -61,10 +61,14 @@ class Compiled:
 
 @dataclass(eq=False)
 class Specialisation:
-    """A kernel for one choice of argument types: its IR, and on demand its adjoints."""
+    """A kernel for one choice of argument types: its IR, and on demand its adjoints.
+
+    source: functions with a derivative in closed form are still calls, so that the adjoint uses that derivative.
+    """
 
     kernel: Kernel
     types: tuple[Type, ...]
+    source: Func
     forward: Compiled
     writes: frozenset[int]
     reads: frozenset[int]
@@ -80,7 +84,7 @@ class Specialisation:
         """What the adjoint looks at when the parameters `active` have gradients.  Raises GradientError."""
         key = (active, aliases)
         if key not in self._needs:
-            self._needs[key] = kernel_needs(self.func, active, aliases)
+            self._needs[key] = kernel_needs(self.source, active, aliases)
         return self._needs[key]
 
     def reached(self, sources: frozenset[int]) -> frozenset[int]:
@@ -136,12 +140,12 @@ class Kernel:
         """The kernel for these argument types, traced and verified when first asked for."""
         found = self.specialisations.get(types)
         if found is None:
-            func = trace_kernel(self.function, types, name=self.name, real=self.real)
-            func = verify(dce(inline(func)))
+            source = dce(trace_kernel(self.function, types, name=self.name, real=self.real))
+            func = verify(dce(inline(source)))
             number = {p: k for k, p in enumerate(func.params)}
             ops = [op for op in walk(func.body) if op.name in ("load", *WRITES)]
             found = self.specialisations[types] = Specialisation(
-                self, types, Compiled(func),
+                self, types, source, Compiled(func),
                 frozenset(number[op.operands[0]] for op in ops if op.name in WRITES),
                 frozenset(number[op.operands[0]] for op in ops if op.name in ("load", "atomic")),
             )

@@ -209,14 +209,16 @@ class Call:
                 f"adjoint launch of kernel '{spec.kernel.name}': it writes {written}, and no gradient of that to start from is given; "
                 "make it with requires_grad=True, or pass adj_outputs"
             )
-        needs = spec.needs(active, find_aliases(self.args, spec.writes))
-        if needs.must:
-            names = ", ".join(f"'{spec.func.params[k].name}'" for k in sorted(needs.must))
+        aliases = find_aliases(self.args, spec.writes)
+        needs = spec.needs(active, aliases)
+        pair = spec.adjoint(active, aliases, frozenset())
+        spoilt = sorted({*needs.must, *needs.replayed, *pair.plan.finals})
+        if spoilt:
+            names = ", ".join(f"'{spec.func.params[k].name}'" for k in spoilt)
             raise LaunchError(
                 f"kernel '{spec.kernel.name}' overwrites values of {names} that its own adjoint needs; "
                 "it cannot be launched in adjoint form by itself: record it on a Tape"
             )
-        pair = spec.adjoint(active, needs_aliases(self), frozenset())
         recorder = recording.current()
         if recorder is not None:
             recorder.adjoint_launch(self, gradients)  # type: ignore[attr-defined]
@@ -224,10 +226,6 @@ class Call:
         for g in gradients.values():
             g.buffer.version += 1
             g.buffer.left_by_backward = False
-
-
-def needs_aliases(call: Call) -> tuple[frozenset[int], ...]:
-    return find_aliases(call.args, call.spec.writes)
 
 
 def _label(position: int, n_inputs: int) -> str:

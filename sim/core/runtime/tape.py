@@ -6,20 +6,22 @@ to the content that it had when recording began.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from sim.core.lang.errors import GradientError
-from sim.core.lang.types import size_of
+from sim.core.lang.types import int32, size_of
 from sim.core.runtime import recording
 from sim.core.runtime.array import array
 from sim.core.runtime.buffer import Buffer
 from sim.core.runtime.claims import Claim, Claims, restored, span_of
-from sim.core.runtime.creation import empty
+from sim.core.runtime.creation import empty, zeros
 from sim.core.runtime.graph import note
+from sim.core.runtime.interop import add_into
 from sim.core.runtime.kernel import AdjointPair, collect_active, find_aliases
 from sim.core.runtime.launch import Call, Memory, run, thread_count
 from sim.core.runtime.recording import Operation
@@ -33,6 +35,8 @@ class _LaunchRecord:
     pair: AdjointPair
     claims: dict[int, Claim]
     records: list[array]
+    counts: array | None
+    finals: dict[int, Claim]
 
     def backward(self) -> None:
         call, plan = self.call, self.pair.plan
@@ -43,11 +47,30 @@ class _LaunchRecord:
             elif k not in plan.needs:
                 args.append(Memory(0, a.shape, a.strides, a.is_contiguous, None))  # no values, but a shape to ask for
             else:
-                address = self.claims[k].address(a.offset)
-                args.append(Memory(address, a.shape, a.strides, a.is_contiguous, self.claims[k].kept))
+                args.append(self._memory(a, self.claims[k]))
         args += [call.args[k].grad for k in plan.active]
-        args += self.records
+        args += [*self.records, *self._logs(), *(self._memory(call.args[k], self.finals[k]) for k in plan.finals)]
         run(self.pair.adjoint, call.device, call.dims, args)
+
+    @staticmethod
+    def _memory(a: array, claim: Claim) -> Memory:
+        """The values of an array that were claimed, wherever they lie now."""
+        return Memory(claim.address(a.offset), a.shape, a.strides, a.is_contiguous, claim.kept)
+
+    def _logs(self) -> list[array]:
+        """Room for the undo logs of one thread at a time, as the forward launch has counted it."""
+        plan, counts = self.pair.plan, self.counts
+        if counts is None:
+            return []
+        room = [max(int(n), 1) for n in counts.numpy()]
+
+        def check() -> None:
+            if any(int(n) > r for n, r in zip(counts.numpy(), room, strict=True)):
+                raise GradientError(f"{self}: a replay stores more often than the launch that was captured; capture it again")
+
+        note(check)
+        device = self.call.device
+        return [a for log, n in zip(plan.logs, room, strict=True) for a in (empty((1, n * log.width), int32, device), empty((1, n), log.scalar, device))]
 
     @property
     def arrays(self) -> list[array]:
@@ -111,7 +134,7 @@ class Tape:
     on_overwrite: str = "save"
     records: list[Any] = field(default_factory=list)
     _claims: Claims = field(default_factory=Claims)
-    _written: dict[Buffer, None] = field(default_factory=dict)
+    _seeded: dict[Buffer, array] = field(default_factory=dict)
     _cut: dict[Buffer, tuple[array, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -133,7 +156,7 @@ class Tape:
         """A copy, fill or host write that is about to run."""
         lost = self._refuse_cut(operation.reads, operation.name, any(w.requires_grad for w in operation.writes))
         for target in operation.writes:
-            self._before_write(target, operation.name)
+            self._claims.before_write(target, operation.name)
             if lost is not None:
                 self._cut.setdefault(target.buffer, lost)
             elif target.nbytes == target.buffer.nbytes and span_of(target) == (0, target.nbytes):
@@ -165,18 +188,25 @@ class Tape:
         claims = {k: self._claims.claim(args[k], name, spec.func.params[k].name) for k in sorted(pair.plan.needs)}
         self.hidden_launch(call)
         records = [empty((slots, thread_count(call.dims)), scalar, call.device) for scalar, slots in pair.plan.records]
+        counts = None
         if pair.forward is None:
             call.run()
         else:
-            run(pair.forward, call.device, call.dims, [*args, *records])
+            extra = list(records)
+            if pair.plan.logs:
+                counts = zeros(len(pair.plan.logs), int32, call.device)
+                note(partial(call.device.numpy(counts).fill, 0))
+                extra.append(counts)
+            run(pair.forward, call.device, call.dims, [*args, *extra])
             call.mark_written()
-        self.records.append(_LaunchRecord(call, pair, claims, records))
+        finals = {k: self._claims.claim(args[k], name, spec.func.params[k].name) for k in pair.plan.finals}
+        self.records.append(_LaunchRecord(call, pair, claims, records, counts, finals))
 
     def hidden_launch(self, call: Call) -> None:
         """A launch that is not differentiated is about to run: save what it overwrites."""
         for k in sorted(call.spec.writes):
             if call.args[k] is not None:
-                self._before_write(call.args[k], f"launch of '{call.spec.kernel.name}'")
+                self._claims.before_write(call.args[k], f"launch of '{call.spec.kernel.name}'")
 
     def adjoint_launch(self, call: Call, gradients: Mapping[int, array]) -> None:
         """A launch in adjoint form is about to run.  It is not differentiated, so what it writes must not reach the loss."""
@@ -187,12 +217,8 @@ class Tape:
                     f"{name} writes an array that requires a gradient, on an open tape: it cannot be differentiated",
                     hint="launch it outside of the tape",
                 )
-            self._before_write(g, name)
+            self._claims.before_write(g, name)
             self._cut.setdefault(g.buffer, (g, f"the gradient of '{call.spec.func.params[k].name}' in the {name}"))
-
-    def _before_write(self, a: array, writer: str) -> None:
-        self._claims.before_write(a, writer)
-        self._written[a.buffer] = None
 
     def _check_links(self, call: Call, active: frozenset[int]) -> None:
         """A value that carries a gradient, stored where there is none, must not be read again on the way to the loss."""
@@ -229,7 +255,7 @@ class Tape:
         self._refuse_cut(reads, name, any(a.requires_grad for a in writes))
         claims = [self._claims.claim(a, name, "input") for a in reads]
         for a in writes:
-            self._before_write(a, name)
+            self._claims.before_write(a, name)
         self.records.append(_FunctionRecord(name, backward, claims, [*reads, *writes]))
 
     # -- backward
@@ -256,12 +282,16 @@ class Tape:
             if not target.requires_grad:
                 what = f"an array of shape {target.shape} that backward starts from does not require a gradient"
                 raise GradientError(what, hint="make it with requires_grad=True")
+        self._seeded |= {target.buffer: target for target, _ in seeds}
         with recording.paused():
             earlier = self._set_aside()
             for target, weight in seeds:
                 grad = _gradient_of(target)
                 assert grad is not None
-                grad[...] = 1.0 if target is loss else grad + weight
+                if target is loss:
+                    grad[...] = 1.0
+                else:
+                    add_into(grad, np.asarray(weight))
             self.sweep()
             for part, before in earlier:
                 part += before
@@ -275,16 +305,15 @@ class Tape:
             record.backward()
 
     def _set_aside(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """What an earlier backward left in gradients of written arrays is not a seed: put it aside, to be added at the end.
+        """What an earlier backward left in gradients is not a seed, and must not change how sums round: put it aside until the end.
 
         (part of the gradient, what it held) of each.
         """
         out: list[tuple[np.ndarray, np.ndarray]] = []
-        kinds = {a.buffer: a for r in self.records for a in r.arrays}
-        for buffer in self._written:
+        for buffer, a in self._buffers().items():
             gradient = buffer.gradient
-            if gradient is not None and gradient.left_by_backward and buffer in kinds:
-                for part in _float_parts(gradient.memory, kinds[buffer]):
+            if gradient is not None and gradient.left_by_backward:
+                for part in _float_parts(gradient.memory, a):
                     out.append((part, part.copy()))
                     part[...] = 0
         return out
@@ -301,7 +330,7 @@ class Tape:
         self.zero()
         self.records.clear()
         self._claims.clear()
-        self._written.clear()
+        self._seeded.clear()
         self._cut.clear()
 
     @property
@@ -315,8 +344,9 @@ class Tape:
         recorded = sum(a.nbytes for r in self.records if isinstance(r, _LaunchRecord) for a in r.records)
         return self._claims.bytes_kept + recorded
 
-    def _buffers(self) -> Sequence[Buffer]:
-        return list({a.buffer: None for r in self.records for a in r.arrays})
+    def _buffers(self) -> dict[Buffer, array]:
+        """The memory that the tape has to do with, and an array there that tells its type."""
+        return self._seeded | {a.buffer: a for r in self.records for a in r.arrays}
 
 
 def _float_parts(memory: np.ndarray, a: array) -> list[np.ndarray]:

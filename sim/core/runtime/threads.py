@@ -37,7 +37,8 @@ def _splittable(compiled: Any) -> bool:
     found = compiled.__dict__.get("splittable")
     if found is None:
         shared = ("accum", "atomic", "print", "assert")
-        found = compiled.__dict__["splittable"] = not any(op.name in shared for op in walk(compiled.func.body))
+        serial = compiled.func.attrs.get("serial", False)
+        found = compiled.__dict__["splittable"] = not serial and not any(op.name in shared for op in walk(compiled.func.body))
     return found
 
 

@@ -1,0 +1,37 @@
+"""Draws docs/cloth.png: the skirt of scenes/cloth.yaml before (wrong parameters) and after (identified), with its markers.
+
+    python scripts/make_pictures.py
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+import sim
+from sim.geometry.raster import Sphere, frame_camera, render, write_png
+
+ROOT = Path(__file__).resolve().parent.parent
+TRUTH = {"stretch": 0.01, "bend": 1000.0}  # what the markers were made with
+FRAMES = (10, 40, 64)
+
+
+def main() -> None:
+    problem = sim.load_scene(ROOT / "scenes/cloth.yaml").build()
+    triangles = problem.model.tri_indices.numpy()
+    x = np.log([TRUTH[name] for name in problem.parameters])  # both parameters are searched in log coordinates
+    takes = [next(iter(problem.simulate(at).values())).positions for at in (problem.start, x)]
+    lower = np.concatenate([take[list(FRAMES)].reshape(-1, 3) for take in takes])
+    camera = frame_camera(lower, direction=(0.7, 0.25, 1.0), up=(0, 1, 0), margin=1.05)
+    ball = Sphere(center=(0.0, 0.86, 0.02), radius=0.128, color=(0.62, 0.64, 0.70))
+    rows = []
+    for take, color in zip(takes, ((0.93, 0.60, 0.20), (0.24, 0.51, 0.96)), strict=True):
+        pictures = [
+            render(take[k], triangles, size=(420, 420), camera=camera, color=color, spheres=[ball], ground=float(lower[:, 1].min()) - 0.01)
+            for k in FRAMES
+        ]
+        rows.append(np.concatenate(pictures, axis=1))
+    write_png(ROOT / "docs/cloth.png", np.concatenate(rows, axis=0))
+
+
+if __name__ == "__main__":
+    main()

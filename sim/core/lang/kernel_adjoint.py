@@ -1,0 +1,312 @@
+"""Adjoints of kernels: what values they need of arrays that the launch overwrites, and how those values are kept.
+
+Three ways, chosen per array:
+
+* *claim*: the adjoint reads the array as it was before the launch; the tape keeps a copy if anything overwrites it;
+* *record*: the forward launch writes the needed loads, per thread, to an array of their own (loads outside loops only);
+* *replay*: a load inside a loop may see what the thread has stored: the adjoint works on the claimed copy, performs the
+  stores again and takes them back (`undo.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+
+from sim.core.lang.adjoint import Reverse, Sweep
+from sim.core.lang.analysis import dirty_loads, in_loops, needed_values, varied_values, written_from
+from sim.core.lang.errors import GradientError
+from sim.core.lang.ir import Block, Builder, Func, Op, Value, split_memory, verify, walk
+from sim.core.lang.passes import WRITES, Env, alias_groups, copy_op, dce, forward_memory, inline
+from sim.core.lang.types import Scalar, array_type, int32
+from sim.core.lang.undo import UndoLog, one_scalar, position_tape
+
+
+@dataclass(frozen=True)
+class Log:
+    """The undo log of a parameter: `width` integers and one `scalar` per entry."""
+
+    param: int
+    width: int
+    scalar: Scalar
+
+
+@dataclass(frozen=True)
+class KernelAdjoint:
+    """The adjoint of a kernel for one choice of arrays with gradient.
+
+    func:    its parameters are those of the kernel, then a gradient array per number in `active`, then the records, then
+             two arrays (places, values) per log, then an array per number in `finals`.
+    active:  numbers of the parameters that have a gradient array, in order.
+    needs:   numbers of the array parameters whose values before the launch the adjoint loads; others may be null.
+    records: (scalar type, slots) of the arrays (slots, threads) that the forward launch fills for the adjoint.
+    logs:    undo logs; their parameters must be given as copies that may be changed (they are whole again afterwards).
+    finals:  numbers of the parameters whose values after the launch the adjoint loads (atomic minima and maxima).
+    forward: the kernel with the records, and the entry counts of the logs, as extra parameters; None if there are none.
+    """
+
+    func: Func
+    active: tuple[int, ...]
+    needs: frozenset[int]
+    records: tuple[tuple[Scalar, int], ...]
+    logs: tuple[Log, ...]
+    finals: tuple[int, ...]
+    forward: Func | None
+
+
+@dataclass(frozen=True)
+class KernelNeeds:
+    """Which values the adjoint of a kernel looks at, before deciding how to keep them.
+
+    sites:    array parameter number -> its needed loads outside loops.
+    must:     parameters with a needed load that a store of the same thread may precede: they have to be recorded.
+    in_loop:  parameters with a needed load inside a loop: their values have to be kept as a whole.
+    replayed: written parameters that are replayed.
+    lossy:    arrays without gradient that the kernel writes values with a gradient to.
+    """
+
+    kernel: Func
+    active: tuple[int, ...]
+    groups: dict[Value, int]
+    varied: set[Value]
+    needed: set[Value]
+    sites: dict[int, list[Op]]
+    must: frozenset[int]
+    in_loop: frozenset[int]
+    replayed: frozenset[int]
+    lossy: frozenset[int]
+
+    def scalars(self, param: int) -> int:
+        return sum(1 for op in self.sites.get(param, ()) for r in op.results if r in self.needed)
+
+
+def kernel_needs(kernel: Func, active: Iterable[int], aliases: Iterable[Collection[int]] = ()) -> KernelNeeds:
+    """Analyse a kernel: `active` are the array parameters with a gradient, `aliases` groups of parameters that overlap.
+
+    Raises GradientError where a value with a gradient passes through an array that has none, and where stores cannot be
+    replayed.
+    """
+    aliases = tuple(aliases)
+    groups_before = alias_groups(kernel, aliases)
+    kernel = dce(forward_memory(kernel, groups_before))
+    groups = dict(alias_groups(kernel, aliases))
+    chosen = tuple(sorted(active))
+    sources = {kernel.params[k] for k in chosen}
+    varied = varied_values(kernel, sources)
+    dirty, looped = dirty_loads(kernel, groups), in_loops(kernel)
+    number = {p: k for k, p in enumerate(kernel.params)}
+    loads = [op for op in walk(kernel.body) if op.name in ("load", "atomic")]
+
+    replayed_groups: set[int] = set()
+    while True:
+        replayed = {op.operands[0] for op in walk(kernel.body) if op.name in WRITES and groups[op.operands[0]] in replayed_groups}
+        needed = needed_values(kernel, varied, sources, replayed)
+        more = {
+            groups[op.operands[0]] for op in loads
+            if id(op) in looped and (id(op) in dirty or op.name == "atomic") and any(r in needed for r in op.results)
+        } - replayed_groups
+        if not more:
+            break
+        replayed_groups |= more
+    _check_replay(kernel, groups, replayed_groups, needed)
+
+    sites: dict[int, list[Op]] = {}
+    must, in_loop = set(), set()
+    for op in loads:
+        if not any(r in needed for r in op.results) or groups[op.operands[0]] in replayed_groups:
+            continue
+        param = number[op.operands[0]]
+        if id(op) in looped:
+            in_loop.add(param)
+            continue
+        sites.setdefault(param, []).append(op)
+        if op.name == "atomic" or id(op) in dirty:
+            must.add(param)
+    lossy = frozenset(number[array] for array in _lost(kernel, groups, sources, varied, dirty))
+    return KernelNeeds(
+        kernel, chosen, groups, varied, needed, sites, frozenset(must), frozenset(in_loop), frozenset(number[p] for p in replayed), lossy
+    )
+
+
+def _check_replay(kernel: Func, groups: dict[Value, int], replayed: set[int], needed: set[Value]) -> None:
+    """Refuse what a replay cannot do, by name."""
+    written: dict[int, Value] = {}
+    for op in walk(kernel.body):
+        if op.name not in WRITES or groups[op.operands[0]] not in replayed:
+            continue
+        array = op.operands[0]
+        why = ""
+        if op.name == "atomic" and any(r in needed for r in op.results):
+            why = f"the value that atomic_{op.attrs['how']} returns inside a loop is needed for the gradient"
+        elif op.name == "atomic":
+            why = f"atomic_{op.attrs['how']} on '{array.name}' cannot be replayed"
+        elif one_scalar(array) is None:
+            why = f"elements of '{array.name}' have fields of several types"
+        elif written.setdefault(groups[array], array) is not array:
+            why = f"'{array.name}' and '{written[groups[array]].name}' are the same memory and both written"
+        if why:
+            raise GradientError(
+                f"the gradient needs values of '{array.name}' that this kernel overwrites in a loop, and {why}", op.span,
+                "carry the value in a local variable through the loop and store it afterwards",
+            )
+
+
+def _lost(kernel: Func, groups: dict[Value, int], sources: set[Value], varied: set[Value], dirty: set[int]) -> set[Value]:
+    """Arrays without gradient that values with a gradient are written to.
+
+    Raises GradientError if the kernel reads them back and writes what depends on them to an array with a gradient.
+    """
+    lost = {array for array, _ in written_from(kernel, varied) if array not in sources}
+    while True:
+        lost = {p for p in groups if p not in sources and any(groups[p] == groups[a] for a in lost)}
+        through = varied_values(kernel, lost, dirty)
+        reached = {array for array, _ in written_from(kernel, through)}
+        for array, op in written_from(kernel, through):
+            if array in sources:
+                names = " and ".join(sorted(f"'{a.name}'" for a in lost))
+                raise GradientError(
+                    f"what is written to '{array.name}' here depends on values with a gradient that pass through {names}, "
+                    "which has none: the gradient would be lost",
+                    op.span, f"make {names} with requires_grad=True, or keep the values in local variables",
+                )
+        if reached <= lost:
+            return lost
+        lost |= reached
+
+
+def kernel_adjoint(needs: KernelNeeds, record: Collection[int] = ()) -> KernelAdjoint:
+    """Build the adjoint.  The needed loads of the parameters in `record` (and in `needs.must`) are recorded per thread."""
+    kernel = needs.kernel
+    recorded = [op for k in sorted({*record, *needs.must}) for op in needs.sites.get(k, ())]
+    slots: dict[Scalar, int] = {}
+    place: dict[int, list[tuple[Scalar, int] | None]] = {}
+    for op in recorded:
+        place[id(op)] = []
+        for r in op.results:
+            scalar = r.type
+            assert isinstance(scalar, Scalar)
+            if r in needs.needed:
+                place[id(op)].append((scalar, slots.get(scalar, 0)))
+                slots[scalar] = slots.get(scalar, 0) + 1
+            else:
+                place[id(op)].append(None)
+    records = tuple(sorted(slots.items(), key=lambda item: item[0].name))
+    replayed_groups = {needs.groups[kernel.params[k]] for k in needs.replayed}
+    spoilt = dirty_loads(kernel, needs.groups)
+    unreadable = {id(op) for op in walk(kernel.body) if id(op) in spoilt and needs.groups[op.operands[0]] not in replayed_groups}
+
+    block = Block([Value(p.type, p.name) for p in kernel.params])
+    env: Env = dict(zip(kernel.params, block.params, strict=True))
+    gradient: dict[Value, Value] = {}
+    for k in needs.active:
+        source = kernel.params[k]
+        gradient[source] = Value(source.type, f"adj_{source.name}")
+        block.params.append(gradient[source])
+    stores = {scalar: Value(array_type(scalar, 2), f"record_{scalar.name}") for scalar, _ in records}
+    block.params += stores.values()
+
+    with Builder(block) as b:
+        logs: dict[Value, UndoLog] = {}
+        described, declared = [], []
+        for k in sorted(needs.replayed):
+            source = kernel.params[k]
+            entry = one_scalar(source)
+            assert entry is not None
+            op, position = position_tape()
+            declared.append(op)
+            log = UndoLog(b, env[source], Value(array_type(int32, 2), f"undo_{source.name}"), Value(array_type(entry, 2), f"old_{source.name}"), position)
+            block.params += [log.places, log.values]
+            logs[source] = log
+            described.append(Log(k, log.width, entry))
+        for log in logs.values():
+            log.set(b.const(0, int32))
+        finals = {p: Value(p.type, f"final_{p.name}") for p in _extremes(kernel, needs.groups, gradient)}
+        block.params += finals.values()
+
+        def reader(op: Op) -> Callable[[], list[Value]]:
+            def read() -> list[Value]:
+                thread = b.tid(-1)
+                return [
+                    Value(r.type, "unreadable") if at is None else b.load(stores[at[0]], [b.const(at[1], int32), thread], [0])[0]
+                    for r, at in zip(op.results, place[id(op)], strict=True)
+                ]
+
+            return read
+
+        reverse = Reverse(b, needs.varied, needs.needed, gradient, {id(op): reader(op) for op in recorded}, unreadable, logs, finals)
+        sweep = Sweep()
+        reverse.recompute(kernel.body, env, sweep)
+        reverse.reverse(kernel.body, env, {}, sweep)
+    block.ops[:0] = [*reverse.tapes, *declared]
+    func = Func(f"{kernel.name}_adjoint", block, kernel.span, kernel.dims, {"serial": True} if logs else {})
+    func = verify(dce(inline(dce(func))))
+    loaded = {op.operands[0] for op in walk(func.body) if op.name == "load"}
+    count = len(kernel.params)
+    read = frozenset(k for k, p in enumerate(func.params[:count]) if p in loaded)
+    forward = _recording(kernel, place, stores, [kernel.params[k] for k in sorted(needs.replayed)]) if recorded or logs else None
+    last = tuple(k for k, p in enumerate(kernel.params) if p in finals)
+    return KernelAdjoint(func, needs.active, read, records, tuple(described), last, forward)
+
+
+def _extremes(kernel: Func, groups: dict[Value, int], gradient: Collection[Value]) -> list[Value]:
+    """Arrays with a gradient that take atomic minima or maxima.  Refuses those that are written in another way too."""
+    how: dict[int, str] = {}
+    found = []
+    for op in walk(kernel.body):
+        if op.name not in WRITES:
+            continue
+        array = op.operands[0]
+        kind = op.attrs["how"] if op.name == "atomic" else op.name
+        if how.setdefault(groups[array], kind) != kind and {kind, how[groups[array]]} & {"min", "max"}:
+            raise GradientError(
+                f"'{array.name}' takes atomic_{how[groups[array]]} and {kind} in one launch: its gradient depends on the order of the threads",
+                op.span, "use two kernels",
+            )
+        if kind in ("min", "max") and array in gradient and array not in found:
+            found.append(array)
+    return sorted(found, key=kernel.params.index)
+
+
+def _recording(kernel: Func, place: dict[int, list[tuple[Scalar, int] | None]], stores: dict[Scalar, Value], logged: list[Value]) -> Func:
+    """The kernel that also writes the needed results of the recorded loads, per thread, and counts the entries of the logs."""
+    block = Block([Value(p.type, p.name) for p in kernel.params])
+    env: Env = dict(zip(kernel.params, block.params, strict=True))
+    extra = {scalar: Value(v.type, v.name) for scalar, v in stores.items()}
+    block.params += extra.values()
+    counts = Value(array_type(int32, 1), "undo_counts")
+    if logged:
+        block.params.append(counts)
+    entries = {p: position_tape() for p in logged}
+
+    def special(op: Op, inner: Env) -> bool:
+        if op.name in ("store", "accum") and op.operands[0] in entries:
+            copy_op(b, op, inner)
+            _advance(b, entries[op.operands[0]][1], len(split_memory(op)[3]))
+            return True
+        if id(op) not in place:
+            return False
+        copy_op(b, op, inner)
+        thread = b.tid(-1)
+        for r, at in zip(op.results, place[id(op)], strict=True):
+            if at is not None:
+                b.store(extra[at[0]], [b.const(at[1], int32), thread], [0], [inner[r]])
+        return True
+
+    with Builder(block) as b:
+        zero = b.const(0, int32)
+        for _, tape in entries.values():
+            b.append(Op("tape_store", [tape, zero, zero], []))
+        for op in kernel.body.ops:
+            if not special(op, env):
+                copy_op(b, op, env, special)
+        for k, (_, tape) in enumerate(entries.values()):
+            total = b.append(Op("tape_load", [tape, zero], [Value(int32)])).results[0]
+            b.atomic("max", counts, [b.const(k, int32)], [0], [total])
+    block.ops[:0] = [op for op, _ in entries.values()]
+    return verify(Func(f"{kernel.name}_recording", block, kernel.span, kernel.dims, {}))
+
+
+def _advance(b: Builder, tape: Value, entries: int) -> None:
+    zero = b.const(0, int32)
+    now = b.append(Op("tape_load", [tape, zero], [Value(int32)])).results[0]
+    b.append(Op("tape_store", [tape, zero, now + entries], []))
