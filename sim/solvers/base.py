@@ -143,13 +143,6 @@ class Solver:
                 return p.multiplier
         raise SolverError(f"the model has no constraint '{constraint}'{did_you_mean(constraint, [p.set.constraint.name for p in self.passes])}")
 
-    def multipliers(self, constraint: str) -> array:
-        """Multipliers lambda of the last step for a constraint type, in the order of its set; force = lambda / dt^2 times the gradient."""
-        for p in self.passes:
-            if p.set.constraint.name == constraint:
-                return p.multiplier
-        raise SolverError(f"the model has no constraint '{constraint}'{did_you_mean(constraint, [p.set.constraint.name for p in self.passes])}")
-
     def step(self, state_in: State, state_out: State, control: Control | None, contacts: Contacts | None, dt: float) -> None:
         """One step of `dt` seconds from `state_in` (never written) to `state_out`."""
         self._check(state_in, state_out, dt)
