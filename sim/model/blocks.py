@@ -95,6 +95,15 @@ class AttachmentBlock:
         return not self.compliance.any()
 
 
+@dataclass(eq=False)
+class LoadBlock:
+    """Additional mass (1,) [kg], shared equally by points (n,)."""
+
+    label: str
+    points: np.ndarray
+    mass: np.ndarray
+
+
 def registered(name: str, what: str) -> Constraint:
     """The registered constraint called `name`; `what` names the argument in the error."""
     checks.known(what, name, REGISTRY)

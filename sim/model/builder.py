@@ -31,7 +31,7 @@ from sim.geometry import (
 
 from . import checks
 from .assembly import Parts, assemble
-from .blocks import AttachmentBlock, ConstraintBlock, PointBlock, ShapeBlock, constraint_values, registered
+from .blocks import AttachmentBlock, ConstraintBlock, LoadBlock, PointBlock, ShapeBlock, constraint_values, registered
 from .errors import ModelError
 from .groups import Group
 from .model import Model
@@ -56,6 +56,7 @@ class ModelBuilder:
         self._constraints: list[ConstraintBlock] = []
         self._shapes: list[ShapeBlock] = []
         self._attachments: list[AttachmentBlock] = []
+        self._loads: list[LoadBlock] = []
         self._attached: dict[int, str] = {}
         self._loose: list[tuple[np.ndarray, np.ndarray, float]] = []
         self._springs: list[tuple[int, int, float, float, float]] = []
@@ -312,6 +313,19 @@ class ModelBuilder:
         motions = read_motions(motion)
         return self._attach(self._label(label, "attachment"), table, stiff, motions)
 
+    def add_load(self, points: Any, mass: float, label: str | None = None) -> str:
+        """Additional mass [kg], shared equally by points (n,), or by all of a Group.  Returns the label.
+
+        Its path is `label.mass`.  It has weight and inertia; 0 is allowed, to be changed later.
+        """
+        self._open("add_load")
+        table = checks.point_list("points", points.points if isinstance(points, Group) else points, self._count)
+        value = np.array([checks.number("mass", mass)])
+        label = self._label(label, "load")
+        self._labels.add(label)
+        self._loads.append(LoadBlock(label, table, value))
+        return label
+
     def _attach(self, label: str, points: np.ndarray, compliance: np.ndarray, motions: list[Any]) -> str:
         for point in points.tolist():
             if point in self._attached:
@@ -377,7 +391,7 @@ class ModelBuilder:
         if self._springs:
             self._constraints.append(_springs(self._label(None, "springs"), self._springs))
         self._finalized = True
-        parts = Parts(self.gravity, self.groups, self._points, self._constraints, self._shapes, self._attachments)
+        parts = Parts(self.gravity, self.groups, self._points, self._constraints, self._shapes, self._attachments, self._loads)
         return assemble(parts, device, requires_grad, dtype)
 
     # ------------------------------------------------------------------------------------------ inside
