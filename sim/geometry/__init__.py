@@ -6,6 +6,7 @@ from .coloring import color_constraints as color_constraints
 from .embedding import EmbeddedSurface as EmbeddedSurface
 from .embedding import Embedding as Embedding
 from .embedding import embed as embed
+from .embedding import embed_in_triangles as embed_in_triangles
 from .embedding import fill_surface as fill_surface
 from .errors import GeometryError as GeometryError
 from .grid import ClothGrid as ClothGrid

@@ -61,6 +61,19 @@ def embed(places: ArrayLike, positions: np.ndarray, tets: np.ndarray) -> Embeddi
     return Embedding(tets[chosen].astype(np.int32), weights)
 
 
+def embed_in_triangles(places: ArrayLike, positions: np.ndarray, triangles: np.ndarray) -> Embedding:
+    """Attaches places (n, 3) to the nearest triangle: points and weights are (n, 3), those of the foot in its plane."""
+    x = np.asarray(places, np.float64).reshape(-1, 3)
+    corner = positions[triangles]
+    chosen = np.array([int(np.argmin(triangle_distance(place, corner))) for place in x])
+    a, b, c = (corner[chosen, k] for k in range(3))
+    u, v, d = b - a, c - a, x - a
+    uu, uv, vv, du, dv = (np.einsum("ij,ij->i", p, q) for p, q in ((u, u), (u, v), (v, v), (d, u), (d, v)))
+    whole = uu * vv - uv * uv
+    s, t = (vv * du - uv * dv) / whole, (uu * dv - uv * du) / whole
+    return Embedding(triangles[chosen].astype(np.int32), np.stack([1.0 - s - t, s, t], axis=1))
+
+
 def _nearest(place: np.ndarray, corner: np.ndarray) -> int:
     """The tetrahedron (of corners (t, 4, 3)) nearest to a place outside of all of them; the lowest number on a tie."""
     faces = corner[:, np.array([[1, 2, 3], [0, 3, 2], [0, 1, 3], [0, 2, 1]])]

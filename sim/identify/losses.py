@@ -13,6 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from sim.core.lang.builtins import tid
+from sim.core.lang.function import func
+from sim.core.lang.library.vector import dot
 from sim.core.lang.types import Scalar, float64, vector
 from sim.core.runtime.array import array, array2d
 from sim.core.runtime.creation import zeros
@@ -81,7 +83,7 @@ class Match(Term):
             raise ValueError(f"no marker of `{self.markers}` is seen in a frame that counts")
         weight = used / (3.0 * used.sum())
         wanted = np.where(used[..., None], wanted, 0.0)
-        return _PreparedMatch(model, markers[self.markers].points, frames, reference, wanted, weight, noise, self.huber)
+        return _PreparedMatch(model, markers[self.markers], frames, reference, wanted, weight, noise, self.huber)
 
 
 @dataclass(frozen=True)
@@ -95,11 +97,24 @@ class Reach(Term):
 
     def prepare(self, model: Model, markers: Mapping[str, Markers], experiment: Experiment) -> Measured:
         """The term for one experiment."""
+        frame = frame_at(experiment.schedule, self.at)
+        return _PreparedReach(model, markers[self.markers], frame, np.array(self.point), self.scale)
+
+
+@dataclass(frozen=True)
+class Slow(Term):
+    """Markers whose mean should be slow at a time: |v|^2 / scale^2, v from the frame there and the one before [m/s]."""
+
+    markers: str = ""
+    at: str | float = "last"
+    scale: float = 1.0
+
+    def prepare(self, model: Model, markers: Mapping[str, Markers], experiment: Experiment) -> Measured:
+        """The term for one experiment.  Raises ValueError where it has a single frame."""
         schedule = experiment.schedule
-        frame = schedule.frames - 1
-        if not isinstance(self.at, str):
-            frame = int(np.clip(round(self.at * schedule.fps) - 1, 0, frame))
-        return _PreparedReach(model, markers[self.markers].points, frame, np.array(self.point), self.scale)
+        if schedule.frames < 2:
+            raise ValueError("a velocity needs two frames")
+        return _PreparedSlow(model, markers[self.markers], max(1, frame_at(schedule, self.at)), schedule.fps, self.scale)
 
 
 @dataclass(frozen=True)
@@ -122,6 +137,13 @@ class Prior(Term):
         return float(np.mean(r * r)), 2.0 * r * slope / np.size(p)
 
 
+def frame_at(schedule: Schedule, at: str | float) -> int:
+    """Number of the frame nearest to a time [s], or of the last one ("last")."""
+    if isinstance(at, str):
+        return schedule.frames - 1
+    return int(np.clip(round(at * schedule.fps) - 1, 0, schedule.frames - 1))
+
+
 def chosen_frames(schedule: Schedule, at: str | tuple[float, float]) -> np.ndarray:
     """Numbers (k,) int32 of the frames that count.  Raises ValueError if a span of time holds none."""
     frames = np.arange(schedule.frames, dtype=np.int32)
@@ -140,11 +162,11 @@ def chosen_frames(schedule: Schedule, at: str | tuple[float, float]) -> np.ndarr
 class _PreparedMatch:
     """Device arrays of a `Match` for one experiment."""
 
-    def __init__(self, model: Model, points: np.ndarray, frames: np.ndarray, reference: np.ndarray, wanted: np.ndarray,
+    def __init__(self, model: Model, markers: Markers, frames: np.ndarray, reference: np.ndarray, wanted: np.ndarray,
                  weight: np.ndarray, noise: float, huber: float) -> None:
         device = model.device
         self.kernels, self.noise, self.huber = _kernels(model.dtype), noise, huber
-        self.points = array(points.astype(np.int32), dtype=int, device=device)
+        self.points, self.weights = _table(model, markers)
         self.frames = array(frames, dtype=int, device=device)
         self.reference = array(reference, dtype=int, device=device)
         self.wanted = array(wanted, dtype=vec3d, device=device)
@@ -153,7 +175,7 @@ class _PreparedMatch:
 
     def launch(self, q: array, out: array, slot: int) -> None:
         launch(self.kernels.compare, self.parts.shape,
-               [q, self.points, self.frames, self.reference, self.wanted, self.weight, self.noise, self.huber],
+               [q, self.points, self.weights, self.frames, self.reference, self.wanted, self.weight, self.noise, self.huber],
                [self.parts])
         launch(self.kernels.add_up, 1, [self.parts, slot], [out])
 
@@ -161,13 +183,24 @@ class _PreparedMatch:
 class _PreparedReach:
     """Device arrays of a `Reach` for one experiment."""
 
-    def __init__(self, model: Model, points: np.ndarray, frame: int, goal: np.ndarray, scale: float) -> None:
+    def __init__(self, model: Model, markers: Markers, frame: int, goal: np.ndarray, scale: float) -> None:
         self.kernels, self.frame, self.scale = _kernels(model.dtype), frame, scale
-        self.points = array(points.astype(np.int32), dtype=int, device=model.device)
+        self.points, self.weights = _table(model, markers)
         self.goal = array(goal[None], dtype=vec3d, device=model.device)
 
     def launch(self, q: array, out: array, slot: int) -> None:
-        launch(self.kernels.reach, 1, [q, self.points, self.frame, self.goal, self.scale, slot], [out])
+        launch(self.kernels.reach, 1, [q, self.points, self.weights, self.frame, self.goal, self.scale, slot], [out])
+
+
+class _PreparedSlow:
+    """Device arrays of a `Slow` for one experiment."""
+
+    def __init__(self, model: Model, markers: Markers, frame: int, fps: float, scale: float) -> None:
+        self.kernels, self.frame, self.fps, self.scale = _kernels(model.dtype), frame, fps, scale
+        self.points, self.weights = _table(model, markers)
+
+    def launch(self, q: array, out: array, slot: int) -> None:
+        launch(self.kernels.slow, 1, [q, self.points, self.weights, self.frame, self.fps, self.scale, slot], [out])
 
 
 @dataclass(frozen=True)
@@ -175,6 +208,12 @@ class _Kernels:
     compare: Kernel
     add_up: Kernel
     reach: Kernel
+    slow: Kernel
+
+
+def _table(model: Model, markers: Markers) -> tuple[array, array]:
+    points, weights = markers.table
+    return array(points, dtype=int, device=model.device), array(weights, dtype=float64, device=model.device)
 
 
 @cache
@@ -185,24 +224,37 @@ def _kernels(real: Scalar) -> _Kernels:
     """
     vec3 = vector(3, real)
 
+    @func
+    def place(q: array2d[vec3], frame: int, points: array2d[int], weights: array2d[float64], m: int):
+        at = vec3d()
+        for j in range(points.shape[1]):
+            p = q[frame, points[m, j]]
+            at = at + weights[m, j] * vec3d(float64(p[0]), float64(p[1]), float64(p[2]))
+        return at
+
+    @func
+    def mean_place(q: array2d[vec3], frame: int, points: array2d[int], weights: array2d[float64]):
+        at = vec3d()
+        for m in range(points.shape[0]):
+            at = at + place(q, frame, points, weights, m)
+        return at / float64(points.shape[0])
+
     @kernel
     def compare(
-        q: array2d[vec3], points: array[int], frames: array[int], reference: array2d[int], wanted: array2d[vec3d],
-        weight: array2d[float64], noise: float64, huber: float64, parts: array2d[float64],
+        q: array2d[vec3], points: array2d[int], weights: array2d[float64], frames: array[int], reference: array2d[int],
+        wanted: array2d[vec3d], weight: array2d[float64], noise: float64, huber: float64, parts: array2d[float64],
     ):
         k, m = tid()
-        p = points[m]
-        x = q[frames[k], p]
+        d = place(q, frames[k], points, weights, m) - wanted[k, m]
+        if reference[k, m] >= 0:
+            d = d - place(q, reference[k, m], points, weights, m)
         total = float64(0.0)
         for axis in range(3):
-            r = float64(x[axis]) - wanted[k, m][axis]
-            if reference[k, m] >= 0:
-                r = r - float64(q[reference[k, m], p][axis])
-            r = r / noise
-            if abs(r) <= huber:
+            r = abs(d[axis]) / noise
+            if r <= huber:
                 total = total + r * r
             else:
-                total = total + huber * (2.0 * abs(r) - huber)
+                total = total + huber * (2.0 * r - huber)
         parts[k, m] = weight[k, m] * total
 
     @kernel
@@ -214,24 +266,20 @@ def _kernels(real: Scalar) -> _Kernels:
         out[slot] = total
 
     @kernel
-    def reach(q: array2d[vec3], points: array[int], frame: int, goal: array[vec3d], scale: float64, slot: int,
-              out: array[float64]):
-        x = float64(0.0)
-        y = float64(0.0)
-        z = float64(0.0)
-        for m in range(points.shape[0]):
-            at = q[frame, points[m]]
-            x = x + float64(at[0])
-            y = y + float64(at[1])
-            z = z + float64(at[2])
-        n = float64(points.shape[0])
-        x = (x / n - goal[0][0]) / scale
-        y = (y / n - goal[0][1]) / scale
-        z = (z / n - goal[0][2]) / scale
-        out[slot] = x * x + y * y + z * z
+    def reach(q: array2d[vec3], points: array2d[int], weights: array2d[float64], frame: int, goal: array[vec3d],
+              scale: float64, slot: int, out: array[float64]):
+        d = (mean_place(q, frame, points, weights) - goal[0]) / scale
+        out[slot] = dot(d, d)
 
-    return _Kernels(compare, add_up, reach)
+    @kernel
+    def slow(q: array2d[vec3], points: array2d[int], weights: array2d[float64], frame: int, fps: float64, scale: float64,
+             slot: int, out: array[float64]):
+        step = mean_place(q, frame, points, weights) - mean_place(q, frame - 1, points, weights)
+        v = step * (fps / scale)
+        out[slot] = dot(v, v)
+
+    return _Kernels(compare, add_up, reach, slow)
 
 
-AnyTerm = Match | Reach | Prior
+AnyTerm = Match | Reach | Slow | Prior
 Prepared = tuple[AnyTerm, Experiment, Any]

@@ -16,7 +16,8 @@ from sim.core.runtime.tape import Tape
 from sim.identify.expectations import Expectation
 from sim.identify.experiments import Experiment, Markers, Schedule, Simulation, group_by_rollout
 from sim.identify.loop import OptimizeResult, Stop, choose_start, optimize
-from sim.identify.losses import AnyTerm, Measured, Prior, Reach
+from sim.identify.losses import AnyTerm, Match, Measured, Prior
+from sim.identify.measures import Measure
 from sim.identify.transforms import ParameterSpace, Transform
 from sim.model import Model
 from sim.rollout import Checkpointed, StoreAll, Trajectory, rollout
@@ -124,6 +125,7 @@ class Problem:
     method: Method = field(default_factory=Method)
     expectations: list[Expectation] = field(default_factory=list)
     description: Description = field(default_factory=Description)
+    measures: list[Measure] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.space = ParameterSpace({p.name: p.transform for p in self.sought}, {p.name: p.start for p in self.sought})
@@ -187,8 +189,9 @@ class Problem:
         for group in self._groups(self.experiments):
             self._write(group[0], values)
             positions = self._rollout(group[0].schedule).particle_q.numpy()
+            start = self.model.particle_q.numpy().astype(np.float64)
             for e in group:
-                out[e.name] = Simulation(e, e.schedule.times, np.array(positions, dtype=np.float64))
+                out[e.name] = Simulation(e, e.schedule.times, np.array(positions, dtype=np.float64), start)
         self._restore()
         return {e.name: out[e.name] for e in self.experiments}
 
@@ -196,7 +199,7 @@ class Problem:
         """The loss of a simulation against its recording, counted or not; None where there is nothing to compare."""
         e = simulation.experiment
         terms = [t for t in self.terms
-                 if not isinstance(t, Prior) and (isinstance(t, Reach) or t.markers in e.targets)]
+                 if not isinstance(t, Prior) and (not isinstance(t, Match) or t.markers in e.targets)]
         if not terms:
             return None
         q = array(simulation.positions, dtype=self.model.particle_q.dtype, device=self.model.device)
@@ -204,6 +207,19 @@ class Problem:
         for slot, term in enumerate(terms):
             self._prepare(term, e).launch(q, out, slot)
         return float(np.array([t.weight for t in terms]) @ out.numpy())
+
+    def measure(self, simulation: Simulation) -> dict[str, dict[str, float | None]]:
+        """Every measure of a simulation and of its recording: {simulated, measured, error: relative}."""
+        out = {}
+        for m in self.measures:
+            places, target = self.markers[m.markers], simulation.experiment.targets.get(m.markers)
+            simulated = m.take(simulation.times, places.at(simulation.positions), places.at(simulation.start))
+            measured = None
+            if target is not None and target.start is not None:
+                measured = m.take(simulation.times, target.positions, target.start)
+            error = (simulated - measured) / abs(measured) if simulated is not None and measured else None
+            out[m.name] = {"simulated": simulated, "measured": measured, "error": error}
+        return out
 
     def contact_patterns(self, x: Any) -> list[np.ndarray]:
         """Which contacts push, in every step of every fitted rollout: (steps, contacts) bool each."""

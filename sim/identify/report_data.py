@@ -39,7 +39,7 @@ def report_data(
         takes=takes(problem, before, after), curves=_curves(problem, log), parameters=_parameters(problem, result),
         expectations=[ExpectationRow(row["path"], row["want"], row["got"], row["ok"]) for row in result["expect"]],
         terms=_terms(result, log),
-        experiments=[ExperimentRow(name, e["use"], e["loss"]) for name, e in result["experiments"].items()],
+        experiments=[_experiment(name, e) for name, e in result["experiments"].items()],
         notes=notes, facts=_facts(problem, result), status=status,
     )  # fmt: skip
 
@@ -58,7 +58,7 @@ def takes(problem: Problem, before: Simulations, after: Simulations | None) -> l
         for name, target in e.targets.items():
             layers.append(Layer(f"target {name}", target.positions, point_size=7, color=COLORS["target"]))
             if after is not None:
-                followed = after[e.name].positions[:, problem.markers[name].points]
+                followed = problem.markers[name].at(after[e.name].positions)
                 layers.append(Layer(f"markers {name}", followed, point_size=5, color=COLORS["after"], visible=False))
         standing = up if np.linalg.norm(up) > 0 else np.array([0.0, 1.0, 0.0])
         out.append(Take(e.name, layers, _shapes(problem, e.settings), e.schedule.fps, standing.tolist()))
@@ -139,6 +139,12 @@ def _parameters(problem: Problem, result: Mapping[str, Any]) -> list[ParameterRo
 def _terms(result: Mapping[str, Any], log: Sequence[Mapping[str, Any]]) -> list[TermRow]:
     first = log[0].get("terms", {}) if log else {}
     return [TermRow(name, first.get(name), value) for name, value in result["loss"]["terms"].items()]
+
+
+def _experiment(name: str, entry: Mapping[str, Any]) -> ExperimentRow:
+    measures = {key: (value["simulated"], value["measured"], value["error"])
+                for key, value in entry.items() if isinstance(value, Mapping)}
+    return ExperimentRow(name, entry["use"], entry["loss"], measures)
 
 
 def _facts(problem: Problem, result: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -151,7 +151,8 @@ class _Run:
             "parameters": _parameters(problem, found, self.notes),
             "loss": _loss(found),
             "experiments": {
-                e.name: {"use": "fit" if e.fit else "predict", "loss": _finite(problem.compare(best[e.name]))}
+                e.name: {"use": "fit" if e.fit else "predict", "loss": _finite(problem.compare(best[e.name])),
+                         **problem.measure(best[e.name])}
                 for e in problem.experiments if e.name in best},
             "iterations": search.iterations if search else 0,
             "evaluations": search.evaluations if search else 0,

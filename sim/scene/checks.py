@@ -99,7 +99,7 @@ def _measures(data: dict[str, Any], reading: Reading) -> None:
         settled = entry.get("kind") == "settled"
         if settled and "last" not in entry and not reading.is_broken((*steps, "last")):
             reading.problem(steps, "missing key `last`: over which time at the end `settled` is averaged", key=True)
-        if "last" in entry and entry.get("kind") == "frequency":
+        if "last" in entry and entry.get("kind") in ("frequency", "damping_ratio"):
             reading.problem((*steps, "last"), "`last` belongs to `kind: settled`", "remove it", key=True)
 
 
