@@ -31,25 +31,25 @@ becomes unstable between 6 and 27 times alpha~, depending on the share of neighb
 
 
 @func
-def share_over_alpha(alpha, stiffness):
-    """p / alpha with p = 1 / (1 + s^4), s = stiffness / (4 alpha): all of a soft row's force, next to none of a rigid one's.
+def softness(alpha, stiffness):
+    """t = 1 / (1 + stiffness / (4 alpha)), 0 for a row without compliance.  stiffness: J W J^T of the row."""
+    return SHARE * alpha / (SHARE * alpha + stiffness)
 
-    stiffness: J W J^T of the row.  Finite for alpha = 0 too, where it is 0.
-    """
-    soft = SHARE * alpha
-    whole = soft + stiffness
-    t = soft / whole
+
+@func
+def share(t):
+    """1 / (1 + s^4) for t = 1 / (1 + s): next to all of a soft row's force, next to none of a rigid one's."""
     u = 1.0 - t
-    return SHARE * t * t * t / (whole * (t * t * t * t + u * u * u * u))
+    return t * t * t * t / (t * t * t * t + u * u * u * u)
 
 
 @cache
 def make_push(c: Constraint, real: Scalar, damped: bool, limited: bool) -> Kernel:
     """Multipliers at the start of a step, of constraints `start + tid()`; moves `x_out` by W J^T lambda.
 
-    x_before, v: positions and velocities at the start.  limited: rows that are stiff for the step (J W J^T large against
-    alpha~) get a share of their force only, down to none without compliance; otherwise all of it, as a step of symplectic
-    Euler takes it.
+    x_before, v: positions and velocities at the start.  limited: constraints that are stiff for the step (J W J^T large
+    against alpha~) get a share of their force only, down to none without compliance; otherwise all of it, as a step of
+    symplectic Euler takes it.
     """
     vec3, Data, value = vector(3, real), parameter_struct(c, real), value_type(c, real)
     n_points, rows, unilateral = c.points, c.rows, c.unilateral
@@ -65,20 +65,25 @@ def make_push(c: Constraint, real: Scalar, damped: bool, limited: bool) -> Kerne
         k = start + tid()
         C, J = at([x_before[points[k, j]] for j in static(range(n_points))], data, k)
         w_k = [w[points[k, j]] for j in static(range(n_points))]
+        # one share for all rows of a block: the neo-Hookean pair pushes against itself, and has to stay balanced
+        part = real(1.0)
+        if limited:
+            least = real(1.0)
+            for r in static(active):
+                weight = (1.0 if elastic[r] else 0.0) + (damping[k] / dt if resists[r] else 0.0)
+                stiffness = weight * sum([w_k[j] * dot(J[r][j], J[r][j]) for j in static(range(n_points))])
+                alpha = (compliance[k] if rows == 1 else compliance[k][r]) / (dt * dt)
+                least = min(least, softness(alpha, stiffness) if alpha > 0.0 else real(0.0))
+            part = share(least)
         lams = value()
         for r in static(active):
             alpha = (compliance[k] if rows == 1 else compliance[k][r]) / (dt * dt)
             strain = C[r] if elastic[r] else real(0.0)
             if resists[r]:
                 strain += damping[k] * sum([dot(J[r][j], v[points[k, j]]) for j in static(range(n_points))])
-            if limited:
-                weight = (1.0 if elastic[r] else 0.0) + (damping[k] / dt if resists[r] else 0.0)
-                stiffness = weight * sum([w_k[j] * dot(J[r][j], J[r][j]) for j in static(range(n_points))])
-                lam = real(0.0)
-                if stiffness + alpha > 0.0:
-                    lam = -strain * share_over_alpha(alpha, stiffness)
-            else:
-                lam = -strain / alpha
+            lam = real(0.0)
+            if alpha > 0.0:
+                lam = -strain * part / alpha
             if unilateral:
                 lam = max(lam, real(0.0))
             for j in static(range(n_points)):
