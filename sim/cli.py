@@ -10,6 +10,7 @@ import argparse
 import importlib
 import importlib.util
 import sys
+import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             {"where": str(p.mark), "path": p.path, "what": p.what, "hint": p.hint} for p in error.problems])
     except (RunFolderError, RecordingError, SimError) as error:
         return _bad_input(options, str(error), [])
+    except MemoryError as error:
+        return _bad_input(options, f"not enough memory: {error}\n  fewer points, frames or steps need less", [])
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
@@ -244,11 +247,19 @@ def _load(options: argparse.Namespace) -> Scene:
 def _import_module(name: str) -> None:
     try:
         importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name != name:
-            raise
-        raise UsageError(f"--import {name}: there is no such module here; name a .py file of this folder without its "
-                         "ending, or an installed module") from None
+    except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and error.name == name:
+            raise UsageError(f"--import {name}: there is no such module here; name a .py file of this folder without its "
+                             "ending, or an installed module") from None
+        raise UsageError(_fails(f"--import {name}", error)) from error
+
+
+def _fails(what: str, error: Exception) -> str:
+    """Somebody else's code that does not run: where, and the error."""
+    if isinstance(error, SyntaxError):
+        return f"{what}: {error.filename}:{error.lineno}: {error.msg}"
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{what}: {last.filename}:{last.lineno}: {type(error).__name__}: {error}"
 
 
 def _import_file(path: Path) -> Any:
@@ -260,7 +271,13 @@ def _import_file(path: Path) -> Any:
         raise UsageError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
+    sys.path.insert(0, str(path.resolve().parent))  # as Python does for a script: its neighbours can be imported
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise UsageError(_fails(str(path), error)) from error
+    finally:
+        sys.path.pop(0)
     return module
 
 

@@ -17,7 +17,7 @@ from sim.core.lang.ir import Func, verify
 from sim.core.lang.types import float64, int32
 
 vec3, vec2, mat33, quat = sim.vec3d, sim.vec2d, sim.mat33d, sim.quatd
-SAMPLES = [(n, x, y) for n in (0, 1, 2, 5, 9) for x, y in ((0.5, -1.25), (-0.7, 0.3), (1.1, 0.9))]
+SAMPLES = [(n, x, y) for n in (-2, 0, 1, 2, 5, 9) for x, y in ((0.5, -1.25), (-0.7, 0.3), (1.1, 0.9))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,10 +145,10 @@ def component_in_a_branch(n, x, y):
     return v.x * y + x * y
 
 
-@program(lambda n, x, y: (lambda v: v[n % 3] * (v[0] + 2 * v[1]))([x, y, x * y]))
+@program(lambda n, x, y: (lambda v: v[abs(n) % 3] * (v[0] + 2 * v[1]))([x, y, x * y]))
 def component_by_number(n, x, y):
     v = vec3(x, y, x * y)
-    return v[n % 3] * (v[0] + 2.0 * v[1])
+    return v[abs(n) % 3] * (v[0] + 2.0 * v[1])
 
 
 def _shift_components(n, x, y):

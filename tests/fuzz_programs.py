@@ -64,14 +64,16 @@ class RandomFunction:
 
 
 class RandomKernel:
-    """Source of a kernel free of races: a thread owns row `i` of `x` and `y`, all threads read `g` and `k`, and add to `total`.
+    """Source of a kernel free of races: a thread owns row `i` of `x`, `y`, `p` (of vectors) and `q` (of integers), all threads
+    read `g` and `k`, and add to `total`.
 
     Its arithmetic is exact in the sense that every back end rounds it alike: no transcendental functions.
     """
 
     HEADER = (
         "@sim.kernel\n"
-        "def {name}(x: sim.array2d[f64], y: sim.array2d[f64], g: sim.array[f64], k: sim.array[int], total: sim.array[f64], n: int):\n"
+        "def {name}(x: sim.array2d[f64], y: sim.array2d[f64], p: sim.array[sim.vec3d], g: sim.array[f64], total: sim.array[f64],\n"
+        "        k: sim.array[int], q: sim.array2d[int], n: int):\n"
         "    i = sim.tid()\n    a = x[i, 0]\n    b = g[i % 4]\n    c = f64(0.25)\n    m = 1\n    v = sim.vec3d(a, b, 0.5)\n"
     )
 
@@ -88,10 +90,12 @@ class RandomKernel:
         return self.HEADER.format(name=name) + "\n".join(self.lines) + "\n"
 
     def index(self) -> str:
-        choices = ["k[i % 4]", "(i + m) % 4", f"{self.rng.randrange(WIDTH)}", "m % 4", *(f"{c} % 4" for c in self.counters)]
+        choices = ["k[i % 4]", "q[i, 1] % 4", "(i + m) % 4", f"{self.rng.randrange(WIDTH)}", "m % 4", *(f"{c} % 4" for c in self.counters)]
         return self.rng.choice(choices)
 
     def place(self) -> str:
+        if self.rng.random() < 0.25:
+            return f"p[i]{self.rng.choice(['.x', '[1]', '[m % 3]', '[q[i, 2] % 3]'])}"
         return f"{self.rng.choice('xy')}[i, {self.index()}]"
 
     def number(self) -> str:
@@ -104,7 +108,7 @@ class RandomKernel:
             return f"g[{self.index()}]"
         if r < 0.85 and self.counters:
             return f"f64({self.rng.choice(self.counters)})"
-        return str(round(self.rng.uniform(-2.0, 2.0), 3))
+        return f"f64({round(self.rng.uniform(-2.0, 2.0), 3)})"
 
     def expression(self) -> str:
         a, b, c = self.number(), self.number(), self.number()
@@ -118,7 +122,7 @@ class RandomKernel:
         if r < 0.4:
             return f"{self.number()} {self.rng.choice('<>')} {self.number()}"
         if r < 0.7:
-            return f"m % {self.rng.randint(2, 3)} == {self.rng.randint(0, 1)}"
+            return f"{self.rng.choice(['m', 'm', 'q[i, 0]'])} % {self.rng.randint(2, 3)} == {self.rng.randint(0, 1)}"
         word = self.rng.choice(("and", "or"))
         return f"({self.number()} > 0.1 {word} {self.rng.choice(['n', 'm', 'i'])} < {self.rng.randint(0, 4)})"
 
@@ -139,7 +143,8 @@ class RandomKernel:
         elif r < 0.56:
             say(f"{indent}sim.atomic_add(total, {self.index()}, squash({self.expression()}))")
         elif r < 0.6:
-            say(f"{indent}m = (m * {self.rng.randint(1, 3)} + n + {self.rng.randint(0, 2)}) % 7")
+            target = self.rng.choice(["m", "m", f"q[i, {self.rng.randint(0, 3)}]"])
+            say(f"{indent}{target} = ({target} * {self.rng.randint(1, 3)} + n + {self.rng.randint(0, 2)}) % 7")
         elif r < 0.72:
             say(f"{indent}if {self.condition()}:")
             self.block(depth - 1, indent + "    ")

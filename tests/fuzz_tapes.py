@@ -79,6 +79,14 @@ def accumulate(x: sim.array[f64], k: sim.array[int], y: sim.array[f64]):
 
 
 @sim.kernel
+def extremes(x: sim.array[f64], k: sim.array[int], y: sim.array[f64]):
+    i = sim.tid()
+    sim.atomic_max(y, k[i] % y.shape[0], squash(x[i]) + 0.3 * x[i])
+    if k[i] % 3 == 0:
+        sim.atomic_max(y, i % y.shape[0], 0.35)
+
+
+@sim.kernel
 def step_indices(k: sim.array[int]):
     i = sim.tid()
     k[i] = (k[i] * 3 + 1) % 7
@@ -145,7 +153,7 @@ class TapeProgram:
         return other if self.chance(0.3) else self.apart(other, length=other[3])
 
     def step(self) -> Step:
-        kind = int(self.rng.integers(15))
+        kind = int(self.rng.integers(16))
         y = self.part()
         if kind in (0, 1):
             return self.launch, (gather, [self.apart(y), None, y])
@@ -156,7 +164,9 @@ class TapeProgram:
         if kind == 6:
             return self.launch, (combine, [self.same_or_apart(y), self.same_or_apart(y), y])
         if kind == 7:
-            return self.scatter, (self.apart(y), y)
+            return self.scatter, (scatter, self.apart(y), y)
+        if kind == 15:
+            return self.scatter, (extremes, self.apart(y), y)
         if kind == 8:
             return self.launch, (conditional, [self.same_or_apart(y), y])
         if kind == 9:
@@ -176,8 +186,8 @@ class TapeProgram:
         args = [k if p is None else view(arrays, p) for p in parts]
         sim.launch(kernel, args[-1].shape[0], inputs=args[:-1], outputs=args[-1:])
 
-    def scatter(self, arrays: list[sim.array], k: sim.array, x: Part, y: Part) -> None:
-        sim.launch(scatter, x[3], inputs=[view(arrays, x), k], outputs=[view(arrays, y)])
+    def scatter(self, arrays: list[sim.array], k: sim.array, kernel: sim.Kernel, x: Part, y: Part) -> None:
+        sim.launch(kernel, x[3], inputs=[view(arrays, x), k], outputs=[view(arrays, y)])
 
     def pairs(self, arrays: list[sim.array], k: sim.array, x: Part, n: int) -> None:
         sim.launch(smooth_own_pair, x[3] // 2, inputs=[view(arrays, x), n])

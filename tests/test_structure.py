@@ -34,11 +34,8 @@ def imports(name: str, path: Path) -> list[tuple[str, ast.AST, bool]]:
     tree = ast.parse(path.read_text())
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     top = {id(n) for n in tree.body}
-    guarded = {id(n) for block in tree.body if isinstance(block, ast.If) and "TYPE_CHECKING" in ast.dump(block.test) for n in ast.walk(block)}
     found = []
     for node in ast.walk(tree):
-        if id(node) in guarded:
-            continue
         names = []
         if isinstance(node, ast.Import):
             names = [a.name for a in node.names]

@@ -425,3 +425,34 @@ def test_polar_rotation_at_the_identity():
     weights = np.array([[0, 3.0, -2.0], [0, 0, 1.0], [0, 0, 0]])
     np.testing.assert_allclose(found.reshape(3, 3), (weights - weights.T) / 2, atol=1e-9)
     assert math.isclose(found.max(), 1.5)
+
+
+# ---- what the tape keeps, and what it cannot see
+def test_the_tape_says_what_it_keeps_and_why():
+    x, y = array(np.ones(1000)), array(np.zeros(1000))
+
+    with sim.Tape() as tape:
+        sim.launch(square_into, 1000, inputs=[x], outputs=[y])
+        x.fill_(3.0)
+    (entry,) = tape.memory()
+    assert entry.nbytes == 8000 and entry.kind == "copy" and tape.bytes_kept == 8000
+    assert "'x' of the launch of 'square_into'" in entry.reason and "overwritten by the fill" in entry.reason
+    assert "8000 bytes in all" in str(tape.memory())
+    tape.backward(grads={y: sim.ones_like(y)})
+    assert (x.grad.numpy() == 2.0).all() and (x.numpy() == 3.0).all()  # by the ones that x held at first
+
+
+@sim.kernel
+def square_into(x: sim.array[f64], y: sim.array[f64]):
+    i = sim.tid()
+    y[i] = x[i] * x[i]
+
+
+def test_numpy_views_are_read_only_while_a_tape_records():
+    x = array([1.0, 2.0])
+    with sim.Tape():
+        view = x.numpy()
+        with pytest.raises(ValueError, match="read-only"):
+            view[0] = 5.0
+    x.numpy()[0] = 5.0
+    assert x.numpy()[0] == 5.0

@@ -183,7 +183,8 @@ def constraint(
     """Declare a constraint: decorates C(x, parameters...), a function of the kernel language.
 
     x is a tuple of `points` vec3; a parameter annotated `float` takes the precision of the model, `sim.vec3` too.
-    A parameter called `rest` that is not given is measured: C of the rest shape with rest = 0.
+    A parameter called `rest` that is not given is measured: C of the rest shape with rest = 0; another one takes its
+    default in Python, if it has one.
     units: unit of each parameter, for messages and the documentation.
     elastic, damped: for each row, whether C pulls it back and whether damping acts on it; both by default.
     """
@@ -202,7 +203,8 @@ def constraint(
             kind = "float" if p.type in (None, float32) else "vec3" if p.type is vector(3, float32) else ""
             if not kind:
                 raise ConstraintError(f"parameter '{p.name}' of constraint '{function.name}' is {p.type}; expected float or sim.vec3")
-            parameters[p.name] = ConstraintParameter(p.name, kind, (units or {}).get(p.name, ""))
+            default = float(p.default) if isinstance(p.default, int | float) else None
+            parameters[p.name] = ConstraintParameter(p.name, kind, (units or {}).get(p.name, ""), default=default)
         # While tracing, every parameter takes the precision of the model: `float` means it, vectors are left open.
         precise = {p: float if q.kind == "float" else Any for p, q in parameters.items()}
         function = Function(python, name, precise)

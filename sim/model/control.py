@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from sim.core.runtime.array import array
-
-if TYPE_CHECKING:
-    from .model import Model
 
 
 @dataclass(eq=False)
@@ -21,7 +18,7 @@ class Control:
     material values, unless replaced by another array of its shape.
     """
 
-    model: Model
+    model: Any
     motion_vector: array
 
 
@@ -32,7 +29,7 @@ class Contacts:
     points: label of the shape -> (n,) particle numbers of free points.
     """
 
-    model: Model
+    model: Any
     points: dict[str, np.ndarray]
 
     @property

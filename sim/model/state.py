@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sim.core.lang.errors import did_you_mean
 from sim.core.lang.types import float64
@@ -12,14 +12,11 @@ from sim.core.runtime.creation import full
 from .errors import ModelError
 from .fields import STATE_FIELDS
 
-if TYPE_CHECKING:
-    from .model import Model
-
 
 class State:
     """Positions, velocities, forces (`STATE_FIELDS`), and the time [s].  Made by `Model.state()`."""
 
-    def __init__(self, model: Model, particle_q: array, particle_qd: array, particle_f: array, time: float = 0.0) -> None:
+    def __init__(self, model: Any, particle_q: array, particle_qd: array, particle_f: array, time: float = 0.0) -> None:
         self.model = model
         self.particle_q, self.particle_qd, self.particle_f = particle_q, particle_qd, particle_f
         self.clock = full(1, time, float64, particle_q.device)

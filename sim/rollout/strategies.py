@@ -193,6 +193,8 @@ class _Sweep:
                 known.back.insert(0, graph)
             else:
                 known.back[step].replay()
+        if new:
+            known.tape.release()  # the captured steps write the same again
         return [_take(self.states[0].particle_q), _take(self.states[0].particle_qd)]
 
     def capture_forward(self, count: int) -> _Stretch:

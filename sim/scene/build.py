@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,13 +23,11 @@ from sim.scene.build_sought import (
     make_terms,
 )
 from sim.scene.building import Building
+from sim.scene.document import Document
 from sim.solvers import Solver, SolverSemiImplicit, SolverXPBD, step_warnings
 
-if TYPE_CHECKING:
-    from sim.scene.document import Scene
 
-
-def build_problem(scene: Scene, device: DeviceLike = None, dtype: Any = float32) -> Problem:
+def build_problem(scene: Document, device: DeviceLike = None, dtype: Any = float32) -> Problem:
     """The problem that a scene states, on a device, in float32 or float64.
 
     Reads meshes and recordings.  Raises `SceneError` with everything that is wrong with them, and with what the scene

@@ -25,6 +25,9 @@ from sim.scene.model_paths import model_path
 WHOLE = 1e-6
 """A duration may miss a whole number of frames by this part of a frame."""
 
+MOST_FRAMES = 1_000_000
+"""Frames are kept, and those of a longer experiment would not fit into memory."""
+
 
 def make_schedule(made: Building, time: dict[str, Any], path: str) -> Schedule:
     """The time steps of an experiment."""
@@ -33,6 +36,10 @@ def make_schedule(made: Building, time: dict[str, Any], path: str) -> Schedule:
     if whole < 1:
         made.problem(path, f"{time['duration']:g} s are less than one frame at {time['fps']:g} Hz",
                      "raise `time.duration` or `time.fps`")
+    if whole > MOST_FRAMES:
+        made.problem(path, f"{time['duration']:g} s at {time['fps']:g} Hz are {whole:,} frames, more than {MOST_FRAMES:,}",
+                     "lower `time.duration` or `time.fps`; `time.substeps` sets the length of a step")
+        whole = 1
     return Schedule(max(whole, 1), float(time["fps"]), int(time["substeps"]))
 
 

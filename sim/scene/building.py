@@ -6,22 +6,20 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sim.geometry import GeometryError
 from sim.io import RecordingError
 from sim.model import Group, ModelBuilder, ModelError
+from sim.scene.document import Document
 from sim.scene.errors import Problem, SceneError
-
-if TYPE_CHECKING:
-    from sim.scene.document import Scene
 
 
 @dataclass
 class Building:
     """A model under construction, and what is wrong with its scene."""
 
-    scene: Scene
+    scene: Document
     builder: ModelBuilder
     groups: dict[str, Group] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)

@@ -6,12 +6,8 @@ import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from sim.core.lang.types import float32
-from sim.core.runtime.device import DeviceLike
-from sim.identify.problem import Problem as IdentificationProblem
-from sim.scene.build import build_problem
 from sim.scene.errors import Mark, Problem, SceneError, Source
 from sim.scene.kinds import File
 from sim.scene.paths import Found, NoSuchPath, find, path_hint
@@ -20,8 +16,8 @@ from sim.scene.yaml_marks import node_of, resolve_scalar
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Scene:
-    """A valid scene.
+class Document:
+    """A valid scene, as data.
 
     `data` holds plain dicts, lists, SI floats and words, with every default filled in. Files in it are relative to
     `base`. A scene is never changed: `set_value` gives another one.
@@ -87,7 +83,7 @@ class Scene:
                                            "copy the file beside the scene, or allow it with --allow-outside")])
         return target
 
-    def set_value(self, path: str, value: Any) -> Scene:
+    def set_value(self, path: str, value: Any) -> Self:
         """The scene with another value at `path`; units are allowed, and the value by itself is checked as in a file.
 
         Raises `KeyError` for a path that does not exist, `SceneError` for a value that does not fit it.
@@ -112,7 +108,7 @@ class Scene:
         holder[int(last) if isinstance(holder, list) else last] = read
         return replace(self, data=data, marks=reading.marks)
 
-    def without(self, *keys: str) -> Scene:
+    def without(self, *keys: str) -> Self:
         """The scene with some top-level keys at their defaults.
 
         `without("experiments", "parameters", "loss", "expect")` leaves what is to be simulated, and no target.
@@ -125,13 +121,6 @@ class Scene:
             reading = Reading(self.base, self.allow_outside, marks=dict(self.marks))
             data[key] = lines[key].kind.read(node_of(lines[key].default, self.marks[()]), (key,), reading)
         return replace(self, data=data)
-
-    def build(self, device: DeviceLike = None, dtype: Any = float32) -> IdentificationProblem:
-        """Model, solver, experiments, parameters and loss; reads meshes and recordings.
-
-        Raises `SceneError` with everything that is wrong with them.
-        """
-        return build_problem(self, device, dtype)
 
     def resolved_yaml(self) -> str:
         """The scene with all defaults in SI units, as YAML; `load_scene(..., base=scene.base)` gives the same data."""

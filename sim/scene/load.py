@@ -10,12 +10,12 @@ from pathlib import Path
 
 from sim.scene.checks import check_parts, check_references
 from sim.scene.containers import Listing, Table
-from sim.scene.document import Scene
 from sim.scene.errors import Mark, Problem, SceneError, Source, did_you_mean
 from sim.scene.kinds import File
 from sim.scene.materials import registered_materials
 from sim.scene.paths import NoSuchPath, find, path_hint
 from sim.scene.reading import BROKEN, Default, Reading, SchemaLine
+from sim.scene.scene import Scene
 from sim.scene.schema import MaterialSpec, scene_schema
 from sim.scene.sought import check_sought
 from sim.scene.yaml_marks import Node, node_of, read_yaml

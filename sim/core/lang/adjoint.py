@@ -25,6 +25,7 @@ from sim.core.lang.analysis import is_float, matters, needed_values, varied_valu
 from sim.core.lang.errors import GradientError
 from sim.core.lang.ir import OPS, ZERO, Block, Builder, Func, Op, TapeType, Value, emit, split_memory, verify, walk
 from sim.core.lang.passes import WRITES, Env, copy_op, dce, free_values, rebuild
+from sim.core.lang.sinking import sink
 from sim.core.lang.types import Scalar, int32
 from sim.core.lang.undo import UndoLog
 
@@ -485,7 +486,7 @@ def vjp(func: Func, wrt: Collection[int] | None = None) -> Func:
     seeds = [Value(v.type, "adj_result") for v in outputs]
     env: Env = dict(zip(func.params, block.params, strict=True))
     block.params += seeds
-    varied = varied_values(func, set(inputs))
+    varied = varied_values(sink(func, varied_values(func, set(inputs))), set(inputs))
     needed = needed_values(func, varied, ())
     with Builder(block) as b:
         sweep = Reverse(b, varied, needed)

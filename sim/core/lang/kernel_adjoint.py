@@ -18,6 +18,7 @@ from sim.core.lang.analysis import dirty_loads, in_loops, needed_values, varied_
 from sim.core.lang.errors import GradientError
 from sim.core.lang.ir import Block, Builder, Func, Op, Value, split_memory, verify, walk
 from sim.core.lang.passes import WRITES, Env, alias_groups, copy_op, dce, forward_memory, inline
+from sim.core.lang.sinking import sink
 from sim.core.lang.types import Scalar, array_type, int32
 from sim.core.lang.undo import UndoLog, one_scalar, position_tape
 
@@ -92,7 +93,7 @@ def kernel_needs(kernel: Func, active: Iterable[int], aliases: Iterable[Collecti
     groups = dict(alias_groups(kernel, aliases))
     chosen = tuple(sorted(active))
     sources = {kernel.params[k] for k in chosen}
-    varied = varied_values(kernel, sources)
+    varied = varied_values(sink(kernel, varied_values(kernel, sources)), sources)
     dirty, looped = dirty_loads(kernel, groups), in_loops(kernel)
     number = {p: k for k, p in enumerate(kernel.params)}
     loads = [op for op in walk(kernel.body) if op.name in ("load", "atomic")]

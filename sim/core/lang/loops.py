@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sim.core.lang.context import BROKE, CONTINUED, FLAGS, VALUE
+from sim.core.lang.context import BROKE, CONTINUED, FLAGS, RETURNED, VALUE
 from sim.core.lang.ir import Block, Op, Value
 from sim.core.lang.statements import Statements
 from sim.core.lang.traced import (
@@ -144,6 +144,8 @@ class Loops(Statements):
         cond = self._condition(carried, [], lambda: self.logical(self.eval(node.test), node.test), node)
         results = self.b.append(Op("while", carried.init, [Value(v.type) for v in carried.init], {}, [cond, block])).results
         self._leave(carried, results, node, [])
+        if isinstance(node.test, ast.Constant) and not any(_breaks(s) for s in node.body):
+            self.env[RETURNED] = True  # `while True:` without `break` ends in a `return` only
 
     def _known_test(self, node: ast.While) -> bool | None:
         """The condition before the loop, if it is a constant; what it emits is thrown away."""
@@ -288,6 +290,13 @@ def _exits(node: ast.stmt, own: bool) -> bool:
         return True
     inner = own and not isinstance(node, (ast.For, ast.While))
     return any(_exits(s, inner) for s in ast.iter_child_nodes(node) if isinstance(s, ast.stmt))
+
+
+def _breaks(node: ast.stmt) -> bool:
+    """Whether a statement of a loop body may leave that loop by `break`."""
+    if isinstance(node, (ast.For, ast.While)):
+        return False
+    return isinstance(node, ast.Break) or any(_breaks(s) for s in ast.iter_child_nodes(node) if isinstance(s, ast.stmt))
 
 
 def assigned(body: Sequence[ast.stmt]) -> list[str]:

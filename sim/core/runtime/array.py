@@ -28,7 +28,7 @@ from sim.core.runtime.placement import (
     in_host_memory,
     packed_strides,
 )
-from sim.core.runtime.recording import Copy, Fill, HostWrite, perform
+from sim.core.runtime.recording import Copy, Fill, HostWrite, current, perform
 
 _object_new = object.__new__
 
@@ -298,10 +298,13 @@ class array:  # noqa: N801  Warp's name
     def numpy(self) -> np.ndarray:
         """A NumPy view of shape `shape` + component shape; structs as structured arrays.  No copy on the CPU.
 
-        A tape cannot see what is written through it.
+        A tape cannot see what is written through it: while one is recording the view is read-only.
         """
         self.buffer.export()
-        return self.buffer.device.numpy(self)
+        view = self.buffer.device.numpy(self)
+        if current() is not None:
+            view.flags.writeable = False
+        return view
 
     def list(self) -> list[Any]:
         """All elements in order, as Python numbers or host vectors and structs."""

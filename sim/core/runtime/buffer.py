@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Any, Protocol
-from weakref import WeakValueDictionary
+from weakref import WeakSet, WeakValueDictionary
 
 import numpy as np
 
@@ -43,6 +43,7 @@ class Buffer:
         "gradient_shift",
         "version",
         "left_by_backward",
+        "watchers",
         "_exported",
         "__weakref__",
     )
@@ -55,6 +56,7 @@ class Buffer:
         self.requires_grad = False
         self.gradient: Buffer | None = None
         self.left_by_backward = False  # (of a gradient) what it holds was left by an earlier backward, it is not a seed
+        self.watchers: WeakSet[Any] | None = None  # claims of tapes on the present content; told of writes by `announce`
         self.version = 0  # counts the writes that the framework made: tells whether derived data is out of date
         self.gradient_shift = 0  # bytes: the gradient of offset o lies at o + gradient_shift of `gradient`
         self._exported = False
@@ -64,6 +66,12 @@ class Buffer:
         if self.gradient is None:
             self.gradient, self.gradient_shift = self.device.allocate(self.nbytes, zero=True), 0
         return self.gradient
+
+    def watch(self, watcher: Any) -> None:
+        """From now on `watcher.before_write(view, writer)` is called before the framework writes here."""
+        if self.watchers is None:
+            self.watchers = WeakSet()
+        self.watchers.add(watcher)
 
     def drop_gradient(self) -> None:
         self.gradient, self.gradient_shift = None, 0
@@ -82,6 +90,14 @@ class Buffer:
 
     def __repr__(self) -> str:
         return f"Buffer({self.nbytes} bytes{' of foreign memory' if self.foreign else ''} on {self.device})"
+
+
+def announce(view: Strided, writer: str) -> None:
+    """Tell whoever needs the content of a view that it is about to be overwritten.  Comes before every write."""
+    watchers = view.buffer.watchers
+    if watchers:
+        for watcher in tuple(watchers):
+            watcher.before_write(view, writer)
 
 
 _known: WeakValueDictionary[int, Buffer] = WeakValueDictionary()

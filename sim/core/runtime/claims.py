@@ -34,11 +34,12 @@ def span_of(a: array) -> tuple[int, int]:
 
 @dataclass(eq=False)
 class Kept:
-    """A copy of bytes `low` to `low + len(data)` of a buffer."""
+    """A copy of bytes `low` to `low + len(data)` of a buffer, and why it was made."""
 
     buffer: Buffer
     low: int
     data: np.ndarray
+    reason: str
 
     def save(self) -> None:
         """Copy the live content."""
@@ -78,7 +79,10 @@ class Claims:
     def claim(self, a: array, reader: str, name: str) -> Claim:
         low, high = span_of(a)
         made = Claim(a.buffer, low, high, reader, name)
-        self.open.setdefault(a.buffer, []).append(made)
+        waiting = self.open.setdefault(a.buffer, [])
+        if not waiting:
+            a.buffer.watch(self)
+        waiting.append(made)
         return made
 
     def before_write(self, a: array, writer: str) -> None:
@@ -96,20 +100,26 @@ class Claims:
                 hint="write into another array, or open the tape with on_overwrite='save'",
             )
         start, end = min(c.low for c in hit), max(c.high for c in hit)
-        kept = Kept(a.buffer, start, np.empty(end - start, np.uint8))
+        readers = ", ".join(dict.fromkeys(f"'{c.name}' of the {c.reader}" for c in hit))
+        kept = Kept(a.buffer, start, np.empty(end - start, np.uint8), f"{readers}; overwritten by the {writer}")
         note(kept.save)
         self.kept.append(kept)
         for c in hit:
             c.kept = kept
-        self.open[a.buffer] = [c for c in waiting if c.kept is None]
+        still = self.open[a.buffer] = [c for c in waiting if c.kept is None]
+        if not still and a.buffer.watchers is not None:
+            a.buffer.watchers.discard(self)
+
+    def release(self) -> None:
+        """Stop watching: the content that is claimed may change from now on."""
+        for buffer in self.open:
+            if buffer.watchers is not None:
+                buffer.watchers.discard(self)
+        self.open.clear()
 
     def clear(self) -> None:
-        self.open.clear()
+        self.release()
         self.kept.clear()
-
-    @property
-    def bytes_kept(self) -> int:
-        return sum(k.data.nbytes for k in self.kept)
 
 
 @contextmanager

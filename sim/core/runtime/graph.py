@@ -8,9 +8,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
+from sim.core.lang.types import Type, uint8
+from sim.core.runtime.buffer import Buffer, Strided, announce
+
 _open: list[Graph] = []
+
+
+@dataclass(frozen=True, eq=False)
+class _Span:
+    """All bytes of a buffer, as a view."""
+
+    buffer: Buffer
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: Type = uint8
+    is_contiguous: bool = True
+
+    @property
+    def size(self) -> int:
+        return self.shape[0]
+
+    @property
+    def nbytes(self) -> int:
+        return self.shape[0]
+
+
+def _whole(buffer: Buffer) -> _Span:
+    return _Span(buffer, 0, (buffer.nbytes,), (1,))
 
 
 class Graph:
@@ -19,6 +47,7 @@ class Graph:
     def __init__(self) -> None:
         self.actions: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         self._keep: list[Any] = []
+        self._written: dict[Any, Strided] = {}
 
     def __len__(self) -> int:
         return len(self.actions)
@@ -32,8 +61,17 @@ class Graph:
         """Note anything else that changes memory."""
         self.actions.append((action, ()))
 
+    def writes(self, view: Strided) -> None:
+        """Note what memory is written, so that a replay can announce it."""
+        known = self._written.setdefault(view.buffer, view)
+        if known is not view and (known.offset, known.shape, known.strides) != (view.offset, view.shape, view.strides):
+            self._written[view.buffer] = _whole(view.buffer)
+
     def replay(self) -> None:
         """Do it all again."""
+        for view in self._written.values():
+            if view.buffer.watchers:
+                announce(view, "replay of a captured step")
         for action, args in self.actions:
             action(*args)
 

@@ -22,14 +22,14 @@ from sim.core.lang.types import Composite, CompositeType, Homogeneous, Scalar, T
 def _type_of(value: Any) -> Type:
     if isinstance(value, Composite):
         return value.type
-    if isinstance(value, (bool, np.bool_)):
+    if isinstance(value, np.generic):  # before the numbers of Python: np.float64 is a float too
+        return from_numpy(value.dtype)
+    if isinstance(value, bool):
         return bool_
-    if isinstance(value, (int, np.integer)) and not isinstance(value, np.generic):
+    if isinstance(value, int):
         return int32
     if isinstance(value, float):
         return float32
-    if isinstance(value, np.generic):
-        return from_numpy(value.dtype)
     raise KernelError(f"{type(value).__name__} cannot be given to a function of the kernel language", hint="pass numbers, sim.vec3(...), sim.mat33(...)")
 
 

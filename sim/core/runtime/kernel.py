@@ -218,14 +218,14 @@ def _type_of_value(value: Any, kernel: Kernel, where: str) -> Type:
         return value.type
     if isinstance(value, StructValue):
         return value._sim_struct_
+    if isinstance(value, np.generic):  # before the numbers of Python: np.float64 is a float too
+        return from_numpy(value.dtype)
     if isinstance(value, bool):
         return bool_
     if isinstance(value, int):
         return int32
     if isinstance(value, float):
         return kernel.real
-    if isinstance(value, np.generic):
-        return from_numpy(value.dtype)
     raise LaunchError(f"{where} is a {type(value).__name__}, which a kernel cannot take")
 
 
@@ -235,8 +235,8 @@ def flatten_argument(kind: Type, value: Any, where: str) -> list[Any]:
         return [value]
     if isinstance(kind, Scalar):
         try:
-            if kind.is_int and not hasattr(value, "__index__"):
-                raise TypeError
+            if value is None or isinstance(value, (str, bytes)) or (kind.is_int and not hasattr(value, "__index__")):
+                raise TypeError  # NumPy would make a NaN of None, and read the text
             if isinstance(value, kind.np.type):
                 return [value]
             with np.errstate(over="ignore"):

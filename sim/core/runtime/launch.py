@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Protocol
 
@@ -15,6 +16,7 @@ from sim.core.lang.errors import SimError
 from sim.core.lang.types import ArrayType, Composite, Scalar, Struct, StructValue
 from sim.core.runtime import recording
 from sim.core.runtime.array import array
+from sim.core.runtime.buffer import announce
 from sim.core.runtime.device import Device, get_device
 from sim.core.runtime.graph import capturing
 from sim.core.runtime.kernel import (
@@ -39,9 +41,6 @@ class LaunchRecorder(Protocol):
 
     def launch(self, call: Call) -> None:
         """Records a launch, and runs it."""
-
-    def hidden_launch(self, call: Call) -> None:
-        """Called before a launch that is not recorded."""
 
     def adjoint_launch(self, call: Call, gradients: dict[int, array]) -> None:
         """Called before a launch in adjoint form."""
@@ -115,7 +114,7 @@ def as_dims(dim: Any) -> tuple[int, ...]:
         dims: tuple[int, ...] = (int(dim),)
     else:
         try:
-            dims = tuple(int(d) for d in dim)
+            dims = tuple(operator.index(d) for d in dim)
         except TypeError:
             raise LaunchError(f"dim is {dim!r}; expected an integer or up to four of them") from None
     if not 1 <= len(dims) <= 4 or any(d < 0 for d in dims):
@@ -189,20 +188,33 @@ class Call:
         self.spec, self.dims, self.args, self.device = spec, dims, args, device
 
     def run(self) -> None:
-        run(self.spec.forward, self.device, self.dims, self.args)
-        self.mark_written()
+        self.run_as(self.spec.forward, self.args)
 
-    def mark_written(self) -> None:
-        for k in self.spec.writes:
-            if self.args[k] is not None:
-                buffer = self.args[k].buffer
-                buffer.version += 1
-                buffer.left_by_backward = False
+    def run_as(self, compiled: Compiled, args: Sequence[Any]) -> None:
+        """Run a variant of the kernel that writes what the kernel writes."""
+        written = [self.args[k] for k in sorted(self.spec.writes) if self.args[k] is not None]
+        for a in written:
+            if a.buffer.watchers:
+                announce(a, f"launch of '{self.spec.kernel.name}'")
+        run(compiled, self.device, self.dims, args)
+        graph = capturing()
+        for a in written:
+            a.buffer.version += 1
+            a.buffer.left_by_backward = False
+            if graph is not None:
+                graph.writes(a)
 
-    def run_adjoint(self, gradients: dict[int, array]) -> None:
+    def run_adjoint(self, gradients: Mapping[int, Any]) -> None:
         """The adjoint on the live values, `gradients` by parameter number.  Values must be those before the launch."""
         active = frozenset(gradients)
         spec = self.spec
+        for k, g in gradients.items():
+            if g is None or g.shape != self.args[k].shape:
+                found = "none" if g is None else f"one of shape {g.shape}"
+                raise LaunchError(
+                    f"adjoint launch of kernel '{spec.kernel.name}': '{spec.func.params[k].name}' needs a gradient array of its shape, there is {found}; "
+                    "make the array with requires_grad=True, or set one with adjoint=True"
+                )
         if not any(k in active for k in spec.writes):
             written = ", ".join(f"'{spec.func.params[k].name}'" for k in sorted(spec.writes)) or "nothing"
             raise LaunchError(
@@ -317,6 +329,9 @@ def launch(
     if not isinstance(kernel, Kernel):
         raise LaunchError(f"{kernel!r} is not a kernel; decorate the function with @sim.kernel")
     dims = as_dims(dim)
+    for label, given in (("inputs", inputs), ("outputs", outputs)):
+        if isinstance(given, array):
+            raise LaunchError(f"kernel '{kernel.name}': {label} is an array; expected a list of arguments: {label}=[array]")
     args = [*inputs, *outputs]
     call = bind(kernel, dims, args, len(inputs), device)
     if adjoint:
@@ -336,8 +351,6 @@ def launch(
     if recorder is not None and record_tape:
         recorder.launch(call)  # type: ignore[attr-defined]
     elif thread_count(dims):
-        if recorder is not None:
-            recorder.hidden_launch(call)  # type: ignore[attr-defined]
         call.run()
     return None
 
@@ -376,7 +389,7 @@ def gradient_arrays(call: Call, kernel: Kernel, args: Sequence[Any], named: Sequ
 class Launch:
     """A recorded launch: `launch()` runs it again on the present content of its arrays."""
 
-    def __init__(self, call: Call, gradients: dict[int, array] | None) -> None:
+    def __init__(self, call: Call, gradients: dict[int, Any] | None) -> None:
         self._call, self._gradients = call, gradients
         self._block: tuple[Executable, int, int, tuple] | None = None
         self._keep: Any = None
@@ -401,13 +414,14 @@ class Launch:
             return
         if self._block is None:
             self._prepare()
-        if self._block is None or capturing() is not None:
+        if self._block is None or capturing() is not None or any(buffer.watchers for buffer in self._block[3]):
             call.run()
             return
         executable, address, n, written = self._block
         run_range(executable, address, n, call.spec.forward)
         for buffer in written:
             buffer.version += 1
+            buffer.left_by_backward = False
 
     def _prepare(self) -> None:
         call = self._call
@@ -458,7 +472,7 @@ class Launch:
             # An argument whose gradient was its own array's follows the new array.
             for k, old in zip(range(first, first + count), before, strict=True):
                 if isinstance(old, array) and k in self._gradients and self._gradients[k] is old.grad:
-                    self._gradients = {**self._gradients, k: args[k].grad}
+                    self._gradients = {**self._gradients, k: getattr(args[k], "grad", None)}
 
     def set_param_by_name(self, name: str, value: Any, adjoint: bool = False) -> None:
         """Change an argument by its name in the kernel."""

@@ -15,8 +15,8 @@ import numpy as np
 
 from sim.core.lang.errors import GradientError
 from sim.core.lang.types import Type
-from sim.core.runtime.buffer import Buffer
-from sim.core.runtime.graph import note
+from sim.core.runtime.buffer import Buffer, announce
+from sim.core.runtime.graph import capturing, note
 from sim.core.runtime.interop import add_into, clear
 
 
@@ -104,8 +104,13 @@ def perform(operation: Operation) -> None:
     if recorder is not None:
         operation.check()
         recorder.record(operation)
-    note(operation.run)
     for view in operation.writes:
+        announce(view, operation.name)
+    note(operation.run)
+    graph = capturing()
+    for view in operation.writes:
+        if graph is not None:
+            graph.writes(view)
         view.buffer.version += 1
         view.buffer.left_by_backward = False
 

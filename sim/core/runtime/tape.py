@@ -17,7 +17,7 @@ from sim.core.lang.errors import GradientError
 from sim.core.lang.types import int32, size_of
 from sim.core.runtime import recording
 from sim.core.runtime.array import array
-from sim.core.runtime.buffer import Buffer
+from sim.core.runtime.buffer import Buffer, announce
 from sim.core.runtime.claims import Claim, Claims, restored, span_of
 from sim.core.runtime.creation import empty, zeros
 from sim.core.runtime.graph import note
@@ -123,6 +123,31 @@ def _gradient_of(a: array) -> np.ndarray | None:
     return None if grad is None else grad.device.numpy(grad)
 
 
+@dataclass(frozen=True)
+class Remembered:
+    """One piece of memory that a tape keeps: a `copy` of a range before it was overwritten, or a `record` of loads."""
+
+    nbytes: int
+    kind: str
+    reason: str
+
+
+class TapeMemory(list[Remembered]):
+    """What a tape keeps beside the arrays."""
+
+    @property
+    def nbytes(self) -> int:
+        return sum(entry.nbytes for entry in self)
+
+    def __str__(self) -> str:
+        totals: dict[tuple[str, str], list[int]] = {}
+        for entry in self:
+            totals.setdefault((entry.kind, entry.reason), []).append(entry.nbytes)
+        rows = sorted(((sum(sizes), len(sizes), *key) for key, sizes in totals.items()), reverse=True)
+        lines = [f"{size:>12} bytes, {count:>5} x {kind:<7} {reason}" for size, count, kind, reason in rows]
+        return "\n".join([*lines, f"{self.nbytes:>12} bytes in all"])
+
+
 @dataclass(eq=False)
 class Tape:
     """`with Tape() as tape: ...` records; `tape.backward(loss)` then fills `.grad` of every array that requires one.
@@ -156,7 +181,6 @@ class Tape:
         """A copy, fill or host write that is about to run."""
         lost = self._refuse_cut(operation.reads, operation.name, any(w.requires_grad for w in operation.writes))
         for target in operation.writes:
-            self._claims.before_write(target, operation.name)
             if lost is not None:
                 self._cut.setdefault(target.buffer, lost)
             elif target.nbytes == target.buffer.nbytes and span_of(target) == (0, target.nbytes):
@@ -172,7 +196,6 @@ class Tape:
         name = f"launch of '{spec.kernel.name}'"
         self._check_links(call, active)
         if not active:
-            self.hidden_launch(call)
             call.run()
             return
         aliases = find_aliases(args, spec.writes)
@@ -186,7 +209,6 @@ class Tape:
                     record.add(k)
         pair = spec.adjoint(active, aliases, frozenset(record))
         claims = {k: self._claims.claim(args[k], name, spec.func.params[k].name) for k in sorted(pair.plan.needs)}
-        self.hidden_launch(call)
         records = [empty((slots, thread_count(call.dims)), scalar, call.device) for scalar, slots in pair.plan.records]
         counts = None
         if pair.forward is None:
@@ -197,16 +219,9 @@ class Tape:
                 counts = zeros(len(pair.plan.logs), int32, call.device)
                 note(partial(call.device.numpy(counts).fill, 0))
                 extra.append(counts)
-            run(pair.forward, call.device, call.dims, [*args, *extra])
-            call.mark_written()
+            call.run_as(pair.forward, [*args, *extra])
         finals = {k: self._claims.claim(args[k], name, spec.func.params[k].name) for k in pair.plan.finals}
         self.records.append(_LaunchRecord(call, pair, claims, records, counts, finals))
-
-    def hidden_launch(self, call: Call) -> None:
-        """A launch that is not differentiated is about to run: save what it overwrites."""
-        for k in sorted(call.spec.writes):
-            if call.args[k] is not None:
-                self._claims.before_write(call.args[k], f"launch of '{call.spec.kernel.name}'")
 
     def adjoint_launch(self, call: Call, gradients: Mapping[int, array]) -> None:
         """A launch in adjoint form is about to run.  It is not differentiated, so what it writes must not reach the loss."""
@@ -217,7 +232,7 @@ class Tape:
                     f"{name} writes an array that requires a gradient, on an open tape: it cannot be differentiated",
                     hint="launch it outside of the tape",
                 )
-            self._claims.before_write(g, name)
+            announce(g, name)
             self._cut.setdefault(g.buffer, (g, f"the gradient of '{call.spec.func.params[k].name}' in the {name}"))
 
     def _check_links(self, call: Call, active: frozenset[int]) -> None:
@@ -255,7 +270,7 @@ class Tape:
         self._refuse_cut(reads, name, any(a.requires_grad for a in writes))
         claims = [self._claims.claim(a, name, "input") for a in reads]
         for a in writes:
-            self._claims.before_write(a, name)
+            announce(a, name)
         self.records.append(_FunctionRecord(name, backward, claims, [*reads, *writes]))
 
     # -- backward
@@ -318,6 +333,10 @@ class Tape:
                     part[...] = 0
         return out
 
+    def release(self) -> None:
+        """Keep what is kept, but let everything else be overwritten: for one who knows that what is claimed stays."""
+        self._claims.release()
+
     def zero(self) -> None:
         """Clear the gradients of all arrays on the tape."""
         for buffer in self._buffers():
@@ -341,8 +360,16 @@ class Tape:
     @property
     def bytes_kept(self) -> int:
         """Bytes that the tape keeps beside the arrays themselves: copies of overwritten values, and records per thread."""
-        recorded = sum(a.nbytes for r in self.records if isinstance(r, _LaunchRecord) for a in r.records)
-        return self._claims.bytes_kept + recorded
+        return sum(entry.nbytes for entry in self.memory())
+
+    def memory(self) -> TapeMemory:
+        """What the tape keeps beside the arrays, and why; prints as a table."""
+        copies = [Remembered(k.data.nbytes, "copy", k.reason) for k in self._claims.kept]
+        records = [
+            Remembered(a.nbytes, "record", f"loads of the {r} that it overwrites itself, per thread")
+            for r in self.records if isinstance(r, _LaunchRecord) for a in r.records
+        ]
+        return TapeMemory([*copies, *records])
 
     def _buffers(self) -> dict[Buffer, array]:
         """The memory that the tape has to do with, and an array there that tells its type."""

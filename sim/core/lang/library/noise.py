@@ -58,7 +58,7 @@ def _lattice(state, x, period):
         slope = _slope(state, at, x)
         value = scalar_type(x)(0)
         for k in range(n):
-            value += slope[k] * (rest[k] - float((corner >> k) & 1))
+            value += slope[k] * (rest[k] - ((corner >> k) & 1))
         total += share * value
     return total
 

@@ -64,7 +64,8 @@ def quat_to_axis_angle(q):
     At the identity the axis is the zero vector, and the derivative 0 (it has a kink there).
     """
     u = imaginary(q)
-    return normalize(u) * where(q[3] < 0.0, -1.0, 1.0), 2.0 * atan2(length(u), abs(q[3]))
+    axis = normalize(u)
+    return where(q[3] < 0.0, -axis, axis), 2.0 * atan2(length(u), abs(q[3]))
 
 
 @func

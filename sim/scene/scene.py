@@ -1,0 +1,24 @@
+"""`Scene`: what `load_scene` returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sim.core.lang.types import float32
+from sim.core.runtime.device import DeviceLike
+from sim.identify.problem import Problem
+from sim.scene.build import build_problem
+from sim.scene.document import Document
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Scene(Document):
+    """A valid scene, that can be built."""
+
+    def build(self, device: DeviceLike = None, dtype: Any = float32) -> Problem:
+        """Model, solver, experiments, parameters and loss; reads meshes and recordings.
+
+        Raises `SceneError` with everything that is wrong with them.
+        """
+        return build_problem(self, device, dtype)

@@ -1,0 +1,118 @@
+"""What happens to the arrays of a tape after it has recorded, and before it goes back."""
+
+import numpy as np
+import pytest
+
+import sim
+
+f64 = sim.float64
+
+
+@sim.kernel
+def square(x: sim.array[f64], y: sim.array[f64]):
+    i = sim.tid()
+    y[i] = x[i] * x[i]
+
+
+class Chain:
+    """z = x^4 on a tape, at x = 1, 2."""
+
+    def __init__(self, **options):
+        self.x = sim.array([1.0, 2.0], dtype=f64, requires_grad=True)
+        self.y, self.z = (sim.zeros(2, dtype=f64, requires_grad=True) for _ in range(2))
+        self.again = sim.launch(square, 2, inputs=[self.z], outputs=[self.x], record_cmd=True)
+        self.tape = sim.Tape(**options)
+        with self.tape:
+            self.forward()
+
+    def forward(self):
+        sim.launch(square, 2, inputs=[self.x], outputs=[self.y])
+        sim.launch(square, 2, inputs=[self.y], outputs=[self.z])
+
+    def gradient(self):
+        self.tape.backward(grads={self.z: sim.ones_like(self.z)})
+        return self.x.grad.numpy().tolist()
+
+
+def by_launch(c):
+    sim.launch(square, 2, inputs=[c.z], outputs=[c.x])
+    sim.launch(square, 2, inputs=[c.z], outputs=[c.y])
+
+
+def by_second_tape(c):
+    c.x.fill_(5.0)
+    with sim.Tape():
+        c.forward()
+
+
+def by_rollout_buffers(c):
+    sim.copy(c.y, c.x)
+    c.x[0:1] = 9.0
+
+
+WRITES = {
+    "launch": by_launch,
+    "recorded launch": lambda c: c.again.launch(),
+    "fill": lambda c: (c.x.zero_(), c.y.fill_(3.0)),
+    "host data": lambda c: c.x.assign([7.0, 7.0]),
+    "slices and copies": by_rollout_buffers,
+    "second forward on another tape": by_second_tape,
+}
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+def test_whatever_is_written_before_backward_the_gradient_is_that_of_what_was_recorded(write):
+    chain = Chain()
+    write(chain)
+    assert chain.gradient() == [4.0, 32.0]
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+def test_refusal_holds_after_the_tape_is_closed(write):
+    chain = Chain(on_overwrite="error")
+    with pytest.raises(sim.GradientError, match="overwrites"):
+        write(chain)
+
+
+def test_a_tape_that_is_gone_keeps_nothing():
+    chain = Chain()
+    buffer = chain.x.buffer
+    assert len(buffer.watchers) == 1
+    chain.tape.reset()
+    assert not buffer.watchers
+    chain = Chain()
+    buffer = chain.x.buffer
+    del chain.tape
+    assert not buffer.watchers
+
+
+def test_two_tapes_over_the_same_arrays_each_give_their_own_gradient():
+    chain = Chain()
+    first = chain.tape
+    chain.x.assign([3.0, 0.5])
+    with sim.Tape() as second:
+        chain.forward()
+    second.backward(grads={chain.z: sim.ones_like(chain.z)})
+    np.testing.assert_allclose(chain.x.grad.numpy(), [4 * 27.0, 4 * 0.125])
+    second.zero()
+    first.backward(grads={chain.z: sim.ones_like(chain.z)})
+    np.testing.assert_allclose(chain.x.grad.numpy(), [4.0, 32.0])
+
+
+def test_a_plain_rollout_between_recording_and_backward_changes_nothing():
+    def gradient(between):
+        builder = sim.ModelBuilder()
+        builder.add_cloth_grid(pos=(0, 0, 0), dim_x=3, dim_y=3, cell_x=0.1, cell_y=0.1, density=0.2, fix_top=True, label="s",
+                               material={"distance": {"compliance": 0.01, "damping": 1e-3}})
+        model = builder.finalize(requires_grad=True, dtype=f64)
+        solver, start = sim.SolverXPBD(model, iterations=3), model.state()
+        with sim.Tape() as tape:
+            result = sim.rollout(solver, start, steps=8, dt=1 / 300)
+        if between:
+            start.particle_q.fill_(0.3)
+            sim.rollout(solver, model.state(), steps=9, dt=1 / 100)
+        tape.backward(grads={result.particle_q: sim.ones_like(result.particle_q)})
+        return model["s.distance.compliance"].grad.numpy()[0], start.particle_q.grad.numpy().copy()
+
+    for a, b in zip(gradient(False), gradient(True), strict=True):
+        np.testing.assert_array_equal(a, b)
