@@ -24,7 +24,7 @@ from sim.scene.build_sought import (
 )
 from sim.scene.building import Building
 from sim.scene.document import Document
-from sim.solvers import Solver, SolverSemiImplicit, SolverXPBD, step_warnings
+from sim.solvers import Solver, SolverError, SolverSemiImplicit, SolverXPBD, step_warnings
 
 
 def build_problem(scene: Document, device: DeviceLike = None, dtype: Any = float32) -> Problem:
@@ -50,7 +50,8 @@ def build_problem(scene: Document, device: DeviceLike = None, dtype: Any = float
     expectations = make_expectations(made)
     made.finish()
     assert model is not None
-    solver = make_solver(model, scene.data["solver"])
+    solver = make_solver(made, model, scene.data["solver"])
+    made.finish()
     made.warnings += [f"solver: {text}" for text in step_warnings(solver, [e.schedule.dt for e in experiments])]
     output = scene.data["output"]
     description = Description(scene.name, scene.data["about"], scene.resolved_yaml(), output["record"]["every"],
@@ -59,9 +60,16 @@ def build_problem(scene: Document, device: DeviceLike = None, dtype: Any = float
                    make_method(scene.data), expectations, description, make_measures(made))
 
 
-def make_solver(model: Model, data: Mapping[str, Any]) -> Solver:
+def make_solver(made: Building, model: Model, data: Mapping[str, Any]) -> Solver:
     """The solver that `solver` names."""
-    return SolverSemiImplicit(model) if "semi_implicit" in data else SolverXPBD(model, **data["xpbd"])
+    if "semi_implicit" not in data:
+        return SolverXPBD(model, **data["xpbd"])
+    solver = SolverSemiImplicit(model)
+    try:
+        solver.refuse_rigid()
+    except SolverError as error:
+        made.problem("solver.semi_implicit", str(error), "shapes and attachments have a `compliance` too")
+    return solver
 
 
 def _model(made: Building, device: DeviceLike, dtype: Any) -> Model | None:

@@ -35,7 +35,7 @@ class SolverSemiImplicit(Solver):
     def step(self, state_in: State, state_out: State, control: Control | None, contacts: Contacts | None, dt: float) -> None:
         """One step of `dt` seconds from `state_in` (never written) to `state_out`."""
         self.model.refresh()
-        self._refuse_rigid()
+        self.refuse_rigid()
         super().step(state_in, state_out, control, contacts, dt)
 
     def _stages(self, state_in: State, state_out: State, motion: array, dt: float) -> Iterator[tuple[array, Pass | None, int, int]]:
@@ -48,8 +48,8 @@ class SolverSemiImplicit(Solver):
                 yield x, p, begin, begin + count
         self._finish(state_in, state_out, dt)
 
-    def _refuse_rigid(self) -> None:
-        """Raises where a compliance is zero; looks again only when a compliance was written."""
+    def refuse_rigid(self) -> None:
+        """Raises SolverError where a compliance is zero; looks again only when a compliance was written."""
         versions = tuple(p.set.compliance.buffer.version for p in self.passes)
         if versions == self._checked:
             return
