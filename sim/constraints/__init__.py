@@ -14,4 +14,5 @@ from sim.constraints.distance import distance as distance
 from sim.constraints.distance import shear as shear
 from sim.constraints.solid import neo_hookean as neo_hookean
 from sim.constraints.solid import stvk as stvk
+from sim.constraints.solid import viscoelastic as viscoelastic
 from sim.constraints.solid import volume as volume

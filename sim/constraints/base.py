@@ -78,6 +78,8 @@ class Constraint:
     elastic:    for each row whether C pulls it back to 0.  A row that is not elastic only resists motion.
     damped:     for each row whether it resists motion: by damping / compliance times dC/dt.
     law:        instead of a compliance, users give the values of a material law.
+    memory:     parameters that a step changes: variables of the state of each element, 0 in the beginning.
+    flow:       (points, parameters, dt) -> the memory after a step of dt, from positions and memory at its start.
     """
 
     name: str
@@ -94,6 +96,8 @@ class Constraint:
     elastic: tuple[bool, ...] = (True,)
     damped: tuple[bool, ...] = (True,)
     law: MaterialLaw | None = None
+    memory: tuple[str, ...] = ()
+    flow: Function | None = None
 
     def factor(self, kind: str) -> Callable[[Factor], Factor]:
         """Decorator: how a material compliance becomes the compliance of one element on objects of this kind."""
@@ -118,6 +122,17 @@ class Constraint:
 
         return wrap
 
+    def remember(self, *names: str) -> Callable[[Callable[..., Any]], Function]:
+        """Decorator: the named parameters of C are memory, and this function of the language says how they flow."""
+
+        def wrap(function: Callable[..., Any]) -> Function:
+            # vectors are left open: they take the precision of the model
+            kinds = {name: Any if parameter.kind == "vec3" else float for name, parameter in self.parameters.items()}
+            self.memory, self.flow = names, Function(function, None, {**kinds, "dt": float})
+            return self.flow
+
+        return wrap
+
     @property
     def derived(self) -> tuple[str, ...]:
         """Parameters of C that follow from material values."""
@@ -134,7 +149,7 @@ class Constraint:
         `rest` is, where it has as many components as C has rows: another one cannot be the value of C.
         """
         if self.measure is not None:
-            return tuple(name for name in self.parameters if name not in self.derived)
+            return tuple(name for name in self.parameters if name not in (*self.derived, *self.memory))
         size = {"float": 1, "vec3": 3}[self.parameters["rest"].kind] if "rest" in self.parameters else 0
         return ("rest",) if size == self.rows else ()
 

@@ -14,13 +14,15 @@ from __future__ import annotations
 from math import sqrt as root
 
 from sim.constraints.base import ConstraintParameter, constraint
-from sim.core.lang.builtins import sqrt
+from sim.core.lang.builtins import exp, sqrt
 from sim.core.lang.function import func
 from sim.core.lang.library.vector import cross, dot
 from sim.core.lang.types import vec3
 
 YOUNG = ConstraintParameter("young", "float", "Pa", "Young's modulus", bounds="(0, inf)")
 POISSON = ConstraintParameter("poisson", "float", "", "Poisson's ratio", bounds="(-1, 0.5)")
+RELAXING = ConstraintParameter("relaxing", "float", "", "stiffness that relaxes, over the lasting one", bounds="[0, inf)")
+TIME = ConstraintParameter("time", "float", "s", "relaxation time", bounds="(0, inf)")
 REST = {"g1": "1/m", "g2": "1/m", "g3": "1/m"}
 SIXTH, THIRD, HALF = root(1.0 / 6.0), root(1.0 / 3.0), root(0.5)
 DEVIATORIC = (True,) * 5
@@ -128,3 +130,44 @@ def stvk_material(young: float, poisson: float, volume: float):
     mu, la = lame(young, poisson)
     shear = 1.0 / (2.0 * mu * volume)
     return 1.0 / ((2.0 * mu + 3.0 * la) * volume), shear, shear, shear, shear, shear
+
+
+@constraint(points=4, rows=6, units={**REST, "time": "s"}, damped=(False, *DEVIATORIC))
+def viscoelastic(x, g1: vec3, g2: vec3, g3: vec3, normal: vec3, shear: vec3, share: float, time: float):
+    """Standard linear solid: as `stvk`, and beside it a spring in series with a dashpot that resists changes of shape.
+
+    With the viscous strain q (its deviator in the basis of the rows: `normal`, the third component unused, and `shear`)
+    and mu' = relaxing mu the energy is V (mu E:E + lambda/2 (tr E)^2 + mu' |dev E - q|^2); up to a constant that is the
+    energy of the rows dev E - share q, share = relaxing / (1 + relaxing).  The material is stiffer by 1 + relaxing when
+    it is loaded faster than `time`, creeps when it is loaded longer, and damps most at omega = 1 / time, by tan delta =
+    2 zeta of about relaxing / 2.  Rubber needs this: its damping ratio hardly changes with frequency.
+    """
+    f0, f1, f2 = deformation(x, g1, g2, g3)
+    s = shape_change(f0, f1, f2)
+    trace = 0.5 * (dot(f0, f0) + dot(f1, f1) + dot(f2, f2) - 3.0)
+    return (trace * THIRD, s[0] - share * normal[0], s[1] - share * normal[1],
+            s[2] - share * shear[0], s[3] - share * shear[1], s[4] - share * shear[2])
+
+
+@viscoelastic.rest
+def viscoelastic_rest(x):
+    """g1, g2, g3."""
+    return gradients(x)
+
+
+@viscoelastic.material(YOUNG, POISSON, RELAXING, TIME, derived=("share", "time"))
+def viscoelastic_material(young: float, poisson: float, relaxing: float, time: float, volume: float):
+    """alpha of the rows, share and time; E and nu are those of slow loading."""
+    mu, la = lame(young, poisson)
+    shape = 1.0 / (2.0 * mu * (1.0 + relaxing) * volume)
+    return 1.0 / ((2.0 * mu + 3.0 * la) * volume), shape, shape, shape, shape, shape, relaxing / (1.0 + relaxing), time
+
+
+@viscoelastic.remember("normal", "shear")
+def viscoelastic_flow(x, g1: vec3, g2: vec3, g3: vec3, normal: vec3, shear: vec3, share: float, time: float, dt: float):
+    """dq/dt = (dev E - q) / time, exactly for a strain that stays."""
+    f0, f1, f2 = deformation(x, g1, g2, g3)
+    s = shape_change(f0, f1, f2)
+    gain = 1.0 - exp(-dt / time)
+    return (normal[0] + gain * (s[0] - normal[0]), normal[1] + gain * (s[1] - normal[1]), normal[2],
+            shear[0] + gain * (s[2] - shear[0]), shear[1] + gain * (s[3] - shear[1]), shear[2] + gain * (s[4] - shear[2]))

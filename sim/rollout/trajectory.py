@@ -53,7 +53,8 @@ class Plan:
         model = self.solver.model
         kind = vector(3, model.dtype)
         q, qd = (empty(model.particle_count, kind, model.device, requires_grad=model.requires_grad) for _ in range(2))
-        return State(model, q, qd, self.start.particle_f, self.start.time)
+        memory = {name: empty(a.shape, a.dtype, model.device, requires_grad=model.requires_grad) for name, a in self.start.memory.items()}
+        return State(model, q, qd, self.start.particle_f, self.start.time, memory)
 
     def step(self, before: State, after: State) -> None:
         self.solver.step(before, after, self.control, None, self.dt)
@@ -73,9 +74,7 @@ class Plan:
         """Run again to find the first step, and the constraint and point where it happened."""
         with recording.paused():
             a, b = self.scratch(), self.scratch()
-            a.particle_q.assign(self.start.particle_q)
-            a.particle_qd.assign(self.start.particle_qd)
-            a.time = self.start.time
+            a.follow(self.start)
             for k in range(step + 1):
                 self.step(a, b)
                 a, b = b, a

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from sim.constraints.flow import make_flow
 from sim.constraints.projection import parameter_struct, value_type
 from sim.core.lang.builtins import cos, tid
 from sim.core.lang.constants import pi
@@ -98,6 +99,16 @@ class Pass:
     set: ConstraintSet
     data: Any
     multiplier: array
+    flows: dict[str, Kernel] = field(default_factory=dict)
+
+    def of(self, state: State) -> Any:
+        """The parameters of C with what elements remember in a state."""
+        if not self.flows:
+            return self.data
+        made = parameter_struct(self.set.constraint, state.model.dtype)()
+        for name, values in self.set.parameters.items():
+            setattr(made, name, state.memory[f"{self.set.name}.{name}"] if name in self.flows else values)
+        return made
 
     @property
     def colors(self) -> Iterator[tuple[int, int]]:
@@ -124,7 +135,8 @@ class Solver:
             for name, values in constraints.parameters.items():
                 setattr(data, name, values)
             multiplier = zeros(constraints.count, value_type(c, real), model.device, requires_grad=model.requires_grad and keeps)
-            self.passes.append(Pass(constraints, data, multiplier))
+            flows = {name: make_flow(c, real, name) for name in c.memory}
+            self.passes.append(Pass(constraints, data, multiplier, flows))
         self._no_damping = zeros(1, real, model.device)
         soft = model.constraint_sets.get("attachment")
         self._target = soft.parameters["target"] if soft is not None else zeros(1, vec3, model.device, requires_grad=model.requires_grad)
@@ -155,9 +167,16 @@ class Solver:
         """The step, bit by bit: yields what was just written, and by which rows of which constraints (if by any)."""
         raise NotImplementedError(f"{type(self).__name__} takes no steps")
 
-    def _predict(self, state_in: State, x: array, motion: array, dt: float) -> None:
-        """Positions by inertia and outer forces (XPBD, alg. 1, lines 1 to 3), and positions that attachments prescribe."""
-        model, k = self.model, self._kernels
+    def _predict(self, state_in: State, state_out: State, motion: array, dt: float) -> None:
+        """Positions by inertia and outer forces (XPBD, alg. 1, lines 1 to 3), and positions that attachments prescribe.
+
+        What elements remember flows with the positions at the start of the step.
+        """
+        model, k, x = self.model, self._kernels, state_out.particle_q
+        for p in self.passes:
+            for name, flow in p.flows.items():
+                after = state_out.memory[f"{p.set.name}.{name}"]
+                launch(flow, p.set.count, [p.set.points, p.of(state_in), state_in.particle_q, dt], [after])
         outer = [state_in.particle_q, state_in.particle_qd, state_in.particle_f, model.particle_inv_mass, model.gravity, dt]
         launch(k.predict, model.particle_count, outer, [x])
         if self._prescribes:
@@ -165,11 +184,11 @@ class Solver:
             moved = [model.motion_offset, model.motion_kind, motion, model.motion_a, model.motion_b]
             launch(k.prescribe, self._prescribes, [*held, *moved, state_in.clock, dt], [x, self._target])
 
-    def _push(self, push: Kernel, p: Pass, begin: int, count: int, state_in: State, dt: float, x: array) -> None:
+    def _push(self, push: Kernel, p: Pass, begin: int, count: int, state_in: State, state_out: State, dt: float) -> None:
         """Elastic and damping forces at the start of a step, applied to the predicted positions."""
         damping = p.set.damping if p.set.damping is not None else self._no_damping
-        data = [p.set.points, p.data, p.set.compliance, damping, self.model.particle_inv_mass]
-        launch(push, count, [begin, *data, state_in.particle_q, state_in.particle_qd, dt], [x, p.multiplier])
+        data = [p.set.points, p.of(state_out), p.set.compliance, damping, self.model.particle_inv_mass]
+        launch(push, count, [begin, *data, state_in.particle_q, state_in.particle_qd, dt], [state_out.particle_q, p.multiplier])
 
     def _finish(self, state_in: State, state_out: State, dt: float) -> None:
         """Velocities (lines 15 and 16), and the time."""

@@ -40,11 +40,11 @@ class SolverSemiImplicit(Solver):
 
     def _stages(self, state_in: State, state_out: State, motion: array, dt: float) -> Iterator[tuple[array, Pass | None, int, int]]:
         x = state_out.particle_q
-        self._predict(state_in, x, motion, dt)
+        self._predict(state_in, state_out, motion, dt)
         yield x, None, 0, 0
         for p in self.passes:
             for begin, count in p.colors:
-                self._push(self._push_by[p.set.constraint], p, begin, count, state_in, dt, x)
+                self._push(self._push_by[p.set.constraint], p, begin, count, state_in, state_out, dt)
                 yield x, p, begin, begin + count
         self._finish(state_in, state_out, dt)
 

@@ -69,12 +69,12 @@ class SolverXPBD(Solver):
     def _stages(self, state_in: State, state_out: State, motion: array, dt: float) -> Iterator[tuple[array, Pass | None, int, int]]:
         """The step, bit by bit: yields what was just written, and by which rows of which constraints (if by any)."""
         x = state_out.particle_q
-        self._predict(state_in, x, motion, dt)
+        self._predict(state_in, state_out, motion, dt)
         yield x, None, 0, 0
         for p in self.passes:
             if p.set.constraint in self._push_by:
                 for begin, count in p.colors:
-                    self._push(self._push_by[p.set.constraint], p, begin, count, state_in, dt, x)
+                    self._push(self._push_by[p.set.constraint], p, begin, count, state_in, state_out, dt)
                     yield x, p, begin, begin + count
 
         # constraint projections (lines 5 to 13)
@@ -82,20 +82,21 @@ class SolverXPBD(Solver):
             if self._correction is None:
                 for p in self.passes:
                     for begin, count in p.colors:
-                        self._project(p, iteration, begin, count, state_in.particle_q, dt, x, x)
+                        self._project(p, iteration, begin, count, state_in, state_out, dt, x)
                         yield x, p, begin, begin + count
             else:
                 self._correction.zero_()
                 for p in self.passes:
-                    self._project(p, iteration, 0, p.set.count, state_in.particle_q, dt, x, self._correction)
+                    self._project(p, iteration, 0, p.set.count, state_in, state_out, dt, self._correction)
                     yield self._correction, p, 0, p.set.count
                 launch(self._kernels.correct, self.model.particle_count, [self._correction], [x])
 
         self._finish(state_in, state_out, dt)
 
-    def _project(self, p: Pass, iteration: int, start: int, count: int, x_before: array, dt: float, x: array, x_out: array) -> None:
+    def _project(self, p: Pass, iteration: int, start: int, count: int, state_in: State, state_out: State, dt: float,
+                 x_out: array) -> None:
         fresh = iteration == 0 and p.set.constraint not in self._push_by
         kernel = self._project_by[p.set.constraint][0 if fresh else 1]
         damping = p.set.damping if p.set.damping is not None else self._no_damping
-        data = [p.set.points, p.data, p.set.compliance, damping, self.model.particle_inv_mass, self._share]
-        launch(kernel, count, [start, *data, x_before, dt, x], [x_out, p.multiplier])
+        data = [p.set.points, p.of(state_out), p.set.compliance, damping, self.model.particle_inv_mass, self._share]
+        launch(kernel, count, [start, *data, state_in.particle_q, dt, state_out.particle_q], [x_out, p.multiplier])
