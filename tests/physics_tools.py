@@ -66,6 +66,10 @@ def values(c: Constraint, x: np.ndarray, parameters: dict[str, np.ndarray]) -> n
         f, e = strain()
         return [np.linalg.norm(f), np.linalg.det(f) - 1 - p["softness"], *deviator(e)]
 
+    def viscoelastic() -> list[float]:
+        e = strain()[1]
+        return [np.trace(e) / 3**0.5, *(np.array(deviator(e)) - p["share"] * np.array([*p["normal"][:2], *p["shear"]]))]
+
     edge = np.linalg.norm(x[1] - x[0]) if len(x) > 1 else 0.0
     formulas: dict[str, Callable[[], object]] = {
         "distance": lambda: edge - p["rest"],
@@ -77,6 +81,7 @@ def values(c: Constraint, x: np.ndarray, parameters: dict[str, np.ndarray]) -> n
         "volume": lambda: np.linalg.det(x[1:] - x[0]) / (6 * p["rest"]) - 1,
         "neo_hookean": neo_hookean,
         "stvk": lambda: [np.trace(strain()[1]) / 3**0.5, *deviator(strain()[1])],
+        "viscoelastic": viscoelastic,
         "own_area": lambda: 0.5 * np.linalg.norm(np.cross(x[1] - x[0], x[2] - x[0])) - p["rest"],
         "own_pair": lambda: [edge - p["rest"], np.linalg.norm(x[2] - x[0]) - 2 * p["rest"]],
         "own_tetrahedron": lambda: halves() - np.concatenate([p["near"], p["far"]]),

@@ -15,29 +15,31 @@ SOLVERS = {
 }
 
 
-def scene(material):
-    """A bar that falls onto a plane, with a weight on its end."""
+def scene(material, values):
+    """A clamped bar with a weight on its end, in the air."""
     builder = sim.ModelBuilder(gravity=(-9.81, 0, 0))
     group = builder.add_soft_grid(pos=(0.05, 0, 0), dim_x=1, dim_y=1, dim_z=3, cell_x=0.03, cell_y=0.03, cell_z=0.03, density=1070.0,
                                   label="block", vel=(-0.3, 0.1, 0.0), spin=(0.0, 2.0, 0.0),
-                                  material={material: {"young": 1e5, "poisson": 0.4, "damping": 1e-3}})
+                                  material={material: values})
+    builder.set_drag(group, 0.5)
     builder.add_attachment(group.choose({"z": [None, 1e-9]}), label="clamp")
     builder.add_load(group.choose({"z": [0.0899, None]}), 0.02, label="weight")
     return builder.finalize(dtype=sim.float64, requires_grad=True), group
 
 
-PATHS = ("young", "poisson", "damping", "density", "mass", "velocity", "spin", "position", "gravity")
+ELASTIC = {"young": 1e5, "poisson": 0.4, "damping": 1e-3}
+VALUES = {"neo_hookean": ELASTIC, "stvk": ELASTIC, "viscoelastic": {**ELASTIC, "relaxing": 0.7, "time": 4e-3}}
+BODY = ("density", "drag", "velocity", "spin", "position")
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("material", MATERIALS)
+@pytest.mark.parametrize("material", VALUES)
 def test_gradients_of_a_rollout(material, solver):
-    model, group = scene(material)
+    model, group = scene(material, VALUES[material])
     stepper, rng = SOLVERS[solver](model), np.random.default_rng(5)
     weights = rng.normal(size=(4, model.particle_count, 3))
-    names = {"young": f"block.{material}.young", "poisson": f"block.{material}.poisson", "damping": f"block.{material}.damping",
-             "density": "block.density", "mass": "weight.mass", "gravity": "gravity",
-             **{key: f"block.{key}" for key in ("velocity", "spin", "position")}}
+    names = {**{key: f"block.{material}.{key}" for key in VALUES[material]}, **{key: f"block.{key}" for key in BODY},
+             "mass": "weight.mass", "gravity": "gravity"}
 
     def value():
         q = sim.rollout(stepper, model.state(), 40, 2.5e-4, frame_every=10).particle_q
@@ -47,9 +49,9 @@ def test_gradients_of_a_rollout(material, solver):
         with sim.Tape() as tape:
             frames = sim.rollout(stepper, model.state(), 40, 2.5e-4, frame_every=10, strategy=strategy).particle_q
         tape.backward(grads={frames: sim.array(weights, dtype=sim.vec3d)})
-        got = {key: model[names[key]].grad.numpy().copy() for key in PATHS}
+        got = {key: model[names[key]].grad.numpy().copy() for key in names}
         tape.zero()
-    for key in PATHS:
+    for key in names:
         array = model[names[key]]
         before = array.numpy().copy()
         direction = rng.normal(size=before.shape)

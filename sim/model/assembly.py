@@ -107,6 +107,9 @@ def _of_points(blocks: Sequence[PointBlock], loads: Sequence[LoadBlock], arrays:
         everyone = np.arange(count)
         made.append(spreading(place.real, weight, count, everyone, everyone + group.start, masses[0],
                               factor=block.factor, make=place.constant))
+        drag = materials.add(f"{group.name}.drag", np.array([block.drag]))
+        made.append(spreading(place.real, drag, count, everyone, everyone + group.start, arrays["particle_drag"],
+                              make=place.constant))
         values = [materials.add(f"{group.name}.{key}", np.atleast_2d(host))
                   for key, host in (("position", block.position), ("velocity", block.velocity), ("spin", block.spin))]
         span = slice(group.start, group.start + count)

@@ -22,7 +22,8 @@ from .groups import Group
 
 @dataclass(eq=False)
 class PointBlock:
-    """The points of a group: base (n, 3) [m] before `position` is added; mass of point k = weight x factor[k] [kg]."""
+    """The points of a group: base (n, 3) [m] before `position` is added; mass of point k = weight x factor[k] [kg]; drag
+    [1/m]."""
 
     group: Group
     base: np.ndarray
@@ -33,6 +34,7 @@ class PointBlock:
     weight: np.ndarray
     factor: np.ndarray
     thickness: float = 0.0
+    drag: float = 0.0
 
     @property
     def mass(self) -> np.ndarray:

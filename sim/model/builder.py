@@ -313,6 +313,14 @@ class ModelBuilder:
         motions = read_motions(motion)
         return self._attach(self._label(label, "attachment"), table, stiff, motions)
 
+    def set_drag(self, group: Group, drag: float) -> None:
+        """Air drag on the points of an object: they are slowed down by drag |v|^2 [1/m].  Its path is `label.drag`."""
+        self._open("set_drag")
+        block = next((b for b in self._points if b.group is group), None)
+        if block is None:
+            raise ModelError(f"{group!r} is not of this builder", "Pass what an add_* method returned")
+        block.drag = checks.number("drag", drag)
+
     def add_load(self, points: Any, mass: float, label: str | None = None) -> str:
         """Additional mass [kg], shared equally by points (n,), or by all of a Group.  Returns the label.
 

@@ -33,7 +33,8 @@ def add_objects(made: Building) -> None:
             continue
         with made.at(path, material=f"{path}.material"):
             material = _material(made, f"{path}.material", entry[kind]["material"])
-            made.groups[name] = add[kind](made, path, name, entry, material)
+            made.groups[name] = group = add[kind](made, path, name, entry, material)
+            made.builder.set_drag(group, entry["drag"])
 
 
 def add_shapes(made: Building) -> None:

@@ -16,7 +16,7 @@ from sim.scene.schema import MaterialSpec
 
 OBJECT_KINDS = ("cloth", "soft", "chain", "particles")
 _SET_TABLES = ("world", "time", "loads", "attachments", "shapes")
-_SET_PLACEMENT = ("position", "rotation", "velocity", "spin")
+_SET_PLACEMENT = ("position", "rotation", "velocity", "spin", "drag")
 
 
 def check_parts(data: dict[str, Any], root: SchemaLine, materials: Mapping[str, MaterialSpec],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sim.scene.reading import Steps
 
-_PLACEMENT = ("position", "velocity", "spin")
+_PLACEMENT = ("position", "velocity", "spin", "drag")
 
 
 def model_path(steps: Steps) -> str | None:

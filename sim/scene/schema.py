@@ -101,6 +101,7 @@ PLACEMENT = (
     key("scale", Number("", POSITIVE), "factor on all lengths", 1),
     key("velocity", Vector(3, "m/s"), "initial velocity of all points", [0, 0, 0], vary=True),
     key("spin", Vector(3, "rad/s"), "initial angular velocity about the centre of mass", [0, 0, 0], vary=True),
+    key("drag", Number("1/m", NOT_NEGATIVE), "air drag d: every point is slowed down by d times its speed squared", 0, vary=True),
     key("regions", Names(WHERE), "named choices of points, for values that differ from region to region", {}),
 )  # fmt: skip
 

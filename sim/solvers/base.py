@@ -16,6 +16,7 @@ from sim.core.lang.constants import pi
 from sim.core.lang.errors import SimError, did_you_mean
 from sim.core.lang.function import func
 from sim.core.lang.library.scalar import clamp
+from sim.core.lang.library.vector import length
 from sim.core.lang.types import Scalar, float64, vector
 from sim.core.runtime.array import array
 from sim.core.runtime.creation import zeros
@@ -45,10 +46,14 @@ def _kernels(real: Scalar) -> _Kernels:
     vec3 = vector(3, real)
 
     @kernel
-    def predict(x: array[vec3], v: array[vec3], f: array[vec3], w: array[real], gravity: array[vec3], dt: real, x_out: array[vec3]):
+    def predict(
+        x: array[vec3], v: array[vec3], f: array[vec3], w: array[real], drag: array[real], gravity: array[vec3], dt: real,
+        x_out: array[vec3],
+    ):
         i = tid()
         if w[i] > 0.0:
-            x_out[i] = x[i] + dt * v[i] + (dt * dt) * (gravity[0] + w[i] * f[i])
+            slowed = v[i] / (1.0 + dt * drag[i] * length(v[i]))  # never reversed, whatever the step
+            x_out[i] = x[i] + dt * slowed + (dt * dt) * (gravity[0] + w[i] * f[i])
         else:
             x_out[i] = x[i]
 
@@ -177,7 +182,7 @@ class Solver:
             for name, flow in p.flows.items():
                 after = state_out.memory[f"{p.set.name}.{name}"]
                 launch(flow, p.set.count, [p.set.points, p.of(state_in), state_in.particle_q, dt], [after])
-        outer = [state_in.particle_q, state_in.particle_qd, state_in.particle_f, model.particle_inv_mass, model.gravity, dt]
+        outer = [state_in.particle_q, state_in.particle_qd, state_in.particle_f, model.particle_inv_mass, model.particle_drag, model.gravity, dt]
         launch(k.predict, model.particle_count, outer, [x])
         if self._prescribes:
             held = [model.attachment_point, model.attachment_anchor, model.attachment_group, model.attachment_slot]
