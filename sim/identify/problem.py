@@ -17,14 +17,15 @@ from sim.identify.expectations import Expectation
 from sim.identify.experiments import Experiment, Markers, Schedule, Simulation, group_by_rollout
 from sim.identify.jacobian import linearise
 from sim.identify.loop import OptimizeResult, Stop, optimize
-from sim.identify.losses import AnyTerm, Measured, Prior, Reach
+from sim.identify.losses import AnyTerm, Match, Measured, Prior
+from sim.identify.measures import Measure
 from sim.identify.residuals import Residuals
 from sim.identify.starts import Chosen, choose_start
 from sim.identify.transforms import ParameterSpace, Transform
 from sim.model import Model
 from sim.rollout import Checkpointed, StoreAll, Trajectory, rollout
 from sim.rollout.strategies import Plan, gradient_bytes
-from sim.solvers import SolverXPBD
+from sim.solvers import Solver
 
 REMEMBERED = 64
 """Evaluations whose terms are kept: more than a line search makes between two log entries."""
@@ -124,7 +125,7 @@ class Problem:
     """
 
     model: Model
-    solver: SolverXPBD
+    solver: Solver
     experiments: list[Experiment]
     markers: dict[str, Markers] = field(default_factory=dict)
     sought: list[Parameter] = field(default_factory=list)
@@ -133,6 +134,7 @@ class Problem:
     method: Method = field(default_factory=Method)
     expectations: list[Expectation] = field(default_factory=list)
     description: Description = field(default_factory=Description)
+    measures: list[Measure] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.space = ParameterSpace({p.name: p.transform for p in self.sought}, {p.name: p.start for p in self.sought})
@@ -197,8 +199,9 @@ class Problem:
         for group in self._groups(wanted):
             self._write(group[0], values)
             positions = self._rollout(group[0].schedule).particle_q.numpy()
+            start = self.model.particle_q.numpy().astype(np.float64)
             for e in group:
-                out[e.name] = Simulation(e, e.schedule.times, np.array(positions, dtype=np.float64))
+                out[e.name] = Simulation(e, e.schedule.times, np.array(positions, dtype=np.float64), start)
         self._restore()
         return {e.name: out[e.name] for e in wanted}
 
@@ -219,7 +222,7 @@ class Problem:
         """The loss of a simulation against its recording, counted or not; None where there is nothing to compare."""
         e = simulation.experiment
         terms = [t for t in self.terms
-                 if not isinstance(t, Prior) and (isinstance(t, Reach) or t.markers in e.targets)]
+                 if not isinstance(t, Prior) and (not isinstance(t, Match) or t.markers in e.targets)]
         if not terms:
             return None
         q = array(simulation.positions, dtype=self.model.particle_q.dtype, device=self.model.device)
@@ -231,6 +234,24 @@ class Problem:
     def gauss_newton(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """J' W J (n, n) and -J' W r (n,) of the residuals at coordinates x: half the second and first derivative of the loss."""
         return linearise(self, x).matrix, -0.5 * self.evaluate(x).gradient  # exact, where the differences are not
+
+    def measure(self, simulation: Simulation) -> dict[str, dict[str, float | None]]:
+        """Every measure of a simulation and of its recording: {simulated, measured, error: relative}."""
+        out = {}
+        for m in self.measures:
+            places, target = self.markers[m.markers], simulation.experiment.targets.get(m.markers)
+            simulated = m.take(simulation.times, places.at(simulation.positions), places.at(simulation.start))
+            measured = None
+            if target is not None and target.start is not None:
+                measured = m.take(simulation.times, target.positions, target.start)
+            error = (simulated - measured) / abs(measured) if simulated is not None and measured else None
+            out[m.name] = {"simulated": simulated, "measured": measured, "error": error}
+        return out
+
+    def measured(self, simulations: Mapping[str, Simulation]) -> dict[str, float]:
+        """`experiment.measure` -> what the simulation gives; nan where it cannot be told."""
+        return {f"{name}.{key}": np.nan if found["simulated"] is None else found["simulated"]
+                for name, simulation in simulations.items() for key, found in self.measure(simulation).items()}
 
     def contact_patterns(self, x: Any) -> list[np.ndarray]:
         """Which contacts push, in every step of every fitted rollout: (steps, contacts) bool each."""

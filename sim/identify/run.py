@@ -146,7 +146,8 @@ class _Run:
         """Standard errors of what was found; notes say why there are none, or what they mean."""
         if found is None or found.search.stopped_because == "interrupted":
             return None
-        known = estimate(self.problem, found.search.x, best)
+        numbers = self.problem.measured if self.problem.measures else None
+        known = estimate(self.problem, found.search.x, best, numbers)
         if isinstance(known, str):
             self.note(known)
             return None
@@ -172,7 +173,7 @@ class _Run:
             "parameters": _parameters(problem, found, uncertainty, self.notes),
             "uncertainty": _uncertainty(uncertainty),
             "loss": _loss(found),
-            "experiments": {e.name: self.experiment(e, best[e.name], misfit) for e in problem.experiments
+            "experiments": {e.name: self.experiment(e, best[e.name], uncertainty, misfit) for e in problem.experiments
                             if e.name in best},
             "iterations": search.iterations if search else 0,
             "evaluations": search.evaluations if search else 0,
@@ -185,10 +186,17 @@ class _Run:
         }  # fmt: skip
 
 
-    def experiment(self, e: Experiment, best: Simulation, misfit: Sequence[Misfit]) -> dict[str, Any]:
+    def experiment(self, e: Experiment, best: Simulation, uncertainty: Uncertainty | None, misfit: Sequence[Misfit]
+                   ) -> dict[str, Any]:
         """What result.json says about one experiment."""
+        measures: dict[str, dict[str, Any]] = {}
+        for name, found in self.problem.measure(best).items():
+            measures[name] = dict(found)
+            if uncertainty is not None and f"{e.name}.{name}" in uncertainty.measures:
+                error, slopes = uncertainty.measures[f"{e.name}.{name}"]
+                measures[name] |= {"standard_error": error, "sensitivity": slopes}
         return {"use": "fit" if e.fit else "predict", "loss": _finite(self.problem.compare(best)),
-                "residuals": {m.markers: m.summary() for m in misfit if m.experiment == e.name}}
+                "residuals": {m.markers: m.summary() for m in misfit if m.experiment == e.name}, **measures}
 
 
 def _tournament(chosen: Chosen) -> str:
