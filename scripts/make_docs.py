@@ -1,4 +1,4 @@
-"""Writes docs/reference/ from the registries of the code (scene.md: `simopt schema --markdown`).
+"""Writes docs/reference/ and scenes/scene.schema.json from the registries of the code.
 
     python scripts/make_docs.py [--check]
 
@@ -14,7 +14,10 @@ from sim.constraints import REGISTRY
 from sim.core.lang.builtins import NAMES
 from sim.core.lang.ir import OPS, ZERO
 from sim.core.lang.library import LIBRARY, RANDOM
+from sim.io import to_json
 from sim.model import MODEL_FIELDS, STATE_FIELDS
+from sim.scene.json_schema import json_schema, scene_reference
+from sim.scene.materials import registered_materials
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTE = "<!-- written by scripts/make_docs.py -->\n"
@@ -69,6 +72,8 @@ def documents() -> dict[Path, str]:
         ROOT / "docs/reference/language.md": NOTE + language(),
         ROOT / "docs/reference/constraints.md": NOTE + constraints(),
         ROOT / "docs/reference/arrays.md": NOTE + fields(),
+        ROOT / "docs/reference/scene.md": scene_reference(registered_materials()),
+        ROOT / "scenes/scene.schema.json": to_json(json_schema(registered_materials()), indent=2) + "\n",
     }
 
 

@@ -290,4 +290,5 @@ from sim.scene import Scene as Scene
 from sim.scene import SceneError as SceneError
 from sim.scene import load_scene as load_scene
 from sim.solvers import SolverError as SolverError
+from sim.solvers import SolverSemiImplicit as SolverSemiImplicit
 from sim.solvers import SolverXPBD as SolverXPBD

@@ -102,6 +102,10 @@ def _show_outcome(result: Mapping[str, Any], folder: Path) -> None:
             for name, p in result["parameters"].items()]
     if rows:
         print_table("parameters", ["", "start", "found", "standard error", "unit"], rows)
+    measures = [[name, key, _number(m["simulated"]), _number(m["measured"]), "-" if m["error"] is None else f"{m['error']:+.1%}"]
+                for name, e in result["experiments"].items() for key, m in e.items() if isinstance(m, Mapping) and "simulated" in m]
+    if measures:
+        print_table("measures", ["", "", "simulated", "measured", "error"], measures)
     if result["expect"]:
         print_table("expected", ["", "want", "got", ""], [
             [row["path"], row["want"], _number(row["got"]), "ok" if row["ok"] else "NOT MET"]
@@ -159,7 +163,7 @@ def describe(problem: Problem) -> dict[str, Any]:
     model = problem.model
     points = {name: group.count for name, group in model.groups.items()}
     points |= {f"{a.label} ({'pinned' if a.pinned else 'attached'})": len(a.points) for a in model.attachments}
-    points |= {f"{name} (markers)": len(m.points) for name, m in problem.markers.items()}
+    points |= {f"{name} (markers)": m.count for name, m in problem.markers.items()}
     return {
         "scene": problem.description.name,
         "points": points,

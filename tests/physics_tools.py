@@ -55,6 +55,21 @@ def values(c: Constraint, x: np.ndarray, parameters: dict[str, np.ndarray]) -> n
     def halves() -> np.ndarray:
         return np.array([0.5 * (x[j] - x[i]) @ (x[j] - x[i]) for i, j in ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3))])
 
+    def strain() -> tuple[np.ndarray, np.ndarray]:
+        f = (x[1:] - x[0]).T @ np.stack([p["g1"], p["g2"], p["g3"]])
+        return f, 0.5 * (f.T @ f - np.eye(3))
+
+    def deviator(e: np.ndarray) -> list[float]:
+        return [(e[0, 0] - e[1, 1]) / 2**0.5, (e[0, 0] + e[1, 1] - 2 * e[2, 2]) / 6**0.5, *(2**0.5 * e[[0, 1, 2], [1, 2, 0]])]
+
+    def neo_hookean() -> list[float]:
+        f, e = strain()
+        return [np.linalg.norm(f), np.linalg.det(f) - 1 - p["softness"], *deviator(e)]
+
+    def viscoelastic() -> list[float]:
+        e = strain()[1]
+        return [np.trace(e) / 3**0.5, *(np.array(deviator(e)) - p["share"] * np.array([*p["normal"][:2], *p["shear"]]))]
+
     edge = np.linalg.norm(x[1] - x[0]) if len(x) > 1 else 0.0
     formulas: dict[str, Callable[[], object]] = {
         "distance": lambda: edge - p["rest"],
@@ -63,6 +78,10 @@ def values(c: Constraint, x: np.ndarray, parameters: dict[str, np.ndarray]) -> n
         "attachment": lambda: x[0] - p["target"],
         "contact_plane": lambda: (x[0] - p["point"]) @ p["normal"] - p["thickness"],
         "contact_sphere": lambda: np.linalg.norm(x[0] - p["center"]) - p["radius"] - p["thickness"],
+        "volume": lambda: np.linalg.det(x[1:] - x[0]) / (6 * p["rest"]) - 1,
+        "neo_hookean": neo_hookean,
+        "stvk": lambda: [np.trace(strain()[1]) / 3**0.5, *deviator(strain()[1])],
+        "viscoelastic": viscoelastic,
         "own_area": lambda: 0.5 * np.linalg.norm(np.cross(x[1] - x[0], x[2] - x[0])) - p["rest"],
         "own_pair": lambda: [edge - p["rest"], np.linalg.norm(x[2] - x[0]) - 2 * p["rest"]],
         "own_tetrahedron": lambda: halves() - np.concatenate([p["near"], p["far"]]),
@@ -114,6 +133,8 @@ def sample(name: str, count: int = 8, seed: int = SEED) -> Sample:
     parameters = {}
     for p in c.parameters.values():
         low, high = (0.5, 3.0) if p.name == "rest" else (0.2, 1.0)  # C of both signs
+        if name == "volume":
+            low, high = 0.01, 0.2
         parameters[p.name] = rng.uniform(low, high, size=(count, 3) if p.kind == "vec3" else count)
     if "normal" in parameters:
         parameters["normal"] /= np.linalg.norm(parameters["normal"], axis=1)[:, None]

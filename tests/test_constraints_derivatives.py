@@ -77,6 +77,15 @@ def at_rest(name: str, seed: int) -> Sample:
         for a, b, c in s.points:
             edge = s.x[c] - s.x[a]
             s.x[c] = s.x[a] + edge * (2 * np.linalg.norm(s.x[b] - s.x[a]) / np.linalg.norm(edge))
+    s.w = np.ones(len(s.x))
+    if len(s.x[s.points[0]]) == 4 and s.c.measure is not None:  # solids: by NumPy's inverse and determinant
+        edges = np.array([(s.x[rows][1:] - s.x[rows][0]).T for rows in s.points])
+        inverse = np.linalg.inv(edges)
+        s.parameters.update({n: inverse[:, k] for k, n in enumerate(("g1", "g2", "g3")) if n in s.parameters})
+        s.parameters.update({n: np.zeros_like(s.parameters[n]) for n in s.c.memory})
+        if "rest" in s.parameters:
+            s.parameters["rest"] = np.linalg.det(edges) / 6
+        return s
     zeros = {n: np.zeros_like(v[0]) for n, v in s.parameters.items()}
     found = np.array([values(s.c, s.x[rows], zeros) for rows in s.points])
     if "target" in s.parameters:
@@ -85,7 +94,6 @@ def at_rest(name: str, seed: int) -> Sample:
         s.parameters["near"], s.parameters["far"] = found[:, :3], found[:, 3:]
     else:
         s.parameters["rest"] = found[:, 0]
-    s.w = np.ones(len(s.x))
     return s
 
 
@@ -95,8 +103,14 @@ def test_rigid_motions_do_not_strain(name):
     for seed in range(5):
         s = at_rest(name, seed)
         moved = s.x @ random_rotation(rng).T + rng.normal(size=3)
-        C, _ = evaluate(s, moved)
-        np.testing.assert_allclose(C, 0, atol=1e-12)
+        C, J = evaluate(s, moved)
+        if name != "neo_hookean":  # whose two elastic rows cancel, as test_solids_statics shows of its forces
+            np.testing.assert_allclose(C, 0, atol=1e-12)
+            continue
+        compliance = np.stack([np.ones(s.count), s.parameters["softness"]], axis=1)  # times mu V: 1 / (mu V), 1 / (lambda' V)
+        force = np.einsum("kr,krpx->kpx", C[:, :2] / compliance, J[:, :2])
+        np.testing.assert_allclose(force, 0, atol=1e-13 * np.abs(J).max() ** 2)  # slivers have large gradients
+        np.testing.assert_allclose(C[:, 2:], 0, atol=1e-12)
 
 
 def project(s: Sample, x: np.ndarray, compliance: np.ndarray) -> np.ndarray:
@@ -110,7 +124,7 @@ def project(s: Sample, x: np.ndarray, compliance: np.ndarray) -> np.ndarray:
     return a["x"].numpy().copy()
 
 
-@pytest.mark.parametrize("name", [*INTERNAL, "attachment"])
+@pytest.mark.parametrize("name", [*(n for n in INTERNAL if n != "neo_hookean"), "attachment"])
 def test_one_projection_without_compliance_leaves_a_quadratic_rest(name):
     """Projection is one Newton step along the gradient: |C| of order e becomes e^2 (exactly 0 where C is linear along it)."""
     direction = np.random.default_rng(SEED).normal(size=(100, 3))
@@ -127,7 +141,7 @@ def test_one_projection_without_compliance_leaves_a_quadratic_rest(name):
         assert (slopes > 1.9).all(), slopes  # 2 up to O(e)
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if REGISTRY[n].measured])
+@pytest.mark.parametrize("name", [n for n in NAMES if REGISTRY[n].measured and REGISTRY[n].measure is None])
 def test_rest_is_measured(name):
     s = sample(name, count=1)
     builder = sim.ModelBuilder(gravity=(0, 0, 0))
@@ -157,11 +171,14 @@ def reference(s: Sample, host: dict[str, np.ndarray], variant: tuple[bool, bool,
     for k, rows in enumerate(s.points):
         w = np.repeat(host["w"][rows], 3)
         split = w * np.repeat(host["share"][rows], 3) if averaged else w
-        G, gamma = J[k].reshape(c.rows, -1), host["damping"][k] / dt if damped else 0.0
-        alpha = np.diag(np.atleast_1d(host["compliance"][k])) / dt**2
+        G, gamma = J[k].reshape(c.rows, -1), np.array(c.damped) * (host["damping"][k] / dt if damped else 0.0)
+        alpha, elastic = np.diag(np.atleast_1d(host["compliance"][k])) / dt**2, np.array(c.elastic, float)
         before = np.zeros(c.rows) if first else multiplier[k]
-        residual = C[k] + alpha @ before + gamma * G @ (host["x"][rows] - host["x_before"][rows]).ravel()
-        step = -np.linalg.solve((1 + gamma) * (G * split) @ G.T + alpha, residual)
+        residual = elastic * C[k] + alpha @ before + gamma * (G @ (host["x"][rows] - host["x_before"][rows]).ravel())
+        acts = np.flatnonzero(elastic + gamma)
+        step = np.zeros(c.rows)
+        block = (elastic + gamma)[:, None] * ((G * split) @ G.T) + alpha
+        step[acts] = -np.linalg.solve(block[np.ix_(acts, acts)], residual[acts])
         if c.unilateral:
             step = np.maximum(step, -before)
         if c.rows > 1 and not w.any():
@@ -228,7 +245,7 @@ def test_projection_and_its_adjoint(name, variant):
         assert np.sum(got[n] * direction) == pytest.approx(want, rel=1e-6, abs=1e-8), n
         if abs(want) > 1e-6:
             reached.append(n)
-    read = {"x", "compliance", "w", *s.parameters}
+    read = {"x", "compliance", "w", *s.parameters} - ({"time"} if s.c.memory else set())  # time matters to the flow alone
     read |= {"x_before", "damping", "multiplier"} if flags[1] else set()
     read |= {"share"} if flags[2] else set()
     assert set(reached) == read

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from problem_scenes import ROPE, SHEET, write_scene, write_target
+from problem_scenes import SHEET, write_scene, write_target
 
 import sim
 from sim.io import Recording, write_recording
@@ -26,12 +26,13 @@ ROWS = {
                       "points of `sheet` start inside the shape `ball`", "shapes.ball"),
     "name used twice": (("  ball:", "  sheet:"), "the name `sheet` is taken by `objects.sheet`", "shapes.sheet"),
     "no frame": (("duration: 0.2", "duration: 0.01"), "less than one frame", "time.duration"),
-    "loads": (("markers:", "loads: {w: {on: sheet, where: {all: true}, mass: 1}}\nmarkers:"), "not yet built",
-              "loads.w"),
-    "measures": (("markers:", "measures: {drop: {of: corners, kind: frequency}}\nmarkers:"), "not yet built",
-                 "measures.drop"),
-    "semi_implicit": (("objects:", "solver: {semi_implicit: {}}\nobjects:"), "not yet built", "solver.semi_implicit"),
-    "markers at": (("farthest: 4", "at: [[0, 0, 0]]"), "not yet built", "markers.corners.at"),
+    "load of nothing": (("markers:", "loads: {w: {on: sheet, where: {x: [3, 4]}, mass: 1}}\nmarkers:"),
+                        "where chooses none of 16 points", "loads.w.where"),
+    "load with the name of an object": (("markers:", "loads: {sheet: {on: sheet, where: {all: true}, mass: 1}}\nmarkers:"),
+                                        "the name `sheet` is taken by `objects.sheet`", "loads.sheet"),
+    "semi_implicit": (("objects:", "solver: {semi_implicit: {}}\nobjects:"), "has compliance 0, which no force can hold",
+                      "solver.semi_implicit"),
+    "too few markers": (("farthest: 4", "at: [[0, 0, 0]]"), "has 4 markers, the scene compares 1", "experiments.one.target"),
     "regions": (("compliance: 100}", "compliance: {regions: {left: 1}}}\n    regions: {left: {x: [0, 0.1]}}"),
                 "not yet built", "objects.sheet.cloth.material.bend.compliance.regions"),
     "no value file": (("compliance: 100", "compliance: {file: none.npy}"), "cannot read `none.npy`",
@@ -133,17 +134,6 @@ def test_columns_must_be_named_with_several_markers(tmp_path):
     text = text.replace("{others: [0, 1]}", "{others: [0, 1], corners: [0, 1, 2, 3]}")
     problem = sim.load_scene(write_scene(tmp_path, text)).build()
     assert problem.experiments[0].targets["others"].positions.shape == (4, 2, 3)
-
-
-def test_soft_bodies_are_refused_with_a_word(tmp_path):
-    text = ROPE.replace("""    chain:
-      from: [0, 0, 0]
-      to: [1, 0, 0]
-      points: 4
-      mass: 0.1
-      material: {distance: {compliance: 1e-3 m/N, damping: 2 ms}}
-""", "    soft: {lattice: {size: [1, 1, 1], cells: [1, 1, 1]}, density: 1000}\n")
-    assert "not yet built: solids" in str(problems_of(tmp_path, text))
 
 
 def test_files_stay_in_the_folder(tmp_path):

@@ -227,3 +227,16 @@ def test_breakdown_names_the_place(tmp_path):
     with pytest.raises(FloatingPointError, match="non-finite in step 1 of 20"):
         problem.value(np.array([0.0, 1e308, 0.0]))
     assert np.isfinite(problem.value(problem.start))
+
+
+def test_gauss_newton_needs_few_steps(tmp_path):
+    text = SHEET.replace("lbfgs: {iterations: 4}", "gauss_newton: {}")
+    problem = sheet(tmp_path, text)
+    result = problem.optimize()
+    assert result.parameters["stretch"] == pytest.approx(0.02, rel=1e-6)
+    assert result.search.iterations <= 6 and result.search.evaluations <= 8
+    matrix, descent = problem.gauss_newton(problem.start)
+    assert descent == pytest.approx(-0.5 * problem.value_and_grad(problem.start)[1], rel=1e-12)
+    x = result.search.x
+    curvature = (problem.value_and_grad(x + 1e-4)[1] - problem.value_and_grad(x - 1e-4)[1]) / 2e-4
+    assert 2 * problem.gauss_newton(x)[0][0] == pytest.approx(curvature, rel=1e-3)  # the residuals vanish there

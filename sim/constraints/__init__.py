@@ -12,3 +12,7 @@ from sim.constraints.contact import contact_plane as contact_plane
 from sim.constraints.contact import contact_sphere as contact_sphere
 from sim.constraints.distance import distance as distance
 from sim.constraints.distance import shear as shear
+from sim.constraints.solid import neo_hookean as neo_hookean
+from sim.constraints.solid import stvk as stvk
+from sim.constraints.solid import viscoelastic as viscoelastic
+from sim.constraints.solid import volume as volume

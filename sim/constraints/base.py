@@ -11,7 +11,7 @@ A constraint sees points, not particles.  Its gradient, projection, energy and f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -27,6 +27,8 @@ from sim.core.lang.tangent import Gradient, vjp_rule
 from sim.core.lang.types import Scalar, Type, float32, vector
 
 Factor = Callable[[np.ndarray, np.ndarray], np.ndarray]
+MOST_ROWS = 9
+"""Rows are solved together by elimination, whose cost grows with their cube."""
 
 
 class ConstraintError(SimError):
@@ -35,16 +37,33 @@ class ConstraintError(SimError):
 
 @dataclass(frozen=True)
 class ConstraintParameter:
-    """A parameter of C.  `kind` is "float" (the model's precision) or "vec3"."""
+    """A parameter of C, or of its material law.  `kind` is "float" (the model's precision) or "vec3".
+
+    bounds: the interval that its values lie in, as text, "" for any number.
+    """
 
     name: str
     kind: str
     unit: str = ""
     doc: str = ""
     default: float | None = None
+    bounds: str = ""
 
     def type(self, real: Scalar) -> Type:
         return real if self.kind == "float" else vector(3, real)
+
+
+@dataclass(frozen=True, eq=False)
+class MaterialLaw:
+    """How material values become the compliances of one element, and those parameters of C that depend on them.
+
+    function: (values..., size) -> compliance of every row, then the `derived` parameters of C, in the language, so that
+    gradients pass; size: of the rest shape of an element, a volume [m^3] for tetrahedra.
+    """
+
+    function: Function
+    values: dict[str, ConstraintParameter]
+    derived: tuple[str, ...] = ()
 
 
 @dataclass(eq=False)
@@ -56,6 +75,11 @@ class Constraint:
     internal:   C refers to the points only, so that its forces add up to nothing.
     unilateral: C >= 0 is wanted instead of C = 0.
     factors:    kind of object -> (length, area) -> compliance per element of a material with compliance 1.
+    elastic:    for each row whether C pulls it back to 0.  A row that is not elastic only resists motion.
+    damped:     for each row whether it resists motion: by damping / compliance times dC/dt.
+    law:        instead of a compliance, users give the values of a material law.
+    memory:     parameters that a step changes: variables of the state of each element, 0 in the beginning.
+    flow:       (points, parameters, dt) -> the memory after a step of dt, from positions and memory at its start.
     """
 
     name: str
@@ -69,6 +93,11 @@ class Constraint:
     factors: dict[str, Factor] = field(default_factory=dict)
     units: dict[str, str] = field(default_factory=dict)
     measure: Function | None = None
+    elastic: tuple[bool, ...] = (True,)
+    damped: tuple[bool, ...] = (True,)
+    law: MaterialLaw | None = None
+    memory: tuple[str, ...] = ()
+    flow: Function | None = None
 
     def factor(self, kind: str) -> Callable[[Factor], Factor]:
         """Decorator: how a material compliance becomes the compliance of one element on objects of this kind."""
@@ -84,6 +113,35 @@ class Constraint:
         self.measure = Function(function)
         return self.measure
 
+    def material(self, *values: ConstraintParameter, derived: tuple[str, ...] = ()) -> Callable[[Callable[..., Any]], Function]:
+        """Decorator: the material law of this constraint, a function of the language; see `MaterialLaw`."""
+
+        def wrap(function: Callable[..., Any]) -> Function:
+            self.law = MaterialLaw(Function(function), {value.name: value for value in values}, derived)
+            return self.law.function
+
+        return wrap
+
+    def remember(self, *names: str) -> Callable[[Callable[..., Any]], Function]:
+        """Decorator: the named parameters of C are memory, and this function of the language says how they flow."""
+
+        def wrap(function: Callable[..., Any]) -> Function:
+            # vectors are left open: they take the precision of the model
+            kinds = {name: Any if parameter.kind == "vec3" else float for name, parameter in self.parameters.items()}
+            self.memory, self.flow = names, Function(function, None, {**kinds, "dt": float})
+            return self.flow
+
+        return wrap
+
+    @property
+    def derived(self) -> tuple[str, ...]:
+        """Parameters of C that follow from material values."""
+        return self.law.derived if self.law is not None else ()
+
+    def active(self, damped: bool) -> tuple[int, ...]:
+        """The rows that do anything in a set with or without damping."""
+        return tuple(r for r in range(self.rows) if self.elastic[r] or (damped and self.damped[r]))
+
     @property
     def measured(self) -> tuple[str, ...]:
         """Parameters that are measured on the rest shape where they are not given.
@@ -91,7 +149,7 @@ class Constraint:
         `rest` is, where it has as many components as C has rows: another one cannot be the value of C.
         """
         if self.measure is not None:
-            return tuple(self.parameters)
+            return tuple(name for name in self.parameters if name not in (*self.derived, *self.memory))
         size = {"float": 1, "vec3": 3}[self.parameters["rest"].kind] if "rest" in self.parameters else 0
         return ("rest",) if size == self.rows else ()
 
@@ -134,7 +192,8 @@ REGISTRY: dict[str, Constraint] = {}
 
 
 def constraint(
-    points: int, rows: int = 1, internal: bool = True, unilateral: bool = False, name: str | None = None, units: dict[str, str] | None = None
+    points: int, rows: int = 1, internal: bool = True, unilateral: bool = False, name: str | None = None, units: dict[str, str] | None = None,
+    elastic: Sequence[bool] | None = None, damped: Sequence[bool] | None = None,
 ) -> Callable[[Callable[..., Any]], Constraint]:
     """Declare a constraint: decorates C(x, parameters...), a function of the kernel language.
 
@@ -142,9 +201,13 @@ def constraint(
     A parameter called `rest` that is not given is measured: C of the rest shape with rest = 0; another one takes its
     default in Python, if it has one.
     units: unit of each parameter, for messages and the documentation.
+    elastic, damped: for each row, whether C pulls it back and whether damping acts on it; both by default.
     """
-    if points < 1 or not 1 <= rows <= 6:
-        raise ConstraintError(f"a constraint has at least one point and one to six rows, not {points} and {rows}")
+    if points < 1 or not 1 <= rows <= MOST_ROWS:
+        raise ConstraintError(f"a constraint has at least one point and one to {MOST_ROWS} rows, not {points} and {rows}")
+    acts = [tuple(given) if given is not None else (True,) * rows for given in (elastic, damped)]
+    if any(len(given) != rows for given in acts):
+        raise ConstraintError(f"elastic and damped say something about each of the {rows} rows")
     caller = caller_locals()
 
     def wrap(python: Callable[..., Any]) -> Constraint:
@@ -160,7 +223,8 @@ def constraint(
         # While tracing, every parameter takes the precision of the model: `float` means it, vectors are left open.
         precise = {p: float if q.kind == "float" else Any for p, q in parameters.items()}
         function = Function(python, name, precise)
-        made = Constraint(function.name, points, function, parameters, rows, internal, unilateral, python.__doc__ or "", units=units or {})
+        made = Constraint(function.name, points, function, parameters, rows, internal, unilateral, python.__doc__ or "", units=units or {},
+                          elastic=acts[0], damped=acts[1])
         REGISTRY[made.name] = made
         return made
 

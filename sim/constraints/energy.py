@@ -27,7 +27,7 @@ from sim.core.runtime.launch import launch
 def make_energy(c: Constraint, real: Scalar) -> Kernel:
     """A kernel, one thread per constraint, that adds C^T alpha^-1 C / 2 [J] to `energy[0]`."""
     vec3, Data, value = vector(3, real), parameter_struct(c, real), value_type(c, real)
-    n_points, rows, unilateral = c.points, c.rows, c.unilateral
+    n_points, rows, unilateral, elastic = c.points, c.rows, c.unilateral, c.active(damped=False)
     at = _at(c, real, gradient=False)
 
     @kernel(name=f"energy_{c.name}")
@@ -35,7 +35,7 @@ def make_energy(c: Constraint, real: Scalar) -> Kernel:
         k = tid()
         C = at([x[points[k, j]] for j in static(range(n_points))], data, k)
         total = real(0.0)
-        for r in static(range(rows)):
+        for r in static(elastic):
             c_r = min(C[r], real(0.0)) if unilateral else C[r]
             total += 0.5 * c_r * c_r / (compliance[k] if rows == 1 else compliance[k][r])
         atomic_add(energy, 0, total)
@@ -47,14 +47,14 @@ def make_energy(c: Constraint, real: Scalar) -> Kernel:
 def make_force(c: Constraint, real: Scalar) -> Kernel:
     """A kernel, one thread per constraint, that adds -J^T alpha^-1 C [N] to the forces on its points."""
     vec3, Data, value = vector(3, real), parameter_struct(c, real), value_type(c, real)
-    n_points, rows, unilateral = c.points, c.rows, c.unilateral
+    n_points, rows, unilateral, elastic = c.points, c.rows, c.unilateral, c.active(damped=False)
     at = _at(c, real, gradient=True)
 
     @kernel(name=f"force_{c.name}")
     def force_of(points: array2d[int], data: Data, compliance: array[value], x: array[vec3], force: array[vec3]):
         k = tid()
         C, J = at([x[points[k, j]] for j in static(range(n_points))], data, k)
-        for r in static(range(rows)):
+        for r in static(elastic):
             c_r = min(C[r], real(0.0)) if unilateral else C[r]
             multiplier = -c_r / (compliance[k] if rows == 1 else compliance[k][r])
             for j in static(range(n_points)):

@@ -78,7 +78,8 @@ def make_projection(c: Constraint, real: Scalar, first: bool, damped: bool, aver
     """One XPBD projection of constraints `start + tid()`, eq. 18, with Rayleigh damping, eq. 26.
 
     first:    the multipliers are zero before (first iteration of a substep), so they are not read.
-    damped:   with gamma = damping / dt; else the term is not there.
+    damped:   with gamma = damping / dt, on the rows that damping acts on; else the term is not there.  The row of such a
+              one is that of eq. 26 times alpha: (1 + gamma) J W J^T + alpha, with gamma alone if it is not elastic.
     averaged: Jacobi with mass splitting: a point with n constraints counts as n points of mass m / n, so that all
               corrections may be applied at once and momentum is conserved (R. Tonge, F. Benevolenski, A. Voroshilov,
               "Mass Splitting for Jitter-Free Parallel Rigid Body Simulation", 2012).  They are added to `x_out`.
@@ -86,7 +87,9 @@ def make_projection(c: Constraint, real: Scalar, first: bool, damped: bool, aver
     vec3, Data, value = vector(3, real), parameter_struct(c, real), value_type(c, real)
     n_points, rows, unilateral = c.points, c.rows, c.unilateral
     at = _at(c, real, gradient=True)
-    square = matrix_of((rows, rows), real)
+    elastic, active = c.elastic, c.active(damped)
+    resists, m = tuple(damped and acts for acts in c.damped), len(active)
+    square, column = matrix_of((m, m), real), vector(m, real)
 
     @kernel(name=f"project_{c.name}")
     def project(
@@ -116,21 +119,30 @@ def make_projection(c: Constraint, real: Scalar, first: bool, damped: bool, aver
             multiplier[k] = lam + dlam
         else:
             block = square()
-            residuals = value()
+            residuals = column()
             lams = value() if first else multiplier[k]
-            for r in static(range(rows)):
-                for s in static(range(rows)):
-                    block[r, s] = (1.0 + gamma) * sum([w_k[j] * dot(J[r][j], J[s][j]) for j in static(range(n_points))])
+            for i in static(range(m)):
+                for j in static(range(i, m)):
+                    entry = sum([w_k[p] * dot(J[active[i]][p], J[active[j]][p]) for p in static(range(n_points))])
+                    block[i, j] = entry
+                    block[j, i] = entry
+            for i in static(range(m)):
+                r = active[i]
+                weight = (1.0 if elastic[r] else 0.0) + (gamma if resists[r] else 0.0)
+                for j in static(range(m)):
+                    block[i, j] = weight * block[i, j]
                 alpha = compliance[k][r] / (dt * dt)
-                block[r, r] = block[r, r] + alpha
-                residuals[r] = -(C[r] + alpha * lams[r])
-                if damped:
-                    residuals[r] = residuals[r] - gamma * sum([dot(J[r][j], x_k[j] - x_before[points[k, j]]) for j in static(range(n_points))])
-            dlams = value()
+                block[i, i] = block[i, i] + alpha
+                residuals[i] = -(C[r] + alpha * lams[r]) if elastic[r] else -alpha * lams[r]
+                if resists[r]:
+                    residuals[i] = residuals[i] - gamma * sum([dot(J[r][j], x_k[j] - x_before[points[k, j]]) for j in static(range(n_points))])
+            change = column()
             if sum([w_k[j] for j in static(range(n_points))]) > 0.0:
-                dlams = solve(block, residuals)
+                change = solve(block, residuals)
             for j in static(range(n_points)):
-                x_out[points[k, j]] += w[points[k, j]] * sum([dlams[r] * J[r][j] for r in static(range(rows))])
-            multiplier[k] = lams + dlams
+                x_out[points[k, j]] += w[points[k, j]] * sum([change[i] * J[active[i]][j] for i in static(range(m))])
+            for i in static(range(m)):
+                lams[active[i]] = lams[active[i]] + change[i]
+            multiplier[k] = lams
 
     return project

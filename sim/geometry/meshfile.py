@@ -48,7 +48,7 @@ def load_mesh(path: str | os.PathLike[str], unit: float = 1.0, axes: Sequence[st
     if not (np.isfinite(unit) and unit > 0):
         raise GeometryError(f"unit {unit!r} of mesh {path} must be a positive length in metres", "1 mm is 0.001")
     matrix = axes_matrix(axes, mirror)
-    _check_file(path)
+    check_exists(path, FORMATS)
     vertices, triangles = _read(path)
     _check_arrays(path, vertices, triangles)
     positions, file_to_point = merge_positions(vertices)
@@ -72,7 +72,8 @@ def merge_positions(vertices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return vertices[first[order]], rank[inverse.reshape(-1)]
 
 
-def _check_file(path: Path) -> None:
+def check_exists(path: Path, formats: Sequence[str]) -> None:
+    """Raises unless the path is a file of one of these types that is not empty."""
     if not path.exists():
         names = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
         near = difflib.get_close_matches(path.name, names, n=1)
@@ -83,9 +84,9 @@ def _check_file(path: Path) -> None:
         raise GeometryError(f"mesh file {path} does not exist", hint)
     if not path.is_file():
         raise GeometryError(f"mesh file {path} is a folder", "Name the file in it")
-    if path.suffix.lower() not in FORMATS:
+    if path.suffix.lower() not in formats:
         raise GeometryError(f"mesh file {path} has the unknown type {path.suffix or '(none)'!r}",
-                            f"Known types: {', '.join(FORMATS)}")
+                            f"Known types: {', '.join(formats)}")
     if path.stat().st_size == 0:
         raise GeometryError(f"mesh file {path} is empty", "Export it again")
 

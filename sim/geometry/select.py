@@ -80,6 +80,9 @@ def _by_index(numbers: Any, count: int, file_to_point: np.ndarray | None) -> np.
     wrong = values[(values < 0) | (values >= len(table))]
     if len(wrong):
         raise GeometryError(f"where.indices: no point {listed(wrong)}", f"Points are numbered 0 to {len(table) - 1}")
+    unused = values[table[values] < 0]
+    if len(unused):
+        raise GeometryError(f"where.indices: no element uses point {listed(unused)}", "Name points that belong to the body")
     mask = np.zeros(count, bool)
     mask[table[values]] = True
     return mask

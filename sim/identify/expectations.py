@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,8 @@ import numpy as np
 class Expectation:
     """A number of the result that should be `value` up to `within` (relative), or lie between, below or above.
 
-    path: as in the scene, `parameters.stretch` or `loss.final`.  value: a number or one per component.
+    path: as in the scene, `parameters.stretch` or `loss.final`.  value: a number or one per component.  measured: a
+    measure of an experiment should be what the recording gives, up to `within`.
     """
 
     path: str
@@ -23,11 +24,14 @@ class Expectation:
     below: float | None = None
     above: float | None = None
     unit: str = ""
+    measured: bool = False
 
     @property
     def want(self) -> str:
         """The claim in words."""
         unit = f" {self.unit}" if self.unit else ""
+        if self.measured:
+            return f"as measured, within {100 * (self.within or 0.0):g} %"
         if self.value is not None:
             return f"{_show(self.value)}{unit} within {100 * (self.within or 0.0):g} %"
         if self.between is not None:
@@ -72,7 +76,15 @@ def check_all(expectations: list[Expectation], result: Mapping[str, Any]) -> lis
     rows = []
     for expectation in expectations:
         got = look_up(result, expectation.path)
-        rows.append({"path": expectation.path, "want": expectation.want, "got": got, "ok": expectation.holds(got)})
+        want = expectation
+        if expectation.measured:
+            found = look_up(result, f"{expectation.path}.measured")
+            want = replace(expectation, value=found)
+            words = f"{_show(found)} {expectation.unit}".strip() if found is not None else "nothing"
+            rows.append({"path": expectation.path, "want": f"{words}, as measured, within {100 * (want.within or 0.0):g} %",
+                         "got": got, "ok": found is not None and want.holds(got)})
+            continue
+        rows.append({"path": expectation.path, "want": want.want, "got": got, "ok": want.holds(got)})
     return rows
 
 

@@ -37,15 +37,32 @@ class Schedule:
 
 @dataclass(frozen=True, eq=False)
 class Markers:
-    """Points that are observed: `points` (n,) int32, particle numbers of the object called `of`."""
+    """Places that are observed: place k is the sum over j of weights[k, j] times the position of particle points[k, j].
+
+    of: the object.  points: (n, width) int32, or (n,) for particles themselves; weights: (n, width) float64, which add up
+    to 1 for each place, None for particles.
+    """
 
     name: str
     of: str
     points: np.ndarray
+    weights: np.ndarray | None = None
+
+    @property
+    def count(self) -> int:
+        """Number of places."""
+        return len(self.points)
+
+    @property
+    def table(self) -> tuple[np.ndarray, np.ndarray]:
+        """Points (n, width) int32 and weights (n, width), whatever they were given as."""
+        points = self.points.reshape(self.count, -1).astype(np.int32)
+        return points, np.ones(points.shape) if self.weights is None else self.weights
 
     def at(self, positions: np.ndarray) -> np.ndarray:
         """Places (..., n, 3) from positions of all particles (..., particles, 3)."""
-        return positions[..., self.points, :]
+        points, weights = self.table
+        return np.einsum("nk,...nkx->...nx", weights, positions[..., points, :])
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,11 +70,12 @@ class Target:
     """Where markers were seen, sampled at the frames of the experiment.
 
     positions: (frames, markers, 3) float64 [m]; NaN in all three components where a marker was not seen.
-    noise: standard deviation of one coordinate [m].
+    noise: standard deviation of one coordinate [m].  start: (markers, 3), where they were at t = 0, NaN if not seen then.
     """
 
     positions: np.ndarray
     noise: float
+    start: np.ndarray | None = None
 
     @property
     def seen(self) -> np.ndarray:
@@ -82,11 +100,12 @@ class Experiment:
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """What one experiment does: positions (frames, points, 3) [m] of all points at `times` (frames,) [s]."""
+    """What one experiment does: positions (frames, points, 3) [m] of all points at `times` (frames,) [s]; `start` at t = 0."""
 
     experiment: Experiment
     times: np.ndarray
     positions: np.ndarray
+    start: np.ndarray
 
 
 def group_by_rollout(experiments: Sequence[Experiment], own: bool) -> list[list[Experiment]]:

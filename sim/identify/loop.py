@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -285,18 +285,3 @@ def _reporter(run: _Run, log: Callable[[dict[str, Any]], Any] | None, save: Call
             save(run.saved)
 
     return report
-
-
-def choose_start(value_and_grad: ValueAndGrad, starts: Sequence[np.ndarray]) -> tuple[int, list[float]]:
-    """Try several starts (see `ParameterSpace.starts`), one evaluation each: index of the best, and all losses.
-
-    Starts from which the simulation breaks down have a loss of nan; if all do, that is an error.
-    """
-    evaluator = _Evaluator(value_and_grad, None)
-    losses = []
-    for start in starts:
-        loss, gradient = evaluator.plain(np.asarray(start, dtype=np.float64))
-        losses.append(loss if np.isfinite(loss) and np.isfinite(gradient).all() else float("nan"))
-    if not np.isfinite(losses).any():
-        raise NonFinite(f"the loss is finite at none of the {len(starts)} starts{evaluator.cause()}: narrow the bounds")
-    return int(np.nanargmin(losses)), losses

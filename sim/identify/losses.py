@@ -13,6 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from sim.core.lang.builtins import tid
+from sim.core.lang.function import func
+from sim.core.lang.library.vector import dot
 from sim.core.lang.types import Scalar, float64, vector
 from sim.core.runtime.array import array, array2d
 from sim.core.runtime.creation import zeros
@@ -99,11 +101,24 @@ class Reach(Term):
 
     def prepare(self, model: Model, markers: Mapping[str, Markers], experiment: Experiment) -> Measured:
         """The term for one experiment."""
-        schedule = experiment.schedule
-        frame = schedule.frames - 1
-        if not isinstance(self.at, str):
-            frame = int(np.clip(round(self.at * schedule.fps) - 1, 0, frame))
+        frame = frame_at(experiment.schedule, self.at)
         return _PreparedReach(self, model, markers[self.markers], experiment.name, frame)
+
+
+@dataclass(frozen=True)
+class Slow(Term):
+    """Markers whose mean should be slow at a time: |v|^2 / scale^2, v from the frame there and the one before [m/s]."""
+
+    markers: str = ""
+    at: str | float = "last"
+    scale: float = 1.0
+
+    def prepare(self, model: Model, markers: Mapping[str, Markers], experiment: Experiment) -> Measured:
+        """The term for one experiment.  Raises ValueError where it has a single frame."""
+        schedule = experiment.schedule
+        if schedule.frames < 2:
+            raise ValueError("a velocity needs two frames")
+        return _PreparedSlow(self, model, markers[self.markers], experiment.name, max(1, frame_at(schedule, self.at)), schedule.fps)
 
 
 @dataclass(frozen=True)
@@ -132,6 +147,13 @@ class Prior(Term):
         return (p - self.value) / self.sd
 
 
+def frame_at(schedule: Schedule, at: str | float) -> int:
+    """Number of the frame nearest to a time [s], or of the last one ("last")."""
+    if isinstance(at, str):
+        return schedule.frames - 1
+    return int(np.clip(round(at * schedule.fps) - 1, 0, schedule.frames - 1))
+
+
 def chosen_frames(schedule: Schedule, at: str | tuple[float, float]) -> np.ndarray:
     """Numbers (k,) int32 of the frames that count.  Raises ValueError if a span of time holds none."""
     frames = np.arange(schedule.frames, dtype=np.int32)
@@ -155,7 +177,7 @@ class _PreparedMatch:
         device = model.device
         self.kernels, self.term, self.markers, self.experiment, self.noise = (
             _kernels(model.dtype), term, markers, experiment, noise)
-        self.points = array(markers.points.astype(np.int32), dtype=int, device=device)
+        self.points, self.weights = _table(model, markers)
         self.frames = array(frames, dtype=int, device=device)
         self.reference = array(reference, dtype=int, device=device)
         self.wanted = array(wanted, dtype=vec3d, device=device)
@@ -164,7 +186,8 @@ class _PreparedMatch:
 
     def launch(self, q: array, out: array, slot: int) -> None:
         launch(self.kernels.compare, self.parts.shape,
-               [q, self.points, self.frames, self.reference, self.wanted, self.weight, self.noise, self.term.huber],
+               [q, self.points, self.weights, self.frames, self.reference, self.wanted, self.weight, self.noise,
+                self.term.huber],
                [self.parts])
         launch(self.kernels.add_up, 1, [self.parts, slot], [out])
 
@@ -187,15 +210,31 @@ class _PreparedReach:
     def __init__(self, term: Reach, model: Model, markers: Markers, experiment: str, frame: int) -> None:
         self.kernels, self.term, self.markers, self.experiment = _kernels(model.dtype), term, markers, experiment
         self.frame = frame
-        self.points = array(markers.points.astype(np.int32), dtype=int, device=model.device)
+        self.points, self.weights = _table(model, markers)
         self.goal = array(np.array(term.point)[None], dtype=vec3d, device=model.device)
 
     def launch(self, q: array, out: array, slot: int) -> None:
-        launch(self.kernels.reach, 1, [q, self.points, self.frame, self.goal, self.term.scale, slot], [out])
+        launch(self.kernels.reach, 1, [q, self.points, self.weights, self.frame, self.goal, self.term.scale, slot], [out])
 
     def residuals(self, positions: np.ndarray) -> Residuals:
-        mean = self.markers.at(positions[self.frame][None])[0].mean(axis=0)
+        mean = self.markers.at(positions[self.frame]).mean(axis=0)
         return single(self.term.name, self.experiment, (mean - np.array(self.term.point)) / self.term.scale, 1.0)
+
+
+class _PreparedSlow:
+    """A `Slow` for one experiment, with what its kernel reads on the device."""
+
+    def __init__(self, term: Slow, model: Model, markers: Markers, experiment: str, frame: int, fps: float) -> None:
+        self.kernels, self.term, self.markers, self.experiment = _kernels(model.dtype), term, markers, experiment
+        self.frame, self.fps = frame, fps
+        self.points, self.weights = _table(model, markers)
+
+    def launch(self, q: array, out: array, slot: int) -> None:
+        launch(self.kernels.slow, 1, [q, self.points, self.weights, self.frame, self.fps, self.term.scale, slot], [out])
+
+    def residuals(self, positions: np.ndarray) -> Residuals:
+        means = self.markers.at(positions[self.frame - 1:self.frame + 1]).mean(axis=1)
+        return single(self.term.name, self.experiment, (means[1] - means[0]) * self.fps / self.term.scale, 1.0)
 
 
 @dataclass(frozen=True)
@@ -203,6 +242,12 @@ class _Kernels:
     compare: Kernel
     add_up: Kernel
     reach: Kernel
+    slow: Kernel
+
+
+def _table(model: Model, markers: Markers) -> tuple[array, array]:
+    points, weights = markers.table
+    return array(points, dtype=int, device=model.device), array(weights, dtype=float64, device=model.device)
 
 
 @cache
@@ -213,24 +258,37 @@ def _kernels(real: Scalar) -> _Kernels:
     """
     vec3 = vector(3, real)
 
+    @func
+    def place(q: array2d[vec3], frame: int, points: array2d[int], weights: array2d[float64], m: int):
+        at = vec3d()
+        for j in range(points.shape[1]):
+            p = q[frame, points[m, j]]
+            at = at + weights[m, j] * vec3d(float64(p[0]), float64(p[1]), float64(p[2]))
+        return at
+
+    @func
+    def mean_place(q: array2d[vec3], frame: int, points: array2d[int], weights: array2d[float64]):
+        at = vec3d()
+        for m in range(points.shape[0]):
+            at = at + place(q, frame, points, weights, m)
+        return at / float64(points.shape[0])
+
     @kernel
     def compare(
-        q: array2d[vec3], points: array[int], frames: array[int], reference: array2d[int], wanted: array2d[vec3d],
-        weight: array2d[float64], noise: float64, huber: float64, parts: array2d[float64],
+        q: array2d[vec3], points: array2d[int], weights: array2d[float64], frames: array[int], reference: array2d[int],
+        wanted: array2d[vec3d], weight: array2d[float64], noise: float64, huber: float64, parts: array2d[float64],
     ):
         k, m = tid()
-        p = points[m]
-        x = q[frames[k], p]
+        d = place(q, frames[k], points, weights, m) - wanted[k, m]
+        if reference[k, m] >= 0:
+            d = d - place(q, reference[k, m], points, weights, m)
         total = float64(0.0)
         for axis in range(3):
-            r = float64(x[axis]) - wanted[k, m][axis]
-            if reference[k, m] >= 0:
-                r = r - float64(q[reference[k, m], p][axis])
-            r = r / noise
-            if abs(r) <= huber:
+            r = abs(d[axis]) / noise
+            if r <= huber:
                 total = total + r * r
             else:
-                total = total + huber * (2.0 * abs(r) - huber)
+                total = total + huber * (2.0 * r - huber)
         parts[k, m] = weight[k, m] * total
 
     @kernel
@@ -242,24 +300,20 @@ def _kernels(real: Scalar) -> _Kernels:
         out[slot] = total
 
     @kernel
-    def reach(q: array2d[vec3], points: array[int], frame: int, goal: array[vec3d], scale: float64, slot: int,
-              out: array[float64]):
-        x = float64(0.0)
-        y = float64(0.0)
-        z = float64(0.0)
-        for m in range(points.shape[0]):
-            at = q[frame, points[m]]
-            x = x + float64(at[0])
-            y = y + float64(at[1])
-            z = z + float64(at[2])
-        n = float64(points.shape[0])
-        x = (x / n - goal[0][0]) / scale
-        y = (y / n - goal[0][1]) / scale
-        z = (z / n - goal[0][2]) / scale
-        out[slot] = x * x + y * y + z * z
+    def reach(q: array2d[vec3], points: array2d[int], weights: array2d[float64], frame: int, goal: array[vec3d],
+              scale: float64, slot: int, out: array[float64]):
+        d = (mean_place(q, frame, points, weights) - goal[0]) / scale
+        out[slot] = dot(d, d)
 
-    return _Kernels(compare, add_up, reach)
+    @kernel
+    def slow(q: array2d[vec3], points: array2d[int], weights: array2d[float64], frame: int, fps: float64, scale: float64,
+             slot: int, out: array[float64]):
+        step = mean_place(q, frame, points, weights) - mean_place(q, frame - 1, points, weights)
+        v = step * (fps / scale)
+        out[slot] = dot(v, v)
+
+    return _Kernels(compare, add_up, reach, slow)
 
 
-AnyTerm = Match | Reach | Prior
+AnyTerm = Match | Reach | Slow | Prior
 Prepared = tuple[AnyTerm, Experiment, Any]

@@ -9,20 +9,23 @@ from typing import Any
 import numpy as np
 
 from sim.core.lang.types import float64
-from sim.core.optim import LBFGS, Adam, Descent, Minimizer
+from sim.core.optim import LBFGS, Adam, Descent, GaussNewton, Minimizer
 from sim.core.runtime.array import array
 from sim.core.runtime.creation import zeros
 from sim.core.runtime.tape import Tape
 from sim.identify.expectations import Expectation
 from sim.identify.experiments import Experiment, Markers, Schedule, Simulation, group_by_rollout
-from sim.identify.loop import OptimizeResult, Stop, choose_start, optimize
-from sim.identify.losses import AnyTerm, Measured, Prior, Reach
+from sim.identify.jacobian import linearise
+from sim.identify.loop import OptimizeResult, Stop, optimize
+from sim.identify.losses import AnyTerm, Match, Measured, Prior
+from sim.identify.measures import Measure
 from sim.identify.residuals import Residuals
+from sim.identify.starts import Chosen, choose_start
 from sim.identify.transforms import ParameterSpace, Transform
 from sim.model import Model
 from sim.rollout import Checkpointed, StoreAll, Trajectory, rollout
 from sim.rollout.strategies import Plan, gradient_bytes
-from sim.solvers import SolverXPBD
+from sim.solvers import Solver
 
 REMEMBERED = 64
 """Evaluations whose terms are kept: more than a line search makes between two log entries."""
@@ -53,7 +56,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Method:
-    """How to search: the optimiser's name ("lbfgs" or "adam") and its settings, objective, stop, starts."""
+    """How to search: the optimiser's name ("lbfgs", "gauss_newton" or "adam") and its settings, objective, stop, starts."""
 
     name: str = "lbfgs"
     iterations: int = 30
@@ -63,10 +66,12 @@ class Method:
     starts: int = 1
     seed: int = 0
 
-    def minimizer(self) -> Minimizer:
-        """A fresh optimiser."""
+    def minimizer(self, model: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]) -> Minimizer:
+        """A fresh optimiser.  model: what Gauss-Newton needs to know of the residuals."""
         if self.name == "adam":
             return Descent(Adam, lr=self.rate)
+        if self.name == "gauss_newton":
+            return GaussNewton(model, max_step=4.0, noise=1e-7)
         return LBFGS(max_step=4.0, noise=1e-7)
 
 
@@ -98,7 +103,10 @@ class Evaluation:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What a search found: parameters (physical), loss, its terms, gradient by physical values, and how it ended."""
+    """What a search found: parameters (physical), loss, its terms, gradient by physical values, and how it ended.
+
+    chosen: the start it went on from, where there were several.
+    """
 
     parameters: dict[str, Any]
     loss: float
@@ -106,6 +114,7 @@ class Result:
     experiments: dict[str, float]
     gradient: dict[str, np.ndarray]
     search: OptimizeResult
+    chosen: Chosen | None = None
 
 
 @dataclass(eq=False)
@@ -116,7 +125,7 @@ class Problem:
     """
 
     model: Model
-    solver: SolverXPBD
+    solver: Solver
     experiments: list[Experiment]
     markers: dict[str, Markers] = field(default_factory=dict)
     sought: list[Parameter] = field(default_factory=list)
@@ -125,6 +134,7 @@ class Problem:
     method: Method = field(default_factory=Method)
     expectations: list[Expectation] = field(default_factory=list)
     description: Description = field(default_factory=Description)
+    measures: list[Measure] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.space = ParameterSpace({p.name: p.transform for p in self.sought}, {p.name: p.start for p in self.sought})
@@ -189,8 +199,9 @@ class Problem:
         for group in self._groups(wanted):
             self._write(group[0], values)
             positions = self._rollout(group[0].schedule).particle_q.numpy()
+            start = self.model.particle_q.numpy().astype(np.float64)
             for e in group:
-                out[e.name] = Simulation(e, e.schedule.times, np.array(positions, dtype=np.float64))
+                out[e.name] = Simulation(e, e.schedule.times, np.array(positions, dtype=np.float64), start)
         self._restore()
         return {e.name: out[e.name] for e in wanted}
 
@@ -211,7 +222,7 @@ class Problem:
         """The loss of a simulation against its recording, counted or not; None where there is nothing to compare."""
         e = simulation.experiment
         terms = [t for t in self.terms
-                 if not isinstance(t, Prior) and (isinstance(t, Reach) or t.markers in e.targets)]
+                 if not isinstance(t, Prior) and (not isinstance(t, Match) or t.markers in e.targets)]
         if not terms:
             return None
         q = array(simulation.positions, dtype=self.model.particle_q.dtype, device=self.model.device)
@@ -219,6 +230,28 @@ class Problem:
         for slot, term in enumerate(terms):
             self._prepare(term, e).launch(q, out, slot)
         return float(np.array([t.weight for t in terms]) @ out.numpy())
+
+    def gauss_newton(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """J' W J (n, n) and -J' W r (n,) of the residuals at coordinates x: half the second and first derivative of the loss."""
+        return linearise(self, x).matrix, -0.5 * self.evaluate(x).gradient  # exact, where the differences are not
+
+    def measure(self, simulation: Simulation) -> dict[str, dict[str, float | None]]:
+        """Every measure of a simulation and of its recording: {simulated, measured, error: relative}."""
+        out = {}
+        for m in self.measures:
+            places, target = self.markers[m.markers], simulation.experiment.targets.get(m.markers)
+            simulated = m.take(simulation.times, places.at(simulation.positions), places.at(simulation.start))
+            measured = None
+            if target is not None and target.start is not None:
+                measured = m.take(simulation.times, target.positions, target.start)
+            error = (simulated - measured) / abs(measured) if simulated is not None and measured else None
+            out[m.name] = {"simulated": simulated, "measured": measured, "error": error}
+        return out
+
+    def measured(self, simulations: Mapping[str, Simulation]) -> dict[str, float]:
+        """`experiment.measure` -> what the simulation gives; nan where it cannot be told."""
+        return {f"{name}.{key}": np.nan if found["simulated"] is None else found["simulated"]
+                for name, simulation in simulations.items() for key, found in self.measure(simulation).items()}
 
     def contact_patterns(self, x: Any) -> list[np.ndarray]:
         """Which contacts push, in every step of every fitted rollout: (steps, contacts) bool each."""
@@ -249,28 +282,30 @@ class Problem:
         After it the model holds the best values.
         """
         method = self.method
-        start = self.start
+        start, chosen = self.start, None
         if method.starts > 1 and resume_state is None:
             starts = self.space.starts(method.starts, method.seed)
-            start = starts[choose_start(self.value_and_grad, starts)[0]]
+            chosen = choose_start(self.value_and_grad, starts, self.bounds, lambda: method.minimizer(self.gauss_newton),
+                                  method.objective, should_stop)
+            start = chosen.x
         found = optimize(
-            self.value_and_grad, start, self.bounds, method.minimizer(),
+            self.value_and_grad, start, self.bounds, method.minimizer(self.gauss_newton),
             iterations=method.iterations if iterations is None else iterations, objective=method.objective,
             stop=method.stop, log=log, save=save, resume_state=resume_state, should_stop=should_stop,
             describe=self.describe,
         )  # fmt: skip
-        return self.result(found)
+        return self.result(found, chosen)
 
-    def result(self, found: OptimizeResult) -> Result:
+    def result(self, found: OptimizeResult, chosen: Chosen | None = None) -> Result:
         """The outcome of a search in physical terms; writes the best values into the model."""
         if not np.isfinite(found.loss):
             empty = {name: np.full(shape, np.nan) for name, shape in self.space.shapes.items()}
-            return Result(self.physical(found.x), found.loss, {}, {}, empty, found)
+            return Result(self.physical(found.x), found.loss, {}, {}, empty, found, chosen)
         best = self.evaluate(found.x)
         for path, value in self._values(self.space.unpack(found.x)).items():
             self.model[path].assign(value)
             self._base[path] = value
-        return Result(self.physical(found.x), best.loss, best.terms, best.experiments, best.physical, found)
+        return Result(self.physical(found.x), best.loss, best.terms, best.experiments, best.physical, found, chosen)
 
     def describe(self, x: np.ndarray) -> dict[str, Any]:
         """What a log entry says about a point: physical parameters and the terms of the loss."""

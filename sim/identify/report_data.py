@@ -46,7 +46,7 @@ def report_data(
         takes=takes(problem, before, after), curves=_curves(problem, log), parameters=_parameters(problem, result),
         expectations=[ExpectationRow(row["path"], row["want"], row["got"], row["ok"]) for row in result["expect"]],
         terms=_terms(result, log),
-        experiments=[ExperimentRow(name, e["use"], e["loss"]) for name, e in result["experiments"].items()],
+        experiments=[_experiment(name, e) for name, e in result["experiments"].items()],
         correlation=_correlation(result), residuals=_residuals(result, misfit),
         residual_curves=[Curve(f"{m.experiment}: {m.markers}, rms", m.times.tolist(), (1e3 * m.by_frame).tolist(), "mm",
                                reference=1e3 * np.sqrt(3.0) * m.noise, over="s") for m in misfit if len(m.times) > 1],
@@ -76,7 +76,7 @@ def takes(problem: Problem, before: Simulations, after: Simulations | None) -> l
 
 def scenery(problem: Problem) -> Scenery:
     """What a run's folder keeps to show it later without its model."""
-    markers = {name: body(name, m.points) for name, m in problem.markers.items()}
+    markers = {name: Body(name, *m.table) for name, m in problem.markers.items()}
     targets = {e.name: {name: Recording(t.positions, e.schedule.times) for name, t in e.targets.items()}
                for e in problem.experiments}
     x, y, z = _up(problem).tolist()
@@ -92,7 +92,11 @@ def _drawn(problem: Problem) -> list[Body]:
     links = model.spring_indices.numpy().reshape(-1, 2)
     for name, group in model.groups.items():
         own = (links >= group.start).all(axis=1) & (links < group.start + group.count).all(axis=1)
-        out.append(body(name, group.points, group.triangles - group.start, links[own] - group.start))
+        if group.surface is not None:
+            carrier = group.surface.embedding
+            out.append(Body(name, carrier.points + group.start, carrier.weights, group.surface.triangles))
+        else:
+            out.append(body(name, group.points, group.triangles - group.start, links[own] - group.start))
         links = links[~own]
         free[group.points] = False
     free[links.reshape(-1)] = True
@@ -201,6 +205,12 @@ def _residuals(result: Mapping[str, Any], misfit: Sequence[Misfit]) -> list[Resi
 def _terms(result: Mapping[str, Any], log: Sequence[Mapping[str, Any]]) -> list[TermRow]:
     first = log[0].get("terms", {}) if log else {}
     return [TermRow(name, first.get(name), value) for name, value in result["loss"]["terms"].items()]
+
+
+def _experiment(name: str, entry: Mapping[str, Any]) -> ExperimentRow:
+    measures = {key: (value["simulated"], value["measured"], value["error"])
+                for key, value in entry.items() if isinstance(value, Mapping) and "simulated" in value}
+    return ExperimentRow(name, entry["use"], entry["loss"], measures)
 
 
 def _facts(problem: Problem, result: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -21,6 +21,7 @@ from sim.identify.loop import NonFinite
 from sim.identify.misfit import Misfit, misfits
 from sim.identify.problem import Problem, Result
 from sim.identify.report_data import report_data, scenery
+from sim.identify.starts import Chosen
 from sim.identify.uncertainty import Uncertainty, estimate
 from sim.io import Recording, RunFolder, RunFolderError, default_run_path, environment, write_recording, write_report, write_scenery
 
@@ -108,6 +109,8 @@ class _Run:
                     raise
                 self.note(str(error))
                 found = self.problem.result(error.result)
+        if found.chosen is not None:
+            self.note(_tournament(found.chosen))
         for name in insensitive:
             self.note(f"the loss does not depend on `{name}`: its gradient at the start is zero")
         return found
@@ -143,7 +146,8 @@ class _Run:
         """Standard errors of what was found; notes say why there are none, or what they mean."""
         if found is None or found.search.stopped_because == "interrupted":
             return None
-        known = estimate(self.problem, found.search.x, best)
+        numbers = self.problem.measured if self.problem.measures else None
+        known = estimate(self.problem, found.search.x, best, numbers)
         if isinstance(known, str):
             self.note(known)
             return None
@@ -169,22 +173,45 @@ class _Run:
             "parameters": _parameters(problem, found, uncertainty, self.notes),
             "uncertainty": _uncertainty(uncertainty),
             "loss": _loss(found),
-            "experiments": {e.name: self.experiment(e, best[e.name], misfit) for e in problem.experiments
+            "experiments": {e.name: self.experiment(e, best[e.name], uncertainty, misfit) for e in problem.experiments
                             if e.name in best},
             "iterations": search.iterations if search else 0,
             "evaluations": search.evaluations if search else 0,
             "stopped_because": search.stopped_because if search else "simulated",
             "wall_s": time.perf_counter() - self.begun,
             "peak_memory_mb": peak_memory_mb(),
+            "starts": _starts(found),
             "notes": list(self.notes),
             **about,
         }  # fmt: skip
 
 
-    def experiment(self, e: Experiment, best: Simulation, misfit: Sequence[Misfit]) -> dict[str, Any]:
+    def experiment(self, e: Experiment, best: Simulation, uncertainty: Uncertainty | None, misfit: Sequence[Misfit]
+                   ) -> dict[str, Any]:
         """What result.json says about one experiment."""
+        measures: dict[str, dict[str, Any]] = {}
+        for name, found in self.problem.measure(best).items():
+            measures[name] = dict(found)
+            if uncertainty is not None and f"{e.name}.{name}" in uncertainty.measures:
+                error, slopes = uncertainty.measures[f"{e.name}.{name}"]
+                measures[name] |= {"standard_error": error, "sensitivity": slopes}
         return {"use": "fit" if e.fit else "predict", "loss": _finite(self.problem.compare(best)),
-                "residuals": {m.markers: m.summary() for m in misfit if m.experiment == e.name}}
+                "residuals": {m.markers: m.summary() for m in misfit if m.experiment == e.name}, **measures}
+
+
+def _tournament(chosen: Chosen) -> str:
+    """What came of several starts, in a sentence."""
+    low = f"{chosen.losses[chosen.index]:.4g}"
+    which = "the scene's own" if chosen.index == 0 else f"number {chosen.index + 1}"
+    return (f"of {len(chosen.losses)} starts {which} was the best: its loss fell from {low} to {chosen.reached[chosen.index]:.4g} in the "
+            f"tournament of {chosen.evaluations} evaluations")
+
+
+def _starts(found: Result | None) -> dict[str, Any] | None:
+    if found is None or found.chosen is None:
+        return None
+    return {"chosen": found.chosen.index, "losses": found.chosen.losses, "reached": found.chosen.reached,
+            "evaluations": found.chosen.evaluations}
 
 
 def _uncertainty(known: Uncertainty | None) -> dict[str, Any] | None:

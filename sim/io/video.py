@@ -40,7 +40,7 @@ def _camera(places: np.ndarray, spheres: list[Sphere], up: np.ndarray) -> Camera
     """From the front, a little to the side and above, on all that is ever drawn; places (frames, n, 3)."""
     one, other = plane_axes(up)
     box = [places.reshape(-1, 3), *(np.asarray(s.center) + s.radius * np.array([[-1.0] * 3, [1.0] * 3]) for s in spheres)]
-    return frame_camera(np.concatenate(box), one + 0.7 * other + 0.3 * up, _triple(up), margin=1.0)
+    return frame_camera(np.concatenate(box), one + 0.7 * other + 0.3 * up, _triple(up), margin=1.05)
 
 
 def _solid(scenery: Scenery, positions: np.ndarray, thickness: float) -> tuple[np.ndarray, np.ndarray]:

@@ -11,10 +11,11 @@ import numpy as np
 from sim.constraints.base import REGISTRY
 from sim.core.lang.types import as_scalar, vector
 from sim.core.runtime import recording
+from sim.core.runtime.creation import zeros
 from sim.core.runtime.device import DeviceLike, get_device
 
 from . import checks
-from .blocks import AttachmentBlock, ConstraintBlock, PointBlock, ShapeBlock
+from .blocks import AttachmentBlock, ConstraintBlock, LoadBlock, PointBlock, ShapeBlock
 from .constraint_set import ConstraintSet, build_set, unmeasured
 from .derive import Derivation, spreading
 from .errors import ModelError
@@ -41,6 +42,7 @@ class Parts:
     constraints: Sequence[ConstraintBlock]
     shapes: Sequence[ShapeBlock]
     attachments: Sequence[AttachmentBlock]
+    loads: Sequence[LoadBlock] = ()
 
 
 def assemble(parts: Parts, device: DeviceLike, requires_grad: bool, dtype: Any) -> Model:
@@ -74,7 +76,7 @@ def _assemble(parts: Parts, place: Place) -> Model:
     sets = _build_sets(blocks, free, materials, place)
     arrays = allocate(MODEL_FIELDS, *_geometry(parts, attachments, free, sets), place.real, place.device,
                       place.requires_grad)
-    derivations = [*_of_points(parts.points, arrays, materials, place),
+    derivations = [*_of_points(parts.points, parts.loads, arrays, materials, place),
                    *_of_attachments(attachments, arrays, materials, place),
                    *(d for s in sets.values() for d in s.derivations)]
     model = Model(
@@ -91,17 +93,23 @@ def _assemble(parts: Parts, place: Place) -> Model:
 
 
 # ------------------------------------------------------------------------------------------ points
-def _of_points(blocks: Sequence[PointBlock], arrays: dict[str, Any], materials: Materials,
+def _of_points(blocks: Sequence[PointBlock], loads: Sequence[LoadBlock], arrays: dict[str, Any], materials: Materials,
                place: Place) -> list[Derivation]:
     """Masses, inverse masses, initial positions and velocities."""
     own, vec3 = kernels(place.real), vector(3, place.real)
     made, turned = [], []
+    # the masses of the points alone, then with one load after the other; the last of them are those of the model
+    n = arrays["particle_mass"].size
+    masses = [*(zeros(n, place.real, place.device, place.requires_grad) for _ in loads), arrays["particle_mass"]]
     for block in blocks:
         group, count = block.group, block.group.count
         weight = materials.add(f"{group.name}.{block.weight_key}", block.weight)
         everyone = np.arange(count)
-        made.append(spreading(place.real, weight, count, everyone, everyone + group.start, arrays["particle_mass"],
+        made.append(spreading(place.real, weight, count, everyone, everyone + group.start, masses[0],
                               factor=block.factor, make=place.constant))
+        drag = materials.add(f"{group.name}.drag", np.array([block.drag]))
+        made.append(spreading(place.real, drag, count, everyone, everyone + group.start, arrays["particle_drag"],
+                              make=place.constant))
         values = [materials.add(f"{group.name}.{key}", np.atleast_2d(host))
                   for key, host in (("position", block.position), ("velocity", block.velocity), ("spin", block.spin))]
         span = slice(group.start, group.start + count)
@@ -110,9 +118,14 @@ def _of_points(blocks: Sequence[PointBlock], arrays: dict[str, Any], materials: 
                   arrays["particle_free"][span]]
         turned.append(Derivation(own.place, count, inputs, [arrays["particle_q"][span], arrays["particle_qd"][span]],
                                  values=values))
-    masses = [arrays["particle_mass"], arrays["particle_free"]]
-    made.append(Derivation(own.invert, arrays["particle_mass"].size, masses, [arrays["particle_inv_mass"]],
-                           derived=masses[:1]))
+    for load, before, after in zip(loads, masses, masses[1:], strict=False):
+        value = materials.add(f"{load.label}.mass", load.mass)
+        share = np.zeros(n)
+        share[load.points] = 1.0 / len(load.points)
+        made.append(Derivation(own.add_share, n, [before, value, place.constant(share, place.real)], [after],
+                               values=[value], derived=[before]))
+    final = [arrays["particle_mass"], arrays["particle_free"]]
+    made.append(Derivation(own.invert, n, final, [arrays["particle_inv_mass"]], derived=final[:1]))
     return made + turned
 
 

@@ -22,7 +22,8 @@ from .groups import Group
 
 @dataclass(eq=False)
 class PointBlock:
-    """The points of a group: base (n, 3) [m] before `position` is added; mass of point k = weight x factor[k] [kg]."""
+    """The points of a group: base (n, 3) [m] before `position` is added; mass of point k = weight x factor[k] [kg]; drag
+    [1/m]."""
 
     group: Group
     base: np.ndarray
@@ -33,6 +34,7 @@ class PointBlock:
     weight: np.ndarray
     factor: np.ndarray
     thickness: float = 0.0
+    drag: float = 0.0
 
     @property
     def mass(self) -> np.ndarray:
@@ -52,7 +54,8 @@ class ConstraintBlock:
 
     label: whom they belong to; prefix: of their paths in `materials`; points (n, k); factor (n,): compliance of the
     k-th constraint = value x factor[k]; values: `compliance`, perhaps `damping`, and the parameters that were given.
-    constants: parameters that are no material values, (n,) or (n, 3); directions: parameters that are made unit vectors.
+    constants: parameters that are no material values, (n,) or (n, 3); directions: parameters that are made unit vectors;
+    size: (n,) of the elements at rest, for a material law, whose values then stand in `values` instead of a compliance.
     """
 
     label: str
@@ -63,6 +66,7 @@ class ConstraintBlock:
     values: dict[str, np.ndarray]
     constants: dict[str, np.ndarray] = field(default_factory=dict)
     directions: tuple[str, ...] = ()
+    size: np.ndarray | None = None
 
     @property
     def count(self) -> int:
@@ -93,6 +97,15 @@ class AttachmentBlock:
         return not self.compliance.any()
 
 
+@dataclass(eq=False)
+class LoadBlock:
+    """Additional mass (1,) [kg], shared equally by points (n,)."""
+
+    label: str
+    points: np.ndarray
+    mass: np.ndarray
+
+
 def registered(name: str, what: str) -> Constraint:
     """The registered constraint called `name`; `what` names the argument in the error."""
     checks.known(what, name, REGISTRY)
@@ -106,11 +119,10 @@ def constraint_values(
 
     `where` names the argument; `spec` has `compliance`, optionally `damping` and the constraint's own parameters.
     """
+    if constraint.law is not None:
+        return _law_values(where, constraint, spec, count), False
     known = ["compliance", "damping", *constraint.parameters]
-    for key in spec:
-        if key not in known:
-            near = did_you_mean(str(key), known)
-            raise ModelError(f"{where}: unknown key {key!r}{near}", "" if near else f"Known keys: {', '.join(known)}")
+    _known_keys(where, spec, known)
     if spec.get("compliance") is None:
         raise ModelError(f"{where} needs a compliance", "0 is inextensible; see scene-format for the unit")
     compliance, each = spec["compliance"], False
@@ -120,9 +132,7 @@ def constraint_values(
                              "Give a number, an array, or {'each': alpha of every constraint}")
         compliance, each = compliance["each"], True
     out = {"compliance": checks.values(f"{where}.compliance", compliance, count)}
-    damping = spec.get("damping")
-    if damping is not None and np.any(damping):
-        out["damping"] = checks.values(f"{where}.damping", damping, count)
+    out |= _damping(where, spec, count)
     for name, parameter in constraint.parameters.items():
         given = spec.get(name, parameter.default)
         if given is not None:
@@ -132,6 +142,32 @@ def constraint_values(
             raise ModelError(f"{where} needs the parameter {name!r}{unit} of constraint {constraint.name!r}",
                              f"{parameter.doc or 'Give it by keyword'}")
     return out, each
+
+
+def _known_keys(where: str, spec: Mapping[str, Any], known: list[str]) -> None:
+    for key in spec:
+        if key not in known:
+            near = did_you_mean(str(key), known)
+            raise ModelError(f"{where}: unknown key {key!r}{near}", "" if near else f"Known keys: {', '.join(known)}")
+
+
+def _damping(where: str, spec: Mapping[str, Any], count: int) -> dict[str, np.ndarray]:
+    damping = spec.get("damping")
+    return {"damping": checks.values(f"{where}.damping", damping, count)} if damping is not None and np.any(damping) else {}
+
+
+def _law_values(where: str, constraint: Constraint, spec: Mapping[str, Any], count: int) -> dict[str, np.ndarray]:
+    """The values of a material law instead of a compliance."""
+    assert constraint.law is not None
+    _known_keys(where, spec, [*constraint.law.values, "damping"])
+    out = {}
+    for name, value in constraint.law.values.items():
+        given = spec.get(name, value.default)
+        if given is None:
+            raise ModelError(f"{where} needs {name!r}{f' [{value.unit}]' if value.unit else ''}", f"It is {value.doc}")
+        out[name] = _parameter(f"{where}.{name}", value, given, count)
+        checks.interval(f"{where}.{name}", out[name], value.bounds)
+    return out | _damping(where, spec, count)
 
 
 def _parameter(name: str, parameter: ConstraintParameter, given: Any, count: int) -> np.ndarray:

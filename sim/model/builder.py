@@ -7,6 +7,7 @@ colours and allocates.  Lengths in m, masses in kg, times in s, angles in rad.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,16 +15,28 @@ import numpy as np
 from sim.constraints.base import Constraint
 from sim.core.lang.types import float32
 from sim.core.runtime.device import DeviceLike
-from sim.geometry import GeometryError, MeshFile, check_cloth, cloth_grid, mesh_topology, place
+from sim.geometry import (
+    EmbeddedSurface,
+    GeometryError,
+    MeshFile,
+    TetMesh,
+    check_cloth,
+    cloth_grid,
+    mesh_topology,
+    place,
+    solid_grid,
+    solid_mesh,
+    tet_edges,
+)
 
 from . import checks
 from .assembly import Parts, assemble
-from .blocks import AttachmentBlock, ConstraintBlock, PointBlock, ShapeBlock, constraint_values, registered
+from .blocks import AttachmentBlock, ConstraintBlock, LoadBlock, PointBlock, ShapeBlock, constraint_values, registered
 from .errors import ModelError
 from .groups import Group
 from .model import Model
 from .motions import read_motions
-from .stencils import Stencils, cloth_stencils, line_stencils, material_blocks, point_stencils
+from .stencils import Stencils, cloth_stencils, line_stencils, material_blocks, point_stencils, solid_stencils
 
 ORIGIN = (0.0, 0.0, 0.0)
 
@@ -43,6 +56,7 @@ class ModelBuilder:
         self._constraints: list[ConstraintBlock] = []
         self._shapes: list[ShapeBlock] = []
         self._attachments: list[AttachmentBlock] = []
+        self._loads: list[LoadBlock] = []
         self._attached: dict[int, str] = {}
         self._loose: list[tuple[np.ndarray, np.ndarray, float]] = []
         self._springs: list[tuple[int, int, float, float, float]] = []
@@ -180,6 +194,64 @@ class ModelBuilder:
             file_to_point=None if file_to_point is None else file_to_point.astype(np.int32) + start,
         )
 
+    def add_soft_grid(
+        self, pos: Sequence[float] = ORIGIN, *, dim_x: int, dim_y: int, dim_z: int, cell_x: float, cell_y: float,
+        cell_z: float, density: Any, rot: Any = None, scale: float = 1.0, vel: Any = ORIGIN, spin: Sequence[float] = ORIGIN,
+        fix_left: bool = False, fix_right: bool = False, fix_top: bool = False, fix_bottom: bool = False,
+        label: str | None = None, material: Mapping[str, Any] | None = None, thickness: float = 0.0,
+    ) -> Group:
+        """A solid box of dim_x x dim_y x dim_z cells, five tetrahedra in each, its lowest corner at `pos`.
+
+        density: [kg/m^3], one number or one per point.  fix_*: pins the points of a side (left, right: lowest, highest x;
+        bottom, top: lowest, highest y).  material: `neo_hookean`, `stvk` with young [Pa], poisson and damping [s], ...
+        """
+        self._open("add_soft_grid")
+        grid = _checked(solid_grid, dim_x, dim_y, dim_z, cell_x, cell_y, cell_z)
+        group = self._add_soft(grid.mesh, pos, rot, scale, vel, spin, density, label, material, thickness)
+        sides = ((fix_left, grid.left), (fix_right, grid.right), (fix_top, grid.top), (fix_bottom, grid.bottom))
+        fixed = [side for wanted, side in sides if wanted]
+        if fixed:
+            self._attach(group.name, np.unique(np.concatenate(fixed)) + np.int32(group.start), np.zeros(1), [])
+        return group
+
+    def add_soft_mesh(
+        self, vertices: Any = None, indices: Any = None, *, mesh: TetMesh | None = None, surface: EmbeddedSurface | None = None,
+        density: Any, pos: Sequence[float] = ORIGIN, rot: Any = None, scale: float = 1.0, vel: Any = ORIGIN,
+        spin: Sequence[float] = ORIGIN, label: str | None = None, material: Mapping[str, Any] | None = None,
+        thickness: float = 0.0,
+    ) -> Group:
+        """A solid from `vertices` (n, 3) and `indices` (m, 4) of tetrahedra, or from `mesh` (of `sim.geometry.load_tets`).
+
+        surface: one that is carried along, as `sim.geometry.fill_surface` returns it with the mesh.  The rest as in
+        `add_soft_grid`.
+        """
+        self._open("add_soft_mesh")
+        if (mesh is None) == (vertices is None) or (mesh is not None and indices is not None):
+            raise ModelError("add_soft_mesh needs either mesh, or vertices and indices", "Give one of the two")
+        if mesh is None:
+            if indices is None:
+                raise ModelError("indices are missing", "Give the tetrahedra (m, 4)")
+            tets = np.asarray(indices)
+            if tets.ndim == 1 and tets.size % 4 == 0:
+                tets = tets.reshape(-1, 4)  # Newton's flat list
+            mesh = _checked(solid_mesh, checks.vec3s("vertices", vertices), tets, label or "the solid")
+        return self._add_soft(mesh, pos, rot, scale, vel, spin, density, label, material, thickness, surface)
+
+    def _add_soft(self, mesh: TetMesh, pos: Any, rot: Any, scale: float, vel: Any, spin: Any, density: Any, label: str | None,
+                  material: Any, thickness: float, surface: EmbeddedSurface | None = None) -> Group:
+        base = self._placed(mesh.positions, rot, scale)
+        mesh = replace(mesh, positions=base)
+        share = np.zeros(len(base))
+        np.add.at(share, mesh.tets, np.repeat(mesh.volumes[:, None] / 4.0, 4, axis=1))
+        weight = "density", checks.values("density", density, len(base), positive=True), share
+        block = self._block("soft", label, base, pos, vel, spin, weight, thickness)
+        start = np.int32(block.group.start)
+        return self._add_object(
+            block, material, solid_stencils(mesh), triangles=mesh.triangles + start, edges=tet_edges(mesh.tets) + start,
+            tets=mesh.tets + start, boundary=mesh.boundary, surface=surface,
+            file_to_point=None if mesh.file_to_point is None else np.where(mesh.file_to_point < 0, -1, mesh.file_to_point + start),
+        )
+
     # ------------------------------------------------------------------------------------------ constraints
     def add_spring(
         self, i: int, j: int, compliance: float = 0.0, damping: float = 0.0, rest_length: float | None = None,
@@ -240,6 +312,27 @@ class ModelBuilder:
                              "Attach the pinned ones (0) and the others by an attachment each")
         motions = read_motions(motion)
         return self._attach(self._label(label, "attachment"), table, stiff, motions)
+
+    def set_drag(self, group: Group, drag: float) -> None:
+        """Air drag on the points of an object: they are slowed down by drag |v|^2 [1/m].  Its path is `label.drag`."""
+        self._open("set_drag")
+        block = next((b for b in self._points if b.group is group), None)
+        if block is None:
+            raise ModelError(f"{group!r} is not of this builder", "Pass what an add_* method returned")
+        block.drag = checks.number("drag", drag)
+
+    def add_load(self, points: Any, mass: float, label: str | None = None) -> str:
+        """Additional mass [kg], shared equally by points (n,), or by all of a Group.  Returns the label.
+
+        Its path is `label.mass`.  It has weight and inertia; 0 is allowed, to be changed later.
+        """
+        self._open("add_load")
+        table = checks.point_list("points", points.points if isinstance(points, Group) else points, self._count)
+        value = np.array([checks.number("mass", mass)])
+        label = self._label(label, "load")
+        self._labels.add(label)
+        self._loads.append(LoadBlock(label, table, value))
+        return label
 
     def _attach(self, label: str, points: np.ndarray, compliance: np.ndarray, motions: list[Any]) -> str:
         for point in points.tolist():
@@ -306,7 +399,7 @@ class ModelBuilder:
         if self._springs:
             self._constraints.append(_springs(self._label(None, "springs"), self._springs))
         self._finalized = True
-        parts = Parts(self.gravity, self.groups, self._points, self._constraints, self._shapes, self._attachments)
+        parts = Parts(self.gravity, self.groups, self._points, self._constraints, self._shapes, self._attachments, self._loads)
         return assemble(parts, device, requires_grad, dtype)
 
     # ------------------------------------------------------------------------------------------ inside

@@ -16,6 +16,7 @@ from sim.geometry import check_coloring, color_constraints
 from .blocks import ConstraintBlock
 from .derive import Derivation, spreading
 from .errors import ModelError
+from .law import law_derivations
 from .materials import Materials
 from .place import Place
 
@@ -104,7 +105,16 @@ def build_set(blocks: Sequence[ConstraintBlock], free: np.ndarray, materials: Ma
 def _bind(made: ConstraintSet, block: ConstraintBlock, rows: np.ndarray, materials: Materials, place: Place) -> None:
     """Gives the values of a block to its rows of the set, by derivations."""
     chosen = np.flatnonzero(rows >= 0)
+    law = made.constraint.law
+    if law is not None and block.size is not None:
+        values = {name: materials.add(f"{block.prefix}.{name}", block.values[name]) for name in law.values}
+        outputs = {"compliance": made.compliance, **{name: made.parameters[name] for name in law.derived}}
+        if len(chosen):
+            made.derivations += law_derivations(made.constraint, values, block.count, chosen, rows[chosen],
+                                                block.size[chosen], outputs, place)
     for key, host in block.values.items():
+        if law is not None and key in law.values:
+            continue
         path = f"{block.prefix}.{key}"
         # What is to be measured is 0 until then.
         value = materials[path] if path in materials else materials.add(path, np.nan_to_num(host))

@@ -42,6 +42,7 @@ MODEL_FIELDS: tuple[Field, ...] = (
     Field("particle_inv_mass", ("particles",), "real", "1/kg", "1 / mass; 0 for pinned points"),
     Field("particle_free", ("particles",), "real", "", "1 for points that the solver may move, 0 for pinned ones", True),
     Field("particle_thickness", ("particles",), "real", "m", "distance from a shape at which contact begins", True),
+    Field("particle_drag", ("particles",), "real", "1/m", "drag d: deceleration d |v| v by the air; derived from `.drag`"),
     Field("tri_indices", ("triangles", 3), "int", "", "points of the triangles"),
     Field("edge_indices", ("edges", 2), "int", "", "points of the edges of the surfaces"),
     Field("spring_indices", ("springs", 2), "int", "", "points of springs and of the links of chains"),

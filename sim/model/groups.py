@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sim.core.runtime.array import array
-from sim.geometry import choose_points
+from sim.geometry import EmbeddedSurface, choose_points
 
 NO_EDGES = np.zeros((0, 2), np.int32)
 NO_TRIANGLES = np.zeros((0, 3), np.int32)
@@ -23,7 +23,8 @@ class Group:
     positions: (count, 3) float64 rest positions [m]; triangles (m, 3), edges (e, 2), tets (t, 4) int32; boundary:
     (count,) bool, None where the object is no surface; file_to_point: (vertices of the mesh file,) int32, the particle
     that each of them became, None without a file; elements: for each constraint of the material the points (n, k) of
-    its constraints, in the order in which a value per element is given.
+    its constraints, in the order in which a value per element is given; surface: one that a solid carries along, counted
+    from its own first point.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Group:
     tets: np.ndarray = field(default_factory=NO_TETS.copy)
     boundary: np.ndarray | None = None
     file_to_point: np.ndarray | None = None
+    surface: EmbeddedSurface | None = None
     elements: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @property
@@ -45,7 +47,7 @@ class Group:
 
     def choose(self, where: Mapping[str, Any]) -> np.ndarray:
         """Particle numbers (k,) int32 of the points that satisfy a rule; see `sim.geometry.choose_points`."""
-        of_file = None if self.file_to_point is None else self.file_to_point - self.start
+        of_file = None if self.file_to_point is None else np.where(self.file_to_point < 0, -1, self.file_to_point - self.start)
         return choose_points(self.positions, where, self.boundary, of_file) + np.int32(self.start)
 
     def __repr__(self) -> str:

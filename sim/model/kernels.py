@@ -23,6 +23,7 @@ class Kernels:
     spread: Kernel
     spread_vec3: Kernel
     spread_direction: Kernel
+    add_share: Kernel
     invert: Kernel
     place: Kernel
     gather: Kernel
@@ -52,6 +53,12 @@ def kernels(real: Scalar) -> Kernels:
         out[target[k]] = normalize(value[source[k]])
 
     @kernel
+    def add_share(before: array[real], value: array[real], share: array[real], after: array[real]):
+        """after[i] = before[i] + value share[i]."""
+        i = tid()
+        after[i] = before[i] + value[0] * share[i]
+
+    @kernel
     def invert(mass: array[real], free: array[real], inv_mass: array[real]):
         """inv_mass[i] = free[i] / mass[i], 0 where the mass is not positive."""
         i = tid()
@@ -73,7 +80,7 @@ def kernels(real: Scalar) -> Kernels:
         k = tid()
         anchor[k] = q[point[k]]
 
-    return Kernels(spread, spread_vec3, spread_direction, invert, place, gather)
+    return Kernels(spread, spread_vec3, spread_direction, add_share, invert, place, gather)
 
 
 @cache

@@ -136,7 +136,8 @@ class Model:
     def state(self) -> State:
         """A new state: the initial positions and velocities, no forces, time 0.  Differentiable."""
         self.refresh()
-        return State(self, clone(self.particle_q), clone(self.particle_qd), zeros_like(self.particle_qd))
+        memory = {f"{s.name}.{name}": zeros_like(s.parameters[name]) for s in self.constraint_sets.values() for name in s.constraint.memory}
+        return State(self, clone(self.particle_q), clone(self.particle_qd), zeros_like(self.particle_qd), memory=memory)
 
     def control(self) -> Control:
         """New inputs for a step, as the model has them."""

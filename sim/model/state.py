@@ -14,9 +14,14 @@ from .fields import STATE_FIELDS
 
 
 class State:
-    """Positions, velocities, forces (`STATE_FIELDS`), and the time [s].  Made by `Model.state()`."""
+    """Positions, velocities, forces (`STATE_FIELDS`), and the time [s].  Made by `Model.state()`.
 
-    def __init__(self, model: Any, particle_q: array, particle_qd: array, particle_f: array, time: float = 0.0) -> None:
+    memory: "constraint.parameter" -> what elements remember of their past, in the order of their set; mostly nothing.
+    """
+
+    def __init__(self, model: Any, particle_q: array, particle_qd: array, particle_f: array, time: float = 0.0,
+                 memory: dict[str, array] | None = None) -> None:
+        self.memory = memory or {}
         self.model = model
         self.particle_q, self.particle_qd, self.particle_f = particle_q, particle_qd, particle_f
         self.clock = full(1, time, float64, particle_q.device)
@@ -39,17 +44,28 @@ class State:
         """The arrays by name."""
         return {field.name: getattr(self, field.name) for field in STATE_FIELDS}
 
+    @property
+    def moving(self) -> list[array]:
+        """What a step changes, the time aside: positions, velocities, memory."""
+        return [self.particle_q, self.particle_qd, *self.memory.values()]
+
     def clone(self) -> State:
-        """A copy with memory of its own; recorded and differentiable."""
-        return State(self.model, clone(self.particle_q), clone(self.particle_qd), clone(self.particle_f), self.time)
+        """A copy that shares nothing; recorded and differentiable."""
+        memory = {name: clone(a) for name, a in self.memory.items()}
+        return State(self.model, clone(self.particle_q), clone(self.particle_qd), clone(self.particle_f), self.time, memory)
+
+    def follow(self, other: State) -> None:
+        """Copies what a step changes, and the time, from another state of the same model; forces stay."""
+        for mine, theirs in zip(self.moving, other.moving, strict=True):
+            mine.assign(theirs)
+        self.clock.assign(other.clock)
 
     def assign(self, other: State) -> None:
         """Copies another state of the same model into this one; recorded and differentiable."""
         if other.model is not self.model:
             raise ModelError("assign: the other state belongs to another model", "Use states of one model")
-        for name, a in self.arrays.items():
-            a.assign(other.arrays[name])
-        self.clock.assign(other.clock)
+        self.follow(other)
+        self.particle_f.assign(other.particle_f)
 
     def clear_forces(self) -> None:
         """Sets `particle_f` to zero."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sim.constraints.base import Constraint
-from sim.geometry import ClothGrid, Topology
+from sim.geometry import ClothGrid, TetMesh, Topology, tet_edges
 
 from . import checks
 from .blocks import ConstraintBlock, constraint_values, registered
@@ -22,7 +22,8 @@ OF_THE_WORLD = {"attachment": "add_attachment", "contact_plane": "add_ground_pla
 class Stencil:
     """Points (n, k) of the constraints, counted from the first point of the object.
 
-    length (n,) [m]: of the edge that a constraint stretches or bends about; area (n,) [m^2]: of the triangles there.
+    length (n,) [m]: of the edge that a constraint stretches or bends about; area (n,) [m^2]: of the triangles there, or
+    [m^3] the volume of a tetrahedron.
     """
 
     points: np.ndarray
@@ -65,6 +66,32 @@ def cloth_stencils(topology: Topology, grid: ClothGrid | None) -> Stencils:
     return stencil
 
 
+def solid_stencils(mesh: TetMesh) -> Stencils:
+    """Edges for constraints of two points, surface triangles for three, tetrahedra for four, every point for one."""
+    edges = tet_edges(mesh.tets)
+
+    def sides(points: np.ndarray) -> np.ndarray:
+        return mesh.positions[points[:, 1]] - mesh.positions[points[:, 0]]
+
+    def stencil(constraint: Constraint) -> Stencil:
+        if constraint.name in ("bend", "shear"):
+            raise ModelError(f"material: {constraint.name!r} is for cloth", "Solids take `neo_hookean`, `stvk`, `volume`, `distance`")
+        if constraint.points == 1:
+            everyone = np.arange(len(mesh.positions), dtype=np.int32)[:, None]
+            return Stencil(everyone, np.zeros(len(everyone)), np.ones(len(everyone)))
+        if constraint.points == 2:
+            return Stencil(edges, np.linalg.norm(sides(edges), axis=1), np.ones(len(edges)))
+        if constraint.points == 3:
+            a, b = sides(mesh.triangles), sides(mesh.triangles[:, [0, 2]])
+            area = 0.5 * np.linalg.norm(np.cross(a, b), axis=1)
+            return Stencil(mesh.triangles, np.sqrt(area), area)
+        if constraint.points == 4:
+            return Stencil(mesh.tets, np.cbrt(mesh.volumes), mesh.volumes)
+        raise _unfit(constraint, "a solid")
+
+    return stencil
+
+
 def line_stencils(positions: np.ndarray) -> Stencils:
     """k neighbouring points of a chain for a constraint of k points."""
 
@@ -100,6 +127,8 @@ def material_blocks(label: str, kind: str, start: int, material: Any, stencils: 
         constraint = registered(name, "material: constraint")
         if name in OF_THE_WORLD:
             raise ModelError(f"material: {name!r} is no material", f"Use {OF_THE_WORLD[name]}")
+        if constraint.law is not None and kind != "soft":
+            raise ModelError(f"material: {name!r} is for solids", "Use add_soft_grid or add_soft_mesh")
         stencil = stencils(constraint)
         spec = checks.mapping(f"material[{name!r}]", material[name])
         values, each = constraint_values(f"material[{name!r}]", constraint, spec, len(stencil.points))
@@ -107,7 +136,7 @@ def material_blocks(label: str, kind: str, start: int, material: Any, stencils: 
         if not each and kind in constraint.factors:
             factor = np.asarray(constraint.factors[kind](stencil.length, stencil.area), np.float64)
         blocks.append(ConstraintBlock(label, f"{label}.{name}", constraint, stencil.points + np.int32(start), factor,
-                                      values))
+                                      values, size=stencil.area if constraint.law is not None else None))
     return blocks
 
 

@@ -11,7 +11,7 @@ from sim.model.control import Control
 from sim.model.state import State
 from sim.rollout.strategies import Replay, StoreAll, Strategy
 from sim.rollout.trajectory import Plan, Trajectory
-from sim.solvers.xpbd import SolverXPBD
+from sim.solvers.base import Solver
 
 
 class RolloutError(SimError, ValueError):
@@ -19,7 +19,7 @@ class RolloutError(SimError, ValueError):
 
 
 def rollout(
-    solver: SolverXPBD, state: State, steps: int, dt: float, control: Control | None = None, frame_every: int | None = None,
+    solver: Solver, state: State, steps: int, dt: float, control: Control | None = None, frame_every: int | None = None,
     strategy: Strategy | None = None,
 ) -> Trajectory:
     """Take `steps` steps of `dt` seconds from `state`, which is not changed.

@@ -25,13 +25,6 @@ class Strategy(Protocol):
     def run(self, plan: Plan, tape: Tape) -> Trajectory: ...
 
 
-def assign(target: State, source: State) -> None:
-    """Position, velocity and time; the forces of a rollout stay those of its start."""
-    target.particle_q.assign(source.particle_q)
-    target.particle_qd.assign(source.particle_qd)
-    target.clock.assign(source.clock)
-
-
 @dataclass(frozen=True)
 class StoreAll:
     """Everything that the reverse sweep needs is kept, on the tape itself."""
@@ -39,7 +32,7 @@ class StoreAll:
     def run(self, plan: Plan, tape: Tape) -> Trajectory:
         result = plan.result()
         a, b = plan.scratch(), plan.scratch()
-        assign(a, plan.start)
+        a.follow(plan.start)
         for step in range(plan.steps):
             tape.mark(plan.name(step), {"particle_q": a.particle_q, "particle_qd": a.particle_qd})
             plan.step_of(step, a, b)
@@ -48,7 +41,7 @@ class StoreAll:
             if frame is not None:
                 plan.check(a, step)
                 copy(result.particle_q[frame], a.particle_q)
-        assign(result.final, a)
+        result.final.follow(a)
         return result
 
 
@@ -62,7 +55,7 @@ class Replay:
         """Fill `result`; returns a snapshot before every `every`-th step (0: none)."""
         plan, kept = self.plan, []
         states = (plan.scratch(), plan.scratch())
-        assign(states[0], plan.start)
+        states[0].follow(plan.start)
         graphs: list[Graph] = []
         for step in range(plan.steps):
             before, after = states[step % 2], states[1 - step % 2]
@@ -80,7 +73,7 @@ class Replay:
             if frame is not None:
                 plan.check(after, step)
                 copy(result.particle_q[frame], after.particle_q)
-        assign(result.final, states[plan.steps % 2])
+        result.final.follow(states[plan.steps % 2])
         return kept
 
 
@@ -88,18 +81,16 @@ class Replay:
 class Snapshot:
     """A state, as NumPy copies."""
 
-    q: np.ndarray
-    qd: np.ndarray
+    moving: list[np.ndarray]
     time: float
 
     @classmethod
     def of(cls, state: State) -> Snapshot:
-        q, qd = (a.device.numpy(a).copy() for a in (state.particle_q, state.particle_qd))
-        return cls(q, qd, state.time)
+        return cls([a.device.numpy(a).copy() for a in state.moving], state.time)
 
     def restore(self, state: State) -> None:
-        state.particle_q.assign(self.q)
-        state.particle_qd.assign(self.qd)
+        for target, values in zip(state.moving, self.moving, strict=True):
+            target.assign(values)
         state.time = self.time
 
 
@@ -131,8 +122,8 @@ class Checkpointed:
         every, start = self.stretch(plan), plan.start
         result = plan.result()
         external = [start.particle_f] + ([plan.control.motion_vector] if plan.control is not None else [])
-        inputs = [start.particle_q, start.particle_qd, start.clock, *external, *plan.solver.inputs]
-        outputs = [result.particle_q, result.final.particle_q, result.final.particle_qd, result.final.clock]
+        inputs = [*start.moving, start.clock, *external, *plan.solver.inputs]
+        outputs = [result.particle_q, *result.final.moving, result.final.clock]
         kept: list[Snapshot] = []
         tape.record_function(f"rollout of {plan.steps} steps", lambda: _Sweep(plan, result, every).run(kept), inputs, outputs)
         with recording.paused(), plan.solver.model.hold():
@@ -161,14 +152,14 @@ class _Sweep:
 
     def run(self, kept: list[Snapshot]) -> None:
         plan, result = self.plan, self.result
-        at_end = [_take(result.final.particle_q), _take(result.final.particle_qd)]
+        at_end = [_take(a) for a in result.final.moving]
         of_frames = _take(result.particle_q)
         with plan.solver.model.hold():
             for number in reversed(range(len(kept))):
                 first = number * self.every
                 kept[number].restore(self.states[0])
                 at_end = self.stretch(first, min(self.every, plan.steps - first), at_end, of_frames)
-        for target, values in zip((plan.start.particle_q, plan.start.particle_qd), at_end, strict=True):
+        for target, values in zip(plan.start.moving, at_end, strict=True):
             if target.grad is not None:
                 _gradient(target)[...] += values
 
@@ -181,10 +172,11 @@ class _Sweep:
             for graph in known.forward:
                 graph.replay()
         for state in self.states:
-            _take(state.particle_q), _take(state.particle_qd)
+            for a in state.moving:
+                _take(a)
         end = self.states[count % 2]
-        _gradient(end.particle_q)[...] = at_end[0]
-        _gradient(end.particle_qd)[...] = at_end[1]
+        for target, values in zip(end.moving, at_end, strict=True):
+            _gradient(target)[...] = values
         new = not known.back
         for step in reversed(range(count)):
             frame = self.plan.frame_after(first + step)
@@ -201,7 +193,7 @@ class _Sweep:
             passing(self.plan.name(first + step), {"particle_q": before.particle_q, "particle_qd": before.particle_qd})
         if new:
             known.tape.release()  # the captured steps write the same again
-        return [_take(self.states[0].particle_q), _take(self.states[0].particle_qd)]
+        return [_take(a) for a in self.states[0].moving]
 
     def capture_forward(self, count: int) -> _Stretch:
         """Run the steps under a tape of their own, noting what each does to memory."""

@@ -14,7 +14,7 @@ from sim.core.runtime.creation import empty
 from sim.core.runtime.nonfinite import NonFiniteError
 from sim.model.control import Control
 from sim.model.state import State
-from sim.solvers.xpbd import SolverXPBD
+from sim.solvers.base import Solver
 
 
 class NonFiniteState(SimError, FloatingPointError):
@@ -37,7 +37,7 @@ class Trajectory:
 class Plan:
     """The steps of one rollout."""
 
-    solver: SolverXPBD
+    solver: Solver
     start: State
     steps: int
     dt: float
@@ -54,7 +54,8 @@ class Plan:
         model = self.solver.model
         kind = vector(3, model.dtype)
         q, qd = (empty(model.particle_count, kind, model.device, requires_grad=model.requires_grad) for _ in range(2))
-        return State(model, q, qd, self.start.particle_f, self.start.time)
+        memory = {name: empty(a.shape, a.dtype, model.device, requires_grad=model.requires_grad) for name, a in self.start.memory.items()}
+        return State(model, q, qd, self.start.particle_f, self.start.time, memory)
 
     def step(self, before: State, after: State) -> None:
         self.solver.step(before, after, self.control, None, self.dt)
@@ -85,9 +86,7 @@ class Plan:
         """Run again to find the first step, and the constraint and point where it happened."""
         with recording.paused():
             a, b = self.scratch(), self.scratch()
-            a.particle_q.assign(self.start.particle_q)
-            a.particle_qd.assign(self.start.particle_qd)
-            a.time = self.start.time
+            a.follow(self.start)
             for k in range(step + 1):
                 self.step(a, b)
                 a, b = b, a

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,12 @@ from sim.core.lang.types import float32
 from sim.core.runtime.device import DeviceLike
 from sim.identify.problem import Description, Problem
 from sim.model import Model, ModelBuilder
-from sim.scene.build_objects import add_attachments, add_objects, add_shapes, check_inside
+from sim.scene.build_objects import add_attachments, add_loads, add_objects, add_shapes, check_inside
 from sim.scene.build_sought import (
     make_expectations,
     make_experiments,
     make_markers,
+    make_measures,
     make_method,
     make_parameters,
     make_strategy,
@@ -22,7 +24,7 @@ from sim.scene.build_sought import (
 )
 from sim.scene.building import Building
 from sim.scene.document import Document
-from sim.solvers import SolverXPBD
+from sim.solvers import Solver, SolverError, SolverSemiImplicit, SolverXPBD, step_warnings
 
 
 def build_problem(scene: Document, device: DeviceLike = None, dtype: Any = float32) -> Problem:
@@ -32,13 +34,13 @@ def build_problem(scene: Document, device: DeviceLike = None, dtype: Any = float
     format knows and this version has not built yet.
     """
     made = Building(scene, ModelBuilder(gravity=scene.data["world"]["gravity"]))
-    _refuse_what_is_missing(made)
     _check_names(made)
     add_objects(made)
     attached = add_attachments(made)
     pinned = [points for name, points in attached.items() if scene.data["attachments"][name]["compliance"] == 0.0]
     held = np.concatenate([np.zeros(0, np.int32), *pinned])
     add_shapes(made)
+    add_loads(made)
     check_inside(made, held)
     markers = make_markers(made, held)
     model = _model(made, device, dtype)
@@ -48,12 +50,26 @@ def build_problem(scene: Document, device: DeviceLike = None, dtype: Any = float
     expectations = make_expectations(made)
     made.finish()
     assert model is not None
-    solver = SolverXPBD(model, **scene.data["solver"]["xpbd"])
+    solver = make_solver(made, model, scene.data["solver"])
+    made.finish()
+    made.warnings += [f"solver: {text}" for text in step_warnings(solver, [e.schedule.dt for e in experiments])]
     output = scene.data["output"]
     description = Description(scene.name, scene.data["about"], scene.resolved_yaml(), output["record"]["every"],
                               output["report"], tuple(made.warnings))
     return Problem(model, solver, experiments, markers, sought, terms, make_strategy(scene.data),
-                   make_method(scene.data), expectations, description)
+                   make_method(scene.data), expectations, description, make_measures(made))
+
+
+def make_solver(made: Building, model: Model, data: Mapping[str, Any]) -> Solver:
+    """The solver that `solver` names."""
+    if "semi_implicit" not in data:
+        return SolverXPBD(model, **data["xpbd"])
+    solver = SolverSemiImplicit(model)
+    try:
+        solver.refuse_rigid()
+    except SolverError as error:
+        made.problem("solver.semi_implicit", str(error), "shapes and attachments have a `compliance` too")
+    return solver
 
 
 def _model(made: Building, device: DeviceLike, dtype: Any) -> Model | None:
@@ -65,19 +81,10 @@ def _model(made: Building, device: DeviceLike, dtype: Any) -> Model | None:
     return None
 
 
-def _refuse_what_is_missing(made: Building) -> None:
-    data = made.data
-    if "semi_implicit" in data["solver"]:
-        made.refuse("solver.semi_implicit", "the semi-implicit solver", "use `xpbd: {}`")
-    for table, what in (("loads", "additional masses"), ("measures", "numbers taken from recordings")):
-        for name in data[table]:
-            made.refuse(f"{table}.{name}", what, "leave it out")
-
-
 def _check_names(made: Building) -> None:
-    """Objects, shapes and attachments name material values of one model: a name is used once among them."""
+    """Objects, shapes, attachments and loads name material values of one model: a name is used once among them."""
     taken = {"gravity": "world.gravity"}
-    for table in ("objects", "shapes", "attachments"):
+    for table in ("objects", "shapes", "attachments", "loads"):
         for name in made.data[table]:
             if name in taken:
                 made.problem(f"{table}.{name}", f"the name `{name}` is taken by `{taken[name]}`", "choose another name")

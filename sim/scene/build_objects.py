@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from sim.geometry import load_mesh, rotation_from_axis_angle
+from sim.geometry import (
+    TET_FORMATS,
+    GeometryError,
+    fill_surface,
+    load_mesh,
+    load_tets,
+    rotation_from_axis_angle,
+    solid_grid,
+)
 from sim.model import Group
 from sim.scene.building import Building
 
@@ -16,18 +25,16 @@ TOUCHING = 1e-9
 
 def add_objects(made: Building) -> None:
     """Every object of the scene; `made.groups` then has its points."""
-    add = {"cloth": _cloth, "chain": _chain, "particles": _particles}
+    add = {"cloth": _cloth, "soft": _soft, "chain": _chain, "particles": _particles}
     for name, entry in made.data["objects"].items():
         kind = next(kind for kind in ("cloth", "soft", "chain", "particles") if kind in entry)
         path = f"objects.{name}.{kind}"
         if f"objects.{name}" in made.skipped:
             continue
-        if kind == "soft":
-            made.refuse(path, "solids of tetrahedra", "use a cloth, a chain or particles")
-            continue
         with made.at(path, material=f"{path}.material"):
             material = _material(made, f"{path}.material", entry[kind]["material"])
-            made.groups[name] = add[kind](made, path, name, entry, material)
+            made.groups[name] = group = add[kind](made, path, name, entry, material)
+            made.builder.set_drag(group, entry["drag"])
 
 
 def add_shapes(made: Building) -> None:
@@ -43,6 +50,19 @@ def add_shapes(made: Building) -> None:
             else:
                 plane = entry["plane"]
                 made.builder.add_ground_plane(point=plane["point"], normal=plane["normal"], **common)
+
+
+def add_loads(made: Building) -> None:
+    """Every load of the scene."""
+    for name, entry in made.data["loads"].items():
+        if entry["on"] not in made.groups or f"loads.{name}" in made.skipped:
+            continue
+        points = None
+        with made.at(f"loads.{name}.where"):
+            points = made.groups[entry["on"]].choose(entry["where"])
+        with made.at(f"loads.{name}"):
+            if points is not None:
+                made.builder.add_load(points, entry["mass"], label=name)
 
 
 def add_attachments(made: Building) -> dict[str, np.ndarray]:
@@ -112,6 +132,31 @@ def _cloth(made: Building, path: str, name: str, entry: dict[str, Any], material
     mesh = cloth["mesh"]
     file = made.scene.file(f"{path}.mesh.file")
     return made.builder.add_cloth_mesh(mesh=load_mesh(file, mesh["unit"], mesh["axes"], mesh["mirror"]), **options)
+
+
+def _soft(made: Building, path: str, name: str, entry: dict[str, Any], material: dict[str, Any]) -> Group:
+    soft = entry["soft"]
+    options = {**_placement(entry), "density": _value(made, f"{path}.density", soft["density"]), "label": name, "material": material}
+    if "lattice" in soft:
+        lattice = soft["lattice"]
+        sizes = [size / cells for size, cells in zip(lattice["size"], lattice["cells"], strict=True)]
+        box = solid_grid(*lattice["cells"], *sizes).mesh
+        return made.builder.add_soft_mesh(mesh=replace(box, positions=box.positions + np.array(lattice["origin"])), **options)
+    mesh = soft["mesh"]
+    file = made.scene.file(f"{path}.mesh.file")
+    space = mesh["unit"], mesh["axes"], mesh["mirror"]
+    surface = None
+    if file.suffix.lower() in TET_FORMATS:
+        if "tetrahedralize" in mesh:
+            made.problem(f"{path}.mesh.tetrahedralize", f"`{mesh['file']}` holds tetrahedra already", "remove it")
+        solid = load_tets(file, *space)
+    else:
+        closed = load_mesh(file, *space)
+        if "tetrahedralize" not in mesh:
+            raise GeometryError(f"`{mesh['file']}` is a surface", "Add `tetrahedralize: {lattice: 24}` to fill it")
+        solid, surface = fill_surface(closed.positions, closed.triangles, mesh["tetrahedralize"]["lattice"])
+    made.warnings += [f"{path}: {note}" for note in solid.notes]
+    return made.builder.add_soft_mesh(mesh=solid, surface=surface, **options)
 
 
 def _chain(made: Building, path: str, name: str, entry: dict[str, Any], material: dict[str, Any]) -> Group:

@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from sim.geometry import farthest_points
+from sim.geometry import GeometryError, embed, embed_in_triangles, farthest_points
 from sim.identify.expectations import Expectation
 from sim.identify.experiments import Experiment, Markers, Schedule, Target
 from sim.identify.loop import Stop
-from sim.identify.losses import AnyTerm, Match, Prior, Reach, chosen_frames
+from sim.identify.losses import AnyTerm, Match, Prior, Reach, Slow, chosen_frames
+from sim.identify.measures import Measure
 from sim.identify.problem import Method, Parameter
 from sim.identify.transforms import make_transform
 from sim.io import load_recording
-from sim.model import Model, UnknownPathError
+from sim.model import Group, Model, UnknownPathError
 from sim.rollout import Checkpointed, StoreAll
 from sim.scene.building import Building
 from sim.scene.containers import Either
@@ -51,8 +52,8 @@ def make_markers(made: Building, pinned: np.ndarray) -> dict[str, Markers]:
             continue
         path = f"markers.{name}"
         if "at" in entry:
-            made.refuse(f"{path}.at", "markers carried by the nearest element",
-                        "use `farthest`, or `where` with `near`")
+            with made.at(f"{path}.at"):
+                out[name] = _carried(name, entry["on"], group, entry["at"])
         elif "where" in entry:
             with made.at(f"{path}.where"):
                 out[name] = Markers(name, entry["on"], group.choose(entry["where"]))
@@ -61,6 +62,32 @@ def make_markers(made: Building, pinned: np.ndarray) -> dict[str, Markers]:
                 free = np.flatnonzero(~np.isin(group.points, pinned))
                 chosen = farthest_points(group.positions, entry["farthest"], among=free)
                 out[name] = Markers(name, entry["on"], group.start + chosen)
+    return out
+
+
+def _carried(name: str, on: str, group: Group, places: list[list[float]]) -> Markers:
+    """Places that move with the nearest tetrahedron of a solid, or triangle of a cloth, extrapolated if they lie outside."""
+    x = np.asarray(places, float)
+    if len(group.tets):
+        found = embed(x, group.positions, group.tets - group.start)
+    elif len(group.triangles):
+        found = embed_in_triangles(x, group.positions, group.triangles - group.start)
+    else:
+        raise GeometryError(f"`{on}` has no elements that could carry markers", "Use `where` with `near`")
+    return Markers(name, on, found.points + np.int32(group.start), found.weights)
+
+
+def make_measures(made: Building) -> list[Measure]:
+    """The numbers of interest."""
+    out = []
+    for name, entry in made.data["measures"].items():
+        along = made.data["world"]["gravity"] if entry["along"] == "gravity" else entry["along"]
+        size = float(np.linalg.norm(along))
+        if size == 0.0:
+            made.problem(f"measures.{name}.along", "there is no gravity to measure along", "give a direction")
+            continue
+        direction = tuple(float(a) / size for a in along)
+        out.append(Measure(name, entry["of"], direction, entry["kind"], entry.get("last", 0.0)))
     return out
 
 
@@ -110,13 +137,13 @@ def _targets(made: Building, path: str, entry: dict[str, Any], schedule: Schedul
             recording = load_recording(
                 file, entry.get("key"), rate=entry.get("rate"), unit=entry["unit"], start=entry.get("start"),
                 duration=entry.get("duration"), axes=entry["axes"], mirror=entry["mirror"], markers=chosen,
-                marker_count=len(markers[name].points),
+                marker_count=markers[name].count,
             )  # fmt: skip
             times = schedule.times
             used = times <= entry.get("duration", math.inf) + WHOLE / schedule.fps
             positions = np.full((len(times), recording.marker_count, 3), np.nan)
             positions[used] = recording.sample(times[used])
-            target = Target(positions, entry["noise"])
+            target = Target(positions, entry["noise"], recording.sample([0.0])[0])
             if not target.seen.any():
                 made.problem(path, f"no marker of `{name}` is seen at any frame of the experiment",
                              "check `start` and `duration`")
@@ -188,11 +215,11 @@ def make_terms(made: Building, markers: dict[str, Markers], experiments: list[Ex
     uses: dict[str, int] = {}
     for i, entry in enumerate(made.data["loss"]):
         path = f"loss.{i}"
-        kind = next(kind for kind in ("match", "reach", "prior", "smooth", "custom") if kind in entry)
+        kind = next(kind for kind in ("match", "reach", "slow", "prior", "smooth", "custom") if kind in entry)
         if kind in ("smooth", "custom"):
-            made.refuse(path, f"the term `{kind}`", "use `match`, `reach` or `prior`")
+            made.refuse(path, f"the term `{kind}`", "use `match`, `reach`, `slow` or `prior`")
             continue
-        about = entry["reach"]["marker"] if kind == "reach" else entry[kind]
+        about = entry[kind]["marker"] if kind in ("reach", "slow") else entry[kind]
         name = f"{kind}_{about}"
         uses[name] = uses.get(name, 0) + 1
         name = name if uses[name] == 1 else f"{name}_{uses[name]}"
@@ -208,6 +235,10 @@ def make_terms(made: Building, markers: dict[str, Markers], experiments: list[Ex
         if kind == "reach":
             goal = entry["reach"]
             out.append(Reach(**common, markers=about, point=tuple(goal["point"]), at=goal["at"], scale=goal["scale"]))
+            continue
+        if kind == "slow":
+            goal = entry["slow"]
+            out.append(Slow(**common, markers=about, at=goal["at"], scale=goal["scale"]))
             continue
         huber = math.inf if entry["norm"] == "square" else entry["norm"]["huber"]
         at = entry["at"] if isinstance(entry["at"], str) else tuple(entry["at"])
@@ -240,7 +271,7 @@ def _check_match(made: Building, path: str, term: Match, experiments: list[Exper
 def make_method(data: dict[str, Any]) -> Method:
     """How to search."""
     optimize = data["optimize"]
-    name = "adam" if "adam" in optimize else "lbfgs"
+    name = next(name for name in ("lbfgs", "adam", "gauss_newton") if name in optimize)
     stop = Stop(**optimize["stop"])
     return Method(name, optimize[name]["iterations"], optimize[name].get("rate", 0.1), optimize["objective"], stop,
                   optimize["starts"], optimize["seed"])
@@ -256,10 +287,7 @@ def make_expectations(made: Building) -> list[Expectation]:
     """The claims to check after a run."""
     out = []
     for path, entry in made.data["expect"].items():
-        if "measured" in entry:
-            made.refuse(f"expect.{path}", "measures", "expect `parameters`, `loss` or `experiments.<name>.loss`")
-            continue
         between = tuple(entry["between"]) if "between" in entry else None
         out.append(Expectation(path, entry.get("value"), entry.get("within"), between, entry.get("below"),
-                               entry.get("above")))
+                               entry.get("above"), measured="measured" in entry))
     return out

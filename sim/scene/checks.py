@@ -16,7 +16,7 @@ from sim.scene.schema import MaterialSpec
 
 OBJECT_KINDS = ("cloth", "soft", "chain", "particles")
 _SET_TABLES = ("world", "time", "loads", "attachments", "shapes")
-_SET_PLACEMENT = ("position", "rotation", "velocity", "spin")
+_SET_PLACEMENT = ("position", "rotation", "velocity", "spin", "drag")
 
 
 def check_parts(data: dict[str, Any], root: SchemaLine, materials: Mapping[str, MaterialSpec],
@@ -99,7 +99,7 @@ def _measures(data: dict[str, Any], reading: Reading) -> None:
         settled = entry.get("kind") == "settled"
         if settled and "last" not in entry and not reading.is_broken((*steps, "last")):
             reading.problem(steps, "missing key `last`: over which time at the end `settled` is averaged", key=True)
-        if "last" in entry and entry.get("kind") == "frequency":
+        if "last" in entry and entry.get("kind") in ("frequency", "damping_ratio"):
             reading.problem((*steps, "last"), "`last` belongs to `kind: settled`", "remove it", key=True)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sim.scene.reading import Steps
 
-_PLACEMENT = ("position", "velocity", "spin")
+_PLACEMENT = ("position", "velocity", "spin", "drag")
 
 
 def model_path(steps: Steps) -> str | None:
@@ -21,6 +21,8 @@ def model_path(steps: Steps) -> str | None:
             return f"{name}.{key}"
         case ("objects", name, _, "material", constraint, key, *rest) if rest in ([], ["each"]):
             return f"{name}.{constraint}.{key}"
+        case ("loads", name, "mass"):
+            return f"{name}.mass"
         case ("shapes", name, "sphere" | "plane", key) | ("shapes", name, "compliance" as key):
             return f"{name}.{key}"
         case ("attachments", name, "motion", number, "move" | "swing" as key):

@@ -101,6 +101,7 @@ PLACEMENT = (
     key("scale", Number("", POSITIVE), "factor on all lengths", 1),
     key("velocity", Vector(3, "m/s"), "initial velocity of all points", [0, 0, 0], vary=True),
     key("spin", Vector(3, "rad/s"), "initial angular velocity about the centre of mass", [0, 0, 0], vary=True),
+    key("drag", Number("1/m", NOT_NEGATIVE), "air drag d: every point is slowed down by d times its speed squared", 0, vary=True),
     key("regions", Names(WHERE), "named choices of points, for values that differ from region to region", {}),
 )  # fmt: skip
 
@@ -125,7 +126,7 @@ def _objects(materials: Mapping[str, MaterialSpec]) -> Table:
     ), one_of=(("mesh", "grid"),))  # fmt: skip
     soft = Table((
         key("mesh", Table((
-            key("file", File(), "tetrahedra (.node with its .ele), or a closed surface to fill", REQUIRED),
+            key("file", File(), "tetrahedra (.node with its .ele, or .msh), or a closed surface to fill", REQUIRED),
             *FILE_SPACE,
             key("tetrahedralize", tetrahedralize, "how to fill a closed surface"),
         )), "mesh"),
@@ -215,8 +216,8 @@ MARKERS = Table((
 MEASURES = Table((
     key("of", Reference("markers"), "the markers; their mean position is used", REQUIRED),
     key("along", Either((Choice(("gravity",)), Vector(3, nonzero=True))), "direction", "gravity"),
-    key("kind", Choice(("settled", "frequency")),
-        "settled: mean displacement at the end [m]; frequency: of the oscillation [Hz]", REQUIRED),
+    key("kind", Choice(("settled", "frequency", "damping_ratio")),
+        "settled: mean displacement at the end [m]; frequency [Hz] and damping_ratio: of the oscillation", REQUIRED),
     key("last", Number("s", POSITIVE), "the time at the end over which `settled` is averaged"),
 ))  # fmt: skip
 
@@ -267,8 +268,13 @@ LOSS = Table((
         key("at", TIME_OR_LAST, "when: a time, or last", "last"),
         key("scale", Number("m", POSITIVE), "the distance that counts as 1", REQUIRED),
     )), "markers that should arrive at a point"),
+    key("slow", Table((
+        key("marker", Reference("markers"), "markers; the velocity of their mean position is used", REQUIRED),
+        key("at", TIME_OR_LAST, "when: a time, or last", "last"),
+        key("scale", Number("m/s", POSITIVE), "the speed that counts as 1", REQUIRED),
+    )), "markers that should be slow"),
     key("experiments", Listing(Reference("experiments"), 1), "the experiments that count; default: all that are fitted",
-        only=("match", "reach", "custom")),
+        only=("match", "reach", "slow", "custom")),
     key("prior", Reference("parameters"), "a parameter that should stay near `value`"),
     key("value", Later("a value in the unit of the parameter"), "the expected value", REQUIRED, only=("prior",)),
     key("factor", Number("", "(1, inf)"), "(log(p / value) / log(factor))^2", only=("prior",)),
@@ -276,7 +282,7 @@ LOSS = Table((
     key("sd", Later("a number in the unit of the parameter"), "standard deviation", only=("prior", "smooth")),
     key("custom", Text("`module:function`", r"[\w.]+:\w+"), "own loss, from a module named with --import"),
     key("weight", Number("", NOT_NEGATIVE), "factor of the term", 1),
-), one_of=(("match", "reach", "prior", "smooth", "custom"),))  # fmt: skip
+), one_of=(("match", "reach", "slow", "prior", "smooth", "custom"),))  # fmt: skip
 
 OPTIMIZE = Table((
     key("lbfgs", Table((key("iterations", Whole(1), "at most so many steps", 30),)), "L-BFGS with bounds"),
@@ -284,6 +290,8 @@ OPTIMIZE = Table((
         key("iterations", Whole(1), "at most so many steps", 100),
         key("rate", Number("", POSITIVE), "step in the scale of `transform`", 0.1),
     )), "Adam"),
+    key("gauss_newton", Table((key("iterations", Whole(1), "at most so many steps", 15),)),
+        "Gauss-Newton with damping: few steps, each with one more rollout for every number that is sought"),
     key("objective", Choice(("log", "plain")), "minimise the logarithm of the loss, or the loss", "log"),
     key("rollout", Table((
         key("store_all", Table(()), "keep everything for the gradient"),
@@ -299,7 +307,7 @@ OPTIMIZE = Table((
     )), "when to stop early", {}),
     key("starts", Whole(1), "number of starts, the first from the scene, others drawn within the bounds", 1),
     key("seed", Whole(), "of everything drawn at random", 0),
-), one_of=(("lbfgs", "adam"),))  # fmt: skip
+), one_of=(("lbfgs", "adam", "gauss_newton"),))  # fmt: skip
 
 EXPECT = Table((
     key("value", Later("a value in the unit of the result"), "should be this, up to `within`"),
@@ -332,6 +340,8 @@ def scene_schema(materials: Mapping[str, MaterialSpec]) -> SchemaLine:
                 key("iterations", Whole(1), "sweeps over the constraints per substep", 1),
                 key("order", Choice(("colored", "jacobi")),
                     "colored: one after the other (Gauss-Seidel); jacobi: at once, averaged", "colored"),
+                key("start", Choice(("zero", "elastic")),
+                    "multipliers at the start of a step: zero, or those of the forces at hand (solids need fewer steps)", "zero"),
             )), "extended position-based dynamics"),
             key("semi_implicit", Table(()), "forces from the same constraints, symplectic Euler"),
         ), one_of=(("xpbd", "semi_implicit"),)), "time integration", {"xpbd": {}}),

@@ -280,7 +280,7 @@ def _results(data: dict[str, Any], targets: dict[str, list[Target]]) -> dict[str
     for name in data.get("experiments", {}):
         results[f"experiments.{name}.loss"] = ("", 1)
         for measure, entry in data.get("measures", {}).items():
-            unit = "m" if entry.get("kind") == "settled" else "Hz"
+            unit = {"settled": "m", "frequency": "Hz"}.get(entry.get("kind", ""), "")
             path = f"experiments.{name}.{measure}"
             results |= {f"{path}{part}": (unit, 1) for part in ("", ".simulated", ".measured")}
             results[f"{path}.error"] = ("", 1)

@@ -1,8 +1,9 @@
-"""Optimisers without physics: `Adam` and `SGD` update arrays in place, `LBFGS` and `Descent` minimise a function."""
+"""Optimisers without physics: `Adam` and `SGD` update arrays in place, `LBFGS`, `GaussNewton` and `Descent` minimise a function."""
 
 from sim.core.optim.adam import SGD as SGD
 from sim.core.optim.adam import Adam as Adam
 from sim.core.optim.descent import Descent as Descent
+from sim.core.optim.gauss_newton import GaussNewton as GaussNewton
 from sim.core.optim.lbfgs import LBFGS as LBFGS
 from sim.core.optim.lbfgs import MinimizeResult as MinimizeResult
 from sim.core.optim.minimizer import Minimizer as Minimizer

@@ -1,0 +1,129 @@
+"""Gauss-Newton with Levenberg's and Marquardt's damping, within bounds, step by step.
+
+For sums of squares of residuals r(x): the curvature is J' W J, J = dr/dx.  (K. Levenberg, 1944; D. Marquardt, "An
+algorithm for least-squares estimation of nonlinear parameters", 1963; bounds by projection as in D. Bertsekas, "Projected
+Newton methods", 1982.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from sim.core.optim.minimizer import (
+    Bounds,
+    State,
+    Step,
+    ValueAndGrad,
+    as_bounds,
+    as_start,
+    evaluate,
+    is_finite,
+    projected_gradient_norm,
+)
+
+Model = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+"""x (n,) -> J' W J (n, n) and -J' W r (n,), both up to one common factor; may raise FloatingPointError."""
+
+LOWEST, HIGHEST = 1e-9, 1e9
+"""Damping, in units of the diagonal: hardly any, and so much that no step is left."""
+
+
+class GaussNewton:
+    """Minimises a sum of squares, or any increasing function of it, from its values, gradients and residuals' derivatives.
+
+    model: called once per step; see `Model`.  max_step: no component moves further in one step.  damping: of the first
+    step, in units of the diagonal of J' W J.  noise: changes of the value below noise * max(1, |value|) are taken for
+    rounding.
+    """
+
+    def __init__(self, model: Model, max_step: float = np.inf, damping: float = 1e-3, noise: float = 1e-15):
+        if not (max_step > 0 and damping > 0):
+            raise ValueError(f"max_step = {max_step}, damping = {damping}: both must be positive")
+        self.model, self.max_step, self.noise = model, max_step, noise
+        self._first_damping = self.damping = damping
+
+    def begin(self, value_and_grad: ValueAndGrad, x0: np.ndarray, bounds: Bounds = None) -> None:
+        """Forget everything and evaluate the start x0 (n,)."""
+        self.lower, self.upper = as_bounds(bounds, np.size(x0))
+        self.x = as_start(x0, self.lower, self.upper)
+        self.value, self.gradient = evaluate(value_and_grad, self.x)
+        self.damping = self._first_damping
+
+    def step(self, value_and_grad: ValueAndGrad) -> Step:
+        """One step to a lower value, more damped with every trial that fails."""
+        try:
+            matrix, descent = self.model(self.x.copy())
+        except FloatingPointError:
+            return Step(0.0, 0, "non_finite")
+        matrix = self._scaled(matrix, descent)
+        noise = self.noise * max(1.0, abs(self.value))
+        evaluations, met_finite = 0, False
+        while self.damping <= HIGHEST:
+            d = self._direction(matrix)
+            if not d.any():
+                break
+            predicted = -float(self.gradient @ d + 0.5 * d @ matrix @ d)
+            if not predicted > 0:  # a wall took more from the step than it could bear
+                self.damping *= 4.0
+                continue
+            x = np.clip(self.x + d, self.lower, self.upper)
+            value, gradient = evaluate(value_and_grad, x)
+            evaluations += 1
+            met_finite |= is_finite(value, gradient)
+            gained = self.value - value
+            if is_finite(value, gradient) and (gained >= 1e-4 * predicted or (predicted < noise and gained >= 0)):
+                # A good prediction is trusted more in the next step, a poor one less.
+                self.damping *= 0.2 if gained > 0.75 * predicted else 0.5 if gained > 0.25 * predicted else 2.0
+                self.damping = max(self.damping, LOWEST)
+                length = float(np.max(np.abs(x - self.x), initial=0.0))
+                self.x, self.value, self.gradient = x, value, gradient
+                return Step(length, evaluations)
+            if predicted < noise:
+                break
+            self.damping *= 4.0
+        self.damping = min(self.damping, HIGHEST)
+        return Step(0.0, evaluations, "line_search" if met_finite or not evaluations else "non_finite")
+
+    def stationarity(self) -> float:
+        """Max-norm of the projected gradient at x."""
+        return projected_gradient_norm(self.x, self.gradient, self.lower, self.upper)
+
+    def state_dict(self) -> State:
+        """Everything that the following steps depend on, as plain arrays and scalars (copies)."""
+        return {"x": self.x.copy(), "value": self.value, "gradient": self.gradient.copy(), "lower": self.lower.copy(),
+                "upper": self.upper.copy(), "damping": self.damping}
+
+    def load_state_dict(self, state: Mapping[str, object]) -> None:
+        """Go on from a saved state; the following steps are the same to the bit."""
+        self.x, self.gradient, self.lower, self.upper = (
+            np.array(state[key], dtype=np.float64) for key in ("x", "gradient", "lower", "upper"))
+        self.value, self.damping = (float(np.asarray(state[key])) for key in ("value", "damping"))
+
+    def _scaled(self, matrix: np.ndarray, descent: np.ndarray) -> np.ndarray:
+        """The second derivative of what is minimised: J' W J with the factor that turns -J' W r into its gradient."""
+        size = float(descent @ descent)
+        factor = -float(self.gradient @ descent) / size if size > 0 else 1.0
+        return matrix * (factor if factor > 0 else 1.0)
+
+    def _direction(self, matrix: np.ndarray) -> np.ndarray:
+        """The damped step, within the box: what would leave it stops at its wall, and the others are solved for again."""
+        diagonal = np.diagonal(matrix)
+        damped = matrix + np.diag(self.damping * np.maximum(diagonal, 1e-12 * diagonal.max(initial=0.0)))
+        d = np.zeros_like(self.x)
+        fixed = np.where(self.gradient > 0, self.x <= self.lower, self.x >= self.upper)
+        while not fixed.all():
+            free, walls = np.flatnonzero(~fixed), np.flatnonzero(fixed)
+            pull = self.gradient[free] + matrix[np.ix_(free, walls)] @ d[walls]
+            d[free] = -np.linalg.lstsq(damped[np.ix_(free, free)], pull, rcond=None)[0]
+            inside = np.clip(self.x + d, self.lower, self.upper) - self.x
+            beyond = ~fixed & (inside != d)
+            # Bounds that only rounding passes are no walls.
+            beyond &= np.abs(inside - d) > 1e-12 * np.maximum(1.0, np.abs(d))
+            d = inside
+            if not beyond.any():
+                break
+            fixed |= beyond
+        largest = float(np.max(np.abs(d), initial=0.0))
+        return d * min(1.0, self.max_step / largest) if largest > 0 else d

@@ -1,0 +1,78 @@
+"""From the values of a material law (Young's modulus, ...) to compliances and parameters of constraints, on the tape."""
+
+# Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
+# mypy: ignore-errors
+import ast
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from sim.constraints.base import Constraint
+from sim.constraints.projection import value_type
+from sim.core.lang.builtins import Builtin, static, tid
+from sim.core.lang.context import Context
+from sim.core.lang.frontend import trace_function
+from sim.core.lang.passes import inline_call
+from sim.core.lang.traced import flatten
+from sim.core.lang.types import Scalar, Struct, array_type
+from sim.core.runtime.array import array, array2d
+from sim.core.runtime.kernel import Kernel, kernel
+
+from .derive import Derivation
+from .place import Place
+
+
+def law_derivations(c: Constraint, values: Mapping[str, array], count: int, chosen: np.ndarray, target: np.ndarray,
+                    size: np.ndarray, outputs: Mapping[str, array], place: Place) -> list[Derivation]:
+    """Derivations of `outputs` (`compliance` and derived parameters) for rows `target` from elements `chosen` of `count`.
+
+    values: each (1,) for all elements or (count,); size: of the chosen elements at rest.
+    """
+    source = np.stack([np.zeros(len(chosen), np.int32) if v.size == 1 and count != 1 else chosen.astype(np.int32)
+                       for v in values.values()], axis=1)
+    data = value_struct(c, place.real)()
+    for name, value in values.items():
+        setattr(data, name, value)
+    inputs = [data, place.constant(source, int), place.constant(size, place.real), place.constant(target.astype(np.int32), int)]
+    return [Derivation(_law_kernel(c, place.real, name), len(chosen), inputs, [out], values=list(values.values()))
+            for name, out in outputs.items()]
+
+
+@cache
+def value_struct(c: Constraint, real: Scalar) -> Struct:
+    """The values of a law: one array each."""
+    return Struct(f"{c.name}_values", {name: array_type(real) for name in c.law.values})
+
+
+@cache
+def _law_kernel(c: Constraint, real: Scalar, output: str) -> Kernel:
+    """out[target[k]] = what the law says of `output` for element k."""
+    Values, names, rows = value_struct(c, real), list(c.law.values), c.rows
+    law = trace_function(c.law.function, [real] * (len(names) + 1), real=real)
+    first, width = (0, rows) if output == "compliance" else (rows + c.law.derived.index(output), 1)
+    kind = value_type(c, real) if output == "compliance" else real
+
+    def handler(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
+        values, index, size = args
+        flat = []
+        for name, at in zip(names, index, strict=True):
+            flat += flatten(t.load(t.item(values.values[name], (at,), node)))
+        return tuple(inline_call(t.b, law, [*flat, *flatten(size)])[first : first + width])
+
+    law_at = Builtin(f"law_of_{c.name}", handler)
+
+    @kernel(name=f"{output}_of_{c.name}")
+    def derive(values: Values, source: array2d[int], size: array[real], target: array[int], out: array[kind]):
+        k = tid()
+        found = law_at(values, [source[k, i] for i in static(range(len(names)))], size[k])
+        if width == 1:
+            out[target[k]] = found[0]
+        else:
+            entries = kind()
+            for r in static(range(width)):
+                entries[r] = found[r]
+            out[target[k]] = entries
+
+    return derive

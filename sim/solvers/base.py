@@ -1,0 +1,225 @@
+"""What all solvers share: predicted positions, prescribed ones, velocities from positions, and who is to blame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from sim.constraints.flow import make_flow
+from sim.constraints.projection import parameter_struct, value_type
+from sim.core.lang.builtins import cos, tid
+from sim.core.lang.constants import pi
+from sim.core.lang.errors import SimError, did_you_mean
+from sim.core.lang.function import func
+from sim.core.lang.library.scalar import clamp
+from sim.core.lang.library.vector import length
+from sim.core.lang.types import Scalar, float64, vector
+from sim.core.runtime.array import array
+from sim.core.runtime.creation import zeros
+from sim.core.runtime.kernel import Kernel, kernel
+from sim.core.runtime.launch import launch
+from sim.model.constraint_set import ConstraintSet
+from sim.model.control import Contacts, Control
+from sim.model.model import Model
+from sim.model.motions import MOVE_SMOOTH, SWING
+from sim.model.state import State
+
+
+class SolverError(SimError, ValueError):
+    """A step that cannot be taken as asked."""
+
+
+@dataclass(frozen=True)
+class _Kernels:
+    predict: Kernel
+    prescribe: Kernel
+    finish: Kernel
+    correct: Kernel
+
+
+@cache
+def _kernels(real: Scalar) -> _Kernels:
+    vec3 = vector(3, real)
+
+    @kernel
+    def predict(
+        x: array[vec3], v: array[vec3], f: array[vec3], w: array[real], drag: array[real], gravity: array[vec3], dt: real,
+        x_out: array[vec3],
+    ):
+        i = tid()
+        if w[i] > 0.0:
+            slowed = v[i] / (1.0 + dt * drag[i] * length(v[i]))  # never reversed, whatever the step
+            x_out[i] = x[i] + dt * slowed + (dt * dt) * (gravity[0] + w[i] * f[i])
+        else:
+            x_out[i] = x[i]
+
+    @func
+    def progress(kind: int, a: real, b: real, time: real):
+        """How far along its displacement a motion is at a time."""
+        if kind == SWING:
+            return 0.5 * (1.0 - cos(2.0 * pi * a * time))
+        s = clamp((time - a) / (b - a), real(0.0), real(1.0))
+        if kind == MOVE_SMOOTH:
+            s = s * s * (3.0 - 2.0 * s)
+        return s
+
+    @kernel
+    def prescribe(
+        point: array[int], anchor: array[vec3], group: array[int], slot: array[int], offset: array[int], kind: array[int],
+        displacement: array[vec3], a: array[real], b: array[real], clock: array[float64], dt: real, x: array[vec3], target: array[vec3],
+    ):
+        k = tid()
+        time = real(clock[0]) + dt
+        place = anchor[k]
+        for m in range(offset[group[k]], offset[group[k] + 1]):
+            place += displacement[m] * progress(kind[m], a[m], b[m], time)
+        if slot[k] < 0:
+            x[point[k]] = place
+        else:
+            target[slot[k]] = place
+
+    @kernel
+    def finish(x_before: array[vec3], x: array[vec3], dt: real, clock: array[float64], step: float64, v_out: array[vec3], clock_out: array[float64]):
+        i = tid()
+        v_out[i] = (x[i] - x_before[i]) / dt
+        if i == 0:
+            clock_out[0] = clock[0] + step
+
+    @kernel
+    def correct(correction: array[vec3], x: array[vec3]):
+        i = tid()
+        x[i] += correction[i]
+
+    return _Kernels(predict, prescribe, finish, correct)
+
+
+@dataclass(eq=False)
+class Pass:
+    """What a solver needs to work on one set of constraints."""
+
+    set: ConstraintSet
+    data: Any
+    multiplier: array
+    flows: dict[str, Kernel] = field(default_factory=dict)
+
+    def of(self, state: State) -> Any:
+        """The parameters of C with what elements remember in a state."""
+        if not self.flows:
+            return self.data
+        made = parameter_struct(self.set.constraint, state.model.dtype)()
+        for name, values in self.set.parameters.items():
+            setattr(made, name, state.memory[f"{self.set.name}.{name}"] if name in self.flows else values)
+        return made
+
+    @property
+    def colors(self) -> Iterator[tuple[int, int]]:
+        """First row and number of rows of each colour."""
+        offsets = self.set.offsets
+        return ((begin, end - begin) for begin, end in zip(offsets, offsets[1:]))  # noqa: B905 pairs of neighbours
+
+
+@dataclass(eq=False)
+class Solver:
+    """Steps a model from one state to the next.  What happens to predicted positions is up to the kind of solver."""
+
+    model: Model
+    passes: list[Pass] = field(init=False, default_factory=list)
+
+    def _prepare(self, keeps: bool) -> None:
+        """Passes over all sets of constraints.  keeps: gradients flow through the multipliers."""
+        model = self.model
+        real, vec3 = model.dtype, vector(3, model.dtype)
+        self._kernels = _kernels(real)
+        for constraints in model.constraint_sets.values():
+            c = constraints.constraint
+            data = parameter_struct(c, real)()
+            for name, values in constraints.parameters.items():
+                setattr(data, name, values)
+            multiplier = zeros(constraints.count, value_type(c, real), model.device, requires_grad=model.requires_grad and keeps)
+            flows = {name: make_flow(c, real, name) for name in c.memory}
+            self.passes.append(Pass(constraints, data, multiplier, flows))
+        self._no_damping = zeros(1, real, model.device)
+        soft = model.constraint_sets.get("attachment")
+        self._target = soft.parameters["target"] if soft is not None else zeros(1, vec3, model.device, requires_grad=model.requires_grad)
+        self._prescribes = model.attachment_point.size if soft is not None or model.motion_kind.size else 0
+
+    @property
+    def inputs(self) -> list[array]:
+        """Arrays beside the state that a step reads: derived data and parameters of the model."""
+        sets = [a for p in self.passes for a in (p.set.points, p.set.compliance, p.set.damping, *p.set.parameters.values()) if a is not None]
+        return [*self.model.arrays.values(), self.model.gravity, *sets]
+
+    def multipliers(self, constraint: str) -> array:
+        """Multipliers lambda of the last step for a constraint type, in the order of its set; force = lambda / dt^2 times the gradient."""
+        for p in self.passes:
+            if p.set.constraint.name == constraint:
+                return p.multiplier
+        raise SolverError(f"the model has no constraint '{constraint}'{did_you_mean(constraint, [p.set.constraint.name for p in self.passes])}")
+
+    def step(self, state_in: State, state_out: State, control: Control | None, contacts: Contacts | None, dt: float) -> None:
+        """One step of `dt` seconds from `state_in` (never written) to `state_out`."""
+        self._check(state_in, state_out, dt)
+        self.model.refresh()
+        motion = self.model.motion_vector if control is None else control.motion_vector
+        for _ in self._stages(state_in, state_out, motion, dt):
+            pass
+
+    def _stages(self, state_in: State, state_out: State, motion: array, dt: float) -> Iterator[tuple[array, Pass | None, int, int]]:
+        """The step, bit by bit: yields what was just written, and by which rows of which constraints (if by any)."""
+        raise NotImplementedError(f"{type(self).__name__} takes no steps")
+
+    def _predict(self, state_in: State, state_out: State, motion: array, dt: float) -> None:
+        """Positions by inertia and outer forces (XPBD, alg. 1, lines 1 to 3), and positions that attachments prescribe.
+
+        What elements remember flows with the positions at the start of the step.
+        """
+        model, k, x = self.model, self._kernels, state_out.particle_q
+        for p in self.passes:
+            for name, flow in p.flows.items():
+                after = state_out.memory[f"{p.set.name}.{name}"]
+                launch(flow, p.set.count, [p.set.points, p.of(state_in), state_in.particle_q, dt], [after])
+        outer = [state_in.particle_q, state_in.particle_qd, state_in.particle_f, model.particle_inv_mass, model.particle_drag, model.gravity, dt]
+        launch(k.predict, model.particle_count, outer, [x])
+        if self._prescribes:
+            held = [model.attachment_point, model.attachment_anchor, model.attachment_group, model.attachment_slot]
+            moved = [model.motion_offset, model.motion_kind, motion, model.motion_a, model.motion_b]
+            launch(k.prescribe, self._prescribes, [*held, *moved, state_in.clock, dt], [x, self._target])
+
+    def _push(self, push: Kernel, p: Pass, begin: int, count: int, state_in: State, state_out: State, dt: float) -> None:
+        """Elastic and damping forces at the start of a step, applied to the predicted positions."""
+        damping = p.set.damping if p.set.damping is not None else self._no_damping
+        data = [p.set.points, p.of(state_out), p.set.compliance, damping, self.model.particle_inv_mass]
+        launch(push, count, [begin, *data, state_in.particle_q, state_in.particle_qd, dt], [state_out.particle_q, p.multiplier])
+
+    def _finish(self, state_in: State, state_out: State, dt: float) -> None:
+        """Velocities (lines 15 and 16), and the time."""
+        before, after = [state_in.particle_q, state_out.particle_q, dt, state_in.clock, dt], [state_out.particle_qd, state_out.clock]
+        launch(self._kernels.finish, self.model.particle_count, before, after)
+
+    def blame(self, before: State, after: State, control: Control | None, dt: float) -> str:
+        """Takes the step from `before` again, into `after`, and says in words where a position first became non-finite."""
+        motion = self.model.motion_vector if control is None else control.motion_vector
+        for written, p, begin, end in self._stages(before, after, motion, dt):
+            bad = np.flatnonzero(~np.isfinite(written.numpy()).all(axis=1))
+            if not len(bad):
+                continue
+            if p is None:
+                return f"at point {bad[0]}, as predicted from its velocity and the forces on it"
+            rows = p.set.points.numpy()[begin:end]
+            of_it = rows[np.isin(rows, bad).any(axis=1)][0].tolist()
+            return f"at point {bad[0]}, moved by the constraint '{p.set.constraint.name}' on points {of_it}"
+        return "in no single projection"
+
+    def _check(self, state_in: State, state_out: State, dt: float) -> None:
+        if not isinstance(dt, Real) or not dt > 0.0:
+            raise SolverError(f"dt={dt!r}; expected a positive time step in seconds")
+        for name, state in (("state_in", state_in), ("state_out", state_out)):
+            if state.model is not self.model:
+                raise SolverError(f"{name} belongs to another model; make it with solver.model.state()")
+        if state_in is state_out:
+            raise SolverError("state_in and state_out are the same state; use two and let them change places")

@@ -1,0 +1,62 @@
+"""Symplectic Euler on the forces of the constraints: v += h f(x, v) / m, x += h v."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from sim.constraints.push import make_push
+from sim.core.runtime.array import array
+from sim.model.control import Contacts, Control
+from sim.model.state import State
+from sim.solvers.base import Pass, Solver, SolverError
+
+
+@dataclass(eq=False)
+class SolverSemiImplicit(Solver):
+    """Steps a model by the forces -J^T alpha^-1 (C + damping dC/dt) of its constraints, explicitly.
+
+    The cross-check of XPBD, from the same constraints: both converge to the same motion as steps become shorter.  It
+    needs positive compliances (a rigid constraint has no force) and steps below 2 / omega of the stiffest mode; damping
+    shortens them further.  Attached points follow their motion as in XPBD.
+    """
+
+    iterations: int = 1
+    """Of a step; there is nothing to iterate.  Memory estimates ask for it."""
+
+    def __post_init__(self) -> None:
+        self._prepare(keeps=False)
+        self._push_by = {p.set.constraint: make_push(p.set.constraint, self.model.dtype, p.set.damping is not None, limited=False)
+                         for p in self.passes}
+        self._checked: tuple[int, ...] | None = None
+
+    def step(self, state_in: State, state_out: State, control: Control | None, contacts: Contacts | None, dt: float) -> None:
+        """One step of `dt` seconds from `state_in` (never written) to `state_out`."""
+        self.model.refresh()
+        self.refuse_rigid()
+        super().step(state_in, state_out, control, contacts, dt)
+
+    def _stages(self, state_in: State, state_out: State, motion: array, dt: float) -> Iterator[tuple[array, Pass | None, int, int]]:
+        x = state_out.particle_q
+        self._predict(state_in, state_out, motion, dt)
+        yield x, None, 0, 0
+        for p in self.passes:
+            for begin, count in p.colors:
+                self._push(self._push_by[p.set.constraint], p, begin, count, state_in, state_out, dt)
+                yield x, p, begin, begin + count
+        self._finish(state_in, state_out, dt)
+
+    def refuse_rigid(self) -> None:
+        """Raises SolverError where a compliance is zero; looks again only when a compliance was written."""
+        versions = tuple(p.set.compliance.buffer.version for p in self.passes)
+        if versions == self._checked:
+            return
+        for p in self.passes:
+            rigid = np.argwhere(p.set.compliance.device.numpy(p.set.compliance) == 0.0)
+            if len(rigid):
+                points = p.set.points.device.numpy(p.set.points)[rigid[0][0]].tolist()
+                raise SolverError(f"the constraint '{p.set.constraint.name}' on points {points} has compliance 0, which no force can "
+                                  "hold; give it a positive compliance, or use SolverXPBD")
+        self._checked = versions
