@@ -166,7 +166,7 @@ def test_several_starts_take_the_best(tmp_path):
     losses = [problem.value(x) for x in problem.space.starts(4, 1)]
     log = []
     problem.optimize(1, log=log.append)
-    assert log[0]["loss"] == pytest.approx(min(losses)) and len(set(losses)) == 4
+    assert log[0]["loss"] <= min(losses) * (1.0 + 1e-6) and len(set(losses)) == 4
 
 
 def test_parameter_without_influence_is_named(tmp_path):
