@@ -1,0 +1,164 @@
+"""Kernels that overwrite in a loop what they read there: their adjoint performs the stores again and takes them back."""
+
+import sys
+
+import numpy as np
+import pytest
+from tape_tools import array, assert_gradient, backend
+
+import sim
+from sim.core.lang import adjoint
+
+f64, vec3 = sim.float64, sim.vec3d
+
+
+@pytest.fixture(autouse=True, params=["interp", "llvm"])
+def on_backend(request):
+    with backend(request.param, sys.modules[__name__]):
+        yield
+
+
+@sim.kernel
+def recurrence(x: sim.array2d[f64], out: sim.array[f64], n: int):
+    i = sim.tid()
+    for j in range(n):
+        x[i, (j + 1) % 4] = sim.sin(x[i, j % 4]) * 1.2 + x[i, (j + 1) % 4] * 0.3
+    sim.atomic_add(out, 0, x[i, 0] * x[i, 2])
+
+
+@sim.kernel
+def linear_carry_is_stored(x: sim.array2d[f64], out: sim.array[f64], n: int):
+    i = sim.tid()
+    a = x[i, 3]
+    b = f64(1.0)
+    for j in range(n):
+        a = 0.6 * a - 0.3 * x[i, j % 4]
+        x[i, (j + 1) % 4] = 0.5 * a
+        b = b * (1.0 + x[i, (j + 2) % 4])
+    sim.atomic_add(out, 0, b)
+
+
+@sim.kernel
+def while_with_a_way_out(x: sim.array2d[f64], out: sim.array[f64], n: int):
+    i = sim.tid()
+    k = 0
+    s = f64(0.0)
+    while k < n:
+        x[i, k % 3] = x[i, k % 3] * x[i, 3] + 0.2
+        s += x[i, (k + 1) % 3] * x[i, k % 3]
+        if s > 4.0:
+            break
+        if x[i, 0] < 0.0:
+            k += 2
+            continue
+        k += 1
+    sim.atomic_add(out, 0, s * x[i, 1])
+
+
+@sim.kernel
+def nested_with_accumulation(x: sim.array2d[f64], out: sim.array[f64], n: int):
+    i = sim.tid()
+    for j in range(n):
+        for k in range(j % 4):
+            x[i, k] += 0.1 * x[i, k + 1] * x[i, k]
+        if j % 2 == 1:
+            x[i, 3] = x[i, 3] * x[i, 0] * 0.5
+    sim.atomic_add(out, 0, x[i, 3] + x[i, 0] * x[i, 1])
+
+
+@sim.kernel
+def stores_before_between_and_after(x: sim.array2d[f64], out: sim.array[f64], n: int):
+    i = sim.tid()
+    x[i, 0] = x[i, 1] * x[i, 2]
+    for j in range(n):
+        x[i, 1] = x[i, 0] * x[i, 1] + 0.1
+        if x[i, 1] > 0.3:
+            x[i, 2] = x[i, 1] * x[i, 2]
+            for k in range(j):
+                x[i, 0] = x[i, 0] * 0.9 * x[i, 2] + f64(k) * 0.01
+        x[i, 0] = sim.sin(x[i, 0]) + x[i, 2]
+    x[i, 0] = x[i, 0] * x[i, 0]
+    sim.atomic_add(out, 0, x[i, 0] * x[i, 1] * x[i, 2])
+
+
+KERNELS = [recurrence, linear_carry_is_stored, while_with_a_way_out, nested_with_accumulation, stores_before_between_and_after]
+
+
+@pytest.mark.parametrize("slots", [2, 4, 512])
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.name)
+def test_replay(kernel, slots, monkeypatch):
+    monkeypatch.setattr(adjoint, "SLOTS", slots)
+    values = np.random.default_rng(4).uniform(0.3, 0.9, size=(2, 4))
+    for n in (0, 1, 3, 7) if slots > 4 else (23,):
+        def program(x, n=n):
+            out = sim.zeros(1, dtype=f64, requires_grad=True)
+            sim.launch(kernel, 2, inputs=[x], outputs=[out, n])
+            return out
+
+        (found,) = assert_gradient(program, array(values), tolerance=2e-6)
+        assert n == 0 or np.abs(found).max() > 1e-3
+
+
+@sim.kernel
+def moving_targets(x: sim.array2d[f64], at: sim.array2d[int], v: sim.array[vec3], out: sim.array[f64], n: int):
+    i = sim.tid()
+    for j in range(n):
+        k = at[i, j % 2]
+        v[i][k % 3] = v[i][(k + 1) % 3] * x[i, k % 4] + 0.1
+        at[i, (j + 1) % 2] = (k * 2 + j) % 5
+        x[i, k % 4] = v[i].y * 0.7
+    sim.atomic_add(out, 0, v[i].x * v[i].y * x[i, 1])
+
+
+def test_indices_and_components_are_overwritten_too():
+    def program(x, v):
+        out, at = sim.zeros(1, dtype=f64, requires_grad=True), sim.array([[0, 1], [3, 2]], dtype=sim.int32)
+        sim.launch(moving_targets, 2, inputs=[x, at, v], outputs=[out, 9])
+        return out
+
+    rng = np.random.default_rng(5)
+    found = assert_gradient(program, array(rng.uniform(0.5, 1.5, size=(2, 4))), array(rng.uniform(0.5, 1.5, size=(2, 3)), vec3))
+    assert all(np.abs(f).max() > 1e-3 for f in found)
+
+
+@sim.struct
+class Mixed:
+    value: f64
+    count: int
+
+
+@sim.kernel
+def of_mixed_fields(p: sim.array[Mixed], n: int):
+    i = sim.tid()
+    for _ in range(n):
+        p[i].value = p[i].value * p[i].value
+        p[i].count += 1
+
+
+@sim.kernel
+def two_names(x: sim.array[f64], y: sim.array[f64], n: int):
+    i = sim.tid()
+    for _ in range(n):
+        x[i] = x[i] * y[i]
+        y[i] = y[i] * x[i]
+
+
+@sim.kernel
+def counting(x: sim.array[f64], slots: sim.array[int], y: sim.array[f64], n: int):
+    i = sim.tid()
+    for j in range(n):
+        k = sim.atomic_add(slots, 0, 1)
+        y[k] = x[i] * x[i] * f64(j)
+
+
+def test_what_cannot_be_replayed_is_an_error_with_its_place():
+    x, y, points = array([0.9, 1.1]), array([0.0] * 8), sim.zeros(2, dtype=Mixed, requires_grad=True)
+    rows = [
+        (two_names, [x, x[:], 3], "'y' and 'x' are the same memory and both written"),
+        (counting, [x, sim.zeros(1, dtype=int), y, 3], "the value that atomic_add returns inside a loop is needed"),
+        (of_mixed_fields, [points, 3], "elements of 'p' have fields of several types"),
+    ]
+    for kernel, arguments, why in rows:
+        with pytest.raises(sim.GradientError, match=rf"test_adjoint_replay.py:\d+:\d+: (.|\n)*{why}(.|\n)*carry the value in a local variable"), sim.Tape():
+            sim.launch(kernel, 2, inputs=arguments)
+    assert x.list() == [0.9, 1.1]  # refused before it ran
