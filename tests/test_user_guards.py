@@ -139,8 +139,68 @@ def test_second_derivatives_at_a_zero_cotangent():
     assert by_ct == pytest.approx(exact, rel=1e-12)
 
 
+def test_derivatives_stay_branch_free():
+    """The guards of derivatives against 0 * inf are no choices of the program: sinking leaves them alone."""
+    first = vjp(trace_function(quotient_of_roots, [float64, float64], real=float64))
+    values = {r for op in walk(first.body) for r in op.results} | set(first.params)
+    assert any(op.name == "select" for op in walk(first.body))
+    sink(first, values)
+    assert not any(op.name == "if" for op in walk(first.body))
+
+
+@wp.func
+def quotient_of_roots(x, y):
+    return wp.sqrt(x) / wp.sqrt(y)
+
+
 def test_dot_is_not_risky():
     func = trace_function(dot, [wp.vec3d, wp.vec3d], real=float64)
     names = [op.name for op in walk(func.body)]
     sink(func, set(func.params))
     assert [op.name for op in walk(func.body)] == names
+
+
+@wp.kernel
+def diagnostics(x: wp.array(dtype=wp.vec3d), y: wp.array(dtype=f64), speed: wp.array(dtype=f64), mask: wp.array(dtype=f64)):
+    """What is computed beside the result, or masked out, is singular for the first point and asked for by nobody."""
+    i = wp.tid()
+    r2 = wp.dot(x[i], x[i])
+    speed[i] = wp.sqrt(r2) + wp.log(r2) + f64(1.0) / r2 + wp.cbrt(r2) + wp.pow(r2, f64(0.25)) + wp.log2(r2) * wp.atan2(x[i][0], x[i][1])
+    y[i] = x[i][0] * x[i][1] + mask[i] * wp.sqrt(r2) + mask[i] * wp.pow(r2, f64(0.3))
+
+
+def test_what_nobody_asks_for_may_be_singular():
+    def program(x: wp.array) -> wp.array:
+        y, out, mask = zeros(4), zeros(1), wp.array([0.0, 1.0, 1.0, 1.0], dtype=f64)
+        wp.launch(diagnostics, dim=4, inputs=[x], outputs=[y, zeros(4), mask])
+        wp.launch(total, dim=4, inputs=[y], outputs=[out])
+        return out
+
+    assert_gradient(program, array(POINTS, wp.vec3d), tolerance=1e-6)
+
+
+@wp.func
+def root(x):
+    return wp.sqrt(x)
+
+
+@wp.func
+def ratio(x, y):
+    return y / x
+
+
+@pytest.mark.parametrize("function,args,by_ct", [(root, (4.0,), 0.25), (ratio, (4.0, 3.0), -3.0 / 16.0)], ids=["root", "ratio"])
+def test_a_zero_cotangent_keeps_its_derivative(function, args, by_ct):
+    twice = inline(vjp(vjp(trace_function(function, [float64] * len(args), real=float64))))
+    seeds = [1.0] + [0.0] * (len(args) - 1)
+    assert evaluate(twice, *map(np.float64, (*args, 0.0, *seeds)))[-1] == pytest.approx(by_ct, rel=1e-14)
+
+
+@wp.func
+def angle_of(y, x):
+    return wp.atan2(y, x)
+
+
+def test_the_angle_of_the_origin():
+    angle = inline(vjp(trace_function(angle_of, [float64, float64], real=float64)))
+    assert list(evaluate(angle, np.float64(0.0), np.float64(0.0), np.float64(1.0))) == [0.0, 0.0]

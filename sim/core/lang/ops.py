@@ -27,6 +27,14 @@ def select(cond: Value, a: Any, b: Any) -> Value:
     return emit("select", cond, a, b)
 
 
+def guarded(ct: Value, singular: Value, part: Any) -> Value:
+    """`part`, a cotangent, but 0 where `ct` is 0 and the derivative is infinite because `singular` is 0.
+
+    What nobody asks for must not spoil the sum with 0 * inf.  A zero `ct` alone changes nothing: it has a derivative.
+    """
+    return select(emit("and", emit("eq", ct, 0.0), emit("eq", singular, 0.0)), 0.0, part)
+
+
 def _trunc_div(a: Any, b: Any) -> Any:
     """C division: floats divide, integers truncate; an integer divided by zero gives 0 (the language defines it)."""
     if np.asarray(a).dtype.kind == "f":
@@ -53,7 +61,7 @@ def _shift(how: Callable[..., Any]) -> Callable[..., Any]:
 _op("add", 2, "fiu", "a + b", np.add, lambda ct, y, a, b: (ct, ct), ("instr", "fadd", "add", "add"), "({0} + {1})")
 _op("sub", 2, "fiu", "a - b", np.subtract, lambda ct, y, a, b: (ct, -ct), ("instr", "fsub", "sub", "sub"), "({0} - {1})")
 _op("mul", 2, "fiu", "a b", np.multiply, lambda ct, y, a, b: (ct * b, ct * a), ("instr", "fmul", "mul", "mul"), "({0} * {1})")
-_op("div", 2, "fiu", "a / b; integers truncate towards zero", _trunc_div, lambda ct, y, a, b: ((q := ct / b), -(q * y)),
+_op("div", 2, "fiu", "a / b; integers truncate towards zero", _trunc_div, lambda ct, y, a, b: (guarded(ct, b, q := ct / b), guarded(ct, b, -(q * y))),
     ("special",), "({0} / {1})", (0.5, 3.0))
 _op("mod", 2, "fiu", "remainder with the sign of a, as in C", _c_mod, lambda ct, y, a, b: (ct, -(ct * emit("trunc", a / b))),
     ("special",), "fmod{f}({0}, {1})", (0.5, 3.0))
@@ -66,15 +74,17 @@ _op("max", 2, "fiu", "the larger one; of equal ones the first gets the derivativ
     lambda ct, y, a, b: (select((c := emit("or", emit("ge", a, b), emit("ne", b, b))), ct, 0.0), select(c, 0.0, ct)), ("special",), "fmax{f}({0}, {1})")
 
 # ---- powers, exponentials
-_op("sqrt", 1, "f", "square root", np.sqrt, lambda ct, y, a: (ct * (0.5 / y),), ("intrinsic", "sqrt"), "sqrt{f}({0})", (0.1, 4.0))
-_op("cbrt", 1, "f", "cube root", np.cbrt, lambda ct, y, a: (ct / (3.0 * y * y),), ("libm", "cbrt"), "cbrt{f}({0})", (0.1, 4.0))
+_op("sqrt", 1, "f", "square root", np.sqrt, lambda ct, y, a: (guarded(ct, y, ct * (0.5 / y)),), ("intrinsic", "sqrt"), "sqrt{f}({0})", (0.1, 4.0))
+_op("cbrt", 1, "f", "cube root", np.cbrt, lambda ct, y, a: (guarded(ct, y, ct / (3.0 * y * y)),), ("libm", "cbrt"), "cbrt{f}({0})", (0.1, 4.0))
 _op("exp", 1, "f", "e^a", np.exp, lambda ct, y, a: (ct * y,), ("intrinsic", "exp"), "exp{f}({0})")
-_op("log", 1, "f", "natural logarithm", np.log, lambda ct, y, a: (ct / a,), ("intrinsic", "log"), "log{f}({0})", (0.1, 4.0))
-_op("log2", 1, "f", "logarithm to base 2", np.log2, lambda ct, y, a: (ct / (a * math.log(2.0)),), ("intrinsic", "log2"), "log2{f}({0})", (0.1, 4.0))
-_op("log10", 1, "f", "logarithm to base 10", np.log10, lambda ct, y, a: (ct / (a * math.log(10.0)),), ("intrinsic", "log10"), "log10{f}({0})", (0.1, 4.0))
+_op("log", 1, "f", "natural logarithm", np.log, lambda ct, y, a: (guarded(ct, a, ct / a),), ("intrinsic", "log"), "log{f}({0})", (0.1, 4.0))
+_op("log2", 1, "f", "logarithm to base 2", np.log2,
+    lambda ct, y, a: (guarded(ct, a, ct / (a * math.log(2.0))),), ("intrinsic", "log2"), "log2{f}({0})", (0.1, 4.0))
+_op("log10", 1, "f", "logarithm to base 10", np.log10,
+    lambda ct, y, a: (guarded(ct, a, ct / (a * math.log(10.0))),), ("intrinsic", "log10"), "log10{f}({0})", (0.1, 4.0))
 _op("pow", 2, "f", "a^b; derivative by b is 0 where a <= 0", np.power,
     lambda ct, y, a, b: (
-        select(emit("eq", b, 0.0), 0.0, ct * (b * emit("pow", a, b - 1.0))),
+        select(emit("eq", b, 0.0), 0.0, guarded(ct, a, ct * (b * emit("pow", a, b - 1.0)))),
         select(emit("gt", a, 0.0), ct * (y * emit("log", select(emit("gt", a, 0.0), a, 1.0))), 0.0)),
     ("intrinsic", "pow"), "pow{f}({0}, {1})", (0.3, 2.0))
 
@@ -88,7 +98,8 @@ _op("acos_unclamped", 1, "f", "arc cosine on [-1, 1]; the library's acos clamps 
     lambda ct, y, a: (-(ct / emit("sqrt", (1.0 - a) * (1.0 + a))),),
     ("libm", "acos"), "acos{f}({0})", (-0.9, 0.9))
 _op("atan", 1, "f", "arc tangent", np.arctan, lambda ct, y, a: (ct / (1.0 + a * a),), ("libm", "atan"), "atan{f}({0})")
-_op("atan2", 2, "f", "angle of the point (b, a): atan2(y, x)", np.arctan2, lambda ct, y, a, b: ((d := ct / (a * a + b * b)) * b, -(d * a)),
+_op("atan2", 2, "f", "angle of the point (b, a): atan2(y, x); derivative 0 at the origin", np.arctan2,
+    lambda ct, y, a, b: ((d := select(emit("eq", r := a * a + b * b, 0.0), 0.0, ct / r)) * b, -(d * a)),
     ("libm", "atan2"), "atan2{f}({0}, {1})", (0.3, 2.0))
 _op("sinh", 1, "f", "hyperbolic sine", np.sinh, lambda ct, y, a: (ct * emit("cosh", a),), ("libm", "sinh"), "sinh{f}({0})")
 _op("cosh", 1, "f", "hyperbolic cosine", np.cosh, lambda ct, y, a: (ct * emit("sinh", a),), ("libm", "cosh"), "cosh{f}({0})")

@@ -75,7 +75,7 @@ def _uses(block: Block) -> dict[Value, list[Use]]:
     """Who uses a value, among the operations of a block (what is inside their regions included)."""
     uses: dict[Value, list[Use]] = {}
     for op in block.ops:
-        first = CHOICES.get(op.name)
+        first = None if is_guard(op) else CHOICES.get(op.name)
         for k, v in enumerate(op.operands):
             uses.setdefault(v, []).append((op, k - first if first is not None and k >= first else None))
         for k, region in enumerate(op.regions):
@@ -85,6 +85,12 @@ def _uses(block: Block) -> dict[Value, list[Use]]:
     for v in block.yields:
         uses.setdefault(v, []).append((None, None))
     return uses
+
+
+def is_guard(op: Op) -> bool:
+    """Is it a selection of `guarded` in the op table?  That is a part of a derivative and no choice of the program."""
+    test = op.operands[0].op if op.name == "select" else None
+    return test is not None and test.name == "and" and all(v.op is not None and v.op.name == "eq" and v.op.operands[1].const == 0.0 for v in test.operands)
 
 
 def _looks(user: Op | None) -> bool:
