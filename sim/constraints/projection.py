@@ -74,7 +74,7 @@ def solve(a, b):
 
 
 @cache
-def make_projection(c: Constraint, real: Scalar, first: bool, damped: bool, averaged: bool) -> Kernel:
+def make_projection(c: Constraint, real: Scalar, first: bool, damped: bool, averaged: bool, exclusive: bool = False) -> Kernel:
     """One XPBD projection of constraints `start + tid()`, eq. 18, with Rayleigh damping, eq. 26.
 
     first:    the multipliers are zero before (first iteration of a substep), so they are not read.
@@ -83,6 +83,7 @@ def make_projection(c: Constraint, real: Scalar, first: bool, damped: bool, aver
     averaged: Jacobi with mass splitting: a point with n constraints counts as n points of mass m / n, so that all
               corrections may be applied at once and momentum is conserved (R. Tonge, F. Benevolenski, A. Voroshilov,
               "Mass Splitting for Jitter-Free Parallel Rigid Body Simulation", 2012).  They are added to `x_out`.
+    exclusive: no two of the constraints of a launch share a point, not even a pinned one.
     """
     vec3, Data, value = vector(3, real), parameter_struct(c, real), value_type(c, real)
     n_points, rows, unilateral = c.points, c.rows, c.unilateral
@@ -145,4 +146,6 @@ def make_projection(c: Constraint, real: Scalar, first: bool, damped: bool, aver
                 lams[active[i]] = lams[active[i]] + change[i]
             multiplier[k] = lams
 
+    if exclusive:
+        project.exclusive = frozenset(("x", "x_out", "x_before", "w", "share", "multiplier"))
     return project

@@ -44,12 +44,12 @@ def share(t):
 
 
 @cache
-def make_push(c: Constraint, real: Scalar, damped: bool, limited: bool) -> Kernel:
+def make_push(c: Constraint, real: Scalar, damped: bool, limited: bool, exclusive: bool = False) -> Kernel:
     """Multipliers at the start of a step, of constraints `start + tid()`; moves `x_out` by W J^T lambda.
 
     x_before, v: positions and velocities at the start.  limited: constraints that are stiff for the step (J W J^T large
     against alpha~) get a share of their force only, down to none without compliance; otherwise all of it, as a step of
-    symplectic Euler takes it.
+    symplectic Euler takes it.  exclusive: no two of the constraints of a launch share a point, not even a pinned one.
     """
     vec3, Data, value = vector(3, real), parameter_struct(c, real), value_type(c, real)
     n_points, rows, unilateral = c.points, c.rows, c.unilateral
@@ -95,4 +95,6 @@ def make_push(c: Constraint, real: Scalar, damped: bool, limited: bool) -> Kerne
         if rows > 1:
             multiplier[k] = lams
 
+    if exclusive:
+        push.exclusive = frozenset(("x_before", "v", "w", "x_out", "multiplier"))
     return push

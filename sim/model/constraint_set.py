@@ -24,7 +24,7 @@ from .place import Place
 @dataclass(eq=False)
 class ConstraintSet:
     """The n constraints of one declaration.  Colour c is rows `offsets[c]` to `offsets[c + 1]`; its constraints share no
-    free point, so that they may be projected side by side.
+    free point, so that they may be projected side by side; `exclusive[c]`: nor a pinned one.
 
     points: (n, k) int32; compliance: (n,) real, or vectors of `rows` entries; damping: (n,) [s], None where nothing is
     damped; parameters: name -> (n,); names: labels of those who added constraints; index_of[label]: for the k-th
@@ -37,6 +37,7 @@ class ConstraintSet:
     damping: array | None
     parameters: dict[str, array]
     offsets: list[int]
+    exclusive: list[bool]
     names: list[str]
     index_of: dict[str, np.ndarray]
     derivations: list[Derivation] = field(repr=False, default_factory=list)
@@ -83,7 +84,7 @@ def build_set(blocks: Sequence[ConstraintBlock], free: np.ndarray, materials: Ma
         damping=None,
         parameters={name: zeros(n, p.type(real), place.device, place.requires_grad)
                     for name, p in constraint.parameters.items()},
-        offsets=offsets, names=[], index_of={},
+        offsets=offsets, exclusive=_exclusive(points[kept[order]], offsets), names=[], index_of={},
     )  # fmt: skip
     if any("damping" in block.values for block in blocks):
         made.damping = zeros(n, real, place.device, place.requires_grad)
@@ -148,6 +149,12 @@ def _colors(constraint: Constraint, points: np.ndarray, owner: np.ndarray, free:
         order, offsets, color = coloring.order, coloring.offsets, coloring.color[coloring.order]
     check_coloring(points[order], color, free)
     return order, [int(o) for o in offsets]
+
+
+def _exclusive(points: np.ndarray, offsets: Sequence[int]) -> list[bool]:
+    """Per colour: does every point, pinned or not, occur once?"""
+    parts = (points[begin:end].ravel() for begin, end in zip(offsets, offsets[1:], strict=False))
+    return [len(np.unique(part)) == len(part) for part in parts]
 
 
 def _once_each(points: np.ndarray, owner: np.ndarray) -> bool:

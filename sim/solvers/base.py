@@ -117,10 +117,10 @@ class Pass:
         return made
 
     @property
-    def colors(self) -> Iterator[tuple[int, int]]:
-        """First row and number of rows of each colour."""
+    def colors(self) -> Iterator[tuple[int, int, bool]]:
+        """First row and number of rows of each colour, and whether its constraints share no point, pinned or not."""
         offsets = self.set.offsets
-        return ((begin, end - begin) for begin, end in zip(offsets, offsets[1:]))  # noqa: B905 pairs of neighbours
+        return ((begin, end - begin, own) for begin, end, own in zip(offsets, offsets[1:], self.set.exclusive))  # noqa: B905 pairs of neighbours
 
 
 @dataclass(eq=False)

@@ -28,8 +28,8 @@ class SolverSemiImplicit(Solver):
 
     def __post_init__(self) -> None:
         self._prepare(keeps=False)
-        self._push_by = {p.set.constraint: make_push(p.set.constraint, self.model.dtype, p.set.damping is not None, limited=False)
-                         for p in self.passes}
+        self._push_by = {(p.set.constraint, own): make_push(p.set.constraint, self.model.dtype, p.set.damping is not None, False, own)
+                         for p in self.passes for own in (False, True)}
         self._checked: tuple[int, ...] | None = None
 
     def step(self, state_in: State, state_out: State, control: Control | None, contacts: Contacts | None, dt: float) -> None:
@@ -43,8 +43,8 @@ class SolverSemiImplicit(Solver):
         self._predict(state_in, state_out, motion, dt)
         yield x, None, 0, 0
         for p in self.passes:
-            for begin, count in p.colors:
-                self._push(self._push_by[p.set.constraint], p, begin, count, state_in, state_out, dt)
+            for begin, count, own in p.colors:
+                self._push(self._push_by[p.set.constraint, own], p, begin, count, state_in, state_out, dt)
                 yield x, p, begin, begin + count
         self._finish(state_in, state_out, dt)
 

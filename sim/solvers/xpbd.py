@@ -53,9 +53,11 @@ class SolverXPBD(Solver):
         self._project_by, self._push_by = {}, {}
         for p in self.passes:
             c, damped = p.set.constraint, p.set.damping is not None
-            self._project_by[c] = [make_projection(c, real, first, damped, averaged) for first in (True, False)]
-            if self.start == "elastic" and not c.unilateral:
-                self._push_by[c] = make_push(c, real, damped, limited=True)
+            for own in (False, True):
+                for first in (False, True):
+                    self._project_by[c, first, own] = make_projection(c, real, first, damped, averaged, own)
+                if self.start == "elastic" and not c.unilateral:
+                    self._push_by[c, own] = make_push(c, real, damped, True, own)
         self._share = self._shares() if averaged else self._no_damping
         self._correction = zeros(model.particle_count, vector(3, real), model.device, requires_grad=model.requires_grad) if averaged else None
 
@@ -72,31 +74,34 @@ class SolverXPBD(Solver):
         self._predict(state_in, state_out, motion, dt)
         yield x, None, 0, 0
         for p in self.passes:
-            if p.set.constraint in self._push_by:
-                for begin, count in p.colors:
-                    self._push(self._push_by[p.set.constraint], p, begin, count, state_in, state_out, dt)
+            if self._pushed(p):
+                for begin, count, own in p.colors:
+                    self._push(self._push_by[p.set.constraint, own], p, begin, count, state_in, state_out, dt)
                     yield x, p, begin, begin + count
 
         # constraint projections (lines 5 to 13)
         for iteration in range(self.iterations):
             if self._correction is None:
                 for p in self.passes:
-                    for begin, count in p.colors:
-                        self._project(p, iteration, begin, count, state_in, state_out, dt, x)
+                    for begin, count, own in p.colors:
+                        self._project(p, iteration, begin, count, own, state_in, state_out, dt, x)
                         yield x, p, begin, begin + count
             else:
                 self._correction.zero_()
                 for p in self.passes:
-                    self._project(p, iteration, 0, p.set.count, state_in, state_out, dt, self._correction)
+                    self._project(p, iteration, 0, p.set.count, False, state_in, state_out, dt, self._correction)
                     yield self._correction, p, 0, p.set.count
                 launch(self._kernels.correct, self.model.particle_count, [self._correction], [x])
 
         self._finish(state_in, state_out, dt)
 
-    def _project(self, p: Pass, iteration: int, start: int, count: int, state_in: State, state_out: State, dt: float,
+    def _pushed(self, p: Pass) -> bool:
+        """Do the multipliers of these constraints start with those of the forces at the start of the step?"""
+        return (p.set.constraint, False) in self._push_by
+
+    def _project(self, p: Pass, iteration: int, start: int, count: int, own: bool, state_in: State, state_out: State, dt: float,
                  x_out: array) -> None:
-        fresh = iteration == 0 and p.set.constraint not in self._push_by
-        kernel = self._project_by[p.set.constraint][0 if fresh else 1]
+        kernel = self._project_by[p.set.constraint, iteration == 0 and not self._pushed(p), own]
         damping = p.set.damping if p.set.damping is not None else self._no_damping
         data = [p.set.points, p.of(state_out), p.set.compliance, damping, self.model.particle_inv_mass, self._share]
         launch(kernel, count, [start, *data, state_in.particle_q, dt, state_out.particle_q], [x_out, p.multiplier])

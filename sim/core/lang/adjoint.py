@@ -74,6 +74,8 @@ class Reverse:
     finals: dict[Value, Value] = field(default_factory=dict)
     tapes: list[Op] = field(default_factory=list)
     slots: int = field(default_factory=lambda: SLOTS)
+    own: Collection[Value] = ()
+    """Arrays none of whose elements two threads touch: nor do they in the gradients."""
 
     # -- forward part
     def recompute(self, block: Block, env: Env, sweep: Sweep | None = None) -> None:
@@ -277,7 +279,7 @@ class Reverse:
             hit = [k for k, r in enumerate(op.results) if r in bar]
             if hit:
                 touched = leaves if leaf is not None else [leaves[k] for k in hit]
-                b.accum(grad, where, touched, [bar.pop(op.results[k]) for k in hit], at)
+                b.accum(grad, where, touched, [bar.pop(op.results[k]) for k in hit], at, array in self.own)
             return
         if op.name == "atomic" and any(is_float(v) for v in values):
             self._refuse_atomic(op, array, bar)

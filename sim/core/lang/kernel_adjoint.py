@@ -237,11 +237,12 @@ def kernel_adjoint(needs: KernelNeeds, record: Collection[int] = ()) -> KernelAd
             return read
 
         reverse = Reverse(b, needs.varied, needs.needed, gradient, {id(op): reader(op) for op in recorded}, unreadable, logs, finals)
+        reverse.own = {p for p in kernel.params if p.name in kernel.attrs.get("exclusive", ())}
         sweep = Sweep()
         reverse.recompute(kernel.body, env, sweep)
         reverse.reverse(kernel.body, env, {}, sweep)
     block.ops[:0] = [*reverse.tapes, *declared]
-    func = Func(f"{kernel.name}_adjoint", block, kernel.span, kernel.dims, {"serial": True} if logs else {})
+    func = Func(f"{kernel.name}_adjoint", block, kernel.span, kernel.dims, {**_promise(kernel), **({"serial": True} if logs else {})})
     closed = dce(func)
     func = verify(dce(inline(closed)))
     loaded = {op.operands[0] for op in walk(closed.body) if op.name == "load"}
@@ -250,6 +251,12 @@ def kernel_adjoint(needs: KernelNeeds, record: Collection[int] = ()) -> KernelAd
     forward = _recording(kernel, place, stores, [kernel.params[k] for k in sorted(needs.replayed)]) if recorded or logs else None
     last = tuple(k for k, p in enumerate(kernel.params) if p in finals)
     return KernelAdjoint(func, needs.active, read, records, tuple(described), last, forward, closed)
+
+
+def _promise(kernel: Func) -> dict[str, frozenset[str]]:
+    """What is promised of the arrays of a launch holds for their gradients in its adjoint."""
+    names = kernel.attrs.get("exclusive", frozenset())
+    return {"exclusive": names | {f"adj_{name}" for name in names}}
 
 
 def _extremes(kernel: Func, groups: dict[Value, int], gradient: Collection[Value]) -> list[Value]:
@@ -307,7 +314,7 @@ def _recording(kernel: Func, place: dict[int, list[tuple[Scalar, int] | None]], 
             total = b.append(Op("tape_load", [tape, zero], [Value(int32)])).results[0]
             b.atomic("max", counts, [b.const(k, int32)], [0], [total])
     block.ops[:0] = [op for op, _ in entries.values()]
-    return verify(Func(f"{kernel.name}_recording", block, kernel.span, kernel.dims, {}))
+    return verify(Func(f"{kernel.name}_recording", block, kernel.span, kernel.dims, _promise(kernel)))
 
 
 def _advance(b: Builder, tape: Value, entries: int) -> None:

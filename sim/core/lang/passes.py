@@ -68,6 +68,15 @@ def inline_call(b: Builder, callee: Func, args: Sequence[Value]) -> list[Value]:
     return copy_block(b, callee.body, dict(zip(callee.params, args, strict=True)))
 
 
+def promise_exclusive(func: Func, names: Collection[str]) -> Func:
+    """Write into a kernel that no two threads of a launch touch the same element of the arrays `names`."""
+    func.attrs["exclusive"] = frozenset(names)
+    for op in walk(func.body):
+        if op.name == "accum" and op.operands[0].name in names:
+            op.attrs["exclusive"] = True
+    return func
+
+
 def inline(func: Func) -> Func:
     """Replace every `call` by the body of its callee."""
 

@@ -15,7 +15,7 @@ from sim.core.lang.frontend import trace_kernel
 from sim.core.lang.function import Function, local_annotations
 from sim.core.lang.ir import Func, verify, walk
 from sim.core.lang.kernel_adjoint import KernelAdjoint, KernelNeeds, kernel_adjoint, kernel_needs
-from sim.core.lang.passes import WRITES, dce, inline
+from sim.core.lang.passes import WRITES, dce, inline, promise_exclusive
 from sim.core.lang.references import Reference, StructOfReferences, reference, struct_of_references
 from sim.core.lang.source import Parameter, caller_locals
 from sim.core.lang.types import (
@@ -133,6 +133,8 @@ class Kernel:
         self.__doc__ = python.__doc__
         self.__module__ = python.__module__
         self.real = real
+        self.exclusive: frozenset[str] = frozenset()
+        """Names of parameters; a promise: no two threads of one launch touch the same element of these arrays."""
         self.specialisations: dict[tuple[Type, ...], Specialisation] = {}
         self.bindings: dict[tuple, Specialisation] = {}
 
@@ -145,7 +147,7 @@ class Kernel:
         """The kernel for these argument types, traced and verified when first asked for."""
         found = self.specialisations.get(types)
         if found is None:
-            source = dce(trace_kernel(self.function, types, name=self.name, real=self.real))
+            source = promise_exclusive(dce(trace_kernel(self.function, types, name=self.name, real=self.real)), self.exclusive)
             func = verify(dce(inline(source)))
             number = {p: k for k, p in enumerate(func.params)}
             ops = [op for op in walk(func.body) if op.name in ("load", *WRITES)]
