@@ -13,6 +13,7 @@ The error record: [0] flag, [1] kind, [2] site number, [3] linear thread, [4] in
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -126,3 +127,8 @@ def leaf_offsets(op: Op) -> tuple[int, ...]:
 def print_text(template: str, values: Sequence[Any]) -> str:
     """What `print` shows: the template is one of `str.format`, its fields are the scalars in order."""
     return template.format(*values)
+
+
+def symbol_name(func: Func) -> str:
+    """The entry point: the prefix keeps a kernel called `sin` apart from the C library's."""
+    return "kernel_" + re.sub(r"\W", "_", func.name, flags=re.ASCII)

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from sim.core.backends import cache
-from sim.core.backends.base import Site, print_text
-from sim.core.backends.llvm_text import PRINT_SYMBOL, Emitter, symbol_name
+from sim.core.backends.base import Site, print_text, symbol_name
+from sim.core.backends.llvm_text import PRINT_SYMBOL, Emitter
 from sim.core.lang.ir import Func
 from sim.core.lang.types import SCALARS
 

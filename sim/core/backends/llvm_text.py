@@ -14,7 +14,6 @@ Arithmetic is strict: no fast-math flags, no contraction, so results do not depe
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 
 from sim.core.backends.base import (
@@ -25,6 +24,7 @@ from sim.core.backends.base import (
     error_sites,
     leaf_offsets,
     param_slots,
+    symbol_name,
 )
 from sim.core.backends.llvm_writer import Writer, literal, llvm_type, memory_type
 from sim.core.lang.ir import OPS, Block, Func, InvalidIR, Op, Value, element_leaves, split_memory
@@ -486,8 +486,3 @@ loop:
         one = f"%o{axis}"
     lines += ["  %again = icmp slt i64 %stop, %end", "  br i1 %again, label %row, label %exit"]
     return "\n".join(lines)
-
-
-def symbol_name(func: Func) -> str:
-    """The entry point: the prefix keeps a kernel called `sin` apart from the C library's."""
-    return "kernel_" + re.sub(r"\W", "_", func.name, flags=re.ASCII)

@@ -50,7 +50,9 @@ def copy_op(b: Builder, op: Op, env: Env, special: Callable[[Op, Env], bool] | N
     else:
         regions = [b.region([p.type for p in r.params], inside(r), [p.name for p in r.params]) for r in op.regions]
         results = b.append(Op(op.name, args, [Value(r.type, r.name) for r in op.results], dict(op.attrs), regions, op.span)).results
-    env.update(zip(op.results, results, strict=True))
+    for before, after in zip(op.results, results, strict=True):
+        after.name = after.name or before.name
+        env[before] = after
 
 
 def rebuild(func: Func, special: Callable[[Builder, Op, Env], bool] | None = None) -> Func:

@@ -27,6 +27,7 @@ from sim.core.lang.traced import (
     flatten,
     is_traced,
     kind_of,
+    name_values,
     rebuild,
     same,
     type_of,
@@ -141,6 +142,7 @@ class Statements(Expressions):
         """`target = value` for a name, a tuple of targets, a component, an array element."""
         if isinstance(target, ast.Name):
             self.env[target.id] = value
+            name_values(value, target.id)
         elif isinstance(target, (ast.Tuple, ast.List)):
             items = self._unpacked(target, value)
             for part, item in zip(target.elts, items, strict=True):

@@ -191,6 +191,13 @@ def flatten(x: Any) -> list[Value]:
     return []
 
 
+def name_values(x: Any, name: str) -> None:
+    """Give the scalars of a variable its name, for whoever reads generated code; those that have one keep it."""
+    found = flatten(x)
+    for k, value in enumerate(found):
+        value.name = value.name or (name if len(found) == 1 else f"{name}_{'xyzw'[k] if len(found) <= 4 else k}")
+
+
 def rebuild(x: Any, values: Iterator[Value]) -> Any:
     """A value shaped as x with its scalars replaced, in the order of `flatten`."""
     if isinstance(x, Value):

@@ -1,0 +1,109 @@
+"""CUDA text on the CPU, for tests: a header that gives its words a meaning in plain C++, and g++.
+
+Threads run one after another, so races, barriers and warps are not tested: a warp is one thread here.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+GXX = shutil.which("g++")
+needs_gxx = pytest.mark.skipif(GXX is None, reason="the CUDA text is run on the CPU by g++, which this machine does not have")
+
+SHIM = r"""
+typedef __SIZE_TYPE__ size_t;
+#define __global__
+#define __device__
+#define __forceinline__ inline
+#define __noinline__
+#define __launch_bounds__(...)
+#define __grid_constant__
+struct index3 { unsigned x, y, z; };
+static index3 threadIdx, blockIdx;
+#define memcpy __builtin_memcpy
+#define MATH1(name) \
+    static inline float name##f(float a) { return __builtin_##name##f(a); } \
+    static inline double name(double a) { return __builtin_##name(a); }
+#define MATH2(name) \
+    static inline float name##f(float a, float b) { return __builtin_##name##f(a, b); } \
+    static inline double name(double a, double b) { return __builtin_##name(a, b); }
+MATH1(sqrt) MATH1(cbrt) MATH1(exp) MATH1(log) MATH1(log2) MATH1(log10) MATH1(sin) MATH1(cos) MATH1(tan) MATH1(asin) MATH1(acos) MATH1(atan)
+MATH1(sinh) MATH1(cosh) MATH1(tanh) MATH1(floor) MATH1(ceil) MATH1(trunc) MATH1(rint) MATH1(fabs)
+MATH2(fmod) MATH2(pow) MATH2(atan2) MATH2(copysign) MATH2(fmin) MATH2(fmax)
+static inline float __int_as_float(int a) { float b; memcpy(&b, &a, 4); return b; }
+static inline double __longlong_as_double(long long a) { double b; memcpy(&b, &a, 8); return b; }
+template <class T> static inline T atomicAdd(T *p, T v) { T old = *p; *p = old + v; return old; }
+template <class T> static inline T atomicCAS(T *p, T seen, T v) { T old = *p; if (old == seen) *p = v; return old; }
+static inline unsigned __activemask() { return 1; }
+template <class T> static inline T __shfl_down_sync(unsigned, T v, int) { return v; }
+#define WIDE(T, name, align) struct alignas(align) name##2 { T x, y; }; static inline name##2 make_##name##2(T x, T y) { return {x, y}; }
+WIDE(float, float, 8) WIDE(int, int, 8) WIDE(unsigned, uint, 8) WIDE(double, double, 16) WIDE(long long, longlong, 16) WIDE(unsigned long long, ulonglong, 16)
+#define WIDE4(T, name) struct alignas(16) name##4 { T x, y, z, w; }; static inline name##4 make_##name##4(T x, T y, T z, T w) { return {x, y, z, w}; }
+WIDE4(float, float) WIDE4(int, int) WIDE4(unsigned, uint)
+"""
+_KERNEL = re.compile(r'extern "C" __global__ void __launch_bounds__\(\d+\) (\w+)\(const __grid_constant__ (\w+) args(, long long \*const printed)?\)')
+_FLAGS = ["-std=c++17", "-O1", "-fPIC", "-shared", "-w", "-ffp-contract=off", "-fno-strict-aliasing", "-fwrapv", "-x", "c++"]
+
+
+def host_text(text: str) -> str:
+    """The text with the header, and for every kernel a function that runs a grid of it."""
+    runs = []
+    for symbol, struct, log in _KERNEL.findall(text):
+        more = ", *(long long *const *)parameters[1]" if log else ""
+        runs.append(f"""
+extern "C" void run_{symbol}(unsigned blocks, unsigned threads, void **parameters) {{
+    for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x)
+        for (threadIdx.x = 0; threadIdx.x < threads; ++threadIdx.x) {symbol}(*({struct} *)parameters[0]{more});
+}}""")
+    return SHIM + text + "\n".join(runs)
+
+
+class HostCompiler:
+    """Makes shared libraries of CUDA texts; keeps them by text for as long as the process lives."""
+
+    def __init__(self) -> None:
+        self.folder = tempfile.TemporaryDirectory(prefix="cuda_on_cpu_")
+        self.texts: list[str] = []
+
+    def image(self, text: str) -> bytes:
+        """The path of the library, in the place of machine code."""
+        self.texts.append(text)
+        path = Path(self.folder.name) / (hashlib.sha256(text.encode()).hexdigest()[:24] + ".so")
+        if not path.exists():
+            made = subprocess.run([str(GXX), *_FLAGS, "-o", str(path), "-", "-lm"], input=host_text(text), capture_output=True, text=True)
+            assert made.returncode == 0, made.stderr[:4000]
+        return str(path).encode()
+
+
+class HostDriver:
+    """The driver calls of the back end, on host memory."""
+
+    def __init__(self) -> None:
+        self.libraries: dict[bytes, Any] = {}
+        self.launches: list[tuple[str, int, int]] = []
+
+    def load(self, image: bytes, symbol: str) -> Any:
+        library = self.libraries.setdefault(image, ctypes.CDLL(image.decode()))
+        run = getattr(library, f"run_{symbol}")
+        run.argtypes, run.restype = [ctypes.c_uint, ctypes.c_uint, ctypes.c_void_p], None
+        return run
+
+    def launch(self, kernel: Any, blocks: int, threads: int, parameters: int) -> None:
+        self.launches.append((kernel.__name__, blocks, threads))
+        kernel(blocks, threads, parameters)
+
+    def pinned(self, nbytes: int) -> np.ndarray:
+        return np.zeros(nbytes, np.uint8)
+
+    def synchronize(self) -> None:
+        pass
