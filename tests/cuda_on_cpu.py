@@ -6,6 +6,7 @@ Threads run one after another, so races, barriers and warps are not tested: a wa
 from __future__ import annotations
 
 import ctypes
+import functools
 import hashlib
 import re
 import shutil
@@ -16,6 +17,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+from sim.core.backends.base import argument_block
+from sim.core.backends.cuda_prelude import BLOCK, PRELUDE
+from sim.core.backends.cuda_text import CudaText
+from sim.core.lang.ir import Func
 
 GXX = shutil.which("g++")
 needs_gxx = pytest.mark.skipif(GXX is None, reason="the CUDA text is run on the CPU by g++, which this machine does not have")
@@ -75,6 +81,11 @@ class HostCompiler:
         self.folder = tempfile.TemporaryDirectory(prefix="cuda_on_cpu_")
         self.texts: list[str] = []
 
+    @staticmethod
+    @functools.cache
+    def shared() -> HostCompiler:
+        return HostCompiler()
+
     def image(self, text: str) -> bytes:
         """The path of the library, in the place of machine code."""
         self.texts.append(text)
@@ -107,3 +118,34 @@ class HostDriver:
 
     def synchronize(self) -> None:
         pass
+
+
+# ------------------------------------------------------------------------------------------ many kernels in one text
+class Batch:
+    """Kernels in one text: one compilation for all of them.  Their names must differ."""
+
+    def __init__(self, funcs: list[Func], check: bool = False, careful: bool = False) -> None:
+        self.writers = {f.name: CudaText(f, check, careful) for f in funcs}
+        assert len(self.writers) == len(funcs), "two kernels of one name"
+        self.kernels = {name: w.kernel() for name, w in self.writers.items()}
+        self.text = PRELUDE + "\n".join(self.kernels.values())
+        self._library: Any = None
+
+    def launch(self, name: str, dims: list[int], args: list[Any]) -> np.ndarray:
+        """Runs a kernel on the CPU; the error record."""
+        driver, writer = HostDriver(), self.writers[name]
+        if self._library is None:
+            self._library = HostCompiler.shared().image(self.text)
+        error = np.zeros(8, np.int64)
+        block = argument_block(writer.func, dims, args, error)
+        parameters = (ctypes.c_void_p * 2)(block.ctypes.data, None)
+        threads = int(np.prod(dims))
+        if writer.func.attrs.get("serial"):
+            driver.launch(driver.load(self._library, writer.symbol), 1, 1, ctypes.addressof(parameters))
+        else:
+            driver.launch(driver.load(self._library, writer.symbol), -(-threads // BLOCK), BLOCK, ctypes.addressof(parameters))
+        return error
+
+
+def renamed(func: Func, name: str) -> Func:
+    return Func(name, func.body, func.span, func.dims, func.attrs)

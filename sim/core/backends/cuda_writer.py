@@ -53,6 +53,8 @@ def literal(value: Any, kind: Scalar) -> str:
         return f"({text})" if text.startswith("-") else text
     if kind.kind == "i" and value == -(2 ** (kind.bits - 1)) and kind.bits >= 32:
         return f"({value + 1}{'LL' if kind.bits == 64 else ''} - 1)"
+    if kind.bits < 32:  # no suffix makes a short one
+        return f"({cuda_type(kind)}){value}"
     suffix = {("i", 64): "LL", ("u", 64): "ULL", ("u", 32): "u"}.get((kind.kind, kind.bits), "")
     return f"({value}{suffix})" if value < 0 else f"{value}{suffix}"
 
