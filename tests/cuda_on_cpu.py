@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from sim.core.backends.base import argument_block
 from sim.core.backends.cuda_prelude import BLOCK, PRELUDE
 from sim.core.backends.cuda_text import CudaText
 from sim.core.lang.ir import Func
+from sim.core.runtime.cuda_device import CudaDevice
 
 GXX = shutil.which("g++")
 needs_gxx = pytest.mark.skipif(GXX is None, reason="the CUDA text is run on the CPU by g++, which this machine does not have")
@@ -65,11 +67,14 @@ def host_text(text: str) -> str:
     """The text with the header, and for every kernel a function that runs a grid of it."""
     runs = []
     for symbol, struct, log in _KERNEL.findall(text):
-        more = ", *(long long *const *)parameters[1]" if log else ""
+        more = ", log" if log else ""
         runs.append(f"""
-extern "C" void run_{symbol}(unsigned blocks, unsigned threads, void **parameters) {{
+extern "C" {{
+unsigned size_{symbol} = sizeof({struct});
+void run_{symbol}(unsigned blocks, unsigned threads, const {struct} *block, long long *log) {{
     for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x)
-        for (threadIdx.x = 0; threadIdx.x < threads; ++threadIdx.x) {symbol}(*({struct} *)parameters[0]{more});
+        for (threadIdx.x = 0; threadIdx.x < threads; ++threadIdx.x) {symbol}(*block{more});
+}}
 }}""")
     return SHIM + text + "\n".join(runs)
 
@@ -96,28 +101,131 @@ class HostCompiler:
         return str(path).encode()
 
 
+class HostKernel:
+    """A kernel of a library that `HostCompiler` has made."""
+
+    def __init__(self, library: Any, symbol: str) -> None:
+        self.name, self.run = symbol, getattr(library, f"run_{symbol}")
+        self.run.argtypes, self.run.restype = [ctypes.c_uint, ctypes.c_uint, ctypes.c_void_p, ctypes.c_void_p], None
+        self.size = ctypes.c_uint.in_dll(library, f"size_{symbol}").value
+        """Bytes of its argument block."""
+
+
 class HostDriver:
-    """The driver calls of the back end, on host memory."""
+    """The driver's calls on host memory.  `calls` notes them, with the sizes that they were given.
+
+    Memory that is freed is filled with rubbish, and fresh memory too, so that a use after the end shows.
+    """
 
     def __init__(self) -> None:
         self.libraries: dict[bytes, Any] = {}
-        self.launches: list[tuple[str, int, int]] = []
+        self.calls: list[tuple] = []
+        self.live: dict[int, np.ndarray] = {}
+        self.stream, self.capability, self.version, self.label = "stream 0", 90, 13000, "the CPU, as a stand-in"
+        self.noted: list[Callable[[], None]] | None = None
 
-    def load(self, image: bytes, symbol: str) -> Any:
-        library = self.libraries.setdefault(image, ctypes.CDLL(image.decode()))
-        run = getattr(library, f"run_{symbol}")
-        run.argtypes, run.restype = [ctypes.c_uint, ctypes.c_uint, ctypes.c_void_p], None
-        return run
+    def _do(self, action: Callable[[], None], *call: Any) -> None:
+        self.calls.append(call)
+        if self.noted is not None:
+            self.noted.append(action)
+        else:
+            action()
 
-    def launch(self, kernel: Any, blocks: int, threads: int, parameters: int) -> None:
-        self.launches.append((kernel.__name__, blocks, threads))
-        kernel(blocks, threads, parameters)
+    def load(self, image: bytes, symbol: str) -> HostKernel:
+        library = self.libraries.get(image)
+        if library is None:
+            library = self.libraries[image] = ctypes.CDLL(image.decode())
+        return HostKernel(library, symbol)
+
+    def launch(self, kernel: HostKernel, blocks: int, threads: int, parameters: int) -> None:
+        """The arguments are read now, as the driver reads them, also where the kernel runs later."""
+        addresses = (ctypes.c_void_p * 2).from_address(parameters)
+        block = ctypes.create_string_buffer(ctypes.string_at(addresses[0], kernel.size))
+        log = ctypes.c_void_p.from_address(addresses[1]).value if addresses[1] else None
+        self._do(lambda: kernel.run(blocks, threads, block, log), "launch", kernel.name, blocks, threads)
+
+    def allocate(self, nbytes: int) -> int:
+        memory = np.full(nbytes + 256 + 64, 0xCD, np.uint8)
+        address = memory.ctypes.data + -memory.ctypes.data % 256
+        self.live[address] = memory
+        self.calls.append(("allocate", nbytes))
+        return address
+
+    def free(self, address: int) -> None:
+        self.calls.append(("free",))
+        self.live.pop(address)[:] = 0xDD
+
+    def _owner(self, address: int, nbytes: int) -> None:
+        """Nothing is copied from or to memory that is not allocated."""
+        assert any(m.ctypes.data <= address and address + nbytes <= m.ctypes.data + m.nbytes for m in self.live.values()), "not memory of the device"
+
+    def copy(self, dest: int, src: int, nbytes: int) -> None:
+        self._owner(dest, nbytes)
+        self._owner(src, nbytes)
+        assert src + nbytes <= dest or dest + nbytes <= src, "copies of overlapping memory"
+        self._do(lambda: ctypes.memmove(dest, src, nbytes), "copy", nbytes)
+
+    def copy_from(self, other: Any, dest: int, src: int, nbytes: int) -> None:
+        other._owner(src, nbytes)
+        self._owner(dest, nbytes)
+        self._do(lambda: ctypes.memmove(dest, src, nbytes), "copy from a peer", nbytes)
+
+    def upload(self, dest: int, host: np.ndarray) -> None:
+        assert self.noted is None, "host memory in a captured stretch"
+        assert host.flags.c_contiguous
+        self._owner(dest, host.nbytes)
+        self._do(lambda: ctypes.memmove(dest, host.ctypes.data, host.nbytes), "upload", host.nbytes)
+
+    def download(self, host: np.ndarray, src: int) -> None:
+        assert self.noted is None, "the host reads in a captured stretch"
+        self._owner(src, host.nbytes)
+        self._do(lambda: ctypes.memmove(host.ctypes.data, src, host.nbytes), "download", host.nbytes)
+
+    def fill(self, dest: int, value: int, nbytes: int) -> None:
+        self._owner(dest, nbytes)
+        self._do(lambda: ctypes.memset(dest, value, nbytes), "fill", nbytes)
 
     def pinned(self, nbytes: int) -> np.ndarray:
         return np.zeros(nbytes, np.uint8)
 
     def synchronize(self) -> None:
-        pass
+        assert self.noted is None, "the host waits in a captured stretch"
+        self.calls.append(("synchronize",))
+
+    def new_stream(self) -> Any:
+        return object()
+
+    def new_event(self, timing: bool) -> Any:
+        return []
+
+    def record_event(self, event: Any, stream: Any) -> None:
+        self.calls.append(("record", stream))
+
+    def wait_event(self, stream: Any, event: Any) -> None:
+        self.calls.append(("wait", stream))
+
+    def begin_capture(self) -> None:
+        self.noted = []
+
+    def end_capture(self) -> Any:
+        noted, self.noted = self.noted, None
+        return noted
+
+    def replay(self, graph: Any) -> None:
+        self.calls.append(("replay", len(graph)))
+        for action in graph:
+            action()
+
+    def drop_graph(self, graph: Any) -> None:
+        graph.clear()
+
+    def memory(self) -> tuple[int, int]:
+        return 2**30, 2**30
+
+
+def fake_gpu(name: str = "cuda:0", deterministic: bool = False) -> CudaDevice:
+    """A GPU of which driver and compiler are the stand-ins."""
+    return CudaDevice(name, HostDriver(), HostCompiler.shared(), deterministic)
 
 
 # ------------------------------------------------------------------------------------------ many kernels in one text

@@ -6,11 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-
 from sim.core.lang.types import size_of, vector
 from sim.core.runtime import recording, shadows
-from sim.core.runtime.array import array
+from sim.core.runtime.array import array, clone
 from sim.core.runtime.creation import copy
 from sim.core.runtime.graph import Graph, capture
 from sim.core.runtime.marks import passing
@@ -79,14 +77,14 @@ class Replay:
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """A state, as NumPy copies."""
+    """A state, as copies of its arrays."""
 
-    moving: list[np.ndarray]
+    moving: list[array]
     time: float
 
     @classmethod
     def of(cls, state: State) -> Snapshot:
-        return cls([a.device.numpy(a).copy() for a in state.moving], state.time)
+        return cls([clone(a, requires_grad=False) for a in state.moving], state.time)
 
     def restore(self, state: State) -> None:
         for target, values in zip(state.moving, self.moving, strict=True):
@@ -161,9 +159,9 @@ class _Sweep:
                 at_end = self.stretch(first, min(self.every, plan.steps - first), at_end, of_frames)
         for target, values in zip(plan.start.moving, at_end, strict=True):
             if target.grad is not None:
-                _gradient(target)[...] += values
+                target.device.add(target.grad, values)
 
-    def stretch(self, first: int, count: int, at_end: list[np.ndarray], of_frames: np.ndarray) -> list[np.ndarray]:
+    def stretch(self, first: int, count: int, at_end: list[array], of_frames: array) -> list[array]:
         """Gradient at the start of a stretch from the one at its end; adds to the gradients of the model."""
         known = self.captured.get(count)
         if known is None:
@@ -176,12 +174,13 @@ class _Sweep:
                 _take(a)
         end = self.states[count % 2]
         for target, values in zip(end.moving, at_end, strict=True):
-            _gradient(target)[...] = values
+            target.device.copy(_gradient(target), values)
         new = not known.back
         for step in reversed(range(count)):
             frame = self.plan.frame_after(first + step)
             if frame is not None:
-                _gradient(self.states[(step + 1) % 2].particle_q)[...] += of_frames[frame]
+                q = self.states[(step + 1) % 2].particle_q
+                q.device.add(_gradient(q), of_frames[frame])
             if new:
                 begin, stop = known.marks[step], known.marks[step + 1]
                 with capture() as graph:
@@ -208,18 +207,17 @@ class _Sweep:
         return _Stretch(forward, [], tape, marks)
 
 
-def _gradient(a: array) -> np.ndarray:
+def _gradient(a: array) -> array:
     assert a.grad is not None
-    return a.grad.device.numpy(a.grad)
+    return a.grad
 
 
-def _take(a: array) -> np.ndarray:
+def _take(a: array) -> array:
     """The gradient of an array, which is cleared."""
-    view = _gradient(a)
-    values = view.copy()
-    view[...] = 0
-    assert a.grad is not None
-    a.grad.buffer.left_by_backward = False
+    grad = _gradient(a)
+    values = clone(grad, requires_grad=False)
+    grad.device.clear(grad)
+    grad.buffer.left_by_backward = False
     return values
 
 

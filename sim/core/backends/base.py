@@ -98,7 +98,7 @@ def argument_block(func: Func, dims: Sequence[int], args: Sequence[Any], error: 
     Array arguments have the shape of the kernel's array followed by the shape of one element (a struct: none).
     The caller keeps the arrays alive.
     """
-    slots = [*dims, *[1] * (4 - len(dims)), 0 if error is None else error.ctypes.data]
+    slots: list[Any] = []
     for p, value in zip(func.params, args, strict=True):
         if isinstance(p.type, ArrayType):
             ndim = p.type.ndim
@@ -109,7 +109,16 @@ def argument_block(func: Func, dims: Sequence[int], args: Sequence[Any], error: 
         else:
             assert isinstance(p.type, Scalar)
             slots.append(scalar_bits(p.type, value))
-    return np.array([s - (1 << 64) if s >= 1 << 63 else s for s in slots], dtype=np.int64)
+    head = [*dims, *[1] * (4 - len(dims)), 0 if error is None else error.ctypes.data]
+    return np.array([s - (1 << 64) if s >= 1 << 63 else s for s in [*head, *slots]], dtype=np.int64)
+
+
+def argument_slots(dims: Sequence[int], arrays: Sequence[tuple[int, Sequence[int], Sequence[int]]]) -> np.ndarray:
+    """The argument block of a kernel that takes arrays only: (data address, shape, byte strides) of each."""
+    slots = [*dims, *[1] * (4 - len(dims)), 0]
+    for address, shape, strides in arrays:
+        slots += [address, *shape, *strides]
+    return np.array(slots, dtype=np.int64)
 
 
 def int64_view(address: int, count: int) -> np.ndarray:

@@ -106,7 +106,8 @@ class CudaExecutable:
     def _show(self) -> None:
         """What the threads have printed, in the order of the threads."""
         used = min(int(self._log[1]), PRINT_WORDS)
-        entries, at, words = [], 0, self._log[3:]
+        entries: list[tuple[int, int, int, bytes]] = []
+        at, words = 0, self._log[3:]
         while at + 3 <= used and len(entries) < int(self._log[0]):
             thread, site, count = (int(w) for w in words[at : at + 3])
             entries.append((thread, len(entries), site, words[at + 3 : at + 3 + count].tobytes()))

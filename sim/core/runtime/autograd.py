@@ -14,7 +14,7 @@ import numpy as np
 
 from sim.core.lang.errors import GradientError
 from sim.core.runtime.array import array
-from sim.core.runtime.buffer import Buffer
+from sim.core.runtime.buffer import Buffer, duplicate, refill
 from sim.core.runtime.forward import Forward
 from sim.core.runtime.gradcheck import GradcheckError, GradientReport, GradientRow, gradcheck, gradcheck_tape
 from sim.core.runtime.kernel import Kernel
@@ -88,17 +88,18 @@ def _run(function: Function, dim: Any, inputs: Sequence[Any], outputs: Sequence[
 @contextmanager
 def _own_gradients(tape: Tape) -> Iterator[None]:
     """Inside, the gradients of all arrays on the tape start from zero; afterwards they are what they were."""
-    before: dict[Buffer, tuple[np.ndarray, bool]] = {}
+    before: dict[Buffer, tuple[Buffer, bool]] = {}
     for buffer in tape.buffers():
         if buffer.gradient is not None:
-            before[buffer] = buffer.gradient.memory.copy(), buffer.gradient.left_by_backward
+            before[buffer] = duplicate(buffer.gradient), buffer.gradient.left_by_backward
     tape.zero()
     try:
         yield
     finally:
         for buffer in tape.buffers():
             if buffer.gradient is not None and buffer in before:
-                buffer.gradient.memory[:], buffer.gradient.left_by_backward = before[buffer]
+                content, buffer.gradient.left_by_backward = before[buffer]
+                refill(buffer.gradient, content)
             else:
                 buffer.drop_gradient()
 

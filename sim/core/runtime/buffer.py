@@ -7,7 +7,7 @@ from weakref import WeakSet, WeakValueDictionary
 
 import numpy as np
 
-from sim.core.lang.types import Type
+from sim.core.lang.types import Type, size_of, uint8
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector register
 SPARE = 16  # bytes after the end that a vectorised load of the last vec3 may touch
@@ -35,7 +35,7 @@ class Buffer:
         "address",
         "nbytes",
         "device",
-        "memory",
+        "_memory",
         "owner",
         "foreign",
         "requires_grad",
@@ -49,10 +49,10 @@ class Buffer:
     )
 
     def __init__(
-        self, address: int, nbytes: int, device: Any, memory: np.ndarray, owner: Any = None, foreign: bool = False
+        self, address: int, nbytes: int, device: Any, memory: np.ndarray | None, owner: Any = None, foreign: bool = False
     ) -> None:
         self.address, self.nbytes, self.device = address, nbytes, device
-        self.memory, self.owner, self.foreign = memory, owner, foreign
+        self._memory, self.owner, self.foreign = memory, owner, foreign
         self.requires_grad = False
         self.gradient: Buffer | None = None
         self.left_by_backward = False  # (of a gradient) what it holds was left by an earlier backward, it is not a seed
@@ -60,6 +60,13 @@ class Buffer:
         self.version = 0  # counts the writes that the framework made: tells whether derived data is out of date
         self.gradient_shift = 0  # bytes: the gradient of offset o lies at o + gradient_shift of `gradient`
         self._exported = False
+
+    @property
+    def memory(self) -> np.ndarray:
+        """The bytes, where the host can see them: on the CPU."""
+        if self._memory is None:
+            raise TypeError(f"memory on {self.device} is not host memory")
+        return self._memory
 
     def make_gradient(self) -> Buffer:
         """The gradient buffer, zero when it is made."""
@@ -81,15 +88,60 @@ class Buffer:
         """Whether NumPy views of this memory were handed out, through which it can change unseen."""
         return self._exported or self.foreign
 
-    def export(self) -> np.ndarray:
-        """The bytes as a NumPy array.  Remembered, so that an array made of a view of it finds this buffer again."""
-        if not self._exported:
+    def export(self) -> None:
+        """NumPy views are about to be handed out.  Remembered, so that an array made of one finds this buffer again."""
+        if not self._exported and self._memory is not None:
             self._exported = True
-            _known[id(_root(self.memory)[0])] = self
-        return self.memory
+            _known[id(_root(self._memory)[0])] = self
 
     def __repr__(self) -> str:
         return f"Buffer({self.nbytes} bytes{' of foreign memory' if self.foreign else ''} on {self.device})"
+
+
+class View:
+    """Elements in a buffer: what a device needs to know of an array."""
+
+    def __init__(self, buffer: Buffer, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: Type) -> None:
+        self.buffer, self.offset, self.shape, self.strides, self.dtype = buffer, offset, shape, strides, dtype
+
+
+def packed_view(device: Any, like: Strided) -> View:
+    """Fresh memory on a device for the elements of a view, packed."""
+    step, strides = size_of(like.dtype), []
+    for n in reversed(like.shape):
+        strides.append(step)
+        step *= n
+    return View(device.allocate(step), 0, like.shape, tuple(reversed(strides)), like.dtype)
+
+
+class ByteRange(View):
+    """Bytes `low` to `high` of a buffer, as a view."""
+
+    is_contiguous = True
+
+    def __init__(self, buffer: Buffer, low: int = 0, high: int | None = None) -> None:
+        super().__init__(buffer, low, ((buffer.nbytes if high is None else high) - low,), (1,), uint8)
+
+    @property
+    def size(self) -> int:
+        return self.shape[0]
+
+    @property
+    def nbytes(self) -> int:
+        return self.shape[0]
+
+
+def duplicate(buffer: Buffer, low: int = 0, high: int | None = None) -> Buffer:
+    """A copy of bytes of a buffer, in memory of its own on the same device."""
+    source = ByteRange(buffer, low, high)
+    made: Buffer = buffer.device.allocate(source.size)
+    buffer.device.copy(ByteRange(made), source)
+    return made
+
+
+def refill(buffer: Buffer, content: Buffer) -> None:
+    """Copies back what `duplicate` has copied from all of a buffer."""
+    buffer.device.copy(ByteRange(buffer), ByteRange(content))
 
 
 def announce(view: Strided, writer: str) -> None:

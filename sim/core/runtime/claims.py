@@ -11,13 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from sim.core.lang.errors import GradientError
 from sim.core.lang.types import size_of
 from sim.core.runtime import shadows
 from sim.core.runtime.array import array
-from sim.core.runtime.buffer import Buffer
+from sim.core.runtime.buffer import Buffer, ByteRange, duplicate, refill
 from sim.core.runtime.graph import note
 
 
@@ -35,23 +33,28 @@ def span_of(a: array) -> tuple[int, int]:
 
 @dataclass(eq=False)
 class Kept:
-    """A copy of bytes `low` to `low + len(data)` of a buffer, and why it was made."""
+    """A copy of bytes `low` to `low + data.nbytes` of a buffer, and why it was made."""
 
     buffer: Buffer
     low: int
-    data: np.ndarray
+    data: Buffer
     reason: str
+
+    @property
+    def live(self) -> ByteRange:
+        """The memory that it is a copy of."""
+        return ByteRange(self.buffer, self.low, self.low + self.data.nbytes)
 
     def save(self) -> None:
         """Copy the live content."""
-        self.data[:] = self.buffer.memory[self.low : self.low + len(self.data)]
+        self.buffer.device.copy(ByteRange(self.data), self.live)
         shadow = shadows.current()
         if shadow is not None:
             shadow.saved(self)
 
     @property
     def address(self) -> int:
-        return self.data.__array_interface__["data"][0]
+        return self.data.address
 
 
 @dataclass(eq=False)
@@ -105,7 +108,7 @@ class Claims:
             )
         start, end = min(c.low for c in hit), max(c.high for c in hit)
         readers = ", ".join(dict.fromkeys(f"'{c.name}' of the {c.reader}" for c in hit))
-        kept = Kept(a.buffer, start, np.empty(end - start, np.uint8), f"{readers}; overwritten by the {writer}")
+        kept = Kept(a.buffer, start, a.buffer.device.allocate(end - start), f"{readers}; overwritten by the {writer}")
         note(kept.save)
         self.kept.append(kept)
         for c in hit:
@@ -140,10 +143,9 @@ def restored(claims: list[Claim]) -> Iterator[None]:
 
 
 def _swap(kept: Kept) -> None:
-    live = kept.buffer.memory[kept.low : kept.low + len(kept.data)]
-    now = live.copy()
-    live[:] = kept.data
-    kept.data[:] = now
+    now = duplicate(kept.buffer, kept.low, kept.low + kept.data.nbytes)
+    kept.buffer.device.copy(kept.live, ByteRange(kept.data))
+    refill(kept.data, now)
     shadow = shadows.current()
     if shadow is not None:
         shadow.swapped(kept)

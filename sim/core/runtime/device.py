@@ -1,103 +1,54 @@
-"""Devices: where memory lies and kernels run.  Everything that differs between devices is asked of a `Device`."""
+"""Which devices there are, and which one is used when none is named."""
 
 from __future__ import annotations
 
-import os
+import copyreg
 from types import TracebackType
 
-import numpy as np
+from sim.core.lang.errors import did_you_mean
+from sim.core.runtime.base_device import Device, DeviceError
+from sim.core.runtime.cpu_device import CpuDevice
+from sim.core.runtime.cuda_device import CudaDevice, cuda_devices, cuda_missing
 
-from sim.core.backends.base import Backend
-from sim.core.backends.interp import InterpBackend
-from sim.core.backends.llvm import LlvmBackend
-from sim.core.lang.errors import SimError, did_you_mean
-from sim.core.runtime.buffer import Buffer, Strided, own_memory
-from sim.core.runtime.interop import element
+__all__ = ["Device", "DeviceError", "DeviceLike", "ScopedDevice", "get_device", "get_devices", "init", "set_device", "synchronize"]
 
-_BACKENDS = {"llvm": LlvmBackend, "interp": InterpBackend}
-
-
-class DeviceError(SimError):
-    """A device or backend that does not exist here."""
-
-
-class Device:
-    """The CPU, and the seam at which other devices join: memory, transfers and the backend are all asked here."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self._backend: Backend | None = None
-
-    is_cpu = True
-    is_cuda = False
-
-    @property
-    def backend(self) -> Backend:
-        """What compiles kernels for this device; `SIM_BACKEND=interp` picks the reference interpreter."""
-        if self._backend is None:
-            name = os.environ.get("SIM_BACKEND", "llvm")
-            if name not in _BACKENDS:
-                raise DeviceError(
-                    f"SIM_BACKEND={name} is not a backend{did_you_mean(name, _BACKENDS)}; use {' or '.join(_BACKENDS)}"
-                )
-            self._backend = _BACKENDS[name]()
-        return self._backend
-
-    @backend.setter
-    def backend(self, backend: Backend) -> None:
-        self._backend = backend
-
-    def allocate(self, nbytes: int, zero: bool = False) -> Buffer:
-        """Fresh memory; its content is undefined unless `zero`."""
-        return own_memory(nbytes, self, zero)
-
-    def numpy(self, view: Strided) -> np.ndarray:
-        """The elements of `view` as a NumPy array of shape view.shape + component shape; here a view, not a copy."""
-        dtype, inner, inner_strides = element(view.dtype)
-        if 0 in view.shape:  # NumPy refuses strides that leave memory even where nothing is touched
-            return np.empty(view.shape + inner, dtype)
-        return np.ndarray(view.shape + inner, dtype, view.buffer.memory, view.offset, view.strides + inner_strides)
-
-    def copy(self, dest: Strided, src: Strided) -> None:
-        """Copies `src` to `dest`, of the same shape and type.  The two may overlap."""
-        np.copyto(self.numpy(dest), src.buffer.device.numpy(src))
-
-    def write(self, dest: Strided, value: np.ndarray) -> None:
-        """Stores host data in `dest`, broadcast over the leading dimensions."""
-        np.copyto(self.numpy(dest), value)
-
-    def synchronize(self) -> None:
-        """Waits until everything that was launched has ended; on the CPU it has."""
-
-    def __repr__(self) -> str:
-        return self.name
-
-    def __reduce__(self) -> tuple:
-        return get_device, (self.name,)
-
-
-_CPU = Device("cpu")
-_current = _CPU
+_CPU = CpuDevice()
+_current: Device = _CPU
 DeviceLike = Device | str | None
 
 
 def get_device(name: DeviceLike = None) -> Device:
-    """The device of that name: "cpu", or "auto" for the best that this machine has; None means the current one."""
+    """The device of that name: "cpu", "cuda" or "cuda:1", or "auto": the first GPU, else the CPU.  None: the current one.
+
+    Raises DeviceError, with what is missing, where there is no such device.
+    """
     if name is None:
         return _current
     if isinstance(name, Device):
         return name
-    if name in ("cpu", "auto"):
+    if name == "cpu":
         return _CPU
+    if name == "auto":
+        return next(iter(cuda_devices()), _CPU)
     if isinstance(name, str) and name.split(":")[0] == "cuda":
-        raise DeviceError(f"device '{name}' is not available: this version has no CUDA backend yet; use device='cpu'")
+        return _cuda(name)
     near = did_you_mean(str(name), ["cpu", "auto", "cuda"])
-    raise DeviceError(f"there is no device {name!r}{near}; use 'cpu' or 'auto'")
+    raise DeviceError(f"there is no device {name!r}{near}; use 'cpu', 'cuda' or 'auto'")
+
+
+def _cuda(name: str) -> Device:
+    found = cuda_devices()
+    if not found:
+        raise DeviceError(f"device '{name}' is not available: {cuda_missing()}; or use device='cpu'")
+    number = name.partition(":")[2] or "0"
+    if not number.isdigit() or int(number) >= len(found):
+        raise DeviceError(f"there is no device '{name}'; this machine has {', '.join(d.name for d in found)}")
+    return found[int(number)]
 
 
 def get_devices() -> list[Device]:
-    """All devices of this machine that kernels can run on."""
-    return [_CPU]
+    """All devices of this machine that kernels can run on, the CPU first."""
+    return [_CPU, *cuda_devices()]
 
 
 def set_device(device: DeviceLike) -> None:
@@ -107,7 +58,7 @@ def set_device(device: DeviceLike) -> None:
 
 
 class ScopedDevice:
-    """`with ScopedDevice("cpu"):` the current device inside the block."""
+    """`with ScopedDevice("cuda"):` the current device inside the block."""
 
     def __init__(self, device: DeviceLike) -> None:
         self.device = get_device(device)
@@ -131,3 +82,11 @@ def synchronize() -> None:
     """Waits for all devices."""
     for device in get_devices():
         device.synchronize()
+
+
+def _pickled(device: Device) -> tuple:
+    return get_device, (device.name,)
+
+
+for _kind in (CpuDevice, CudaDevice):
+    copyreg.pickle(_kind, _pickled)

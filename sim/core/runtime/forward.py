@@ -18,10 +18,10 @@ from sim.core.lang.passes import dce, inline
 from sim.core.lang.tangent import kernel_tangent
 from sim.core.runtime import recording, shadows
 from sim.core.runtime.array import array, make_array
-from sim.core.runtime.buffer import Buffer
+from sim.core.runtime.buffer import Buffer, ByteRange, duplicate, refill
 from sim.core.runtime.claims import Kept
 from sim.core.runtime.graph import capturing
-from sim.core.runtime.interop import clear, differentiable
+from sim.core.runtime.interop import differentiable, element
 from sim.core.runtime.kernel import Compiled
 from sim.core.runtime.launch import Memory, run
 
@@ -65,10 +65,10 @@ class Forward:
             raise GradientError(f"a tangent is given for {_describe(a)}, which has no derivative", hint="it takes an array of a floating-point type")
         twin = self._twin(a)
         given = move.device.numpy(move) if isinstance(move, array) else np.asarray(move)
-        host = twin.device.numpy(twin)
-        if given.shape not in (host.shape, ()):
-            raise GradientError(f"the tangent of {_describe(a)} has shape {given.shape}; expected {host.shape}")
-        host[...] = given
+        wanted = a.shape + element(a.dtype)[1]
+        if given.shape not in (wanted, ()):
+            raise GradientError(f"the tangent of {_describe(a)} has shape {given.shape}; expected {wanted}")
+        twin.device.write(twin, given)
 
     def tangent(self, a: array) -> array:
         """The tangent of an array now (a view: later changes show)."""
@@ -128,15 +128,15 @@ class Forward:
         """See `Shadow`."""
         if dest.buffer in self._of:
             twin = self._twin(dest)
-            clear(twin.device.numpy(twin))
+            twin.device.clear(twin)
 
     def saved(self, kept: Kept) -> None:
         """See `Shadow`."""
         live = self._of.get(kept.buffer)
         if live is not None:
-            self._twin_of_kept(kept).memory[: len(kept.data)] = live.memory[kept.low : kept.low + len(kept.data)]
+            live.device.copy(ByteRange(self._twin_of_kept(kept)), self._live(kept))
         elif kept in self._kept:
-            self._kept[kept].memory[:] = 0
+            kept.buffer.device.clear(ByteRange(self._kept[kept]))
 
     def swapped(self, kept: Kept) -> None:
         """See `Shadow`."""
@@ -144,24 +144,26 @@ class Forward:
             return
         if kept.buffer not in self._of:
             self._of[kept.buffer] = kept.buffer.device.allocate(kept.buffer.nbytes, zero=True)
-        live = self._of[kept.buffer].memory[kept.low : kept.low + len(kept.data)]
-        other = self._twin_of_kept(kept).memory[: len(kept.data)]
-        now = live.copy()
-        live[:] = other
-        other[:] = now
+        live, other = self._live(kept), self._twin_of_kept(kept)
+        now = duplicate(live.buffer, kept.low, kept.low + kept.data.nbytes)
+        other.device.copy(live, ByteRange(other))
+        refill(other, now)
+
+    def _live(self, kept: Kept) -> ByteRange:
+        """The tangent of the memory that a `Kept` is a copy of."""
+        return ByteRange(self._of[kept.buffer], kept.low, kept.low + kept.data.nbytes)
 
     def _twin_of_kept(self, kept: Kept) -> Buffer:
         if kept not in self._kept:
-            self._kept[kept] = kept.buffer.device.allocate(len(kept.data), zero=True)
+            self._kept[kept] = kept.buffer.device.allocate(kept.data.nbytes, zero=True)
         return self._kept[kept]
 
     # -- the reverse sweep of a tape
     def taken_back(self, operation: recording.Operation) -> None:
         """See `Shadow`.  Adjoints are linear in the gradients, so the tangents of these go the same way."""
 
-        def twin(a: Any) -> np.ndarray | None:
-            gradient = None if a.grad is None else self._twin(a.grad)
-            return None if gradient is None else gradient.device.numpy(gradient)
+        def twin(a: Any) -> array | None:
+            return None if a.grad is None else self._twin(a.grad)
 
         operation.adjoint(twin)
 
@@ -171,7 +173,7 @@ class Forward:
             self.overwritten(gradient)
         elif weights.buffer in self._of:
             twin, move = self._twin(gradient), self._twin(weights)
-            twin.device.numpy(twin)[...] += move.device.numpy(move)
+            twin.device.add(twin, move)
 
     def tracks(self, buffer: Buffer) -> bool:
         """See `Shadow`."""

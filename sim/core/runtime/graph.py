@@ -8,39 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from sim.core.lang.errors import GradientError
-from sim.core.lang.types import Type, uint8
 from sim.core.runtime import shadows
-from sim.core.runtime.buffer import Buffer, Strided, announce
+from sim.core.runtime.buffer import ByteRange, Strided, announce
 
 _open: list[Graph] = []
-
-
-@dataclass(eq=False)
-class _Span:
-    """All bytes of a buffer, as a view."""
-
-    buffer: Buffer
-    offset: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    dtype: Type = uint8
-    is_contiguous: bool = True
-
-    @property
-    def size(self) -> int:
-        return self.shape[0]
-
-    @property
-    def nbytes(self) -> int:
-        return self.shape[0]
-
-
-def _whole(buffer: Buffer) -> _Span:
-    return _Span(buffer, 0, (buffer.nbytes,), (1,))
 
 
 class Graph:
@@ -68,7 +42,7 @@ class Graph:
         """Note what memory is written, so that a replay can announce it."""
         known = self._written.setdefault(view.buffer, view)
         if known is not view and (known.offset, known.shape, known.strides) != (view.offset, view.shape, view.strides):
-            self._written[view.buffer] = _whole(view.buffer)
+            self._written[view.buffer] = ByteRange(view.buffer)
 
     def replay(self) -> None:
         """Do it all again."""

@@ -30,7 +30,7 @@ from sim.core.runtime.kernel import (
     flatten_argument,
     scalar_format,
 )
-from sim.core.runtime.threads import get_num_threads, run_range
+from sim.core.runtime.threads import get_num_threads
 
 
 class KernelFault(SimError):
@@ -142,33 +142,41 @@ def run(compiled: Compiled, device: Device, dims: tuple[int, ...], args: Sequenc
     executable = compiled.executable(device, packed, check_bounds)
     fault = None
     if executable.sites:
-        fault = np.zeros(8, np.int64)
+        fault = device.error_record()
         values[4] = fault.ctypes.data
     graph = capturing()
     slot = layout.take() if graph is None else layout.fresh()
     n = thread_count(dims)
     try:
         layout.pack(slot[0], values, compiled)
-        run_range(executable, slot[1], n, compiled)
+        device.run(executable, slot[1], n, compiled)
     finally:
         if graph is None:
             layout.blocks.append(slot)
-    if fault is not None and fault[0]:
-        raise_fault(compiled, executable, fault, dims)
+    _look(device, compiled, executable, fault, dims)
     if graph is not None:
         keep = (slot, fault, args)
         if fault is None and get_num_threads() == 1:
             graph.kernel(executable.run, slot[1], n, (keep, executable))
         else:
-            graph.call(lambda: _run_again(compiled, executable, slot[1], n, dims, fault, keep))
+            graph.call(lambda: _run_again(device, compiled, executable, slot[1], n, dims, fault, keep))
 
 
-def _run_again(compiled: Compiled, executable: Executable, address: int, n: int, dims: tuple[int, ...], fault: np.ndarray | None, keep: Any) -> None:
+def _run_again(
+    device: Device, compiled: Compiled, executable: Executable, address: int, n: int, dims: tuple[int, ...], fault: np.ndarray | None, keep: Any
+) -> None:
     if fault is not None:
         fault[:] = 0
-    run_range(executable, address, n, compiled)
-    if fault is not None and fault[0]:
-        raise_fault(compiled, executable, fault, dims)
+    device.run(executable, address, n, compiled)
+    _look(device, compiled, executable, fault, dims)
+
+
+def _look(device: Device, compiled: Compiled, executable: Executable, fault: np.ndarray | None, dims: tuple[int, ...]) -> None:
+    """Raises what the threads of a launch have noted in its error record."""
+    if fault is not None:
+        device.synchronize()
+        if fault[0]:
+            raise_fault(compiled, executable, fault, dims)
 
 
 def raise_fault(compiled: Compiled, executable: Executable, fault: np.ndarray, dims: tuple[int, ...]) -> None:
@@ -428,7 +436,7 @@ class Launch:
             call.run()
             return
         executable, address, n, written = self._block
-        run_range(executable, address, n, call.spec.forward)
+        call.device.run(executable, address, n, call.spec.forward)
         for buffer in written:
             buffer.version += 1
             buffer.left_by_backward = False

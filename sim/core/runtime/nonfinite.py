@@ -22,7 +22,7 @@ from sim.core.lang.ir import OPS, Block, Builder, Func, Op, Value, emit, split_m
 from sim.core.lang.passes import WRITES, Env, copy_op
 from sim.core.runtime import shadows
 from sim.core.runtime.array import array
-from sim.core.runtime.buffer import Buffer
+from sim.core.runtime.buffer import Buffer, duplicate, refill
 from sim.core.runtime.kernel import Compiled
 from sim.core.runtime.launch import layout_of, run, thread_count
 
@@ -61,7 +61,7 @@ class _Detector(shadows.Silent):
         number = {p: k for k, p in enumerate(compiled.func.params)}
         written = sorted({number[op.operands[0]] for op in walk(compiled.func.body) if op.name in WRITES})
         watched = [(k, args[k]) for k in written if isinstance(args[k], array)]
-        before = {a.buffer: a.buffer.memory.copy() for _, a in watched}
+        before = {a.buffer: duplicate(a.buffer) for _, a in watched}
         starts = {k: device.numpy(a).copy() for k, a in watched}
         shadows.close_shadow()
         try:
@@ -69,7 +69,7 @@ class _Detector(shadows.Silent):
             for k, a in watched:
                 where = _became_nonfinite(starts[k], device.numpy(a))
                 if where is not None:
-                    after = {b: b.memory.copy() for b in before}
+                    after = {b: duplicate(b) for b in before}
                     what = _explain(compiled, device, dims, args, k, where, before)
                     _put(after)
                     raise NonFiniteError(f"launch {self.count}: {what}")
@@ -89,14 +89,14 @@ def _became_nonfinite(before: np.ndarray, now: np.ndarray) -> tuple[int, ...] | 
     return tuple(int(i) for i in np.argwhere(bad)[0]) if bad.any() else None
 
 
-def _put(contents: dict[Buffer, np.ndarray]) -> None:
+def _put(contents: dict[Buffer, Buffer]) -> None:
     for buffer, content in contents.items():
-        buffer.memory[:] = content
+        refill(buffer, content)
 
 
 # ------------------------------------------------------------------------------------------------ the second look
 def _explain(
-    compiled: Compiled, device: Any, dims: tuple[int, ...], args: Sequence[Any], k: int, where: tuple[int, ...], before: dict[Buffer, np.ndarray]
+    compiled: Compiled, device: Any, dims: tuple[int, ...], args: Sequence[Any], k: int, where: tuple[int, ...], before: dict[Buffer, Buffer]
 ) -> str:
     func, array_name = compiled.func, compiled.func.params[k].name
     what = f"kernel '{func.name}' makes '{array_name}' non-finite at {list(where)}"

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sim.core.lang.types import Struct, Type, alignment, as_type, size_of
-from sim.core.runtime.buffer import Buffer, address_of, buffer_of, raw_memory
+from sim.core.runtime.buffer import Buffer, address_of, buffer_of
 from sim.core.runtime.device import DeviceLike, get_device
 from sim.core.runtime.interop import element, to_host
 
@@ -72,7 +72,10 @@ def in_host_memory(data: Any, dtype: Any, device: DeviceLike) -> Placement:
     why = _unshareable(data, host, kind, len(shape))
     if why:
         raise ValueError(f"the data cannot be shared: {why}; use copy=True")
-    buffer = buffer_of(host, get_device(device))
+    target = get_device(device)
+    if not target.is_cpu:
+        raise ValueError(f"NumPy data cannot be shared with {target}; use copy=True")
+    buffer = buffer_of(host, target)
     return Placement(buffer, address_of(host) - buffer.address, shape, host.strides[: len(shape)], kind)
 
 
@@ -105,4 +108,4 @@ def at_pointer(ptr: int, dtype: Any, shape: Any, strides: Sequence[int] | None, 
     if min(extents):
         reach = [(n - 1) * step for n, step in zip(extents, steps, strict=True)]
         low, high = sum(min(r, 0) for r in reach), sum(max(r, 0) for r in reach) + size_of(kind)
-    return Placement(raw_memory(ptr + low, high - low, get_device(device)), -low, extents, steps, kind)
+    return Placement(get_device(device).foreign(ptr + low, high - low), -low, extents, steps, kind)

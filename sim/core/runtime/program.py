@@ -16,7 +16,7 @@ from sim.core.lang.references import Reference
 from sim.core.lang.types import ArrayType, Homogeneous, Scalar, StructValue
 from sim.core.runtime import recording
 from sim.core.runtime.array import array, make_array
-from sim.core.runtime.buffer import Buffer
+from sim.core.runtime.buffer import Buffer, duplicate, refill
 from sim.core.runtime.kernel import Kernel
 from sim.core.runtime.launch import Call, as_dims, bind
 
@@ -38,7 +38,7 @@ class Program:
     names: dict[Number, str]
     execute: Callable[[], list[tuple[str, array]]]
     output_numbers: list[Number] | None = None
-    _start: dict[Buffer, np.ndarray] = field(default_factory=dict)
+    _start: dict[Buffer, Buffer] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.inputs:
@@ -46,7 +46,7 @@ class Program:
 
     def keep(self, buffers: Sequence[Buffer]) -> None:
         """Remember the content of memory as the one to start from."""
-        self._start.update((b, b.memory.copy()) for b in buffers)
+        self._start.update((b, duplicate(b)) for b in buffers)
 
     def run(self) -> list[array]:
         """Run from the start content; the outputs."""
@@ -54,19 +54,22 @@ class Program:
 
     def named(self) -> list[tuple[str, array]]:
         """Run from the start content; (name, array) of the outputs."""
-        for buffer, content in self._start.items():
-            buffer.memory[:] = content
+        self._restart()
         return self.execute()
+
+    def _restart(self) -> None:
+        for buffer, content in self._start.items():
+            refill(buffer, content)
 
     def at(self, steps: Mapping[Number, np.ndarray]) -> list[array]:
         """Run with some inputs changed by `steps` (number of the input -> change of its components, flat)."""
-        for buffer, content in self._start.items():
-            buffer.memory[:] = content
+        self._restart()
         with recording.paused():
             for i, a in self.inputs:
                 if i in steps:
-                    host = a.device.numpy(a)
+                    host = np.array(a.device.numpy(a))
                     host += steps[i].reshape(host.shape).astype(host.dtype)
+                    a.device.write(a, host)
             return [a for _, a in self.execute()]
 
 
@@ -139,8 +142,7 @@ class Copies:
             return value
         buffer = self._of.get(value.buffer)
         if buffer is None:
-            buffer = self._of[value.buffer] = value.device.allocate(value.buffer.nbytes)
-            buffer.memory[: value.buffer.nbytes] = value.buffer.memory[: value.buffer.nbytes]
+            buffer = self._of[value.buffer] = duplicate(value.buffer)
         made = make_array(buffer, value.offset, value.shape, value.strides, value.dtype)
         if value.requires_grad or (not self._as_given and plain_float(made)):
             made.requires_grad = True

@@ -18,7 +18,6 @@ from sim.core.lang.types import Type
 from sim.core.runtime import shadows
 from sim.core.runtime.buffer import Buffer, announce
 from sim.core.runtime.graph import capturing, note
-from sim.core.runtime.interop import add_into, clear
 
 
 class View(Protocol):
@@ -34,7 +33,7 @@ class View(Protocol):
     def requires_grad(self) -> bool: ...
 
 
-GradientOf = Callable[[Any], "np.ndarray | None"]
+GradientOf = Callable[[Any], "View | None"]
 
 
 class Operation:
@@ -54,8 +53,7 @@ class Operation:
     def adjoint(self, gradient_of: GradientOf) -> None:
         """Turns the gradient after the operation into the gradient before it, in place.
 
-        `gradient_of(array)` gives the gradient as a NumPy view of the array's shape and components, or None where
-        there is none.
+        `gradient_of(array)` gives the gradient, an array of the same shape and type, or None where there is none.
         """
         raise NotImplementedError
 
@@ -148,11 +146,11 @@ class Copy(Operation):
         if after is None:
             return
         # Taken and cleared before it is added: right also where source and destination overlap.
-        taken = after.copy()
-        clear(after)
-        before = gradient_of(self.src)
+        device, before = after.buffer.device, gradient_of(self.src)
+        taken = device.duplicate(after)
+        device.clear(after)
         if before is not None:
-            add_into(before, taken)
+            before.buffer.device.add(before, taken)
 
 
 class _Overwrite(Operation):
@@ -171,7 +169,7 @@ class _Overwrite(Operation):
     def adjoint(self, gradient_of: GradientOf) -> None:
         after = gradient_of(self.dest)
         if after is not None:
-            clear(after)
+            after.buffer.device.clear(after)
 
 
 class Fill(_Overwrite):

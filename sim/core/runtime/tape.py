@@ -15,14 +15,13 @@ from typing import Any
 import numpy as np
 
 from sim.core.lang.errors import GradientError
-from sim.core.lang.types import int32, size_of, uint8
+from sim.core.lang.types import int32, scalar_of, size_of
 from sim.core.runtime import recording, shadows
 from sim.core.runtime.array import array, make_array
-from sim.core.runtime.buffer import Buffer, announce
+from sim.core.runtime.buffer import Buffer, ByteRange, announce
 from sim.core.runtime.claims import Claim, Claims, restored, span_of
 from sim.core.runtime.creation import empty, zeros
 from sim.core.runtime.graph import note
-from sim.core.runtime.interop import add_into
 from sim.core.runtime.kernel import AdjointPair, collect_active, find_aliases
 from sim.core.runtime.launch import Call, Memory, run, thread_count
 from sim.core.runtime.marks import passing
@@ -146,9 +145,8 @@ class _Mark:
         return self.name
 
 
-def _gradient_of(a: array) -> np.ndarray | None:
-    grad = a.grad
-    return None if grad is None else grad.device.numpy(grad)
+def _gradient_of(a: array) -> array | None:
+    return a.grad
 
 
 @dataclass(frozen=True)
@@ -245,7 +243,7 @@ class Tape:
             extra = list(records)
             if pair.plan.logs:
                 counts = zeros(len(pair.plan.logs), int32, call.device)
-                note(partial(call.device.numpy(counts).fill, 0))
+                note(partial(call.device.clear, counts))
                 extra.append(counts)
             call.run_as(pair.forward, [*args, *extra])
         finals = {k: self._claims.claim(args[k], name, spec.func.params[k].name) for k in pair.plan.finals}
@@ -317,16 +315,16 @@ class Tape:
         """
         if not self.records:
             raise GradientError("backward on a tape that recorded nothing", hint="launch kernels inside `with tape:` first")
-        seeds: list[tuple[array, array | None, np.ndarray]] = []
+        seeds: list[tuple[array, array | None, Any]] = []
         if loss is not None:
             if not isinstance(loss, array) or loss.size != 1:
                 shape = loss.shape if isinstance(loss, array) else type(loss).__name__
                 raise GradientError(f"the loss is {shape}; expected an array with one element", hint="sum it up in a kernel, or pass grads={array: weights}")
-            seeds.append((loss, None, np.ones(())))
+            seeds.append((loss, None, None))
         for target, weights in (grads or {}).items():
             if not isinstance(weights, array) or weights.shape != target.shape or weights.dtype is not target.dtype:
                 raise GradientError(f"the weights of an array of shape {target.shape} of {target.dtype} must be an array like it")
-            seeds.append((target, weights, np.array(weights.device.numpy(weights))))
+            seeds.append((target, weights, weights.device.duplicate(weights)))
         for target, *_ in seeds:
             if not target.requires_grad:
                 what = f"an array of shape {target.shape} that backward starts from does not require a gradient"
@@ -339,21 +337,20 @@ class Tape:
                 self._seed(target, seed, values)
             self.sweep()
             for part, before in earlier:
-                part += before
+                part.device.add(part, before)
             for buffer in self.buffers():
                 if buffer.gradient is not None:
                     buffer.gradient.left_by_backward = True
 
     @staticmethod
-    def _seed(target: array, weights: array | None, values: np.ndarray) -> None:
+    def _seed(target: array, weights: array | None, values: Any) -> None:
         """The gradient that a sweep starts from: one, or what the user has put there and the weights."""
         grad = target.grad
         assert grad is not None
-        host = grad.device.numpy(grad)
         if weights is None:
-            host[...] = 1.0
+            grad.device.write(grad, np.ones(()))
         else:
-            add_into(host, values)
+            grad.device.add(grad, values)
         shadow = shadows.current()
         if shadow is not None:
             shadow.seeded(grad, weights)
@@ -372,19 +369,19 @@ class Tape:
         mark = next((r for r in reversed(self.records[: index + 1]) if isinstance(r, _Mark)), None)
         return f", {mark.name}" if mark is not None else ""
 
-    def _set_aside(self) -> list[tuple[np.ndarray, np.ndarray]]:
+    def _set_aside(self) -> list[tuple[array, Any]]:
         """What an earlier backward left in gradients is not a seed, and must not change how sums round: put it aside until the end.
 
         (part of the gradient, what it held) of each.
         """
-        out: list[tuple[np.ndarray, np.ndarray]] = []
+        out: list[tuple[array, Any]] = []
         shadow = shadows.current()
         for buffer, a in self.buffers().items():
             gradient = buffer.gradient
             if gradient is not None and gradient.left_by_backward:
-                for part in _float_parts(gradient.memory, a):
-                    out.append((part, part.copy()))
-                    part[...] = 0
+                whole = _elements(gradient, a)
+                out.append((whole, gradient.device.duplicate(whole)))
+                gradient.device.clear(whole)
                 if shadow is not None and shadow.tracks(gradient):
                     raise GradientError("a second backward in one forward mode: the tangents of the first are still there", hint="call tape.zero() before")
         return out
@@ -398,7 +395,7 @@ class Tape:
         self._announce_gradients("zero() of a tape")
         for buffer in self.buffers():
             if buffer.gradient is not None:
-                buffer.gradient.memory[:] = 0
+                buffer.gradient.device.clear(ByteRange(buffer.gradient))
                 buffer.gradient.left_by_backward = False
                 shadow = shadows.current()
                 if shadow is not None:
@@ -409,7 +406,7 @@ class Tape:
         for buffer in self.buffers():
             gradient = buffer.gradient
             if gradient is not None and gradient.watchers:
-                announce(make_array(gradient, 0, (gradient.nbytes,), (1,), uint8), writer)
+                announce(ByteRange(gradient), writer)
 
     def reset(self) -> None:
         """Forget what was recorded, and clear the gradients."""
@@ -459,13 +456,9 @@ class Tape:
         return self._seeded | {a.buffer: a for r in self.records for a in r.arrays}
 
 
-def _float_parts(memory: np.ndarray, a: array) -> list[np.ndarray]:
-    """The floating-point numbers of a buffer whose elements are those of `a`, as views of its bytes."""
-    leaves = [(leaf.scalar.np, leaf.offset) for leaf in getattr(a.dtype, "leaves", ())] or [(a.dtype.np, 0)]  # type: ignore[attr-defined]
-    if len({kind for kind, _ in leaves}) == 1:
-        kind = leaves[0][0]
-        return [memory[: len(memory) // kind.itemsize * kind.itemsize].view(kind)]
-    size = size_of(a.dtype)
+def _elements(gradient: Buffer, a: array) -> array:
+    """All of a gradient buffer, as elements like those of an array that has its gradient there."""
+    kind = scalar_of(a.dtype) or a.dtype
+    size = size_of(kind)
     first = a.offset % size
-    count = (len(memory) - first) // size
-    return [np.ndarray(count, kind, memory, first + offset, size) for kind, offset in leaves if kind.kind == "f"]
+    return make_array(gradient, first, ((gradient.nbytes - first) // size,), (size,), kind)

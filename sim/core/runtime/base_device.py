@@ -1,0 +1,82 @@
+"""What a device is: memory, transfers, and a back end that compiles kernels for it.
+
+Whatever differs between devices is asked of a `Device`; nothing above knows which one it runs on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sim.core.backends.base import Backend, Executable
+from sim.core.lang.errors import SimError
+from sim.core.runtime.buffer import Buffer, Strided
+
+
+class DeviceError(SimError):
+    """A device or backend that does not exist here."""
+
+
+class Device:
+    """Memory and a back end.  Views are given as `Strided`: arrays, or ranges of bytes."""
+
+    is_cpu = False
+    is_cuda = False
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @property
+    def backend(self) -> Backend:
+        """What compiles kernels for this device."""
+        raise NotImplementedError
+
+    # -- memory
+    def allocate(self, nbytes: int, zero: bool = False) -> Buffer:
+        """Fresh memory; its content is undefined unless `zero`."""
+        raise NotImplementedError
+
+    def foreign(self, address: int, nbytes: int, owner: Any = None) -> Buffer:
+        """Memory of somebody else on this device, kept alive by `owner`."""
+        raise NotImplementedError
+
+    def numpy(self, view: Strided) -> np.ndarray:
+        """The elements of `view` as NumPy, of shape view.shape + component shape: a view on the CPU, elsewhere a read-only copy."""
+        raise NotImplementedError
+
+    def copy(self, dest: Strided, src: Strided) -> None:
+        """Copies `src`, on any device, to `dest`, of the same shape and type.  The two may overlap."""
+        raise NotImplementedError
+
+    def write(self, dest: Strided, value: np.ndarray) -> None:
+        """Stores host data in `dest`, broadcast over the leading dimensions."""
+        raise NotImplementedError
+
+    def clear(self, dest: Strided) -> None:
+        """Sets every element to zero."""
+        raise NotImplementedError
+
+    def add(self, dest: Strided, src: Strided) -> None:
+        """dest += src, over the floating-point parts of the elements; `src` has the same shape and type and does not overlap."""
+        raise NotImplementedError
+
+    def duplicate(self, view: Strided) -> Strided:
+        """A packed copy of a view, in fresh memory, that no tape knows of."""
+        raise NotImplementedError
+
+    # -- launches
+    def error_record(self) -> np.ndarray:
+        """Eight int64 zeros in host memory that kernels can write to."""
+        raise NotImplementedError
+
+    def run(self, executable: Executable, block: int, threads: int, compiled: Any) -> None:
+        """Starts the threads of a launch; `block`: address of its argument block, free again when this returns."""
+        raise NotImplementedError
+
+    def synchronize(self) -> None:
+        """Waits until everything that was launched has ended."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return self.name

@@ -1,0 +1,93 @@
+"""The CPU: host memory, seen by NumPy without copies."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from sim.core.backends.base import Backend, Executable
+from sim.core.backends.interp import InterpBackend
+from sim.core.backends.llvm import LlvmBackend
+from sim.core.lang.errors import did_you_mean
+from sim.core.runtime.base_device import Device, DeviceError
+from sim.core.runtime.buffer import Buffer, Strided, own_memory, packed_view, raw_memory
+from sim.core.runtime.interop import add_into, clear, element
+from sim.core.runtime.threads import run_range
+
+_BACKENDS = {"llvm": LlvmBackend, "interp": InterpBackend}
+
+
+class CpuDevice(Device):
+    """The CPU."""
+
+    is_cpu = True
+
+    def __init__(self, name: str = "cpu") -> None:
+        super().__init__(name)
+        self._backend: Backend | None = None
+
+    @property
+    def backend(self) -> Backend:
+        """What compiles kernels for this device; `SIM_BACKEND=interp` picks the reference interpreter."""
+        if self._backend is None:
+            name = os.environ.get("SIM_BACKEND", "llvm")
+            if name not in _BACKENDS:
+                raise DeviceError(
+                    f"SIM_BACKEND={name} is not a backend{did_you_mean(name, _BACKENDS)}; use {' or '.join(_BACKENDS)}"
+                )
+            self._backend = _BACKENDS[name]()
+        return self._backend
+
+    @backend.setter
+    def backend(self, backend: Backend) -> None:
+        self._backend = backend
+
+    def allocate(self, nbytes: int, zero: bool = False) -> Buffer:
+        """See `Device`."""
+        return own_memory(nbytes, self, zero)
+
+    def foreign(self, address: int, nbytes: int, owner: Any = None) -> Buffer:
+        """See `Device`."""
+        return raw_memory(address, nbytes, self, owner)
+
+    def numpy(self, view: Strided) -> np.ndarray:
+        """The elements of `view` as a NumPy view of shape view.shape + component shape."""
+        dtype, inner, inner_strides = element(view.dtype)
+        if 0 in view.shape:  # NumPy refuses strides that leave memory even where nothing is touched
+            return np.empty(view.shape + inner, dtype)
+        return np.ndarray(view.shape + inner, dtype, view.buffer.memory, view.offset, view.strides + inner_strides)
+
+    def copy(self, dest: Strided, src: Strided) -> None:
+        """See `Device`."""
+        np.copyto(self.numpy(dest), src.buffer.device.numpy(src))
+
+    def write(self, dest: Strided, value: np.ndarray) -> None:
+        """See `Device`."""
+        np.copyto(self.numpy(dest), value)
+
+    def clear(self, dest: Strided) -> None:
+        """See `Device`."""
+        clear(self.numpy(dest))
+
+    def add(self, dest: Strided, src: Strided) -> None:
+        """See `Device`."""
+        add_into(self.numpy(dest), src.buffer.device.numpy(src))
+
+    def duplicate(self, view: Strided) -> Strided:
+        """See `Device`."""
+        made = packed_view(self, view)
+        self.copy(made, view)
+        return made
+
+    def error_record(self) -> np.ndarray:
+        """See `Device`."""
+        return np.zeros(8, np.int64)
+
+    def run(self, executable: Executable, block: int, threads: int, compiled: Any) -> None:
+        """See `Device`."""
+        run_range(executable, block, threads, compiled)
+
+    def synchronize(self) -> None:
+        """Everything has ended already."""

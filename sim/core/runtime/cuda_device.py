@@ -1,0 +1,249 @@
+"""GPUs: device memory from the driver's pool, transfers, and launches on one stream.
+
+The host sees device memory by copies only: `numpy()` gives a read-only one, so that writing through it is an error and not
+lost.  Work is told to the present stream in order, and nothing waits for it but reading back.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+from typing import Any
+
+import numpy as np
+
+from sim.core.backends.base import Backend, Executable, argument_slots
+from sim.core.backends.cuda import Compiler, CudaBackend
+from sim.core.backends.cuda_compile import NvrtcCompiler, target_of
+from sim.core.backends.cuda_driver import CudaDriver, find_gpus
+from sim.core.lang.ir import Block, Builder, Func, Value, element_leaves
+from sim.core.lang.types import Type, array_type, size_of
+from sim.core.runtime.base_device import Device
+from sim.core.runtime.buffer import Buffer, Strided, View, packed_view
+from sim.core.runtime.interop import element
+
+_SMALL = 256
+"""Bytes of values for fills that stay on the device, so that filling again needs no transfer (and can be captured)."""
+
+
+class _Allocation:
+    """Owns device memory."""
+
+    def __init__(self, driver: Any, nbytes: int) -> None:
+        self.driver, self.address = driver, driver.allocate(nbytes)
+
+    def __del__(self) -> None:
+        try:
+            self.driver.free(self.address)
+        except Exception:  # noqa: BLE001 the interpreter is ending, and the driver with it
+            return
+
+
+def packed_bytes(view: Strided) -> int | None:
+    """Bytes of the elements if they lie packed in order, else None."""
+    step = size_of(view.dtype)
+    for n, stride in zip(reversed(view.shape), reversed(view.strides), strict=True):
+        if n != 1 and stride != step:
+            return None
+        step *= n
+    return step
+
+
+@functools.cache
+def transfer_kernel(kind: Type, ndim: int, adds: bool) -> Func:
+    """dest = src, or dest += src over the floating-point parts, element by element, for arrays of any strides."""
+    dest, src = (Value(array_type(kind, ndim), name) for name in ("dest", "src"))
+    block = Block([dest, src])
+    scalars = [leaf.scalar for leaf in element_leaves(dest)]
+    with Builder(block) as b:
+        index = [b.tid(axis) for axis in range(ndim)]
+        leaves = [k for k, s in enumerate(scalars) if s.is_float or not adds]
+        values = b.load(src, index, leaves)
+        if adds:
+            b.accum(dest, index, leaves, values, exclusive=True)
+        else:
+            b.store(dest, index, leaves, values)
+    return Func("add" if adds else "copy", block, None, ndim)
+
+
+class CudaDevice(Device):
+    """One GPU.  `driver` and `compiler`: those of `backends`, or stand-ins that do the same on the CPU."""
+
+    is_cuda = True
+
+    def __init__(self, name: str, driver: Any, compiler: Compiler, deterministic: bool = False) -> None:
+        super().__init__(name)
+        self.driver = driver
+        self._backend = CudaBackend(driver, compiler, ordered=deterministic)
+        self._transfers: dict[tuple[Type, int, bool], Executable] = {}
+        self._values: dict[bytes, Buffer] = {}
+
+    @property
+    def backend(self) -> Backend:
+        """See `Device`."""
+        return self._backend
+
+    # -- memory
+    def allocate(self, nbytes: int, zero: bool = False) -> Buffer:
+        """See `Device`."""
+        owner = _Allocation(self.driver, nbytes)
+        if zero and nbytes:
+            self.driver.fill(owner.address, 0, nbytes)
+        return Buffer(owner.address, nbytes, self, None, owner)
+
+    def foreign(self, address: int, nbytes: int, owner: Any = None) -> Buffer:
+        """See `Device`."""
+        return Buffer(address, nbytes, self, None, owner, foreign=True)
+
+    def numpy(self, view: Strided) -> np.ndarray:
+        """A read-only copy of the elements, of shape view.shape + component shape."""
+        dtype, inner, inner_strides = element(view.dtype)
+        if 0 in view.shape:
+            host = np.empty(view.shape + inner, dtype)
+        else:
+            reach = [(n - 1) * stride for n, stride in zip(view.shape, view.strides, strict=True)]
+            low = sum(r for r in reach if r < 0)
+            raw = np.empty(sum(abs(r) for r in reach) + size_of(view.dtype), np.uint8)
+            self.driver.download(raw, view.buffer.address + view.offset + low)
+            host = np.ndarray(view.shape + inner, dtype, raw, -low, view.strides + inner_strides)
+        host.flags.writeable = False
+        return host
+
+    def copy(self, dest: Strided, src: Strided) -> None:
+        """See `Device`."""
+        if 0 in dest.shape:
+            return
+        source = src.buffer.device
+        if source is not self and not source.is_cuda:
+            self.write(dest, source.numpy(src))
+            return
+        if source is not self:
+            self._move(dest, self._fetched(src))
+        elif src.buffer is dest.buffer and _touch(dest, src):
+            between = packed_view(self, src)
+            self._move(between, src)
+            self._move(dest, between)
+        else:
+            self._move(dest, src)
+
+    def _fetched(self, src: Strided) -> Strided:
+        """Elements of another GPU in packed memory of this one."""
+        other = src.buffer.device
+        packed = src if packed_bytes(src) is not None else packed_view(other, src)
+        if packed is not src:
+            other._move(packed, src)
+        here = packed_view(self, src)
+        self.driver.copy_from(other.driver, here.buffer.address, packed.buffer.address + packed.offset, here.buffer.nbytes)
+        return here
+
+    def duplicate(self, view: Strided) -> Strided:
+        """See `Device`."""
+        made = packed_view(self, view)
+        self.copy(made, view)
+        return made
+
+    def _move(self, dest: Strided, src: Strided) -> None:
+        """Copy on this device, of memory that does not overlap."""
+        nbytes = packed_bytes(dest)
+        if nbytes is not None and packed_bytes(src) == nbytes:
+            self.driver.copy(dest.buffer.address + dest.offset, src.buffer.address + src.offset, nbytes)
+        else:
+            self._transfer(dest, src, False)
+
+    def _transfer(self, dest: Strided, src: Strided, adds: bool) -> None:
+        key = dest.dtype, len(dest.shape), adds
+        executable = self._transfers.get(key)
+        if executable is None:
+            executable = self._transfers[key] = self._backend.compile(transfer_kernel(*key))
+        block = argument_slots(dest.shape, [(v.buffer.address + v.offset, dest.shape, v.strides) for v in (dest, src)])
+        executable.run(block.ctypes.data, 0, math.prod(dest.shape))
+
+    def write(self, dest: Strided, value: np.ndarray) -> None:
+        """See `Device`."""
+        if 0 in dest.shape:
+            return
+        dtype, inner, _ = element(dest.dtype)
+        host = np.asarray(value, dtype)
+        if host.shape == inner or host.ndim == 0:
+            self._fill(dest, np.ascontiguousarray(np.broadcast_to(host, inner)))
+            return
+        host = np.ascontiguousarray(np.broadcast_to(host, dest.shape + inner))
+        if packed_bytes(dest) is not None:
+            self.driver.upload(dest.buffer.address + dest.offset, host)
+        else:
+            between = packed_view(self, dest)
+            self.driver.upload(between.buffer.address, host)
+            self._transfer(dest, between, False)
+
+    def _fill(self, dest: Strided, value: np.ndarray) -> None:
+        """Every element becomes `value`."""
+        raw, nbytes = value.tobytes(), packed_bytes(dest)
+        if nbytes is not None and len(set(raw)) == 1:
+            self.driver.fill(dest.buffer.address + dest.offset, raw[0], nbytes)
+            return
+        kept = self._values.get(raw)
+        if kept is None:
+            kept = self.allocate(len(raw))
+            self.driver.upload(kept.address, value)
+            if len(raw) <= _SMALL:
+                self._values[raw] = kept
+        self._transfer(dest, View(kept, 0, dest.shape, (0,) * len(dest.shape), dest.dtype), False)
+
+    def clear(self, dest: Strided) -> None:
+        """See `Device`."""
+        dtype, inner, _ = element(dest.dtype)
+        if 0 not in dest.shape:
+            self._fill(dest, np.zeros(inner, dtype))
+
+    def add(self, dest: Strided, src: Strided) -> None:
+        """See `Device`."""
+        if 0 in dest.shape or not any(leaf.scalar.is_float for leaf in element_leaves(Value(array_type(dest.dtype, 1)))):
+            return
+        if src.buffer.device is not self:
+            here = packed_view(self, src)
+            self.copy(here, src)
+            src = here
+        self._transfer(dest, src, True)
+
+    # -- launches
+    def error_record(self) -> np.ndarray:
+        """See `Device`."""
+        return self.driver.pinned(64).view(np.int64)
+
+    def run(self, executable: Executable, block: int, threads: int, compiled: Any) -> None:
+        """See `Device`."""
+        if threads:
+            executable.run(block, 0, threads)
+
+    def synchronize(self) -> None:
+        """See `Device`."""
+        self.driver.synchronize()
+
+
+def _touch(a: Strided, b: Strided) -> bool:
+    """Whether two views of one buffer reach over common bytes."""
+    ends = []
+    for v in (a, b):
+        reach = [(n - 1) * stride for n, stride in zip(v.shape, v.strides, strict=True)]
+        ends.append((v.offset + sum(r for r in reach if r < 0), v.offset + sum(r for r in reach if r > 0) + size_of(v.dtype)))
+    return ends[0][0] < ends[1][1] and ends[1][0] < ends[0][1]
+
+
+# ------------------------------------------------------------------------------------------------ which there are
+_made: list[CudaDevice] = []
+
+
+def cuda_devices() -> list[CudaDevice]:
+    """The GPUs of this machine, made when first asked for.  `SIM_DETERMINISTIC=1`: the same bits on every run."""
+    if not _made:
+        deterministic = os.environ.get("SIM_DETERMINISTIC", "0") not in ("", "0")
+        for ordinal in range(find_gpus()[0]):
+            driver = CudaDriver(ordinal)
+            _made.append(CudaDevice(f"cuda:{ordinal}", driver, NvrtcCompiler(target_of(driver.capability, driver.version)), deterministic))
+    return list(_made)
+
+
+def cuda_missing() -> str:
+    """Why there are no GPUs, and what to do about it; empty if there are some."""
+    return "" if _made else find_gpus()[1]
