@@ -1,0 +1,72 @@
+"""The kernels of the project in the form in which a tape launches them: forward, with records, and their adjoints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sim.constraints import REGISTRY
+from sim.constraints.energy import make_energy, make_force
+from sim.constraints.flow import make_flow
+from sim.constraints.projection import make_projection
+from sim.constraints.push import make_push
+from sim.core.lang.ir import Func
+from sim.core.lang.types import ArrayType, Scalar, has_float
+from sim.core.runtime.kernel import Kernel
+from sim.solvers.base import _kernels
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A function of the IR; role: "forward", "recording" or "adjoint"; colored: its launches promise exclusive arrays."""
+
+    func: Func
+    role: str
+    colored: bool
+
+
+def contiguous(func: Func, name: str) -> Func:
+    """The function as it is compiled for arrays that are packed in memory."""
+    packed = frozenset(k for k, p in enumerate(func.params) if isinstance(p.type, ArrayType))
+    return Func(name, func.body, func.span, func.dims, {**func.attrs, "packed": packed})
+
+
+def variants(kernel: Kernel, name: str, together: tuple[str, ...] = (), passive: tuple[str, ...] = ()) -> Iterator[Variant]:
+    """A kernel and its adjoint.  together: parameters that are one array at a launch; passive: arrays without gradient."""
+    spec = kernel.specialise(tuple(p.type for p in kernel.parameters))  # type: ignore[misc]
+    params = spec.func.params
+    colored = bool(kernel.exclusive)
+    yield Variant(contiguous(spec.func, name), "forward", colored)
+    active = frozenset(k for k, p in enumerate(params) if isinstance(p.type, ArrayType) and has_float(p.type.dtype) and p.name not in passive)
+    group = frozenset(k for k, p in enumerate(params) if p.name in together)
+    aliases = (group,) if len(group) > 1 else ()
+    needs = spec.needs(active, aliases)
+    spoilt = spec.writes | group
+    record = frozenset(k for k, sites in needs.sites.items() if k in spoilt and k not in needs.in_loop and sites)
+    pair = spec.adjoint(active, aliases, record)
+    if pair.forward is not None:
+        yield Variant(contiguous(pair.forward.func, f"{name}_recording"), "recording", colored)
+    yield Variant(contiguous(pair.adjoint.func, f"{name}_adjoint"), "adjoint", colored)
+
+
+def solver_variants(real: Scalar) -> list[Variant]:
+    """Every kernel of every constraint of the project, and those that solvers share."""
+    out: list[Variant] = []
+    for c in REGISTRY.values():
+        if not c.function.__module__.startswith("sim.constraints"):
+            continue
+        for first in (True, False):
+            for own in (True, False):
+                label = f"project_{c.name}_{'first' if first else 'next'}_{'own' if own else 'shared'}"
+                out += variants(make_projection(c, real, first, not first, False, own), label, ("x", "x_out"), ("x_before",))
+        out += variants(make_projection(c, real, False, True, True), f"project_{c.name}_averaged", (), ("x_before",))
+        if not c.unilateral:
+            out += variants(make_push(c, real, True, True, True), f"push_{c.name}", (), ())
+            out += variants(make_force(c, real), f"force_{c.name}")
+            out += variants(make_energy(c, real), f"energy_{c.name}")
+        for m in c.memory:
+            out += variants(make_flow(c, real, m), f"flow_{c.name}_{m}")
+    shared = _kernels(real, True)
+    for kernel in vars(shared).values():
+        out += variants(kernel, kernel.name, (), ("clock", "clock_out"))
+    return out
