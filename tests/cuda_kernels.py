@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 from sim.constraints import REGISTRY
 from sim.constraints.energy import make_energy, make_force
@@ -49,6 +50,7 @@ def variants(kernel: Kernel, name: str, together: tuple[str, ...] = (), passive:
     yield Variant(contiguous(pair.adjoint.func, f"{name}_adjoint"), "adjoint", colored)
 
 
+@cache
 def solver_variants(real: Scalar) -> list[Variant]:
     """Every kernel of every constraint of the project, and those that solvers share."""
     out: list[Variant] = []

@@ -1,7 +1,7 @@
 """Where did the first NaN or infinity come from: which launch, thread and line, in a forward or a reverse pass.
 
 While the detector is open every launch is followed by a look at what it wrote.  When something there has become
-non-finite, the memory is put back and the launch runs again with assertions on what it stores, which gives the
+non-finite, the launch runs again on the CPU, on copies of its arguments, with assertions on what it stores, which gives the
 thread; then that thread runs in the interpreter, which knows of every number that is not finite where it came from.
 """
 
@@ -21,10 +21,11 @@ from sim.core.lang.errors import SimError, Span
 from sim.core.lang.ir import OPS, Block, Builder, Func, Op, Value, emit, split_memory, walk
 from sim.core.lang.passes import WRITES, Env, copy_op
 from sim.core.runtime import shadows
-from sim.core.runtime.array import array
-from sim.core.runtime.buffer import Buffer, duplicate, refill
+from sim.core.runtime.array import array, make_array
+from sim.core.runtime.buffer import Buffer, ByteRange, duplicate, refill
+from sim.core.runtime.device import get_device
 from sim.core.runtime.kernel import Compiled
-from sim.core.runtime.launch import layout_of, run, thread_count
+from sim.core.runtime.launch import Memory, layout_of, run, thread_count
 
 
 class NonFiniteError(SimError, FloatingPointError):
@@ -69,10 +70,7 @@ class _Detector(shadows.Silent):
             for k, a in watched:
                 where = _became_nonfinite(starts[k], device.numpy(a))
                 if where is not None:
-                    after = {b: duplicate(b) for b in before}
-                    what = _explain(compiled, device, dims, args, k, where, before)
-                    _put(after)
-                    raise NonFiniteError(f"launch {self.count}: {what}")
+                    raise NonFiniteError(f"launch {self.count}: {_explain(compiled, dims, _on_host(args, before), k, where)}")
         finally:
             shadows.open_shadow(self)
 
@@ -89,24 +87,42 @@ def _became_nonfinite(before: np.ndarray, now: np.ndarray) -> tuple[int, ...] | 
     return tuple(int(i) for i in np.argwhere(bad)[0]) if bad.any() else None
 
 
-def _put(contents: dict[Buffer, Buffer]) -> None:
-    for buffer, content in contents.items():
-        refill(buffer, content)
+def _on_host(args: Sequence[Any], before: dict[Buffer, Buffer]) -> list[Any]:
+    """The arguments of a launch as they were before it, in memory of the CPU; what overlaps there overlaps here."""
+    cpu, moved = get_device("cpu"), dict[Buffer, Buffer]()
+
+    def host(buffer: Buffer) -> Buffer:
+        if buffer not in moved:
+            moved[buffer] = cpu.allocate(buffer.nbytes)
+            cpu.copy(ByteRange(moved[buffer]), ByteRange(before.get(buffer, buffer)))
+        return moved[buffer]
+
+    out: list[Any] = []
+    for a in args:
+        if isinstance(a, array):
+            out.append(make_array(host(a.buffer), a.offset, a.shape, a.strides, a.dtype))
+        elif isinstance(a, Memory) and a.owner is not None:
+            copied = host(a.owner.data)
+            out.append(Memory(copied.address + a.ptr - a.owner.address, a.shape, a.strides, a.is_contiguous, copied))
+        else:
+            out.append(a)
+    return out
 
 
 # ------------------------------------------------------------------------------------------------ the second look
-def _explain(
-    compiled: Compiled, device: Any, dims: tuple[int, ...], args: Sequence[Any], k: int, where: tuple[int, ...], before: dict[Buffer, Buffer]
-) -> str:
+def _explain(compiled: Compiled, dims: tuple[int, ...], args: Sequence[Any], k: int, where: tuple[int, ...]) -> str:
+    """What went wrong in a launch with these arguments, which lie in host memory and are changed."""
+    device = get_device("cpu")
+    start = {a.buffer: duplicate(a.buffer) for a in args if isinstance(a, array)}
     func, array_name = compiled.func, compiled.func.params[k].name
     what = f"kernel '{func.name}' makes '{array_name}' non-finite at {list(where)}"
     stores = Compiled(_checked_stores(func, func.params[k]))
-    _put(before)
     found = _run_range(stores, device, dims, args, 0, thread_count(dims))
     if found is None:  # only the sum of what several threads add is not finite
         return f"{what}, although every value that goes there is finite{_place(func.span)}"
     span, thread = found
-    _put(before)
+    for buffer, content in start.items():
+        refill(buffer, content)
     _run_range(compiled, device, dims, args, 0, thread)
     culprit = _Tracker.culprit(func, device, dims, args, thread, func.params[k])
     place = tuple(int(i) for i in np.unravel_index(thread, dims))

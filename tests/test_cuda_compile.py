@@ -1,0 +1,179 @@
+"""NVRTC takes every generated text, without a GPU, and the machine code keeps within budgets.
+
+Kernels of the solvers are compiled to machine code for sm_90 and looked at; for the other architectures, and for library and
+corpus, the compiler stops at PTX, which costs a third.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+
+import numpy as np
+import pytest
+from corpus_loops import PROGRAMS
+from cubin_report import DOUBLE, KernelReport, disassembler, reports, with_instructions
+from cuda_kernels import Variant, contiguous, solver_variants
+from cuda_on_cpu import Batch, renamed
+from test_adjoint_corpus import order
+from test_cuda_text import CHUNKS, library_functions, rows
+from test_library_llvm import as_kernel
+
+import sim
+from sim.core.backends import cache
+from sim.core.backends.base import FIRST_PARAM, slots_of
+from sim.core.backends.cuda_compile import CudaCompileError, NvrtcCompiler, compile_text, known_architectures, nvrtc_version, target_of
+from sim.core.lang.passes import inline
+from sim.core.lang.types import float32, float64, vec3
+from sim.core.runtime.cuda_device import transfer_kernel
+
+HAVE_NVRTC = importlib.util.find_spec("cuda") is not None and importlib.util.find_spec("cuda.bindings") is not None
+pytestmark = pytest.mark.skipif(not HAVE_NVRTC, reason="NVRTC is not installed (pip install '.[dev]' brings it on Linux and Windows)")
+needs_disassembler = pytest.mark.skipif(disassembler() is None, reason="nvdisasm is not installed (package nvidia-cuda-nvdisasm)")
+
+SOLIDS = ("neo_hookean", "stvk", "viscoelastic")
+"""Constraints of several rows: their kernels are large, so only the variants that differ most are compiled."""
+
+
+def is_solid(v: Variant) -> bool:
+    return any(name in v.func.name for name in SOLIDS)
+
+
+def chosen() -> list[Variant]:
+    """What is compiled to machine code: of large kernels one of a kind.  Shared and own ones differ in atomics only."""
+    found = [v for v in solver_variants(float32) if "_shared" not in v.func.name]
+    large = ("project_neo_hookean_first_own", "project_stvk_next_own", "project_viscoelastic_first_own", "push_neo_hookean", "force_stvk", "energy_", "flow_")
+    return [v for v in found if not is_solid(v) or (v.func.name.startswith(large) and not v.func.name.endswith("recording"))]
+
+
+@functools.cache
+def machine_code() -> bytes:
+    return compile_text(Batch([v.func for v in chosen()]).text, "sm_90")[0]
+
+
+@functools.cache
+def measured() -> dict[str, KernelReport]:
+    return (with_instructions if disassembler() else reports)(machine_code())
+
+
+def report(v: Variant) -> KernelReport:
+    return measured()[f"kernel_{v.func.name}"]
+
+
+# ------------------------------------------------------------------------------------------ budgets
+def test_registers_and_spills() -> None:
+    """At most 64 registers for a forward projection of one row, 128 for its adjoint, and nothing spilled.
+
+    Beyond that: bending with damping and everything of several rows, whose blocks of six unknowns do not fit into registers.
+    """
+    over = {}
+    for v in chosen():
+        if is_solid(v):
+            continue
+        found, limit = report(v), 128 if v.role == "adjoint" else 64
+        if "bend" in v.func.name and v.role == "adjoint":
+            limit = 152
+        if found.registers > limit or found.stack:
+            over[v.func.name] = found.registers, found.stack
+    assert not over
+
+
+def test_solids() -> None:
+    """Forward kernels of solids spill nothing; their adjoints keep what they cannot hold in less than 1 kB per thread."""
+    for v in filter(is_solid, chosen()):
+        assert report(v).stack <= (1024 if v.role == "adjoint" else 0), v.func.name
+
+
+def test_the_layout_of_arguments_is_the_packers() -> None:
+    for v in chosen():
+        assert report(v).argument_bytes == 8 * (FIRST_PARAM + sum(slots_of(p.type) for p in v.func.params)), v.func.name
+
+
+@needs_disassembler
+def test_instructions() -> None:
+    """No double precision in single-precision kernels but for the clock; no atomics where a colour promises exclusive arrays."""
+    colored = [v for v in chosen() if v.colored]
+    assert len(colored) > 40 and {v.role for v in colored} == {"forward", "recording", "adjoint"}
+    for v in chosen():
+        found = report(v)
+        if v.func.name.split("_")[0] not in ("prescribe", "finish"):
+            assert not found.count(*DOUBLE), f"{v.func.name} computes in double precision"
+        if v.colored:
+            assert not found.atomics, f"{v.func.name} has atomics"
+        if not is_solid(v) or v.role != "adjoint":
+            assert not found.local, f"{v.func.name} uses local memory"
+    averaged = next(v for v in chosen() if v.func.name == "project_distance_averaged")
+    assert report(averaged).atomics == 6, "without the promise two points of three components are added to"
+
+
+@needs_disassembler
+def test_wide_loads_and_stores() -> None:
+    quat, narrow = contiguous(transfer_kernel(sim.quat, 1, False), "copy_quat"), contiguous(transfer_kernel(vec3, 1, False), "copy_vec3")
+    found = with_instructions(compile_text(Batch([quat, narrow]).text, "sm_90")[0])
+    assert found["kernel_copy_quat"].wide == 2 and found["kernel_copy_vec3"].wide == 0
+    careful = with_instructions(compile_text(Batch([quat], careful=True).text, "sm_90")[0])
+    assert careful["kernel_copy_quat"].wide == 0
+
+
+# ------------------------------------------------------------------------------------------ everything, everywhere
+@pytest.mark.parametrize("target", ["compute_80", "compute_120"])
+def test_kernels_of_the_solvers(target: str) -> None:
+    rest = [v for v in solver_variants(float32) if not is_solid(v)]
+    assert b".visible .entry kernel_predict" in compile_text(Batch([v.func for v in rest]).text, target)[0]
+
+
+@pytest.mark.parametrize(("dtype", "target"), [(np.float32, "compute_120"), (np.float64, "compute_80")])
+def test_library(dtype: type, target: str) -> None:
+    found = {k: v for chunk in range(CHUNKS) for k, v in library_functions(dtype, chunk).items()}
+    compile_text(Batch([f for f, _, _ in found.values()]).text, target)
+
+
+def test_rows_and_corpus() -> None:
+    compile_text(rows().text, "compute_90")
+    compile_text(Batch([renamed(as_kernel(inline(order(p, 1))), f"{p.name}_adjoint") for p in PROGRAMS]).text, "compute_90")
+
+
+# ------------------------------------------------------------------------------------------ targets, cache, errors
+def test_targets(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert target_of(90, 13000) == "sm_90" and 80 in known_architectures()
+    with pytest.raises(CudaCompileError, match=r"cuda12"):
+        target_of(90, 12080)
+    with pytest.raises(CudaCompileError, match="cannot make code for compute capability 6.1"):
+        target_of(61, 13000)
+    monkeypatch.setattr("sim.core.backends.cuda_compile.known_architectures", lambda: (80, 90))
+    major, minor = nvrtc_version()
+    with pytest.warns(UserWarning, match="PTX for 9.0"):
+        assert target_of(99, 1000 * major + 10 * minor) == "compute_90"
+    with pytest.raises(CudaCompileError, match="9.9"):
+        target_of(99, 1000 * major + 10 * minor - 10)
+
+
+def test_images_are_kept_by_text_and_target(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SIM_CACHE_DIR", str(tmp_path))
+    made = []
+    monkeypatch.setattr("sim.core.backends.cuda_compile.compile_text", lambda text, target: (made.append((text, target)) or f"{text} {target}".encode(), ""))
+    for text, target in (("a", "sm_90"), ("a", "sm_90"), ("a", "sm_80"), ("b", "sm_90"), ("b", "sm_90")):
+        assert NvrtcCompiler(target).image(text) == f"{text} {target}".encode()
+    assert made == [("a", "sm_90"), ("a", "sm_80"), ("b", "sm_90")]
+    assert len(list(cache.kernel_cache_dir().iterdir())) == 3
+
+
+def test_a_text_that_is_wrong_is_our_mistake() -> None:
+    with pytest.raises(CudaCompileError, match=r'(?s)bug of ours.*identifier "y" is undefined'):
+        compile_text('extern "C" __global__ void k(int *x) { *x = y; }', "sm_90")
+
+
+def test_names_of_the_user_that_c_does_not_allow() -> None:
+    """A kernel whose arguments and variables are called like words of C++ and of CUDA."""
+
+    @sim.kernel(name="sin")
+    def awkward(int_: sim.array[float], float4: sim.array[sim.vec4], register: float, threadIdx: int, template: sim.array[float64]):  # noqa: N803
+        this = sim.tid()
+        double = int_[this] * register
+        float4[this] = float4[this] * double
+        template[this] += float64(double)
+
+    spec = awkward.specialise(tuple(p.type for p in awkward.parameters))
+    text = Batch([contiguous(spec.func, "sin")]).kernels["sin"]
+    assert "register_" in text and "double_" in text and "// test_cuda_compile.py" in text
+    compile_text(Batch([contiguous(spec.func, "sin")]).text, "compute_90")
