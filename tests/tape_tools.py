@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from types import ModuleType
 
 import numpy as np
+import pytest
+from cuda_on_cpu import GXX, fake_gpu
 
 import sim
 from sim.core.backends.base import Backend
@@ -20,7 +22,16 @@ Program = Callable[..., sim.array]
 
 @contextmanager
 def backend(name: str, *modules: ModuleType) -> Iterator[None]:
-    """Kernels run on this back end inside the block; those of `modules` forget what they compiled before."""
+    """Kernels run on this back end inside the block; those of `modules` forget what they compiled before.
+
+    "cuda": arrays and launches are on a stand-in for a GPU.
+    """
+    if name == "cuda":
+        if GXX is None:
+            pytest.skip("the CUDA text is run on the CPU by g++, which this machine does not have")
+        with sim.ScopedDevice(fake_gpu()):
+            yield
+        return
     device = sim.get_device("cpu")
     before = device.backend
     device.backend = BACKENDS[name]()

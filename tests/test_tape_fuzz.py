@@ -7,6 +7,7 @@ import os
 import fuzz_tapes
 import numpy as np
 import pytest
+import tape_tools
 from fuzz_tapes import TapeProgram
 from tape_tools import BACKENDS, forget
 from test_adjoint_fuzz import smooth_slope
@@ -19,9 +20,13 @@ TIMES = int(os.environ.get("SIM_FUZZ", "1"))
 CHUNK = 20
 
 
-@pytest.fixture(params=["interp", "backwards", "llvm"])
+@pytest.fixture(params=["interp", "backwards", "llvm", "cuda"])
 def backend(request):
-    """The interpreter with its threads in either order (a race would show), and LLVM."""
+    """The interpreter with its threads in either order (a race would show), LLVM, and CUDA text on a stand-in for a GPU."""
+    if request.param == "cuda":
+        with tape_tools.backend("cuda"):
+            yield request.param
+        return
     device = sim.get_device("cpu")
     before = device.backend
     device.backend = InterpBackend(lambda n: range(n - 1, -1, -1)) if request.param == "backwards" else BACKENDS[request.param]()

@@ -11,7 +11,7 @@ import sim
 f64, vec3 = sim.float64, sim.vec3d
 
 
-@pytest.fixture(autouse=True, params=["interp", "llvm"])
+@pytest.fixture(autouse=True, params=["interp", "llvm", "cuda"])
 def on_backend(request):
     with backend(request.param, sys.modules[__name__]):
         yield

@@ -14,7 +14,7 @@ import sim
 f64, vec2, vec3 = sim.float64, sim.vec2d, sim.vec3d
 
 
-@pytest.fixture(autouse=True, params=["interp", "llvm"])
+@pytest.fixture(autouse=True, params=["interp", "llvm", "cuda"])
 def on_backend(request):
     with backend(request.param, sys.modules[__name__]):
         yield
