@@ -80,7 +80,9 @@ def differences(program: Program, inputs: list[sim.array], h: float = 1e-5) -> l
 
     def value(k: int, j: int, move: float) -> float:
         copies = [sim.clone(a, requires_grad=False) for a in inputs]
-        numbers(copies[k])[j] += move
+        moved = np.array(copies[k].numpy())
+        moved.reshape(-1)[j] += move
+        copies[k].assign(moved)
         return float(numbers(program(*copies))[0])
 
     return [

@@ -152,11 +152,10 @@ def of_wide_fields(p: sim.array[Wide], n: int):
 
 
 def test_structs_of_several_types():
-    points = sim.zeros(2, dtype=Mixed, requires_grad=True)
-    start = points.numpy()
+    start, weight = sim.zeros(2, dtype=Mixed, device="cpu").numpy(), sim.zeros(2, dtype=Mixed, device="cpu").numpy()
     start["value"], start["count"], start["scale"] = [1.1, 0.9], [1, 2], [1.5, 0.5]
-    weights = sim.zeros(2, dtype=Mixed)
-    weights.numpy()["value"], weights.numpy()["scale"] = 1.0, 3.0
+    weight["value"], weight["scale"] = 1.0, 3.0
+    points, weights = sim.array(start, dtype=Mixed, requires_grad=True), sim.array(weight, dtype=Mixed)
     v, c, s = (start[name].copy() for name in ("value", "count", "scale"))
     with sim.Tape() as tape:
         sim.launch(of_mixed_fields, 2, inputs=[points, 3])

@@ -344,8 +344,9 @@ def test_what_a_backward_left_in_structs_is_no_seed_either():
         p[i].x *= 2.0
         p[i].tag += 1
 
-    p, w = sim.zeros(2, dtype=Point, requires_grad=True), sim.zeros(2, dtype=Point)
-    p.numpy()["mass"][:], w.numpy()["mass"][:], w.numpy()["x"][:] = [3.0, 5.0], [1.0, 1.0], 1.0
+    start, weight = sim.zeros(2, dtype=Point, device="cpu").numpy(), sim.zeros(2, dtype=Point, device="cpu").numpy()
+    start["mass"][:], weight["mass"][:], weight["x"][:] = [3.0, 5.0], [1.0, 1.0], 1.0
+    p, w = sim.array(start, dtype=Point, requires_grad=True), sim.array(weight, dtype=Point)
     with sim.Tape() as tape:
         sim.launch(grow, 2, outputs=[p])
     for times in (1, 2):
