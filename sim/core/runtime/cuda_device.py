@@ -26,6 +26,9 @@ from sim.core.runtime.interop import element
 _SMALL = 256
 """Bytes of values for fills that stay on the device, so that filling again needs no transfer (and can be captured)."""
 
+_RECORDS = 1024
+"""Error records that are allocated at a time: pinning memory is slow."""
+
 
 class _Allocation:
     """Owns device memory."""
@@ -78,6 +81,7 @@ class CudaDevice(Device):
         self._backend = CudaBackend(driver, compiler, ordered=deterministic)
         self._transfers: dict[tuple[Type, int, bool], Executable] = {}
         self._values: dict[bytes, Buffer] = {}
+        self._records: list[np.ndarray] = []
 
     @property
     def backend(self) -> Backend:
@@ -209,7 +213,9 @@ class CudaDevice(Device):
     # -- launches
     def error_record(self) -> np.ndarray:
         """See `Device`."""
-        return self.driver.pinned(64).view(np.int64)
+        if not self._records:
+            self._records = list(self.driver.pinned(64 * _RECORDS).view(np.int64).reshape(_RECORDS, 8))
+        return self._records.pop()
 
     def run(self, executable: Executable, block: int, threads: int, compiled: Any) -> None:
         """See `Device`."""

@@ -1,0 +1,274 @@
+"""GPUs, by a stand-in whose driver works on host memory: what the driver is told, in which order, and that results agree.
+
+Nothing above the device knows that it is one: arrays, tapes, solvers and rollouts are those of the CPU's tests.
+"""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pytest
+from cuda_on_cpu import HostCompiler, fake_gpu, needs_gxx
+from test_rollout_strategies import gradients, swung_sheet
+
+import sim
+from sim.core.runtime import device as devices
+from sim.core.runtime import launch
+from sim.core.runtime.cuda_device import CudaDevice
+from sim.core.runtime.launch import KernelFault
+
+pytestmark = needs_gxx
+
+
+@pytest.fixture
+def gpu():
+    return fake_gpu()
+
+
+def told(gpu: CudaDevice, *kinds: str) -> list[tuple]:
+    """What the driver was told, of these kinds; forgets it."""
+    gc.collect()
+    found = [c for c in gpu.driver.calls if not kinds or c[0] in kinds]
+    gpu.driver.calls.clear()
+    return found
+
+
+# ------------------------------------------------------------------------------------------ memory
+def test_arrays_and_their_memory(gpu):
+    x = sim.array(np.arange(12.0), dtype=float, device=gpu)
+    assert told(gpu) == [("allocate", 48), ("upload", 48)]
+    assert x.numpy().tolist() == list(range(12)) and told(gpu) == [("download", 48)]
+    assert x.device is gpu and gpu.is_cuda and not gpu.is_cpu and x.ptr % 256 == 0
+    with pytest.raises(ValueError, match="read-only"):
+        x.numpy()[0] = 1.0
+    told(gpu)
+    x.zero_()
+    x.fill_(-1.0)
+    calls = told(gpu)
+    assert calls[0] == ("fill", 48) and [c[0] for c in calls[1:]] == ["allocate", "upload", "launch"]
+    x.fill_(-1.0)
+    assert [c[0] for c in told(gpu)] == ["launch"], "a value that was filled in before stays on the device"
+    y = sim.clone(x)
+    assert [c[0] for c in told(gpu)] == ["allocate", "copy"]
+    del x, y
+    assert told(gpu) == [("free",), ("free",)]
+
+
+def test_views_and_copies_between_devices(gpu):
+    host = np.arange(24.0, dtype=np.float32).reshape(4, 6)
+    a = sim.array(host, device=gpu)
+    np.testing.assert_array_equal(a[1:3, ::2].numpy(), host[1:3, ::2])
+    np.testing.assert_array_equal(a.transpose().numpy(), host.T)
+    np.testing.assert_array_equal(a[::-1, ::-2].numpy(), host[::-1, ::-2])
+    b = sim.zeros((4, 6), device="cpu")
+    b.assign(a)
+    np.testing.assert_array_equal(b.numpy(), host)
+    a[:, 1].assign(sim.array(np.array([7.0, 8.0, 9.0, 10.0]), dtype=float, device="cpu"))
+    a[0, ::2].fill_(-3.0)
+    expected = host.copy()
+    expected[:, 1], expected[0, ::2] = [7, 8, 9, 10], -3
+    np.testing.assert_array_equal(a.numpy(), expected)
+    a[1:4].assign(a[0:3])  # overlapping
+    expected[1:4] = expected[0:3].copy()
+    np.testing.assert_array_equal(a.numpy(), expected)
+    assert a.to("cpu").device.is_cpu and a.to("cpu").to(gpu).device is gpu
+    other = fake_gpu("cuda:1")
+    np.testing.assert_array_equal(a[:, ::3].to(other).numpy(), expected[:, ::3])
+    assert ("copy from a peer", 32) in other.driver.calls
+
+
+def test_structs(gpu):
+    @sim.struct
+    class Point:
+        mass: sim.float64
+        tag: int
+        x: sim.vec3
+
+    values = np.zeros(3, Point.np)
+    values["mass"], values["tag"], values["x"] = [1, 2, 3], [4, 5, 6], np.arange(9).reshape(3, 3)
+    p = sim.array(values, dtype=Point, device=gpu)
+    q = sim.zeros(3, dtype=Point, device=gpu)
+    q[::2].assign(p[::2])
+    assert q.numpy()["tag"].tolist() == [4, 0, 6] and q.numpy()["x"][2].tolist() == [6, 7, 8]
+    gpu.add(q, p)
+    assert q.numpy()["mass"].tolist() == [2, 2, 6] and q.numpy()["tag"].tolist() == [4, 0, 6], "only floating-point parts are added"
+    q.fill_(p.list()[1])
+    assert q.numpy()["tag"].tolist() == [5, 5, 5]
+
+
+def test_what_cannot_be_shared_is_an_error(gpu):
+    with pytest.raises(ValueError, match="NumPy data cannot be shared with cuda:0"):
+        sim.array(np.zeros(3, np.float32), device=gpu, copy=False)
+    with pytest.raises(AttributeError):
+        _ = sim.zeros(3, device=gpu).__array_interface__
+    a, b = sim.zeros(3, device=gpu), sim.zeros(3, device="cpu")
+    with pytest.raises(sim.LaunchError, match=r"lies on cpu, the launch is on cuda:0"):
+        sim.launch(double, 3, [a, b], device=gpu)
+
+
+# ------------------------------------------------------------------------------------------ launches
+@sim.kernel
+def double(x: sim.array[float], y: sim.array[float]):
+    i = sim.tid()
+    y[i] = 2.0 * x[i]
+
+
+@sim.kernel
+def grid(out: sim.array2d[int]):
+    i, j = sim.tid()
+    out[i, j] = 100 * i + j
+
+
+@sim.kernel
+def turn(q: sim.array[sim.quat], out: sim.array[sim.quat]):
+    i = sim.tid()
+    out[i] = q[i] * q[i]
+
+
+@sim.kernel
+def spread(x: sim.array[float], y: sim.array[float], k: sim.array[int]):
+    i = sim.tid()
+    x[i] += 1.0
+    sim.atomic_add(y, k[i], 1.0)
+
+
+@sim.kernel
+def total(x: sim.array[float], out: sim.array[float]):
+    out[0] += x[sim.tid()]
+
+
+def test_geometry(gpu):
+    for n in (1, 256, 257, 1000):
+        x, y = sim.full(n, 3.0, device=gpu), sim.zeros(n, device=gpu)
+        told(gpu)
+        sim.launch(double, n, [x], [y])
+        assert told(gpu, "launch") == [("launch", "kernel_double", -(-n // 256), 256)]
+        assert (y.numpy() == 6.0).all()
+    sim.launch(double, 0, [x], [y])
+    assert not told(gpu, "launch"), "a launch of nothing is not told to the driver"
+    out = sim.zeros((30, 20), dtype=int, device=gpu)
+    sim.launch(grid, (30, 20), [out])
+    np.testing.assert_array_equal(out.numpy(), 100 * np.arange(30)[:, None] + np.arange(20))
+
+
+def test_strided_and_misaligned_arguments(gpu):
+    host = np.random.default_rng(0).normal(size=(9, 4)).astype(np.float32)
+    wanted = sim.zeros(9, dtype=sim.quat, device="cpu")
+    sim.launch(turn, 9, [sim.array(host, dtype=sim.quat, device="cpu"), wanted])
+    out = sim.zeros(9, dtype=sim.quat, device=gpu)
+    floats = sim.zeros(9 * 4 + 1, device=gpu)
+    floats[1:].assign(host.ravel())
+    shifted = sim.array(ptr=floats.ptr + 4, dtype=sim.quat, shape=9, device=gpu)
+    before = len(HostCompiler.shared().texts)
+    for given in (sim.array(host, dtype=sim.quat, device=gpu), shifted):
+        sim.launch(turn, 9, [given, out])
+        np.testing.assert_array_equal(out.numpy(), wanted.numpy())
+    texts = HostCompiler.shared().texts[before:]
+    assert ["float4" in t.partition("kernel turn")[2] for t in texts] == [True, False], "memory that is not aligned gets a kernel of its own"
+    wide = sim.zeros((9, 2), dtype=sim.quat, device=gpu)
+    sim.launch(turn, 9, [wide[:, 1], out])
+    assert not out.numpy().any()
+
+
+def test_arrays_over_each_other_get_atomics(gpu):
+    """x[i] is the thread's own, y[k[i]] is not: where they are the same memory, both need atomics."""
+    k = sim.array([1, 1, 2, 0], dtype=int, device=gpu)
+    before = len(HostCompiler.shared().texts)
+    x, y = sim.zeros(4, device=gpu), sim.zeros(4, device=gpu)
+    sim.launch(spread, 4, [x, y, k])
+    sim.launch(spread, 4, [x, x, k])
+    assert x.numpy().tolist() == [3, 4, 3, 2] and y.numpy().tolist() == [1, 2, 1, 0]
+    texts = [t.partition("kernel spread")[2] for t in HostCompiler.shared().texts[before:]]
+    assert [t.count("sim_atomic_add(") for t in texts if t] == [1, 2]
+
+
+def test_recorded_launches(gpu):
+    x, y = sim.full(5, 1.0, device=gpu), sim.zeros(5, device=gpu)
+    command = sim.launch(double, 5, [x], [y], record_cmd=True)
+    command.launch()
+    told(gpu)
+    command.launch()
+    assert [c[0] for c in told(gpu)] == ["launch"]
+    command.set_param_by_name("x", y)
+    command.launch()
+    assert y.numpy().tolist() == [4.0] * 5
+
+
+def test_failures_are_told_to_the_host(gpu, monkeypatch):
+    @sim.kernel
+    def careful(x: sim.array[float]):
+        i = sim.tid()
+        assert x[i] < 3.0, "too large"
+        x[i] += 1.0
+
+    x = sim.array([1.0, 2.0, 5.0, 9.0], device=gpu)
+    with pytest.raises(KernelFault, match=r"(?s)assertion failed: too large, in thread 2 of kernel 'careful'.*assert x\[i\]"):
+        sim.launch(careful, 4, [x])
+    monkeypatch.setattr(launch, "check_bounds", True)
+    with pytest.raises(KernelFault, match=r"index 4 is outside of 'x' \(length 4\)"):
+        sim.launch(double, 5, [x, sim.zeros(5, device=gpu)])
+
+
+def test_print_comes_in_the_order_of_the_threads(gpu, capsys):
+    @sim.kernel
+    def show(x: sim.array[float]):
+        i = sim.tid()
+        print("thread", i, "has", x[i], sim.vec2(x[i], 1.5))
+        if i == 1:
+            sim.printf("%5.2f and %d\n", x[i], i)
+
+    for device in ("cpu", gpu):
+        sim.launch(show, 3, [sim.array([0.1, 1e30, -2.0], device=device)])
+    out = capsys.readouterr().out
+    assert out[: len(out) // 2] == out[len(out) // 2 :] and "thread 2 has -2.0 [-2.0, 1.5]" in out and " and 1\n" in out
+
+
+def test_deterministic_sums_run_on_one_thread():
+    x = np.random.default_rng(1).normal(size=1000).astype(np.float32)
+    for deterministic, blocks in ((False, (4, 256)), (True, (1, 1))):
+        gpu = fake_gpu(deterministic=deterministic)
+        out = sim.zeros(1, device=gpu)
+        sim.launch(total, 1000, [sim.array(x, device=gpu), out])
+        assert told(gpu, "launch") == [("launch", "kernel_total", *blocks)]
+        y = sim.zeros(1000, device=gpu)
+        sim.launch(double, 1000, [sim.array(x, device=gpu), y])
+        assert told(gpu, "launch") == [("launch", "kernel_double", 4, 256)], "kernels without shared sums stay parallel"
+        reference = sim.zeros(1, device="cpu")
+        sim.launch(total, 1000, [sim.array(x, device="cpu"), reference])
+        assert out.numpy()[0] == reference.numpy()[0]
+
+
+# ------------------------------------------------------------------------------------------ rollouts
+@pytest.mark.parametrize(("order", "iterations"), [("colored", 2), ("jacobi", 1)])
+def test_rollouts_and_their_gradients(order, iterations):
+    """The same numbers as on the CPU, for the positions and every gradient; by both strategies."""
+    wanted = gradients(swung_sheet(order, iterations), sim.StoreAll(), steps=9)
+    gpu = fake_gpu()
+    with devices.ScopedDevice(gpu):
+        solver = swung_sheet(order, iterations)
+        for strategy in (sim.StoreAll(), sim.Checkpointed(every=4)):
+            found = gradients(solver, strategy, steps=9)
+            assert found.keys() == wanted.keys()
+            for name, value in wanted.items():
+                np.testing.assert_allclose(found[name], value, rtol=1e-10, atol=1e-10 * max(np.abs(value).max(), 1.0), err_msg=name)
+    assert len(told(gpu, "launch")) > 500
+
+
+def test_a_tape_frees_what_it_kept():
+    gpu = fake_gpu()
+    with devices.ScopedDevice(gpu):
+        x = sim.array(np.ones(100), dtype=float, requires_grad=True)
+        out = sim.zeros(1, requires_grad=True)
+        live = len(gpu.driver.live)
+        with sim.Tape() as tape:
+            for _ in range(3):
+                y = sim.clone(x)
+                sim.launch(total, 100, [y, out])
+                x.assign(y)
+                x.fill_(2.0)
+        tape.backward(out)
+        assert x.grad.numpy()[0] == 1.0
+        del tape, y
+    gc.collect()
+    assert len(gpu.driver.live) <= live + 5, "two gradients, and the values of fills"
