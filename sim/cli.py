@@ -19,12 +19,13 @@ from typing import Any
 import numpy as np
 
 from sim.core.backends.cache import kernel_cache_dir
+from sim.core.backends.cuda_text import CudaText
 from sim.core.backends.llvm import LlvmBackend
 from sim.core.lang.errors import SimError, did_you_mean
 from sim.core.lang.frontend import trace_kernel
 from sim.core.lang.ir import to_text
 from sim.core.lang.types import ArrayType, as_scalar, float64
-from sim.core.runtime.device import get_device, get_devices
+from sim.core.runtime.device import cuda_missing, get_device, get_devices
 from sim.core.runtime.kernel import Kernel
 from sim.core.runtime.threads import get_num_threads, set_num_threads
 from sim.display import LiveWatcher, PlainWatcher, print_table, size_text
@@ -46,7 +47,7 @@ from sim.scene.json_schema import json_schema
 from sim.scene.materials import registered_materials
 
 BAD_INPUT, INTERRUPTED = 2, 130
-STAGES = ("traced", "ir", "adjoint", "llvm", "optimized", "adjoint-llvm", "adjoint-optimized")
+STAGES = ("traced", "ir", "adjoint", "llvm", "optimized", "cuda", "adjoint-llvm", "adjoint-optimized", "adjoint-cuda")
 
 
 class UsageError(SimError):
@@ -207,11 +208,11 @@ def _schema(options: argparse.Namespace) -> int:
 
 
 def _info(options: argparse.Namespace) -> int:
-    about = environment(str(get_device()), packages=("numpy", "llvmlite", "pyyaml", "trimesh", "rich"))
+    about = environment(str(get_device()), packages=("numpy", "llvmlite", "pyyaml", "trimesh", "rich", "cuda-bindings", "nvidia-cuda-nvrtc"))
     facts = {
         **{name: version or "not installed" for name, version in about["versions"].items()},
         "platform": about["platform"], "cores": about["cores"], "threads": get_num_threads(),
-        "devices": ", ".join(str(device) for device in get_devices()), "backend": get_device().backend.name,
+        "devices": ", ".join(device.description for device in get_devices()), "cuda": cuda_missing() or "available", "backend": get_device().backend.name,
         "kernel cache": str(kernel_cache_dir()), "constraints": ", ".join(registered_materials()),
     }  # fmt: skip
     if options.json:
@@ -248,6 +249,8 @@ def kernel_text(kernel: Kernel, stage: str) -> str:
         kinds = [p.type for p in func.params]
         active = frozenset(k for k, t in enumerate(kinds) if isinstance(t, ArrayType) and _has_gradient(t))
         func = made.adjoint(active, (), frozenset(made.needs(active, ()).must)).adjoint.func
+    if stage.endswith("cuda"):
+        return CudaText(func).kernel()
     backend = LlvmBackend()
     if stage.endswith("llvm"):
         return backend.text(func)

@@ -1,7 +1,21 @@
-"""Every test session compiles into a cache of its own, so that tests neither trust nor touch the user's."""
+"""Every test session compiles into a cache of its own, so that tests neither trust nor touch the user's.
+
+Tests marked `gpu` are skipped where there is no GPU, with what is missing as the reason.
+"""
 
 import os
 import tempfile
 
+import pytest
+
+from sim.core.runtime.cuda_device import cuda_devices, cuda_missing
+
 _cache = tempfile.TemporaryDirectory(prefix="simopt-test-cache-")
 os.environ["SIM_CACHE_DIR"] = _cache.name
+
+
+def pytest_collection_modifyitems(items):
+    marked = [item for item in items if item.get_closest_marker("gpu")]
+    if marked and not cuda_devices():
+        for item in marked:
+            item.add_marker(pytest.mark.skip(reason=f"no GPU: {cuda_missing()}"))

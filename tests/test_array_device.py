@@ -14,7 +14,13 @@ from sim.core.runtime.cpu_device import CpuDevice
 from sim.core.runtime.creation import zeros
 
 
-def test_names():
+@pytest.fixture
+def no_gpu(monkeypatch):
+    monkeypatch.setattr(devices, "cuda_devices", lambda: [])
+    monkeypatch.setattr(devices, "cuda_missing", lambda: "this machine has no NVIDIA driver")
+
+
+def test_names(no_gpu):
     cpu = devices.get_device()
     assert cpu.name == "cpu" and cpu.is_cpu and not cpu.is_cuda and devices.get_devices() == [cpu]
     assert devices.get_device("cpu") is devices.get_device("auto") is devices.get_device(cpu) is cpu
@@ -29,9 +35,10 @@ def test_names():
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("cuda", "is not available"), ("cuda:1", "is not available"), ("cpp", "did you mean 'cpu'"), (3, "no device 3")],
+    [("cuda", "'cuda' is not available: this machine has no NVIDIA driver; or use device='cpu'"), ("cuda:1", "'cuda:1' is not available"),
+     ("cpp", "did you mean 'cpu'"), (3, "no device 3")],
 )
-def test_unknown_devices(name, message):
+def test_unknown_devices(name, message, no_gpu):
     for use in (devices.get_device, devices.set_device, lambda n: zeros(2, device=n), lambda n: array([1], device=n)):
         with pytest.raises(SimError, match=message):
             use(name)

@@ -82,8 +82,8 @@ def test_show_ir(tmp_path, capsys, stage):
     (tmp_path / "kernels.py").write_text(KERNELS)
     assert main(["show-ir", f"{tmp_path / 'kernels.py'}:scale", "--stage", stage]) == 0
     text = capsys.readouterr().out
-    llvm = stage.endswith(("llvm", "optimized"))
-    assert ("define" in text) == llvm and ("func scale" in text) == (not llvm)
+    llvm, cuda = stage.endswith(("llvm", "optimized")), stage.endswith("cuda")
+    assert ("define" in text) == llvm and ("__global__" in text) == cuda and ("func scale" in text) == (not llvm and not cuda)
     assert ("adj_x" in text or "scale_adjoint" in text) == stage.startswith("adjoint")
 
 

@@ -6,13 +6,18 @@ Nothing above the device knows that it is one: arrays, tapes, solvers and rollou
 from __future__ import annotations
 
 import gc
+import json
+import pickle
 
 import numpy as np
 import pytest
 from cuda_on_cpu import HostCompiler, fake_gpu, needs_gxx
+from problem_scenes import SHEET, write_scene, write_target
 from test_rollout_strategies import gradients, swung_sheet
 
 import sim
+from sim.cli import main
+from sim.core.backends import cuda_driver
 from sim.core.runtime import device as devices
 from sim.core.runtime import launch
 from sim.core.runtime.cuda_device import CudaDevice
@@ -272,3 +277,75 @@ def test_a_tape_frees_what_it_kept():
         del tape, y
     gc.collect()
     assert len(gpu.driver.live) <= live + 5, "two gradients, and the values of fills"
+
+
+# ------------------------------------------------------------------------------------------ which there are
+class Bindings:
+    """A driver that answers as told."""
+
+    def __init__(self, init: int | Exception = 0, count: int = 1, version: int = 13000) -> None:
+        self.init, self.count, self.version = init, count, version
+
+    def cuInit(self, flags):  # noqa: N802 the driver's name
+        if isinstance(self.init, Exception):
+            raise self.init
+        return (self.init,)
+
+    def cuGetErrorName(self, code):  # noqa: N802
+        return 0, b"CUDA_ERROR_NO_DEVICE"
+
+    def cuDeviceGetCount(self):  # noqa: N802
+        return 0, self.count
+
+    def cuDriverGetVersion(self):  # noqa: N802
+        return 0, self.version
+
+
+@pytest.mark.parametrize(
+    ("bindings", "message"),
+    [
+        (ImportError(), r"bindings are not installed; pip install 'simopt-xpbd\[cuda\]'"),
+        (Bindings(RuntimeError("libcuda.so")), "has no NVIDIA driver"),
+        (Bindings(100), "does not start .CUDA_ERROR_NO_DEVICE."),
+        (Bindings(version=11080), "is of CUDA 11.8; install one of CUDA 12 or newer"),
+        (Bindings(count=0), "finds no GPU"),
+    ],
+)
+def test_what_is_missing_is_said_in_one_sentence(bindings, message, monkeypatch):
+    def load():
+        if isinstance(bindings, Exception):
+            raise bindings
+        return bindings
+
+    monkeypatch.setattr(cuda_driver, "_bindings", load)
+    count, why = cuda_driver.find_gpus.__wrapped__()
+    assert count == 0 and "\n" not in why
+    monkeypatch.setattr(devices, "cuda_devices", lambda: [])
+    monkeypatch.setattr(devices, "cuda_missing", lambda: why)
+    with pytest.raises(devices.DeviceError, match=message):
+        sim.get_device("cuda:0")
+    assert sim.get_device("auto").is_cpu
+
+
+def test_devices_by_name(monkeypatch):
+    found = [fake_gpu("cuda:0"), fake_gpu("cuda:1")]
+    monkeypatch.setattr(devices, "cuda_devices", lambda: found)
+    assert sim.get_device("cuda") is sim.get_device("auto") is found[0] and sim.get_device("cuda:1") is found[1]
+    assert sim.get_devices()[1:] == found and pickle.loads(pickle.dumps(found[1])) is found[1]
+    with pytest.raises(devices.DeviceError, match="no device 'cuda:2'; this machine has cuda:0, cuda:1"):
+        sim.get_device("cuda:2")
+    with sim.ScopedDevice("cuda:1"):
+        assert sim.zeros(2).device is found[1]
+
+
+def test_the_command_runs_a_scene_on_a_gpu(tmp_path, monkeypatch, capsys):
+    """The same search, uncertainty and report as on the CPU, to the last digit."""
+    monkeypatch.setattr(devices, "cuda_devices", lambda: [fake_gpu()])
+    write_target(tmp_path, SHEET, overrides={"objects.sheet.cloth.material.distance.compliance": 0.02})
+    scene = write_scene(tmp_path, SHEET)
+    results = []
+    for device in ("cpu", "cuda"):
+        assert main(["run", str(scene), "--device", device, "--iterations", "2", "--out", str(tmp_path / device), "--json"]) == 0
+        results.append(json.loads(capsys.readouterr().out))
+    assert results[0]["device"] == "cpu" and results[1]["device"] == "cuda:0"
+    assert results[0]["parameters"] == results[1]["parameters"] and results[0]["loss"] == results[1]["loss"]

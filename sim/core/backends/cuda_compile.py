@@ -86,16 +86,24 @@ def compile_text(text: str, target: str, extra: tuple[str, ...] = ()) -> tuple[b
     program = _check(nvrtc, nvrtc.nvrtcCreateProgram(text.encode(), b"kernel.cu", 0, [], []))
     options = [o.encode() for o in (f"--gpu-architecture={target}", *OPTIONS, *extra)]
     code = nvrtc.nvrtcCompileProgram(program, len(options), options)[0]
-    log = b" " * _check(nvrtc, nvrtc.nvrtcGetProgramLogSize(program))
-    _check(nvrtc, nvrtc.nvrtcGetProgramLog(program, log))
-    remarks = log.rstrip(b"\0 \n").decode()
+    remarks = _filled(nvrtc, program, nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog).rstrip(b"\0 \n").decode()
     if int(code):
         raise CudaCompileError(f"NVRTC refuses a generated kernel, which is a bug of ours:\n{remarks}")
     size, get = (nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN) if target.startswith("sm_") else (nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX)
-    image = b" " * _check(nvrtc, size(program))
-    _check(nvrtc, get(program, image))
+    image = _filled(nvrtc, program, size, get)
     nvrtc.nvrtcDestroyProgram(program)
     return image, remarks
+
+
+def _filled(nvrtc: Any, program: Any, size: Any, get: Any) -> bytes:
+    """What NVRTC writes into a `bytes` of the size that it asks for.
+
+    A new object, never one byte long: those are shared by the whole interpreter, and an empty log would change one for all.
+    """
+    count = _check(nvrtc, size(program))
+    memory = bytes(max(count, 2))
+    _check(nvrtc, get(program, memory))
+    return memory[:count]
 
 
 class NvrtcCompiler:

@@ -144,6 +144,7 @@ class CudaText:
         carried = self.variables(op.results, [self.ref(v) for v in op.operands[1:]])
         k = self.fresh(body.params[0].name or "k")
         t = cuda_type(kind)
+        self.put("#pragma unroll 1")  # what is worth unrolling was unrolled by the front end; here it only costs registers
         self.put(f"for ({t} {k} = 0; {k} < {n}; ++{k}) {{")
         self.depth += 1
         counter = k
@@ -159,6 +160,7 @@ class CudaText:
     def emit_while(self, op: Op) -> None:
         cond, body = op.regions
         carried = self.variables(op.results, [self.ref(v) for v in op.operands])
+        self.put("#pragma unroll 1")
         self.put("for (;;) {")
         self.depth += 1
         self.name(cond.params, carried)

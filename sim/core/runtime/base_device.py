@@ -32,6 +32,11 @@ class Device:
         """What compiles kernels for this device."""
         raise NotImplementedError
 
+    @property
+    def description(self) -> str:
+        """Name and, where that is known, the product."""
+        return self.name
+
     # -- memory
     def allocate(self, nbytes: int, zero: bool = False) -> Buffer:
         """Fresh memory; its content is undefined unless `zero`."""

@@ -88,6 +88,11 @@ class CudaDevice(Device):
         """See `Device`."""
         return self._backend
 
+    @property
+    def description(self) -> str:
+        """See `Device`."""
+        return f"{self.name} ({self.driver.label}, compute capability {self.driver.capability / 10})"
+
     # -- memory
     def allocate(self, nbytes: int, zero: bool = False) -> Buffer:
         """See `Device`."""

@@ -10,7 +10,7 @@ from sim.core.runtime.base_device import Device, DeviceError
 from sim.core.runtime.cpu_device import CpuDevice
 from sim.core.runtime.cuda_device import CudaDevice, cuda_devices, cuda_missing
 
-__all__ = ["Device", "DeviceError", "DeviceLike", "ScopedDevice", "get_device", "get_devices", "init", "set_device", "synchronize"]
+__all__ = ["Device", "DeviceError", "DeviceLike", "ScopedDevice", "cuda_missing", "get_device", "get_devices", "init", "set_device", "synchronize"]
 
 _CPU = CpuDevice()
 _current: Device = _CPU
