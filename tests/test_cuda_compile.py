@@ -43,7 +43,8 @@ def is_solid(v: Variant) -> bool:
 def chosen() -> list[Variant]:
     """What is compiled to machine code: of large kernels one of a kind.  Shared and own ones differ in atomics only."""
     found = [v for v in solver_variants(float32) if "_shared" not in v.func.name]
-    large = ("project_neo_hookean_first_own", "project_stvk_next_own", "project_viscoelastic_first_own", "project_deviatoric_first_own", "push_neo_hookean", "force_stvk", "energy_", "flow_")
+    projections = ("neo_hookean_first", "stvk_next", "viscoelastic_first", "deviatoric_first", "cell_volume_next")
+    large = (*(f"project_{name}_own" for name in projections), "push_neo_hookean", "force_stvk", "energy_", "flow_")
     return [v for v in found if not is_solid(v) or (v.func.name.startswith(large) and not v.func.name.endswith("recording"))]
 
 
