@@ -26,7 +26,16 @@ from .materials import Materials
 from .measure import measure_rest
 from .model import Model
 from .motions import motion_key
-from .place import Place
+from .place import Place, per_element, source_of
+from .worlds import (
+    Numbering,
+    copied_attachment,
+    copied_constraints,
+    copied_group,
+    copied_load,
+    copied_points,
+    copied_shape,
+)
 
 _CONTACTS = {"sphere": "contact_sphere", "plane": "contact_plane"}
 _HELD = "(mass 0)"  # label of the attachment of points without mass; no label of a user has parentheses and a blank
@@ -43,6 +52,17 @@ class Parts:
     shapes: Sequence[ShapeBlock]
     attachments: Sequence[AttachmentBlock]
     loads: Sequence[LoadBlock] = ()
+    worlds: int = 1
+
+    def in_worlds(self, worlds: int) -> Parts:
+        """The same `worlds` times."""
+        number = Numbering([block.group for block in self.points], worlds)
+        groups = {name: copied_group(group, number) for name, group in self.groups.items()}
+        return Parts(
+            self.gravity, groups, [copied_points(b, groups[b.group.name], worlds) for b in self.points],
+            [copied_constraints(b, number) for b in self.constraints], [copied_shape(b, worlds) for b in self.shapes],
+            [copied_attachment(b, number) for b in self.attachments], [copied_load(b, number) for b in self.loads], worlds,
+        )
 
 
 def assemble(parts: Parts, device: DeviceLike, requires_grad: bool, dtype: Any) -> Model:
@@ -58,8 +78,8 @@ def assemble(parts: Parts, device: DeviceLike, requires_grad: bool, dtype: Any) 
 def _assemble(parts: Parts, place: Place) -> Model:
     if not parts.points:
         raise ModelError("the model has no points", "Add particles, a chain or a cloth before finalize")
-    position = np.concatenate([block.base + block.position for block in parts.points])
-    mass = np.concatenate([np.broadcast_to(block.mass, len(block.base)) for block in parts.points])
+    position = np.concatenate([block.base + per_element(block.position, len(block.base)) for block in parts.points])
+    mass = np.concatenate([block.mass for block in parts.points])
     attachments = _with_massless(parts.attachments, mass)
     free = mass > 0
     for block in attachments:
@@ -73,7 +93,7 @@ def _assemble(parts: Parts, place: Place) -> Model:
     shapes = {block.label: _touched(block, parts) for block in parts.shapes}
     blocks = [*parts.constraints, *_attachment_blocks(attachments, position),
               *_contact_blocks(parts.shapes, shapes, parts.points)]
-    sets = _build_sets(blocks, free, materials, place)
+    sets = _build_sets(blocks, free, materials, place, parts.worlds)
     arrays = allocate(MODEL_FIELDS, *_geometry(parts, attachments, free, sets), place.real, place.device,
                       place.requires_grad)
     derivations = [*_of_points(parts.points, parts.loads, arrays, materials, place),
@@ -86,6 +106,7 @@ def _assemble(parts: Parts, place: Place) -> Model:
         shapes=[_shape(block, shapes[block.label], materials) for block in parts.shapes],
         attachments=[Attachment(b.label, b.points, b.pinned, len(b.motions)) for b in attachments],
         in_air=any(block.drag is not None for block in parts.points),
+        worlds=parts.worlds,
     )
     model.refresh()
     _measure(model, blocks)
@@ -109,22 +130,22 @@ def _of_points(blocks: Sequence[PointBlock], loads: Sequence[LoadBlock], arrays:
         made.append(spreading(place.real, weight, count, everyone, everyone + group.start, masses[0],
                               factor=block.factor, make=place.constant))
         if block.drag is not None:
-            drag = materials.add(f"{group.name}.drag", np.array([block.drag]))
+            drag = materials.add(f"{group.name}.drag", np.full(group.worlds, block.drag))
             made.append(spreading(place.real, drag, count, everyone, everyone + group.start, arrays["particle_drag"],
                                   make=place.constant))
-        values = [materials.add(f"{group.name}.{key}", np.atleast_2d(host))
+        values = [materials.add(f"{group.name}.{key}", host)
                   for key, host in (("position", block.position), ("velocity", block.velocity), ("spin", block.spin))]
         span = slice(group.start, group.start + count)
-        stride = 0 if values[1].size == 1 else 1
-        inputs = [place.constant(block.base, vec3), values[0], values[1], stride, values[2], vec3(*block.center),
-                  arrays["particle_free"][span]]
+        sources = [place.constant(source_of(everyone, v.size, count), int) for v in values[:2]]
+        inputs = [place.constant(block.base, vec3), *values, *sources, vec3(*block.center), arrays["particle_free"][span]]
         turned.append(Derivation(own.place, count, inputs, [arrays["particle_q"][span], arrays["particle_qd"][span]],
                                  values=values))
     for load, before, after in zip(loads, masses, masses[1:], strict=False):
         value = materials.add(f"{load.label}.mass", load.mass)
-        share = np.zeros(n)
-        share[load.points] = 1.0 / len(load.points)
-        made.append(Derivation(own.add_share, n, [before, value, place.constant(share, place.real)], [after],
+        share, source, loaded = np.zeros(n), np.zeros(n, np.int32), len(load.points)
+        share[load.points] = len(load.mass) / loaded
+        source[load.points] = source_of(np.arange(loaded), len(load.mass), loaded)
+        made.append(Derivation(own.add_share, n, [before, value, place.constant(source, int), place.constant(share, place.real)], [after],
                                values=[value], derived=[before]))
     final = [arrays["particle_mass"], arrays["particle_free"]]
     made.append(Derivation(own.invert, n, final, [arrays["particle_inv_mass"]], derived=final[:1]))
@@ -137,7 +158,9 @@ def _geometry(parts: Parts, attachments: Sequence[AttachmentBlock], free: np.nda
     groups = [block.group for block in parts.points]
     links = [group.edges for group in groups if group.kind == "chain"]
     springs = [b.points for b in parts.constraints if b.constraint.name == "distance" and b.label not in parts.groups]
-    motions = [m for block in attachments for m in block.motions]
+    moving = [(block, world) for block in attachments for world in range(block.worlds)]
+    motions = [m for block, _ in moving for m in block.motions]
+    firsts = np.cumsum([0, *(block.worlds for block in attachments)])
     values = {
         "particle_free": free,
         "particle_thickness": np.concatenate([np.full(b.group.count, b.thickness) for b in parts.points]),
@@ -146,9 +169,10 @@ def _geometry(parts: Parts, attachments: Sequence[AttachmentBlock], free: np.nda
         "spring_indices": np.concatenate([NO_EDGES, *links, *springs]),
         "tet_indices": np.concatenate([NO_TETS, *(g.tets for g in groups)]),
         "attachment_point": np.concatenate([np.zeros(0, np.int32), *(b.points for b in attachments)]),
-        "attachment_group": np.repeat(np.arange(len(attachments)), [len(b.points) for b in attachments]),
+        "attachment_group": np.concatenate([np.zeros(0, int), *(
+            first + source_of(np.arange(len(b.points)), b.worlds, len(b.points)) for first, b in zip(firsts, attachments, strict=False))]),
         "attachment_slot": np.concatenate([np.zeros(0, np.int32), *(_slots(b, sets) for b in attachments)]),
-        "motion_offset": np.cumsum([0, *(len(b.motions) for b in attachments)]),
+        "motion_offset": np.cumsum([0, *(len(b.motions) for b, _ in moving)]),
         "motion_kind": np.array([m[0] for m in motions]),
         "motion_a": np.array([m[2] for m in motions]),
         "motion_b": np.array([m[3] for m in motions]),
@@ -156,7 +180,7 @@ def _geometry(parts: Parts, attachments: Sequence[AttachmentBlock], free: np.nda
     counts = {
         "particles": len(free), "triangles": len(values["tri_indices"]), "edges": len(values["edge_indices"]),
         "springs": len(values["spring_indices"]), "tetrahedra": len(values["tet_indices"]),
-        "attached": len(values["attachment_point"]), "attachments + 1": len(attachments) + 1, "motions": len(motions),
+        "attached": len(values["attachment_point"]), "attachments + 1": len(moving) + 1, "motions": len(motions),
     }  # fmt: skip
     return counts, values
 
@@ -196,10 +220,11 @@ def _of_attachments(attachments: Sequence[AttachmentBlock], arrays: dict[str, An
     number = 0
     for block in attachments:
         for k, (kind, displacement, _, _) in enumerate(block.motions):
-            value = materials.add(f"{block.label}.motion.{k}.{motion_key(kind)}", displacement[None])
-            made.append(spreading(place.real, value, 1, np.zeros(1, int), np.array([number]), arrays["motion_vector"],
+            value = materials.add(f"{block.label}.motion.{k}.{motion_key(kind)}", displacement)
+            worlds = np.arange(block.worlds)
+            made.append(spreading(place.real, value, block.worlds, worlds, number + k + len(block.motions) * worlds, arrays["motion_vector"],
                                   make=place.constant))
-            number += 1
+        number += len(block.motions) * block.worlds
     return made
 
 
@@ -209,7 +234,8 @@ def _touched(shape: ShapeBlock, parts: Parts) -> np.ndarray:
     names = list(parts.groups) if shape.touches is None else shape.touches
     for name in names:
         checks.known(f"touches of {shape.label!r}: object", name, parts.groups)
-    return np.concatenate([np.zeros(0, np.int32), *(parts.groups[name].points for name in dict.fromkeys(names))])
+    touching = [parts.groups[name] for name in dict.fromkeys(names)]
+    return np.concatenate([np.zeros(0, np.int32), *(g.of_world(w) for w in range(parts.worlds) for g in touching)])
 
 
 def _contact_blocks(shapes: Sequence[ShapeBlock], touched: Mapping[str, np.ndarray],
@@ -231,12 +257,12 @@ def _shape(block: ShapeBlock, points: np.ndarray, materials: Materials) -> Shape
 
 
 # ------------------------------------------------------------------------------------------ constraints
-def _build_sets(blocks: Sequence[ConstraintBlock], free: np.ndarray, materials: Materials,
-                place: Place) -> dict[str, ConstraintSet]:
+def _build_sets(blocks: Sequence[ConstraintBlock], free: np.ndarray, materials: Materials, place: Place,
+                worlds: int) -> dict[str, ConstraintSet]:
     merged: dict[str, list[ConstraintBlock]] = {}
     for block in blocks:
         merged.setdefault(block.constraint.name, []).append(block)
-    return {name: build_set(own, free, materials, place) for name, own in merged.items()}
+    return {name: build_set(own, free, materials, place, worlds) for name, own in merged.items()}
 
 
 def _measure(model: Model, blocks: Sequence[ConstraintBlock]) -> None:

@@ -18,12 +18,13 @@ from sim.core.lang.errors import did_you_mean
 from . import checks
 from .errors import ModelError
 from .groups import Group
+from .place import per_element
 
 
 @dataclass(eq=False)
 class PointBlock:
     """The points of a group: base (n, 3) [m] before `position` is added; mass of point k = weight x factor[k] [kg]; drag [1/m],
-    None without air."""
+    None without air.  position, spin (1, 3) and the others are one for all, one for each world or one for each point."""
 
     group: Group
     base: np.ndarray
@@ -39,13 +40,15 @@ class PointBlock:
     @property
     def mass(self) -> np.ndarray:
         """(n,) [kg]."""
-        return self.weight * self.factor
+        return per_element(self.weight, len(self.factor)) * self.factor
 
     @property
     def center(self) -> np.ndarray:
-        """The point (3,) of `base` that `spin` turns about: the centre of mass while the weight is one for all."""
-        total = self.factor.sum()
-        return self.factor @ self.base / total if total > 0 else self.base.mean(axis=0)
+        """The point (3,) of `base` that `spin` turns about: the centre of mass while the weight is one for all; of each world."""
+        count = len(self.base) // self.group.worlds
+        factor, base = self.factor[:count], self.base[:count]
+        total = factor.sum()
+        return factor @ base / total if total > 0 else base.mean(axis=0)
 
 
 @dataclass(eq=False)
@@ -85,12 +88,17 @@ class ShapeBlock:
 
 @dataclass(eq=False)
 class AttachmentBlock:
-    """Attached points (n,) and their motions: (kind 0 eased move | 1 plain move | 2 swing, vector, a, b)."""
+    """Attached points (n,) and their motions: (kind 0 eased move | 1 plain move | 2 swing, a vector (3,) for each world, a, b)."""
 
     label: str
     points: np.ndarray
     compliance: np.ndarray
     motions: list[tuple[int, np.ndarray, float, float]]
+
+    @property
+    def worlds(self) -> int:
+        """In how many worlds the motions are given; 1 where nothing moves."""
+        return len(self.motions[0][1]) if self.motions else 1
 
     @property
     def pinned(self) -> bool:
@@ -99,7 +107,7 @@ class AttachmentBlock:
 
 @dataclass(eq=False)
 class LoadBlock:
-    """Additional mass (1,) [kg], shared equally by points (n,)."""
+    """Additional mass (1,) [kg], of each world, shared equally by its points; points (n,) are those of all worlds."""
 
     label: str
     points: np.ndarray

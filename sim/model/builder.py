@@ -61,6 +61,7 @@ class ModelBuilder:
         self._loose: list[tuple[np.ndarray, np.ndarray, float]] = []
         self._springs: list[tuple[int, int, float, float, float]] = []
         self._count = 0
+        self._worlds = 1
         self._finalized = False
 
     # ------------------------------------------------------------------------------------------ what there is
@@ -389,6 +390,21 @@ class ModelBuilder:
         return label
 
     # ------------------------------------------------------------------------------------------ the model
+    def replicate(self, worlds: int) -> ModelBuilder:
+        """Makes the model hold `worlds` copies of everything, which do not touch each other.  Comes last; returns the builder.
+
+        A material value that was one number becomes (worlds,), one for each element (worlds n,): every world has parameters,
+        motions and shapes of its own, and gradients.  `gravity` is one for all.  Particles of a group in world w:
+        `model.groups[label].of_world(w)`.  A launch works on a colour of all worlds.
+        """
+        self._open("replicate")
+        if isinstance(worlds, bool) or int(worlds) != worlds or worlds < 1:
+            raise ModelError(f"worlds = {worlds!r}", "Give a whole number, at least 1")
+        if self._worlds != 1:
+            raise ModelError("replicate is called twice", "Call it once, with the number of all worlds")
+        self._worlds = int(worlds)
+        return self
+
     def finalize(self, device: DeviceLike = None, requires_grad: bool = False, dtype: Any = float32) -> Model:
         """The model, on a device, in float32 or float64.  Nothing can be added afterwards.
 
@@ -400,12 +416,14 @@ class ModelBuilder:
             self._constraints.append(_springs(self._label(None, "springs"), self._springs))
         self._finalized = True
         parts = Parts(self.gravity, self.groups, self._points, self._constraints, self._shapes, self._attachments, self._loads)
-        return assemble(parts, device, requires_grad, dtype)
+        return assemble(parts if self._worlds == 1 else parts.in_worlds(self._worlds), device, requires_grad, dtype)
 
     # ------------------------------------------------------------------------------------------ inside
     def _open(self, method: str) -> None:
         if self._finalized:
             raise ModelError(f"{method} after finalize", "Add everything first, or begin a new ModelBuilder")
+        if self._worlds != 1 and method not in ("finalize", "replicate"):
+            raise ModelError(f"{method} after replicate", "Add everything first; replicate copies what is there")
 
     def _label(self, label: str | None, default: str) -> str:
         """A label that is free.  It is taken when the thing is added, so that a failed call leaves nothing behind."""
@@ -435,7 +453,7 @@ class ModelBuilder:
         thick = checks.number("thickness", thickness)
         self._close_loose()
         group = Group(self._label(label, kind), kind, self._count, len(base), base + position)
-        return PointBlock(group, base, position, velocity, checks.vec3("spin", spin), *weight, thick)
+        return PointBlock(group, base, position[None], velocity, checks.vec3("spin", spin)[None], *weight, thick)
 
     def _add_object(self, block: PointBlock, material: Any, stencils: Stencils, **geometry: Any) -> Group:
         first = block.group
@@ -459,7 +477,7 @@ class ModelBuilder:
         group = Group(self._label(None, "particles"), "particles", self._count - len(base), len(base), base)
         self._labels.add(group.name)
         self.groups[group.name] = group
-        self._points.append(PointBlock(group, base, np.zeros(3), velocity, np.zeros(3), "mass", mass, np.ones(len(base))))
+        self._points.append(PointBlock(group, base, np.zeros((1, 3)), velocity, np.zeros((1, 3)), "mass", mass, np.ones(len(base))))
 
 
 def _springs(label: str, rows: list[tuple[int, int, float, float, float]]) -> ConstraintBlock:

@@ -18,7 +18,7 @@ from .derive import Derivation, spreading
 from .errors import ModelError
 from .law import law_derivations
 from .materials import Materials
-from .place import Place
+from .place import Place, per_element
 
 
 @dataclass(eq=False)
@@ -60,8 +60,8 @@ class ConstraintSet:
         return f"ConstraintSet({self.name}: {self.count} constraints in {self.color_count} colours)"
 
 
-def build_set(blocks: Sequence[ConstraintBlock], free: np.ndarray, materials: Materials, place: Place) -> ConstraintSet:
-    """Merges blocks of one constraint.  free: (particles,) bool, what the solver may move.
+def build_set(blocks: Sequence[ConstraintBlock], free: np.ndarray, materials: Materials, place: Place, worlds: int = 1) -> ConstraintSet:
+    """Merges blocks of one constraint.  free: (particles,) bool, what the solver may move.  worlds: see `sim.model.worlds`.
 
     The material values of the blocks are added to `materials`; what follows from them is a derivation of the set.
     """
@@ -71,7 +71,10 @@ def build_set(blocks: Sequence[ConstraintBlock], free: np.ndarray, materials: Ma
     points = np.concatenate([block.points for block in blocks])
     owner = np.repeat(np.arange(len(blocks)), [block.count for block in blocks])
     kept = np.flatnonzero(free[points].any(axis=1))
-    order, offsets = _colors(constraint, points[kept], owner[kept], free)
+    if worlds == 1:
+        order, offsets = _colors(constraint, points[kept], owner[kept], free)
+    else:
+        order, offsets = _colors_of_worlds(constraint, blocks, kept, points, free, worlds)
     row_of = np.full(len(points), -1, np.int64)
     row_of[kept[order]] = np.arange(len(kept))
 
@@ -133,7 +136,7 @@ def unmeasured(block: ConstraintBlock, name: str) -> np.ndarray:
     host = block.values.get(name)
     if host is None:
         return np.ones(block.count, bool)
-    return np.broadcast_to(np.isnan(host).reshape(len(host), -1).any(axis=1), (block.count,))
+    return per_element(np.isnan(host).reshape(len(host), -1).any(axis=1), block.count)
 
 
 def _colors(constraint: Constraint, points: np.ndarray, owner: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, list[int]]:
@@ -149,6 +152,26 @@ def _colors(constraint: Constraint, points: np.ndarray, owner: np.ndarray, free:
         order, offsets, color = coloring.order, coloring.offsets, coloring.color[coloring.order]
     check_coloring(points[order], color, free)
     return order, [int(o) for o in offsets]
+
+
+def _colors_of_worlds(
+    constraint: Constraint, blocks: Sequence[ConstraintBlock], kept: np.ndarray, points: np.ndarray, free: np.ndarray, worlds: int
+) -> tuple[np.ndarray, list[int]]:
+    """As `_colors`: every world has the colours that it would have alone; those of one colour stand together, world by world."""
+    sizes = np.array([block.count // worlds for block in blocks])
+    owner = np.repeat(np.arange(len(blocks)), sizes)
+    begin = np.concatenate([[0], np.cumsum(worlds * sizes)])
+    row = np.arange(len(owner)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + begin[owner]  # in world 0
+    here = np.isin(row, kept)
+    alone, offsets = _colors(constraint, points[row[here]], owner[here], free)
+    first, step = row[here][alone], sizes[owner[here][alone]]
+    place = np.full(len(points), -1)
+    place[kept] = np.arange(len(kept))
+    parts = [place[first[a:b] + world * step[a:b]] for a, b in zip(offsets, offsets[1:], strict=False) for world in range(worlds)]
+    order = np.concatenate([np.zeros(0, np.int64), *parts])
+    color = np.repeat(np.arange(len(offsets) - 1), worlds * np.diff(offsets))
+    check_coloring(points[kept[order]], color, free)
+    return order, [worlds * o for o in offsets]
 
 
 def _exclusive(points: np.ndarray, offsets: Sequence[int]) -> list[bool]:

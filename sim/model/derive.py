@@ -16,6 +16,7 @@ from sim.core.runtime.kernel import Kernel
 from sim.core.runtime.launch import launch
 
 from .kernels import kernels, spread_rows
+from .place import source_of
 
 
 class Derivation:
@@ -53,11 +54,11 @@ def spreading(
 ) -> Derivation:
     """The derivation of `out[target[j]]` from the value of element `chosen[j]` of `count`.
 
-    value: (1,) for all of them or (count,).  A scalar is multiplied by `factor` (of the chosen elements); a vec3 is
+    value: (1,) for all of them, (worlds,) or (count,).  A scalar is multiplied by `factor` (of the chosen elements); a vec3 is
     copied, or normalised as a `direction`.  make(host, type): a constant array.
     """
     own = kernels(real)
-    source = np.zeros(len(chosen), np.int32) if value.size == 1 and count != 1 else chosen.astype(np.int32)
+    source = source_of(chosen, value.size, count)
     places = [make(source, int), make(target.astype(np.int32), int)]
     dim = len(chosen)
     if value.dtype is not real:

@@ -24,7 +24,7 @@ class Group:
     (count,) bool, None where the object is no surface; file_to_point: (vertices of the mesh file,) int32, the particle
     that each of them became, None without a file; elements: for each constraint of the material the points (n, k) of
     its constraints, in the order in which a value per element is given; surface: one that a solid carries along, counted
-    from its own first point.
+    from its own first point.  worlds: how many copies of the object these are, one after the other.
     """
 
     name: str
@@ -39,6 +39,11 @@ class Group:
     file_to_point: np.ndarray | None = None
     surface: EmbeddedSurface | None = None
     elements: Mapping[str, np.ndarray] = field(default_factory=dict)
+    worlds: int = 1
+
+    def of_world(self, world: int) -> np.ndarray:
+        """The particle numbers of the group in one world, (count / worlds,) int32."""
+        return self.points.reshape(self.worlds, -1)[world]
 
     @property
     def points(self) -> np.ndarray:

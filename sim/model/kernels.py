@@ -53,10 +53,10 @@ def kernels(real: Scalar) -> Kernels:
         out[target[k]] = normalize(value[source[k]])
 
     @kernel
-    def add_share(before: array[real], value: array[real], share: array[real], after: array[real]):
-        """after[i] = before[i] + value share[i]."""
+    def add_share(before: array[real], value: array[real], source: array[int], share: array[real], after: array[real]):
+        """after[i] = before[i] + value[source[i]] share[i]."""
         i = tid()
-        after[i] = before[i] + value[0] * share[i]
+        after[i] = before[i] + value[source[i]] * share[i]
 
     @kernel
     def invert(mass: array[real], free: array[real], inv_mass: array[real]):
@@ -66,13 +66,13 @@ def kernels(real: Scalar) -> Kernels:
 
     @kernel
     def place(
-        base: array[vec3], position: array[vec3], velocity: array[vec3], stride: int, spin: array[vec3], center: vec3,
+        base: array[vec3], position: array[vec3], velocity: array[vec3], spin: array[vec3], world: array[int], mover: array[int], center: vec3,
         free: array[real], q: array[vec3], qd: array[vec3],
     ):
-        """q = base + position; qd = free (velocity + spin x (base - center))."""
+        """q = base + position; qd = free (velocity + spin x (base - center)); world, mover: which position and spin, which velocity."""
         k = tid()
-        q[k] = base[k] + position[0]
-        qd[k] = (velocity[k * stride] + cross(spin[0], base[k] - center)) * free[k]
+        q[k] = base[k] + position[world[k]]
+        qd[k] = (velocity[mover[k]] + cross(spin[world[k]], base[k] - center)) * free[k]
 
     @kernel
     def gather(q: array[vec3], point: array[int], anchor: array[vec3]):

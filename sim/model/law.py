@@ -21,17 +21,16 @@ from sim.core.runtime.array import array, array2d
 from sim.core.runtime.kernel import Kernel, kernel
 
 from .derive import Derivation
-from .place import Place
+from .place import Place, source_of
 
 
 def law_derivations(c: Constraint, values: Mapping[str, array], count: int, chosen: np.ndarray, target: np.ndarray,
                     size: np.ndarray, outputs: Mapping[str, array], place: Place) -> list[Derivation]:
     """Derivations of `outputs` (`compliance` and derived parameters) for rows `target` from elements `chosen` of `count`.
 
-    values: each (1,) for all elements or (count,); size: of the chosen elements at rest.
+    values: each (1,) for all elements, (worlds,) or (count,); size: of the chosen elements at rest.
     """
-    source = np.stack([np.zeros(len(chosen), np.int32) if v.size == 1 and count != 1 else chosen.astype(np.int32)
-                       for v in values.values()], axis=1)
+    source = np.stack([source_of(chosen, v.size, count) for v in values.values()], axis=1)
     data = value_struct(c, place.real)()
     for name, value in values.items():
         setattr(data, name, value)

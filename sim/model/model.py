@@ -33,6 +33,7 @@ class Model:
     to derived arrays is of no use.
     constraint_sets: name of the constraint -> its constraints; groups: label -> points of an object.
     device, dtype (float32 or float64), requires_grad: of all arrays.  in_air: has any object a drag?
+    worlds: how many copies of everything there are, see `ModelBuilder.replicate`.
     """
 
     def __init__(
@@ -46,13 +47,14 @@ class Model:
         shapes: list[Shape],
         attachments: list[Attachment],
         in_air: bool,
+        worlds: int = 1,
     ) -> None:
         self.__dict__.update(arrays)
         self.device: Device = place.device
         self.dtype: Scalar = place.real
         self.requires_grad: bool = place.requires_grad
         self.materials, self.constraint_sets, self.groups = materials, constraint_sets, groups
-        self.shapes, self.attachments, self.in_air = shapes, attachments, in_air
+        self.shapes, self.attachments, self.in_air, self.worlds = shapes, attachments, in_air, worlds
         self._derivations = list(derivations)
         self._recorded: tuple[weakref.ref[Any], int, Any] | None = None
         self._held = False

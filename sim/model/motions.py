@@ -26,7 +26,7 @@ def motion_key(kind: int) -> str:
 
 
 def read_motions(motion: Sequence[Mapping[str, Any]] | Mapping[str, Any] | None) -> list[Motion]:
-    """(kind, displacement (3,) [m], start [s] or frequency [Hz], end [s] or 0) of each motion."""
+    """(kind, displacement (1, 3) [m], start [s] or frequency [Hz], end [s] or 0) of each motion."""
     if motion is None:
         return []
     entries = [motion] if isinstance(motion, Mapping) else list(motion)
@@ -46,11 +46,11 @@ def _read(where: str, entry: Mapping[str, Any]) -> Motion:
     if entry.get(needed) is None:
         raise ModelError(f"{where} needs {needed!r}", "In Hz" if kind == "swing" else "In s, when the move ends")
     if kind == "swing":
-        return SWING, vector, checks.number(f"{where}['frequency']", entry["frequency"], positive=True), 0.0
+        return SWING, vector[None], checks.number(f"{where}['frequency']", entry["frequency"], positive=True), 0.0
     start = checks.number(f"{where}['start']", entry.get("start", 0.0))
     end = checks.number(f"{where}['end']", entry["end"])
     if end <= start:
         raise ModelError(f"{where}: end = {end:g} s is not after start = {start:g} s", "A move takes some time")
     ease = entry.get("ease", "smooth")
     checks.known(f"{where}: ease", ease, _EASES)
-    return _EASES[ease], vector, start, end
+    return _EASES[ease], vector[None], start, end

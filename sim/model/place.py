@@ -12,6 +12,16 @@ from sim.core.runtime.array import array
 from sim.core.runtime.device import Device
 
 
+def per_element(values: np.ndarray, count: int) -> np.ndarray:
+    """Values for each of `count` elements from one for all, one for each world or one for each."""
+    return np.repeat(values, count // len(values), axis=0)
+
+
+def source_of(chosen: np.ndarray, size: int, count: int) -> np.ndarray:
+    """Where the value of elements `chosen` of `count` stands among `size`: one for all, for each world or for each."""
+    return (chosen // (count // size)).astype(np.int32)
+
+
 @dataclass(frozen=True)
 class Place:
     """Device and precision of a model, and whether its values carry gradients."""

@@ -1,0 +1,107 @@
+"""Many worlds in one model: each does what a model of its own does, bit for bit, and has its own parameters and gradients."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import sim
+from sim.model import ModelBuilder, ModelError
+
+WORLDS, STEPS, DT = 3, 12, 1 / 240
+VALUES = {
+    "sheet.distance.compliance": (0.02, 0.05, 0.3), "sheet.distance.damping": (1e-3, 2e-3, 5e-3), "sheet.density": (0.2, 0.3, 0.1),
+    "sheet.position": ((0, 0, 0), (0, 0.1, 0), (0.2, 0, 0)), "sheet.spin": ((0, 0, 1), (1, 0, 0), (0, 0, 0)),
+    "block.stvk.young": (2e4, 4e4, 1e4), "block.velocity": ((0, 0, 0), (0, 1, 0), (1, 0, 1)), "block.drag": (0.5, 0.0, 2.0),
+    "grip.motion.0.move": ((0.1, 0, 0), (0, 0.2, 0), (0, 0, -0.1)), "grip.motion.1.swing": ((0, 0.1, 0), (0.1, 0, 0), (0, 0, 0.2)),
+    "soft.compliance": (0.1, 0.2, 0.01), "bag.mass": (0.05, 0.0, 0.2),
+    "ball.radius": (0.2, 0.25, 0.3), "ball.center": ((0.2, -0.3, 0.1), (0.1, -0.2, 0.1), (0, 0, 0)),
+}  # fmt: skip
+
+
+def builder() -> ModelBuilder:
+    """A cloth with a load, held by a moving pinned corner and a soft one; a solid with a drag; springs between the two; a ball."""
+    b = ModelBuilder()
+    sheet = b.add_cloth_grid(
+        dim_x=4, dim_y=3, cell_x=0.1, cell_y=0.1, density=0.2, label="sheet", rot=(0.7071068, 0, 0, 0.7071068),
+        material={"distance": {"compliance": 0.02, "damping": 1e-3}, "shear": {"compliance": 0.5}, "bend": {"compliance": 50.0}},
+    )
+    block = b.add_soft_grid(dim_x=1, dim_y=1, dim_z=2, cell_x=0.1, cell_y=0.1, cell_z=0.1, density=300.0, pos=(0, 0.5, 0), label="block",
+                            material={"stvk": {"young": 2e4, "poisson": 0.3, "damping": 1e-3}})
+    b.set_drag(block, 0.5)
+    for k in range(3):
+        b.add_spring(sheet.start + k, block.start + 2 * k, compliance=0.01 * (k + 1), rest_length=0.4 if k else None)
+    b.add_attachment([0], motion=[{"move": (0.1, 0, 0), "end": 0.05}, {"swing": (0, 0.1, 0), "frequency": 4.0}], label="grip")
+    b.add_attachment([4], compliance=0.1, label="soft", motion={"move": (0, 0, 0.1), "end": 0.05})
+    b.add_load(sheet.points[-5:], 0.05, label="bag")
+    b.add_shape_sphere((0.2, -0.3, 0.1), 0.2, label="ball")
+    b.add_particle((0, 2, 0), mass=0.0)
+    return b
+
+
+def run(model: sim.Model, seed: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Final positions and velocities, and the gradients of their sum with weights by all material values."""
+    solver = sim.SolverXPBD(model, iterations=2)
+    with sim.Tape() as tape:
+        final = sim.rollout(solver, model.state(), STEPS, DT, strategy=sim.Checkpointed(every=5)).final
+    ends = {"q": final.particle_q, "qd": final.particle_qd}
+    tape.backward(grads={a: sim.array(seed[k], dtype=a.dtype, device=a.device) for k, a in ends.items()})
+    return {k: a.numpy().copy() for k, a in ends.items()}, {path: a.grad.numpy().copy() for path, a in model.materials.items()}
+
+
+def points_of(model: sim.Model, world: int) -> np.ndarray:
+    """Particle numbers of a world in the order that they have in a model of their own."""
+    return np.concatenate([g.of_world(world) for g in model.groups.values()])
+
+
+def set_values(model: sim.Model, pick) -> None:
+    for path, values in VALUES.items():
+        host = np.asarray(values, float)
+        model[path].assign(host if pick is None else host[pick : pick + 1])
+
+
+@pytest.mark.parametrize("order", ["colored", "jacobi"])
+def test_worlds_are_models_of_their_own(order, monkeypatch):
+    together = builder().replicate(WORLDS).finalize(dtype=sim.float64, requires_grad=True)
+    set_values(together, None)
+    n = together.particle_count // WORLDS
+    rng = np.random.default_rng(4)
+    weights = {k: rng.normal(size=(together.particle_count, 3)) for k in ("q", "qd")}
+    solve = sim.SolverXPBD
+    monkeypatch.setattr(sim, "SolverXPBD", lambda model, iterations: solve(model, iterations=iterations, order=order))
+    ends, gradients = run(together, weights)
+    for world in range(WORLDS):
+        alone = builder().finalize(dtype=sim.float64, requires_grad=True)
+        set_values(alone, world)
+        mine = points_of(together, world)
+        assert len(mine) == n == alone.particle_count
+        wanted, slopes = run(alone, {k: w[mine] for k, w in weights.items()})
+        for key in wanted:
+            np.testing.assert_array_equal(ends[key][mine], wanted[key])
+        for path, slope in slopes.items():
+            if path != "gravity":
+                found = gradients[path].reshape(WORLDS, *slope.shape)[world]
+                np.testing.assert_allclose(found, slope, rtol=1e-11, atol=1e-11 * (1 + np.abs(slope).max()), err_msg=path)
+    assert all(np.abs(gradients[p]).max() > 0 for p in VALUES if p != "sheet.distance.damping")
+
+
+def test_one_launch_for_each_colour_of_all_worlds():
+    one, many = builder().finalize(), builder().replicate(5).finalize()
+    for name, alone in one.constraint_sets.items():
+        together = many.constraint_sets[name]
+        assert together.count == 5 * alone.count and together.offsets == [5 * o for o in alone.offsets]
+    assert many.worlds == 5 and many["bag.mass"].shape == (5,) and many["springs.compliance"].shape == (15,)
+    np.testing.assert_allclose(many.particle_mass.numpy().sum(), 5 * one.particle_mass.numpy().sum(), rtol=1e-6)
+    assert many.groups["sheet"].of_world(2)[0] == many.groups["sheet"].start + 2 * one.groups["sheet"].count
+
+
+def test_errors():
+    b = builder()
+    for bad in (0, 2.5, True):
+        with pytest.raises(ModelError, match="worlds = .*whole number"):
+            b.replicate(bad)
+    b.replicate(2)
+    with pytest.raises(ModelError, match="add_particle after replicate"):
+        b.add_particle((0, 0, 0))
+    with pytest.raises(ModelError, match="replicate is called twice"):
+        b.replicate(2)
