@@ -272,6 +272,12 @@ from sim.core.runtime.kernel import kernel as kernel
 from sim.core.runtime.launch import KernelFault as KernelFault
 from sim.core.runtime.launch import Launch as Launch
 from sim.core.runtime.launch import launch as launch
+from sim.core.runtime.streams import Event as Event
+from sim.core.runtime.streams import ScopedStream as ScopedStream
+from sim.core.runtime.streams import Stream as Stream
+from sim.core.runtime.streams import get_event_elapsed_time as get_event_elapsed_time
+from sim.core.runtime.streams import get_stream as get_stream
+from sim.core.runtime.streams import wait_stream as wait_stream
 from sim.core.runtime.tape import Tape as Tape
 from sim.core.runtime.threads import get_num_threads as get_num_threads
 from sim.core.runtime.threads import set_num_threads as set_num_threads

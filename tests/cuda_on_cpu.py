@@ -117,11 +117,12 @@ class HostDriver:
     Memory that is freed is filled with rubbish, and fresh memory too, so that a use after the end shows.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, ordinal: int = 0) -> None:
+        self.ordinal, self._streams = ordinal, 1000
         self.libraries: dict[bytes, Any] = {}
         self.calls: list[tuple] = []
         self.live: dict[int, np.ndarray] = {}
-        self.stream, self.capability, self.version, self.label = "stream 0", 90, 13000, "the CPU, as a stand-in"
+        self.stream, self.capability, self.version, self.label = 1000, 90, 13000, "the CPU, as a stand-in"
         self.noted: list[Callable[[], None]] | None = None
 
     def _do(self, action: Callable[[], None], *call: Any) -> None:
@@ -188,18 +189,23 @@ class HostDriver:
     def pinned(self, nbytes: int) -> np.ndarray:
         return np.zeros(nbytes, np.uint8)
 
-    def synchronize(self) -> None:
+    def synchronize(self, everything: bool = False) -> None:
         assert self.noted is None, "the host waits in a captured stretch"
-        self.calls.append(("synchronize",))
+        self.calls.append(("synchronize",) if not everything else ("synchronize", "everything"))
 
     def new_stream(self) -> Any:
-        return object()
+        self._streams += 1
+        return self._streams
 
     def new_event(self, timing: bool) -> Any:
-        return []
+        return [0.0]
 
     def record_event(self, event: Any, stream: Any) -> None:
+        event[0] = float(len(self.calls))
         self.calls.append(("record", stream))
+
+    def elapsed(self, begin: Any, end: Any) -> float:
+        return end[0] - begin[0]
 
     def wait_event(self, stream: Any, event: Any) -> None:
         self.calls.append(("wait", stream))
@@ -225,7 +231,7 @@ class HostDriver:
 
 def fake_gpu(name: str = "cuda:0", deterministic: bool = False) -> CudaDevice:
     """A GPU of which driver and compiler are the stand-ins."""
-    return CudaDevice(name, HostDriver(), HostCompiler.shared(), deterministic)
+    return CudaDevice(name, HostDriver(int(name[5:])), HostCompiler.shared(), deterministic)
 
 
 # ------------------------------------------------------------------------------------------ many kernels in one text

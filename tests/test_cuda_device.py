@@ -19,7 +19,8 @@ import sim
 from sim.cli import main
 from sim.core.backends import cuda_driver
 from sim.core.runtime import device as devices
-from sim.core.runtime import launch
+from sim.core.runtime import dlpack, launch
+from sim.core.runtime.buffer import View
 from sim.core.runtime.cuda_device import CudaDevice
 from sim.core.runtime.launch import KernelFault
 
@@ -242,6 +243,80 @@ def test_deterministic_sums_run_on_one_thread():
         reference = sim.zeros(1, device="cpu")
         sim.launch(total, 1000, [sim.array(x, device="cpu"), reference])
         assert out.numpy()[0] == reference.numpy()[0]
+
+
+# ------------------------------------------------------------------------------------------ streams, other libraries
+def test_streams_and_events(gpu):
+    main = sim.get_stream(gpu)
+    x, y = sim.full(4, 1.0, device=gpu), sim.zeros(4, device=gpu)
+    side = sim.Stream(gpu)
+    told(gpu)
+    with sim.ScopedStream(side):
+        assert gpu.stream == side.handle != main.handle
+        sim.launch(double, 4, [x], [y])
+    sim.wait_stream(side)
+    order = [("record", main.handle), ("wait", side.handle), ("launch", "kernel_double"), ("record", side.handle), ("wait", main.handle)]
+    assert [c[:2] for c in told(gpu)] == order
+    assert gpu.stream == main.handle
+    begin, end = (sim.Event(gpu, enable_timing=True) for _ in range(2))
+    main.record_event(begin)
+    sim.launch(double, 4, [x], [y])
+    main.record_event(end)
+    assert sim.get_event_elapsed_time(begin, end) > 0
+    with pytest.raises(ValueError, match="enable_timing=True"):
+        sim.get_event_elapsed_time(begin, sim.Event(gpu))
+    told(gpu)
+    side.synchronize()
+    assert told(gpu) == [("synchronize",)]
+
+
+def test_streams_of_the_cpu_do_nothing():
+    stream, begin, end = sim.Stream("cpu"), sim.Event("cpu", enable_timing=True), sim.Event("cpu", enable_timing=True)
+    with sim.ScopedStream(stream):
+        stream.record_event(begin)
+        stream.wait_stream(sim.get_stream("cpu"))
+        stream.record_event(end)
+    assert sim.get_event_elapsed_time(begin, end) >= 0
+
+
+def test_dlpack_between_libraries_on_a_gpu(gpu, monkeypatch):
+    monkeypatch.setattr(devices, "cuda_devices", lambda: [gpu])
+    host = np.arange(24, dtype=np.float64).reshape(4, 2, 3)
+    a = sim.array(host, dtype=sim.vec3d, device=gpu)
+    address, _ = a.ptr, told(gpu)
+    assert a.__dlpack_device__() == (2, 0)
+    b = sim.from_dlpack(a, dtype=sim.vec3d)
+    assert told(gpu) == [("record", gpu.stream), ("wait", gpu.stream)], "no copy, and the consumer's stream waits"
+    assert b.ptr == a.ptr and b.shape == (4, 2) and b.buffer.foreign
+    column = sim.from_dlpack(a[::2, 1])
+    np.testing.assert_array_equal(column.numpy(), host[::2, 1])
+    b.fill_(7.0)
+    assert (a.numpy() == 7.0).all()
+    del a
+    gc.collect()
+    assert (b.numpy() == 7.0).all() and address in gpu.driver.live, "the consumer keeps the memory"
+    del b, column
+    gc.collect()
+    assert address not in gpu.driver.live
+    unused = sim.zeros(3, device=gpu)
+    capsule = unused.__dlpack__()
+    before = len(dlpack._given)
+    del capsule
+    assert len(dlpack._given) == before - 1, "a capsule that nobody took gives the memory back"
+    with pytest.raises(BufferError, match="no multiples of the 4 bytes"):
+        gpu.dlpack(odd(gpu), None, None)
+
+
+def odd(gpu: CudaDevice) -> View:
+    """Floats six bytes apart."""
+    return View(gpu.allocate(64), 0, (4,), (6,), sim.float32)
+
+
+def test_cuda_array_interface(gpu):
+    a = sim.zeros((5, 4), dtype=sim.vec2, device=gpu)
+    shown = a[1:, ::2].__cuda_array_interface__
+    assert shown == {"version": 3, "shape": (4, 2, 2), "strides": (32, 16, 4), "typestr": "<f4", "data": (a.ptr + 32, False), "stream": gpu.stream}
+    assert not hasattr(sim.zeros(2, device="cpu"), "__cuda_array_interface__")
 
 
 # ------------------------------------------------------------------------------------------ rollouts

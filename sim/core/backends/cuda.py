@@ -36,7 +36,7 @@ class Loader(Protocol):
     def pinned(self, nbytes: int) -> np.ndarray:
         """Host memory (bytes) that kernels can write to."""
 
-    def synchronize(self) -> None:
+    def synchronize(self, everything: bool = False) -> None:
         """Waits until everything that was launched has ended."""
 
 

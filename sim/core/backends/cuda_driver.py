@@ -74,8 +74,11 @@ class CudaDriver:
         keep = cu.cuuint64_t(2**64 - 1)  # freed memory stays in the pool
         _check(cu.cuMemPoolSetAttribute(pool, cu.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, keep))
         self._pool = pool
+        self._streams: list[Any] = []
         self.stream = self.new_stream()
         self._kept: list[Any] = []
+        self._own: set[int] | None = None
+        self._later: list[int] = []
 
     def _attribute(self, which: Any) -> int:
         return int(_check(self._cu.cuDeviceGetAttribute(which, self._device)))
@@ -106,11 +109,23 @@ class CudaDriver:
     def allocate(self, nbytes: int) -> int:
         """Memory on the GPU, in the order of the present stream."""
         self._enter()
-        return int(_check(self._cu.cuMemAllocFromPoolAsync(max(nbytes, 1), self._pool, self.stream)))
+        address = int(_check(self._cu.cuMemAllocFromPoolAsync(max(nbytes, 1), self._pool, self.stream)))
+        if self._own is not None:
+            self._own.add(address)
+        return address
 
     def free(self, address: int) -> None:
-        """Gives memory back, after what the present stream has been told so far."""
+        """Gives memory back, after what all streams have been told so far."""
         self._enter()
+        if self._own is not None and address not in self._own:  # a capture may only free what it has allocated itself
+            self._later.append(address)
+            return
+        for other in self._streams if len(self._streams) > 1 and self._own is None else ():
+            if other is not self.stream:
+                event = self.new_event(False)
+                self.record_event(event, other)
+                self.wait_event(self.stream, event)
+                _check(self._cu.cuEventDestroy(event))
         _check(self._cu.cuMemFreeAsync(address, self.stream))
 
     def copy(self, dest: int, src: int, nbytes: int) -> None:
@@ -156,12 +171,14 @@ class CudaDriver:
     def new_stream(self) -> Any:
         """A stream that is in order with the legacy default stream, on which other libraries work unless told otherwise."""
         self._enter()
-        return _check(self._cu.cuStreamCreate(0))
+        made = _check(self._cu.cuStreamCreate(0))
+        self._streams.append(made)
+        return made
 
-    def synchronize(self) -> None:
-        """Waits until everything on the present stream has ended."""
+    def synchronize(self, everything: bool = False) -> None:
+        """Waits until everything on the present stream has ended; `everything`: on all streams."""
         self._enter()
-        _check(self._cu.cuStreamSynchronize(self.stream))
+        _check(self._cu.cuCtxSynchronize() if everything else self._cu.cuStreamSynchronize(self.stream))
 
     def new_event(self, timing: bool) -> Any:
         self._enter()
@@ -186,11 +203,15 @@ class CudaDriver:
     def begin_capture(self) -> None:
         """From now on the present stream notes instead of doing."""
         self._enter()
+        self._own = set()
         _check(self._cu.cuStreamBeginCapture(self.stream, self._cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL))
 
     def end_capture(self) -> Any:
         """What was noted, as something to `replay`."""
         graph = _check(self._cu.cuStreamEndCapture(self.stream))
+        self._own, later, self._later = None, self._later, []
+        for address in later:
+            self.free(address)
         made = _check(self._cu.cuGraphInstantiate(graph, 0))
         _check(self._cu.cuGraphDestroy(graph))
         return made

@@ -18,6 +18,7 @@ import numpy as np
 
 from sim.core.lang.errors import GradientError
 from sim.core.lang.types import Homogeneous, Type, array_type, as_type, scalar_of, size_of
+from sim.core.runtime import dlpack
 from sim.core.runtime.buffer import Buffer, announce
 from sim.core.runtime.device import Device, DeviceLike, get_device
 from sim.core.runtime.interop import differentiable, element, element_value, python_values, to_host
@@ -341,10 +342,15 @@ class array:  # noqa: N801  Warp's name
 
     def __dlpack__(self, **options: Any) -> Any:
         """A DLPack capsule of shape `shape` + component shape, sharing memory."""
-        return self.numpy().__dlpack__(**options)
+        capsule = self.device.dlpack(self, self.buffer, options.get("stream"))
+        return self.numpy().__dlpack__(**options) if capsule is None else capsule
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return self.numpy().__dlpack_device__()
+        return (dlpack.CUDA, int(self.device.name.partition(":")[2] or 0)) if self.device.is_cuda else (1, 0)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return self.device.cuda_interface(self)
 
     def __len__(self) -> int:
         return self.shape[0]

@@ -79,9 +79,44 @@ class Device:
         """Starts the threads of a launch; `block`: address of its argument block, free again when this returns."""
         raise NotImplementedError
 
-    def synchronize(self) -> None:
-        """Waits until everything that was launched has ended."""
+    def synchronize(self, everything: bool = False) -> None:
+        """Waits until everything that was launched on the present stream has ended; `everything`: on all of them."""
         raise NotImplementedError
+
+    # -- streams and events; `stream` is the handle of the present one
+    stream: Any = None
+
+    def new_stream(self) -> Any:
+        """The handle of a further stream."""
+        return None
+
+    def new_event(self, timing: bool) -> Any:
+        """The handle of an event."""
+        raise NotImplementedError
+
+    def record_event(self, event: Any, stream: Any) -> None:
+        """Marks the present end of a stream."""
+        raise NotImplementedError
+
+    def wait_event(self, stream: Any, event: Any) -> None:
+        """What a stream is told next waits for an event."""
+
+    def elapsed(self, begin: Any, end: Any) -> float:
+        """Milliseconds between two recorded events; waits for the second."""
+        raise NotImplementedError
+
+    # -- other libraries
+    def dlpack(self, view: Strided, owner: Any, stream: Any) -> Any:
+        """A DLPack capsule of a view for a consumer on `stream`, or None where NumPy makes it."""
+        return None
+
+    def from_dlpack(self, source: Any) -> tuple[Buffer, int, tuple[int, ...], tuple[int, ...], np.dtype]:
+        """Buffer, offset, shape, strides [bytes] and type of the numbers of another library's tensor on this device."""
+        raise NotImplementedError
+
+    def cuda_interface(self, view: Strided) -> dict[str, Any]:
+        """`__cuda_array_interface__` of a view.  Raises AttributeError where the device has none."""
+        raise AttributeError(f"__cuda_array_interface__ is for arrays on GPUs; this one is on {self.name}")
 
     def __repr__(self) -> str:
         return self.name

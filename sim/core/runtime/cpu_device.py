@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import Any
 
 import numpy as np
@@ -89,5 +90,17 @@ class CpuDevice(Device):
         """See `Device`."""
         run_range(executable, block, threads, compiled)
 
-    def synchronize(self) -> None:
+    def synchronize(self, everything: bool = False) -> None:
         """Everything has ended already."""
+
+    def new_event(self, timing: bool) -> list[float]:
+        """The time of an event, when it is recorded."""
+        return [0.0]
+
+    def record_event(self, event: Any, stream: Any) -> None:
+        """See `Device`."""
+        event[0] = time.perf_counter()
+
+    def elapsed(self, begin: Any, end: Any) -> float:
+        """See `Device`."""
+        return 1e3 * (end[0] - begin[0])

@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 
 from sim.core.lang.types import as_type
-from sim.core.runtime.array import array, fresh, like
-from sim.core.runtime.device import DeviceLike
+from sim.core.lang.types import from_numpy as scalar_from_numpy
+from sim.core.runtime import dlpack
+from sim.core.runtime.array import array, fresh, like, make_array
+from sim.core.runtime.device import DeviceLike, get_device
 from sim.core.runtime.interop import element_value, infer_type
+from sim.core.runtime.placement import as_shape
 from sim.core.runtime.recording import Copy, perform
 
 
@@ -97,5 +100,13 @@ def from_numpy(
 
 
 def from_dlpack(source: Any, dtype: Any = None) -> array:
-    """An array sharing memory with an object that has `__dlpack__`; `dtype=vec3` reads the last axis as components."""
+    """An array sharing memory with an object that has `__dlpack__`, on the CPU or a GPU; `dtype=vec3` reads the last axis as components.
+
+    On a GPU what the other library has told its stream comes before what the array's device is told next.
+    """
+    where, number = source.__dlpack_device__()
+    if where == dlpack.CUDA:
+        buffer, offset, shape, strides, kind = get_device(f"cuda:{number}").from_dlpack(source)
+        made = make_array(buffer, offset, as_shape(shape or (1,)), strides or (kind.itemsize,), scalar_from_numpy(kind))
+        return made if dtype is None else made.view(dtype)
     return array(np.from_dlpack(source), dtype=dtype, copy=False)

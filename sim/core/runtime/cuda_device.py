@@ -19,6 +19,7 @@ from sim.core.backends.cuda_compile import NvrtcCompiler, target_of
 from sim.core.backends.cuda_driver import CudaDriver, find_gpus
 from sim.core.lang.ir import Block, Builder, Func, Value, element_leaves
 from sim.core.lang.types import Type, array_type, size_of
+from sim.core.runtime import dlpack
 from sim.core.runtime.base_device import Device
 from sim.core.runtime.buffer import Buffer, Strided, View, packed_view
 from sim.core.runtime.interop import element
@@ -227,9 +228,66 @@ class CudaDevice(Device):
         if threads:
             executable.run(block, 0, threads)
 
-    def synchronize(self) -> None:
+    def synchronize(self, everything: bool = False) -> None:
         """See `Device`."""
-        self.driver.synchronize()
+        self.driver.synchronize(everything)
+
+    # -- streams and events
+    @property
+    def stream(self) -> Any:  # type: ignore[override]
+        """Handle of the stream that launches and copies go to."""
+        return self.driver.stream
+
+    @stream.setter
+    def stream(self, handle: Any) -> None:
+        self.driver.stream = handle
+
+    def new_stream(self) -> Any:
+        """See `Device`."""
+        return self.driver.new_stream()
+
+    def new_event(self, timing: bool) -> Any:
+        """See `Device`."""
+        return self.driver.new_event(timing)
+
+    def record_event(self, event: Any, stream: Any) -> None:
+        """See `Device`."""
+        self.driver.record_event(event, stream)
+
+    def wait_event(self, stream: Any, event: Any) -> None:
+        """See `Device`."""
+        self.driver.wait_event(stream, event)
+
+    def elapsed(self, begin: Any, end: Any) -> float:
+        """See `Device`."""
+        return self.driver.elapsed(begin, end)
+
+    # -- other libraries
+    def dlpack(self, view: Strided, owner: Any, stream: Any) -> Any:
+        """See `Device`."""
+        if dlpack.waits(stream):
+            event = self.new_event(False)
+            self.record_event(event, self.stream)
+            self.wait_event(stream, event)
+        dtype, inner, inner_strides = element(view.dtype)
+        return dlpack.to_capsule(
+            view.buffer.address + view.offset, dtype, view.shape + inner, view.strides + inner_strides, self.driver.ordinal, owner
+        )
+
+    def from_dlpack(self, source: Any) -> tuple[Buffer, int, tuple[int, ...], tuple[int, ...], np.dtype]:
+        """See `Device`."""
+        taken = dlpack.Taken(source.__dlpack__(stream=int(self.stream)))
+        reach = [(n - 1) * stride for n, stride in zip(taken.shape, taken.strides, strict=True)] if 0 not in taken.shape else []
+        low, high = sum(r for r in reach if r < 0), sum(r for r in reach if r > 0) + taken.dtype.itemsize
+        return self.foreign(taken.address + low, high - low, taken), -low, taken.shape, taken.strides, taken.dtype
+
+    def cuda_interface(self, view: Strided) -> dict[str, Any]:
+        """See `Device`."""
+        dtype, inner, inner_strides = element(view.dtype)
+        return {
+            "version": 3, "shape": view.shape + inner, "strides": view.strides + inner_strides, "typestr": dtype.str,
+            "data": (view.buffer.address + view.offset, False), "stream": int(self.stream),
+        }  # fmt: skip
 
 
 def _touch(a: Strided, b: Strided) -> bool:

@@ -81,7 +81,7 @@ def init() -> None:
 def synchronize() -> None:
     """Waits for all devices."""
     for device in get_devices():
-        device.synchronize()
+        device.synchronize(everything=True)
 
 
 def _pickled(device: Device) -> tuple:
