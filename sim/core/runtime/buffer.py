@@ -21,6 +21,10 @@ class Strided(Protocol):
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     dtype: Type
+    is_contiguous: bool
+
+    @property
+    def nbytes(self) -> int: ...
 
 
 class Buffer:

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from sim.core.backends.native import Row, native
 from sim.core.lang.errors import GradientError
 from sim.core.lang.types import size_of
 from sim.core.runtime import shadows
 from sim.core.runtime.array import array
 from sim.core.runtime.buffer import Buffer
-from sim.core.runtime.graph import note
+from sim.core.runtime.graph import note_native
 
 
 def span_of(a: array) -> tuple[int, int]:
@@ -48,6 +49,10 @@ class Kept:
         shadow = shadows.current()
         if shadow is not None:
             shadow.saved(self)
+
+    def row(self) -> Row | None:
+        """Its form in a graph."""
+        return native().copy(self.address, self.buffer.address + self.low, len(self.data)) if self.buffer.device.is_cpu else None
 
     @property
     def address(self) -> int:
@@ -106,7 +111,7 @@ class Claims:
         start, end = min(c.low for c in hit), max(c.high for c in hit)
         readers = ", ".join(dict.fromkeys(f"'{c.name}' of the {c.reader}" for c in hit))
         kept = Kept(a.buffer, start, np.empty(end - start, np.uint8), f"{readers}; overwritten by the {writer}")
-        note(kept.save)
+        note_native(kept.save, kept.row, kept)
         self.kept.append(kept)
         for c in hit:
             c.kept = kept

@@ -30,7 +30,7 @@ from sim.core.runtime.kernel import (
     flatten_argument,
     scalar_format,
 )
-from sim.core.runtime.threads import get_num_threads, run_range
+from sim.core.runtime.threads import grain_of, run_range
 
 
 class KernelFault(SimError):
@@ -157,8 +157,9 @@ def run(compiled: Compiled, device: Device, dims: tuple[int, ...], args: Sequenc
         raise_fault(compiled, executable, fault, dims)
     if graph is not None:
         keep = (slot, fault, args)
-        if fault is None and get_num_threads() == 1:
-            graph.kernel(executable.run, slot[1], n, (keep, executable))
+        address = getattr(executable, "address", None)
+        if fault is None and address is not None:
+            graph.row(address, slot[1], n, grain_of(compiled), (keep, executable))
         else:
             graph.call(lambda: _run_again(compiled, executable, slot[1], n, dims, fault, keep))
 

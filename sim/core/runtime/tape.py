@@ -21,7 +21,7 @@ from sim.core.runtime.array import array, make_array
 from sim.core.runtime.buffer import Buffer, announce
 from sim.core.runtime.claims import Claim, Claims, restored, span_of
 from sim.core.runtime.creation import empty, zeros
-from sim.core.runtime.graph import note
+from sim.core.runtime.graph import note, note_native
 from sim.core.runtime.interop import add_into
 from sim.core.runtime.kernel import AdjointPair, collect_active, find_aliases
 from sim.core.runtime.launch import Call, Memory, run, thread_count
@@ -91,7 +91,8 @@ class _WriteRecord:
     operation: Operation
 
     def backward(self) -> None:
-        note(self._take_back)
+        gradients = [a.grad for a in self.arrays]
+        note_native(self._take_back, lambda: self.operation.adjoint_row(lambda a: a.grad), (self.operation, gradients))
 
     def _take_back(self) -> None:
         self.operation.adjoint(_gradient_of)
