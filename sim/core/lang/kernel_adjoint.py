@@ -10,8 +10,9 @@ Three ways, chosen per array:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from sim.core.lang.adjoint import Reverse, Sweep
 from sim.core.lang.analysis import dirty_loads, in_loops, needed_values, varied_values, written_from
@@ -242,21 +243,25 @@ def kernel_adjoint(needs: KernelNeeds, record: Collection[int] = ()) -> KernelAd
         reverse.recompute(kernel.body, env, sweep)
         reverse.reverse(kernel.body, env, {}, sweep)
     block.ops[:0] = [*reverse.tapes, *declared]
-    func = Func(f"{kernel.name}_adjoint", block, kernel.span, kernel.dims, {**_promise(kernel), **({"serial": True} if logs else {})})
+    attrs = _promise(kernel, needs.groups)
+    func = Func(f"{kernel.name}_adjoint", block, kernel.span, kernel.dims, {**attrs, **({"serial": True} if logs else {})})
     closed = dce(func)
     func = verify(dce(inline(closed)))
     loaded = {op.operands[0] for op in walk(closed.body) if op.name == "load"}
     count = len(kernel.params)
     read = frozenset(k for k, p in enumerate(closed.params[:count]) if p in loaded)
-    forward = _recording(kernel, place, stores, [kernel.params[k] for k in sorted(needs.replayed)]) if recorded or logs else None
+    forward = _recording(kernel, place, stores, [kernel.params[k] for k in sorted(needs.replayed)], attrs) if recorded or logs else None
     last = tuple(k for k, p in enumerate(kernel.params) if p in finals)
     return KernelAdjoint(func, needs.active, read, records, tuple(described), last, forward, closed)
 
 
-def _promise(kernel: Func) -> dict[str, frozenset[str]]:
-    """What is promised of the arrays of a launch holds for their gradients in its adjoint."""
+def _promise(kernel: Func, groups: Mapping[Value, int]) -> dict[str, Any]:
+    """What is known of the arrays of a launch, and holds for their gradients in its adjoint.
+
+    exclusive: names of arrays no element of which two threads touch.  apart: no two arrays of a launch overlap in what it writes.
+    """
     names = kernel.attrs.get("exclusive", frozenset())
-    return {"exclusive": names | {f"adj_{name}" for name in names}}
+    return {"exclusive": names | {f"adj_{name}" for name in names}, "apart": len(set(groups.values())) == len(groups)}
 
 
 def _extremes(kernel: Func, groups: dict[Value, int], gradient: Collection[Value]) -> list[Value]:
@@ -278,7 +283,9 @@ def _extremes(kernel: Func, groups: dict[Value, int], gradient: Collection[Value
     return sorted(found, key=kernel.params.index)
 
 
-def _recording(kernel: Func, place: dict[int, list[tuple[Scalar, int] | None]], stores: dict[Scalar, Value], logged: list[Value]) -> Func:
+def _recording(
+    kernel: Func, place: dict[int, list[tuple[Scalar, int] | None]], stores: dict[Scalar, Value], logged: list[Value], attrs: dict[str, Any]
+) -> Func:
     """The kernel that also writes the needed results of the recorded loads, per thread, and counts the entries of the logs."""
     block = Block([Value(p.type, p.name) for p in kernel.params])
     env: Env = dict(zip(kernel.params, block.params, strict=True))
@@ -314,7 +321,7 @@ def _recording(kernel: Func, place: dict[int, list[tuple[Scalar, int] | None]], 
             total = b.append(Op("tape_load", [tape, zero], [Value(int32)])).results[0]
             b.atomic("max", counts, [b.const(k, int32)], [0], [total])
     block.ops[:0] = [op for op, _ in entries.values()]
-    return verify(Func(f"{kernel.name}_recording", block, kernel.span, kernel.dims, _promise(kernel)))
+    return verify(Func(f"{kernel.name}_recording", block, kernel.span, kernel.dims, dict(attrs)))
 
 
 def _advance(b: Builder, tape: Value, entries: int) -> None:

@@ -18,7 +18,7 @@ from sim.core.lang.errors import GradientError
 from sim.core.lang.types import size_of
 from sim.core.runtime import shadows
 from sim.core.runtime.array import array
-from sim.core.runtime.buffer import Buffer
+from sim.core.runtime.buffer import SPARE, Buffer
 from sim.core.runtime.graph import note_native
 
 
@@ -110,7 +110,7 @@ class Claims:
             )
         start, end = min(c.low for c in hit), max(c.high for c in hit)
         readers = ", ".join(dict.fromkeys(f"'{c.name}' of the {c.reader}" for c in hit))
-        kept = Kept(a.buffer, start, np.empty(end - start, np.uint8), f"{readers}; overwritten by the {writer}")
+        kept = Kept(a.buffer, start, np.empty(end - start + SPARE, np.uint8)[: end - start], f"{readers}; overwritten by the {writer}")
         note_native(kept.save, kept.row, kept)
         self.kept.append(kept)
         for c in hit:

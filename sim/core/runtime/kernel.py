@@ -46,20 +46,20 @@ Aliases = tuple[frozenset[int], ...]
 
 @dataclass(eq=False)
 class Compiled:
-    """A function of the IR and its executables, by device and by which of its arrays are contiguous.
+    """A function of the IR and its executables, by device, by which of its arrays are contiguous, and by which end without spare bytes.
 
     source: the same with functions whose derivative is in closed form still called, where it has any.
     """
 
     func: Func
     source: Func | None = None
-    executables: dict[tuple[Device, frozenset[int], bool], Executable] = field(default_factory=dict)
+    executables: dict[tuple[Device, frozenset[int], frozenset[int], bool], Executable] = field(default_factory=dict)
 
-    def executable(self, device: Device, packed: frozenset[int], check: bool) -> Executable:
-        key = (device, packed, check)
+    def executable(self, device: Device, packed: frozenset[int], tight: frozenset[int], check: bool) -> Executable:
+        key = (device, packed, tight, check)
         found = self.executables.get(key)
         if found is None:
-            func = Func(self.func.name, self.func.body, self.func.span, self.func.dims, {**self.func.attrs, "packed": packed})
+            func = Func(self.func.name, self.func.body, self.func.span, self.func.dims, {**self.func.attrs, "packed": packed, "tight": tight})
             found = self.executables[key] = device.backend.compile(func, check)
         return found
 
