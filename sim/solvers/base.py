@@ -120,9 +120,13 @@ class Pass:
 
     @property
     def colors(self) -> Iterator[tuple[int, int, bool]]:
-        """First row and number of rows of each colour, and whether its constraints share no point, pinned or not."""
+        """First row and number of rows of the launches for each colour, and whether their constraints share no point, pinned or not."""
         offsets = self.set.offsets
-        return ((begin, end - begin, own) for begin, end, own in zip(offsets, offsets[1:], self.set.exclusive))  # noqa: B905 pairs of neighbours
+        for begin, shared, end in zip(offsets, self.set.shared, offsets[1:], strict=False):
+            if shared > begin:
+                yield begin, shared - begin, True
+            if end > shared:
+                yield shared, end - shared, False
 
 
 @dataclass(eq=False)
