@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -61,6 +62,10 @@ class SolverXPBD(Solver):
         self._share = self._shares() if averaged else self._no_damping
         self._correction = zeros(model.particle_count, vector(3, real), model.device, requires_grad=model.requires_grad) if averaged else None
         self._no_correction = zeros(1, vector(3, real), model.device)
+
+    @property
+    def settings(self) -> tuple[Any, ...]:
+        return self.iterations, self.order, self.start
 
     @property
     def sweeps(self) -> int:

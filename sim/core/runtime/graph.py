@@ -7,7 +7,7 @@ prints, the reference interpreter) is called in between.  Arguments that are num
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -51,8 +51,8 @@ def _whole(buffer: Buffer) -> _Span:
 class _Table:
     """Rows for the native walker, as they are collected; a block of memory when they first run."""
 
-    def __init__(self) -> None:
-        self.rows: list[tuple[int, int, int, int]] = []
+    def __init__(self, rows: list[tuple[int, int, int, int]] | None = None) -> None:
+        self.rows = rows if rows is not None else []
         self._memory: np.ndarray | None = None
         self._address = 0
 
@@ -115,6 +115,24 @@ class Graph:
                 part.run()
             else:
                 part()
+
+
+def joined(graphs: Iterable[Graph]) -> Graph:
+    """One graph that does what these do, one after the other."""
+    out = Graph()
+    for graph in graphs:
+        if graph._shadow is not out._shadow:
+            raise GradientError("graphs captured in and outside of forward mode cannot be joined", hint="capture them again")
+        for part in graph._parts:
+            if isinstance(part, _Table) and out._parts and isinstance(out._parts[-1], _Table):
+                out._parts[-1].rows += part.rows
+            else:
+                out._parts.append(_Table(list(part.rows)) if isinstance(part, _Table) else part)
+        out._keep.append(graph)
+        out._count += len(graph)
+        for view in graph._written.values():
+            out.writes(view)
+    return out
 
 
 def capturing() -> Graph | None:

@@ -116,6 +116,7 @@ class _FunctionRecord:
     run: Callable[[], None]
     claims: list[Claim]
     touched: list[array]
+    memory: Callable[[], list[Remembered]]
 
     def backward(self) -> None:
         with restored(self.claims):
@@ -295,18 +296,21 @@ class Tape:
         """
         self.records.append(_Mark(name, dict(state or {})))
 
-    def record_function(self, name: str, backward: Callable[[], None], reads: Iterable[array], writes: Iterable[array]) -> None:
+    def record_function(
+        self, name: str, backward: Callable[[], None], reads: Iterable[array], writes: Iterable[array], memory: Callable[[], list[Remembered]] = list
+    ) -> None:
         """Record a stretch that was or will be run unrecorded.  Call it *before* the stretch writes.
 
         backward: adds to gradients; it runs while `reads` have the values that they have now.
         writes:   arrays that the stretch writes (their gradients are `backward`'s business).
+        memory:   tells what the stretch keeps for `backward`.
         """
         reads, writes = list(reads), list(writes)
         self._refuse_cut(reads, name, any(a.requires_grad for a in writes))
         claims = [self._claims.claim(a, name, "input") for a in reads]
         for a in writes:
             announce(a, name)
-        self.records.append(_FunctionRecord(name, backward, claims, [*reads, *writes]))
+        self.records.append(_FunctionRecord(name, backward, claims, [*reads, *writes], memory))
 
     # -- backward
     def backward(self, loss: array | None = None, grads: Mapping[array, array] | None = None) -> None:
@@ -437,7 +441,8 @@ class Tape:
             Remembered(a.nbytes, "record", f"loads of the {r} that it overwrites itself, per thread")
             for r in self.records if isinstance(r, _LaunchRecord) for a in r.records
         ]
-        return TapeMemory([*copies, *records])
+        inside = [m for r in self.records if isinstance(r, _FunctionRecord) for m in r.memory()]
+        return TapeMemory([*copies, *records, *inside])
 
     def visualize(self, filename: str | Path | None = None, array_labels: Mapping[array, str] | None = None) -> str:
         """The recorded program as a graph: DOT text, also written to `filename` if given (`.html`: a page for a browser).
