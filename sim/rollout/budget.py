@@ -35,9 +35,16 @@ def parse_bytes(budget: str | float) -> float:
 
 
 def bytes_per_step(plan: Plan) -> float:
-    """Bytes that a tape keeps for one step: what it records of every projection, and copies of velocities."""
+    """Bytes that a tape keeps for one step: what it records of every projection, and copies of velocities.
+
+    Of a constraint whose forces add up to nothing only differences of points are recorded, unless damping looks at their motion.
+    """
     model = plan.solver.model
-    recorded = sum(p.set.count * 3 * p.set.constraint.points for p in plan.solver.passes) * model.dtype.size
+    recorded = 0
+    for p in plan.solver.passes:
+        c = p.set.constraint
+        apart = c.internal and p.set.damping is None and plan.solver.sweeps == 1
+        recorded += p.set.count * 3 * (c.points - apart) * model.dtype.size
     return plan.solver.sweeps * recorded + model.particle_count * size_of(vector(3, model.dtype))
 
 

@@ -23,6 +23,8 @@ KEPT = 8
 """Kinds of rollouts (time step, forces, motions) that a solver remembers the steps of; the one not used for longest goes."""
 LONGEST = 64
 """Steps that are joined to one table."""
+LENGTHS = 4
+"""Stretches of different lengths that are kept for one kind of rollout."""
 Frames = Mapping[int, Callable[[State], None]]
 """What to do with the state after a step, by step."""
 
@@ -155,10 +157,10 @@ class Captured:
     stretches: dict[int, Stretch] = field(default_factory=dict)
 
     def stretch(self, plan: Plan, count: int) -> Stretch:
-        """The stretch of so many steps; of at most two lengths, so that memory of rollouts with other ones is freed."""
+        """The stretch of so many steps; of at most `LENGTHS`, so that memory of rollouts with other ones is freed."""
         found = self.stretches.pop(count, None) or Stretch(count, (plan.scratch(), plan.scratch()))
         self.stretches[count] = found
-        while len(self.stretches) > 2:
+        while len(self.stretches) > LENGTHS:
             self.stretches.pop(next(iter(self.stretches)))
         return found
 

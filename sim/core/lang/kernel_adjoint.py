@@ -11,13 +11,14 @@ Three ways, chosen per array:
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sim.core.lang.adjoint import Reverse, Sweep
-from sim.core.lang.analysis import dirty_loads, in_loops, needed_values, varied_values, written_from
+from sim.core.lang.analysis import dirty_loads, in_loops, needed_values, varied_values, wanted_values, written_from
 from sim.core.lang.errors import GradientError
 from sim.core.lang.ir import Block, Builder, Func, Op, Value, split_memory, verify, walk
+from sim.core.lang.narrowing import narrowest
 from sim.core.lang.passes import WRITES, Env, alias_groups, copy_op, dce, forward_memory, inline
 from sim.core.lang.sinking import sink
 from sim.core.lang.types import Scalar, array_type, int32
@@ -67,6 +68,7 @@ class KernelNeeds:
     in_loop:  parameters with a needed load inside a loop: their values have to be kept as a whole.
     replayed: written parameters that are replayed.
     lossy:    arrays without gradient that the kernel writes values with a gradient to.
+    wanted:   values that the reverse sweep itself looks at; `needed` adds what recomputing them takes.
     """
 
     kernel: Func
@@ -79,9 +81,20 @@ class KernelNeeds:
     in_loop: frozenset[int]
     replayed: frozenset[int]
     lossy: frozenset[int]
+    wanted: set[Value]
+    _narrow: dict[frozenset[int], list[Value]] = field(default_factory=dict)
 
-    def scalars(self, param: int) -> int:
-        return sum(1 for op in self.sites.get(param, ()) for r in op.results if r in self.needed)
+    def narrow(self, record: frozenset[int]) -> list[Value]:
+        """The values that a thread records so that no load of the parameters in `record` and `must` is needed: the fewest bytes."""
+        found = self._narrow.get(record)
+        if found is None:
+            loads = [op for k in sorted({*record, *self.must}) for op in self.sites.get(k, ())]
+            found = self._narrow[record] = narrowest(self.kernel, loads, self.wanted, in_loops(self.kernel)) if loads else []
+        return found
+
+    def bytes_per_thread(self, record: frozenset[int]) -> int:
+        """Bytes of these values."""
+        return sum(v.type.size for v in self.narrow(record))  # type: ignore[attr-defined]
 
 
 def kernel_needs(kernel: Func, active: Iterable[int], aliases: Iterable[Collection[int]] = ()) -> KernelNeeds:
@@ -128,7 +141,8 @@ def kernel_needs(kernel: Func, active: Iterable[int], aliases: Iterable[Collecti
             must.add(param)
     lossy = frozenset(number[array] for array in _lost(kernel, groups, sources, varied, dirty))
     return KernelNeeds(
-        kernel, chosen, groups, varied, needed, sites, frozenset(must), frozenset(in_loop), frozenset(number[p] for p in replayed), lossy
+        kernel, chosen, groups, varied, needed, sites, frozenset(must), frozenset(in_loop), frozenset(number[p] for p in replayed), lossy,
+        wanted_values(kernel, varied, sources, replayed),
     )
 
 
@@ -179,9 +193,10 @@ def _lost(kernel: Func, groups: dict[Value, int], sources: set[Value], varied: s
 
 
 def kernel_adjoint(needs: KernelNeeds, record: Collection[int] = ()) -> KernelAdjoint:
-    """Build the adjoint.  The needed loads of the parameters in `record` (and in `needs.must`) are recorded per thread."""
+    """Build the adjoint.  It does without loads of the parameters in `record` and in `needs.must`: what it takes is recorded per thread."""
     kernel = needs.kernel
-    recorded = [op for k in sorted({*record, *needs.must}) for op in needs.sites.get(k, ())]
+    kept = set(needs.narrow(frozenset(record)))
+    recorded = [op for op in walk(kernel.body) if any(r in kept for r in op.results)]
     slots: dict[Scalar, int] = {}
     place: dict[int, list[tuple[Scalar, int] | None]] = {}
     for op in recorded:
@@ -189,7 +204,7 @@ def kernel_adjoint(needs: KernelNeeds, record: Collection[int] = ()) -> KernelAd
         for r in op.results:
             scalar = r.type
             assert isinstance(scalar, Scalar)
-            if r in needs.needed:
+            if r in kept:
                 place[id(op)].append((scalar, slots.get(scalar, 0)))
                 slots[scalar] = slots.get(scalar, 0) + 1
             else:

@@ -231,13 +231,12 @@ class Tape:
         aliases = find_aliases(args, spec.writes)
         needs = spec.needs(active, aliases)
         spoilt = {k for k in range(len(args)) if k in spec.writes} | {k for group in aliases for k in group}
-        record = set()
-        for k, sites in needs.sites.items():
-            if k in spoilt and k not in needs.in_loop and sites:
-                low, high = span_of(args[k])
-                if needs.scalars(k) * thread_count(call.dims) * 4 < high - low:
-                    record.add(k)
-        pair = spec.adjoint(active, aliases, frozenset(record))
+        record = frozenset(k for k, sites in needs.sites.items() if k in spoilt and k not in needs.in_loop and sites)
+        if record:
+            spans = (span_of(args[k]) for k in record)
+            if needs.bytes_per_thread(record) * thread_count(call.dims) >= sum(high - low for low, high in spans):
+                record = frozenset()
+        pair = spec.adjoint(active, aliases, record)
         claims = {k: self._claims.claim(args[k], name, spec.func.params[k].name) for k in sorted(pair.plan.needs)}
         records = [empty((slots, thread_count(call.dims)), scalar, call.device) for scalar, slots in pair.plan.records]
         counts = None
