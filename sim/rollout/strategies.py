@@ -83,14 +83,19 @@ def run_plain(plan: Plan, result: Trajectory) -> None:
     if shadows.current() is None:
         known = captured(plan)
         known.forces.assign(plan.start.particle_f)
-        states, run = known.steps.states, partial(known.steps.run, plan)
-    else:  # somebody looks at every launch
-        states = (plan.scratch(), plan.scratch())
+        _run_between(plan, known.steps.states, partial(known.steps.run, plan), result)
+        return
+    states = (plan.scratch(), plan.scratch())
 
-        def run(first: int, count: int) -> None:
-            for step in range(first, first + count):
-                plan.step_of(step, states[step % 2], states[1 - step % 2])
+    def one_by_one(first: int, count: int) -> None:
+        """Somebody looks at every launch."""
+        for step in range(first, first + count):
+            plan.step_of(step, states[step % 2], states[1 - step % 2])
 
+    _run_between(plan, states, one_by_one, result)
+
+
+def _run_between(plan: Plan, states: tuple[State, State], run: Callable[[int, int], None], result: Trajectory) -> None:
     states[0].follow(plan.start)
     _advance(plan, run, states, 0, plan.steps, result)
     result.final.follow(states[plan.steps % 2])
