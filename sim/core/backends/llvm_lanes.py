@@ -103,7 +103,7 @@ def counting_values(func: Func) -> set[Value]:
     counts: set[Value] = set()
     uniform = {p for p in func.params}
     for op in walk(func.body):
-        if op.name == "tid":
+        if op.name == "tid" and (func.dims == 1 or op.attrs["axis"] == -1):
             counts.update(op.results)
         elif op.name in ("add", "sub") and op.results[0].type is int32:
             a, b = op.operands
