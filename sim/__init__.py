@@ -266,6 +266,8 @@ from sim.core.runtime.device import get_devices as get_devices
 from sim.core.runtime.device import init as init
 from sim.core.runtime.device import set_device as set_device
 from sim.core.runtime.device import synchronize as synchronize
+from sim.core.runtime.graph import Graph as Graph
+from sim.core.runtime.graph import capture as capture
 from sim.core.runtime.kernel import Kernel as Kernel
 from sim.core.runtime.kernel import LaunchError as LaunchError
 from sim.core.runtime.kernel import kernel as kernel

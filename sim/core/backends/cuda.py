@@ -64,6 +64,8 @@ class CudaExecutable:
         self.sites: list[Site] = text.sites
         self._prints, self._func = text.prints, func
         self._serial = bool(func.attrs.get("serial"))
+        self.waits = bool(text.prints)
+        """Whether a launch waits for its end: then a graph cannot note it."""
         slots = param_slots(func)
         self._aligned = [(slots[k], size) for k, size in text.aligned()]
         self._apart = [] if ordered else _to_compare(func, slots)

@@ -57,10 +57,11 @@ def own_arrays(func: Func) -> frozenset[Value]:
 
 
 def shared_arrays(func: Func, own: frozenset[Value]) -> frozenset[Value]:
-    """Array parameters that some thread may write at an index that another thread writes too."""
+    """Array parameters to which several threads may add at one index."""
+    promised = func.attrs.get("exclusive", ())
     return frozenset(
         op.operands[0] for op in walk(func.body)
-        if op.name in WRITES and op.operands[0] not in own and not op.attrs.get("exclusive")
+        if op.name in ("accum", "atomic") and needs_atomics(op, own) and op.operands[0].name not in promised
     )
 
 

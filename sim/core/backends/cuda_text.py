@@ -43,6 +43,7 @@ class CudaText:
         self.params = frozenset(func.params)
         self.own: frozenset[Value] = frozenset() if careful else own_arrays(func)
         self.packed = frozenset(func.params[k] for k in func.attrs.get("packed", ()))
+        self.narrow = {func.params[k]: columns for k, columns in dict(func.attrs.get("narrow", ())).items()}
         self.lines: list[str] = []
         self.names: dict[int, str] = {}
         self.count, self.depth = 0, 1
@@ -206,6 +207,8 @@ class CudaText:
         if array in self.packed:
             if axis == kind.ndim - 1:
                 return f"{size_of(kind.dtype)}LL"
+            if axis == kind.ndim - 2 and array in self.narrow:
+                return f"{self.narrow[array] * size_of(kind.dtype)}LL"
             if axis == kind.ndim - 2:
                 return f"({self.member(array)}.n[{axis + 1}] * {size_of(kind.dtype)}LL)"
         return f"{self.member(array)}.s[{axis}]"

@@ -5,6 +5,7 @@ Whatever differs between devices is asked of a `Device`; nothing above knows whi
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,26 @@ class Device:
 
     def add(self, dest: Strided, src: Strided) -> None:
         """dest += src, over the floating-point parts of the elements; `src` has the same shape and type and does not overlap."""
+        raise NotImplementedError
+
+    def copy_row(self, dest: Strided, src: Strided) -> Any:
+        """A copy in a graph: a row for the native walker, `Told(self)` if the device can note it, else None."""
+        return None
+
+    def write_row(self, dest: Strided, value: np.ndarray) -> Any:
+        """Stored host data in a graph, likewise.  The caller keeps `value`."""
+        return None
+
+    def give_row(self, dest: Strided, src: Strided) -> Any:
+        """`dest` += `src` and `src` = 0 in a graph, likewise."""
+        return None
+
+    def noted(self, actions: Sequence[Callable[[], None]]) -> Any:
+        """What these actions tell the device, as something to `replay`; nothing happens yet."""
+        raise NotImplementedError
+
+    def replay(self, noted: Any) -> None:
+        """Does what was noted."""
         raise NotImplementedError
 
     def duplicate(self, view: Strided) -> Strided:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Protocol
 from weakref import WeakSet, WeakValueDictionary
 
@@ -21,6 +22,12 @@ class Strided(Protocol):
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     dtype: Type
+
+    @property
+    def is_contiguous(self) -> bool: ...
+
+    @property
+    def nbytes(self) -> int: ...
 
 
 class Buffer:
@@ -104,6 +111,21 @@ class View:
     def __init__(self, buffer: Buffer, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: Type) -> None:
         self.buffer, self.offset, self.shape, self.strides, self.dtype = buffer, offset, shape, strides, dtype
 
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie packed in order."""
+        step = size_of(self.dtype)
+        for n, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            if n != 1 and stride != step:
+                return 0 in self.shape
+            step *= n
+        return True
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return size_of(self.dtype) * math.prod(self.shape)
+
 
 def packed_view(device: Any, like: Strided) -> View:
     """Fresh memory on a device for the elements of a view, packed."""
@@ -117,17 +139,11 @@ def packed_view(device: Any, like: Strided) -> View:
 class ByteRange(View):
     """Bytes `low` to `high` of a buffer, as a view."""
 
-    is_contiguous = True
-
     def __init__(self, buffer: Buffer, low: int = 0, high: int | None = None) -> None:
         super().__init__(buffer, low, ((buffer.nbytes if high is None else high) - low,), (1,), uint8)
 
     @property
     def size(self) -> int:
-        return self.shape[0]
-
-    @property
-    def nbytes(self) -> int:
         return self.shape[0]
 
 

@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from sim.core.backends.native import Row
 from sim.core.lang.errors import GradientError
 from sim.core.lang.types import size_of
 from sim.core.runtime import shadows
 from sim.core.runtime.array import array
 from sim.core.runtime.buffer import Buffer, ByteRange, duplicate, refill
-from sim.core.runtime.graph import note
+from sim.core.runtime.graph import Told, note_native
 
 
 def span_of(a: array) -> tuple[int, int]:
@@ -51,6 +52,10 @@ class Kept:
         shadow = shadows.current()
         if shadow is not None:
             shadow.saved(self)
+
+    def row(self) -> Row | Told | None:
+        """Its form in a graph."""
+        return self.buffer.device.copy_row(ByteRange(self.data), self.live)
 
     @property
     def address(self) -> int:
@@ -109,7 +114,7 @@ class Claims:
         start, end = min(c.low for c in hit), max(c.high for c in hit)
         readers = ", ".join(dict.fromkeys(f"'{c.name}' of the {c.reader}" for c in hit))
         kept = Kept(a.buffer, start, a.buffer.device.allocate(end - start), f"{readers}; overwritten by the {writer}")
-        note(kept.save)
+        note_native(kept.save, kept.row, kept)
         self.kept.append(kept)
         for c in hit:
             c.kept = kept

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import os
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from sim.core.lang.types import Type, array_type, size_of
 from sim.core.runtime import dlpack
 from sim.core.runtime.base_device import Device
 from sim.core.runtime.buffer import Buffer, Strided, View, packed_view
+from sim.core.runtime.graph import Told
 from sim.core.runtime.interop import element
 
 _SMALL = 256
@@ -44,14 +46,17 @@ class _Allocation:
             return
 
 
-def packed_bytes(view: Strided) -> int | None:
-    """Bytes of the elements if they lie packed in order, else None."""
-    step = size_of(view.dtype)
-    for n, stride in zip(reversed(view.shape), reversed(view.strides), strict=True):
-        if n != 1 and stride != step:
-            return None
-        step *= n
-    return step
+class _Noted:
+    """Owns a graph of the driver."""
+
+    def __init__(self, driver: Any, graph: Any) -> None:
+        self.driver, self.graph = driver, graph
+
+    def __del__(self) -> None:
+        try:
+            self.driver.drop_graph(self.graph)
+        except Exception:  # noqa: BLE001 the interpreter is ending, and the driver with it
+            return
 
 
 @functools.cache
@@ -140,7 +145,7 @@ class CudaDevice(Device):
     def _fetched(self, src: Strided) -> Strided:
         """Elements of another GPU in packed memory of this one."""
         other = src.buffer.device
-        packed = src if packed_bytes(src) is not None else packed_view(other, src)
+        packed = src if src.is_contiguous else packed_view(other, src)
         if packed is not src:
             other._move(packed, src)
         here = packed_view(self, src)
@@ -155,9 +160,8 @@ class CudaDevice(Device):
 
     def _move(self, dest: Strided, src: Strided) -> None:
         """Copy on this device, of memory that does not overlap."""
-        nbytes = packed_bytes(dest)
-        if nbytes is not None and packed_bytes(src) == nbytes:
-            self.driver.copy(dest.buffer.address + dest.offset, src.buffer.address + src.offset, nbytes)
+        if dest.is_contiguous and src.is_contiguous:
+            self.driver.copy(dest.buffer.address + dest.offset, src.buffer.address + src.offset, dest.nbytes)
         else:
             self._transfer(dest, src, False)
 
@@ -179,7 +183,7 @@ class CudaDevice(Device):
             self._fill(dest, np.ascontiguousarray(np.broadcast_to(host, inner)))
             return
         host = np.ascontiguousarray(np.broadcast_to(host, dest.shape + inner))
-        if packed_bytes(dest) is not None:
+        if dest.is_contiguous:
             self.driver.upload(dest.buffer.address + dest.offset, host)
         else:
             between = packed_view(self, dest)
@@ -188,9 +192,9 @@ class CudaDevice(Device):
 
     def _fill(self, dest: Strided, value: np.ndarray) -> None:
         """Every element becomes `value`."""
-        raw, nbytes = value.tobytes(), packed_bytes(dest)
-        if nbytes is not None and len(set(raw)) == 1:
-            self.driver.fill(dest.buffer.address + dest.offset, raw[0], nbytes)
+        raw = value.tobytes()
+        if dest.is_contiguous and len(set(raw)) == 1:
+            self.driver.fill(dest.buffer.address + dest.offset, raw[0], dest.nbytes)
             return
         kept = self._values.get(raw)
         if kept is None:
@@ -215,6 +219,34 @@ class CudaDevice(Device):
             self.copy(here, src)
             src = here
         self._transfer(dest, src, True)
+
+    # -- graphs
+    def copy_row(self, dest: Strided, src: Strided) -> Told | None:
+        """See `Device`."""
+        return Told(self) if src.buffer.device is self else None
+
+    def write_row(self, dest: Strided, value: np.ndarray) -> Told | None:
+        """One value for all elements was kept on the device when it was written for the first time; host data are fetched anew."""
+        one = np.ndim(value) == 0 or np.shape(value) == element(dest.dtype)[1]
+        return Told(self) if one and size_of(dest.dtype) <= _SMALL else None
+
+    def give_row(self, dest: Strided, src: Strided) -> Told | None:
+        """See `Device`."""
+        return Told(self) if src.buffer.device is self else None
+
+    def noted(self, actions: Sequence[Callable[[], None]]) -> _Noted:
+        """See `Device`."""
+        self.driver.begin_capture()
+        try:
+            for action in actions:
+                action()
+        finally:
+            graph = self.driver.end_capture()
+        return _Noted(self.driver, graph)
+
+    def replay(self, noted: _Noted) -> None:
+        """See `Device`."""
+        self.driver.replay(noted.graph)
 
     # -- launches
     def error_record(self) -> np.ndarray:
