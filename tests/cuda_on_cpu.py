@@ -245,20 +245,38 @@ class Batch:
         self.text = PRELUDE + "\n".join(self.kernels.values())
         self._library: Any = None
 
-    def launch(self, name: str, dims: list[int], args: list[Any]) -> np.ndarray:
-        """Runs a kernel on the CPU; the error record."""
-        driver, writer = HostDriver(), self.writers[name]
+    def launch(self, name: str, dims: list[int], args: list[Any], gpu: CudaDevice | None = None) -> np.ndarray:
+        """Runs a kernel on the CPU, or on a GPU with copies of the arrays, which come back; the error record."""
+        writer = self.writers[name]
+        compiler, driver = (HostCompiler.shared(), HostDriver()) if gpu is None else (gpu.backend.compiler, gpu.driver)  # type: ignore[attr-defined]
         if self._library is None:
-            self._library = HostCompiler.shared().image(self.text)
-        error = np.zeros(8, np.int64)
+            self._library = compiler.image(self.text)
+        error = np.zeros(8, np.int64) if gpu is None else gpu.error_record()
         block = argument_block(writer.func, dims, args, error)
+        moved = [] if gpu is None else [_Moved(gpu, a, block) for a in args if isinstance(a, np.ndarray)]
         parameters = (ctypes.c_void_p * 2)(block.ctypes.data, None)
-        threads = int(np.prod(dims))
-        if writer.func.attrs.get("serial"):
-            driver.launch(driver.load(self._library, writer.symbol), 1, 1, ctypes.addressof(parameters))
-        else:
-            driver.launch(driver.load(self._library, writer.symbol), -(-threads // BLOCK), BLOCK, ctypes.addressof(parameters))
+        serial = bool(writer.func.attrs.get("serial"))
+        blocks = 1 if serial else -(-int(np.prod(dims)) // BLOCK)
+        driver.launch(driver.load(self._library, writer.symbol), blocks, 1 if serial else BLOCK, ctypes.addressof(parameters))
+        for m in moved:
+            m.back()
         return error
+
+
+class _Moved:
+    """The memory of a NumPy array on a GPU; the argument block points there."""
+
+    def __init__(self, gpu: CudaDevice, host: np.ndarray, block: np.ndarray) -> None:
+        low, high = np.lib.array_utils.byte_bounds(host)
+        self.host = np.ctypeslib.as_array((ctypes.c_uint8 * (high - low)).from_address(low))
+        self.owner, self.gpu, self.buffer = host, gpu, gpu.allocate(high - low)
+        gpu.driver.upload(self.buffer.address, self.host)
+        block[block == host.ctypes.data] = self.buffer.address + host.ctypes.data - low
+
+    def back(self) -> None:
+        raw = np.empty_like(self.host)
+        self.gpu.driver.download(raw, self.buffer.address)
+        self.host[:] = raw
 
 
 def renamed(func: Func, name: str) -> Func:

@@ -245,6 +245,60 @@ def test_deterministic_sums_run_on_one_thread():
         assert out.numpy()[0] == reference.numpy()[0]
 
 
+# ------------------------------------------------------------------------------------------ graphs
+def test_a_graph_is_noted_once_and_told_at_once(gpu):
+    x, y, z = sim.full(6, 1.0, device=gpu), sim.zeros(6, device=gpu), sim.zeros(6, device=gpu)
+    with sim.capture() as graph:
+        sim.launch(double, 6, [x], [y])
+        z.assign(y)
+        z[1:4].assign(z[0:3])  # overlapping: memory between, allocated and freed inside
+        y.fill_(3.0)
+        x.zero_()
+    assert y.numpy()[0] == 3.0 and z.numpy()[0] == 2.0
+    told(gpu)
+    for value in (5.0, 7.0):
+        x.fill_(value)
+        y.zero_()
+        told(gpu)
+        graph.replay()
+        calls = told(gpu)
+        assert calls[-1][0] == "replay" and calls[-1][1] >= 6
+        assert (len(calls) == 1) == (value == 7.0), "the second replay is one call"
+        assert z.numpy().tolist() == [2 * value] * 6 and x.numpy()[0] == 0.0
+
+
+def test_what_the_host_takes_part_in_stands_between_graphs(gpu):
+    @sim.kernel
+    def checked(x: sim.array[float]):
+        i = sim.tid()
+        assert x[i] < 100.0
+        x[i] += 1.0
+
+    x, y = sim.zeros(3, device=gpu), sim.zeros(3, device=gpu)
+    with sim.capture() as graph:
+        sim.launch(double, 3, [x], [y])
+        x.assign(np.array([1.0, 2.0, 3.0], np.float32))
+        sim.launch(checked, 3, [x])
+        sim.launch(double, 3, [x], [y])
+    graph.replay()
+    told(gpu)
+    graph.replay()
+    assert [c[0] for c in told(gpu)] == ["replay", "upload", "launch", "synchronize", "replay"]
+    assert y.numpy().tolist() == [4.0, 6.0, 8.0]
+
+
+def test_rollouts_are_graphs(gpu):
+    """Of a second gradient of the same kind, only a handful of calls is told to the driver besides copies of frames."""
+    with devices.ScopedDevice(gpu):
+        solver = swung_sheet("colored", 1)
+        gradients(solver, sim.Checkpointed(every=6), steps=12, frame_every=None)
+        gradients(solver, sim.Checkpointed(every=6), steps=12, frame_every=None)
+        told(gpu)
+        gradients(solver, sim.Checkpointed(every=6), steps=12, frame_every=None)
+    kinds = [c[0] for c in told(gpu)]
+    assert kinds.count("replay") >= 5 and kinds.count("launch") < 60
+
+
 # ------------------------------------------------------------------------------------------ streams, other libraries
 def test_streams_and_events(gpu):
     main = sim.get_stream(gpu)
