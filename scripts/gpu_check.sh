@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Everything that needs a GPU, in one command: tests on the device, then the benchmark.  Well under ten minutes.
+#   scripts/gpu_check.sh [python]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+python=${1:-python3}
+export PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH}
+$python -m sim.cli info
+$python -m pytest -q -rs -m gpu tests/test_gpu.py
+$python -m pytest -q -k cuda tests/test_tape_patterns.py tests/test_tape_fuzz.py tests/test_adjoint_replay.py tests/test_tape_links.py
+$python -m pytest -q tests/test_cuda_compile.py
+for scene in chain cloth; do
+    $python -m sim.cli run "scenes/$scene.yaml" --device cuda --out "$(mktemp -d)/$scene"
+done
+$python benchmarks/gpu.py
