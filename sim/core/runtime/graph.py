@@ -21,7 +21,8 @@ from sim.core.runtime import shadows
 from sim.core.runtime.buffer import Buffer, Strided, announce
 from sim.core.runtime.threads import run_table
 
-_open: list[Graph] = []
+open_graphs: list[Graph] = []
+"""The graphs that note what happens, the innermost last; only that one does."""
 
 
 @dataclass(eq=False)
@@ -139,25 +140,25 @@ def joined(graphs: Iterable[Graph]) -> Graph:
 
 def capturing() -> Graph | None:
     """The innermost open graph, or None."""
-    return _open[-1] if _open else None
+    return open_graphs[-1] if open_graphs else None
 
 
 def note(action: Callable[[], None]) -> None:
     """Do something to memory, and note it if a graph is open."""
     action()
-    if _open:
-        _open[-1].call(action)
+    if open_graphs:
+        open_graphs[-1].call(action)
 
 
 def note_native(action: Callable[[], None], row: Callable[[], Row | None], keep: Any) -> None:
     """As `note`, for an action that may have a native form: `row()` gives it, or None; `keep` owns the memory that it touches."""
     action()
-    if _open:
+    if open_graphs:
         found = row() if shadows.current() is None else None
         if found is None:
-            _open[-1].call(action)
+            open_graphs[-1].call(action)
         else:
-            _open[-1].native(*found, keep)
+            open_graphs[-1].native(*found, keep)
 
 
 @contextmanager
@@ -168,8 +169,8 @@ def capture() -> Iterator[Graph]:
     records of them.  Python code in between is not: its decisions and the numbers it passed stay as they were.
     """
     graph = Graph()
-    _open.append(graph)
+    open_graphs.append(graph)
     try:
         yield graph
     finally:
-        _open.pop()
+        open_graphs.pop()
