@@ -31,6 +31,7 @@ from sim.core.runtime.kernel import (
     flatten_argument,
     scalar_format,
 )
+from sim.core.runtime.profile import bytes_per_thread, open_profiles, timed
 from sim.core.runtime.threads import grain_of, run_range, runner
 
 
@@ -152,7 +153,10 @@ def run(compiled: Compiled, device: Device, dims: tuple[int, ...], args: Sequenc
     n = thread_count(dims)
     try:
         layout.pack(slot[0], values, compiled)
-        run_range(executable, slot[1], n, compiled)
+        if open_profiles:
+            timed(compiled.func.name, n * bytes_per_thread(compiled), lambda: run_range(executable, slot[1], n, compiled))
+        else:
+            run_range(executable, slot[1], n, compiled)
     finally:
         if graph is None:
             layout.blocks.append(slot)
@@ -162,7 +166,7 @@ def run(compiled: Compiled, device: Device, dims: tuple[int, ...], args: Sequenc
         keep = (slot, fault, args)
         address = getattr(executable, "address", None)
         if fault is None and address is not None:
-            graph.row(address, slot[1], n, grain_of(compiled), (keep, executable))
+            graph.row(address, slot[1], n, grain_of(compiled), (keep, executable), compiled.func.name, n * bytes_per_thread(compiled))
         else:
             graph.call(lambda: _run_again(compiled, executable, slot[1], n, dims, fault, keep))
 
@@ -420,7 +424,7 @@ class Launch:
 
     def launch(self) -> None:
         """Run it, or record it if a tape is open."""
-        if self._block is not None and not (recording.active or open_graphs or shadows.open_shadows):
+        if self._block is not None and not (recording.active or open_graphs or shadows.open_shadows or open_profiles):
             go, written = self._block
             for buffer in written:
                 if buffer.watchers:
