@@ -274,6 +274,9 @@ from sim.core.runtime.kernel import kernel as kernel
 from sim.core.runtime.launch import KernelFault as KernelFault
 from sim.core.runtime.launch import Launch as Launch
 from sim.core.runtime.launch import launch as launch
+from sim.core.runtime.profile import Profile as Profile
+from sim.core.runtime.profile import ScopedTimer as ScopedTimer
+from sim.core.runtime.profile import profile as profile
 from sim.core.runtime.streams import Event as Event
 from sim.core.runtime.streams import ScopedStream as ScopedStream
 from sim.core.runtime.streams import Stream as Stream

@@ -83,6 +83,8 @@ class CudaExecutable:
 
     def run(self, block: int, begin: int, end: int) -> None:
         """Threads 0 .. end - 1 (a launch on a GPU is never split: `begin` is 0)."""
+        if end <= 0:  # the driver refuses a grid of nothing
+            return
         kernel = self._fast.kernel
         if (self._aligned or self._apart) and not self._as_promised(block):
             if self._careful is None:

@@ -6,6 +6,7 @@ Whatever differs between devices is asked of a `Device`; nothing above knows whi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -99,6 +100,10 @@ class Device:
     def run(self, executable: Executable, block: int, threads: int, compiled: Any) -> None:
         """Starts the threads of a launch; `block`: address of its argument block, free again when this returns."""
         raise NotImplementedError
+
+    def runner(self, executable: Executable, block: int, threads: int, compiled: Any) -> tuple[Callable[[], None], Any]:
+        """What starts this launch again and again, and what has to be kept alive for it beside its block."""
+        return partial(self.run, executable, block, threads, compiled), None
 
     def synchronize(self, everything: bool = False) -> None:
         """Waits until everything that was launched on the present stream has ended; `everything`: on all of them."""

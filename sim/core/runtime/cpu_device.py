@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from sim.core.lang.errors import did_you_mean
 from sim.core.runtime.base_device import Device, DeviceError
 from sim.core.runtime.buffer import Buffer, Strided, own_memory, packed_view, raw_memory
 from sim.core.runtime.interop import add_into, clear, element
-from sim.core.runtime.threads import run_range
+from sim.core.runtime.threads import run_range, runner
 
 _BACKENDS = {"llvm": LlvmBackend, "interp": InterpBackend}
 
@@ -117,6 +118,10 @@ class CpuDevice(Device):
     def run(self, executable: Executable, block: int, threads: int, compiled: Any) -> None:
         """See `Device`."""
         run_range(executable, block, threads, compiled)
+
+    def runner(self, executable: Executable, block: int, threads: int, compiled: Any) -> tuple[Callable[[], None], Any]:
+        """See `Device`."""
+        return runner(executable, block, threads, compiled)
 
     def synchronize(self, everything: bool = False) -> None:
         """Everything has ended already."""

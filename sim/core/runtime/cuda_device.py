@@ -257,8 +257,7 @@ class CudaDevice(Device):
 
     def run(self, executable: Executable, block: int, threads: int, compiled: Any) -> None:
         """See `Device`."""
-        if threads:
-            executable.run(block, 0, threads)
+        executable.run(block, 0, threads)
 
     def synchronize(self, everything: bool = False) -> None:
         """See `Device`."""

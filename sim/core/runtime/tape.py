@@ -22,7 +22,7 @@ from sim.core.runtime.buffer import Buffer, ByteRange, announce
 from sim.core.runtime.claims import Claim, Claims, restored, span_of
 from sim.core.runtime.creation import empty, zeros
 from sim.core.runtime.graph import note, note_native
-from sim.core.runtime.kernel import AdjointPair, collect_active, find_aliases
+from sim.core.runtime.kernel import AdjointPair, Aliases, collect_active, find_aliases
 from sim.core.runtime.launch import Call, Memory, run, thread_count
 from sim.core.runtime.marks import passing
 from sim.core.runtime.nonfinite import NonFiniteError
@@ -30,7 +30,7 @@ from sim.core.runtime.recording import Operation
 from sim.core.runtime.visualize import TapeGraph
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class _LaunchRecord:
     """A recorded launch: its adjoint, and where the values lie that the adjoint loads."""
 
@@ -220,16 +220,13 @@ class Tape:
         if not thread_count(call.dims):
             return
         spec, args = call.spec, call.args
-        active = collect_active(args)
-        name = f"launch of '{spec.kernel.name}'"
-        self._check_links(call, active)
+        active, aliases = collect_active(args), find_aliases(args, spec.writes)
+        self._check_links(call, active, aliases)
         if not active:
             call.run()
             return
-        aliases = find_aliases(args, spec.writes)
-        needs = spec.needs(active, aliases)
-        spoilt = {k for k in range(len(args)) if k in spec.writes} | {k for group in aliases for k in group}
-        record = frozenset(k for k, sites in needs.sites.items() if k in spoilt and k not in needs.in_loop and sites)
+        name = f"launch of '{spec.kernel.name}'"
+        needs, record = spec.needs(active, aliases), spec.candidates(active, aliases)
         if record:
             spans = (span_of(args[k]) for k in record)
             if needs.bytes_per_thread(record) * thread_count(call.dims) >= sum(high - low for low, high in spans):
@@ -261,7 +258,7 @@ class Tape:
                 )
             self._cut.setdefault(g.buffer, (g, f"the gradient of '{call.spec.func.params[k].name}' in the {name}"))
 
-    def _check_links(self, call: Call, active: frozenset[int]) -> None:
+    def _check_links(self, call: Call, active: frozenset[int], aliases: Aliases) -> None:
         """A value that carries a gradient, stored where there is none, must not be read again on the way to the loss."""
         spec, args = call.spec, call.args
         if self._cut:
@@ -272,7 +269,7 @@ class Tape:
             if lost is not None:
                 for k in reached - active:
                     self._cut.setdefault(args[k].buffer, lost)
-        for k in spec.needs(active, find_aliases(args, spec.writes)).lossy if active else ():
+        for k in spec.needs(active, aliases).lossy if active else ():
             self._cut.setdefault(args[k].buffer, (args[k], f"'{spec.func.params[k].name}' of kernel '{spec.kernel.name}'"))
 
     def _refuse_cut(self, reads: Iterable[array], reader: str, matters: bool) -> tuple[array, str] | None:
