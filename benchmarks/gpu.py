@@ -99,7 +99,10 @@ def main() -> None:
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--cells", type=int, default=2000, help="of the large cloth, along each side")
     options = parser.parse_args()
-    device = sim.get_device(options.device)
+    try:
+        device = sim.get_device(options.device)
+    except sim.DeviceError as missing:
+        parser.error(str(missing))
     print(f"{date.today()}, {device.description}\n\n| what | measured |\n|---|---|")
     limit = bandwidth(device)
     print(f"| copy, read and write | {limit / 1e12:.2f} TB/s |")
