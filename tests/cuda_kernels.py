@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
-from sim.constraints import REGISTRY
+from sim.constraints import REGISTRY, Constraint
 from sim.constraints.energy import make_energy, make_force
 from sim.constraints.flow import make_flow
 from sim.constraints.projection import make_projection
@@ -50,25 +50,46 @@ def variants(kernel: Kernel, name: str, together: tuple[str, ...] = (), passive:
     yield Variant(contiguous(pair.adjoint.func, f"{name}_adjoint"), "adjoint", colored)
 
 
+LARGE = (
+    "project_neo_hookean_first_own", "project_stvk_next_own", "project_viscoelastic_first_own", "project_deviatoric_first_own",
+    "project_cell_volume_next_own", "push_neo_hookean", "force_stvk", "energy_stvk", "flow_",
+)  # fmt: skip
+"""Kernels that stand for those of solids, which are large: every constraint once, and every kind of kernel once."""
+
+
+def is_large(c: Constraint) -> bool:
+    """Constraints of many rows or points: solids."""
+    return c.rows > 3 or c.points > 4
+
+
 @cache
 def solver_variants(real: Scalar) -> list[Variant]:
-    """Every kernel of every constraint of the project, and those that solvers share."""
+    """The kernels of the constraints of the project, and those that solvers share; of solids one of each kind."""
     out: list[Variant] = []
     for c in REGISTRY.values():
         if not c.function.__module__.startswith("sim.constraints"):
             continue
+        made: dict[str, Callable[[], Iterator[Variant]]] = {}
         for first in (True, False):
             for own in (True, False):
                 label = f"project_{c.name}_{'first' if first else 'next'}_{'own' if own else 'shared'}"
-                out += variants(make_projection(c, real, first, not first, False, own), label, ("x", "x_out"), ("x_before",))
-        out += variants(make_projection(c, real, False, True, True), f"project_{c.name}_averaged", (), ("x_before",))
+                kernel = partial(make_projection, c, real, first, not first, False, own)
+                made[label] = partial(_lazily, kernel, label, ("x", "x_out"), ("x_before",))
+        label = f"project_{c.name}_averaged"
+        made[label] = partial(_lazily, partial(make_projection, c, real, False, True, True), label, (), ("x_before",))
         if not c.unilateral:
-            out += variants(make_push(c, real, True, True, True), f"push_{c.name}", (), ())
-            out += variants(make_force(c, real), f"force_{c.name}")
-            out += variants(make_energy(c, real), f"energy_{c.name}")
+            made[f"push_{c.name}"] = partial(_lazily, partial(make_push, c, real, True, True, True), f"push_{c.name}")
+            made[f"force_{c.name}"] = partial(_lazily, partial(make_force, c, real), f"force_{c.name}")
+            made[f"energy_{c.name}"] = partial(_lazily, partial(make_energy, c, real), f"energy_{c.name}")
         for m in c.memory:
-            out += variants(make_flow(c, real, m), f"flow_{c.name}_{m}")
-    shared = _kernels(real, True)
-    for kernel in vars(shared).values():
+            made[f"flow_{c.name}_{m}"] = partial(_lazily, partial(make_flow, c, real, m), f"flow_{c.name}_{m}")
+        for label, of in made.items():
+            if not is_large(c) or label.startswith(LARGE):
+                out += of()
+    for kernel in vars(_kernels(real, True)).values():
         out += variants(kernel, kernel.name, (), ("clock", "clock_out"))
     return out
+
+
+def _lazily(kernel: Callable[[], Kernel], name: str, together: tuple[str, ...] = (), passive: tuple[str, ...] = ()) -> Iterator[Variant]:
+    return variants(kernel(), name, together, passive)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from corpus_loops import PROGRAMS
 from cubin_report import DOUBLE, KernelReport, disassembler, reports, with_instructions
-from cuda_kernels import Variant, contiguous, solver_variants
+from cuda_kernels import Variant, contiguous, is_large, solver_variants
 from cuda_on_cpu import Batch, renamed
 from test_adjoint_corpus import order
 from test_cuda_text import CHUNKS, library_functions, rows
@@ -32,20 +32,17 @@ HAVE_NVRTC = importlib.util.find_spec("cuda") is not None and importlib.util.fin
 pytestmark = pytest.mark.skipif(not HAVE_NVRTC, reason="NVRTC is not installed (pip install '.[dev]' brings it on Linux and Windows)")
 needs_disassembler = pytest.mark.skipif(disassembler() is None, reason="nvdisasm is not installed (package nvidia-cuda-nvdisasm)")
 
-SOLIDS = [c.name for c in REGISTRY.values() if (c.rows > 3 or c.points > 4) and c.function.__module__.startswith("sim.constraints")]
-"""Constraints of many rows or points: their kernels are large, so only the variants that differ most are compiled."""
+SOLIDS = tuple(f"_{c.name}" for c in REGISTRY.values() if is_large(c))
 
 
 def is_solid(v: Variant) -> bool:
-    return any(f"_{name}" in v.func.name for name in SOLIDS)
+    return any(name in v.func.name for name in SOLIDS)
 
 
 def chosen() -> list[Variant]:
-    """What is compiled to machine code: of large kernels one of a kind.  Shared and own ones differ in atomics only."""
-    found = [v for v in solver_variants(float32) if "_shared" not in v.func.name]
-    projections = ("neo_hookean_first", "stvk_next", "viscoelastic_first", "deviatoric_first", "cell_volume_next")
-    large = (*(f"project_{name}_own" for name in projections), "push_neo_hookean", "force_stvk", "energy_", "flow_")
-    return [v for v in found if not is_solid(v) or (v.func.name.startswith(large) and not v.func.name.endswith("recording"))]
+    """What is compiled to machine code.  Shared and own ones differ in atomics only, and shear is another distance."""
+    found = [v for v in solver_variants(float32) if "_shared" not in v.func.name and "_shear" not in v.func.name]
+    return [v for v in found if v.role != "recording" or ("_first" in v.func.name and not is_solid(v))]
 
 
 @functools.cache

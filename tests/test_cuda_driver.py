@@ -69,6 +69,7 @@ def bindings(monkeypatch):
     found = Bindings()
     monkeypatch.setattr(cuda_driver, "_bindings", lambda: found)
     monkeypatch.setattr(cuda_driver, "_thread", SimpleNamespace())
+    monkeypatch.setattr(cuda_driver, "find_gpus", lambda: (1, ""))
     return found
 
 
@@ -104,6 +105,16 @@ def test_calls_go_to_the_present_stream_and_the_own_gpu(bindings):
     assert told(bindings) == ["cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuStreamSynchronize"]
     second.copy_from(first, 1, 2, 3)
     assert told(bindings) == ["cuStreamSynchronize", "cuCtxSetCurrent", "cuMemcpyPeerAsync", "cuStreamSynchronize"]
+
+
+def test_with_several_gpus_every_call_says_which(bindings, monkeypatch):
+    """Another library may have chosen another one in between."""
+    monkeypatch.setattr(cuda_driver, "find_gpus", lambda: (2, ""))
+    driver = CudaDriver(0)
+    told(bindings)
+    driver.fill(64, 0, 8)
+    driver.fill(64, 0, 8)
+    assert told(bindings) == ["cuCtxSetCurrent", "cuMemsetD8Async"] * 2
 
 
 def test_memory_is_freed_after_all_streams_are_done_with_it(bindings):

@@ -84,8 +84,8 @@ class CudaDriver:
         return int(_check(self._cu.cuDeviceGetAttribute(which, self._device)))
 
     def _enter(self) -> None:
-        """Make this GPU the one that calls of this thread go to."""
-        if getattr(_thread, "ordinal", None) != self.ordinal:
+        """Make this GPU the one that calls of this thread go to.  With several, another library may have chosen another one since."""
+        if getattr(_thread, "ordinal", None) != self.ordinal or find_gpus()[0] > 1:
             _check(self._cu.cuCtxSetCurrent(self._context))
             _thread.ordinal = self.ordinal
 
