@@ -60,7 +60,7 @@ WIDE(float, float, 8) WIDE(int, int, 8) WIDE(unsigned, uint, 8) WIDE(double, dou
 WIDE4(float, float) WIDE4(int, int) WIDE4(unsigned, uint)
 """
 _KERNEL = re.compile(r'extern "C" __global__ void __launch_bounds__\(\d+\) (\w+)\(const __grid_constant__ (\w+) args(, long long \*const printed)?\)')
-_FLAGS = ["-std=c++17", "-O1", "-fPIC", "-shared", "-w", "-ffp-contract=off", "-fno-strict-aliasing", "-fwrapv", "-x", "c++"]
+_FLAGS = ["-std=c++17", "-O0", "-fPIC", "-shared", "-w", "-ffp-contract=off", "-fno-strict-aliasing", "-fwrapv", "-x", "c++"]
 
 
 def host_text(text: str) -> str:

@@ -123,7 +123,7 @@ def test_corpus() -> None:
         columns = [np.array(c, numpy_dtype(q.type)) for c, q in zip(zip(*cases, strict=True), order(p, number).params, strict=True)]
         got, wanted = ([np.zeros(len(cases), numpy_dtype(v.type)) for v in order(p, number).body.yields] for _ in range(2))
         batch.launch(name, [len(cases)], [*columns, *got])
-        launch(LlvmBackend(), func, [len(cases)], [*columns, *wanted])
+        launch(LlvmBackend(level=0), func, [len(cases)], [*columns, *wanted])
         np.testing.assert_allclose(got, wanted, rtol=1e-10, atol=1e-11, err_msg=name)
 
 
