@@ -23,7 +23,7 @@ from sim.core.runtime.claims import Claim, Claims, restored, span_of
 from sim.core.runtime.creation import empty, zeros
 from sim.core.runtime.graph import note, note_native
 from sim.core.runtime.interop import add_into
-from sim.core.runtime.kernel import AdjointPair, Aliases, collect_active, find_aliases
+from sim.core.runtime.kernel import AdjointPair, collect_active, find_aliases
 from sim.core.runtime.launch import Call, Memory, run, thread_count
 from sim.core.runtime.marks import passing
 from sim.core.runtime.nonfinite import NonFiniteError
@@ -223,12 +223,15 @@ class Tape:
             return
         spec, args = call.spec, call.args
         active, aliases = collect_active(args), find_aliases(args, spec.writes)
-        self._check_links(call, active, aliases)
+        if self._cut:
+            self._check_links(call, active)
         if not active:
             call.run()
             return
         name = f"launch of '{spec.kernel.name}'"
         needs, record = spec.needs(active, aliases), spec.candidates(active, aliases)
+        for k in needs.lossy:
+            self._cut.setdefault(args[k].buffer, (args[k], f"'{spec.func.params[k].name}' of kernel '{spec.kernel.name}'"))
         if record:
             spans = (span_of(args[k]) for k in record)
             if needs.bytes_per_thread(record) * thread_count(call.dims) >= sum(high - low for low, high in spans):
@@ -260,19 +263,16 @@ class Tape:
                 )
             self._cut.setdefault(g.buffer, (g, f"the gradient of '{call.spec.func.params[k].name}' in the {name}"))
 
-    def _check_links(self, call: Call, active: frozenset[int], aliases: Aliases) -> None:
+    def _check_links(self, call: Call, active: frozenset[int]) -> None:
         """A value that carries a gradient, stored where there is none, must not be read again on the way to the loss."""
         spec, args = call.spec, call.args
-        if self._cut:
-            sources = [k for k in sorted(spec.reads) if isinstance(args[k], array) and args[k].buffer in self._cut and k not in active]
-            reached = spec.reached(frozenset(sources))
-            reader = f"launch of '{spec.kernel.name}'" + (f" (as '{spec.func.params[sources[0]].name}')" if sources else "")
-            lost = self._refuse_cut([args[k] for k in sources], reader, bool(reached & active))
-            if lost is not None:
-                for k in reached - active:
-                    self._cut.setdefault(args[k].buffer, lost)
-        for k in spec.needs(active, aliases).lossy if active else ():
-            self._cut.setdefault(args[k].buffer, (args[k], f"'{spec.func.params[k].name}' of kernel '{spec.kernel.name}'"))
+        sources = [k for k in sorted(spec.reads) if isinstance(args[k], array) and args[k].buffer in self._cut and k not in active]
+        reached = spec.reached(frozenset(sources))
+        reader = f"launch of '{spec.kernel.name}'" + (f" (as '{spec.func.params[sources[0]].name}')" if sources else "")
+        lost = self._refuse_cut([args[k] for k in sources], reader, bool(reached & active))
+        if lost is not None:
+            for k in reached - active:
+                self._cut.setdefault(args[k].buffer, lost)
 
     def _refuse_cut(self, reads: Iterable[array], reader: str, matters: bool) -> tuple[array, str] | None:
         """How values with a gradient came to be in one of these arrays that has none, or None; an error if that `matters`."""
