@@ -200,7 +200,8 @@ def test_what_the_loader_does_not_know_is_left_to_llvm(monkeypatch):
     text = "declare void @nobody_has_this()\ndefine void @f(ptr %b, i64 %x, i64 %y) { call void @nobody_has_this()\n ret void }\n"
     assert objects.load_object(_toolchain().build(text, 0, False), ("f",), {}) is None
     monkeypatch.setattr(objects, "_ABSOLUTE_64", 77)
-    text = "@table = constant [2 x i64] [i64 3, i64 4]\ndefine i64 @f(i64 %k) {\n%p = getelementptr i64, ptr @table, i64 %k\n%v = load i64, ptr %p\nret i64 %v }\n"
+    text = "@table = constant [2 x i64] [i64 3, i64 4]\ndefine i64 @f(i64 %k) nounwind {\n%p = getelementptr i64, ptr @table, i64 %k\n"
+    text += "%v = load i64, ptr %p\nret i64 %v }\n"
     code = _toolchain().build(text, 0, False)
     assert objects.load_object(code, ("f",), {}) is None
     monkeypatch.undo()
