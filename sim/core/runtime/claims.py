@@ -144,6 +144,7 @@ def _swap(kept: Kept) -> None:
     now = live.copy()
     live[:] = kept.data
     kept.data[:] = now
+    kept.buffer.epoch += 1
     shadow = shadows.current()
     if shadow is not None:
         shadow.swapped(kept)

@@ -75,6 +75,7 @@ class Graph:
         if shadows.current() is not self._shadow:
             raise GradientError("this graph was captured outside of the forward mode in which it is replayed, or the other way round", hint="capture it again")
         for view in self._written.values():
+            view.buffer.epoch += 1
             if view.buffer.watchers:
                 announce(view, "replay of a captured step")
         for action, args in self.actions:

@@ -69,6 +69,7 @@ class Specialisation:
     """A kernel for one choice of argument types: its IR, and on demand its adjoints.
 
     source: functions with a derivative in closed form are still calls, so that the adjoint uses that derivative.
+    race_checks: filled by `sim.core.runtime.races`.
     """
 
     kernel: Kernel
@@ -80,6 +81,7 @@ class Specialisation:
     _needs: dict[tuple[frozenset[int], Aliases], KernelNeeds] = field(default_factory=dict)
     _reached: dict[frozenset[int], frozenset[int]] = field(default_factory=dict)
     _adjoints: dict[tuple[frozenset[int], Aliases, frozenset[int]], AdjointPair] = field(default_factory=dict)
+    race_checks: dict[tuple[frozenset[int], Aliases], Any] = field(default_factory=dict)
 
     @property
     def func(self) -> Func:
@@ -135,6 +137,8 @@ class Kernel:
         self.real = real
         self.exclusive: frozenset[str] = frozenset()
         """Names of parameters; a promise: no two threads of one launch touch the same element of these arrays."""
+        self.race_free = False
+        """A promise: the results do not depend on the order of the threads, although they may touch the same elements."""
         self.specialisations: dict[tuple[Type, ...], Specialisation] = {}
         self.bindings: dict[tuple, Specialisation] = {}
 

@@ -27,6 +27,7 @@ from sim.core.runtime.kernel import AdjointPair, collect_active, find_aliases
 from sim.core.runtime.launch import Call, Memory, run, thread_count
 from sim.core.runtime.marks import passing
 from sim.core.runtime.nonfinite import NonFiniteError
+from sim.core.runtime.races import refuse_races
 from sim.core.runtime.recording import Operation
 from sim.core.runtime.visualize import TapeGraph
 
@@ -228,6 +229,7 @@ class Tape:
             return
         aliases = find_aliases(args, spec.writes)
         needs = spec.needs(active, aliases)
+        refuse_races(call, active, aliases, needs)
         spoilt = {k for k in range(len(args)) if k in spec.writes} | {k for group in aliases for k in group}
         record = set()
         for k, sites in needs.sites.items():
