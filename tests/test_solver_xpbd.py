@@ -46,13 +46,14 @@ def test_the_order_within_a_colour_does_not_matter():
     start = solver.model.particle_q.numpy() + 0.01 * rng.normal(size=solver.model.particle_q.numpy().shape)
     results = []
     for backwards in (False, True):
-        x = sim.array(start, dtype=sim.vec3d)
-        before = sim.clone(x)
+        before, after = solver.model.state(), solver.model.state()
+        before.particle_q.assign(start)
+        after.particle_q.assign(start)
         for begin, end in zip(made.offsets, made.offsets[1:], strict=False):
             rows = range(begin, end)[:: -1 if backwards else 1]
             for row in rows:
-                solver._project(p, 0, row, 1, False, before, 0.01, x, x)
-        results.append(x.numpy().copy())
+                solver._project(p, 0, row, 1, False, before, after, 0.01, after.particle_q)
+        results.append(after.particle_q.numpy().copy())
     assert np.array_equal(*results)
     assert np.abs(results[0] - start).max() > 1e-4
 

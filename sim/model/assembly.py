@@ -85,6 +85,7 @@ def _assemble(parts: Parts, place: Place) -> Model:
         groups=dict(parts.groups),
         shapes=[_shape(block, shapes[block.label], materials) for block in parts.shapes],
         attachments=[Attachment(b.label, b.points, b.pinned, len(b.motions)) for b in attachments],
+        in_air=any(block.drag is not None for block in parts.points),
     )
     model.refresh()
     _measure(model, blocks)
@@ -107,9 +108,10 @@ def _of_points(blocks: Sequence[PointBlock], loads: Sequence[LoadBlock], arrays:
         everyone = np.arange(count)
         made.append(spreading(place.real, weight, count, everyone, everyone + group.start, masses[0],
                               factor=block.factor, make=place.constant))
-        drag = materials.add(f"{group.name}.drag", np.array([block.drag]))
-        made.append(spreading(place.real, drag, count, everyone, everyone + group.start, arrays["particle_drag"],
-                              make=place.constant))
+        if block.drag is not None:
+            drag = materials.add(f"{group.name}.drag", np.array([block.drag]))
+            made.append(spreading(place.real, drag, count, everyone, everyone + group.start, arrays["particle_drag"],
+                                  make=place.constant))
         values = [materials.add(f"{group.name}.{key}", np.atleast_2d(host))
                   for key, host in (("position", block.position), ("velocity", block.velocity), ("spin", block.spin))]
         span = slice(group.start, group.start + count)

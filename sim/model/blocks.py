@@ -22,8 +22,8 @@ from .groups import Group
 
 @dataclass(eq=False)
 class PointBlock:
-    """The points of a group: base (n, 3) [m] before `position` is added; mass of point k = weight x factor[k] [kg]; drag
-    [1/m]."""
+    """The points of a group: base (n, 3) [m] before `position` is added; mass of point k = weight x factor[k] [kg]; drag [1/m],
+    None without air."""
 
     group: Group
     base: np.ndarray
@@ -34,7 +34,7 @@ class PointBlock:
     weight: np.ndarray
     factor: np.ndarray
     thickness: float = 0.0
-    drag: float = 0.0
+    drag: float | None = None
 
     @property
     def mass(self) -> np.ndarray:

@@ -32,7 +32,7 @@ class Model:
     compliances and all other derived arrays follow at the next `refresh`, which `state` and the solvers call; writing
     to derived arrays is of no use.
     constraint_sets: name of the constraint -> its constraints; groups: label -> points of an object.
-    device, dtype (float32 or float64), requires_grad: of all arrays.
+    device, dtype (float32 or float64), requires_grad: of all arrays.  in_air: has any object a drag?
     """
 
     def __init__(
@@ -45,13 +45,14 @@ class Model:
         groups: dict[str, Group],
         shapes: list[Shape],
         attachments: list[Attachment],
+        in_air: bool,
     ) -> None:
         self.__dict__.update(arrays)
         self.device: Device = place.device
         self.dtype: Scalar = place.real
         self.requires_grad: bool = place.requires_grad
         self.materials, self.constraint_sets, self.groups = materials, constraint_sets, groups
-        self.shapes, self.attachments = shapes, attachments
+        self.shapes, self.attachments, self.in_air = shapes, attachments, in_air
         self._derivations = list(derivations)
         self._recorded: tuple[weakref.ref[Any], int, Any] | None = None
         self._held = False

@@ -238,7 +238,7 @@ def bytes_per_step(plan: Plan) -> float:
     """Bytes that a tape keeps for one step: the recorded loads of every projection, and copies of positions."""
     model = plan.solver.model
     recorded = sum(p.set.count * 3 * p.set.constraint.points for p in plan.solver.passes) * model.dtype.size
-    return plan.solver.iterations * recorded + model.particle_count * size_of(vector(3, model.dtype))
+    return plan.solver.sweeps * recorded + model.particle_count * size_of(vector(3, model.dtype))
 
 
 def gradient_bytes(plan: Plan, every: int) -> float:

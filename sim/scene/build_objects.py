@@ -34,7 +34,8 @@ def add_objects(made: Building) -> None:
         with made.at(path, material=f"{path}.material"):
             material = _material(made, f"{path}.material", entry[kind]["material"])
             made.groups[name] = group = add[kind](made, path, name, entry, material)
-            made.builder.set_drag(group, entry["drag"])
+            if entry["drag"] or ("objects", name, "drag") in made.varied:
+                made.builder.set_drag(group, entry["drag"])
 
 
 def add_shapes(made: Building) -> None:

@@ -86,8 +86,8 @@ def make_measures(made: Building) -> list[Measure]:
         if size == 0.0:
             made.problem(f"measures.{name}.along", "there is no gravity to measure along", "give a direction")
             continue
-        direction = tuple(float(a) / size for a in along)
-        out.append(Measure(name, entry["of"], direction, entry["kind"], entry.get("last", 0.0)))
+        x, y, z = (float(a) / size for a in along)
+        out.append(Measure(name, entry["of"], (x, y, z), entry["kind"], entry.get("last", 0.0)))
     return out
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from sim.geometry import GeometryError
@@ -30,6 +31,12 @@ class Building:
     def data(self) -> dict[str, Any]:
         """The scene's data."""
         return self.scene.data
+
+    @cached_property
+    def varied(self) -> set[tuple[str, ...]]:
+        """Places whose values are sought, or differ from one experiment to another."""
+        named = [entry[key] for section, key in (("parameters", "of"), ("experiments", "set")) for entry in self.data[section].values()]
+        return {self.scene.find(place).steps for places in named for place in places}
 
     def problem(self, path: str, what: str, hint: str = "") -> None:
         """Notes a problem at a path of the scene."""

@@ -13,7 +13,7 @@ def registered_materials() -> dict[str, MaterialSpec]:
 
 def _spec(made: Constraint) -> MaterialSpec:
     text = " ".join(made.doc.split("\n\n")[0].split())
-    keys = {}
+    keys: dict[str, ParameterSpec] = {}
     if made.law is not None:
         keys |= {v.name: ParameterSpec(v.name, v.unit, v.default, v.doc, bounds=v.bounds) for v in made.law.values.values()}
     else:

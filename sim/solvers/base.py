@@ -43,7 +43,7 @@ class _Kernels:
 
 
 @cache
-def _kernels(real: Scalar) -> _Kernels:
+def _kernels(real: Scalar, in_air: bool) -> _Kernels:
     vec3 = vector(3, real)
 
     @kernel
@@ -53,7 +53,9 @@ def _kernels(real: Scalar) -> _Kernels:
     ):
         i = tid()
         if w[i] > 0.0:
-            slowed = v[i] / (1.0 + dt * drag[i] * length(v[i]))  # never reversed, whatever the step
+            slowed = v[i]
+            if in_air:
+                slowed = v[i] / (1.0 + dt * drag[i] * length(v[i]))  # never reversed, whatever the step
             x_out[i] = x[i] + dt * slowed + (dt * dt) * (gravity[0] + w[i] * f[i])
         else:
             x_out[i] = x[i]
@@ -134,7 +136,7 @@ class Solver:
         """Passes over all sets of constraints.  keeps: gradients flow through the multipliers."""
         model = self.model
         real, vec3 = model.dtype, vector(3, model.dtype)
-        self._kernels = _kernels(real)
+        self._kernels = _kernels(real, model.in_air)
         for constraints in model.constraint_sets.values():
             c = constraints.constraint
             data = parameter_struct(c, real)()
@@ -147,6 +149,11 @@ class Solver:
         soft = model.constraint_sets.get("attachment")
         self._target = soft.parameters["target"] if soft is not None else zeros(1, vec3, model.device, requires_grad=model.requires_grad)
         self._prescribes = model.attachment_point.size if soft is not None or model.motion_kind.size else 0
+
+    @property
+    def sweeps(self) -> int:
+        """How often a step goes over all constraints."""
+        return 1
 
     @property
     def inputs(self) -> list[array]:

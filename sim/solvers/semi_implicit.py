@@ -23,9 +23,6 @@ class SolverSemiImplicit(Solver):
     shortens them further.  Attached points follow their motion as in XPBD.
     """
 
-    iterations: int = 1
-    """Of a step; there is nothing to iterate.  Memory estimates ask for it."""
-
     def __post_init__(self) -> None:
         self._prepare(keeps=False)
         self._push_by = {(p.set.constraint, own): make_push(p.set.constraint, self.model.dtype, p.set.damping is not None, False, own)

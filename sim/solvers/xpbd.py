@@ -61,6 +61,11 @@ class SolverXPBD(Solver):
         self._share = self._shares() if averaged else self._no_damping
         self._correction = zeros(model.particle_count, vector(3, real), model.device, requires_grad=model.requires_grad) if averaged else None
 
+    @property
+    def sweeps(self) -> int:
+        """How often a step goes over all constraints."""
+        return self.iterations
+
     def _shares(self) -> array:
         """(particles,) number of constraints on each point, as its mass is split among them."""
         count = np.zeros(self.model.particle_count)
