@@ -123,11 +123,19 @@ def table(rows):
     return sim.array(np.array(rows, np.int32), dtype=int)
 
 
+def two(n):
+    return [numbers(n), array([0.0])]
+
+
+def chain():
+    return [table([[0, 1], [1, 2]]), numbers(4)]
+
+
 RACES = {
     "a neighbour that another thread overwrites": (smooth_in_place, 6, lambda: [numbers(6)], "'x'"),
-    "one element that all threads store": (all_store_one_element, 6, lambda: [numbers(6), array([0.0])], "thread 1 writes an element of 'y' that thread 0 has written"),
-    "a sum that is read while it grows": (add_and_read, 6, lambda: [numbers(6), array([0.0])], "'y'"),
-    "constraints that share a point": (relax_edges, 2, lambda: [table([[0, 1], [1, 2]]), numbers(4)], "thread 1 reads an element of 'x' that thread 0 has added to"),
+    "one element that all threads store": (all_store_one_element, 6, lambda: two(6), "thread 1 writes an element of 'y' that thread 0 has written"),
+    "a sum that is read while it grows": (add_and_read, 6, lambda: two(6), "'y'"),
+    "constraints that share a point": (relax_edges, 2, chain, "thread 1 reads an element of 'x' that thread 0 has added to"),
     "places that depend on values and coincide": (scatter_by_value, 3, lambda: [array([0.5, 1.5, 1.25]), numbers(4)], "thread 2 writes"),
     "views that overlap": (shift, 5, lambda: (lambda x: [x[:-1], x[1:]])(numbers(6)), "'source'"),
     "an index that another thread overwrites": (follow_and_rotate, 4, lambda: [sim.array([1, 2, 3, 0], dtype=int), numbers(4), numbers(4)], "'following'"),

@@ -187,9 +187,10 @@ class _Marks:
         """Look at the marks of others where this access goes, and leave one."""
         b = self.b
         array, index, leaf, values = split_memory(op)
+        against: tuple[int, ...]
         kind = READ if op.name == "load" else WRITE if op.name == "store" else ADD
         if array not in self.graded:  # only whether a value that is read depends on other threads
-            against, leaves_mark = {READ: (WRITE, ADD)}.get(kind, (READ,)), True
+            against, leaves_mark = (WRITE, ADD) if kind == READ else (READ,), True
         elif kind == WRITE and all(v.const is not None for v in values):
             against, leaves_mark = (READ, ADD), False  # several threads may store the same constant
         else:

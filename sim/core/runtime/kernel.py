@@ -214,7 +214,7 @@ def argument_type(kernel: Kernel, position: int, value: Any, label: str) -> Type
         if isinstance(value, np.ndarray):
             element = wanted.dtype.name.split("<")[0] if wanted.dtype else value.dtype
             raise LaunchError(f"{where} is a NumPy array; pass sim.array(a, dtype=sim.{element}, copy=False), which is zero-copy")
-        raise LaunchError(f"{where} is a {type(value).__name__}; expected {wanted}")
+        raise LaunchError(f"{where} is a {type(value).__name__}; expected {wanted}{_how_to_share(value)}")
     if isinstance(value, np.ndarray) and value.ndim and not isinstance(wanted, Homogeneous):
         raise LaunchError(f"{where} is a NumPy array; pass sim.array(a), or a scalar")
     if wanted is not None:
@@ -260,7 +260,16 @@ def _type_of_value(value: Any, kernel: Kernel, where: str) -> Type:
         return int32
     if isinstance(value, float):
         return kernel.real
-    raise LaunchError(f"{where} is a {type(value).__name__}, which a kernel cannot take")
+    raise LaunchError(f"{where} is a {type(value).__name__}, which a kernel cannot take{_how_to_share(value)}")
+
+
+def _how_to_share(value: Any) -> str:
+    """What to do with an array of another library."""
+    if not hasattr(value, "__dlpack__"):
+        return ""
+    return "; pass sim.from_torch(t), or for gradients call the launches through sim.torch_function" if type(value).__module__.startswith("torch") else (
+        "; pass sim.from_dlpack(a), which is zero-copy"
+    )
 
 
 def flatten_argument(kind: Type, value: Any, where: str) -> list[Any]:
