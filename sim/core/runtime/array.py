@@ -444,7 +444,7 @@ def clone(src: array, device: DeviceLike = None, requires_grad: bool | None = No
     `requires_grad=False` makes a detached copy, through which no gradient flows.
     """
     made = like(src, device, requires_grad, zero=False)
-    if src.requires_grad and not made.requires_grad:
+    if requires_grad is False or (src.requires_grad and not made.requires_grad):
         made.device.copy(made, src)  # asked for: fresh memory without a gradient concerns no tape
     else:
         perform(Copy(made, src))

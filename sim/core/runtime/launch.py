@@ -46,6 +46,9 @@ class LaunchRecorder(Protocol):
     def adjoint_launch(self, call: Call, gradients: dict[int, array]) -> None:
         """Called before a launch in adjoint form."""
 
+    def gradients_change(self, gradients: Mapping[array, array]) -> None:
+        """Called before the backward of another tape writes these."""
+
 
 class Memory:
     """Memory in the form of an array argument: a kept copy, or the records of a launch."""

@@ -45,6 +45,13 @@ class _LaunchRecord:
 
     def backward(self) -> None:
         call, plan = self.call, self.pair.plan
+        changed = collect_active(call.args).symmetric_difference(plan.active)
+        if changed:
+            name = call.spec.func.params[min(changed)].name
+            raise GradientError(
+                f"requires_grad of '{name}' of the {self} was changed after that was recorded: its gradient cannot be right",
+                hint="set requires_grad before recording, or record again",
+            )
         args: list[Any] = []
         for k, a in enumerate(call.args):
             if not isinstance(a, array):
@@ -264,11 +271,16 @@ class Tape:
                 )
             self._cut.setdefault(g.buffer, (g, f"the gradient of '{call.spec.func.params[k].name}' in the {name}"))
 
+    def gradients_change(self, gradients: Mapping[array, array]) -> None:
+        """The backward of another tape is about to run.  It is not differentiated either."""
+        for a, g in gradients.items():
+            self._cut.setdefault(g.buffer, (g, f"the gradient of an array of shape {a.shape} by the backward of another tape"))
+
     def _check_links(self, call: Call, active: frozenset[int]) -> None:
         """A value that carries a gradient, stored where there is none, must not be read again on the way to the loss."""
         spec, args = call.spec, call.args
         if self._cut:
-            sources = [k for k in sorted(spec.reads) if isinstance(args[k], array) and args[k].buffer in self._cut and k not in active]
+            sources = [k for k in sorted(spec.reads) if isinstance(args[k], array) and args[k].buffer in self._cut]
             reached = spec.reached(frozenset(sources))
             reader = f"launch of '{spec.kernel.name}'" + (f" (as '{spec.func.params[sources[0]].name}')" if sources else "")
             lost = self._refuse_cut([args[k] for k in sources], reader, bool(reached & active))
@@ -280,11 +292,11 @@ class Tape:
 
     def _refuse_cut(self, reads: Iterable[array], reader: str, matters: bool) -> tuple[array, str] | None:
         """How values with a gradient came to be in one of these arrays that has none, or None; an error if that `matters`."""
-        lost = next((self._cut[a.buffer] for a in reads if a.buffer in self._cut and not a.requires_grad), None)
+        lost = next((self._cut[a.buffer] for a in reads if a.buffer in self._cut), None)
         if lost is not None and matters:
             raise GradientError(
                 f"{reader} reads an array of shape {lost[0].shape} that was written as {lost[1]} from values with a gradient, "
-                "but has none itself: the gradient would be lost",
+                "but had none itself then: the gradient would be lost",
                 hint="make that array with requires_grad=True, or read a copy made by sim.clone(a, requires_grad=False)",
             )
         return lost
@@ -334,6 +346,9 @@ class Tape:
                 what = f"an array of shape {target.shape} that backward starts from does not require a gradient"
                 raise GradientError(what, hint="make it with requires_grad=True")
         self._seeded |= {target.buffer: target for target, *_ in seeds}
+        outer = recording.current()
+        if outer is not None:
+            outer.gradients_change(self.gradients)  # type: ignore[attr-defined]
         with recording.paused():
             self._announce_gradients("backward")
             earlier = self._set_aside()
