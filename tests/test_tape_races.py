@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from tape_tools import array, assert_gradient
 
 import sim
 from sim.core.lang.races import suspects
-from tests.tape_tools import array, assert_gradient
 
 f64 = sim.float64
 

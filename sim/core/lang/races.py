@@ -60,7 +60,7 @@ def suspects(kernel: Func, groups: Mapping[Value, int], needs: KernelNeeds) -> f
     number = {p: k for k, p in enumerate(needs.kernel.params)}
     read = {
         number[op.operands[0]] for op in walk(needs.kernel.body)
-        if op.name in ("load", "atomic") and any(r in needs.needed for r in op.results)
+        if op.name == "load" and any(r in needs.needed for r in op.results)
     } - needs.must
     found: set[int] = set()
     known = _uniform(kernel)

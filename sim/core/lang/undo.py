@@ -4,6 +4,8 @@ The adjoint works on a copy of the memory as it was before the launch.  Passing 
 and the old value to the log of the thread, then stores; passing backward it puts the old value back.  A region that is
 about to be recomputed is first rewound to where it began.  So memory always is what the forward run had at that point, and
 the copy is whole again at the end.
+
+What an atomic returned inside a loop cannot be computed again: the forward launch writes it down (`ReturnLog`).
 """
 
 from __future__ import annotations
@@ -25,22 +27,11 @@ def log_scalar(array: Value) -> Scalar | None:
 
 
 @dataclass(eq=False)
-class UndoLog:
-    """The log of one array.  An entry is (index ..., leaf) in `places` and the old value in `values`.
-
-    places, values: arrays of shape (rows, entries...): a row is one thread in flight.  position: one slot, entries so far.
-    """
+class Cursor:
+    """A place in a sequence of entries of the thread.  position: one slot, entries so far."""
 
     b: Builder
-    array: Value
-    places: Value
-    values: Value
     position: Value
-
-    @property
-    def width(self) -> int:
-        """Integers of one entry."""
-        return self.array.type.ndim + 1  # type: ignore[attr-defined]
 
     def now(self) -> Value:
         """Entries so far."""
@@ -48,6 +39,54 @@ class UndoLog:
 
     def set(self, position: Value) -> None:
         self.b.append(Op("tape_store", [self.position, self.b.const(0, int32), position], []))
+
+    def skip(self, entries: int) -> None:
+        self.set(self.now() + entries)
+
+    def rewind(self, position: Value) -> None:
+        """Go back to where there were `position` entries."""
+        self.set(position)
+
+
+@dataclass(eq=False)
+class ReturnLog(Cursor):
+    """What atomics in loops have returned to the thread, in order: `values` has shape (entries, threads)."""
+
+    values: Value
+
+    def take(self, count: int) -> list[Value]:
+        """The next entries."""
+        start, thread = self.now(), self.b.tid(-1)
+        self.set(start + count)
+        return [self.b.load(self.values, [start + k, thread], [0])[0] for k in range(count)]
+
+    def put(self, values: Sequence[Value]) -> None:
+        """Write the next entries; those for which there is no room are only counted."""
+        start, thread = self.now(), self.b.tid(-1)
+        self.set(start + len(values))
+        for k, value in enumerate(values):
+            fits = emit("lt", start + k, self.b.shape(self.values, 0))
+            self.b.if_(fits, partial(self._write, start + k, thread, value), lambda: None)
+
+    def _write(self, at: Value, thread: Value, value: Value) -> None:
+        self.b.store(self.values, [at, thread], [0], [value])
+
+
+@dataclass(eq=False)
+class UndoLog(Cursor):
+    """The log of one array.  An entry is (index ..., leaf) in `places` and the old value in `values`.
+
+    places, values: arrays of shape (rows, entries...): a row is one thread in flight.
+    """
+
+    array: Value
+    places: Value
+    values: Value
+
+    @property
+    def width(self) -> int:
+        """Integers of one entry."""
+        return self.array.type.ndim + 1  # type: ignore[attr-defined]
 
     @staticmethod
     def _cast(value: Value, kind: Scalar) -> Value:

@@ -232,7 +232,7 @@ class Call:
         aliases = find_aliases(self.args, spec.writes)
         needs = spec.needs(active, aliases)
         pair = spec.adjoint(active, aliases, frozenset())
-        spoilt = sorted({*needs.must, *needs.replayed, *pair.plan.finals})
+        spoilt = sorted({*needs.must, *needs.replayed, *needs.answering, *pair.plan.finals})
         if spoilt:
             names = ", ".join(f"'{spec.func.params[k].name}'" for k in spoilt)
             raise LaunchError(

@@ -22,7 +22,8 @@ from sim.core.runtime.array import array
 from sim.core.runtime.buffer import Buffer
 from sim.core.runtime.claims import span_of
 from sim.core.runtime.kernel import Aliases, Compiled, Specialisation
-from sim.core.runtime.launch import Call, Memory, layout_of, raise_fault, thread_count
+from sim.core.runtime.launch import Call, raise_fault, thread_count
+from sim.core.runtime.private import host_argument, private_arguments, run_privately
 
 REMEMBERED = 1024
 """Verdicts that are kept for a kernel, the latest ones: a launch per colour has a verdict of its own."""
@@ -121,14 +122,7 @@ def _content(buffer: Buffer) -> tuple:
 
 def _run(call: Call, check: RaceCheck, compiled: Compiled) -> np.ndarray:
     """Run the check on copies of what the kernel writes; returns the report.  A report of ones where an index was outside of an array."""
-    changed = {k for k in call.spec.writes & check.used if isinstance(call.args[k], array)}
-    copies = {buffer: buffer.memory.copy() for buffer in {call.args[k].buffer for k in changed}}
-    args: list[Any] = []
-    for a in call.args:
-        if isinstance(a, array) and a.buffer in copies:
-            private = copies[a.buffer]
-            a = Memory(private.__array_interface__["data"][0] + a.offset, a.shape, a.strides, a.is_contiguous, private)
-        args.append(a)
+    args = private_arguments(call, call.spec.writes & check.used)
     places: list[int] = []
     begin: dict[Buffer, tuple[int, int]] = {}
     cells = 0
@@ -145,16 +139,8 @@ def _run(call: Call, check: RaceCheck, compiled: Compiled) -> np.ndarray:
         first, low = begin[a.buffer]
         places += [first + (a.offset - low) // check.unit, *(stride // check.unit for stride in a.strides)]
     layout, marks, report = np.array(places, np.int64), np.zeros((3, cells + 1), np.int32), np.zeros(REPORT, np.int32)
-    args += [Memory(host.ctypes.data, host.shape, host.strides, True, host) for host in (layout, marks, report)]
-    fault = np.zeros(8, np.int64)
-    form = layout_of(compiled)
-    values: list[Any] = [*call.dims, *(1,) * (4 - len(call.dims)), fault.ctypes.data]
-    packed = form.flat(values, args)
-    slot = form.take()
-    form.pack(slot[0], values, compiled)
-    executable = compiled.executable(call.device, packed, True)
-    executable.run(slot[1], 0, thread_count(call.dims))
-    form.blocks.append(slot)
+    args += [host_argument(layout), host_argument(marks), host_argument(report)]
+    executable, fault = run_privately(compiled, call, args, check=True)
     if fault[0]:
         if check.exact:
             raise_fault(compiled, executable, fault, call.dims)

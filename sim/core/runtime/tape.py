@@ -27,6 +27,7 @@ from sim.core.runtime.kernel import AdjointPair, collect_active, find_aliases
 from sim.core.runtime.launch import Call, Memory, run, thread_count
 from sim.core.runtime.marks import passing
 from sim.core.runtime.nonfinite import NonFiniteError
+from sim.core.runtime.private import host_argument, private_arguments, run_privately
 from sim.core.runtime.races import refuse_races
 from sim.core.runtime.recording import Operation
 from sim.core.runtime.visualize import TapeGraph
@@ -40,6 +41,7 @@ class _LaunchRecord:
     pair: AdjointPair
     claims: dict[int, Claim]
     records: list[array]
+    returned: list[array]
     counts: array | None
     finals: dict[int, Claim]
 
@@ -61,7 +63,7 @@ class _LaunchRecord:
             else:
                 args.append(self._memory(a, self.claims[k]))
         args += [call.args[k].grad for k in plan.active]
-        args += [*self.records, *self._logs(), *(self._memory(call.args[k], self.finals[k]) for k in plan.finals)]
+        args += [*self.records, *self.returned, *self._logs(), *(self._memory(call.args[k], self.finals[k]) for k in plan.finals)]
         run(self.pair.adjoint, call.device, call.dims, args)
 
     @staticmethod
@@ -74,11 +76,13 @@ class _LaunchRecord:
         plan, counts = self.pair.plan, self.counts
         if counts is None:
             return []
-        room = [max(int(n), 1) for n in counts.numpy()]
+        host = counts.device.numpy(counts)
+        room = [max(int(n), 1) for n in host[len(self.returned) :]]
+        most = [*(a.shape[0] for a in self.returned), *room]
 
         def check() -> None:
-            if any(int(n) > r for n, r in zip(counts.numpy(), room, strict=True)):
-                raise GradientError(f"{self}: a replay stores more often than the launch that was captured; capture it again")
+            if any(int(n) > m for n, m in zip(host, most, strict=True)):
+                raise GradientError(f"{self}: it stores more often than the launch that was captured; capture it again")
 
         note(check)
         device = self.call.device
@@ -152,6 +156,19 @@ class _Mark:
 
     def __str__(self) -> str:
         return self.name
+
+
+def _room_for_returned(call: Call, pair: AdjointPair, records: list[array]) -> list[array]:
+    """Logs for what atomics in loops return: as long as a run in private finds that they have to be."""
+    kinds = pair.plan.returns
+    if not kinds:
+        return []
+    assert pair.forward is not None
+    counts = np.zeros(len(kinds) + len(pair.plan.logs), np.int32)
+    none = [np.empty((0, thread_count(call.dims)), kind.np) for kind in kinds]
+    args = [*private_arguments(call, call.spec.writes), *records, *map(host_argument, (*none, counts))]
+    run_privately(pair.forward, call, args, check=False)
+    return [empty((int(n), thread_count(call.dims)), kind, call.device) for kind, n in zip(kinds, counts, strict=False)]
 
 
 def _gradient_of(a: array) -> np.ndarray | None:
@@ -247,18 +264,19 @@ class Tape:
         pair = spec.adjoint(active, aliases, frozenset(record))
         claims = {k: self._claims.claim(args[k], name, spec.func.params[k].name) for k in sorted(pair.plan.needs)}
         records = [empty((slots, thread_count(call.dims)), scalar, call.device) for scalar, slots in pair.plan.records]
-        counts = None
+        counts, returned = None, []
         if pair.forward is None:
             call.run()
         else:
-            extra = list(records)
-            if pair.plan.logs:
-                counts = zeros(len(pair.plan.logs), int32, call.device)
+            returned = _room_for_returned(call, pair, records)
+            extra = [*records, *returned]
+            if pair.plan.logs or returned:
+                counts = zeros(len(returned) + len(pair.plan.logs), int32, call.device)
                 note(partial(call.device.numpy(counts).fill, 0))
                 extra.append(counts)
             call.run_as(pair.forward, [*args, *extra])
         finals = {k: self._claims.claim(args[k], name, spec.func.params[k].name) for k in pair.plan.finals}
-        self.records.append(_LaunchRecord(call, pair, claims, records, counts, finals))
+        self.records.append(_LaunchRecord(call, pair, claims, records, returned, counts, finals))
 
     def adjoint_launch(self, call: Call, gradients: Mapping[int, array]) -> None:
         """A launch in adjoint form is about to run.  It is not differentiated, so what it writes must not reach the loss."""
@@ -453,7 +471,11 @@ class Tape:
             Remembered(a.nbytes, "record", f"loads of the {r} that it overwrites itself, per thread")
             for r in self.records if isinstance(r, _LaunchRecord) for a in r.records
         ]
-        return TapeMemory([*copies, *records])
+        returned = [
+            Remembered(a.nbytes, "record", f"what atomics of the {r} returned, per thread")
+            for r in self.records if isinstance(r, _LaunchRecord) for a in r.returned
+        ]
+        return TapeMemory([*copies, *records, *returned])
 
     def visualize(self, filename: str | Path | None = None, array_labels: Mapping[array, str] | None = None) -> str:
         """The recorded program as a graph: DOT text, also written to `filename` if given (`.html`: a page for a browser).
