@@ -115,7 +115,7 @@ def _checks_of(spec: Specialisation, active: frozenset[int], aliases: Aliases, n
 
 def _content(buffer: Buffer) -> tuple:
     """Stands for the present content of a buffer: equal again only if that is the same."""
-    if buffer.exported:  # others may write there, unseen
+    if buffer.shared:  # others may write there, unseen
         return ref(buffer), hash(buffer.memory.tobytes())
     return ref(buffer), buffer.version, buffer.epoch
 

@@ -19,7 +19,7 @@ from sim.core.lang.types import int32, size_of, uint8
 from sim.core.runtime import recording, shadows
 from sim.core.runtime.array import array, make_array
 from sim.core.runtime.buffer import Buffer, announce
-from sim.core.runtime.claims import Claim, Claims, restored, span_of
+from sim.core.runtime.claims import Claim, Claims, Watch, restored, span_of
 from sim.core.runtime.creation import empty, zeros
 from sim.core.runtime.graph import note
 from sim.core.runtime.interop import add_into
@@ -171,6 +171,11 @@ def _room_for_returned(call: Call, pair: AdjointPair, records: list[array]) -> l
     return [empty((int(n), thread_count(call.dims)), kind, call.device) for kind, n in zip(kinds, counts, strict=False)]
 
 
+def _is_whole(a: array) -> bool:
+    """Is it all of its memory?"""
+    return a.nbytes == a.buffer.nbytes and span_of(a) == (0, a.nbytes)
+
+
 def _gradient_of(a: array) -> np.ndarray | None:
     grad = a.grad
     return None if grad is None else grad.device.numpy(grad)
@@ -212,6 +217,7 @@ class Tape:
     on_overwrite: str = "save"
     records: list[Any] = field(default_factory=list)
     _claims: Claims = field(default_factory=Claims)
+    _watch: Watch = field(default_factory=Watch)
     _seeded: dict[Buffer, array] = field(default_factory=dict)
     _cut: dict[Buffer, tuple[array, str]] = field(default_factory=dict)
 
@@ -232,13 +238,18 @@ class Tape:
 
     def record(self, operation: Operation) -> None:
         """A copy, fill or host write that is about to run."""
+        self._watch.before((*operation.reads, *(a for a in operation.writes if not _is_whole(a))), operation.name)
         lost = self._refuse_cut(operation.reads, operation.name, any(w.requires_grad for w in operation.writes))
         for target in operation.writes:
             if lost is not None:
                 self._cut.setdefault(target.buffer, lost)
-            elif target.nbytes == target.buffer.nbytes and span_of(target) == (0, target.nbytes):
+            elif _is_whole(target):
                 self._cut.pop(target.buffer, None)
         self.records.append(_WriteRecord(operation))
+
+    def recorded(self, operation: Operation) -> None:
+        """It has run."""
+        self._watch.after(operation.writes)
 
     def launch(self, call: Call) -> None:
         """A launch: claims what its adjoint needs, saves what it overwrites, and runs it."""
@@ -247,6 +258,7 @@ class Tape:
         spec, args = call.spec, call.args
         active = collect_active(args)
         name = f"launch of '{spec.kernel.name}'"
+        self._watch.before((args[k] for k in active), name)
         self._check_links(call, active)
         if not active:
             call.run()
@@ -275,6 +287,7 @@ class Tape:
                 note(partial(call.device.numpy(counts).fill, 0))
                 extra.append(counts)
             call.run_as(pair.forward, [*args, *extra])
+        self._watch.after(args[k] for k in active if k in spec.writes)
         finals = {k: self._claims.claim(args[k], name, spec.func.params[k].name) for k in pair.plan.finals}
         self.records.append(_LaunchRecord(call, pair, claims, records, returned, counts, finals))
 
@@ -451,6 +464,7 @@ class Tape:
         self.zero()
         self.records.clear()
         self._claims.clear()
+        self._watch.seen.clear()
         self._seeded.clear()
         self._cut.clear()
 
