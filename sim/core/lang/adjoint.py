@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
-from sim.core.lang.analysis import is_float, matters, needed_values, varied_values
+from sim.core.lang.analysis import combined_calls, is_float, matters, needed_values, varied_values
 from sim.core.lang.errors import GradientError
 from sim.core.lang.ir import OPS, ZERO, Block, Builder, Func, Op, TapeType, Value, emit, split_memory, verify, walk
 from sim.core.lang.passes import WRITES, Env, copy_op, dce, free_values, rebuild
@@ -76,6 +76,8 @@ class Reverse:
     finals: dict[Value, Value] = field(default_factory=dict)
     tapes: list[Op] = field(default_factory=list)
     slots: int = field(default_factory=lambda: SLOTS)
+    apart: Collection[int] = ()
+    """ids of calls whose results are moved apart where they coincide."""
     own: Collection[Value] = ()
     """Arrays none of whose elements two threads touch: nor do they in the gradients."""
 
@@ -95,6 +97,10 @@ class Reverse:
             if op.name in ("store", "accum", "print", "assert"):
                 if op.name in ("store", "accum") and op.operands[0] in self.logs:
                     self._replay(op, inner)
+                return True
+            if id(op) in self.apart:
+                copy_op(self.b, op, inner)
+                inner.update(zip(op.results, inline_rule(self.b, op.attrs["separated"](), [inner[r] for r in op.results]), strict=True))
                 return True
             if id(op) in self.returned:
                 inner.update(zip(op.results, self.returned[id(op)].take(len(op.results)), strict=True))
@@ -504,7 +510,7 @@ def vjp(func: Func, wrt: Collection[int] | None = None) -> Func:
     varied = varied_values(sink(func, varied_values(func, set(inputs))), set(inputs))
     needed = needed_values(func, varied, ())
     with Builder(block) as b:
-        sweep = Reverse(b, varied, needed)
+        sweep = Reverse(b, varied, needed, apart=combined_calls(func))
         records = Sweep()
         sweep.recompute(func.body, env, records)
         bar: Cotangents = {}

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from sim.core.lang.adjoint import Reverse, Sweep
-from sim.core.lang.analysis import dirty_loads, in_loops, needed_values, varied_values, written_from
+from sim.core.lang.analysis import combined_calls, dirty_loads, in_loops, needed_values, varied_values, written_from
 from sim.core.lang.errors import GradientError
 from sim.core.lang.ir import Block, Builder, Func, Op, Value, split_memory, verify, walk
 from sim.core.lang.passes import WRITES, Env, alias_groups, copy_op, dce, forward_memory, inline
@@ -252,6 +252,8 @@ def kernel_adjoint(needs: KernelNeeds, record: Collection[int] = ()) -> KernelAd
 
         taken = {id(op): returns[kind_of(op)] for op in needs.returned}
         reverse = Reverse(b, needs.varied, needs.needed, gradient, {id(op): reader(op) for op in recorded}, unreadable, logs, taken, finals)
+        if not logs and not returns:  # there the adjoint has to do what the launch did, bit for bit
+            reverse.apart = combined_calls(kernel)
         reverse.own = {p for p in kernel.params if p.name in kernel.attrs.get("exclusive", ())}
         sweep = Sweep()
         reverse.recompute(kernel.body, env, sweep)
