@@ -1,4 +1,4 @@
-"""Writes docs/reference/ and scenes/scene.schema.json from the registries of the code.
+"""Writes docs/reference/, docs/physics.md and scenes/scene.schema.json from the registries of the code.
 
     python scripts/make_docs.py [--check]
 
@@ -6,11 +6,14 @@
 """
 
 import argparse
+import ast
 import inspect
 import sys
+import textwrap
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from sim.constraints import REGISTRY
+from sim.constraints import REGISTRY, ConstraintParameter
 from sim.core.lang.builtins import NAMES
 from sim.core.lang.ir import OPS, ZERO
 from sim.core.lang.library import LIBRARY, RANDOM
@@ -46,14 +49,80 @@ def language() -> str:
     return "\n".join(rows) + "\n"
 
 
-def constraints() -> str:
-    rows = ["# Constraints\n", "Each is a key of `material` in a scene or in `ModelBuilder`.\n"]
-    rows += ["| name | points | rows | parameters | what it is |", "|---|---|---|---|---|"]
+PHYSICS = """# Physics
+
+## A step
+
+`SolverXPBD` takes steps of dt by extended position-based dynamics (M. Macklin, M. Mueller, N. Chentanez, "XPBD", MIG 2016), many
+small ones rather than many iterations (M. Macklin and others, "Small Steps in Physics Simulation", SCA 2019). Points move freely to
+x + dt v + dt^2 (g + f / m); then every constraint C moves its points by W J^T d_lambda, J its gradient, W their inverse masses, with
+
+    ((1 + gamma) J W J^T + alpha / dt^2) d_lambda = -(C + alpha lambda / dt^2 + gamma J (x - x_before)),    gamma = damping / dt
+
+(equations 18 and 26 there; `damping` [s] is beta times alpha: the ratio of viscous to elastic force, independent of mesh and step).
+C with several rows is solved as one block. Constraints are projected colour by colour (`order="colored"`: Gauss-Seidel) or all at
+once (`order="jacobi"`: each mass is split among the constraints on it). Velocities are (x - x_before) / dt.
+
+`start="zero"` begins each step with lambda = 0, as published. `start="elastic"` begins with the forces at the start of the step, as far
+as they are stable: what is at rest then stays at rest exactly, and the statics of solids do not depend on the step.
+
+`SolverSemiImplicit` takes the same constraints as forces -J^T (C + damping dC/dt) / alpha, explicitly: the cross-check.
+
+## Constraints
+
+Each is a key of `material` in a scene and in `ModelBuilder`. Compliances are *material* values; the map from them to the alpha of
+one constraint is part of the gradient. What `damping` acts on is said where it is not all of C.
+
+Solids are made of tetrahedra with the deformation gradient F = sum_a (x_a - x_0) g_a^T, the g_a measured at rest, and of materials
+given by Young's modulus E and Poisson's ratio nu: mu = E / (2 (1 + nu)), lambda = E nu / ((1 + nu)(1 - 2 nu)). V is the volume at
+rest. For small strains all of them are linear elasticity. Their damping acts on changes of shape alone, as in rubber: with the
+damping time tau the viscous stress is 2 mu tau times the rate of the deviatoric strain, and a mode of angular frequency omega has the
+damping ratio omega tau / 2, up to the part of its energy that changes the volume. Linear tetrahedra are too stiff in bending, the
+more the nearer nu is to 0.5: an E that is found on a coarse lattice is that of the mesh. `deviatoric` (or `viscoelastic_shape`) with
+`cell_volume` is the pair that does not lock; at nu = 0.499 it needs three iterations or short steps.
+"""
+
+
+def source_of(function: Callable[..., object]) -> str:
+    """The source of a Python function, without decorators and docstring."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
+    assert isinstance(tree, ast.FunctionDef)
+    tree.decorator_list = []
+    if ast.get_docstring(tree) is not None:
+        tree.body = tree.body[1:]
+    return f"```python\n{ast.unparse(tree)}\n```"
+
+
+def described(p: ConstraintParameter) -> str:
+    return f"`{p.name}`" + (f" [{p.unit}]" if p.unit else "") + (f" {p.doc}" if p.doc else "")
+
+
+def listed(rows: Sequence[bool]) -> str:
+    """The rows that are true, in words."""
+    numbers = [str(k) for k, true in enumerate(rows) if true]
+    return f"row{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}" if numbers else "no row"
+
+
+def physics() -> str:
+    rows = [PHYSICS]
     for name, c in sorted(REGISTRY.items()):
-        parameters = ", ".join(f"`{p.name}`{f' [{p.unit}]' if p.unit else ''}" for p in c.parameters.values())
-        kind = " (C >= 0)" if c.unilateral else ""
-        rows.append(f"| `{name}` | {c.points} | {c.rows} | {parameters} | {first_line(c.doc)}{kind} |")
-    return "\n".join(rows) + "\n"
+        rows += [f"### {name}\n", textwrap.dedent("    " + c.doc.strip()), "", source_of(c.function.python)]
+        facts = [f"{c.points} point{'s' if c.points > 1 else ''}, {c.rows} row{'s' if c.rows > 1 else ''}"]
+        facts += ["C >= 0 is wanted"] if c.unilateral else []
+        facts += ["refers to the world, not only to its points"] if not c.internal else []
+        facts += [f"damping acts on {listed(c.damped)}"] if not all(c.damped) else []
+        facts += [f"no elasticity in {listed([not e for e in c.elastic])}"] if not all(c.elastic) else []
+        rows += ["", "; ".join(facts) + ".  Parameters of C: " + (", ".join(described(p) for p in c.parameters.values()) or "none") + ".", ""]
+        if c.measured:
+            rows += [f"Measured on the rest shape unless given: {', '.join(f'`{p}`' for p in c.measured)}.", ""]
+        if c.memory:
+            rows += [f"Memory, part of the state: {', '.join(f'`{p}`' for p in c.memory)}. {first_line(c.flow.python.__doc__)}", ""]
+        if c.law is not None:
+            rows += ["Material: " + ", ".join(described(p) for p in c.law.values.values()) + ". From them " + first_line(c.law.function.python.__doc__), "",
+                     source_of(c.law.function.python), ""]
+        for kind, factor in sorted(c.factors.items()):
+            rows += [f"On `{kind}`: " + " ".join((factor.__doc__ or "").split()), ""]
+    return "\n".join(rows).rstrip() + "\n"
 
 
 def fields() -> str:
@@ -70,7 +139,7 @@ def fields() -> str:
 def documents() -> dict[Path, str]:
     return {
         ROOT / "docs/reference/language.md": NOTE + language(),
-        ROOT / "docs/reference/constraints.md": NOTE + constraints(),
+        ROOT / "docs/physics.md": NOTE + physics(),
         ROOT / "docs/reference/arrays.md": NOTE + fields(),
         ROOT / "docs/reference/scene.md": scene_reference(registered_materials()),
         ROOT / "scenes/scene.schema.json": to_json(json_schema(registered_materials()), indent=2) + "\n",

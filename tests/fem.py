@@ -3,21 +3,29 @@
 import numpy as np
 
 
-def stiffness(x: np.ndarray, tets: np.ndarray, young: float, poisson: float) -> np.ndarray:
-    """Stiffness matrix (3n, 3n) [N/m] of linear tetrahedra (one strain in each), points x (n, 3)."""
+def stiffness(x: np.ndarray, tets: np.ndarray, young: float, poisson: float, of_cell: int = 1) -> np.ndarray:
+    """Stiffness matrix (3n, 3n) [N/m] of linear tetrahedra (one strain in each), points x (n, 3).
+
+    of_cell: that many tetrahedra in a row share their mean dilatation (1: each has its own).
+    """
     mu, la = young / (2 * (1 + poisson)), young * poisson / ((1 + poisson) * (1 - 2 * poisson))
     law = np.diag([2 * mu] * 3 + [mu] * 3)
-    law[:3, :3] += la
+    law[:3, :3] -= 2 * mu / 3
+    bulk = la + 2 * mu / 3
+    dilatation, volume = np.zeros((len(tets) // of_cell, 3 * len(x))), np.zeros(len(tets) // of_cell)
     K = np.zeros((3 * len(x), 3 * len(x)))
-    for cell in tets:
+    for number, cell in enumerate(tets):
         edges = (x[cell[1:]] - x[cell[0]]).T
         g = np.vstack([-np.linalg.inv(edges).sum(axis=0), np.linalg.inv(edges)])
         B = np.zeros((6, 12))  # xx, yy, zz, 2 xy, 2 yz, 2 zx
         for a, (p, q, r) in enumerate(g):
             B[:, 3 * a : 3 * a + 3] = [[p, 0, 0], [0, q, 0], [0, 0, r], [q, p, 0], [0, r, q], [r, 0, p]]
         at = (3 * cell[:, None] + np.arange(3)).ravel()
-        K[np.ix_(at, at)] += np.linalg.det(edges) / 6 * B.T @ law @ B
-    return K
+        part = np.linalg.det(edges) / 6
+        K[np.ix_(at, at)] += part * B.T @ law @ B
+        dilatation[number // of_cell, at] += part * B[:3].sum(axis=0)
+        volume[number // of_cell] += part
+    return K + bulk * dilatation.T @ (dilatation / volume[:, None])
 
 
 def solve_static(K: np.ndarray, force: np.ndarray, fixed: np.ndarray) -> np.ndarray:

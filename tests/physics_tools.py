@@ -43,6 +43,10 @@ NAMES = sorted(name for name, c in REGISTRY.items() if name in OWN or c.function
 
 
 # ------------------------------------------------------------------------------------------ C on the host
+CELL = ((0, 4, 5, 6), (1, 5, 4, 7), (2, 6, 7, 4), (3, 7, 6, 5), (4, 5, 6, 7))
+"""Corners of the tetrahedra of a lattice cell, as `sim.geometry.lattice_cells` orders them."""
+
+
 def values(c: Constraint, x: np.ndarray, parameters: dict[str, np.ndarray]) -> np.ndarray:
     """C of one constraint by NumPy, (rows,): x (points, 3).  An independent statement of every C that is tested."""
     p = parameters
@@ -82,6 +86,9 @@ def values(c: Constraint, x: np.ndarray, parameters: dict[str, np.ndarray]) -> n
         "neo_hookean": neo_hookean,
         "stvk": lambda: [np.trace(strain()[1]) / 3**0.5, *deviator(strain()[1])],
         "viscoelastic": viscoelastic,
+        "viscoelastic_shape": lambda: viscoelastic()[1:],
+        "deviatoric": lambda: deviator(strain()[1]),
+        "cell_volume": lambda: sum(np.linalg.det(x[list(t[1:])] - x[t[0]]) for t in CELL) / (6 * p["rest"]) - 1,
         "own_area": lambda: 0.5 * np.linalg.norm(np.cross(x[1] - x[0], x[2] - x[0])) - p["rest"],
         "own_pair": lambda: [edge - p["rest"], np.linalg.norm(x[2] - x[0]) - 2 * p["rest"]],
         "own_tetrahedron": lambda: halves() - np.concatenate([p["near"], p["far"]]),
@@ -133,7 +140,7 @@ def sample(name: str, count: int = 8, seed: int = SEED) -> Sample:
     parameters = {}
     for p in c.parameters.values():
         low, high = (0.5, 3.0) if p.name == "rest" else (0.2, 1.0)  # C of both signs
-        if name == "volume":
+        if name in ("volume", "cell_volume"):
             low, high = 0.01, 0.2
         parameters[p.name] = rng.uniform(low, high, size=(count, 3) if p.kind == "vec3" else count)
     if "normal" in parameters:

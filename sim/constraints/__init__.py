@@ -12,7 +12,10 @@ from sim.constraints.contact import contact_plane as contact_plane
 from sim.constraints.contact import contact_sphere as contact_sphere
 from sim.constraints.distance import distance as distance
 from sim.constraints.distance import shear as shear
-from sim.constraints.solid import neo_hookean as neo_hookean
-from sim.constraints.solid import stvk as stvk
-from sim.constraints.solid import viscoelastic as viscoelastic
-from sim.constraints.solid import volume as volume
+from sim.constraints.neo_hookean import neo_hookean as neo_hookean
+from sim.constraints.stvk import deviatoric as deviatoric
+from sim.constraints.stvk import stvk as stvk
+from sim.constraints.viscoelastic import viscoelastic as viscoelastic
+from sim.constraints.viscoelastic import viscoelastic_shape as viscoelastic_shape
+from sim.constraints.volume import cell_volume as cell_volume
+from sim.constraints.volume import volume as volume

@@ -20,6 +20,7 @@ from .tetfile import TET_FORMATS as TET_FORMATS
 from .tetfile import load_tets as load_tets
 from .tetrahedra import SolidGrid as SolidGrid
 from .tetrahedra import TetMesh as TetMesh
+from .tetrahedra import lattice_cells as lattice_cells
 from .tetrahedra import lattice_points as lattice_points
 from .tetrahedra import lattice_tets as lattice_tets
 from .tetrahedra import solid_grid as solid_grid

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .errors import GeometryError
-from .tetrahedra import TetMesh, lattice_points, lattice_tets, tet_pieces, tet_surface
+from .tetrahedra import TetMesh, lattice_cells, lattice_points, lattice_tets, tet_pieces, tet_surface
 from .topology import mesh_topology
 
 CHUNK = 4_000_000
@@ -160,7 +160,7 @@ def fill_surface(positions: ArrayLike, triangles: ArrayLike, cells: int) -> tupl
     used = np.unique(tets)
     rank = np.full(len(points), -1, np.int32)
     rank[used] = np.arange(len(used), dtype=np.int32)
-    mesh = TetMesh(points[used], rank[tets], tet_surface(rank[tets]), notes=notes)
+    mesh = TetMesh(points[used], rank[tets], tet_surface(rank[tets]), notes=notes, cells=lattice_cells(rank[tets]))
     return mesh, EmbeddedSurface(Embedding(rank[points_of], weights), faces)
 
 

@@ -1,6 +1,6 @@
 """Solids as tetrahedra: the lattice of a box, volumes, surfaces, and what makes a mesh unfit for simulation."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,7 +24,8 @@ class TetMesh:
 
     positions: (n, 3) float64 [m]; tets: (t, 4) int32 of positive volume; triangles: (m, 3) int32, its surface, facing
     outward; file_to_point: (nodes of the file,) int32, the point that each became, -1 where no tetrahedron uses it;
-    notes: what was mended or is doubtful, in words with counts.
+    notes: what was mended or is doubtful, in words with counts; cells: (c, 8) int32, the corners of lattice cells: those of
+    the four outer tetrahedra, then those of the inner one (`lattice_cells`); none in other meshes.
     """
 
     positions: np.ndarray
@@ -32,6 +33,7 @@ class TetMesh:
     triangles: np.ndarray
     file_to_point: np.ndarray | None = None
     notes: tuple[str, ...] = ()
+    cells: np.ndarray = field(default_factory=lambda: np.empty((0, 8), np.int32))
 
     @property
     def volumes(self) -> np.ndarray:
@@ -110,6 +112,22 @@ def lattice_tets(filled: np.ndarray) -> np.ndarray:
     return out.reshape(-1, 4).astype(np.int32)
 
 
+def lattice_cells(tets: np.ndarray) -> np.ndarray:
+    """(c, 8) the corners of the cells that `lattice_tets` cut into `tets` (5 c, 4).
+
+    With a, b, c, d the corners of the inner tetrahedron and p, q, r, s the others, a cell is p, q, r, s, a, b, c, d, and its
+    tetrahedra, all positive, are (p, a, b, c), (q, b, a, d), (r, c, d, a), (s, d, c, b), (a, b, c, d).
+    """
+    parts = tets.reshape(-1, 5, 4)
+    inner = parts[:, 4]
+    out = np.empty((len(parts), 8), np.int32)
+    out[:, 4:] = inner
+    for part in range(4):
+        shared = (parts[:, part, 1:, None] == inner[:, None, :]).any(axis=1)  # (c, 4): corners of the inner tetrahedron
+        out[np.arange(len(parts)), 3 - shared.argmin(axis=1)] = parts[:, part, 0]
+    return out
+
+
 def lattice_points(dims: tuple[int, int, int], cell: ArrayLike, origin: ArrayLike = (0.0, 0.0, 0.0)) -> np.ndarray:
     """All points of a lattice (n, 3), x fastest."""
     nx, ny, nz = dims
@@ -132,7 +150,7 @@ def solid_grid(dim_x: int, dim_y: int, dim_z: int, cell_x: float, cell_y: float,
     tets = lattice_tets(np.ones(dims, bool))
     number = np.arange(len(points), dtype=np.int32).reshape(nz + 1, ny + 1, nx + 1)
     sides = (number[:, :, 0], number[:, :, -1], number[:, 0], number[:, -1])
-    return SolidGrid(TetMesh(points, tets, tet_surface(tets)), *(side.ravel().copy() for side in sides))
+    return SolidGrid(TetMesh(points, tets, tet_surface(tets), cells=lattice_cells(tets)), *(side.ravel().copy() for side in sides))
 
 
 def solid_mesh(positions: ArrayLike, tets: ArrayLike, what: str = "the mesh") -> TetMesh:

@@ -67,7 +67,8 @@ def cloth_stencils(topology: Topology, grid: ClothGrid | None) -> Stencils:
 
 
 def solid_stencils(mesh: TetMesh) -> Stencils:
-    """Edges for constraints of two points, surface triangles for three, tetrahedra for four, every point for one."""
+    """Edges for constraints of two points, surface triangles for three, tetrahedra for four, lattice cells for eight, and every
+    point for one."""
     edges = tet_edges(mesh.tets)
 
     def sides(points: np.ndarray) -> np.ndarray:
@@ -87,6 +88,12 @@ def solid_stencils(mesh: TetMesh) -> Stencils:
             return Stencil(mesh.triangles, np.sqrt(area), area)
         if constraint.points == 4:
             return Stencil(mesh.tets, np.cbrt(mesh.volumes), mesh.volumes)
+        if constraint.points == 8:
+            if not len(mesh.cells):
+                raise ModelError(f"material: {constraint.name!r} acts on the cells of a lattice; this mesh has none",
+                                 "Use add_soft_grid or a lattice, or another material")
+            volume = mesh.volumes.reshape(-1, 5).sum(axis=1)
+            return Stencil(mesh.cells, np.cbrt(volume), volume)
         raise _unfit(constraint, "a solid")
 
     return stencil
