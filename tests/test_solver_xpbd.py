@@ -52,7 +52,7 @@ def test_the_order_within_a_colour_does_not_matter():
         for begin, end in zip(made.offsets, made.offsets[1:], strict=False):
             rows = range(begin, end)[:: -1 if backwards else 1]
             for row in rows:
-                solver._project(p, 0, row, 1, False, before, after, 0.01, after.particle_q)
+                solver._project(p, 0, row, 1, False, before, after, 0.01)
         results.append(after.particle_q.numpy().copy())
     assert np.array_equal(*results)
     assert np.abs(results[0] - start).max() > 1e-4

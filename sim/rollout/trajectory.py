@@ -75,6 +75,11 @@ class Plan:
         """Number of the frame that is kept after a step, or None."""
         return (step + 1) // self.frame_every - 1 if (step + 1) % self.frame_every == 0 else None
 
+    def frames_in(self, first: int, count: int) -> range:
+        """Those of `count` steps from `first` on after which a frame is kept."""
+        every = self.frame_every
+        return range((first + every) // every * every - 1, first + count, every)
+
     def check(self, state: State, step: int) -> None:
         """Raise where a position is no longer finite."""
         q = state.particle_q.device.numpy(state.particle_q)

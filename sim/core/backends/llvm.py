@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -70,17 +71,29 @@ class _Toolchain:
         module, machine = self.optimise(text, level)
         return machine.emit_object(module)
 
-    def link(self, code: bytes, symbol: str) -> tuple[Any, int]:
-        """Puts an object file into memory: the engine that owns it, and the address of a function."""
+    def link(self, code: bytes, symbols: Sequence[str]) -> tuple[Any, list[int]]:
+        """Puts an object file into memory: the engine that owns it, and the addresses of functions."""
         engine = self.llvm.create_mcjit_compiler(self.llvm.parse_assembly(""), self.machine(0))
         engine.add_object_file(self.llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
-        return engine, engine.get_function_address(symbol)
+        return engine, [engine.get_function_address(symbol) for symbol in symbols]
 
 
 @functools.cache
 def _toolchain() -> _Toolchain:
     return _Toolchain()
+
+
+def load_functions(text: str, symbols: Sequence[str], level: int = 3) -> tuple[Any, dict[str, int]]:
+    """The functions of a module of LLVM text, by way of the cache: what owns their code, and their addresses."""
+    tools = _toolchain()
+    key = cache.cache_key(text, tools.version, tools.triple, tools.cpu, tools.features, str(level))
+    code = cache.load(key)
+    if code is None:
+        code = tools.build(text, level)
+        cache.save(key, code)
+    engine, addresses = tools.link(code, symbols)
+    return engine, dict(zip(symbols, addresses, strict=True))
 
 
 class LlvmExecutable:
@@ -106,15 +119,9 @@ class LlvmBackend:
 
     def compile(self, func: Func, check: bool = False) -> LlvmExecutable:
         emitter = Emitter(func, check)
-        text = emitter.text()
-        tools = _toolchain()
-        key = cache.cache_key(text, tools.version, tools.triple, tools.cpu, tools.features, str(self.level))
-        code = cache.load(key)
-        if code is None:
-            code = tools.build(text, self.level)
-            cache.save(key, code)
-        engine, address = tools.link(code, symbol_name(func))
-        return LlvmExecutable(engine, address, emitter.sites)
+        symbol = symbol_name(func)
+        engine, address = load_functions(emitter.text(), (symbol,), self.level)
+        return LlvmExecutable(engine, address[symbol], emitter.sites)
 
     @staticmethod
     def text(func: Func, check: bool = False) -> str:

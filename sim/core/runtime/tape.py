@@ -21,7 +21,7 @@ from sim.core.runtime.array import array, make_array
 from sim.core.runtime.buffer import Buffer, announce
 from sim.core.runtime.claims import Claim, Claims, Watch, restored, span_of
 from sim.core.runtime.creation import empty, zeros
-from sim.core.runtime.graph import note
+from sim.core.runtime.graph import note, note_native
 from sim.core.runtime.interop import add_into
 from sim.core.runtime.kernel import AdjointPair, collect_active, find_aliases
 from sim.core.runtime.launch import Call, Memory, run, thread_count
@@ -103,7 +103,8 @@ class _WriteRecord:
     operation: Operation
 
     def backward(self) -> None:
-        note(self._take_back)
+        gradients = [a.grad for a in self.arrays]
+        note_native(self._take_back, lambda: self.operation.adjoint_row(lambda a: a.grad), (self.operation, gradients))
 
     def _take_back(self) -> None:
         self.operation.adjoint(_gradient_of)
@@ -127,6 +128,7 @@ class _FunctionRecord:
     run: Callable[[], None]
     claims: list[Claim]
     touched: list[array]
+    memory: Callable[[], list[Remembered]]
 
     def backward(self) -> None:
         with restored(self.claims):
@@ -267,13 +269,12 @@ class Tape:
         needs = spec.needs(active, aliases)
         refuse_races(call, active, aliases, needs)
         spoilt = {k for k in range(len(args)) if k in spec.writes} | {k for group in aliases for k in group}
-        record = set()
-        for k, sites in needs.sites.items():
-            if k in spoilt and k not in needs.in_loop and sites:
-                low, high = span_of(args[k])
-                if needs.scalars(k) * thread_count(call.dims) * 4 < high - low:
-                    record.add(k)
-        pair = spec.adjoint(active, aliases, frozenset(record))
+        record = frozenset(k for k, sites in needs.sites.items() if k in spoilt and k not in needs.in_loop and sites)
+        if record:
+            spans = (span_of(args[k]) for k in record)
+            if needs.bytes_per_thread(record) * thread_count(call.dims) >= sum(high - low for low, high in spans):
+                record = frozenset()
+        pair = spec.adjoint(active, aliases, record)
         claims = {k: self._claims.claim(args[k], name, spec.func.params[k].name) for k in sorted(pair.plan.needs)}
         records = [empty((slots, thread_count(call.dims)), scalar, call.device) for scalar, slots in pair.plan.records]
         counts, returned = None, []
@@ -339,18 +340,21 @@ class Tape:
         """
         self.records.append(_Mark(name, dict(state or {})))
 
-    def record_function(self, name: str, backward: Callable[[], None], reads: Iterable[array], writes: Iterable[array]) -> None:
+    def record_function(
+        self, name: str, backward: Callable[[], None], reads: Iterable[array], writes: Iterable[array], memory: Callable[[], list[Remembered]] = list
+    ) -> None:
         """Record a stretch that was or will be run unrecorded.  Call it *before* the stretch writes.
 
         backward: adds to gradients; it runs while `reads` have the values that they have now.
         writes:   arrays that the stretch writes (their gradients are `backward`'s business).
+        memory:   tells what the stretch keeps for `backward`.
         """
         reads, writes = list(reads), list(writes)
         self._refuse_cut(reads, name, any(a.requires_grad for a in writes))
         claims = [self._claims.claim(a, name, "input") for a in reads]
         for a in writes:
             announce(a, name)
-        self.records.append(_FunctionRecord(name, backward, claims, [*reads, *writes]))
+        self.records.append(_FunctionRecord(name, backward, claims, [*reads, *writes], memory))
 
     # -- backward
     def backward(self, loss: array | None = None, grads: Mapping[array, array] | None = None) -> None:
@@ -489,7 +493,8 @@ class Tape:
             Remembered(a.nbytes, "record", f"what atomics of the {r} returned, per thread")
             for r in self.records if isinstance(r, _LaunchRecord) for a in r.returned
         ]
-        return TapeMemory([*copies, *records, *returned])
+        inside = [m for r in self.records if isinstance(r, _FunctionRecord) for m in r.memory()]
+        return TapeMemory([*copies, *records, *returned, *inside])
 
     def visualize(self, filename: str | Path | None = None, array_labels: Mapping[array, str] | None = None) -> str:
         """The recorded program as a graph: DOT text, also written to `filename` if given (`.html`: a page for a browser).

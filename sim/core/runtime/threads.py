@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 from sim.core.backends.base import Executable
+from sim.core.backends.native import native
 from sim.core.lang.ir import walk
 
 GRAIN = 16384
@@ -40,6 +41,16 @@ def _splittable(compiled: Any) -> bool:
         serial = compiled.func.attrs.get("serial", False)
         found = compiled.__dict__["splittable"] = not serial and not any(op.name in shared for op in walk(compiled.func.body))
     return found
+
+
+def grain_of(compiled: Any) -> int:
+    """The least number of indices of a launch that is worth a thread; 0 if it must not be split."""
+    return GRAIN if _splittable(compiled) else 0
+
+
+def run_table(table: int, rows: int) -> None:
+    """Run the rows of a table of launches, one after the other; see `sim.core.backends.native`."""
+    native().walk(table, rows)
 
 
 def run_range(executable: Executable, block: int, n: int, compiled: Any) -> None:
