@@ -160,9 +160,28 @@ def _alone_first(points: np.ndarray, order: np.ndarray, offsets: Sequence[int]) 
         flat = points[part].ravel()
         _, first, which = np.unique(flat, return_index=True, return_inverse=True)
         alone = (first[which] == np.arange(len(flat))).reshape(len(part), -1).all(axis=1)
-        parts += [part[alone], part[~alone]]
+        parts += [part[alone][_in_turn(points[part[alone]])], part[~alone]]
         shared.append(begin + int(alone.sum()))
     return np.concatenate([order[:0], *parts]), shared
+
+
+def _in_turn(points: np.ndarray) -> np.ndarray:
+    """An order of constraints (n, k) without points in common in which wide loads seldom wait.
+
+    A point is loaded together with the first number of the next one.  Where that one was stored a moment before, by the group of
+    constraints before this one, the load has to wait; taking every second or fourth constraint first avoids it on regular meshes.
+    """
+    n, group = len(points), 8
+    best, least = np.arange(n), n + 1
+    for stride in (1, 2, 4):
+        order = np.argsort(np.arange(n) % stride, kind="stable")
+        turn = np.full(points.max(initial=0) + 2, -group)
+        turn[points[order]] = (np.arange(n) // group)[:, None]
+        waits = turn[points] - turn[points + 1]
+        count = int(((waits > 0) & (waits <= 2)).sum())
+        if count < least:
+            best, least = order, count
+    return best
 
 
 def _once_each(points: np.ndarray, owner: np.ndarray) -> bool:

@@ -80,19 +80,22 @@ def _run_on_tape(plan: Plan, tape: Tape) -> Trajectory:
 
 def run_plain(plan: Plan, result: Trajectory) -> None:
     """Run a plan without a tape, and fill `result`."""
-    run: Callable[[int, int], None]
     if shadows.current() is None:
-        steps = captured(plan).steps
-        states, run = steps.states, partial(steps.run, plan)
-    else:  # somebody looks at every launch
-        states = (plan.scratch(), plan.scratch())
+        known = captured(plan)
+        known.forces.assign(plan.start.particle_f)
+        _run_between(plan, known.steps.states, partial(known.steps.run, plan), result)
+        return
+    states = (plan.scratch(), plan.scratch())
 
-        def one_by_one(first: int, count: int) -> None:
-            for step in range(first, first + count):
-                plan.step_of(step, states[step % 2], states[1 - step % 2])
+    def one_by_one(first: int, count: int) -> None:
+        """Somebody looks at every launch."""
+        for step in range(first, first + count):
+            plan.step_of(step, states[step % 2], states[1 - step % 2])
 
-        run = one_by_one
+    _run_between(plan, states, one_by_one, result)
 
+
+def _run_between(plan: Plan, states: tuple[State, State], run: Callable[[int, int], None], result: Trajectory) -> None:
     states[0].follow(plan.start)
     _advance(plan, run, states, 0, plan.steps, result)
     result.final.follow(states[plan.steps % 2])
@@ -142,6 +145,7 @@ class _Recorded:
 
     def _forward(self) -> None:
         plan, every = self.plan, self.schedule.every
+        captured(plan).forces.assign(plan.start.particle_f)
         steps = captured(plan).steps
         steps.states[0].follow(plan.start)
         last = (plan.steps - 1) // every * every  # the last stretch is recorded at once: the reverse sweep begins with it
@@ -171,13 +175,19 @@ class _Recorded:
         self.of_frames = _take(result.particle_q)
         last = (plan.steps - 1) // self.schedule.every * self.schedule.every
         given = sorted(self.kept)
+        forces = captured(plan).forces
+        if forces.grad is not None:
+            _take(forces)
         with plan.solver.model.hold():
+            forces.assign(plan.start.particle_f)
             self._back_through(last, plan.steps - last)
             for first, end in reversed(list(zip(given, given[1:], strict=False))):
                 self._back_over(first, end - first, self.schedule.states)
         for target, values in zip(plan.start.moving, self.at_end, strict=True):
             if target.grad is not None:
                 _gradient(target)[...] += values
+        if forces.grad is not None:
+            _gradient(plan.start.particle_f)[...] += _gradient(forces)
 
     def _back_over(self, first: int, count: int, states: int | None) -> None:
         """Back from step `first + count` to `first`, whose state is kept; with at most so many more states at once."""

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from sim.core.runtime.array import array
+from sim.core.runtime.creation import empty_like
 from sim.core.runtime.graph import Graph, capture, joined
 from sim.core.runtime.marks import passing, watched
 from sim.core.runtime.tape import Remembered, Tape
@@ -150,15 +151,19 @@ class Stretch:
 
 @dataclass(eq=False)
 class Captured:
-    """What is remembered of one kind of rollout of a solver.  `holds` keeps alive what its key is made of."""
+    """What is remembered of one kind of rollout of a solver.
+
+    forces: external forces, copied from the start of a rollout.  holds: keeps alive what its key is made of.
+    """
 
     steps: Steps
+    forces: array
     holds: list[array]
     stretches: dict[int, Stretch] = field(default_factory=dict)
 
     def stretch(self, plan: Plan, count: int) -> Stretch:
         """The stretch of so many steps; of at most `LENGTHS`, so that memory of rollouts with other ones is freed."""
-        found = self.stretches.pop(count, None) or Stretch(count, (plan.scratch(), plan.scratch()))
+        found = self.stretches.pop(count, None) or Stretch(count, (plan.scratch(self.forces), plan.scratch(self.forces)))
         self.stretches[count] = found
         while len(self.stretches) > LENGTHS:
             self.stretches.pop(next(iter(self.stretches)))
@@ -167,10 +172,13 @@ class Captured:
 
 def captured(plan: Plan) -> Captured:
     """What is remembered of rollouts like this one: of the same arrays, time step and settings."""
-    arrays = [plan.start.particle_f, *([plan.control.motion_vector] if plan.control is not None else []), *plan.solver.inputs]
-    key = (plan.dt, plan.solver.settings, plan.control is None, *((id(a.buffer), a.ptr, a.requires_grad) for a in arrays))
+    arrays = [*([plan.control.motion_vector] if plan.control is not None else []), *plan.solver.inputs]
+    key = (plan.dt, plan.solver.settings, plan.control is None, plan.start.particle_f.requires_grad, *((id(a.buffer), a.ptr, a.requires_grad) for a in arrays))
     known: dict[Any, Captured] = plan.solver.captured
-    found = known.pop(key, None) or Captured(Steps((plan.scratch(), plan.scratch())), arrays)
+    found = known.pop(key, None)
+    if found is None:
+        forces = empty_like(plan.start.particle_f)
+        found = Captured(Steps((plan.scratch(forces), plan.scratch(forces))), forces, arrays)
     known[key] = found
     while len(known) > KEPT:
         known.pop(next(iter(known)))

@@ -103,7 +103,7 @@ def counting_values(func: Func) -> set[Value]:
     counts: set[Value] = set()
     uniform = {p for p in func.params}
     for op in walk(func.body):
-        if op.name == "tid":
+        if op.name == "tid" and (func.dims == 1 or op.attrs["axis"] == -1):
             counts.update(op.results)
         elif op.name in ("add", "sub") and op.results[0].type is int32:
             a, b = op.operands
@@ -137,9 +137,7 @@ class LaneEmitter(Writer):
             if isinstance(p.type, Scalar):
                 self.values[id(p)] = Uniform(self.names[id(p)])
         self.block(self.func.body)
-        for lane in _ALL:
-            for op, index, values, mask in self.put_off:
-                self.update_one(op, lane, index, values, mask)
+        self.finish_updates()
         return self.lines
 
     # -- values
@@ -501,6 +499,35 @@ class LaneEmitter(Writer):
             sums.append((value, Vector(self.arithmetic("add", kind, [a, b]))))
         self.lanes = 1
         self.store(op, sums)
+
+    def finish_updates(self) -> None:
+        """The accumulations that were put off: thread after thread, those of one thread in the order of the program."""
+        places: dict[int, set[tuple]] = {}
+        for op, index, _, _ in self.put_off:
+            places.setdefault(id(op.operands[0]), set()).add((*index, op.attrs["leaves"]))
+        alone = self.func.attrs.get("apart") or len(places) == 1
+        summed = {a for a, where in places.items() if alone and len(where) == 1 and all(isinstance(i, Uniform) for i in next(iter(where))[:-1])}
+        for array in summed:
+            self.sum_up([entry for entry in self.put_off if id(entry[0].operands[0]) == array])
+        for lane in _ALL:
+            for op, index, values, mask in self.put_off:
+                if id(op.operands[0]) not in summed:
+                    self.update_one(op, lane, index, values, mask)
+
+    def sum_up(self, entries: Sequence[tuple[Op, list[Lane], list[tuple[Value, Lane]], tuple[str, ...] | None]]) -> None:
+        """Accumulations at one and the same element: it stays in registers meanwhile."""
+        first, index, _, _ = entries[0]
+        at = self.address(first, [(v, a.name) for v, a in zip(split_memory(first)[1], index, strict=True)])  # type: ignore[union-attr]
+        kinds, offsets = self.leaves(first)
+        sums = [self.load_one(self.shifted(at, o), k) for k, o in zip(kinds, offsets, strict=True)]
+        for lane in _ALL:
+            for _, _, values, mask in entries:
+                for k, (kind, (value, given)) in enumerate(zip(kinds, values, strict=True)):
+                    more = self.arithmetic("add", kind, [sums[k], self.split(value, given)[lane]])
+                    t = llvm_type(kind)
+                    sums[k] = more if mask is None else self.let(f"select i1 {mask[lane]}, {t} {more}, {t} {sums[k]}")
+        for total, kind, offset in zip(sums, kinds, offsets, strict=True):
+            self.store_one(self.shifted(at, offset), kind, total)
 
     def update_one(self, op: Op, lane: int, index: Sequence[Lane], values: Sequence[tuple[Value, Lane]], mask: tuple[str, ...] | None) -> None:
         """An accumulation of one thread."""

@@ -91,6 +91,8 @@ class Emitter(Writer):
         self.data: list[str] = []
         self.print_slots = 0
         self.tapes: list[str] = []
+        self.wide = False
+        """Whether the text has a body for eight threads at a time; known after `text`."""
 
     def ref(self, value: Value) -> str:
         return self.names[id(value)]
@@ -384,6 +386,7 @@ class Emitter(Writer):
         formal = ", ".join([*arguments, "ptr %record", "i64 %linear", *coords])
         lanes = self.lanes_too()
         wide: list[str] = []
+        self.wide = lanes is not None
         before = ["  %begin = add i64 %start, 0"]
         if lanes is not None:
             lines, declared = lanes
@@ -472,11 +475,14 @@ class Emitter(Writer):
 
 
 def array_stride(func: Func, param: Value, name: str, axis: int) -> str:
-    """The byte stride of an array parameter: a value of the range function, or the element size if packed."""
+    """The byte stride of an array parameter: a value of the range function, or a number where it is known."""
     kind = param.type
     assert isinstance(kind, ArrayType) and kind.dtype is not None
     packed = any(func.params[k] is param for k in func.attrs.get("packed", ()))
-    return str(size_of(kind.dtype)) if packed and axis == kind.ndim - 1 else f"{name}.s{axis}"
+    columns = next((n for k, n in func.attrs.get("narrow", {}).items() if func.params[k] is param), None)
+    if packed and axis == kind.ndim - 1:
+        return str(size_of(kind.dtype))
+    return str(columns * size_of(kind.dtype)) if columns is not None else f"{name}.s{axis}"
 
 
 def range_loop(dims: int, formal: str) -> str:

@@ -55,12 +55,14 @@ class _Table:
         self.rows = rows if rows is not None else []
         self._memory: np.ndarray | None = None
         self._address = 0
+        self._splits = False
 
     def run(self) -> None:
         if self._memory is None or len(self._memory) != len(self.rows):
             self._memory = np.array(self.rows, np.int64).reshape(-1, ROW)
             self._address = self._memory.ctypes.data
-        run_table(self._address, len(self._memory))
+            self._splits = any(grain and end >= 2 * grain for _, _, end, grain in self.rows)
+        run_table(self._address, len(self._memory), self._splits)
 
 
 class Graph:

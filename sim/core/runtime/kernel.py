@@ -42,24 +42,29 @@ class LaunchError(SimError, TypeError):
 
 
 Aliases = tuple[frozenset[int], ...]
+Traits = tuple[tuple[int, ...], tuple[int, ...], tuple[tuple[int, int], ...]]
+"""Numbers of the array parameters that are packed; of those that end without spare bytes for a wide load; and of those of two
+dimensions with few columns, and how many."""
 
 
 @dataclass(eq=False)
 class Compiled:
-    """A function of the IR and its executables, by device, by which of its arrays are contiguous, and by which end without spare bytes.
+    """A function of the IR and its executables, by device and by what is known of the arrays.
 
     source: the same with functions whose derivative is in closed form still called, where it has any.
     """
 
     func: Func
     source: Func | None = None
-    executables: dict[tuple[Device, frozenset[int], frozenset[int], bool], Executable] = field(default_factory=dict)
+    executables: dict[tuple[Device, Traits, bool], Executable] = field(default_factory=dict)
 
-    def executable(self, device: Device, packed: frozenset[int], tight: frozenset[int], check: bool) -> Executable:
-        key = (device, packed, tight, check)
+    def executable(self, device: Device, traits: Traits, check: bool) -> Executable:
+        key = (device, traits, check)
         found = self.executables.get(key)
         if found is None:
-            func = Func(self.func.name, self.func.body, self.func.span, self.func.dims, {**self.func.attrs, "packed": packed, "tight": tight})
+            packed, tight, narrow = traits
+            known = {"packed": frozenset(packed), "tight": frozenset(tight), "narrow": dict(narrow)}
+            func = Func(self.func.name, self.func.body, self.func.span, self.func.dims, {**self.func.attrs, **known})
             found = self.executables[key] = device.backend.compile(func, check)
         return found
 

@@ -25,6 +25,7 @@ from sim.core.runtime.kernel import (
     Kernel,
     LaunchError,
     Specialisation,
+    Traits,
     argument_type,
     find_aliases,
     flatten_argument,
@@ -60,11 +61,10 @@ class Memory:
         self.ptr, self.shape, self.strides, self.is_contiguous, self.owner = ptr, tuple(shape), tuple(strides), is_contiguous, owner
 
 
+NARROW = 8
+"""Extents of the last dimension of an array of two, as of the points of constraints, up to which code is made for that extent."""
 check_bounds = False
 """Debug mode: every array access is compared with the shape (`sim.config(check_bounds=True)`)."""
-
-
-_NONE: frozenset[int] = frozenset()
 
 
 class _Layout:
@@ -77,9 +77,9 @@ class _Layout:
         self.struct = struct.Struct("<5q" + body)
         self.blocks: list[tuple[ctypes.Array, int]] = []
 
-    def flat(self, values: list[Any], args: Sequence[Any]) -> tuple[frozenset[int], frozenset[int]]:
-        """Append the slots of the arguments to `values`; returns which array parameters are contiguous, and which end without spare bytes."""
-        packed, tight = [], []
+    def flat(self, values: list[Any], args: Sequence[Any]) -> Traits:
+        """Append the slots of the arguments to `values`; returns what code may rely on."""
+        packed, tight, narrow = [], [], []
         for k, (ndim, arg) in enumerate(zip(self.arrays, args, strict=True)):
             if ndim < 0:
                 values.append(arg)
@@ -92,9 +92,11 @@ class _Layout:
                 values.extend(arg.strides)
                 if arg.is_contiguous:
                     packed.append(k)
+                    if ndim == 2 and arg.shape[1] <= NARROW:
+                        narrow.append((k, arg.shape[1]))
                 if arg.tight:
                     tight.append(k)
-        return frozenset(packed), frozenset(tight) if tight else _NONE
+        return tuple(packed), tuple(tight), tuple(narrow)
 
     def pack(self, block: ctypes.Array, values: list[Any], compiled: Compiled) -> None:
         """Write the slots into a block."""
@@ -147,7 +149,7 @@ def run(compiled: Compiled, device: Device, dims: tuple[int, ...], args: Sequenc
         return
     layout = layout_of(compiled)
     values: list[Any] = [*dims, *(1,) * (4 - len(dims)), 0]
-    executable = compiled.executable(device, *layout.flat(values, args), check_bounds)
+    executable = compiled.executable(device, layout.flat(values, args), check_bounds)
     fault = None
     if executable.sites:
         fault = np.zeros(8, np.int64)
@@ -446,7 +448,7 @@ class Launch:
         call = self._call
         layout = layout_of(call.spec.forward)
         values: list[Any] = [*call.dims, *(1,) * (4 - len(call.dims)), 0]
-        executable = call.spec.forward.executable(call.device, *layout.flat(values, call.args), check_bounds)
+        executable = call.spec.forward.executable(call.device, layout.flat(values, call.args), check_bounds)
         if executable.sites:
             return
         block = ctypes.create_string_buffer(layout.struct.size)
