@@ -291,7 +291,7 @@ SYMMETRIC = RNG.normal(size=(4, 4))
 PROGRAMS = {
     "neighbours in a grid that is rebuilt": (particles_in_cells, [array(RNG.random(7)), array(0.2 * RNG.normal(size=7)), array([3.0])]),
     "coloured constraints in place": (
-        constraints_by_colour, [array(RNG.normal(size=(5, 3)), vec3), array(RNG.normal(size=(5, 3)), vec3), array([1.0, 1.0, 1.0, 1.5]), array([1e-3] * 4)],
+        constraints_by_colour, [array(RNG.normal(size=(5, 3)), vec3), array(RNG.normal(size=(5, 3)), vec3), array([1.0, 1.0, 1.0, 1.5]), array([0.5] * 4)],
     ),
     "particles and a grid": (particles_and_grid, [array([0.31, 0.45, 0.52, 0.77]), array([1.0, -0.5, 0.3, -1.0])]),
     "a return mapping at rest": (return_mapping_at_rest, [array(np.zeros((1, 3, 3)), sim.mat33d)]),
