@@ -96,7 +96,7 @@ class Reverse:
         def special(op: Op, inner: Env) -> bool:
             if op.name in ("store", "accum", "print", "assert"):
                 if op.name in ("store", "accum") and op.operands[0] in self.logs:
-                    self._replay(op, inner)
+                    self._replay(op, inner, logged=True)
                 return True
             if id(op) in self.apart:
                 copy_op(self.b, op, inner)
@@ -120,7 +120,7 @@ class Reverse:
                     copy_op(self.b, op, env, special)
                 continue
             if op.name in ("store", "accum") and op.operands[0] in self.logs:
-                sweep.old[id(op)] = self._replay(op, env)
+                sweep.old[id(op)] = self._replay(op, env, logged=False)
             elif special(op, env):
                 continue
             elif op.name in ("for", "while"):
@@ -131,11 +131,11 @@ class Reverse:
                     sweep.before[id(op)] = [cursor.now() for cursor in self._cursors]
                 copy_op(self.b, op, env, special)
 
-    def _replay(self, op: Op, env: Env) -> list[Value]:
+    def _replay(self, op: Op, env: Env, logged: bool) -> list[Value]:
         array, index, leaf, values = split_memory(op)
         at = None if leaf is None else env.get(leaf, leaf)
         where = [env.get(v, v) for v in index]
-        return self.logs[array].perform(op.name, where, op.attrs["leaves"], [env.get(v, v) for v in values], at)
+        return self.logs[array].perform(op.name, where, op.attrs["leaves"], [env.get(v, v) for v in values], at, logged)
 
     def _rewind(self, positions: Sequence[Value]) -> None:
         for cursor, position in zip(self._cursors, positions, strict=True):

@@ -44,7 +44,7 @@ def run_privately(compiled: Compiled, call: Call, args: Sequence[Any], check: bo
     fault = np.zeros(8, np.int64)
     layout = layout_of(compiled)
     values: list[Any] = [*call.dims, *(1,) * (4 - len(call.dims)), fault.ctypes.data]
-    executable = compiled.executable(call.device, *layout.flat(values, args), check)
+    executable = compiled.executable(call.device, layout.flat(values, args), check)
     slot = layout.take()
     layout.pack(slot[0], values, compiled)
     executable.run(slot[1], 0, thread_count(call.dims))

@@ -19,193 +19,17 @@ from sim.core.lang.types import int32, size_of, uint8
 from sim.core.runtime import recording, shadows
 from sim.core.runtime.array import array, make_array
 from sim.core.runtime.buffer import Buffer, announce
-from sim.core.runtime.claims import Claim, Claims, Watch, restored, span_of
+from sim.core.runtime.claims import Claims, Watch, span_of
 from sim.core.runtime.creation import empty, zeros
-from sim.core.runtime.graph import note, note_native
+from sim.core.runtime.graph import note
 from sim.core.runtime.interop import add_into
-from sim.core.runtime.kernel import AdjointPair, collect_active, find_aliases
-from sim.core.runtime.launch import Call, Memory, run, thread_count
-from sim.core.runtime.marks import passing
+from sim.core.runtime.kernel import collect_active, find_aliases
+from sim.core.runtime.launch import Call, thread_count
 from sim.core.runtime.nonfinite import NonFiniteError
-from sim.core.runtime.private import host_argument, private_arguments, run_privately
 from sim.core.runtime.races import refuse_races
 from sim.core.runtime.recording import Operation
+from sim.core.runtime.tape_records import FunctionRecord, LaunchRecord, Mark, Remembered, TapeMemory, WriteRecord, room_for_returned
 from sim.core.runtime.visualize import TapeGraph
-
-
-@dataclass(eq=False)
-class _LaunchRecord:
-    """A recorded launch: its adjoint, and where the values lie that the adjoint loads."""
-
-    call: Call
-    pair: AdjointPair
-    claims: dict[int, Claim]
-    records: list[array]
-    returned: list[array]
-    counts: array | None
-    finals: dict[int, Claim]
-
-    def backward(self) -> None:
-        call, plan = self.call, self.pair.plan
-        changed = collect_active(call.args).symmetric_difference(plan.active)
-        if changed:
-            name = call.spec.func.params[min(changed)].name
-            raise GradientError(
-                f"requires_grad of '{name}' of the {self} was changed after that was recorded: its gradient cannot be right",
-                hint="set requires_grad before recording, or record again",
-            )
-        args: list[Any] = []
-        for k, a in enumerate(call.args):
-            if not isinstance(a, array):
-                args.append(a)
-            elif k not in plan.needs:
-                args.append(Memory(0, a.shape, a.strides, a.is_contiguous, None))  # no values, but a shape to ask for
-            else:
-                args.append(self._memory(a, self.claims[k]))
-        args += [call.args[k].grad for k in plan.active]
-        args += [*self.records, *self.returned, *self._logs(), *(self._memory(call.args[k], self.finals[k]) for k in plan.finals)]
-        run(self.pair.adjoint, call.device, call.dims, args)
-
-    @staticmethod
-    def _memory(a: array, claim: Claim) -> array | Memory:
-        """The values of an array that were claimed, wherever they lie now."""
-        return a if claim.kept is None else Memory(claim.address(a.offset), a.shape, a.strides, a.is_contiguous, claim.kept)
-
-    def _logs(self) -> list[array]:
-        """Room for the undo logs of one thread at a time, as the forward launch has counted it."""
-        plan, counts = self.pair.plan, self.counts
-        if counts is None:
-            return []
-        host = counts.device.numpy(counts)
-        room = [max(int(n), 1) for n in host[len(self.returned) :]]
-        most = [*(a.shape[0] for a in self.returned), *room]
-
-        def check() -> None:
-            if any(int(n) > m for n, m in zip(host, most, strict=True)):
-                raise GradientError(f"{self}: it stores more often than the launch that was captured; capture it again")
-
-        note(check)
-        device = self.call.device
-        return [a for log, n in zip(plan.logs, room, strict=True) for a in (empty((1, n * log.width), int32, device), empty((1, n), log.scalar, device))]
-
-    @property
-    def arrays(self) -> list[array]:
-        return [a for a in self.call.args if isinstance(a, array)]
-
-    def __str__(self) -> str:
-        return f"launch of '{self.call.spec.kernel.name}'"
-
-
-@dataclass(eq=False)
-class _WriteRecord:
-    """A copy, fill or write from the host."""
-
-    operation: Operation
-
-    def backward(self) -> None:
-        gradients = [a.grad for a in self.arrays]
-        note_native(self._take_back, lambda: self.operation.adjoint_row(lambda a: a.grad), (self.operation, gradients))
-
-    def _take_back(self) -> None:
-        self.operation.adjoint(_gradient_of)
-        shadow = shadows.current()
-        if shadow is not None:
-            shadow.taken_back(self.operation)
-
-    @property
-    def arrays(self) -> list[array]:
-        return [*self.operation.reads, *self.operation.writes]
-
-    def __str__(self) -> str:
-        return self.operation.name
-
-
-@dataclass(eq=False)
-class _FunctionRecord:
-    """A stretch of the program whose way back the caller knows: it runs with its inputs as they were."""
-
-    name: str
-    run: Callable[[], None]
-    claims: list[Claim]
-    touched: list[array]
-    memory: Callable[[], list[Remembered]]
-
-    def backward(self) -> None:
-        with restored(self.claims):
-            self.run()
-
-    @property
-    def arrays(self) -> list[array]:
-        return self.touched
-
-    def __str__(self) -> str:
-        return self.name
-
-
-@dataclass(eq=False)
-class _Mark:
-    """A named place; `state`: the arrays whose gradients are of interest there."""
-
-    name: str
-    state: Mapping[str, array]
-
-    def backward(self) -> None:
-        note(lambda: passing(self.name, self.state))
-
-    @property
-    def arrays(self) -> list[array]:
-        return []
-
-    def __str__(self) -> str:
-        return self.name
-
-
-def _room_for_returned(call: Call, pair: AdjointPair, records: list[array]) -> list[array]:
-    """Logs for what atomics in loops return: as long as a run in private finds that they have to be."""
-    kinds = pair.plan.returns
-    if not kinds:
-        return []
-    assert pair.forward is not None
-    counts = np.zeros(len(kinds) + len(pair.plan.logs), np.int32)
-    none = [np.empty((0, thread_count(call.dims)), kind.np) for kind in kinds]
-    args = [*private_arguments(call, call.spec.writes), *records, *map(host_argument, (*none, counts))]
-    run_privately(pair.forward, call, args, check=False)
-    return [empty((int(n), thread_count(call.dims)), kind, call.device) for kind, n in zip(kinds, counts, strict=False)]
-
-
-def _is_whole(a: array) -> bool:
-    """Is it all of its memory?"""
-    return a.nbytes == a.buffer.nbytes and span_of(a) == (0, a.nbytes)
-
-
-def _gradient_of(a: array) -> np.ndarray | None:
-    grad = a.grad
-    return None if grad is None else grad.device.numpy(grad)
-
-
-@dataclass(frozen=True)
-class Remembered:
-    """One piece of memory that a tape keeps: a `copy` of a range before it was overwritten, or a `record` of loads."""
-
-    nbytes: int
-    kind: str
-    reason: str
-
-
-class TapeMemory(list[Remembered]):
-    """What a tape keeps beside the arrays."""
-
-    @property
-    def nbytes(self) -> int:
-        return sum(entry.nbytes for entry in self)
-
-    def __str__(self) -> str:
-        totals: dict[tuple[str, str], list[int]] = {}
-        for entry in self:
-            totals.setdefault((entry.kind, entry.reason), []).append(entry.nbytes)
-        rows = sorted(((sum(sizes), len(sizes), *key) for key, sizes in totals.items()), reverse=True)
-        lines = [f"{size:>12} bytes, {count:>5} x {kind:<7} {reason}" for size, count, kind, reason in rows]
-        return "\n".join([*lines, f"{self.nbytes:>12} bytes in all"])
 
 
 @dataclass(eq=False)
@@ -247,7 +71,7 @@ class Tape:
                 self._cut.setdefault(target.buffer, lost)
             elif _is_whole(target):
                 self._cut.pop(target.buffer, None)
-        self.records.append(_WriteRecord(operation))
+        self.records.append(WriteRecord(operation))
 
     def recorded(self, operation: Operation) -> None:
         """It has run."""
@@ -281,7 +105,7 @@ class Tape:
         if pair.forward is None:
             call.run()
         else:
-            returned = _room_for_returned(call, pair, records)
+            returned = room_for_returned(call, pair, records)
             extra = [*records, *returned]
             if pair.plan.logs or returned:
                 counts = zeros(len(returned) + len(pair.plan.logs), int32, call.device)
@@ -290,7 +114,7 @@ class Tape:
             call.run_as(pair.forward, [*args, *extra])
         self._watch.after(args[k] for k in active if k in spec.writes)
         finals = {k: self._claims.claim(args[k], name, spec.func.params[k].name) for k in pair.plan.finals}
-        self.records.append(_LaunchRecord(call, pair, claims, records, returned, counts, finals))
+        self.records.append(LaunchRecord(call, pair, claims, records, returned, counts, finals))
 
     def adjoint_launch(self, call: Call, gradients: Mapping[int, array]) -> None:
         """A launch in adjoint form is about to run.  It is not differentiated, so what it writes must not reach the loss."""
@@ -338,7 +162,7 @@ class Tape:
 
         state: arrays by name whose gradients, with respect to their values here, are what `gradient_norms` logs.
         """
-        self.records.append(_Mark(name, dict(state or {})))
+        self.records.append(Mark(name, dict(state or {})))
 
     def record_function(
         self, name: str, backward: Callable[[], None], reads: Iterable[array], writes: Iterable[array], memory: Callable[[], list[Remembered]] = list
@@ -354,7 +178,7 @@ class Tape:
         claims = [self._claims.claim(a, name, "input") for a in reads]
         for a in writes:
             announce(a, name)
-        self.records.append(_FunctionRecord(name, backward, claims, [*reads, *writes], memory))
+        self.records.append(FunctionRecord(name, backward, claims, [*reads, *writes], memory))
 
     # -- backward
     def backward(self, loss: array | None = None, grads: Mapping[array, array] | None = None) -> None:
@@ -421,7 +245,7 @@ class Tape:
 
     def _place(self, index: int) -> str:
         """Words for the mark before a record."""
-        mark = next((r for r in reversed(self.records[: index + 1]) if isinstance(r, _Mark)), None)
+        mark = next((r for r in reversed(self.records[: index + 1]) if isinstance(r, Mark)), None)
         return f", {mark.name}" if mark is not None else ""
 
     def _set_aside(self) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -487,13 +311,13 @@ class Tape:
         copies = [Remembered(k.data.nbytes, "copy", k.reason) for k in self._claims.kept]
         records = [
             Remembered(a.nbytes, "record", f"loads of the {r} that it overwrites itself, per thread")
-            for r in self.records if isinstance(r, _LaunchRecord) for a in r.records
+            for r in self.records if isinstance(r, LaunchRecord) for a in r.records
         ]
         returned = [
             Remembered(a.nbytes, "record", f"what atomics of the {r} returned, per thread")
-            for r in self.records if isinstance(r, _LaunchRecord) for a in r.returned
+            for r in self.records if isinstance(r, LaunchRecord) for a in r.returned
         ]
-        inside = [m for r in self.records if isinstance(r, _FunctionRecord) for m in r.memory()]
+        inside = [m for r in self.records if isinstance(r, FunctionRecord) for m in r.memory()]
         return TapeMemory([*copies, *records, *returned, *inside])
 
     def visualize(self, filename: str | Path | None = None, array_labels: Mapping[array, str] | None = None) -> str:
@@ -510,11 +334,16 @@ class Tape:
     @property
     def launches(self) -> list[Call]:
         """The recorded launches in order."""
-        return [r.call for r in self.records if isinstance(r, _LaunchRecord)]
+        return [r.call for r in self.records if isinstance(r, LaunchRecord)]
 
     def buffers(self) -> dict[Buffer, array]:
         """The memory that the tape has to do with, and an array there that tells its type."""
         return self._seeded | {a.buffer: a for r in self.records for a in r.arrays}
+
+
+def _is_whole(a: array) -> bool:
+    """Is it all of its memory?"""
+    return a.nbytes == a.buffer.nbytes and span_of(a) == (0, a.nbytes)
 
 
 def _float_parts(memory: np.ndarray, a: array) -> list[np.ndarray]:

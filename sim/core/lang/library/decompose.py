@@ -185,7 +185,7 @@ svd3.vjp(_svd_vjp)
 @func
 def _values_apart(s):
     """Values that are at least sqrt(eps) of the largest apart, in the same order: moved symmetrically, if any are closer."""
-    n = len(s)
+    n, one, zero = len(s), scalar_type(s)(1), scalar_type(s)(0)
     largest = abs(s[0])
     for i in range(1, n):
         largest = max(largest, abs(s[i]))
@@ -196,13 +196,13 @@ def _values_apart(s):
             close = close or abs(s[i] - s[j]) < gap
     moved = type(s)()
     for i in range(n):
-        below = scalar_type(s)(0)
+        rank = -0.5 * scalar_type(s)(n - 1)
         for j in range(n):
             if j < i:
-                below += where(s[j] <= s[i], 1.0, 0.0)
+                rank += where(s[j] <= s[i], one, zero)
             elif j > i:
-                below += where(s[j] < s[i], 1.0, 0.0)
-        moved[i] = s[i] + where(close, gap * (below - 0.5 * (n - 1.0)), 0.0)
+                rank += where(s[j] < s[i], one, zero)
+        moved[i] = s[i] + where(close, gap * rank, 0.0)
     return moved
 
 
