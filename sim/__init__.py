@@ -266,6 +266,11 @@ from sim.core.runtime.device import get_devices as get_devices
 from sim.core.runtime.device import init as init
 from sim.core.runtime.device import set_device as set_device
 from sim.core.runtime.device import synchronize as synchronize
+from sim.core.runtime.frameworks import from_jax as from_jax
+from sim.core.runtime.frameworks import from_torch as from_torch
+from sim.core.runtime.frameworks import to_jax as to_jax
+from sim.core.runtime.frameworks import to_torch as to_torch
+from sim.core.runtime.frameworks import torch_function as torch_function
 from sim.core.runtime.graph import Graph as Graph
 from sim.core.runtime.graph import capture as capture
 from sim.core.runtime.kernel import Kernel as Kernel

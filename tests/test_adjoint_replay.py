@@ -176,18 +176,19 @@ def two_names(x: sim.array[f64], y: sim.array[f64], n: int):
 
 
 @sim.kernel
-def counting(x: sim.array[f64], slots: sim.array[int], y: sim.array[f64], n: int):
+def counting(slots: sim.array[int], y: sim.array[f64], n: int):
     i = sim.tid()
     for j in range(n):
-        k = sim.atomic_add(slots, 0, 1)
-        y[k] = x[i] * x[i] * f64(j)
+        k = slots[i]
+        y[k] = y[k] * y[k]
+        sim.atomic_max(slots, i, j)
 
 
 def test_what_cannot_be_replayed_is_an_error_with_its_place():
     x, y, points = array([0.9, 1.1]), array([0.0] * 8), sim.zeros(2, dtype=Wide, requires_grad=True)
     rows = [
         (two_names, [x, x[:], 3], "'y' and 'x' are the same memory and both written"),
-        (counting, [x, sim.zeros(1, dtype=int), y, 3], "the value that atomic_add returns inside a loop is needed"),
+        (counting, [sim.zeros(2, dtype=int), y, 3], "atomic_max on 'slots' cannot be replayed"),
         (of_wide_fields, [points, 3], "elements of 'p' have 64-bit integers beside fields of other types"),
     ]
     for kernel, arguments, why in rows:

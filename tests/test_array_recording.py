@@ -19,6 +19,9 @@ class Notes:
     def __init__(self):
         self.operations, self.before = [], []
 
+    def recorded(self, operation):
+        assert operation in self.operations
+
     def record(self, operation):
         self.operations.append(operation)
         self.before.append([w.numpy().copy() for w in operation.writes])

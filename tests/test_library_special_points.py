@@ -188,6 +188,37 @@ def test_rebuilding_a_matrix_is_the_identity_map() -> None:
 
 
 @func
+def flowed(a):
+    """A return mapping: U f(s) V^T, a rotation times a function of the stretch."""
+    u, s, v = svd3(a)
+    return u * diag(type(s)(s[0] + s[0] * s[0] * s[0], s[1] + s[1] * s[1] * s[1], s[2] + s[2] * s[2] * s[2])) * transpose(v)
+
+
+@func
+def flowed_eig(a):
+    q, d = eig3(a)
+    return q * diag(type(d)(d[0] * d[0] * d[0], d[1] * d[1] * d[1], d[2] * d[2] * d[2])) * transpose(q)
+
+
+@func
+def rebuilt2(a):
+    u, s, v = svd2(a)
+    return u * diag(s) * transpose(v)
+
+
+@pytest.mark.parametrize("matrix", REPEATED.values(), ids=REPEATED)
+def test_functions_put_together_of_vectors_and_values(matrix: np.ndarray) -> None:
+    np.testing.assert_allclose(gradient(rebuilt, [MAT33], [matrix]), WEIGHTS[:9], rtol=1e-6, atol=1e-6)
+    sized = t.matrix((2, 2), D)
+    np.testing.assert_allclose(gradient(rebuilt2, [sized], [np.eye(2)]), WEIGHTS[:4], rtol=1e-6, atol=1e-6)
+    for function, at in ((flowed, matrix), (flowed_eig, matrix @ matrix.T)):
+        step = 1e-3 * np.eye(9).reshape(9, 3, 3)
+        value = lambda m, f=function: float(np.dot(WEIGHTS[:9], np.ravel(Traced(f, [MAT33]).call([m])[0])))  # noqa: E731
+        wanted = [(8 * (value(at + d) - value(at - d)) - value(at + 2 * d) + value(at - 2 * d)) / 12e-3 for d in step]
+        np.testing.assert_allclose(gradient(function, [MAT33], [at]), wanted, rtol=1e-6, atol=2e-6)
+
+
+@func
 def hinge(x0, x1, x2, x3):
     """Dihedral angle of two triangles that share the edge x0 x1."""
     edge = x1 - x0

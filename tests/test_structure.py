@@ -104,3 +104,9 @@ def test_generated_documents_are_up_to_date():
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     found = subprocess.run([sys.executable, "scripts/make_docs.py", "--check"], cwd=ROOT, capture_output=True, text=True, env=environment)
     assert found.returncode == 0, found.stdout + found.stderr
+
+
+def test_the_table_of_gradients_is_that_of_the_registries():
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    found = subprocess.run([sys.executable, "scripts/make_gradient_table.py", "--check"], cwd=ROOT, capture_output=True, text=True, env=environment)
+    assert found.returncode == 0, found.stdout + found.stderr

@@ -114,7 +114,7 @@ def lost_in_a_sum(x, a, b, y):
 def test_an_intermediate_without_gradient_is_an_error(program):
     x = array([0.7, 0.9, 1.1])
     a, b, y = like(x, False), like(x, False), like(x)
-    with pytest.raises(sim.GradientError, match="from values with a gradient, but has none itself"), sim.Tape():
+    with pytest.raises(sim.GradientError, match="from values with a gradient, but had none itself"), sim.Tape():
         program(x, a, b, y)
 
     def linked(x):

@@ -154,6 +154,7 @@ def make_projection(c: Constraint, real: Scalar, first: bool, damped: bool, aver
                 lams[active[i]] = lams[active[i]] + change[i]
             multiplier[k] = lams
 
+    project.race_free = True  # the constraints of a launch share pinned points only, which do not move
     if exclusive:
         project.exclusive = frozenset(("x", "correction", "x_before", "w", "share", "multiplier"))
     return project

@@ -95,6 +95,7 @@ def make_push(c: Constraint, real: Scalar, damped: bool, limited: bool, exclusiv
         if rows > 1:
             multiplier[k] = lams
 
+    push.race_free = True  # the constraints of a launch share pinned points only, which do not move
     if exclusive:
         push.exclusive = frozenset(("x_before", "v", "w", "x_out", "multiplier"))
     return push

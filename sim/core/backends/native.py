@@ -14,8 +14,8 @@ LLVM text, because users have no C compiler.
 from __future__ import annotations
 
 import ctypes
-import functools
 import platform
+import threading
 from typing import Any
 
 import numpy as np
@@ -355,7 +355,15 @@ class Native:
         return self.address["give32" if kind == np.float32 else "give64"], (to, source), count
 
 
-@functools.cache
+_native: Native | None = None
+_making = threading.Lock()
+
+
 def native() -> Native:
-    """Made when first needed: it takes the compiler, or a hit in its cache."""
-    return Native()
+    """Made when first needed: it takes the compiler, or a hit in its cache.  Once: its code goes when it does."""
+    global _native
+    if _native is None:
+        with _making:
+            if _native is None:
+                _native = Native()
+    return _native

@@ -13,7 +13,8 @@ Scheme (structured SSA, recompute the body, checkpoint only what is needed):
 * Memory: the adjoint of a load accumulates into the gradient array at the same index; of a store, takes the gradient and
   clears it; of an accumulation, takes it.  Values of arrays are read as they were before the launch.  A load whose value is
   needed and that a store of the same thread may precede cannot be read that way: outside loops the forward launch
-  *records* it per thread, inside loops the adjoint performs the stores again and takes them back (`undo.py`).
+  *records* it per thread, inside loops the adjoint performs the stores again and takes them back (`undo.py`).  What atomics
+  return is always recorded.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
-from sim.core.lang.analysis import is_float, matters, needed_values, varied_values
+from sim.core.lang.analysis import combined_calls, is_float, matters, needed_values, varied_values
 from sim.core.lang.errors import GradientError
 from sim.core.lang.ir import OPS, ZERO, Block, Builder, Func, Op, TapeType, Value, emit, split_memory, verify, walk
 from sim.core.lang.passes import WRITES, Env, copy_op, dce, free_values, rebuild
 from sim.core.lang.sinking import sink
 from sim.core.lang.types import Scalar, int32
-from sim.core.lang.undo import UndoLog
+from sim.core.lang.undo import Cursor, ReturnLog, UndoLog
 
 SLOTS = 512
 """Checkpoints per recorded value of a loop; even, because thinning keeps every second one."""
@@ -39,7 +40,7 @@ Cotangents = dict[Value, Value]
 class _Record:
     """What the forward sweep left for the reverse sweep of one loop.
 
-    tapes: checkpoints of the carried values (None: not needed), then of the positions of the undo logs.
+    tapes: checkpoints of the carried values (None: not needed), then of the positions of cursors.
     """
 
     tapes: list[Value | None]
@@ -51,7 +52,7 @@ class _Record:
 class Sweep:
     """What the forward sweep over a block leaves for the reverse sweep over it.
 
-    loops: by operation; before: positions of the undo logs before an operation with regions; old: values that a store
+    loops: by operation; before: positions of cursors before an operation with regions; old: values that a store
     to a replayed array overwrote.
     """
 
@@ -71,11 +72,19 @@ class Reverse:
     recorded: dict[int, Callable[[], list[Value]]] = field(default_factory=dict)
     unreadable: set[int] = field(default_factory=set)
     logs: dict[Value, UndoLog] = field(default_factory=dict)
+    returned: dict[int, ReturnLog] = field(default_factory=dict)
     finals: dict[Value, Value] = field(default_factory=dict)
     tapes: list[Op] = field(default_factory=list)
     slots: int = field(default_factory=lambda: SLOTS)
+    apart: Collection[int] = ()
+    """ids of calls whose results are moved apart where they coincide."""
     own: Collection[Value] = ()
     """Arrays none of whose elements two threads touch: nor do they in the gradients."""
+
+    @property
+    def _cursors(self) -> list[Cursor]:
+        """Everything that has to be put back to where it was before a region is recomputed."""
+        return [*self.logs.values(), *{id(log): log for log in self.returned.values()}.values()]
 
     # -- forward part
     def recompute(self, block: Block, env: Env, sweep: Sweep | None = None) -> None:
@@ -87,7 +96,14 @@ class Reverse:
         def special(op: Op, inner: Env) -> bool:
             if op.name in ("store", "accum", "print", "assert"):
                 if op.name in ("store", "accum") and op.operands[0] in self.logs:
-                    self._replay(op, inner)
+                    self._replay(op, inner, logged=True)
+                return True
+            if id(op) in self.apart:
+                copy_op(self.b, op, inner)
+                inner.update(zip(op.results, inline_rule(self.b, op.attrs["separated"](), [inner[r] for r in op.results]), strict=True))
+                return True
+            if id(op) in self.returned:
+                inner.update(zip(op.results, self.returned[id(op)].take(len(op.results)), strict=True))
                 return True
             if id(op) in self.recorded:
                 inner.update(zip(op.results, self.recorded[id(op)](), strict=True))
@@ -104,26 +120,26 @@ class Reverse:
                     copy_op(self.b, op, env, special)
                 continue
             if op.name in ("store", "accum") and op.operands[0] in self.logs:
-                sweep.old[id(op)] = self._replay(op, env)
+                sweep.old[id(op)] = self._replay(op, env, logged=False)
             elif special(op, env):
                 continue
             elif op.name in ("for", "while"):
-                sweep.before[id(op)] = [log.now() for log in self.logs.values()]
+                sweep.before[id(op)] = [cursor.now() for cursor in self._cursors]
                 self._forward_loop(op, env, sweep, special)
             else:
                 if op.regions:
-                    sweep.before[id(op)] = [log.now() for log in self.logs.values()]
+                    sweep.before[id(op)] = [cursor.now() for cursor in self._cursors]
                 copy_op(self.b, op, env, special)
 
-    def _replay(self, op: Op, env: Env) -> list[Value]:
+    def _replay(self, op: Op, env: Env, logged: bool) -> list[Value]:
         array, index, leaf, values = split_memory(op)
         at = None if leaf is None else env.get(leaf, leaf)
         where = [env.get(v, v) for v in index]
-        return self.logs[array].perform(op.name, where, op.attrs["leaves"], [env.get(v, v) for v in values], at)
+        return self.logs[array].perform(op.name, where, op.attrs["leaves"], [env.get(v, v) for v in values], at, logged)
 
     def _rewind(self, positions: Sequence[Value]) -> None:
-        for log, position in zip(self.logs.values(), positions, strict=True):
-            log.rewind(position)
+        for cursor, position in zip(self._cursors, positions, strict=True):
+            cursor.rewind(position)
 
     def _region(self, region: Block, env: Env, special: Callable[[Op, Env], bool], params: Sequence[Value]) -> list[Value]:
         inner = dict(env)
@@ -152,7 +168,7 @@ class Reverse:
         shift = 1 if op.name == "for" else 0
         carried = body.params[shift:]
         args = [env.get(v, v) for v in op.operands]
-        logs = list(self.logs.values()) if self._stores(op) else []
+        logs = self._cursors if self._moves(op) else []
         if op.name == "for":
             n, known = args[0], args[0].const
             slots = max(min(self.slots, known), 1) if known is not None else self.slots
@@ -209,12 +225,15 @@ class Reverse:
             sweep.loops[id(op)] = _Record(tapes, count, stride)
         env.update(zip(op.results, results, strict=True))
 
-    def _stores(self, op: Op) -> bool:
-        """Does an operation with regions write to a replayed array?"""
-        return bool(self.logs) and any(o.name in WRITES and o.operands[0] in self.logs for region in op.regions for o in walk(region))
+    def _moves(self, op: Op) -> bool:
+        """Does an operation with regions move a cursor: write to a replayed array, or take what an atomic returned?"""
+        if not self.logs and not self.returned:
+            return False
+        inner = [o for region in op.regions for o in walk(region)]
+        return any((o.name in WRITES and o.operands[0] in self.logs) or id(o) in self.returned for o in inner)
 
     def _checkpoints(self, carried: Sequence[Value], logs: int, slots: int) -> list[Value | None]:
-        """Tapes for the carried values that are needed, and for the positions of the undo logs."""
+        """Tapes for the carried values that are needed, and for the positions of cursors."""
         kept = [self._tape(p.type, slots) if p in self.needed else None for p in carried]  # type: ignore[arg-type]
         return [*kept, *(self._tape(int32, slots) for _ in range(logs))]
 
@@ -236,7 +255,7 @@ class Reverse:
                     self._undo(op, env, sweep.old[id(op)])
                 self._reverse_memory(op, env, bar)
             elif op.regions:
-                if self._stores(op) and (op.name == "if" or not matters(op, self.varied, self.gradient)):
+                if self._moves(op) and (op.name == "if" or not matters(op, self.varied, self.gradient)):
                     self._rewind(sweep.before[id(op)])
                 if op.name == "if":
                     self._reverse_if(op, env, bar)
@@ -400,12 +419,12 @@ class Reverse:
 
     def _restorer(self, op: Op, env: Env, record: _Record) -> Callable[[Value], list[Value]]:
         """How the reverse sweep gets the carried values at the start of iteration `at` (those that it needs), and the
-        positions of the undo logs there.  Memory is then at that point, or later."""
+        positions of the cursors there.  Memory is then at that point, or later."""
         b, body = self.b, op.regions[-1]
         carried = body.params[1 if op.name == "for" else 0 :]
         taped = [j for j, t in enumerate(record.tapes) if t is not None]
         values = [j for j in taped if j < len(carried)]
-        logs = list(self.logs.values()) if len(record.tapes) > len(carried) else []
+        logs = self._cursors if len(record.tapes) > len(carried) else []
         tapes = [t for t in record.tapes if t is not None]
         kinds = [t.type.scalar for t in tapes]  # type: ignore[attr-defined]
 
@@ -491,7 +510,7 @@ def vjp(func: Func, wrt: Collection[int] | None = None) -> Func:
     varied = varied_values(sink(func, varied_values(func, set(inputs))), set(inputs))
     needed = needed_values(func, varied, ())
     with Builder(block) as b:
-        sweep = Reverse(b, varied, needed)
+        sweep = Reverse(b, varied, needed, apart=combined_calls(func))
         records = Sweep()
         sweep.recompute(func.body, env, records)
         bar: Cotangents = {}

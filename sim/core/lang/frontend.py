@@ -49,6 +49,8 @@ class Tracer(Loops):
                 raise self._inside(function, problem, node) from None
         callee = entry.callee
         op = Op("call", typed, [Value(v.type) for v in callee.body.yields], {"callee": callee, "vjp": entry.vjp})
+        if function.separator is not None:
+            op.attrs["separated"] = entry.separated
         results = iter(self.b.append(op).results)
         result = callee.attrs["result"]
         if isinstance(result, tuple):
@@ -85,6 +87,14 @@ class ClosedForm:
         self.function, self.kinds, self.real = function, kinds, real
         self.callee = trace_function(function, kinds, real)
         self._vjp: Func | None = None
+        self._separated: Func | None = None
+
+    def separated(self) -> Func:
+        """Parameters: results; yields the results moved apart."""
+        if self._separated is None:
+            assert self.function.separator is not None
+            self._separated = trace_function(self.function.separator, list(self.callee.attrs["result"]), self.real)
+        return self._separated
 
     def vjp(self) -> Func:
         """Parameters: operands, results, cotangents of floating results; yields a cotangent per floating operand."""

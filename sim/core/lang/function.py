@@ -24,6 +24,7 @@ class Function:
         self.__module__ = python.__module__
         self.__wrapped__ = python
         self.adjoint: Function | None = None
+        self.separator: Function | None = None
         self.earlier: Function | None = None  # of this name with other argument types: see `func`
         self.internal = (python.__module__ or "").startswith("sim.core.lang.library")
         self.traces: dict[Any, Any] = {}  # of calls that stay calls, by argument types
@@ -60,6 +61,16 @@ class Function:
         self.adjoint = g if isinstance(g, Function) else Function(g)
         self.traces.clear()
         return self.adjoint
+
+    def separated(self, g: Callable[..., Any]) -> Function:
+        """Decorator: g moves results that coincide apart, by about the root of the rounding error, and returns all results.
+
+        For a function whose results are not unique where some of them coincide (singular vectors of equal values).  Reverse mode
+        goes on with the moved results where a kernel combines them: the derivatives of what is unique are limits there.
+        """
+        self.separator = g if isinstance(g, Function) else Function(g)
+        self.traces.clear()
+        return self.separator
 
     on_host: Any = None
     """What a call outside of a kernel does; the runtime sets it."""

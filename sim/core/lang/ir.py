@@ -21,7 +21,7 @@ Two kinds of operations:
     shape  array {axis}                              -> int32
     tape   {slots, scalar}                           -> storage of one thread (bounded: checkpoints of loops)
     tape_load tape, index -> value;   tape_store tape, index, value
-    call   *args {callee: Func, vjp}                 -> results       a function with a closed-form adjoint
+    call   *args {callee: Func, vjp[, separated]}    -> results       a function with a closed-form adjoint
     print  *values {format};   assert cond {message}
 
 With `dynamic` the last index operand is a leaf number at run time: it counts from `leaves[0]`, and all leaves of
@@ -406,7 +406,7 @@ def to_text(func: Func, spans: bool = False) -> str:
                 lines.append(f"{indent}{typed(op.results[0])} = const {op.attrs['value']!r}")
                 continue
             left = ", ".join(typed(r) for r in op.results)
-            attrs = {k: v for k, v in op.attrs.items() if k not in ("callee", "vjp")}
+            attrs = {k: v for k, v in op.attrs.items() if k not in ("callee", "vjp", "separated")}
             right = " ".join([op.name, ", ".join(ref(v) for v in op.operands), str(attrs) if attrs else ""]).rstrip()
             where = f"   ; line {op.span.line}" if spans and op.span else ""
             lines.append(f"{indent}{left} = {right}{where}" if left else f"{indent}{right}{where}")

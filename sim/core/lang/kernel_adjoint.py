@@ -3,7 +3,8 @@
 Three ways, chosen per array:
 
 * *claim*: the adjoint reads the array as it was before the launch; the tape keeps a copy if anything overwrites it;
-* *record*: the forward launch writes the needed loads, per thread, to an array of their own (loads outside loops only);
+* *record*: the forward launch writes the needed loads, per thread, to an array of their own (loads outside loops only).  What
+  atomics return is recorded in any case, in loops in a log whose length a run on copies has counted;
 * *replay*: a load inside a loop may see what the thread has stored: the adjoint works on the claimed copy, performs the
   stores again and takes them back (`undo.py`).
 """
@@ -15,14 +16,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sim.core.lang.adjoint import Reverse, Sweep
-from sim.core.lang.analysis import dirty_loads, in_loops, needed_values, varied_values, wanted_values, written_from
+from sim.core.lang.analysis import combined_calls, dirty_loads, in_loops, needed_values, varied_values, wanted_values, written_from
 from sim.core.lang.errors import GradientError
 from sim.core.lang.ir import Block, Builder, Func, Op, Value, split_memory, verify, walk
 from sim.core.lang.narrowing import narrowest
 from sim.core.lang.passes import WRITES, Env, alias_groups, copy_op, dce, forward_memory, inline
 from sim.core.lang.sinking import sink
 from sim.core.lang.types import Scalar, array_type, int32
-from sim.core.lang.undo import UndoLog, log_scalar, position_tape
+from sim.core.lang.undo import Cursor, ReturnLog, UndoLog, log_scalar, position_tape
 
 
 @dataclass(frozen=True)
@@ -39,13 +40,15 @@ class KernelAdjoint:
     """The adjoint of a kernel for one choice of arrays with gradient.
 
     func:    its parameters are those of the kernel, then a gradient array per number in `active`, then the records, then
-             two arrays (places, values) per log, then an array per number in `finals`.
+             the logs of returned values, then two arrays (places, values) per undo log, then an array per number in `finals`.
     active:  numbers of the parameters that have a gradient array, in order.
     needs:   numbers of the array parameters whose values before the launch the adjoint loads; others may be null.
     records: (scalar type, slots) of the arrays (slots, threads) that the forward launch fills for the adjoint.
+    returns: scalar types of the logs (entries, threads) of values that atomics in loops returned.
     logs:    undo logs; their parameters must be given as copies that may be changed (they are whole again afterwards).
     finals:  numbers of the parameters whose values after the launch the adjoint loads (atomic minima and maxima).
-    forward: the kernel with the records, and the entry counts of the logs, as extra parameters; None if there are none.
+    forward: the kernel with the records, the logs of returned values, and the entry counts of these and of the undo logs, as
+             extra parameters; None if there are none.
     source:  `func` with calls of functions whose derivative is in closed form, for the tangent of the adjoint.
     """
 
@@ -53,6 +56,7 @@ class KernelAdjoint:
     active: tuple[int, ...]
     needs: frozenset[int]
     records: tuple[tuple[Scalar, int], ...]
+    returns: tuple[Scalar, ...]
     logs: tuple[Log, ...]
     finals: tuple[int, ...]
     forward: Func | None
@@ -65,6 +69,7 @@ class KernelNeeds:
 
     sites:    array parameter number -> its needed loads outside loops.
     must:     parameters with a needed load that a store of the same thread may precede: they have to be recorded.
+    returned: atomics inside loops whose results are needed.
     in_loop:  parameters with a needed load inside a loop: their values have to be kept as a whole.
     replayed: written parameters that are replayed.
     lossy:    arrays without gradient that the kernel writes values with a gradient to.
@@ -78,11 +83,17 @@ class KernelNeeds:
     needed: set[Value]
     sites: dict[int, list[Op]]
     must: frozenset[int]
+    returned: list[Op]
     in_loop: frozenset[int]
     replayed: frozenset[int]
     lossy: frozenset[int]
     wanted: set[Value]
     _narrow: dict[frozenset[int], list[Value]] = field(default_factory=dict)
+
+    @property
+    def answering(self) -> frozenset[int]:
+        """Numbers of the parameters that the atomics `returned` go to."""
+        return frozenset(self.kernel.params.index(op.operands[0]) for op in self.returned)
 
     def narrow(self, record: frozenset[int]) -> list[Value]:
         """The values that a thread records so that no load of the parameters in `record` and `must` is needed: the fewest bytes."""
@@ -120,19 +131,22 @@ def kernel_needs(kernel: Func, active: Iterable[int], aliases: Iterable[Collecti
         needed = needed_values(kernel, varied, sources, replayed)
         more = {
             groups[op.operands[0]] for op in loads
-            if id(op) in looped and (id(op) in dirty or op.name == "atomic") and any(r in needed for r in op.results)
+            if op.name == "load" and id(op) in looped and id(op) in dirty and any(r in needed for r in op.results)
         } - replayed_groups
         if not more:
             break
         replayed_groups |= more
-    _check_replay(kernel, groups, replayed_groups, needed)
+    _check_replay(kernel, groups, replayed_groups)
 
     sites: dict[int, list[Op]] = {}
-    must, in_loop = set(), set()
+    must, in_loop, returned = set(), set(), []
     for op in loads:
         if not any(r in needed for r in op.results) or groups[op.operands[0]] in replayed_groups:
             continue
         param = number[op.operands[0]]
+        if op.name == "atomic" and id(op) in looped:
+            returned.append(op)
+            continue
         if id(op) in looped:
             in_loop.add(param)
             continue
@@ -141,12 +155,12 @@ def kernel_needs(kernel: Func, active: Iterable[int], aliases: Iterable[Collecti
             must.add(param)
     lossy = frozenset(number[array] for array in _lost(kernel, groups, sources, varied, dirty))
     return KernelNeeds(
-        kernel, chosen, groups, varied, needed, sites, frozenset(must), frozenset(in_loop), frozenset(number[p] for p in replayed), lossy,
+        kernel, chosen, groups, varied, needed, sites, frozenset(must), returned, frozenset(in_loop), frozenset(number[p] for p in replayed), lossy,
         wanted_values(kernel, varied, sources, replayed),
     )
 
 
-def _check_replay(kernel: Func, groups: dict[Value, int], replayed: set[int], needed: set[Value]) -> None:
+def _check_replay(kernel: Func, groups: dict[Value, int], replayed: set[int]) -> None:
     """Refuse what a replay cannot do, by name."""
     written: dict[int, Value] = {}
     for op in walk(kernel.body):
@@ -154,9 +168,7 @@ def _check_replay(kernel: Func, groups: dict[Value, int], replayed: set[int], ne
             continue
         array = op.operands[0]
         why = ""
-        if op.name == "atomic" and any(r in needed for r in op.results):
-            why = f"the value that atomic_{op.attrs['how']} returns inside a loop is needed for the gradient"
-        elif op.name == "atomic":
+        if op.name == "atomic":
             why = f"atomic_{op.attrs['how']} on '{array.name}' cannot be replayed"
         elif log_scalar(array) is None:
             why = f"elements of '{array.name}' have 64-bit integers beside fields of other types"
@@ -225,20 +237,22 @@ def kernel_adjoint(needs: KernelNeeds, record: Collection[int] = ()) -> KernelAd
     block.params += stores.values()
 
     with Builder(block) as b:
+        returns, declared = _return_logs(b, needs.returned)
+        block.params += [log.values for log in returns.values()]
         logs: dict[Value, UndoLog] = {}
-        described, declared = [], []
+        described = []
         for k in sorted(needs.replayed):
             source = kernel.params[k]
             entry = log_scalar(source)
             assert entry is not None
             op, position = position_tape()
             declared.append(op)
-            log = UndoLog(b, env[source], Value(array_type(int32, 2), f"undo_{source.name}"), Value(array_type(entry, 2), f"old_{source.name}"), position)
+            log = UndoLog(b, position, env[source], Value(array_type(int32, 2), f"undo_{source.name}"), Value(array_type(entry, 2), f"old_{source.name}"))
             block.params += [log.places, log.values]
             logs[source] = log
             described.append(Log(k, log.width, entry))
-        for log in logs.values():
-            log.set(b.const(0, int32))
+        for cursor in (*logs.values(), *returns.values()):
+            cursor.set(b.const(0, int32))
         finals = {p: Value(p.type, f"final_{p.name}") for p in _extremes(kernel, needs.groups, gradient)}
         block.params += finals.values()
 
@@ -252,7 +266,10 @@ def kernel_adjoint(needs: KernelNeeds, record: Collection[int] = ()) -> KernelAd
 
             return read
 
-        reverse = Reverse(b, needs.varied, needs.needed, gradient, {id(op): reader(op) for op in recorded}, unreadable, logs, finals)
+        taken = {id(op): returns[kind_of(op)] for op in needs.returned}
+        reverse = Reverse(b, needs.varied, needs.needed, gradient, {id(op): reader(op) for op in recorded}, unreadable, logs, taken, finals)
+        if not logs and not returns:  # there the adjoint has to do what the launch did, bit for bit
+            reverse.apart = combined_calls(kernel)
         reverse.own = {p for p in kernel.params if p.name in kernel.attrs.get("exclusive", ())}
         sweep = Sweep()
         reverse.recompute(kernel.body, env, sweep)
@@ -265,9 +282,27 @@ def kernel_adjoint(needs: KernelNeeds, record: Collection[int] = ()) -> KernelAd
     loaded = {op.operands[0] for op in walk(closed.body) if op.name == "load"}
     count = len(kernel.params)
     read = frozenset(k for k, p in enumerate(closed.params[:count]) if p in loaded)
-    forward = _recording(kernel, place, stores, [kernel.params[k] for k in sorted(needs.replayed)], attrs) if recorded or logs else None
+    special = recorded or logs or returns
+    forward = _recording(kernel, place, stores, [kernel.params[k] for k in sorted(needs.replayed)], needs.returned, attrs) if special else None
     last = tuple(k for k, p in enumerate(kernel.params) if p in finals)
-    return KernelAdjoint(func, needs.active, read, records, tuple(described), last, forward, closed)
+    return KernelAdjoint(func, needs.active, read, records, tuple(returns), tuple(described), last, forward, closed)
+
+
+def kind_of(op: Op) -> Scalar:
+    """The scalar type of what an atomic returns."""
+    kind = op.results[0].type
+    assert isinstance(kind, Scalar)
+    return kind
+
+
+def _return_logs(b: Builder, atomics: Collection[Op]) -> tuple[dict[Scalar, ReturnLog], list[Op]]:
+    """A log per type for what these atomics return, and the declarations of their positions."""
+    logs, declared = {}, []
+    for kind in sorted({kind_of(op) for op in atomics}, key=lambda kind: kind.name):
+        op, position = position_tape()
+        declared.append(op)
+        logs[kind] = ReturnLog(b, position, Value(array_type(kind, 2), f"returned_{kind.name}"))
+    return logs, declared
 
 
 def _promise(kernel: Func, groups: Mapping[Value, int]) -> dict[str, Any]:
@@ -299,22 +334,24 @@ def _extremes(kernel: Func, groups: dict[Value, int], gradient: Collection[Value
 
 
 def _recording(
-    kernel: Func, place: dict[int, list[tuple[Scalar, int] | None]], stores: dict[Scalar, Value], logged: list[Value], attrs: dict[str, Any]
+    kernel: Func, place: dict[int, list[tuple[Scalar, int] | None]], stores: dict[Scalar, Value], logged: list[Value], returned: list[Op],
+    attrs: dict[str, Any],
 ) -> Func:
-    """The kernel that also writes the needed results of the recorded loads, per thread, and counts the entries of the logs."""
+    """The kernel that also writes the needed results of recorded loads and atomics, and counts the entries of the logs."""
     block = Block([Value(p.type, p.name) for p in kernel.params])
     env: Env = dict(zip(kernel.params, block.params, strict=True))
     extra = {scalar: Value(v.type, v.name) for scalar, v in stores.items()}
     block.params += extra.values()
-    counts = Value(array_type(int32, 1), "undo_counts")
-    if logged:
-        block.params.append(counts)
-    entries = {p: position_tape() for p in logged}
+    counts = Value(array_type(int32, 1), "entry_counts")
 
     def special(op: Op, inner: Env) -> bool:
         if op.name in ("store", "accum") and op.operands[0] in entries:
             copy_op(b, op, inner)
-            _advance(b, entries[op.operands[0]][1], len(split_memory(op)[3]))
+            entries[op.operands[0]].skip(len(split_memory(op)[3]))
+            return True
+        if id(op) in noted:
+            copy_op(b, op, inner)
+            returns[kind_of(op)].put([inner[r] for r in op.results])
             return True
         if id(op) not in place:
             return False
@@ -326,20 +363,23 @@ def _recording(
         return True
 
     with Builder(block) as b:
-        zero = b.const(0, int32)
-        for _, tape in entries.values():
-            b.append(Op("tape_store", [tape, zero, zero], []))
+        noted = {id(op) for op in returned}
+        returns, declared = _return_logs(b, returned)
+        block.params += [log.values for log in returns.values()]
+        entries: dict[Value, Cursor] = {}
+        for p in logged:
+            op, position = position_tape()
+            declared.append(op)
+            entries[p] = Cursor(b, position)
+        cursors = [*returns.values(), *entries.values()]
+        if cursors:
+            block.params.append(counts)
+        for cursor in cursors:
+            cursor.set(b.const(0, int32))
         for op in kernel.body.ops:
             if not special(op, env):
                 copy_op(b, op, env, special)
-        for k, (_, tape) in enumerate(entries.values()):
-            total = b.append(Op("tape_load", [tape, zero], [Value(int32)])).results[0]
-            b.atomic("max", counts, [b.const(k, int32)], [0], [total])
-    block.ops[:0] = [op for op, _ in entries.values()]
+        for k, cursor in enumerate(cursors):
+            b.atomic("max", counts, [b.const(k, int32)], [0], [cursor.now()])
+    block.ops[:0] = declared
     return verify(Func(f"{kernel.name}_recording", block, kernel.span, kernel.dims, dict(attrs)))
-
-
-def _advance(b: Builder, tape: Value, entries: int) -> None:
-    zero = b.const(0, int32)
-    now = b.append(Op("tape_load", [tape, zero], [Value(int32)])).results[0]
-    b.append(Op("tape_store", [tape, zero, now + entries], []))

@@ -3,7 +3,7 @@
 `array` has Warp's name, constructor and methods.  Memory is plain and packed (a vec3 takes 12 bytes), so NumPy and
 DLPack see it without a copy.  Slices, `reshape`, `transpose`, `view` share memory *and* gradient with their base.
 
-Writes made through a NumPy view (`x.numpy()[:] = ...`) cannot be seen by a tape: while one is recording, use `assign`,
+A tape cannot take part in writes made through a NumPy view (`x.numpy()[:] = ...`): while one is recording, use `assign`,
 `fill_` or an indexed assignment (`x[2:5] = values`).
 """
 
@@ -306,17 +306,20 @@ class array:  # noqa: N801  Warp's name
 
         A tape cannot see what is written through it.  While one is recording the view is read-only; after that, what the
         tape still needs of this array is saved before the view is given away (a tape that refuses overwrites: read-only).
+        While a view from before lives, a tape compares: writes that would spoil a gradient are errors.
         """
-        self.buffer.export()
         view = self.buffer.device.numpy(self)
-        if current() is not None:
-            view.flags.writeable = False
-        elif self.buffer.watchers:
+        writable = current() is None
+        if writable and self.buffer.watchers:
             try:
                 announce(self, "write through a NumPy view")
             except GradientError:
-                view.flags.writeable = False
-        return view
+                writable = False
+        memory = self.buffer.export(writable)
+        if not writable or memory is None:
+            view.flags.writeable = False
+            return view
+        return np.ndarray(view.shape, view.dtype, memory, self.offset, view.strides) if self.size else view
 
     def list(self) -> list[Any]:
         """All elements in order, as Python numbers or host vectors and structs."""
@@ -342,6 +345,7 @@ class array:  # noqa: N801  Warp's name
     def __array_interface__(self) -> dict[str, Any]:
         if not self.device.is_cpu:
             raise AttributeError("__array_interface__ is for arrays on the CPU")
+        self.buffer.share()  # whoever takes the address keeps no view that could tell us when it is gone
         return self.numpy().__array_interface__
 
     def __dlpack__(self, **options: Any) -> Any:
@@ -456,7 +460,7 @@ def clone(src: array, device: DeviceLike = None, requires_grad: bool | None = No
     `requires_grad=False` makes a detached copy, through which no gradient flows.
     """
     made = like(src, device, requires_grad, zero=False)
-    if src.requires_grad and not made.requires_grad:
+    if requires_grad is False or (src.requires_grad and not made.requires_grad):
         made.device.copy(made, src)  # asked for: fresh memory without a gradient concerns no tape
     else:
         perform(Copy(made, src))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from typing import Any, Protocol
-from weakref import WeakSet, WeakValueDictionary
+from weakref import ReferenceType, WeakSet, WeakValueDictionary, ref
 
 import numpy as np
 
@@ -58,9 +58,11 @@ class Buffer:
         "gradient",
         "gradient_shift",
         "version",
+        "epoch",
         "left_by_backward",
         "watchers",
         "_exported",
+        "_view",
         "__weakref__",
     )
 
@@ -74,8 +76,11 @@ class Buffer:
         self.left_by_backward = False  # (of a gradient) what it holds was left by an earlier backward, it is not a seed
         self.watchers: WeakSet[Any] | None = None  # claims of tapes on the present content; told of writes by `announce`
         self.version = 0  # counts the writes that the framework made: tells whether derived data is out of date
+        self.epoch = 0  # counts other changes of the content: older content put back for a while
         self.gradient_shift = 0  # bytes: the gradient of offset o lies at o + gradient_shift of `gradient`
         self._exported = False
+        self._view: ReferenceType[np.ndarray] | None = None  # what writable NumPy views of this memory stand on, while there are any
+        _live.add(self)
 
     @property
     def memory(self) -> np.ndarray:
@@ -101,13 +106,42 @@ class Buffer:
 
     @property
     def exported(self) -> bool:
-        """Whether NumPy views of this memory were handed out, through which it can change unseen."""
+        """Whether NumPy views of this memory were handed out, through which it may have changed unseen."""
         return self._exported or self.foreign
 
-    def export(self) -> None:
-        """NumPy views are about to be handed out.  Remembered, so that an array made of one finds this buffer again."""
-        if not self._exported and self._memory is not None:
-            self._exported = True
+    @property
+    def shared(self) -> bool:
+        """Whether others can write to this memory now, unseen."""
+        if self.foreign:
+            return True
+        if self._view is None:
+            return False
+        if self._view() is not None:
+            return True
+        self._view = None
+        self.epoch += 1  # until a moment ago they could
+        return False
+
+    def export(self, writable: bool) -> np.ndarray | None:
+        """The bytes as a NumPy array, None where the host cannot see them.  Remembered, so that an array made of a view of it finds this
+        buffer again."""
+        if self._memory is None:
+            return None
+        self._exported = True
+        if not writable:
+            _known[id(_root(self.memory)[0])] = self
+            return self.memory
+        view = self._view() if self._view is not None else None
+        if view is None:
+            view = np.asarray(_Span(self.address, len(self.memory), self.memory))
+            self._view = ref(view)
+            _known[id(view)] = self
+        return view
+
+    def share(self) -> None:
+        """From now on others may write here at any time."""
+        self._exported = self.foreign = True
+        if self._memory is not None:
             _known[id(_root(self._memory)[0])] = self
 
     def __repr__(self) -> str:
@@ -178,6 +212,19 @@ def announce(view: Strided, writer: str) -> None:
 
 
 _known: WeakValueDictionary[int, Buffer] = WeakValueDictionary()
+"""Buffers by the identity of a NumPy array that views of them stand on."""
+_live: WeakSet[Buffer] = WeakSet()
+"""All buffers."""
+
+
+def find(address: int, nbytes: int, device: Any) -> Buffer | None:
+    """The buffer of a device in which these bytes lie.  Raises ValueError if they lie in one only in part."""
+    for buffer in list(_live):
+        if buffer.device is device and nbytes and address < buffer.address + buffer.nbytes and buffer.address < address + nbytes:
+            if _covers(buffer, address, address + nbytes):
+                return buffer
+            raise ValueError(f"{nbytes} bytes at {address:#x} lie only partly in the memory of another array; make the larger one first")
+    return None
 
 
 def own_memory(nbytes: int, device: Any, zero: bool) -> Buffer:

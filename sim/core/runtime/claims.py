@@ -3,13 +3,18 @@
 The scheme (D5): recording an operation *claims* the ranges whose values its adjoint loads; nothing is copied.  A write,
 announced before it happens, first saves the open claims that it overlaps: one copy of their hull, shared, and they are
 closed.  So a "version" of a buffer is the set of its open claims.
+
+Memory that others can write (NumPy views, tensors of PyTorch) is kept at once.  What they write between two recorded
+operations has no place on the tape: `Watch` finds it by comparing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from sim.core.backends.native import Row
 from sim.core.lang.errors import GradientError
@@ -17,7 +22,7 @@ from sim.core.lang.types import size_of
 from sim.core.runtime import shadows
 from sim.core.runtime.array import array
 from sim.core.runtime.buffer import Buffer, ByteRange, duplicate, refill
-from sim.core.runtime.graph import Told, note_native
+from sim.core.runtime.graph import Told, capturing, note_native
 
 
 def span_of(a: array) -> tuple[int, int]:
@@ -87,15 +92,37 @@ class Claims:
     refuse: bool = False
     open: dict[Buffer, list[Claim]] = field(default_factory=dict)
     kept: list[Kept] = field(default_factory=list)
+    _of_shared: dict[Buffer, list[Kept]] = field(default_factory=dict)
 
     def claim(self, a: array, reader: str, name: str) -> Claim:
         low, high = span_of(a)
         made = Claim(a.buffer, low, high, reader, name)
+        if a.buffer.shared:  # it may change unseen, so it is kept now
+            made.kept = self._keep(a.buffer, low, high, f"'{name}' of the {reader}; others can write there")
+            return made
         waiting = self.open.setdefault(a.buffer, [])
         if not waiting:
             a.buffer.watch(self)
         waiting.append(made)
         return made
+
+    def _keep(self, buffer: Buffer, low: int, high: int, reason: str) -> Kept:
+        """The present content of shared memory: an earlier copy if that is the same still."""
+        if capturing() is None:
+            for kept in reversed(self._of_shared.get(buffer, ())):
+                if kept.low == low and kept.data.nbytes == high - low:
+                    if np.array_equal(_bytes(kept.data), _bytes(buffer, low, high)):
+                        return kept
+                    break
+        kept = self._save(buffer, low, high, reason)
+        self._of_shared.setdefault(buffer, []).append(kept)
+        return kept
+
+    def _save(self, buffer: Buffer, low: int, high: int, reason: str) -> Kept:
+        kept = Kept(buffer, low, buffer.device.allocate(high - low), reason)
+        note_native(kept.save, kept.row, kept)
+        self.kept.append(kept)
+        return kept
 
     def before_write(self, a: array, writer: str) -> None:
         """Save what an imminent write to `a` would destroy; with `refuse`, raise instead."""
@@ -113,9 +140,7 @@ class Claims:
             )
         start, end = min(c.low for c in hit), max(c.high for c in hit)
         readers = ", ".join(dict.fromkeys(f"'{c.name}' of the {c.reader}" for c in hit))
-        kept = Kept(a.buffer, start, a.buffer.device.allocate(end - start), f"{readers}; overwritten by the {writer}")
-        note_native(kept.save, kept.row, kept)
-        self.kept.append(kept)
+        kept = self._save(a.buffer, start, end, f"{readers}; overwritten by the {writer}")
         for c in hit:
             c.kept = kept
         still = self.open[a.buffer] = [c for c in waiting if c.kept is None]
@@ -132,6 +157,47 @@ class Claims:
     def clear(self) -> None:
         self.release()
         self.kept.clear()
+        self._of_shared.clear()
+
+
+@dataclass(eq=False)
+class Watch:
+    """The content of shared memory as a tape last saw it: (version of the buffer, bytes) by buffer."""
+
+    seen: dict[Buffer, tuple[int, np.ndarray]] = field(default_factory=dict)
+
+    def before(self, arrays: Iterable[array], what: str) -> None:
+        """Raises GradientError where somebody else has written since the last look: the gradient of what was there goes nowhere."""
+        for a in arrays:
+            buffer = a.buffer
+            if not buffer.requires_grad or not buffer.shared:
+                continue
+            version, content = self.seen.get(buffer, (-1, None))
+            if content is not None and np.array_equal(content, _bytes(buffer)):
+                self.seen[buffer] = buffer.version, content
+                continue
+            if content is not None and version == buffer.version:
+                raise GradientError(
+                    f"an array of shape {a.shape} was written through NumPy or another library since this tape last saw it, before the {what}: "
+                    "its gradient would be wrong",
+                    hint="write with assign, fill_ or an indexed assignment, which the tape sees",
+                )
+            self._look(buffer)
+
+    def after(self, arrays: Iterable[array]) -> None:
+        """The operation itself has written these."""
+        for a in arrays:
+            if a.buffer.requires_grad and a.buffer.shared:
+                self._look(a.buffer)
+
+    def _look(self, buffer: Buffer) -> None:
+        if capturing() is None:
+            self.seen[buffer] = buffer.version, _bytes(buffer).copy()
+
+
+def _bytes(buffer: Buffer, low: int = 0, high: int | None = None) -> np.ndarray:
+    """The present content of memory, for the host to look at."""
+    return buffer.device.numpy(ByteRange(buffer, low, high))
 
 
 @contextmanager
@@ -151,6 +217,7 @@ def _swap(kept: Kept) -> None:
     now = duplicate(kept.buffer, kept.low, kept.low + kept.data.nbytes)
     kept.buffer.device.copy(kept.live, ByteRange(kept.data))
     refill(kept.data, now)
+    kept.buffer.epoch += 1
     shadow = shadows.current()
     if shadow is not None:
         shadow.swapped(kept)

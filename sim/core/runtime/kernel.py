@@ -77,6 +77,7 @@ class Specialisation:
     """A kernel for one choice of argument types: its IR, and on demand its adjoints.
 
     source: functions with a derivative in closed form are still calls, so that the adjoint uses that derivative.
+    race_checks: filled by `sim.core.runtime.races`.
     """
 
     kernel: Kernel
@@ -90,6 +91,7 @@ class Specialisation:
     _candidates: dict[tuple[frozenset[int], Aliases], frozenset[int]] = field(default_factory=dict)
     _reached: dict[frozenset[int], frozenset[int]] = field(default_factory=dict)
     _adjoints: dict[tuple[frozenset[int], Aliases, frozenset[int]], AdjointPair] = field(default_factory=dict)
+    race_checks: dict[tuple[frozenset[int], Aliases], Any] = field(default_factory=dict)
 
     @property
     def func(self) -> Func:
@@ -156,6 +158,8 @@ class Kernel:
         self.exclusive: frozenset[str] = frozenset()
         """Names of parameters; a promise: no two threads of one launch touch the same element of these arrays, nor does one by
         two different indices; and no two arrays of such a launch overlap."""
+        self.race_free = False
+        """A promise: the results do not depend on the order of the threads, although they may touch the same elements."""
         self.specialisations: dict[tuple[Type, ...], Specialisation] = {}
         self.bindings: dict[tuple, Specialisation] = {}
 
@@ -229,7 +233,7 @@ def argument_type(kernel: Kernel, position: int, value: Any, label: str) -> Type
         if isinstance(value, np.ndarray):
             element = wanted.dtype.name.split("<")[0] if wanted.dtype else value.dtype
             raise LaunchError(f"{where} is a NumPy array; pass sim.array(a, dtype=sim.{element}, copy=False), which is zero-copy")
-        raise LaunchError(f"{where} is a {type(value).__name__}; expected {wanted}")
+        raise LaunchError(f"{where} is a {type(value).__name__}; expected {wanted}{_how_to_share(value)}")
     if isinstance(value, np.ndarray) and value.ndim and not isinstance(wanted, Homogeneous):
         raise LaunchError(f"{where} is a NumPy array; pass sim.array(a), or a scalar")
     if wanted is not None:
@@ -275,7 +279,16 @@ def _type_of_value(value: Any, kernel: Kernel, where: str) -> Type:
         return int32
     if isinstance(value, float):
         return kernel.real
-    raise LaunchError(f"{where} is a {type(value).__name__}, which a kernel cannot take")
+    raise LaunchError(f"{where} is a {type(value).__name__}, which a kernel cannot take{_how_to_share(value)}")
+
+
+def _how_to_share(value: Any) -> str:
+    """What to do with an array of another library."""
+    if not hasattr(value, "__dlpack__"):
+        return ""
+    return "; pass sim.from_torch(t), or for gradients call the launches through sim.torch_function" if type(value).__module__.startswith("torch") else (
+        "; pass sim.from_dlpack(a), which is zero-copy"
+    )
 
 
 def flatten_argument(kind: Type, value: Any, where: str) -> list[Any]:

@@ -48,6 +48,9 @@ class LaunchRecorder(Protocol):
     def adjoint_launch(self, call: Call, gradients: dict[int, array]) -> None:
         """Called before a launch in adjoint form."""
 
+    def gradients_change(self, gradients: Mapping[array, array]) -> None:
+        """Called before the backward of another tape writes these."""
+
 
 class Memory:
     """Memory in the form of an array argument: a kept copy, or the records of a launch."""
@@ -253,7 +256,7 @@ class Call:
         aliases = find_aliases(self.args, spec.writes)
         needs = spec.needs(active, aliases)
         pair = spec.adjoint(active, aliases, frozenset())
-        spoilt = sorted({*needs.must, *needs.replayed, *pair.plan.finals})
+        spoilt = sorted({*needs.must, *needs.replayed, *needs.answering, *pair.plan.finals})
         if spoilt:
             names = ", ".join(f"'{spec.func.params[k].name}'" for k in spoilt)
             raise LaunchError(

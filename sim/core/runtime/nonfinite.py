@@ -21,11 +21,12 @@ from sim.core.lang.errors import SimError, Span
 from sim.core.lang.ir import OPS, Block, Builder, Func, Op, Value, emit, split_memory, walk
 from sim.core.lang.passes import WRITES, Env, copy_op
 from sim.core.runtime import shadows
-from sim.core.runtime.array import array, make_array
-from sim.core.runtime.buffer import Buffer, ByteRange, duplicate, refill
+from sim.core.runtime.array import array
+from sim.core.runtime.buffer import duplicate, refill
 from sim.core.runtime.device import get_device
 from sim.core.runtime.kernel import Compiled, Traits
-from sim.core.runtime.launch import Memory, layout_of, run, thread_count
+from sim.core.runtime.launch import layout_of, run, thread_count
+from sim.core.runtime.private import on_host
 
 
 class NonFiniteError(SimError, FloatingPointError):
@@ -70,7 +71,7 @@ class _Detector(shadows.Silent):
             for k, a in watched:
                 where = _became_nonfinite(starts[k], device.numpy(a))
                 if where is not None:
-                    raise NonFiniteError(f"launch {self.count}: {_explain(compiled, dims, _on_host(args, before), k, where)}")
+                    raise NonFiniteError(f"launch {self.count}: {_explain(compiled, dims, on_host(args, before), k, where)}")
         finally:
             shadows.open_shadow(self)
 
@@ -85,28 +86,6 @@ def _became_nonfinite(before: np.ndarray, now: np.ndarray) -> tuple[int, ...] | 
     bits = f"u{now.dtype.itemsize}"
     bad = ~np.isfinite(now) & (np.ascontiguousarray(before).view(bits) != np.ascontiguousarray(now).view(bits))
     return tuple(int(i) for i in np.argwhere(bad)[0]) if bad.any() else None
-
-
-def _on_host(args: Sequence[Any], before: dict[Buffer, Buffer]) -> list[Any]:
-    """The arguments of a launch as they were before it, in memory of the CPU; what overlaps there overlaps here."""
-    cpu, moved = get_device("cpu"), dict[Buffer, Buffer]()
-
-    def host(buffer: Buffer) -> Buffer:
-        if buffer not in moved:
-            moved[buffer] = cpu.allocate(buffer.nbytes)
-            cpu.copy(ByteRange(moved[buffer]), ByteRange(before.get(buffer, buffer)))
-        return moved[buffer]
-
-    out: list[Any] = []
-    for a in args:
-        if isinstance(a, array):
-            out.append(make_array(host(a.buffer), a.offset, a.shape, a.strides, a.dtype))
-        elif isinstance(a, Memory) and a.owner is not None:
-            copied = host(a.owner.data)
-            out.append(Memory(copied.address + a.ptr - a.owner.address, a.shape, a.strides, a.is_contiguous, copied))
-        else:
-            out.append(a)
-    return out
 
 
 # ------------------------------------------------------------------------------------------------ the second look

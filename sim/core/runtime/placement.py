@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sim.core.lang.types import Struct, Type, alignment, as_type, size_of
-from sim.core.runtime.buffer import Buffer, address_of, buffer_of
+from sim.core.runtime.buffer import Buffer, address_of, buffer_of, find
 from sim.core.runtime.device import DeviceLike, get_device
 from sim.core.runtime.interop import element, to_host
 
@@ -96,7 +96,7 @@ def _unshareable(data: Any, host: np.ndarray, kind: Type, outer: int) -> str:
 
 
 def at_pointer(ptr: int, dtype: Any, shape: Any, strides: Sequence[int] | None, device: DeviceLike) -> Placement:
-    """Memory of somebody else by its address [bytes]; whoever gives it keeps it alive."""
+    """Memory by its address [bytes]: that of another array, or of somebody else, who keeps it alive."""
     if dtype is None or shape is None:
         raise TypeError("memory given by ptr needs dtype and shape")
     kind, extents = as_type(dtype), as_shape(shape)
@@ -108,4 +108,6 @@ def at_pointer(ptr: int, dtype: Any, shape: Any, strides: Sequence[int] | None, 
     if min(extents):
         reach = [(n - 1) * step for n, step in zip(extents, steps, strict=True)]
         low, high = sum(min(r, 0) for r in reach), sum(max(r, 0) for r in reach) + size_of(kind)
-    return Placement(get_device(device).foreign(ptr + low, high - low), -low, extents, steps, kind)
+    target = get_device(device)
+    buffer = find(ptr + low, high - low, target) or target.foreign(ptr + low, high - low)
+    return Placement(buffer, ptr - buffer.address, extents, steps, kind)

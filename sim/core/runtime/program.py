@@ -82,6 +82,8 @@ def program_of(function: Any, dim: Any, inputs: Sequence[Any], outputs: Sequence
         return program_of_call(call, len(inputs))
     if not callable(function):
         raise GradientError(f"{function!r} is neither a kernel nor a function")
+    if dim is not None and not inputs:
+        raise GradientError("a Python function takes its arguments as inputs=[...]; dim= is for kernels")
     copies = Copies(any(isinstance(a, array) and a.requires_grad for a in inputs))
     mine = [copies.of(a) for a in inputs]
     code = getattr(function, "__code__", None)

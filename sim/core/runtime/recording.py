@@ -82,6 +82,9 @@ class Recorder(Protocol):
     def record(self, operation: Operation) -> None:
         """Called before `operation` runs."""
 
+    def recorded(self, operation: Operation) -> None:
+        """Called after it has run."""
+
 
 active: list[Recorder | None] = []
 """The recorders that are open, the innermost last; only that one is told.  None: recording is paused."""
@@ -127,6 +130,8 @@ def perform(operation: Operation) -> None:
             graph.writes(view)
         view.buffer.version += 1
         view.buffer.left_by_backward = False
+    if recorder is not None:
+        recorder.recorded(operation)
 
 
 class Copy(Operation):

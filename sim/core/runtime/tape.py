@@ -19,161 +19,16 @@ from sim.core.lang.types import int32, scalar_of, size_of
 from sim.core.runtime import recording, shadows
 from sim.core.runtime.array import array, make_array
 from sim.core.runtime.buffer import Buffer, ByteRange, announce
-from sim.core.runtime.claims import Claim, Claims, restored, span_of
+from sim.core.runtime.claims import Claims, Watch, span_of
 from sim.core.runtime.creation import empty, zeros
-from sim.core.runtime.graph import note, note_native
-from sim.core.runtime.kernel import AdjointPair, Aliases, collect_active, find_aliases
-from sim.core.runtime.launch import Call, Memory, run, thread_count
-from sim.core.runtime.marks import passing
+from sim.core.runtime.graph import note
+from sim.core.runtime.kernel import collect_active, find_aliases
+from sim.core.runtime.launch import Call, thread_count
 from sim.core.runtime.nonfinite import NonFiniteError
+from sim.core.runtime.races import refuse_races
 from sim.core.runtime.recording import Operation
+from sim.core.runtime.tape_records import FunctionRecord, LaunchRecord, Mark, Remembered, TapeMemory, WriteRecord, room_for_returned
 from sim.core.runtime.visualize import TapeGraph
-
-
-@dataclass(eq=False, slots=True)
-class _LaunchRecord:
-    """A recorded launch: its adjoint, and where the values lie that the adjoint loads."""
-
-    call: Call
-    pair: AdjointPair
-    claims: dict[int, Claim]
-    records: list[array]
-    counts: array | None
-    finals: dict[int, Claim]
-
-    def backward(self) -> None:
-        call, plan = self.call, self.pair.plan
-        args: list[Any] = []
-        for k, a in enumerate(call.args):
-            if not isinstance(a, array):
-                args.append(a)
-            elif k not in plan.needs:
-                args.append(Memory(0, a.shape, a.strides, a.is_contiguous, None))  # no values, but a shape to ask for
-            else:
-                args.append(self._memory(a, self.claims[k]))
-        args += [call.args[k].grad for k in plan.active]
-        args += [*self.records, *self._logs(), *(self._memory(call.args[k], self.finals[k]) for k in plan.finals)]
-        run(self.pair.adjoint, call.device, call.dims, args)
-
-    @staticmethod
-    def _memory(a: array, claim: Claim) -> array | Memory:
-        """The values of an array that were claimed, wherever they lie now."""
-        return a if claim.kept is None else Memory(claim.address(a.offset), a.shape, a.strides, a.is_contiguous, claim.kept)
-
-    def _logs(self) -> list[array]:
-        """Room for the undo logs of one thread at a time, as the forward launch has counted it."""
-        plan, counts = self.pair.plan, self.counts
-        if counts is None:
-            return []
-        room = [max(int(n), 1) for n in counts.numpy()]
-
-        def check() -> None:
-            if any(int(n) > r for n, r in zip(counts.numpy(), room, strict=True)):
-                raise GradientError(f"{self}: a replay stores more often than the launch that was captured; capture it again")
-
-        note(check)
-        device = self.call.device
-        return [a for log, n in zip(plan.logs, room, strict=True) for a in (empty((1, n * log.width), int32, device), empty((1, n), log.scalar, device))]
-
-    @property
-    def arrays(self) -> list[array]:
-        return [a for a in self.call.args if isinstance(a, array)]
-
-    def __str__(self) -> str:
-        return f"launch of '{self.call.spec.kernel.name}'"
-
-
-@dataclass(eq=False)
-class _WriteRecord:
-    """A copy, fill or write from the host."""
-
-    operation: Operation
-
-    def backward(self) -> None:
-        gradients = [a.grad for a in self.arrays]
-        note_native(self._take_back, lambda: self.operation.adjoint_row(lambda a: a.grad), (self.operation, gradients))
-
-    def _take_back(self) -> None:
-        self.operation.adjoint(_gradient_of)
-        shadow = shadows.current()
-        if shadow is not None:
-            shadow.taken_back(self.operation)
-
-    @property
-    def arrays(self) -> list[array]:
-        return [*self.operation.reads, *self.operation.writes]
-
-    def __str__(self) -> str:
-        return self.operation.name
-
-
-@dataclass(eq=False)
-class _FunctionRecord:
-    """A stretch of the program whose way back the caller knows: it runs with its inputs as they were."""
-
-    name: str
-    run: Callable[[], None]
-    claims: list[Claim]
-    touched: list[array]
-    memory: Callable[[], list[Remembered]]
-
-    def backward(self) -> None:
-        with restored(self.claims):
-            self.run()
-
-    @property
-    def arrays(self) -> list[array]:
-        return self.touched
-
-    def __str__(self) -> str:
-        return self.name
-
-
-@dataclass(eq=False)
-class _Mark:
-    """A named place; `state`: the arrays whose gradients are of interest there."""
-
-    name: str
-    state: Mapping[str, array]
-
-    def backward(self) -> None:
-        note(lambda: passing(self.name, self.state))
-
-    @property
-    def arrays(self) -> list[array]:
-        return []
-
-    def __str__(self) -> str:
-        return self.name
-
-
-def _gradient_of(a: array) -> array | None:
-    return a.grad
-
-
-@dataclass(frozen=True)
-class Remembered:
-    """One piece of memory that a tape keeps: a `copy` of a range before it was overwritten, or a `record` of loads."""
-
-    nbytes: int
-    kind: str
-    reason: str
-
-
-class TapeMemory(list[Remembered]):
-    """What a tape keeps beside the arrays."""
-
-    @property
-    def nbytes(self) -> int:
-        return sum(entry.nbytes for entry in self)
-
-    def __str__(self) -> str:
-        totals: dict[tuple[str, str], list[int]] = {}
-        for entry in self:
-            totals.setdefault((entry.kind, entry.reason), []).append(entry.nbytes)
-        rows = sorted(((sum(sizes), len(sizes), *key) for key, sizes in totals.items()), reverse=True)
-        lines = [f"{size:>12} bytes, {count:>5} x {kind:<7} {reason}" for size, count, kind, reason in rows]
-        return "\n".join([*lines, f"{self.nbytes:>12} bytes in all"])
 
 
 @dataclass(eq=False)
@@ -187,6 +42,7 @@ class Tape:
     on_overwrite: str = "save"
     records: list[Any] = field(default_factory=list)
     _claims: Claims = field(default_factory=Claims)
+    _watch: Watch = field(default_factory=Watch)
     _seeded: dict[Buffer, array] = field(default_factory=dict)
     _cut: dict[Buffer, tuple[array, str]] = field(default_factory=dict)
 
@@ -207,13 +63,18 @@ class Tape:
 
     def record(self, operation: Operation) -> None:
         """A copy, fill or host write that is about to run."""
+        self._watch.before((*operation.reads, *(a for a in operation.writes if not _is_whole(a))), operation.name)
         lost = self._refuse_cut(operation.reads, operation.name, any(w.requires_grad for w in operation.writes))
         for target in operation.writes:
             if lost is not None:
                 self._cut.setdefault(target.buffer, lost)
-            elif target.nbytes == target.buffer.nbytes and span_of(target) == (0, target.nbytes):
+            elif _is_whole(target):
                 self._cut.pop(target.buffer, None)
-        self.records.append(_WriteRecord(operation))
+        self.records.append(WriteRecord(operation))
+
+    def recorded(self, operation: Operation) -> None:
+        """It has run."""
+        self._watch.after(operation.writes)
 
     def launch(self, call: Call) -> None:
         """A launch: claims what its adjoint needs, saves what it overwrites, and runs it."""
@@ -221,12 +82,17 @@ class Tape:
             return
         spec, args = call.spec, call.args
         active, aliases = collect_active(args), find_aliases(args, spec.writes)
-        self._check_links(call, active, aliases)
+        name = f"launch of '{spec.kernel.name}'"
+        self._watch.before((args[k] for k in active), name)
+        if self._cut:
+            self._check_links(call, active)
         if not active:
             call.run()
             return
-        name = f"launch of '{spec.kernel.name}'"
         needs, record = spec.needs(active, aliases), spec.candidates(active, aliases)
+        for k in needs.lossy:
+            self._cut.setdefault(args[k].buffer, (args[k], f"'{spec.func.params[k].name}' of kernel '{spec.kernel.name}'"))
+        refuse_races(call, active, aliases, needs)
         if record:
             spans = (span_of(args[k]) for k in record)
             if needs.bytes_per_thread(record) * thread_count(call.dims) >= sum(high - low for low, high in spans):
@@ -234,18 +100,20 @@ class Tape:
         pair = spec.adjoint(active, aliases, record)
         claims = {k: self._claims.claim(args[k], name, spec.func.params[k].name) for k in sorted(pair.plan.needs)}
         records = [empty((slots, thread_count(call.dims)), scalar, call.device) for scalar, slots in pair.plan.records]
-        counts = None
+        counts, returned = None, []
         if pair.forward is None:
             call.run()
         else:
-            extra = list(records)
-            if pair.plan.logs:
-                counts = zeros(len(pair.plan.logs), int32, call.device)
+            returned = room_for_returned(call, pair, records)
+            extra = [*records, *returned]
+            if pair.plan.logs or returned:
+                counts = zeros(len(returned) + len(pair.plan.logs), int32, call.device)
                 note(partial(call.device.clear, counts))
                 extra.append(counts)
             call.run_as(pair.forward, [*args, *extra])
+        self._watch.after(args[k] for k in active if k in spec.writes)
         finals = {k: self._claims.claim(args[k], name, spec.func.params[k].name) for k in pair.plan.finals}
-        self.records.append(_LaunchRecord(call, pair, claims, records, counts, finals))
+        self.records.append(LaunchRecord(call, pair, claims, records, returned, counts, finals))
 
     def adjoint_launch(self, call: Call, gradients: Mapping[int, array]) -> None:
         """A launch in adjoint form is about to run.  It is not differentiated, so what it writes must not reach the loss."""
@@ -258,27 +126,29 @@ class Tape:
                 )
             self._cut.setdefault(g.buffer, (g, f"the gradient of '{call.spec.func.params[k].name}' in the {name}"))
 
-    def _check_links(self, call: Call, active: frozenset[int], aliases: Aliases) -> None:
+    def gradients_change(self, gradients: Mapping[array, array]) -> None:
+        """The backward of another tape is about to run.  It is not differentiated either."""
+        for a, g in gradients.items():
+            self._cut.setdefault(g.buffer, (g, f"the gradient of an array of shape {a.shape} by the backward of another tape"))
+
+    def _check_links(self, call: Call, active: frozenset[int]) -> None:
         """A value that carries a gradient, stored where there is none, must not be read again on the way to the loss."""
         spec, args = call.spec, call.args
-        if self._cut:
-            sources = [k for k in sorted(spec.reads) if isinstance(args[k], array) and args[k].buffer in self._cut and k not in active]
-            reached = spec.reached(frozenset(sources))
-            reader = f"launch of '{spec.kernel.name}'" + (f" (as '{spec.func.params[sources[0]].name}')" if sources else "")
-            lost = self._refuse_cut([args[k] for k in sources], reader, bool(reached & active))
-            if lost is not None:
-                for k in reached - active:
-                    self._cut.setdefault(args[k].buffer, lost)
-        for k in spec.needs(active, aliases).lossy if active else ():
-            self._cut.setdefault(args[k].buffer, (args[k], f"'{spec.func.params[k].name}' of kernel '{spec.kernel.name}'"))
+        sources = [k for k in sorted(spec.reads) if isinstance(args[k], array) and args[k].buffer in self._cut]
+        reached = spec.reached(frozenset(sources))
+        reader = f"launch of '{spec.kernel.name}'" + (f" (as '{spec.func.params[sources[0]].name}')" if sources else "")
+        lost = self._refuse_cut([args[k] for k in sources], reader, bool(reached & active))
+        if lost is not None:
+            for k in reached - active:
+                self._cut.setdefault(args[k].buffer, lost)
 
     def _refuse_cut(self, reads: Iterable[array], reader: str, matters: bool) -> tuple[array, str] | None:
         """How values with a gradient came to be in one of these arrays that has none, or None; an error if that `matters`."""
-        lost = next((self._cut[a.buffer] for a in reads if a.buffer in self._cut and not a.requires_grad), None)
+        lost = next((self._cut[a.buffer] for a in reads if a.buffer in self._cut), None)
         if lost is not None and matters:
             raise GradientError(
                 f"{reader} reads an array of shape {lost[0].shape} that was written as {lost[1]} from values with a gradient, "
-                "but has none itself: the gradient would be lost",
+                "but had none itself then: the gradient would be lost",
                 hint="make that array with requires_grad=True, or read a copy made by sim.clone(a, requires_grad=False)",
             )
         return lost
@@ -288,7 +158,7 @@ class Tape:
 
         state: arrays by name whose gradients, with respect to their values here, are what `gradient_norms` logs.
         """
-        self.records.append(_Mark(name, dict(state or {})))
+        self.records.append(Mark(name, dict(state or {})))
 
     def record_function(
         self, name: str, backward: Callable[[], None], reads: Iterable[array], writes: Iterable[array], memory: Callable[[], list[Remembered]] = list
@@ -304,7 +174,7 @@ class Tape:
         claims = [self._claims.claim(a, name, "input") for a in reads]
         for a in writes:
             announce(a, name)
-        self.records.append(_FunctionRecord(name, backward, claims, [*reads, *writes], memory))
+        self.records.append(FunctionRecord(name, backward, claims, [*reads, *writes], memory))
 
     # -- backward
     def backward(self, loss: array | None = None, grads: Mapping[array, array] | None = None) -> None:
@@ -331,6 +201,9 @@ class Tape:
                 what = f"an array of shape {target.shape} that backward starts from does not require a gradient"
                 raise GradientError(what, hint="make it with requires_grad=True")
         self._seeded |= {target.buffer: target for target, *_ in seeds}
+        outer = recording.current()
+        if outer is not None:
+            outer.gradients_change(self.gradients)  # type: ignore[attr-defined]
         with recording.paused():
             self._announce_gradients("backward")
             earlier = self._set_aside()
@@ -367,7 +240,7 @@ class Tape:
 
     def _place(self, index: int) -> str:
         """Words for the mark before a record."""
-        mark = next((r for r in reversed(self.records[: index + 1]) if isinstance(r, _Mark)), None)
+        mark = next((r for r in reversed(self.records[: index + 1]) if isinstance(r, Mark)), None)
         return f", {mark.name}" if mark is not None else ""
 
     def _set_aside(self) -> list[tuple[array, Any]]:
@@ -414,6 +287,7 @@ class Tape:
         self.zero()
         self.records.clear()
         self._claims.clear()
+        self._watch.seen.clear()
         self._seeded.clear()
         self._cut.clear()
 
@@ -432,10 +306,14 @@ class Tape:
         copies = [Remembered(k.data.nbytes, "copy", k.reason) for k in self._claims.kept]
         records = [
             Remembered(a.nbytes, "record", f"loads of the {r} that it overwrites itself, per thread")
-            for r in self.records if isinstance(r, _LaunchRecord) for a in r.records
+            for r in self.records if isinstance(r, LaunchRecord) for a in r.records
         ]
-        inside = [m for r in self.records if isinstance(r, _FunctionRecord) for m in r.memory()]
-        return TapeMemory([*copies, *records, *inside])
+        returned = [
+            Remembered(a.nbytes, "record", f"what atomics of the {r} returned, per thread")
+            for r in self.records if isinstance(r, LaunchRecord) for a in r.returned
+        ]
+        inside = [m for r in self.records if isinstance(r, FunctionRecord) for m in r.memory()]
+        return TapeMemory([*copies, *records, *returned, *inside])
 
     def visualize(self, filename: str | Path | None = None, array_labels: Mapping[array, str] | None = None) -> str:
         """The recorded program as a graph: DOT text, also written to `filename` if given (`.html`: a page for a browser).
@@ -451,11 +329,16 @@ class Tape:
     @property
     def launches(self) -> list[Call]:
         """The recorded launches in order."""
-        return [r.call for r in self.records if isinstance(r, _LaunchRecord)]
+        return [r.call for r in self.records if isinstance(r, LaunchRecord)]
 
     def buffers(self) -> dict[Buffer, array]:
         """The memory that the tape has to do with, and an array there that tells its type."""
         return self._seeded | {a.buffer: a for r in self.records for a in r.arrays}
+
+
+def _is_whole(a: array) -> bool:
+    """Is it all of its memory?"""
+    return a.nbytes == a.buffer.nbytes and span_of(a) == (0, a.nbytes)
 
 
 def _elements(gradient: Buffer, a: array) -> array:

@@ -9,9 +9,15 @@ otherwise the difference is kept away from zero.  So the first derivative is exa
 * at repeated values for functions of the values that treat them alike (det, sum s^2, energies of principal stretches)
   and for the rotation U V^T.
 
-It is finite but incomplete at repeated values for Q f(d) Q^T or U f(s) V^T put together by the caller, as are second
-derivatives there: the cotangents of Q and d at one choice of vectors do not determine them (entries between equal
-values are missing).  Where repeated values are the rule, as in a body at rest, use `polar3`: exact to every order.
+For Q f(d) Q^T or U f(s) V^T put together by the caller, the cotangents of Q and d at one choice of vectors do not
+determine the derivative at repeated values (entries between equal values are missing).  Where a kernel multiplies vectors
+with functions of the values, its adjoint therefore goes on with values that are sqrt(eps) apart: the derivative is right up
+to about sqrt(eps) (1e-8 in float64, 3e-4 in float32); what the kernel itself computes is not touched.
+
+Incomplete at repeated values, though finite, are: forward mode and second derivatives of such functions; vectors and values
+that one kernel stores and another one combines; kernels whose adjoint has to repeat the launch bit for bit (loops over
+stored elements, lists filled by atomics).  Where repeated values are the rule, as in a body at rest, use `polar3`: exact to
+every order.
 """
 
 from __future__ import annotations
@@ -177,6 +183,38 @@ svd3.vjp(_svd_vjp)
 
 
 @func
+def _values_apart(s):
+    """Values that are at least sqrt(eps) of the largest apart, in the same order: moved symmetrically, if any are closer."""
+    n, one, zero = len(s), scalar_type(s)(1), scalar_type(s)(0)
+    largest = abs(s[0])
+    for i in range(1, n):
+        largest = max(largest, abs(s[i]))
+    gap = epsilon(largest) ** 0.5 * largest
+    close = False
+    for i in range(n):
+        for j in range(i):
+            close = close or abs(s[i] - s[j]) < gap
+    moved = type(s)()
+    for i in range(n):
+        rank = -0.5 * scalar_type(s)(n - 1)
+        for j in range(n):
+            if j < i:
+                rank += where(s[j] <= s[i], one, zero)
+            elif j > i:
+                rank += where(s[j] < s[i], one, zero)
+        moved[i] = s[i] + where(close, gap * rank, 0.0)
+    return moved
+
+
+@func
+def _svd_apart(u, s, v):
+    return u, _values_apart(s), v
+
+
+svd3.separated(_svd_apart)
+
+
+@func
 def svd2(a):
     """(U, s, V) with a = U diag(s) V^T; V a rotation, s_0 >= s_1 >= 0, det(U) with the sign of det(a).
 
@@ -193,6 +231,7 @@ def svd2(a):
 
 
 svd2.vjp(_svd_vjp)
+svd2.separated(_svd_apart)
 
 
 @func
@@ -309,3 +348,8 @@ def _eig3_vjp(a, q, d, ct_q, ct_d):
             inner[i, j] = turn
             inner[j, i] = turn
     return q * inner * transpose(q)
+
+
+@eig3.separated
+def _eig3_apart(q, d):
+    return q, _values_apart(d)

@@ -1,0 +1,216 @@
+"""PyTorch and JAX, optional extras: arrays that share memory with tensors, and functions of ours in the autograd of PyTorch.
+
+Only `torch_function` joins the two gradients.  A tensor that is the result of other tensors has no place in our tapes, and a
+program that turns it into an array would lose its gradient: that is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from sim.core.lang.errors import GradientError, SimError
+from sim.core.runtime.array import array
+from sim.core.runtime.buffer import buffer_of
+from sim.core.runtime.device import get_device
+from sim.core.runtime.interop import differentiable
+from sim.core.runtime.tape import Tape
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError:
+        raise SimError("PyTorch is not installed; install it with `pip install torch`") from None
+    return torch
+
+
+def _tensor(value: Any, torch: Any, what: str) -> Any:
+    if not isinstance(value, torch.Tensor):
+        raise TypeError(f"{what} is a {type(value).__name__}; expected a torch.Tensor")
+    if value.layout is not torch.strided:
+        raise TypeError(f"{what} has the layout {value.layout}; make it dense first: t.to_dense()")
+    if not value.device.type == "cpu":
+        raise TypeError(f"{what} lies on {value.device}; only tensors on the CPU are shared: t.cpu()")
+    if value.dtype in (torch.bfloat16, torch.complex64, torch.complex128):
+        raise TypeError(f"{what} has elements of type {value.dtype}, which no array holds; convert it: t.float()")
+    return value
+
+
+def _shared(tensor: Any, dtype: Any, torch: Any) -> array:
+    """The memory of a tensor as an array; all arrays on one storage share a buffer, so that tapes see where they overlap."""
+    storage = tensor.untyped_storage()
+    whole = torch.empty(0, dtype=torch.uint8).set_(storage).numpy()
+    known = buffer_of(whole, get_device("cpu")) if whole.size else None
+    made: array = array(tensor.detach().numpy(), dtype=dtype, copy=False, device="cpu")
+    assert known is None or made.size == 0 or made.buffer is known
+    return made
+
+
+def from_torch(tensor: Any, dtype: Any = None, requires_grad: bool | None = None, grad: Any = None) -> array:
+    """An array that shares the memory of a tensor on the CPU.
+
+    dtype: the element type; a composite one, such as vec3, takes its components from the last axes.
+    requires_grad: None takes it from the tensor.  Then the gradient is shared too: it is `tensor.grad`, which is made (zero)
+        where there is none yet, and `Tape.backward` adds to it.
+    grad: a tensor that holds the gradient instead.
+    Raises GradientError for a tensor that is the result of other tensors: its gradient would not reach them.
+    """
+    torch = _torch()
+    _tensor(tensor, torch, "the argument of from_torch")
+    if requires_grad is None:
+        requires_grad = tensor.requires_grad or grad is not None
+    if requires_grad and not tensor.is_leaf:
+        raise GradientError(
+            "this tensor is the result of other tensors: a gradient of the array would not reach them",
+            hint="wrap the launches as sim.torch_function(f), or pass t.detach()",
+        )
+    made = _shared(tensor, dtype, torch)
+    if not requires_grad:
+        return made
+    if grad is None:
+        if tensor.grad is None:
+            tensor.grad = torch.zeros_like(tensor.detach())
+        grad = tensor.grad
+    _tensor(grad, torch, "the gradient")
+    if grad.shape != tensor.shape or grad.dtype != tensor.dtype:
+        raise ValueError(f"the gradient of a tensor of shape {tuple(tensor.shape)} of {tensor.dtype} has shape {tuple(grad.shape)} of {grad.dtype}")
+    made.grad = _shared(grad, dtype, torch)
+    assert made.buffer.gradient is not None
+    made.buffer.gradient.left_by_backward = True  # what PyTorch has added up there is no seed of ours
+    return made
+
+
+def to_torch(a: array, requires_grad: bool | None = None) -> Any:
+    """A tensor that shares the memory of an array on the CPU, of shape `shape` + component shape.
+
+    requires_grad: None takes it from the array.  Then `tensor.grad` shares the gradient of the array.
+    A tape cannot see what PyTorch writes there: raises GradientError while one is recording, or still needs the values.
+    """
+    torch = _torch()
+    if not isinstance(a, array):
+        raise TypeError(f"to_torch takes an array, not a {type(a).__name__}")
+    if not a.device.is_cpu:
+        raise TypeError(f"the array lies on {a.device}; only arrays on the CPU are shared: a.to('cpu')")
+    host = a.numpy()
+    if not host.flags.writeable:
+        raise GradientError(
+            "a tape that is recording, or refuses overwrites, cannot see what PyTorch does with this memory",
+            hint="leave its `with` block first, or hand over a copy: torch.tensor(a.numpy())",
+        )
+    if host.dtype.names:
+        raise TypeError(f"elements of struct {a.dtype} are no tensor; take one field, or use a.numpy()")
+    tensor = torch.from_numpy(host)
+    wanted = a.requires_grad if requires_grad is None else requires_grad
+    if wanted:
+        tensor.requires_grad_(True)
+        if a.grad is not None:
+            tensor.grad = to_torch(a.grad, requires_grad=False)
+    return tensor
+
+
+def torch_function(function: Callable[..., Any], dtypes: Sequence[Any] = ()) -> Callable[..., Any]:
+    """A function of arrays as a function of tensors, which PyTorch's autograd differentiates.
+
+    function: takes an array where a tensor is given, anything else as it is; launches kernels; returns an array or a tuple
+        of arrays.  What depends on an input with a gradient needs `requires_grad=True` in there, as on any tape.
+    dtypes: element types by position, where they are not scalars: `dtypes=[sim.vec3]`.
+
+    The arrays are copies: neither the values of tensors nor the gradients that PyTorch hands over are ever changed.  Calls
+    may be mixed and repeated, each has a tape of its own.  First derivatives only.  Arrays with a gradient that the function
+    knows from elsewhere get theirs added to `.grad`, as by any tape.
+    """
+    torch = _torch()
+
+    class Final(torch.autograd.Function):  # type: ignore[misc, name-defined]
+        """Passes a gradient on that cannot be differentiated."""
+
+        @staticmethod
+        def forward(ctx: Any, gradient: Any) -> Any:
+            return gradient.clone()
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: Any) -> Any:
+            raise GradientError("a torch_function has first derivatives only", hint="for second ones use sim.autograd.hvp")
+
+    class Bridge(torch.autograd.Function):  # type: ignore[misc, name-defined]
+        @staticmethod
+        def forward(ctx: Any, *args: Any) -> Any:
+            arrays = [_copied_in(a, f"argument {k}", dtypes[k] if k < len(dtypes) else None, torch) for k, a in enumerate(args)]
+            for a, wanted in zip(arrays, ctx.needs_input_grad, strict=True):
+                if wanted:
+                    a.requires_grad = True
+            ctx.shapes = [a.shape if isinstance(a, torch.Tensor) else None for a in args]
+            ctx.inputs, ctx.tape = arrays, Tape()
+            if any(ctx.needs_input_grad):
+                with ctx.tape:
+                    results = function(*arrays)
+            else:
+                results = function(*arrays)
+            single = not isinstance(results, tuple)
+            ctx.outputs = (results,) if single else results
+            for k, out in enumerate(ctx.outputs):
+                if not isinstance(out, array):
+                    raise TypeError(f"a torch_function returns arrays; result {k} is a {type(out).__name__}")
+                if any(ctx.needs_input_grad) and differentiable(out.dtype) and not out.requires_grad:
+                    raise GradientError(
+                        f"result {k} of a torch_function, an array of shape {out.shape}, has no gradient",
+                        hint="make it with requires_grad=True",
+                    )
+            ctx.set_materialize_grads(False)
+            tensors = tuple(_copied_out(out, torch) for out in ctx.outputs)
+            ctx.mark_non_differentiable(*(t for t in tensors if not t.is_floating_point()))
+            return tensors[0] if single else tensors
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: Any) -> Any:
+            for a in ctx.inputs:
+                if isinstance(a, array) and a.grad is not None:
+                    a.grad.zero_()
+            seeds: dict[array, array] = {}
+            for out, g in zip(ctx.outputs, gradients, strict=True):
+                if g is not None and differentiable(out.dtype):
+                    host, before = g.detach().numpy(), seeds.get(out)
+                    seeds[out] = array(host if before is None else host + before.numpy(), dtype=out.dtype).reshape(out.shape)
+            if seeds:
+                ctx.tape.backward(grads=seeds)
+            results = [
+                _copied_out(a.grad, torch).reshape(shape) if wanted else None
+                for a, shape, wanted in zip(ctx.inputs, ctx.shapes, ctx.needs_input_grad, strict=True)
+            ]
+            if torch.is_grad_enabled():  # create_graph=True: these results may be differentiated again
+                results = [r if r is None else Final.apply(r.requires_grad_()) for r in results]
+            return tuple(results)
+
+    def wrapped(*args: Any) -> Any:
+        return Bridge.apply(*args)
+
+    wrapped.__name__ = getattr(function, "__name__", "torch_function")
+    wrapped.__doc__ = function.__doc__
+    return wrapped
+
+
+def _copied_in(value: Any, what: str, dtype: Any, torch: Any) -> Any:
+    """A tensor as an array of its own; anything else as it is."""
+    return array(_tensor(value, torch, what).detach().numpy(), dtype=dtype, device="cpu") if isinstance(value, torch.Tensor) else value
+
+
+def _copied_out(a: array, torch: Any) -> Any:
+    """The values of an array as a tensor of its own."""
+    return torch.from_numpy(np.array(a.device.numpy(a)))
+
+
+def from_jax(values: Any, dtype: Any = None) -> array:
+    """An array with a copy of the values of a JAX array, through DLPack: JAX arrays never change, ours do."""
+    return array(np.from_dlpack(values), dtype=dtype)
+
+
+def to_jax(a: array) -> Any:
+    """A JAX array with a copy of the values, of shape `shape` + component shape."""
+    try:
+        import jax
+    except ImportError:
+        raise SimError("JAX is not installed; install it with `pip install jax`") from None
+    return jax.numpy.asarray(np.array(a.device.numpy(a)))

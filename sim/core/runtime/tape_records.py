@@ -1,0 +1,194 @@
+"""What a tape records: launches, writes, stretches that the caller knows the way back through, and marks.
+
+Each knows how to take gradients back (`backward`), and which `arrays` it has to do with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sim.core.lang.errors import GradientError
+from sim.core.lang.types import int32
+from sim.core.runtime import shadows
+from sim.core.runtime.array import array
+from sim.core.runtime.claims import Claim, restored
+from sim.core.runtime.creation import empty
+from sim.core.runtime.graph import note, note_native
+from sim.core.runtime.kernel import AdjointPair, collect_active
+from sim.core.runtime.launch import Call, Memory, run, thread_count
+from sim.core.runtime.marks import passing
+from sim.core.runtime.private import host_argument, on_host, private_arguments, run_privately, within_reach
+from sim.core.runtime.recording import Operation
+
+
+@dataclass(eq=False, slots=True)
+class LaunchRecord:
+    """A recorded launch: its adjoint, and where the values lie that the adjoint loads."""
+
+    call: Call
+    pair: AdjointPair
+    claims: dict[int, Claim]
+    records: list[array]
+    returned: list[array]
+    counts: array | None
+    finals: dict[int, Claim]
+
+    def backward(self) -> None:
+        call, plan = self.call, self.pair.plan
+        changed = collect_active(call.args).symmetric_difference(plan.active)
+        if changed:
+            name = call.spec.func.params[min(changed)].name
+            raise GradientError(
+                f"requires_grad of '{name}' of the {self} was changed after that was recorded: its gradient cannot be right",
+                hint="set requires_grad before recording, or record again",
+            )
+        args: list[Any] = []
+        for k, a in enumerate(call.args):
+            if not isinstance(a, array):
+                args.append(a)
+            elif k not in plan.needs:
+                args.append(Memory(0, a.shape, a.strides, a.is_contiguous, None))  # no values, but a shape to ask for
+            else:
+                args.append(self._memory(a, self.claims[k]))
+        args += [call.args[k].grad for k in plan.active]
+        args += [*self.records, *self.returned, *self._logs(), *(self._memory(call.args[k], self.finals[k]) for k in plan.finals)]
+        run(self.pair.adjoint, call.device, call.dims, args)
+
+    @staticmethod
+    def _memory(a: array, claim: Claim) -> array | Memory:
+        """The values of an array that were claimed, wherever they lie now."""
+        return a if claim.kept is None else Memory(claim.address(a.offset), a.shape, a.strides, a.is_contiguous, claim.kept)
+
+    def _logs(self) -> list[array]:
+        """Room for the undo logs of one thread at a time, as the forward launch has counted it."""
+        plan, counts = self.pair.plan, self.counts
+        if counts is None:
+            return []
+        room = [max(int(n), 1) for n in counts.device.numpy(counts)[len(self.returned) :]]
+        most = [*(a.shape[0] for a in self.returned), *room]
+
+        def check() -> None:
+            if any(int(n) > m for n, m in zip(counts.device.numpy(counts), most, strict=True)):
+                raise GradientError(f"{self}: it stores more often than the launch that was captured; capture it again")
+
+        note(check)
+        device = self.call.device
+        return [a for log, n in zip(plan.logs, room, strict=True) for a in (empty((1, n * log.width), int32, device), empty((1, n), log.scalar, device))]
+
+    @property
+    def arrays(self) -> list[array]:
+        return [a for a in self.call.args if isinstance(a, array)]
+
+    def __str__(self) -> str:
+        return f"launch of '{self.call.spec.kernel.name}'"
+
+
+@dataclass(eq=False)
+class WriteRecord:
+    """A copy, fill or write from the host."""
+
+    operation: Operation
+
+    def backward(self) -> None:
+        gradients = [a.grad for a in self.arrays]
+        note_native(self._take_back, lambda: self.operation.adjoint_row(lambda a: a.grad), (self.operation, gradients))
+
+    def _take_back(self) -> None:
+        self.operation.adjoint(_gradient_of)
+        shadow = shadows.current()
+        if shadow is not None:
+            shadow.taken_back(self.operation)
+
+    @property
+    def arrays(self) -> list[array]:
+        return [*self.operation.reads, *self.operation.writes]
+
+    def __str__(self) -> str:
+        return self.operation.name
+
+
+@dataclass(eq=False)
+class FunctionRecord:
+    """A stretch of the program whose way back the caller knows: it runs with its inputs as they were."""
+
+    name: str
+    run: Callable[[], None]
+    claims: list[Claim]
+    touched: list[array]
+    memory: Callable[[], list[Remembered]]
+
+    def backward(self) -> None:
+        with restored(self.claims):
+            self.run()
+
+    @property
+    def arrays(self) -> list[array]:
+        return self.touched
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(eq=False)
+class Mark:
+    """A named place; `state`: the arrays whose gradients are of interest there."""
+
+    name: str
+    state: Mapping[str, array]
+
+    def backward(self) -> None:
+        note(lambda: passing(self.name, self.state))
+
+    @property
+    def arrays(self) -> list[array]:
+        return []
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def room_for_returned(call: Call, pair: AdjointPair, records: list[array]) -> list[array]:
+    """Logs for what atomics in loops return: as long as a run in private finds that they have to be."""
+    kinds = pair.plan.returns
+    if not kinds:
+        return []
+    assert pair.forward is not None
+    counts = np.zeros(len(kinds) + len(pair.plan.logs), np.int32)
+    none = [np.empty((0, thread_count(call.dims)), kind.np) for kind in kinds]
+    here = within_reach(call)
+    args = [*private_arguments(here, call.spec.writes), *(records if here is call else on_host(records)), *map(host_argument, (*none, counts))]
+    run_privately(pair.forward, here, args, check=False)
+    return [empty((int(n), thread_count(call.dims)), kind, call.device) for kind, n in zip(kinds, counts, strict=False)]
+
+
+def _gradient_of(a: array) -> array | None:
+    return a.grad
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """One piece of memory that a tape keeps: a `copy` of a range before it was overwritten, or a `record` of loads."""
+
+    nbytes: int
+    kind: str
+    reason: str
+
+
+class TapeMemory(list[Remembered]):
+    """What a tape keeps beside the arrays."""
+
+    @property
+    def nbytes(self) -> int:
+        return sum(entry.nbytes for entry in self)
+
+    def __str__(self) -> str:
+        totals: dict[tuple[str, str], list[int]] = {}
+        for entry in self:
+            totals.setdefault((entry.kind, entry.reason), []).append(entry.nbytes)
+        rows = sorted(((sum(sizes), len(sizes), *key) for key, sizes in totals.items()), reverse=True)
+        lines = [f"{size:>12} bytes, {count:>5} x {kind:<7} {reason}" for size, count, kind, reason in rows]
+        return "\n".join([*lines, f"{self.nbytes:>12} bytes in all"])
