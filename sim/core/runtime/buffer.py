@@ -89,10 +89,8 @@ class Buffer:
     @property
     def shared(self) -> bool:
         """Whether others can write to this memory now, unseen."""
-        if self.foreign:
-            return True
-        if self._view is None:
-            return False
+        if self._view is None or self.foreign:
+            return self.foreign
         if self._view() is not None:
             return True
         self._view = None

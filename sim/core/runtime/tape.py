@@ -84,15 +84,18 @@ class Tape:
         spec, args = call.spec, call.args
         active = collect_active(args)
         name = f"launch of '{spec.kernel.name}'"
-        self._watch.before((args[k] for k in active), name)
-        self._check_links(call, active)
+        shared = [args[k] for k in active if args[k].buffer.shared]
+        if shared:
+            self._watch.before(shared, name)
         if not active:
+            self._check_links(call, active, frozenset())
             call.run()
             return
         aliases = find_aliases(args, spec.writes)
         needs = spec.needs(active, aliases)
+        self._check_links(call, active, needs.lossy)
         refuse_races(call, active, aliases, needs)
-        spoilt = {k for k in range(len(args)) if k in spec.writes} | {k for group in aliases for k in group}
+        spoilt = spec.writes.union(*aliases)
         record = set()
         for k, sites in needs.sites.items():
             if k in spoilt and k not in needs.in_loop and sites:
@@ -113,7 +116,8 @@ class Tape:
                 note(partial(call.device.numpy(counts).fill, 0))
                 extra.append(counts)
             call.run_as(pair.forward, [*args, *extra])
-        self._watch.after(args[k] for k in active if k in spec.writes)
+        if shared:
+            self._watch.after(args[k] for k in active if k in spec.writes)
         finals = {k: self._claims.claim(args[k], name, spec.func.params[k].name) for k in pair.plan.finals}
         self.records.append(LaunchRecord(call, pair, claims, records, returned, counts, finals))
 
@@ -133,8 +137,8 @@ class Tape:
         for a, g in gradients.items():
             self._cut.setdefault(g.buffer, (g, f"the gradient of an array of shape {a.shape} by the backward of another tape"))
 
-    def _check_links(self, call: Call, active: frozenset[int]) -> None:
-        """A value that carries a gradient, stored where there is none, must not be read again on the way to the loss."""
+    def _check_links(self, call: Call, active: frozenset[int], lossy: frozenset[int]) -> None:
+        """A value that carries a gradient, stored where there is none (`lossy`), must not be read again on the way to the loss."""
         spec, args = call.spec, call.args
         if self._cut:
             sources = [k for k in sorted(spec.reads) if isinstance(args[k], array) and args[k].buffer in self._cut]
@@ -144,7 +148,7 @@ class Tape:
             if lost is not None:
                 for k in reached - active:
                     self._cut.setdefault(args[k].buffer, lost)
-        for k in spec.needs(active, find_aliases(args, spec.writes)).lossy if active else ():
+        for k in lossy:
             self._cut.setdefault(args[k].buffer, (args[k], f"'{spec.func.params[k].name}' of kernel '{spec.kernel.name}'"))
 
     def _refuse_cut(self, reads: Iterable[array], reader: str, matters: bool) -> tuple[array, str] | None:
