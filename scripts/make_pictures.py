@@ -1,4 +1,5 @@
-"""Draws docs/cloth.png: the skirt of scenes/cloth.yaml before (wrong parameters) and after (identified), with its markers.
+"""Draws the pictures of the README: docs/cloth.png, the skirt of scenes/cloth.yaml before (wrong parameters) and after
+(identified), and docs/throw.png, the flight of scenes/throw.yaml with the velocity that was found.
 
     python scripts/make_pictures.py
 """
@@ -13,12 +14,13 @@ from sim.geometry.raster import Sphere, frame_camera, render, write_png
 ROOT = Path(__file__).resolve().parent.parent
 TRUTH = {"stretch": 0.01, "bend": 1000.0}  # what the markers were made with
 FRAMES = (10, 40, 64)
+VELOCITY = (2.7012, 3.2648, 0.71474)  # [m/s], as `simopt run scenes/throw.yaml` finds it
 
 
-def main() -> None:
+def cloth() -> None:
     problem = sim.load_scene(ROOT / "scenes/cloth.yaml").build()
     triangles = problem.model.tri_indices.numpy()
-    x = np.log([TRUTH[name] for name in problem.parameters])  # both parameters are searched in log coordinates
+    x = problem.space.pack(TRUTH)
     takes = [next(iter(problem.simulate(at).values())).positions for at in (problem.start, x)]
     lower = np.concatenate([take[list(FRAMES)].reshape(-1, 3) for take in takes])
     camera = frame_camera(lower, direction=(0.7, 0.25, 1.0), up=(0, 1, 0), margin=1.05)
@@ -31,6 +33,23 @@ def main() -> None:
         ]
         rows.append(np.concatenate(pictures, axis=1))
     write_png(ROOT / "docs/cloth.png", np.concatenate(rows, axis=0))
+
+
+def throw() -> None:
+    problem = sim.load_scene(ROOT / "scenes/throw.yaml").build()
+    x = problem.space.pack({"velocity": VELOCITY})
+    flight = next(iter(problem.simulate(x).values())).positions
+    chosen = flight[np.linspace(0, len(flight) - 1, 5).astype(int)]
+    triangles = problem.model.tri_indices.numpy()
+    bodies = np.concatenate([triangles + k * flight.shape[1] for k in range(len(chosen))])
+    points = chosen.reshape(-1, 3)
+    camera = frame_camera(points, direction=(-0.25, 0.15, 1.0), up=(0, 1, 0), margin=0.5)
+    write_png(ROOT / "docs/throw.png", render(points, bodies, size=(1260, 620), camera=camera, color=(0.24, 0.51, 0.96)))
+
+
+def main() -> None:
+    cloth()
+    throw()
 
 
 if __name__ == "__main__":
