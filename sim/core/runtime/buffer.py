@@ -152,6 +152,13 @@ def own_memory(nbytes: int, device: Any, zero: bool) -> Buffer:
     return Buffer(address + shift, nbytes, device, raw[shift : shift + max(nbytes, 1)])
 
 
+def copied(buffer: Buffer, low: int, high: int) -> np.ndarray:
+    """A copy of bytes of host memory, with spare bytes at its end."""
+    copy = np.empty(high - low + SPARE, np.uint8)[: high - low]
+    copy[:] = buffer.memory[low:high]
+    return copy
+
+
 class _Span:
     """Raw host memory as NumPy sees it."""
 

@@ -20,7 +20,7 @@ from sim.core.lang.errors import GradientError
 from sim.core.lang.types import size_of
 from sim.core.runtime import shadows
 from sim.core.runtime.array import array
-from sim.core.runtime.buffer import Buffer
+from sim.core.runtime.buffer import Buffer, copied
 from sim.core.runtime.graph import capturing, note
 
 
@@ -104,7 +104,7 @@ class Claims:
                     if np.array_equal(kept.data, buffer.memory[low:high]):
                         return kept
                     break
-        kept = Kept(buffer, low, np.empty(high - low, np.uint8), reason)
+        kept = Kept(buffer, low, copied(buffer, low, high), reason)
         note(kept.save)
         self.kept.append(kept)
         self._of_shared.setdefault(buffer, []).append(kept)

@@ -9,6 +9,7 @@ import numpy as np
 
 from sim.core.backends.base import Executable
 from sim.core.runtime.array import array
+from sim.core.runtime.buffer import copied
 from sim.core.runtime.kernel import Compiled
 from sim.core.runtime.launch import Call, Memory, layout_of, thread_count
 
@@ -20,7 +21,7 @@ def host_argument(host: np.ndarray) -> Memory:
 
 def private_arguments(call: Call, changed: Collection[int]) -> list[Any]:
     """The arguments of a launch; those that share memory with the parameters `changed` refer to copies."""
-    copies = {a.buffer: a.buffer.memory.copy() for a in (call.args[k] for k in changed) if isinstance(a, array)}
+    copies = {a.buffer: copied(a.buffer, 0, len(a.buffer.memory)) for a in (call.args[k] for k in changed) if isinstance(a, array)}
     args: list[Any] = []
     for a in call.args:
         if isinstance(a, array) and a.buffer in copies:
@@ -35,8 +36,7 @@ def run_privately(compiled: Compiled, call: Call, args: Sequence[Any], check: bo
     fault = np.zeros(8, np.int64)
     layout = layout_of(compiled)
     values: list[Any] = [*call.dims, *(1,) * (4 - len(call.dims)), fault.ctypes.data]
-    packed = layout.flat(values, args)
-    executable = compiled.executable(call.device, packed, check)
+    executable = compiled.executable(call.device, layout.flat(values, args), check)
     slot = layout.take()
     layout.pack(slot[0], values, compiled)
     executable.run(slot[1], 0, thread_count(call.dims))
