@@ -88,9 +88,9 @@ class Buffer:
 
     @property
     def shared(self) -> bool:
-        """Whether others can write to this memory now, unseen."""
+        """Whether others can write to this memory now, unseen.  Known on the CPU only."""
         if self._view is None or self.foreign:
-            return self.foreign
+            return self.foreign and self.device.is_cpu
         if self._view() is not None:
             return True
         self._view = None
