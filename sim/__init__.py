@@ -271,6 +271,8 @@ from sim.core.runtime.frameworks import from_torch as from_torch
 from sim.core.runtime.frameworks import to_jax as to_jax
 from sim.core.runtime.frameworks import to_torch as to_torch
 from sim.core.runtime.frameworks import torch_function as torch_function
+from sim.core.runtime.graph import Graph as Graph
+from sim.core.runtime.graph import capture as capture
 from sim.core.runtime.kernel import Kernel as Kernel
 from sim.core.runtime.kernel import LaunchError as LaunchError
 from sim.core.runtime.kernel import kernel as kernel

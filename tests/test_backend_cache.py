@@ -30,9 +30,9 @@ def builds(monkeypatch) -> list[int]:
     count: list[int] = []
     build = type(_toolchain()).build
 
-    def counted(self, text, level):
+    def counted(self, text, level, explicit):
         count.append(1)
-        return build(self, text, level)
+        return build(self, text, level, explicit)
 
     monkeypatch.setattr(type(_toolchain()), "build", counted)
     return count

@@ -6,8 +6,8 @@ from physics_tools import SEED, positions, take_steps
 from test_physics_gradients import swung_sheet
 
 import sim
+from sim.rollout.budget import gradient_bytes
 from sim.rollout.rollout import RolloutError
-from sim.rollout.strategies import gradient_bytes
 from sim.rollout.trajectory import Plan
 
 STEPS, DT = 30, 1 / 300

@@ -131,9 +131,9 @@ def test_the_adjoint_of_a_projection_whose_constraint_has_an_open_loop(name: str
             q, before, target = (sim.array(x, dtype=vec3d, requires_grad=True) for _ in range(3))
             w, rest, alpha = (sim.array(v, dtype=float64, requires_grad=True) for v in ([1.0, 0.5, 2.0, 1.0], [0.3, 0.8], [0.1, 0.2]))
             data.rest, unused, multiplier = rest, sim.zeros(1, dtype=float64), sim.zeros(2, dtype=float64, requires_grad=True)
-            kernel = make_projection(c, float64, True, False, False)
+            kernel, share = make_projection(c, float64, True, False, True), sim.ones(4, dtype=float64)
             with sim.Tape() as tape:
-                sim.launch(kernel, 2, [0, sim.array(points, dtype=sim.int32), data, alpha, unused, w, unused, before, 0.1, q], [target, multiplier])
+                sim.launch(kernel, 2, [0, sim.array(points, dtype=sim.int32), data, alpha, unused, w, share, before, 0.1, q], [target, multiplier])
             tape.backward(grads={target: sim.array(weights, dtype=vec3d)})
             found.append([a.grad.numpy().copy() for a in (q, w, rest, alpha)])
     for mine, exact in zip(*found, strict=True):

@@ -82,8 +82,8 @@ def make_projection(c: Constraint, real: Scalar, first: bool, damped: bool, aver
               one is that of eq. 26 times alpha: (1 + gamma) J W J^T + alpha, with gamma alone if it is not elastic.
     averaged: Jacobi with mass splitting: a point with n constraints counts as n points of mass m / n, so that all
               corrections may be applied at once and momentum is conserved (R. Tonge, F. Benevolenski, A. Voroshilov,
-              "Mass Splitting for Jitter-Free Parallel Rigid Body Simulation", 2012).  They are added to `x_out`.
-    exclusive: no two of the constraints of a launch share a point, not even a pinned one.
+              "Mass Splitting for Jitter-Free Parallel Rigid Body Simulation", 2012).  They are added to `correction`; else to x.
+    exclusive: no two of the constraints of a launch share a point, not even a pinned one, and none has a point twice.
     """
     vec3, Data, value = vector(3, real), parameter_struct(c, real), value_type(c, real)
     n_points, rows, unilateral = c.points, c.rows, c.unilateral
@@ -95,7 +95,7 @@ def make_projection(c: Constraint, real: Scalar, first: bool, damped: bool, aver
     @kernel(name=f"project_{c.name}")
     def project(
         start: int, points: array2d[int], data: Data, compliance: array[value], damping: array[real], w: array[real],
-        share: array[real], x_before: array[vec3], dt: real, x: array[vec3], x_out: array[vec3], multiplier: array[value],
+        share: array[real], x_before: array[vec3], dt: real, x: array[vec3], correction: array[vec3], multiplier: array[value],
     ):
         k = start + tid()
         x_k = [x[points[k, j]] for j in static(range(n_points))]
@@ -116,7 +116,11 @@ def make_projection(c: Constraint, real: Scalar, first: bool, damped: bool, aver
                 if unilateral:
                     dlam = max(dlam, -lam)
             for j in static(range(n_points)):
-                x_out[points[k, j]] += (w[points[k, j]] * dlam) * J[0][j]
+                moved = (w[points[k, j]] * dlam) * J[0][j]
+                if averaged:
+                    correction[points[k, j]] += moved
+                else:
+                    x[points[k, j]] += moved
             multiplier[k] = lam + dlam
         else:
             block = square()
@@ -141,12 +145,16 @@ def make_projection(c: Constraint, real: Scalar, first: bool, damped: bool, aver
             if sum([w_k[j] for j in static(range(n_points))]) > 0.0:
                 change = solve(block, residuals)
             for j in static(range(n_points)):
-                x_out[points[k, j]] += w[points[k, j]] * sum([change[i] * J[active[i]][j] for i in static(range(m))])
+                moved = w[points[k, j]] * sum([change[i] * J[active[i]][j] for i in static(range(m))])
+                if averaged:
+                    correction[points[k, j]] += moved
+                else:
+                    x[points[k, j]] += moved
             for i in static(range(m)):
                 lams[active[i]] = lams[active[i]] + change[i]
             multiplier[k] = lams
 
     project.race_free = True  # the constraints of a launch share pinned points only, which do not move
     if exclusive:
-        project.exclusive = frozenset(("x", "x_out", "x_before", "w", "share", "multiplier"))
+        project.exclusive = frozenset(("x", "correction", "x_before", "w", "share", "multiplier"))
     return project

@@ -49,7 +49,7 @@ def make_push(c: Constraint, real: Scalar, damped: bool, limited: bool, exclusiv
 
     x_before, v: positions and velocities at the start.  limited: constraints that are stiff for the step (J W J^T large
     against alpha~) get a share of their force only, down to none without compliance; otherwise all of it, as a step of
-    symplectic Euler takes it.  exclusive: no two of the constraints of a launch share a point, not even a pinned one.
+    symplectic Euler takes it.  exclusive: no two of the constraints of a launch share a point, not even a pinned one, and none has a point twice.
     """
     vec3, Data, value = vector(3, real), parameter_struct(c, real), value_type(c, real)
     n_points, rows, unilateral = c.points, c.rows, c.unilateral

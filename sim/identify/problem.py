@@ -24,7 +24,8 @@ from sim.identify.starts import Chosen, choose_start
 from sim.identify.transforms import ParameterSpace, Transform
 from sim.model import Model
 from sim.rollout import Checkpointed, StoreAll, Trajectory, rollout
-from sim.rollout.strategies import Plan, gradient_bytes
+from sim.rollout.budget import gradient_bytes
+from sim.rollout.trajectory import Plan
 from sim.solvers import Solver
 
 REMEMBERED = 64
@@ -429,5 +430,5 @@ class Problem:
 
     def _memory(self, schedule: Schedule) -> float:
         plan = Plan(self.solver, self.model.state(), schedule.steps, schedule.dt, None, schedule.substeps)
-        every = self.strategy.stretch(plan) if isinstance(self.strategy, Checkpointed) else plan.steps
+        every = self.strategy.schedule(plan).every if isinstance(self.strategy, Checkpointed) else plan.steps
         return gradient_bytes(plan, every)

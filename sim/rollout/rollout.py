@@ -9,7 +9,7 @@ from sim.core.runtime import recording, shadows
 from sim.core.runtime.tape import Tape
 from sim.model.control import Control
 from sim.model.state import State
-from sim.rollout.strategies import Replay, StoreAll, Strategy
+from sim.rollout.strategies import StoreAll, Strategy, run_plain
 from sim.rollout.trajectory import Plan, Trajectory
 from sim.solvers.base import Solver
 
@@ -53,5 +53,5 @@ def rollout(
         return chosen.run(plan, recorder)
     result = plan.result()
     with recording.paused(), solver.model.hold():
-        Replay(plan).run(result)
+        run_plain(plan, result)
     return result

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 
-from sim.core.lang.types import size_of, vector
 from sim.core.runtime import recording, shadows
 from sim.core.runtime.array import array
 from sim.core.runtime.creation import copy
-from sim.core.runtime.graph import Graph, capture
-from sim.core.runtime.marks import passing
-from sim.core.runtime.tape import Tape
+from sim.core.runtime.tape import Remembered, Tape
 from sim.model.state import State
+from sim.rollout.budget import Schedule, parse_bytes, schedule_within
+from sim.rollout.stretches import Snapshot, captured
 from sim.rollout.trajectory import Plan, Trajectory
 
 
@@ -27,79 +27,21 @@ class Strategy(Protocol):
 
 @dataclass(frozen=True)
 class StoreAll:
-    """Everything that the reverse sweep needs is kept, on the tape itself."""
+    """Everything that the reverse sweep needs is kept."""
 
     def run(self, plan: Plan, tape: Tape) -> Trajectory:
-        result = plan.result()
-        a, b = plan.scratch(), plan.scratch()
-        a.follow(plan.start)
-        for step in range(plan.steps):
-            tape.mark(plan.name(step), {"particle_q": a.particle_q, "particle_qd": a.particle_qd})
-            plan.step_of(step, a, b)
-            a, b = b, a
-            frame = plan.frame_after(step)
-            if frame is not None:
-                plan.check(a, step)
-                copy(result.particle_q[frame], a.particle_q)
-        result.final.follow(a)
-        return result
-
-
-@dataclass(eq=False)
-class Replay:
-    """Runs a plan without a tape: one step is captured in each direction between two states, the rest are replays."""
-
-    plan: Plan
-
-    def run(self, result: Trajectory, every: int = 0) -> list[Snapshot]:
-        """Fill `result`; returns a snapshot before every `every`-th step (0: none)."""
-        plan, kept = self.plan, []
-        states = (plan.scratch(), plan.scratch())
-        states[0].follow(plan.start)
-        graphs: list[Graph] = []
-        for step in range(plan.steps):
-            before, after = states[step % 2], states[1 - step % 2]
-            if every and step % every == 0:
-                kept.append(Snapshot.of(before))
-            if shadows.current() is not None:  # somebody looks at every launch
-                plan.step_of(step, before, after)
-            elif step < 2:
-                with capture() as graph:
-                    plan.step(before, after)
-                graphs.append(graph)
-            else:
-                graphs[step % 2].replay()
-            frame = plan.frame_after(step)
-            if frame is not None:
-                plan.check(after, step)
-                copy(result.particle_q[frame], after.particle_q)
-        result.final.follow(states[plan.steps % 2])
-        return kept
-
-
-@dataclass(frozen=True, eq=False)
-class Snapshot:
-    """A state, as NumPy copies."""
-
-    moving: list[np.ndarray]
-    time: float
-
-    @classmethod
-    def of(cls, state: State) -> Snapshot:
-        return cls([a.device.numpy(a).copy() for a in state.moving], state.time)
-
-    def restore(self, state: State) -> None:
-        for target, values in zip(state.moving, self.moving, strict=True):
-            target.assign(values)
-        state.time = self.time
+        if shadows.current() is None:
+            return _Recorded(plan, Schedule(plan.steps)).run(tape)
+        return _run_on_tape(plan, tape)
 
 
 @dataclass(frozen=True)
 class Checkpointed:
     """The state is kept every `every` steps; the reverse sweep runs each stretch again and goes back through it.
 
-    budget: instead of `every`, the memory that the gradient may take, in bytes or as "200 MB": the longest stretch that
-        fits is chosen, or the one that takes least.
+    budget: instead of `every`, the memory that the gradient may take, in bytes or as "200 MB".  If everything fits it is
+        stored; else checkpoints take as little as they can, and where that is still too much, fewer of them are kept and made anew
+        on the way back (for very long rollouts).
     """
 
     every: int | None = None
@@ -111,101 +53,177 @@ class Checkpointed:
         if self.every is not None and self.every < 1:
             raise ValueError(f"every={self.every}; expected at least 1")
 
-    def stretch(self, plan: Plan) -> int:
-        """Steps per stretch."""
+    def schedule(self, plan: Plan) -> Schedule:
+        """How many steps per stretch, and how many states at once."""
         if self.every is not None:
-            return min(self.every, plan.steps)
+            return Schedule(min(self.every, plan.steps))
         assert self.budget is not None
-        return choose_stretch(plan, parse_bytes(self.budget))
+        return schedule_within(plan, parse_bytes(self.budget))
 
     def run(self, plan: Plan, tape: Tape) -> Trajectory:
-        every, start = self.stretch(plan), plan.start
-        result = plan.result()
-        external = [start.particle_f] + ([plan.control.motion_vector] if plan.control is not None else [])
-        inputs = [*start.moving, start.clock, *external, *plan.solver.inputs]
-        outputs = [result.particle_q, *result.final.moving, result.final.clock]
-        kept: list[Snapshot] = []
-        tape.record_function(f"rollout of {plan.steps} steps", lambda: _Sweep(plan, result, every).run(kept), inputs, outputs)
-        with recording.paused(), plan.solver.model.hold():
-            kept += Replay(plan).run(result, every)
-        return result
+        return _Recorded(plan, self.schedule(plan)).run(tape)
+
+
+def _run_on_tape(plan: Plan, tape: Tape) -> Trajectory:
+    """Launch by launch, on the tape itself: where somebody looks at every launch."""
+    result = plan.result()
+    a, b = plan.scratch(), plan.scratch()
+    a.follow(plan.start)
+    for step in range(plan.steps):
+        tape.mark(plan.name(step), {"particle_q": a.particle_q, "particle_qd": a.particle_qd})
+        plan.step_of(step, a, b)
+        a, b = b, a
+        _keep_frame(plan, result, step, a)
+    result.final.follow(a)
+    return result
+
+
+def run_plain(plan: Plan, result: Trajectory) -> None:
+    """Run a plan without a tape, and fill `result`."""
+    if shadows.current() is None:
+        known = captured(plan)
+        known.forces.assign(plan.start.particle_f)
+        _run_between(plan, known.steps.states, partial(known.steps.run, plan), result)
+        return
+    states = (plan.scratch(), plan.scratch())
+
+    def one_by_one(first: int, count: int) -> None:
+        """Somebody looks at every launch."""
+        for step in range(first, first + count):
+            plan.step_of(step, states[step % 2], states[1 - step % 2])
+
+    _run_between(plan, states, one_by_one, result)
+
+
+def _run_between(plan: Plan, states: tuple[State, State], run: Callable[[int, int], None], result: Trajectory) -> None:
+    states[0].follow(plan.start)
+    _advance(plan, run, states, 0, plan.steps, result)
+    result.final.follow(states[plan.steps % 2])
+
+
+def _advance(plan: Plan, run: Callable[[int, int], None], states: tuple[State, State], first: int, count: int, result: Trajectory | None) -> None:
+    """Steps `first` to `first + count - 1` by `run(first, count)`; keeps the frames among them in `result`, if there is one."""
+    done, end = first, first + count
+    for step in plan.frames_in(first, count) if result is not None else ():
+        run(done, step + 1 - done)
+        done = step + 1
+        _keep_frame(plan, result, step, states[done % 2])
+    run(done, end - done)
+
+
+def _keep_frame(plan: Plan, result: Trajectory | None, step: int, state: State) -> None:
+    frame = plan.frame_after(step)
+    if frame is not None and result is not None:
+        plan.check(state, step)
+        copy(result.particle_q[frame], state.particle_q)
 
 
 @dataclass(eq=False)
-class _Stretch:
-    """The captured steps of one stretch: how to run each forward, and how to take gradients back through it."""
+class _Recorded:
+    """One rollout under a tape: forward with snapshots, and the reverse sweep."""
 
-    forward: list[Graph]
-    back: list[Graph]
-    tape: Tape
-    marks: list[int]
-    """Where the records of each step begin on the tape, and where the last one's end."""
+    plan: Plan
+    schedule: Schedule
+    result: Trajectory = field(init=False)
+    kept: dict[int, Snapshot] = field(default_factory=dict)
 
+    def run(self, tape: Tape) -> Trajectory:
+        plan, start = self.plan, self.plan.start
+        self.result = result = plan.result()
+        external = [start.particle_f] + ([plan.control.motion_vector] if plan.control is not None else [])
+        inputs = [*start.moving, start.clock, *external, *plan.solver.inputs]
+        outputs = [result.particle_q, *result.final.moving, result.final.clock]
+        tape.record_function(f"rollout of {plan.steps} steps", self.back, inputs, outputs, self.memory)
+        with recording.paused(), plan.solver.model.hold():
+            self._forward()
+        return result
 
-class _Sweep:
-    """The reverse sweep over the stretches of one rollout."""
+    def memory(self) -> list[Remembered]:
+        """What is kept for the reverse sweep."""
+        states = [Remembered(s.nbytes, "copy", "state between stretches of a rollout") for s in self.kept.values()]
+        return states + [m for s in captured(self.plan).stretches.values() if isinstance(s.content, tuple) and s.content[0] is self for m in s.memory]
 
-    def __init__(self, plan: Plan, result: Trajectory, every: int) -> None:
-        self.plan, self.result, self.every = plan, result, every
-        self.states = (plan.scratch(), plan.scratch())
-        self.captured: dict[int, _Stretch] = {}
+    def _forward(self) -> None:
+        plan, every = self.plan, self.schedule.every
+        captured(plan).forces.assign(plan.start.particle_f)
+        steps = captured(plan).steps
+        steps.states[0].follow(plan.start)
+        last = (plan.steps - 1) // every * every  # the last stretch is recorded at once: the reverse sweep begins with it
+        gap = self.schedule.gap(last + every, self.schedule.states)
+        for first in range(0, last, gap):
+            self.kept[first] = Snapshot.of(steps.states[first % 2])
+            _advance(plan, partial(steps.run, plan), steps.states, first, min(gap, last - first), self.result)
+        self.kept[last] = Snapshot.of(steps.states[last % 2])
+        self._record(last, plan.steps - last, self.result)
+        end = captured(plan).stretch(plan, plan.steps - last).states[(plan.steps - last) % 2]
+        self.result.final.follow(end)
 
-    def run(self, kept: list[Snapshot]) -> None:
+    def _record(self, first: int, count: int, result: Trajectory | None) -> None:
+        """Run a stretch, from its snapshot, with all that the gradient needs."""
+        plan = self.plan
+        stretch = captured(plan).stretch(plan, count)
+        stretch.content = None
+        self.kept[first].restore(stretch.states[0])
+        frames = plan.frames_in(first, count) if result is not None else ()
+        stretch.run(plan, {step - first: partial(_keep_frame, plan, result, step) for step in frames})
+        stretch.content = (self, first, plan.solver.turn)
+
+    def back(self) -> None:
+        """The reverse sweep: from the gradients of the result to those of the start and of the model."""
         plan, result = self.plan, self.result
-        at_end = [_take(a) for a in result.final.moving]
-        of_frames = _take(result.particle_q)
+        self.at_end = [_take(a) for a in result.final.moving]
+        self.of_frames = _take(result.particle_q)
+        last = (plan.steps - 1) // self.schedule.every * self.schedule.every
+        given = sorted(self.kept)
+        forces = captured(plan).forces
+        if forces.grad is not None:
+            _take(forces)
         with plan.solver.model.hold():
-            for number in reversed(range(len(kept))):
-                first = number * self.every
-                kept[number].restore(self.states[0])
-                at_end = self.stretch(first, min(self.every, plan.steps - first), at_end, of_frames)
-        for target, values in zip(plan.start.moving, at_end, strict=True):
+            forces.assign(plan.start.particle_f)
+            self._back_through(last, plan.steps - last)
+            for first, end in reversed(list(zip(given, given[1:], strict=False))):
+                self._back_over(first, end - first, self.schedule.states)
+        for target, values in zip(plan.start.moving, self.at_end, strict=True):
             if target.grad is not None:
                 _gradient(target)[...] += values
+        if forces.grad is not None:
+            _gradient(plan.start.particle_f)[...] += _gradient(forces)
 
-    def stretch(self, first: int, count: int, at_end: list[np.ndarray], of_frames: np.ndarray) -> list[np.ndarray]:
-        """Gradient at the start of a stretch from the one at its end; adds to the gradients of the model."""
-        known = self.captured.get(count)
-        if known is None:
-            known = self.captured[count] = self.capture_forward(count)
-        else:
-            for graph in known.forward:
-                graph.replay()
-        for state in self.states:
+    def _back_over(self, first: int, count: int, states: int | None) -> None:
+        """Back from step `first + count` to `first`, whose state is kept; with at most so many more states at once."""
+        every = self.schedule.every
+        if count <= every:
+            self._back_through(first, count)
+            return
+        gap = self.schedule.gap(count, states)
+        steps = captured(self.plan).steps
+        self.kept[first].restore(steps.states[first % 2])
+        made = list(range(first + gap, first + count, gap))
+        for at in made:
+            _advance(self.plan, partial(steps.run, self.plan), steps.states, at - gap, gap, None)
+            self.kept[at] = Snapshot.of(steps.states[at % 2])
+        for at in [*reversed(made), first]:
+            self._back_over(at, min(gap, first + count - at), None if states is None else states // 2)
+            if at != first:
+                del self.kept[at]
+
+    def _back_through(self, first: int, count: int) -> None:
+        """Back through one stretch."""
+        plan = self.plan
+        stretch = captured(plan).stretch(plan, count)
+        if stretch.content != (self, first, plan.solver.turn):
+            self._record(first, count, None)
+        for state in stretch.states:
             for a in state.moving:
                 _take(a)
-        end = self.states[count % 2]
-        for target, values in zip(end.moving, at_end, strict=True):
+        for target, values in zip(stretch.states[count % 2].moving, self.at_end, strict=True):
             _gradient(target)[...] = values
-        new = not known.back
-        for step in reversed(range(count)):
-            frame = self.plan.frame_after(first + step)
-            if frame is not None:
-                _gradient(self.states[(step + 1) % 2].particle_q)[...] += of_frames[frame]
-            if new:
-                begin, stop = known.marks[step], known.marks[step + 1]
-                with capture() as graph:
-                    known.tape.sweep(begin, stop)
-                known.back.insert(0, graph)
-            else:
-                known.back[step].replay()
-            before = self.states[step % 2]
-            passing(self.plan.name(first + step), {"particle_q": before.particle_q, "particle_qd": before.particle_qd})
-        if new:
-            known.tape.release()  # the captured steps write the same again
-        return [_take(a) for a in self.states[0].moving]
 
-    def capture_forward(self, count: int) -> _Stretch:
-        """Run the steps under a tape of their own, noting what each does to memory."""
-        tape, forward, marks = Tape(), [], []
-        with tape:
-            for step in range(count):
-                marks.append(len(tape.records))
-                with capture() as graph:
-                    self.plan.step(self.states[step % 2], self.states[1 - step % 2])
-                forward.append(graph)
-        marks.append(len(tape.records))
-        return _Stretch(forward, [], tape, marks)
+        def add(step: int, state: State) -> None:
+            _gradient(state.particle_q)[...] += self.of_frames[plan.frame_after(step)]
+
+        stretch.back({step - first: partial(add, step) for step in plan.frames_in(first, count)}, lambda step: plan.name(first + step))
+        self.at_end = [_take(a) for a in stretch.states[0].moving]
 
 
 def _gradient(a: array) -> np.ndarray:
@@ -221,35 +239,3 @@ def _take(a: array) -> np.ndarray:
     assert a.grad is not None
     a.grad.buffer.left_by_backward = False
     return values
-
-
-# ------------------------------------------------------------------------------------------------ memory
-def parse_bytes(budget: str | float) -> float:
-    """Bytes from a number or text like "200 MB"."""
-    if not isinstance(budget, str):
-        return float(budget)
-    match = re.fullmatch(r"\s*([0-9.]+)\s*([kMG]?)i?B?\s*", budget)
-    if not match:
-        raise ValueError(f"budget={budget!r}; expected bytes, or text like '200 MB'")
-    return float(match[1]) * {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9}[match[2]]
-
-
-def bytes_per_step(plan: Plan) -> float:
-    """Bytes that a tape keeps for one step: the recorded loads of every projection, and copies of positions."""
-    model = plan.solver.model
-    recorded = sum(p.set.count * 3 * p.set.constraint.points for p in plan.solver.passes) * model.dtype.size
-    return plan.solver.sweeps * recorded + model.particle_count * size_of(vector(3, model.dtype))
-
-
-def gradient_bytes(plan: Plan, every: int) -> float:
-    """Memory of a gradient with stretches of `every` steps: the snapshots, and one stretch at a time."""
-    model = plan.solver.model
-    snapshot = 2.0 * model.particle_count * size_of(vector(3, model.dtype))
-    return snapshot * (-(-plan.steps // every)) + bytes_per_step(plan) * every
-
-
-def choose_stretch(plan: Plan, budget: float) -> int:
-    """The longest stretch that fits into the budget, or the one that takes least memory."""
-    lengths = range(1, plan.steps + 1)
-    fitting = [k for k in lengths if gradient_bytes(plan, k) <= budget]
-    return max(fitting) if fitting else min(lengths, key=lambda k: gradient_bytes(plan, k))

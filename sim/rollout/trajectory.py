@@ -49,13 +49,13 @@ class Plan:
         frames = empty((self.steps // self.frame_every, model.particle_count), vector(3, model.dtype), model.device, requires_grad=model.requires_grad)
         return Trajectory(frames, self.scratch())
 
-    def scratch(self) -> State:
-        """A state of its own memory, under the external forces of the start."""
+    def scratch(self, forces: array | None = None) -> State:
+        """A state of its own memory, under the external forces of the start, or others."""
         model = self.solver.model
         kind = vector(3, model.dtype)
         q, qd = (empty(model.particle_count, kind, model.device, requires_grad=model.requires_grad) for _ in range(2))
         memory = {name: empty(a.shape, a.dtype, model.device, requires_grad=model.requires_grad) for name, a in self.start.memory.items()}
-        return State(model, q, qd, self.start.particle_f, self.start.time, memory)
+        return State(model, q, qd, self.start.particle_f if forces is None else forces, self.start.time, memory)
 
     def step(self, before: State, after: State) -> None:
         self.solver.step(before, after, self.control, None, self.dt)
@@ -74,6 +74,11 @@ class Plan:
     def frame_after(self, step: int) -> int | None:
         """Number of the frame that is kept after a step, or None."""
         return (step + 1) // self.frame_every - 1 if (step + 1) % self.frame_every == 0 else None
+
+    def frames_in(self, first: int, count: int) -> range:
+        """Those of `count` steps from `first` on after which a frame is kept."""
+        every = self.frame_every
+        return range((first + every) // every * every - 1, first + count, every)
 
     def check(self, state: State, step: int) -> None:
         """Raise where a position is no longer finite."""

@@ -120,9 +120,13 @@ class Pass:
 
     @property
     def colors(self) -> Iterator[tuple[int, int, bool]]:
-        """First row and number of rows of each colour, and whether its constraints share no point, pinned or not."""
+        """First row and number of rows of the launches for each colour, and whether their constraints share no point, pinned or not."""
         offsets = self.set.offsets
-        return ((begin, end - begin, own) for begin, end, own in zip(offsets, offsets[1:], self.set.exclusive))  # noqa: B905 pairs of neighbours
+        for begin, shared, end in zip(offsets, self.set.shared, offsets[1:], strict=False):
+            if shared > begin:
+                yield begin, shared - begin, True
+            if end > shared:
+                yield shared, end - shared, False
 
 
 @dataclass(eq=False)
@@ -131,6 +135,10 @@ class Solver:
 
     model: Model
     passes: list[Pass] = field(init=False, default_factory=list)
+    captured: dict[Any, Any] = field(init=False, default_factory=dict, repr=False)
+    """What rollouts remember of its steps (`sim.rollout.stretches`)."""
+    turn: int = field(init=False, default=0, repr=False)
+    """Counts what was run of its steps: who finds it unchanged finds multipliers and targets as the last step left them."""
 
     def _prepare(self, keeps: bool) -> None:
         """Passes over all sets of constraints.  keeps: gradients flow through the multipliers."""
@@ -151,14 +159,20 @@ class Solver:
         self._prescribes = model.attachment_point.size if soft is not None or model.motion_kind.size else 0
 
     @property
+    def settings(self) -> tuple[Any, ...]:
+        """What a step depends on beside arrays."""
+        return ()
+
+    @property
     def sweeps(self) -> int:
         """How often a step goes over all constraints."""
         return 1
 
     @property
     def inputs(self) -> list[array]:
-        """Arrays beside the state that a step reads: derived data and parameters of the model."""
-        sets = [a for p in self.passes for a in (p.set.points, p.set.compliance, p.set.damping, *p.set.parameters.values()) if a is not None]
+        """Arrays beside the state that a step reads, and does not write before: derived data and parameters of the model."""
+        sets = [a for p in self.passes for a in (p.set.points, p.set.compliance, p.set.damping, *p.set.parameters.values())
+                if a is not None and not (a is self._target and self._prescribes)]
         return [*self.model.arrays.values(), self.model.gravity, *sets]
 
     def multipliers(self, constraint: str) -> array:
@@ -172,6 +186,7 @@ class Solver:
         """One step of `dt` seconds from `state_in` (never written) to `state_out`."""
         self._check(state_in, state_out, dt)
         self.model.refresh()
+        self.turn += 1
         motion = self.model.motion_vector if control is None else control.motion_vector
         for _ in self._stages(state_in, state_out, motion, dt):
             pass

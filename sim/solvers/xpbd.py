@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -60,6 +61,11 @@ class SolverXPBD(Solver):
                     self._push_by[c, own] = make_push(c, real, damped, True, own)
         self._share = self._shares() if averaged else self._no_damping
         self._correction = zeros(model.particle_count, vector(3, real), model.device, requires_grad=model.requires_grad) if averaged else None
+        self._no_correction = zeros(1, vector(3, real), model.device)
+
+    @property
+    def settings(self) -> tuple[Any, ...]:
+        return self.iterations, self.order, self.start
 
     @property
     def sweeps(self) -> int:
@@ -89,12 +95,12 @@ class SolverXPBD(Solver):
             if self._correction is None:
                 for p in self.passes:
                     for begin, count, own in p.colors:
-                        self._project(p, iteration, begin, count, own, state_in, state_out, dt, x)
+                        self._project(p, iteration, begin, count, own, state_in, state_out, dt)
                         yield x, p, begin, begin + count
             else:
                 self._correction.zero_()
                 for p in self.passes:
-                    self._project(p, iteration, 0, p.set.count, False, state_in, state_out, dt, self._correction)
+                    self._project(p, iteration, 0, p.set.count, False, state_in, state_out, dt)
                     yield self._correction, p, 0, p.set.count
                 launch(self._kernels.correct, self.model.particle_count, [self._correction], [x])
 
@@ -104,9 +110,9 @@ class SolverXPBD(Solver):
         """Do the multipliers of these constraints start with those of the forces at the start of the step?"""
         return (p.set.constraint, False) in self._push_by
 
-    def _project(self, p: Pass, iteration: int, start: int, count: int, own: bool, state_in: State, state_out: State, dt: float,
-                 x_out: array) -> None:
+    def _project(self, p: Pass, iteration: int, start: int, count: int, own: bool, state_in: State, state_out: State, dt: float) -> None:
         kernel = self._project_by[p.set.constraint, iteration == 0 and not self._pushed(p), own]
         damping = p.set.damping if p.set.damping is not None else self._no_damping
+        correction = self._correction if self._correction is not None else self._no_correction
         data = [p.set.points, p.of(state_out), p.set.compliance, damping, self.model.particle_inv_mass, self._share]
-        launch(kernel, count, [start, *data, state_in.particle_q, dt, state_out.particle_q], [x_out, p.multiplier])
+        launch(kernel, count, [start, *data, state_in.particle_q, dt], [state_out.particle_q, correction, p.multiplier])

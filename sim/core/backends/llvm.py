@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -52,35 +53,52 @@ class _Toolchain:
             cpu=self.cpu, features=self.features, opt=level, reloc="default", codemodel="jitdefault", jit=True
         )
 
-    def optimise(self, text: str, level: int) -> tuple[Any, Any]:
-        """The optimised module, and the machine that it is for."""
+    def optimise(self, text: str, level: int, explicit: bool = False) -> tuple[Any, Any]:
+        """The optimised module, and the machine that it is for.
+
+        explicit: the text has vectors where it wants them; LLVM would gather the scalars of indices into more of them, and
+        spend longer on taking these apart again.
+        """
         module = self.llvm.parse_assembly(text)
         machine = self.machine(level)
         module.triple, module.data_layout = self.triple, str(machine.target_data)
         module.verify()
         options = self.llvm.create_pipeline_tuning_options(speed_level=level)
-        options.loop_vectorization = options.slp_vectorization = options.loop_interleaving = level > 1
+        options.loop_vectorization = options.loop_interleaving = level > 1
         options.loop_unrolling = level > 1
+        options.slp_vectorization = level > 1 and not explicit
         passes = self.llvm.create_pass_builder(machine, options)
         passes.getModulePassManager().run(module, passes)
         return module, machine
 
-    def build(self, text: str, level: int) -> bytes:
+    def build(self, text: str, level: int, explicit: bool) -> bytes:
         """An object file from LLVM text."""
-        module, machine = self.optimise(text, level)
+        module, machine = self.optimise(text, level, explicit)
         return machine.emit_object(module)
 
-    def link(self, code: bytes, symbol: str) -> tuple[Any, int]:
-        """Puts an object file into memory: the engine that owns it, and the address of a function."""
+    def link(self, code: bytes, symbols: Sequence[str]) -> tuple[Any, list[int]]:
+        """Puts an object file into memory: the engine that owns it, and the addresses of functions."""
         engine = self.llvm.create_mcjit_compiler(self.llvm.parse_assembly(""), self.machine(0))
         engine.add_object_file(self.llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
-        return engine, engine.get_function_address(symbol)
+        return engine, [engine.get_function_address(symbol) for symbol in symbols]
 
 
 @functools.cache
 def _toolchain() -> _Toolchain:
     return _Toolchain()
+
+
+def load_functions(text: str, symbols: Sequence[str], level: int = 3, explicit: bool = False) -> tuple[Any, dict[str, int]]:
+    """The functions of a module of LLVM text, by way of the cache: what owns their code, and their addresses."""
+    tools = _toolchain()
+    key = cache.cache_key(text, tools.version, tools.triple, tools.cpu, tools.features, f"{level} {explicit}")
+    code = cache.load(key)
+    if code is None:
+        code = tools.build(text, level, explicit)
+        cache.save(key, code)
+    engine, addresses = tools.link(code, symbols)
+    return engine, dict(zip(symbols, addresses, strict=True))
 
 
 class LlvmExecutable:
@@ -106,15 +124,9 @@ class LlvmBackend:
 
     def compile(self, func: Func, check: bool = False) -> LlvmExecutable:
         emitter = Emitter(func, check)
-        text = emitter.text()
-        tools = _toolchain()
-        key = cache.cache_key(text, tools.version, tools.triple, tools.cpu, tools.features, str(self.level))
-        code = cache.load(key)
-        if code is None:
-            code = tools.build(text, self.level)
-            cache.save(key, code)
-        engine, address = tools.link(code, symbol_name(func))
-        return LlvmExecutable(engine, address, emitter.sites)
+        symbol = symbol_name(func)
+        engine, address = load_functions(emitter.text(), (symbol,), self.level, emitter.wide)
+        return LlvmExecutable(engine, address[symbol], emitter.sites)
 
     @staticmethod
     def text(func: Func, check: bool = False) -> str:
@@ -123,4 +135,5 @@ class LlvmBackend:
 
     def optimised_text(self, func: Func, check: bool = False) -> str:
         """The LLVM text of a kernel as it goes to instruction selection: shows what was vectorised."""
-        return str(_toolchain().optimise(Emitter(func, check).text(), self.level)[0])
+        emitter = Emitter(func, check)
+        return str(_toolchain().optimise(emitter.text(), self.level, emitter.wide)[0])

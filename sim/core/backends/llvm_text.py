@@ -26,6 +26,7 @@ from sim.core.backends.base import (
     leaf_offsets,
     param_slots,
 )
+from sim.core.backends.llvm_lanes import DUMMY_BYTES, LANES, lanes_of
 from sim.core.backends.llvm_writer import Writer, literal, llvm_type, memory_type
 from sim.core.lang.ir import OPS, Block, Func, InvalidIR, Op, Value, element_leaves, split_memory
 from sim.core.lang.types import ArrayType, Scalar, bool_, size_of
@@ -62,6 +63,21 @@ done:
 }
 """
 
+# Eight threads at a time as long as there are eight; the loop over single threads does the rest.
+_WIDE_LOOP = f"""  %dummy = alloca [{DUMMY_BYTES} x i8], align 64
+  call void @llvm.memset.p0.i64(ptr %dummy, i8 0, i64 {DUMMY_BYTES}, i1 false)
+  %last = sub i64 %end, {LANES}
+  %enough = icmp sle i64 %start, %last
+  br i1 %enough, label %widely, label %singly
+widely:
+  %wide = phi i64 [ %start, %entry ], [ %wider, %widely ]
+  call void @lanes(ARGUMENTS)
+  %wider = add nsw i64 %wide, {LANES}
+  %again8 = icmp sle i64 %wider, %last
+  br i1 %again8, label %widely, label %singly
+singly:
+  %begin = phi i64 [ %start, %entry ], [ %wider, %widely ]"""
+
 
 class Emitter(Writer):
     """Text of one kernel.  `text()` gives the module; `sites` the places that its error record names."""
@@ -75,6 +91,8 @@ class Emitter(Writer):
         self.data: list[str] = []
         self.print_slots = 0
         self.tapes: list[str] = []
+        self.wide = False
+        """Whether the text has a body for eight threads at a time; known after `text`."""
 
     def ref(self, value: Value) -> str:
         return self.names[id(value)]
@@ -366,12 +384,23 @@ class Emitter(Writer):
             head.append(f"  %printed = alloca [{self.print_slots} x i64], align 8")
         coords = [f"i64 %c{axis}" for axis in range(self.func.dims)]
         formal = ", ".join([*arguments, "ptr %record", "i64 %linear", *coords])
+        lanes = self.lanes_too()
+        wide: list[str] = []
+        self.wide = lanes is not None
+        before = ["  %begin = add i64 %start, 0"]
+        if lanes is not None:
+            lines, declared = lanes
+            self.declared |= declared
+            wide = [f"define internal void @lanes({', '.join([*arguments, 'i64 %linear', 'ptr %dummy'])}) alwaysinline nounwind {{",
+                    "entry:", *lines, "  ret void", "}"]  # fmt: skip
+            before = _WIDE_LOOP.replace("ARGUMENTS", ", ".join([*arguments, "i64 %wide", "ptr %dummy"])).splitlines()
         parts = [
             *self.data,
             f"define internal void @body({formal}) alwaysinline nounwind {{",
             "entry:", *head, *self.lines, "  ret void", "}",
-            f"define void @{symbol_name(self.func)}(ptr noalias readonly %block, i64 %begin, i64 %end) nounwind {{",
-            "entry:", *unpack,
+            *wide,
+            f"define void @{symbol_name(self.func)}(ptr noalias readonly %block, i64 %start, i64 %end) nounwind {{",
+            "entry:", *unpack, *before,
             "  %any = icmp slt i64 %begin, %end",
             "  br i1 %any, label %first, label %exit",
             range_loop(self.func.dims, formal),
@@ -379,12 +408,29 @@ class Emitter(Writer):
             _FAIL if self.sites else "",
             *self.declared.values(),
             "!0 = distinct !{}",
-            # Threads of a serial kernel share a log: they must run one after another.
-            "!1 = distinct !{!1}" if self.func.attrs.get("serial") else "!1 = distinct !{!1, !2}",
+            self.loop_metadata(lanes is not None),
             '!2 = !{!"llvm.loop.parallel_accesses", !0}',
             '!3 = !{!"branch_weights", i32 1000000, i32 1}',
+            '!4 = !{!"llvm.loop.vectorize.enable", i1 false}',
+            '!5 = !{!"llvm.loop.unroll.disable"}',
         ]  # fmt: skip
         return "\n".join(parts) + "\n"
+
+    def lanes_too(self) -> tuple[list[str], dict[str, str]] | None:
+        """The body for eight threads at a time, where it is worth having."""
+        if self.check:
+            return None
+        strides = {
+            (id(p), axis): array_stride(self.func, p, self.ref(p), axis)
+            for p in self.func.params if isinstance(p.type, ArrayType) for axis in range(p.type.ndim)
+        }
+        return lanes_of(self.func, self.names, strides)
+
+    def loop_metadata(self, remainder: bool) -> str:
+        """What LLVM is told of the loop over the threads."""
+        if self.func.attrs.get("serial"):  # its threads share a log: they must run one after another
+            return "!1 = distinct !{!1}"
+        return "!1 = distinct !{!1, !2, !4, !5}" if remainder else "!1 = distinct !{!1, !2}"
 
     def unpack(self) -> tuple[list[str], list[str]]:
         """Loads of the range function, and the parameters of the body that they feed."""
@@ -429,11 +475,14 @@ class Emitter(Writer):
 
 
 def array_stride(func: Func, param: Value, name: str, axis: int) -> str:
-    """The byte stride of an array parameter: a value of the range function, or the element size if packed."""
+    """The byte stride of an array parameter: a value of the range function, or a number where it is known."""
     kind = param.type
     assert isinstance(kind, ArrayType) and kind.dtype is not None
     packed = any(func.params[k] is param for k in func.attrs.get("packed", ()))
-    return str(size_of(kind.dtype)) if packed and axis == kind.ndim - 1 else f"{name}.s{axis}"
+    columns = next((n for k, n in func.attrs.get("narrow", {}).items() if func.params[k] is param), None)
+    if packed and axis == kind.ndim - 1:
+        return str(size_of(kind.dtype))
+    return str(columns * size_of(kind.dtype)) if columns is not None else f"{name}.s{axis}"
 
 
 def range_loop(dims: int, formal: str) -> str:

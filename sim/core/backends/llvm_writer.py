@@ -47,6 +47,16 @@ class Writer:
         self.count = 0
         self.here = "entry"
         """The basic block that is being written."""
+        self.lanes = 1
+        """Values that the rules of primitives work on at once: a scalar, or a vector of this length."""
+
+    def type(self, kind: Type) -> str:
+        """The type of a value of this scalar type."""
+        return llvm_type(kind) if self.lanes == 1 else f"<{self.lanes} x {llvm_type(kind)}>"
+
+    def number(self, kind: Scalar, text: str) -> str:
+        """A constant in every lane."""
+        return text if self.lanes == 1 else f"splat ({llvm_type(kind)} {text})"
 
     def put(self, line: str) -> None:
         self.lines.append("  " + line)
@@ -81,13 +91,17 @@ class Writer:
         return ""
 
     def intrinsic(self, name: str, kind: Scalar, *operands: str) -> str:
-        t = llvm_type(kind)
-        suffix = f"f{kind.bits}" if kind.is_float else t
-        return self.call(t, f"llvm.{name}.{suffix}", [(t, o) for o in operands])
+        t = self.type(kind)
+        return self.call(t, f"llvm.{name}.{self.suffix(kind)}", [(t, o) for o in operands])
+
+    def suffix(self, kind: Scalar) -> str:
+        """How names of intrinsics end."""
+        one = f"f{kind.bits}" if kind.is_float else llvm_type(kind)
+        return one if self.lanes == 1 else f"v{self.lanes}{one}"
 
     def arithmetic(self, name: str, kind: Scalar, args: list[str]) -> str:
         """One row of the table on operands of type `kind`."""
-        t, how = llvm_type(kind), OPS[name].llvm
+        t, how = self.type(kind), OPS[name].llvm
         if how[0] == "intrinsic":
             return self.intrinsic(how[1], kind, *args)
         if how[0] == "libm":
@@ -95,7 +109,7 @@ class Writer:
             return self.call(t, symbol, [(t, a) for a in args], " nounwind willreturn memory(none)")
         if how[0] == "instr":
             if name in ("shl", "shr"):
-                args = [args[0], self.let(f"and {t} {args[1]}, {kind.bits - 1}")]
+                args = [args[0], self.let(f"and {t} {args[1]}, {self.number(kind, str(kind.bits - 1))}")]
             return self.let(f"{_row_of(kind, how[1:])} {t} {', '.join(args)}")
         if name in _PREDICATES:
             compare = "fcmp" if kind.is_float else "icmp"
@@ -103,50 +117,52 @@ class Writer:
         if name in ("div", "mod"):
             return self.divide(name, kind, args)
         if name == "select":
-            return self.let(f"select i1 {args[0]}, {t} {args[1]}, {t} {args[2]}")
+            return self.let(f"select {self.type(bool_)} {args[0]}, {t} {args[1]}, {t} {args[2]}")
         if name == "not":
-            return self.let(f"xor {t} {args[0]}, {'true' if kind is bool_ else '-1'}")
+            return self.let(f"xor {t} {args[0]}, {self.number(kind, 'true' if kind is bool_ else '-1')}")
         if name == "neg":
-            return self.let(f"fneg {t} {args[0]}" if kind.is_float else f"sub {t} 0, {args[0]}")
+            return self.let(f"fneg {t} {args[0]}" if kind.is_float else f"sub {t} {self.number(kind, '0')}, {args[0]}")
         if name == "abs":
             if kind.is_float:
                 return self.intrinsic("fabs", kind, *args)
-            return self.call(t, f"llvm.abs.{t}", [(t, args[0]), ("i1", "false")])
+            return self.call(t, f"llvm.abs.{self.suffix(kind)}", [(t, args[0]), ("i1", "false")])
         if name in ("min", "max"):
             return self.intrinsic(_row_of(kind, (f"{name}num", f"s{name}", f"u{name}")), kind, *args)
         raise NotImplementedError(f"the LLVM back end has no rule for the primitive '{name}'")
 
     def divide(self, name: str, kind: Scalar, args: list[str]) -> str:
         """Integers: by zero gives 0; the smallest one by -1 wraps (remainder 0)."""
-        t, (a, b) = llvm_type(kind), args
+        t, b1, (a, b) = self.type(kind), self.type(bool_), args
         if kind.is_float:
             return self.let(f"{'fdiv' if name == 'div' else 'frem'} {t} {a}, {b}")
         signed = kind.kind == "i"
-        zero = self.let(f"icmp eq {t} {b}, 0")
+        nought, one = self.number(kind, "0"), self.number(kind, "1")
+        zero = self.let(f"icmp eq {t} {b}, {nought}")
         special = zero
         if signed:
-            minus = self.let(f"icmp eq {t} {b}, -1")
-            special = self.let(f"or i1 {zero}, {minus}")
-        safe = self.let(f"select i1 {special}, {t} 1, {t} {b}")
+            minus = self.let(f"icmp eq {t} {b}, {self.number(kind, '-1')}")
+            special = self.let(f"or {b1} {zero}, {minus}")
+        safe = self.let(f"select {b1} {special}, {t} {one}, {t} {b}")
         if name == "mod":  # a remainder by 1, -1 and (by definition) 0 is 0
             return self.let(f"{'srem' if signed else 'urem'} {t} {a}, {safe}")
         q = self.let(f"{'sdiv' if signed else 'udiv'} {t} {a}, {safe}")
         if signed:
-            negated = self.let(f"sub {t} 0, {a}")
-            q = self.let(f"select i1 {minus}, {t} {negated}, {t} {q}")
-        return self.let(f"select i1 {zero}, {t} 0, {t} {q}")
+            negated = self.let(f"sub {t} {nought}, {a}")
+            q = self.let(f"select {b1} {minus}, {t} {negated}, {t} {q}")
+        return self.let(f"select {b1} {zero}, {t} {nought}, {t} {q}")
 
     def cast(self, a: str, source: Scalar, target: Scalar) -> str:
-        s, t = llvm_type(source), llvm_type(target)
+        s, t = self.type(source), self.type(target)
         signed = "s" if source.kind == "i" else "u"
         if s == t:
             return a
         if target is bool_:
-            return self.let(f"fcmp une {s} {a}, 0.0" if source.is_float else f"icmp ne {s} {a}, 0")
+            none = self.number(source, "0.0" if source.is_float else "0")
+            return self.let(f"fcmp une {s} {a}, {none}" if source.is_float else f"icmp ne {s} {a}, {none}")
         if source.is_float and target.is_float:
             return self.let(f"{'fptrunc' if source.bits > target.bits else 'fpext'} {s} {a} to {t}")
         if source.is_float:
-            name = f"llvm.fpto{'s' if target.kind == 'i' else 'u'}i.sat.{t}.f{source.bits}"
+            name = f"llvm.fpto{'s' if target.kind == 'i' else 'u'}i.sat.{self.suffix(target)}.{self.suffix(source)}"
             return self.call(t, name, [(s, a)])
         if target.is_float:
             return self.let(f"{signed}itofp {s} {a} to {t}")

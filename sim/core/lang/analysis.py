@@ -64,22 +64,37 @@ def matters(op: Op, varied: set[Value], active: Collection[Value]) -> bool:
 
 
 def needed_values(func: Func, varied: set[Value], active: Collection[Value], replayed: Collection[Value] = ()) -> set[Value]:
-    """Values that the reverse sweep looks at, closed over what recomputing them takes.
+    """Values that the reverse sweep looks at (`wanted_values`), closed over what recomputing them takes."""
+    needed = wanted_values(func, varied, active, replayed)
+    depends: dict[Value, list[Value]] = {}
+    for op in walk(func.body):
+        if op.regions:
+            for target, sources in flow(op):
+                depends.setdefault(target, []).extend([*sources, *control(op)])
+            continue
+        for r in op.results:
+            depends[r] = op.operands
+    todo = list(needed)
+    while todo:
+        for v in depends.get(todo.pop(), ()):
+            if v not in needed:
+                needed.add(v)
+                todo.append(v)
+    return needed
+
+
+def wanted_values(func: Func, varied: set[Value], active: Collection[Value], replayed: Collection[Value] = ()) -> set[Value]:
+    """Values that the reverse sweep itself looks at.
 
     replayed: arrays whose stores the adjoint performs again: every operand of such a store is needed.
     """
     needed: set[Value] = set()
-    depends: dict[Value, list[Value]] = {}
     for op in walk(func.body):
         if op.regions:
             deciding = control(op)
-            for target, sources in flow(op):
-                depends.setdefault(target, []).extend([*sources, *deciding])
             if matters(op, varied, active) or any(o.operands[0] in replayed for r in op.regions for o in walk(r) if o.name in WRITES):
                 needed.update(deciding)
             continue
-        for r in op.results:
-            depends[r] = op.operands
         if op.name in OPS:
             if op.results[0] in varied:
                 all_values = [*op.operands, op.results[0]]
@@ -99,12 +114,6 @@ def needed_values(func: Func, varied: set[Value], active: Collection[Value], rep
                 needed.update([*index, *([leaf] if leaf is not None else [])])
                 if op.name == "atomic" and op.attrs["how"] in ("min", "max"):
                     needed.update(op.operands[1:])
-    todo = list(needed)
-    while todo:
-        for v in depends.get(todo.pop(), ()):
-            if v not in needed:
-                needed.add(v)
-                todo.append(v)
     return needed
 
 

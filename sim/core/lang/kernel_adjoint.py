@@ -11,13 +11,15 @@ Three ways, chosen per array:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from sim.core.lang.adjoint import Reverse, Sweep
-from sim.core.lang.analysis import combined_calls, dirty_loads, in_loops, needed_values, varied_values, written_from
+from sim.core.lang.analysis import combined_calls, dirty_loads, in_loops, needed_values, varied_values, wanted_values, written_from
 from sim.core.lang.errors import GradientError
 from sim.core.lang.ir import Block, Builder, Func, Op, Value, split_memory, verify, walk
+from sim.core.lang.narrowing import narrowest
 from sim.core.lang.passes import WRITES, Env, alias_groups, copy_op, dce, forward_memory, inline
 from sim.core.lang.sinking import sink
 from sim.core.lang.types import Scalar, array_type, int32
@@ -71,6 +73,7 @@ class KernelNeeds:
     in_loop:  parameters with a needed load inside a loop: their values have to be kept as a whole.
     replayed: written parameters that are replayed.
     lossy:    arrays without gradient that the kernel writes values with a gradient to.
+    wanted:   values that the reverse sweep itself looks at; `needed` adds what recomputing them takes.
     """
 
     kernel: Func
@@ -84,14 +87,25 @@ class KernelNeeds:
     in_loop: frozenset[int]
     replayed: frozenset[int]
     lossy: frozenset[int]
+    wanted: set[Value]
+    _narrow: dict[frozenset[int], list[Value]] = field(default_factory=dict)
 
     @property
     def answering(self) -> frozenset[int]:
         """Numbers of the parameters that the atomics `returned` go to."""
         return frozenset(self.kernel.params.index(op.operands[0]) for op in self.returned)
 
-    def scalars(self, param: int) -> int:
-        return sum(1 for op in self.sites.get(param, ()) for r in op.results if r in self.needed)
+    def narrow(self, record: frozenset[int]) -> list[Value]:
+        """The values that a thread records so that no load of the parameters in `record` and `must` is needed: the fewest bytes."""
+        found = self._narrow.get(record)
+        if found is None:
+            loads = [op for k in sorted({*record, *self.must}) for op in self.sites.get(k, ())]
+            found = self._narrow[record] = narrowest(self.kernel, loads, self.wanted, in_loops(self.kernel)) if loads else []
+        return found
+
+    def bytes_per_thread(self, record: frozenset[int]) -> int:
+        """Bytes of these values."""
+        return sum(v.type.size for v in self.narrow(record))  # type: ignore[attr-defined]
 
 
 def kernel_needs(kernel: Func, active: Iterable[int], aliases: Iterable[Collection[int]] = ()) -> KernelNeeds:
@@ -141,7 +155,8 @@ def kernel_needs(kernel: Func, active: Iterable[int], aliases: Iterable[Collecti
             must.add(param)
     lossy = frozenset(number[array] for array in _lost(kernel, groups, sources, varied, dirty))
     return KernelNeeds(
-        kernel, chosen, groups, varied, needed, sites, frozenset(must), returned, frozenset(in_loop), frozenset(number[p] for p in replayed), lossy
+        kernel, chosen, groups, varied, needed, sites, frozenset(must), returned, frozenset(in_loop), frozenset(number[p] for p in replayed), lossy,
+        wanted_values(kernel, varied, sources, replayed),
     )
 
 
@@ -190,9 +205,10 @@ def _lost(kernel: Func, groups: dict[Value, int], sources: set[Value], varied: s
 
 
 def kernel_adjoint(needs: KernelNeeds, record: Collection[int] = ()) -> KernelAdjoint:
-    """Build the adjoint.  The needed loads of the parameters in `record` (and in `needs.must`) are recorded per thread."""
+    """Build the adjoint.  It does without loads of the parameters in `record` and in `needs.must`: what it takes is recorded per thread."""
     kernel = needs.kernel
-    recorded = [op for k in sorted({*record, *needs.must}) for op in needs.sites.get(k, ())]
+    kept = set(needs.narrow(frozenset(record)))
+    recorded = [op for op in walk(kernel.body) if any(r in kept for r in op.results)]
     slots: dict[Scalar, int] = {}
     place: dict[int, list[tuple[Scalar, int] | None]] = {}
     for op in recorded:
@@ -200,7 +216,7 @@ def kernel_adjoint(needs: KernelNeeds, record: Collection[int] = ()) -> KernelAd
         for r in op.results:
             scalar = r.type
             assert isinstance(scalar, Scalar)
-            if r in needs.needed:
+            if r in kept:
                 place[id(op)].append((scalar, slots.get(scalar, 0)))
                 slots[scalar] = slots.get(scalar, 0) + 1
             else:
@@ -259,14 +275,15 @@ def kernel_adjoint(needs: KernelNeeds, record: Collection[int] = ()) -> KernelAd
         reverse.recompute(kernel.body, env, sweep)
         reverse.reverse(kernel.body, env, {}, sweep)
     block.ops[:0] = [*reverse.tapes, *declared]
-    func = Func(f"{kernel.name}_adjoint", block, kernel.span, kernel.dims, {**_promise(kernel), **({"serial": True} if logs else {})})
+    attrs = _promise(kernel, needs.groups)
+    func = Func(f"{kernel.name}_adjoint", block, kernel.span, kernel.dims, {**attrs, **({"serial": True} if logs else {})})
     closed = dce(func)
     func = verify(dce(inline(closed)))
     loaded = {op.operands[0] for op in walk(closed.body) if op.name == "load"}
     count = len(kernel.params)
     read = frozenset(k for k, p in enumerate(closed.params[:count]) if p in loaded)
     special = recorded or logs or returns
-    forward = _recording(kernel, place, stores, [kernel.params[k] for k in sorted(needs.replayed)], needs.returned) if special else None
+    forward = _recording(kernel, place, stores, [kernel.params[k] for k in sorted(needs.replayed)], needs.returned, attrs) if special else None
     last = tuple(k for k, p in enumerate(kernel.params) if p in finals)
     return KernelAdjoint(func, needs.active, read, records, tuple(returns), tuple(described), last, forward, closed)
 
@@ -288,10 +305,13 @@ def _return_logs(b: Builder, atomics: Collection[Op]) -> tuple[dict[Scalar, Retu
     return logs, declared
 
 
-def _promise(kernel: Func) -> dict[str, frozenset[str]]:
-    """What is promised of the arrays of a launch holds for their gradients in its adjoint."""
+def _promise(kernel: Func, groups: Mapping[Value, int]) -> dict[str, Any]:
+    """What is known of the arrays of a launch, and holds for their gradients in its adjoint.
+
+    exclusive: names of arrays no element of which two threads touch.  apart: no two arrays of a launch overlap in what it writes.
+    """
     names = kernel.attrs.get("exclusive", frozenset())
-    return {"exclusive": names | {f"adj_{name}" for name in names}}
+    return {"exclusive": names | {f"adj_{name}" for name in names}, "apart": len(set(groups.values())) == len(groups)}
 
 
 def _extremes(kernel: Func, groups: dict[Value, int], gradient: Collection[Value]) -> list[Value]:
@@ -315,6 +335,7 @@ def _extremes(kernel: Func, groups: dict[Value, int], gradient: Collection[Value
 
 def _recording(
     kernel: Func, place: dict[int, list[tuple[Scalar, int] | None]], stores: dict[Scalar, Value], logged: list[Value], returned: list[Op],
+    attrs: dict[str, Any],
 ) -> Func:
     """The kernel that also writes the needed results of recorded loads and atomics, and counts the entries of the logs."""
     block = Block([Value(p.type, p.name) for p in kernel.params])
@@ -361,4 +382,4 @@ def _recording(
         for k, cursor in enumerate(cursors):
             b.atomic("max", counts, [b.const(k, int32)], [0], [cursor.now()])
     block.ops[:0] = declared
-    return verify(Func(f"{kernel.name}_recording", block, kernel.span, kernel.dims, _promise(kernel)))
+    return verify(Func(f"{kernel.name}_recording", block, kernel.span, kernel.dims, dict(attrs)))

@@ -69,7 +69,7 @@ def inline_call(b: Builder, callee: Func, args: Sequence[Value]) -> list[Value]:
 
 
 def promise_exclusive(func: Func, names: Collection[str]) -> Func:
-    """Write into a kernel that no two threads of a launch touch the same element of the arrays `names`."""
+    """Write into a kernel that no two threads of a launch touch the same element of the arrays `names`, nor one thread by two indices."""
     func.attrs["exclusive"] = frozenset(names)
     for op in walk(func.body):
         if op.name == "accum" and op.operands[0].name in names:
@@ -220,10 +220,21 @@ def alias_groups(func: Func, aliases: Iterable[Collection[int]]) -> Mapping[Valu
     return groups
 
 
-def forward_memory(func: Func, groups: Mapping[Value, int]) -> Func:
+def settle_updates(func: Func) -> Func:
+    """Exclusive accumulations onto values that the thread has loaded before become stores: for code, after all derivatives are taken.
+
+    Such kernels promise more than that no two threads touch one element: their arrays do not overlap, and within a thread
+    different indices are different elements of an exclusive array.
+    """
+    exclusive = func.attrs.get("exclusive")
+    return dce(forward_memory(func, alias_groups(func, ()), exclusive)) if exclusive else func
+
+
+def forward_memory(func: Func, groups: Mapping[Value, int], exclusive: Collection[str] = ()) -> Func:
     """A load that sees an earlier load or store of this thread at the same index takes its value.
 
     Straight-line code and into branches; a write to the same memory at another index, or inside a region, ends it.
+    exclusive: names of the arrays whose accumulations become stores, see `settle_updates`.
     """
 
     def rewrite(b: Builder, block: Block, env: Env, known: dict) -> list[Value]:
@@ -236,13 +247,24 @@ def forward_memory(func: Func, groups: Mapping[Value, int]) -> Func:
                     if len(have) == len(op.results):
                         env.update(zip(op.results, have, strict=True))
                         continue
+                before = None
+                if op.name == "accum" and leaf is None and array.name in exclusive and all((*place, k) in known for k in op.attrs["leaves"]):
+                    before = [known[*place, k] for k in op.attrs["leaves"]]
                 if op.name in WRITES:
                     group = groups[array]
                     gone = [key for key in known if groups[key[0]] == group]
-                    same = op.name == "store" and leaf is None
+                    same = (op.name == "store" or before is not None) and leaf is None
                     for key in gone:
-                        if not (same and key[:-1] == place and key[-1] not in op.attrs["leaves"]):
+                        here = same and key[:-1] == place and key[-1] not in op.attrs["leaves"]
+                        apart = key[0] is place[0] and key[:-1] != place and array.name in exclusive
+                        if not (here or apart):
                             del known[key]
+                if before is not None:
+                    b.span = op.span
+                    sums = [old + env.get(v, v) for old, v in zip(before, values, strict=True)]
+                    b.store(place[0], list(place[1:]), op.attrs["leaves"], sums)
+                    known.update(((*place, k), v) for k, v in zip(op.attrs["leaves"], sums, strict=True))
+                    continue
                 copy_op(b, op, env)
                 if leaf is None and op.name in ("load", "store"):
                     moved = op.results if op.name == "load" else values

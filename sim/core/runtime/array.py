@@ -56,6 +56,7 @@ class array:  # noqa: N801  Warp's name
         "size",
         "ptr",
         "is_contiguous",
+        "tight",
         "_grad",
         "__weakref__",
     )
@@ -71,6 +72,7 @@ class array:  # noqa: N801  Warp's name
     size: int
     ptr: int
     is_contiguous: bool
+    tight: bool  # no spare bytes behind its end that a wide load may touch
     _grad: array | None
 
     def __new__(
@@ -425,6 +427,7 @@ def make_array(buffer: Buffer, offset: int, shape: tuple[int, ...], strides: tup
             packed = False
         step *= n
     made.is_contiguous = packed or made.size == 0
+    made.tight = buffer.foreign
     return made
 
 

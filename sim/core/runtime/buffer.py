@@ -21,6 +21,10 @@ class Strided(Protocol):
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     dtype: Type
+    is_contiguous: bool
+
+    @property
+    def nbytes(self) -> int: ...
 
 
 class Buffer:
@@ -60,7 +64,7 @@ class Buffer:
         self.left_by_backward = False  # (of a gradient) what it holds was left by an earlier backward, it is not a seed
         self.watchers: WeakSet[Any] | None = None  # claims of tapes on the present content; told of writes by `announce`
         self.version = 0  # counts the writes that the framework made: tells whether derived data is out of date
-        self.epoch = 0  # counts other changes of the content: replays of captured graphs, older content put back for a while
+        self.epoch = 0  # counts other changes of the content: older content put back for a while
         self.gradient_shift = 0  # bytes: the gradient of offset o lies at o + gradient_shift of `gradient`
         self._exported = False
         self._view: ReferenceType[np.ndarray] | None = None  # what writable NumPy views of this memory stand on, while there are any
@@ -150,13 +154,6 @@ def own_memory(nbytes: int, device: Any, zero: bool) -> Buffer:
     address = raw.__array_interface__["data"][0]
     shift = -address % ALIGNMENT
     return Buffer(address + shift, nbytes, device, raw[shift : shift + max(nbytes, 1)])
-
-
-def copied(buffer: Buffer, low: int, high: int) -> np.ndarray:
-    """A copy of bytes of host memory, with spare bytes at its end."""
-    copy = np.empty(high - low + SPARE, np.uint8)[: high - low]
-    copy[:] = buffer.memory[low:high]
-    return copy
 
 
 class _Span:

@@ -16,12 +16,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from sim.core.backends.native import Row, native
 from sim.core.lang.errors import GradientError
 from sim.core.lang.types import size_of
 from sim.core.runtime import shadows
 from sim.core.runtime.array import array
-from sim.core.runtime.buffer import Buffer, copied
-from sim.core.runtime.graph import capturing, note
+from sim.core.runtime.buffer import SPARE, Buffer
+from sim.core.runtime.graph import capturing, note_native
 
 
 def span_of(a: array) -> tuple[int, int]:
@@ -51,6 +52,10 @@ class Kept:
         shadow = shadows.current()
         if shadow is not None:
             shadow.saved(self)
+
+    def row(self) -> Row | None:
+        """Its form in a graph."""
+        return native().copy(self.address, self.buffer.address + self.low, len(self.data)) if self.buffer.device.is_cpu else None
 
     @property
     def address(self) -> int:
@@ -104,10 +109,14 @@ class Claims:
                     if np.array_equal(kept.data, buffer.memory[low:high]):
                         return kept
                     break
-        kept = Kept(buffer, low, copied(buffer, low, high), reason)
-        note(kept.save)
-        self.kept.append(kept)
+        kept = self._save(buffer, low, high, reason)
         self._of_shared.setdefault(buffer, []).append(kept)
+        return kept
+
+    def _save(self, buffer: Buffer, low: int, high: int, reason: str) -> Kept:
+        kept = Kept(buffer, low, np.empty(high - low + SPARE, np.uint8)[: high - low], reason)
+        note_native(kept.save, kept.row, kept)
+        self.kept.append(kept)
         return kept
 
     def before_write(self, a: array, writer: str) -> None:
@@ -126,9 +135,7 @@ class Claims:
             )
         start, end = min(c.low for c in hit), max(c.high for c in hit)
         readers = ", ".join(dict.fromkeys(f"'{c.name}' of the {c.reader}" for c in hit))
-        kept = Kept(a.buffer, start, np.empty(end - start, np.uint8), f"{readers}; overwritten by the {writer}")
-        note(kept.save)
-        self.kept.append(kept)
+        kept = self._save(a.buffer, start, end, f"{readers}; overwritten by the {writer}")
         for c in hit:
             c.kept = kept
         still = self.open[a.buffer] = [c for c in waiting if c.kept is None]

@@ -10,6 +10,7 @@ import numpy as np
 from sim.core.backends.base import Backend
 from sim.core.backends.interp import InterpBackend
 from sim.core.backends.llvm import LlvmBackend
+from sim.core.backends.native import Row, native
 from sim.core.lang.errors import SimError, did_you_mean
 from sim.core.runtime.buffer import Buffer, Strided, own_memory
 from sim.core.runtime.interop import element
@@ -61,6 +62,33 @@ class Device:
     def copy(self, dest: Strided, src: Strided) -> None:
         """Copies `src` to `dest`, of the same shape and type.  The two may overlap."""
         np.copyto(self.numpy(dest), src.buffer.device.numpy(src))
+
+    def copy_row(self, dest: Strided, src: Strided) -> Row | None:
+        """A copy as a row of a graph, or None where it has no such form."""
+        if not (dest.is_contiguous and src.is_contiguous and src.buffer.device is self):
+            return None
+        return native().copy(dest.buffer.address + dest.offset, src.buffer.address + src.offset, dest.nbytes)
+
+    def write_row(self, dest: Strided, value: np.ndarray) -> Row | None:
+        """Stored host data as a row of a graph, or None: zeros, or as much data as there is room.  The caller keeps `value`."""
+        if not dest.is_contiguous:
+            return None
+        address = dest.buffer.address + dest.offset
+        if not value.tobytes().strip(b"\0"):
+            return native().clear(address, dest.nbytes)
+        if value.flags.c_contiguous and value.nbytes == dest.nbytes and value.dtype == element(dest.dtype)[0]:
+            return native().copy(address, value.ctypes.data, dest.nbytes)
+        return None
+
+    def give_row(self, dest: Strided, src: Strided) -> Row | None:
+        """`dest` += `src` and `src` = 0 as a row of a graph, or None: of floats of one kind, apart from each other."""
+        kind = element(dest.dtype)[0]
+        if not (dest.is_contiguous and src.is_contiguous and src.buffer.device is self and kind.kind == "f" and kind.itemsize >= 4):
+            return None
+        to, source = dest.buffer.address + dest.offset, src.buffer.address + src.offset
+        if to < source + src.nbytes and source < to + dest.nbytes:
+            return None
+        return native().give(to, source, dest.nbytes // kind.itemsize, kind)
 
     def write(self, dest: Strided, value: np.ndarray) -> None:
         """Stores host data in `dest`, broadcast over the leading dimensions."""

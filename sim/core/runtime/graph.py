@@ -1,20 +1,25 @@
-"""Graphs: what a piece of the program did to memory, as a list of actions that run again without the Python around them.
+"""Graphs: what a piece of the program did to memory, as a table that runs again without the Python around it.
 
 Inside `with capture() as graph:` everything still happens as usual, and is noted.  `graph.replay()` does the same on the
-present content of the same memory.  Arguments that are numbers keep the value they had.
+present content of the same memory: one native call walks the launches, copies and fills.  Only what has no native form (assertions,
+prints, the reference interpreter) is called in between.  Arguments that are numbers keep the value they had.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from sim.core.backends.native import ROW, Row
 from sim.core.lang.errors import GradientError
 from sim.core.lang.types import Type, uint8
 from sim.core.runtime import shadows
 from sim.core.runtime.buffer import Buffer, Strided, announce
+from sim.core.runtime.threads import run_table
 
 _open: list[Graph] = []
 
@@ -43,26 +48,53 @@ def _whole(buffer: Buffer) -> _Span:
     return _Span(buffer, 0, (buffer.nbytes,), (1,))
 
 
+class _Table:
+    """Rows for the native walker, as they are collected; a block of memory when they first run."""
+
+    def __init__(self, rows: list[tuple[int, int, int, int]] | None = None) -> None:
+        self.rows = rows if rows is not None else []
+        self._memory: np.ndarray | None = None
+        self._address = 0
+        self._splits = False
+
+    def run(self) -> None:
+        if self._memory is None or len(self._memory) != len(self.rows):
+            self._memory = np.array(self.rows, np.int64).reshape(-1, ROW)
+            self._address = self._memory.ctypes.data
+            self._splits = any(grain and end >= 2 * grain for _, _, end, grain in self.rows)
+        run_table(self._address, len(self._memory), self._splits)
+
+
 class Graph:
-    """Actions in order: `run(address, begin, end)` of compiled kernels, and calls without arguments."""
+    """What was captured, in order.  `replay()` does it again."""
 
     def __init__(self) -> None:
-        self.actions: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+        self._parts: list[_Table | Callable[[], None]] = []
         self._keep: list[Any] = []
         self._written: dict[Any, Strided] = {}
         self._shadow = shadows.current()
+        self._count = 0
 
     def __len__(self) -> int:
-        return len(self.actions)
+        return self._count
 
-    def kernel(self, run: Callable[[int, int, int], None], address: int, n: int, keep: Any) -> None:
-        """Note the launch of a compiled kernel; `keep` owns its argument block and memory."""
-        self.actions.append((run, (address, 0, n)))
+    def row(self, function: int, block: int, end: int, grain: int, keep: Any) -> None:
+        """Note a native function: see `sim.core.backends.native`; `keep` owns its block, its code and the memory that it touches."""
+        if not self._parts or not isinstance(self._parts[-1], _Table):
+            self._parts.append(_Table())
+        self._parts[-1].rows.append((function, block, end, grain))  # type: ignore[union-attr]
         self._keep.append(keep)
+        self._count += 1
+
+    def native(self, function: int, words: tuple[int, ...], end: int, keep: Any) -> None:
+        """Note a native function with a block of these words."""
+        block = np.array(words, np.int64)
+        self.row(function, block.ctypes.data, end, 0, (block, keep))
 
     def call(self, action: Callable[[], None]) -> None:
         """Note anything else that changes memory."""
-        self.actions.append((action, ()))
+        self._parts.append(action)
+        self._count += 1
 
     def writes(self, view: Strided) -> None:
         """Note what memory is written, so that a replay can announce it."""
@@ -75,11 +107,34 @@ class Graph:
         if shadows.current() is not self._shadow:
             raise GradientError("this graph was captured outside of the forward mode in which it is replayed, or the other way round", hint="capture it again")
         for view in self._written.values():
-            view.buffer.epoch += 1
-            if view.buffer.watchers:
-                announce(view, "replay of a captured step")
-        for action, args in self.actions:
-            action(*args)
+            buffer = view.buffer
+            if buffer.watchers:
+                announce(view, "replay of a captured graph")
+            buffer.version += 1
+            buffer.left_by_backward = False
+        for part in self._parts:
+            if isinstance(part, _Table):
+                part.run()
+            else:
+                part()
+
+
+def joined(graphs: Iterable[Graph]) -> Graph:
+    """One graph that does what these do, one after the other."""
+    out = Graph()
+    for graph in graphs:
+        if graph._shadow is not out._shadow:
+            raise GradientError("graphs captured in and outside of forward mode cannot be joined", hint="capture them again")
+        for part in graph._parts:
+            if isinstance(part, _Table) and out._parts and isinstance(out._parts[-1], _Table):
+                out._parts[-1].rows += part.rows
+            else:
+                out._parts.append(_Table(list(part.rows)) if isinstance(part, _Table) else part)
+        out._keep.append(graph)
+        out._count += len(graph)
+        for view in graph._written.values():
+            out.writes(view)
+    return out
 
 
 def capturing() -> Graph | None:
@@ -94,9 +149,24 @@ def note(action: Callable[[], None]) -> None:
         _open[-1].call(action)
 
 
+def note_native(action: Callable[[], None], row: Callable[[], Row | None], keep: Any) -> None:
+    """As `note`, for an action that may have a native form: `row()` gives it, or None; `keep` owns the memory that it touches."""
+    action()
+    if _open:
+        found = row() if shadows.current() is None else None
+        if found is None:
+            _open[-1].call(action)
+        else:
+            _open[-1].native(*found, keep)
+
+
 @contextmanager
 def capture() -> Iterator[Graph]:
-    """`with capture() as graph:` notes what happens to memory inside the block."""
+    """`with capture() as graph:` notes what happens to memory inside the block; `graph.replay()` does it again.
+
+    Launches, copies, fills, writes from the host (with the data they had) and `backward` of a tape are noted, also what an open tape
+    records of them.  Python code in between is not: its decisions and the numbers it passed stay as they were.
+    """
     graph = Graph()
     _open.append(graph)
     try:

@@ -15,7 +15,7 @@ from sim.core.lang.frontend import trace_kernel
 from sim.core.lang.function import Function, local_annotations
 from sim.core.lang.ir import Func, verify, walk
 from sim.core.lang.kernel_adjoint import KernelAdjoint, KernelNeeds, kernel_adjoint, kernel_needs
-from sim.core.lang.passes import WRITES, dce, inline, promise_exclusive
+from sim.core.lang.passes import WRITES, dce, inline, promise_exclusive, settle_updates
 from sim.core.lang.references import Reference, StructOfReferences, reference, struct_of_references
 from sim.core.lang.source import Parameter, caller_locals
 from sim.core.lang.types import (
@@ -42,24 +42,29 @@ class LaunchError(SimError, TypeError):
 
 
 Aliases = tuple[frozenset[int], ...]
+Traits = tuple[tuple[int, ...], tuple[int, ...], tuple[tuple[int, int], ...]]
+"""Numbers of the array parameters that are packed; of those that end without spare bytes for a wide load; and of those of two
+dimensions with few columns, and how many."""
 
 
 @dataclass(eq=False)
 class Compiled:
-    """A function of the IR and its executables, by device and by which of its arrays are contiguous.
+    """A function of the IR and its executables, by device and by what is known of the arrays.
 
     source: the same with functions whose derivative is in closed form still called, where it has any.
     """
 
     func: Func
     source: Func | None = None
-    executables: dict[tuple[Device, frozenset[int], bool], Executable] = field(default_factory=dict)
+    executables: dict[tuple[Device, Traits, bool], Executable] = field(default_factory=dict)
 
-    def executable(self, device: Device, packed: frozenset[int], check: bool) -> Executable:
-        key = (device, packed, check)
+    def executable(self, device: Device, traits: Traits, check: bool) -> Executable:
+        key = (device, traits, check)
         found = self.executables.get(key)
         if found is None:
-            func = Func(self.func.name, self.func.body, self.func.span, self.func.dims, {**self.func.attrs, "packed": packed})
+            packed, tight, narrow = traits
+            known = {"packed": frozenset(packed), "tight": frozenset(tight), "narrow": dict(narrow)}
+            func = Func(self.func.name, self.func.body, self.func.span, self.func.dims, {**self.func.attrs, **known})
             found = self.executables[key] = device.backend.compile(func, check)
         return found
 
@@ -112,8 +117,8 @@ class Specialisation:
         found = self._adjoints.get(key)
         if found is None:
             plan = kernel_adjoint(self.needs(active, aliases), record)
-            forward = Compiled(dce(inline(plan.forward)), plan.forward) if plan.forward is not None else None
-            found = self._adjoints[key] = AdjointPair(plan, Compiled(plan.func, plan.source), forward)
+            forward = Compiled(settle_updates(dce(inline(plan.forward))), plan.forward) if plan.forward is not None else None
+            found = self._adjoints[key] = AdjointPair(plan, Compiled(settle_updates(plan.func), plan.source), forward)
         return found
 
 
@@ -136,7 +141,8 @@ class Kernel:
         self.__module__ = python.__module__
         self.real = real
         self.exclusive: frozenset[str] = frozenset()
-        """Names of parameters; a promise: no two threads of one launch touch the same element of these arrays."""
+        """Names of parameters; a promise: no two threads of one launch touch the same element of these arrays, nor does one by
+        two different indices; and no two arrays of such a launch overlap."""
         self.race_free = False
         """A promise: the results do not depend on the order of the threads, although they may touch the same elements."""
         self.specialisations: dict[tuple[Type, ...], Specialisation] = {}
@@ -152,7 +158,7 @@ class Kernel:
         found = self.specialisations.get(types)
         if found is None:
             source = promise_exclusive(dce(trace_kernel(self.function, types, name=self.name, real=self.real)), self.exclusive)
-            func = verify(dce(inline(source)))
+            func = verify(settle_updates(dce(inline(source))))
             number = {p: k for k, p in enumerate(func.params)}
             ops = [op for op in walk(func.body) if op.name in ("load", *WRITES)]
             found = self.specialisations[types] = Specialisation(

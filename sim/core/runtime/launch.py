@@ -25,12 +25,13 @@ from sim.core.runtime.kernel import (
     Kernel,
     LaunchError,
     Specialisation,
+    Traits,
     argument_type,
     find_aliases,
     flatten_argument,
     scalar_format,
 )
-from sim.core.runtime.threads import get_num_threads, run_range
+from sim.core.runtime.threads import grain_of, run_range
 
 
 class KernelFault(SimError):
@@ -54,11 +55,14 @@ class Memory:
     """Memory in the form of an array argument: a kept copy, or the records of a launch."""
 
     __slots__ = ("ptr", "shape", "strides", "is_contiguous", "owner")
+    tight = False  # kept copies end with spare bytes
 
     def __init__(self, ptr: int, shape: Sequence[int], strides: Sequence[int], is_contiguous: bool, owner: Any) -> None:
         self.ptr, self.shape, self.strides, self.is_contiguous, self.owner = ptr, tuple(shape), tuple(strides), is_contiguous, owner
 
 
+NARROW = 8
+"""Extents of the last dimension of an array of two, as of the points of constraints, up to which code is made for that extent."""
 check_bounds = False
 """Debug mode: every array access is compared with the shape (`sim.config(check_bounds=True)`)."""
 
@@ -73,9 +77,9 @@ class _Layout:
         self.struct = struct.Struct("<5q" + body)
         self.blocks: list[tuple[ctypes.Array, int]] = []
 
-    def flat(self, values: list[Any], args: Sequence[Any]) -> frozenset[int]:
-        """Append the slots of the arguments to `values`; returns which array parameters are contiguous."""
-        packed = []
+    def flat(self, values: list[Any], args: Sequence[Any]) -> Traits:
+        """Append the slots of the arguments to `values`; returns what code may rely on."""
+        packed, tight, narrow = [], [], []
         for k, (ndim, arg) in enumerate(zip(self.arrays, args, strict=True)):
             if ndim < 0:
                 values.append(arg)
@@ -88,7 +92,11 @@ class _Layout:
                 values.extend(arg.strides)
                 if arg.is_contiguous:
                     packed.append(k)
-        return frozenset(packed)
+                    if ndim == 2 and arg.shape[1] <= NARROW:
+                        narrow.append((k, arg.shape[1]))
+                if arg.tight:
+                    tight.append(k)
+        return tuple(packed), tuple(tight), tuple(narrow)
 
     def pack(self, block: ctypes.Array, values: list[Any], compiled: Compiled) -> None:
         """Write the slots into a block."""
@@ -141,8 +149,7 @@ def run(compiled: Compiled, device: Device, dims: tuple[int, ...], args: Sequenc
         return
     layout = layout_of(compiled)
     values: list[Any] = [*dims, *(1,) * (4 - len(dims)), 0]
-    packed = layout.flat(values, args)
-    executable = compiled.executable(device, packed, check_bounds)
+    executable = compiled.executable(device, layout.flat(values, args), check_bounds)
     fault = None
     if executable.sites:
         fault = np.zeros(8, np.int64)
@@ -160,8 +167,9 @@ def run(compiled: Compiled, device: Device, dims: tuple[int, ...], args: Sequenc
         raise_fault(compiled, executable, fault, dims)
     if graph is not None:
         keep = (slot, fault, args)
-        if fault is None and get_num_threads() == 1:
-            graph.kernel(executable.run, slot[1], n, (keep, executable))
+        address = getattr(executable, "address", None)
+        if fault is None and address is not None:
+            graph.row(address, slot[1], n, grain_of(compiled), (keep, executable))
         else:
             graph.call(lambda: _run_again(compiled, executable, slot[1], n, dims, fault, keep))
 
@@ -440,8 +448,7 @@ class Launch:
         call = self._call
         layout = layout_of(call.spec.forward)
         values: list[Any] = [*call.dims, *(1,) * (4 - len(call.dims)), 0]
-        packed = layout.flat(values, call.args)
-        executable = call.spec.forward.executable(call.device, packed, check_bounds)
+        executable = call.spec.forward.executable(call.device, layout.flat(values, call.args), check_bounds)
         if executable.sites:
             return
         block = ctypes.create_string_buffer(layout.struct.size)

@@ -14,6 +14,11 @@ Watcher = Callable[[str, Mapping[str, array]], None]
 _watchers: list[Watcher] = []
 
 
+def watched() -> bool:
+    """Does anybody watch?"""
+    return bool(_watchers)
+
+
 def passing(name: str, arrays: Mapping[str, array]) -> None:
     """A reverse sweep has come to the place `name`; the gradients of `arrays` are those with respect to their values there."""
     for watcher in _watchers:

@@ -23,7 +23,7 @@ from sim.core.lang.passes import WRITES, Env, copy_op
 from sim.core.runtime import shadows
 from sim.core.runtime.array import array
 from sim.core.runtime.buffer import Buffer
-from sim.core.runtime.kernel import Compiled
+from sim.core.runtime.kernel import Compiled, Traits
 from sim.core.runtime.launch import layout_of, run, thread_count
 
 
@@ -124,20 +124,20 @@ def _place(span: Span | None) -> str:
     return f", {span}" + (f"\n{span.excerpt()}" if span.text else "")
 
 
-def _packed(compiled: Compiled, dims: tuple[int, ...], args: Sequence[Any]) -> tuple[ctypes.Array, np.ndarray, frozenset[int]]:
+def _packed(compiled: Compiled, dims: tuple[int, ...], args: Sequence[Any]) -> tuple[ctypes.Array, np.ndarray, Traits]:
     """The argument block of a launch, its error record, and which arrays are contiguous."""
     layout, fault = layout_of(compiled), np.zeros(8, np.int64)
     values: list[Any] = [*dims, *(1,) * (4 - len(dims)), fault.ctypes.data]
-    packed = layout.flat(values, args)
+    traits = layout.flat(values, args)
     block = ctypes.create_string_buffer(layout.struct.size)
     layout.pack(block, values, compiled)
-    return block, fault, packed
+    return block, fault, traits
 
 
 def _run_range(compiled: Compiled, device: Any, dims: tuple[int, ...], args: Sequence[Any], begin: int, end: int) -> tuple[Span | None, int] | None:
     """Run some threads, one after another; where the first assertion failed, and in which thread."""
-    block, fault, packed = _packed(compiled, dims, args)
-    executable = compiled.executable(device, packed, False)
+    block, fault, traits = _packed(compiled, dims, args)
+    executable = compiled.executable(device, traits, False)
     executable.run(ctypes.addressof(block), begin, end)
     return (executable.sites[int(fault[2])].span, int(fault[3])) if fault[0] else None
 

@@ -9,19 +9,27 @@ import numpy as np
 
 from sim.core.backends.base import Executable
 from sim.core.runtime.array import array
-from sim.core.runtime.buffer import copied
+from sim.core.runtime.buffer import SPARE
 from sim.core.runtime.kernel import Compiled
 from sim.core.runtime.launch import Call, Memory, layout_of, thread_count
 
 
+def spare_copy(host: np.ndarray) -> np.ndarray:
+    """A copy with spare bytes behind it, as kernels expect of our own memory."""
+    flat = np.empty(host.nbytes + SPARE, np.uint8)[: host.nbytes]
+    copy = flat.view(host.dtype).reshape(host.shape)
+    copy[...] = host
+    return copy
+
+
 def host_argument(host: np.ndarray) -> Memory:
-    """Host data as an array argument."""
+    """Host data as an array argument of a kernel that takes it number by number."""
     return Memory(host.__array_interface__["data"][0], host.shape, host.strides, True, host)
 
 
 def private_arguments(call: Call, changed: Collection[int]) -> list[Any]:
     """The arguments of a launch; those that share memory with the parameters `changed` refer to copies."""
-    copies = {a.buffer: copied(a.buffer, 0, len(a.buffer.memory)) for a in (call.args[k] for k in changed) if isinstance(a, array)}
+    copies = {a.buffer: spare_copy(a.buffer.memory) for a in (call.args[k] for k in changed) if isinstance(a, array)}
     args: list[Any] = []
     for a in call.args:
         if isinstance(a, array) and a.buffer in copies:

@@ -13,11 +13,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from sim.core.backends.native import Row
 from sim.core.lang.errors import GradientError
 from sim.core.lang.types import Type
 from sim.core.runtime import shadows
 from sim.core.runtime.buffer import Buffer, announce
-from sim.core.runtime.graph import capturing, note
+from sim.core.runtime.graph import capturing, note_native
 from sim.core.runtime.interop import add_into, clear
 
 
@@ -29,6 +30,10 @@ class View(Protocol):
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     dtype: Type
+    is_contiguous: bool
+
+    @property
+    def nbytes(self) -> int: ...
 
     @property
     def requires_grad(self) -> bool: ...
@@ -50,6 +55,14 @@ class Operation:
     def run(self) -> None:
         """Does it (again)."""
         raise NotImplementedError
+
+    def row(self) -> Row | None:
+        """Its form in a graph, if it has one."""
+        return None
+
+    def adjoint_row(self, grad_of: Callable[[Any], Any]) -> Row | None:
+        """The form of its adjoint in a graph, if it has one.  `grad_of(array)` gives the gradient array, or None."""
+        return None
 
     def adjoint(self, gradient_of: GradientOf) -> None:
         """Turns the gradient after the operation into the gradient before it, in place.
@@ -110,7 +123,7 @@ def perform(operation: Operation) -> None:
         recorder.record(operation)
     for view in operation.writes:
         announce(view, operation.name)
-    note(operation.run)
+    note_native(operation.run, operation.row, operation)
     graph = capturing()
     for view in operation.writes:
         if graph is not None:
@@ -148,6 +161,13 @@ class Copy(Operation):
         if shadow is not None:
             shadow.copied(self.dest, self.src)
 
+    def row(self) -> Row | None:
+        return self.dest.buffer.device.copy_row(self.dest, self.src)
+
+    def adjoint_row(self, grad_of: Callable[[Any], Any]) -> Row | None:
+        after, before = grad_of(self.dest), grad_of(self.src)
+        return None if after is None or before is None else after.device.give_row(before, after)
+
     def adjoint(self, gradient_of: GradientOf) -> None:
         after = gradient_of(self.dest)
         if after is None:
@@ -173,6 +193,13 @@ class _Overwrite(Operation):
         if shadow is not None:
             shadow.overwritten(self.dest)
 
+    def row(self) -> Row | None:
+        return self.dest.buffer.device.write_row(self.dest, self.value)
+
+    def adjoint_row(self, grad_of: Callable[[Any], Any]) -> Row | None:
+        after = grad_of(self.dest)
+        return None if after is None else after.device.write_row(after, np.zeros((), np.float32))
+
     def adjoint(self, gradient_of: GradientOf) -> None:
         after = gradient_of(self.dest)
         if after is not None:
@@ -186,12 +213,12 @@ class Fill(_Overwrite):
 
 
 class HostWrite(_Overwrite):
-    """dest = host data of its shape and components, copied while recording: the user may change it later."""
+    """dest = host data of its shape and components, copied while recording or capturing: the user may change it later."""
 
     name = "assignment of host data"
 
     def __init__(self, dest: View, data: np.ndarray) -> None:
-        super().__init__(dest, data if current() is None else data.copy())
+        super().__init__(dest, data if current() is None and capturing() is None else data.copy())
 
 
 def describe(view: View) -> str:

@@ -96,13 +96,12 @@ class Tape:
         self._check_links(call, active, needs.lossy)
         refuse_races(call, active, aliases, needs)
         spoilt = spec.writes.union(*aliases)
-        record = set()
-        for k, sites in needs.sites.items():
-            if k in spoilt and k not in needs.in_loop and sites:
-                low, high = span_of(args[k])
-                if needs.scalars(k) * thread_count(call.dims) * 4 < high - low:
-                    record.add(k)
-        pair = spec.adjoint(active, aliases, frozenset(record))
+        record = frozenset(k for k, sites in needs.sites.items() if k in spoilt and k not in needs.in_loop and sites)
+        if record:
+            spans = (span_of(args[k]) for k in record)
+            if needs.bytes_per_thread(record) * thread_count(call.dims) >= sum(high - low for low, high in spans):
+                record = frozenset()
+        pair = spec.adjoint(active, aliases, record)
         claims = {k: self._claims.claim(args[k], name, spec.func.params[k].name) for k in sorted(pair.plan.needs)}
         records = [empty((slots, thread_count(call.dims)), scalar, call.device) for scalar, slots in pair.plan.records]
         counts, returned = None, []
@@ -169,18 +168,21 @@ class Tape:
         """
         self.records.append(Mark(name, dict(state or {})))
 
-    def record_function(self, name: str, backward: Callable[[], None], reads: Iterable[array], writes: Iterable[array]) -> None:
+    def record_function(
+        self, name: str, backward: Callable[[], None], reads: Iterable[array], writes: Iterable[array], memory: Callable[[], list[Remembered]] = list
+    ) -> None:
         """Record a stretch that was or will be run unrecorded.  Call it *before* the stretch writes.
 
         backward: adds to gradients; it runs while `reads` have the values that they have now.
         writes:   arrays that the stretch writes (their gradients are `backward`'s business).
+        memory:   tells what the stretch keeps for `backward`.
         """
         reads, writes = list(reads), list(writes)
         self._refuse_cut(reads, name, any(a.requires_grad for a in writes))
         claims = [self._claims.claim(a, name, "input") for a in reads]
         for a in writes:
             announce(a, name)
-        self.records.append(FunctionRecord(name, backward, claims, [*reads, *writes]))
+        self.records.append(FunctionRecord(name, backward, claims, [*reads, *writes], memory))
 
     # -- backward
     def backward(self, loss: array | None = None, grads: Mapping[array, array] | None = None) -> None:
@@ -319,7 +321,8 @@ class Tape:
             Remembered(a.nbytes, "record", f"what atomics of the {r} returned, per thread")
             for r in self.records if isinstance(r, LaunchRecord) for a in r.returned
         ]
-        return TapeMemory([*copies, *records, *returned])
+        inside = [m for r in self.records if isinstance(r, FunctionRecord) for m in r.memory()]
+        return TapeMemory([*copies, *records, *returned, *inside])
 
     def visualize(self, filename: str | Path | None = None, array_labels: Mapping[array, str] | None = None) -> str:
         """The recorded program as a graph: DOT text, also written to `filename` if given (`.html`: a page for a browser).

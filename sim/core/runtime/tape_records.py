@@ -17,7 +17,7 @@ from sim.core.runtime import shadows
 from sim.core.runtime.array import array
 from sim.core.runtime.claims import Claim, restored
 from sim.core.runtime.creation import empty
-from sim.core.runtime.graph import note
+from sim.core.runtime.graph import note, note_native
 from sim.core.runtime.kernel import AdjointPair, collect_active
 from sim.core.runtime.launch import Call, Memory, run, thread_count
 from sim.core.runtime.marks import passing
@@ -95,7 +95,8 @@ class WriteRecord:
     operation: Operation
 
     def backward(self) -> None:
-        note(self._take_back)
+        gradients = [a.grad for a in self.arrays]
+        note_native(self._take_back, lambda: self.operation.adjoint_row(lambda a: a.grad), (self.operation, gradients))
 
     def _take_back(self) -> None:
         self.operation.adjoint(_gradient_of)
@@ -119,6 +120,7 @@ class FunctionRecord:
     run: Callable[[], None]
     claims: list[Claim]
     touched: list[array]
+    memory: Callable[[], list[Remembered]]
 
     def backward(self) -> None:
         with restored(self.claims):

@@ -1,58 +1,145 @@
-"""How many threads a launch uses.  The result never depends on it: only launches whose threads touch nothing in common are
-split, at multiples of 64 indices, and everything else runs on one thread."""
+"""How many threads a launch uses.  The result never depends on it: only launches whose threads touch nothing in common are split,
+at multiples of 64 indices, and everything else runs on one thread.
+
+The threads are Python threads inside native code (`sim.core.backends.native`), where they look for work without the interpreter's
+lock.  A row of a table is shared out evenly, and who has finished takes from the others, so that a thread that the
+system has put aside holds up at most what it had taken.  A thread that has found nothing for a while goes to sleep.
+"""
 
 from __future__ import annotations
 
+import atexit
+import ctypes
 import os
-from concurrent.futures import ThreadPoolExecutor, wait
+import sys
+import threading
 from typing import Any
 
+import numpy as np
+
 from sim.core.backends.base import Executable
+from sim.core.backends.llvm_lanes import late_updates
+from sim.core.backends.native import ACTIVE, ROW, STOP, WORDS, YIELD, native
 from sim.core.lang.ir import walk
 
-GRAIN = 16384
-"""Indices per thread below which splitting costs more than it brings."""
+WORTH = 30000
+"""Indices times operations of a kernel that make up for waking another thread: about a microsecond."""
+LEAST = 256
+"""Indices per thread, at least."""
+PATIENCE = 3000
+"""Looks for work before a thread goes to sleep: some ten microseconds."""
+
+
+def grain_of(compiled: Any) -> int:
+    """The least number of indices of a launch that is worth a thread; 0 if it must not be split."""
+    size = compiled.__dict__.get("size")
+    if size is None:
+        ops = list(walk(compiled.func.body))
+        shared = any(op.name in ("atomic", "print", "assert") for op in ops) or compiled.func.attrs.get("serial") or late_updates(compiled.func)
+        size = compiled.__dict__["size"] = 0 if shared else max(len(ops), 1)
+    return max(LEAST, WORTH // size) if size else 0
+
+
+class _Pool:
+    """Threads beside the one that launches."""
+
+    def __init__(self, count: int) -> None:
+        raw = np.zeros(WORDS + 16 * count + 16, np.int64)
+        shift = -raw.ctypes.data % 128 // 8
+        self.count, self.memory = count, raw[shift:]
+        self.address = self.memory.ctypes.data
+        self.memory[0] = count
+        self.memory[YIELD] = _yield_address()
+        self.busy = threading.Lock()
+        self.wake = [threading.Event() for _ in range(count - 1)]
+        self.threads = [threading.Thread(target=self._work, args=(k + 1, event), daemon=True, name=f"sim-{k + 1}") for k, event in enumerate(self.wake)]
+        for thread in self.threads:
+            thread.start()
+
+    def _work(self, number: int, event: threading.Event) -> None:
+        while not self.memory[STOP]:
+            event.clear()
+            if not self.memory[ACTIVE]:
+                event.wait()
+            native().work(self.address, number, PATIENCE)
+
+    def run(self, table: int, rows: int) -> None:
+        """The rows of a table; alone, if another thread of the user is using the pool."""
+        if not self.busy.acquire(blocking=False):
+            native().walk(table, rows)
+            return
+        try:
+            for event in self.wake:
+                event.set()
+            native().walk_together(self.address, table, rows)
+        finally:
+            self.busy.release()
+
+    def stop(self) -> None:
+        self.memory[STOP] = 1
+        for event in self.wake:
+            event.set()
+        for thread in self.threads:
+            thread.join()
+
+
+def _yield_address() -> int:
+    """The C library's function that lets other threads run, or 0."""
+    if sys.platform == "win32":
+        return 0
+    return ctypes.cast(ctypes.CDLL(None).sched_yield, ctypes.c_void_p).value or 0
+
 
 _threads = max(1, int(os.environ.get("SIM_NUM_THREADS", "1") or 1))
-_pool: ThreadPoolExecutor | None = None
+_pool: _Pool | None = None
 
 
 def set_num_threads(n: int) -> None:
-    """Use up to `n` threads for large launches (default: $SIM_NUM_THREADS, or 1)."""
-    global _threads, _pool
+    """Use up to `n` threads for launches that are worth it (default: $SIM_NUM_THREADS, or 1).  Results do not depend on it."""
+    global _threads
     if n < 1:
         raise ValueError(f"the number of threads is {n}; expected at least 1")
     _threads = int(n)
-    if _pool is not None:
-        _pool.shutdown()
-        _pool = None
+    _close()
 
 
 def get_num_threads() -> int:
     return _threads
 
 
-def _splittable(compiled: Any) -> bool:
-    """No accumulation, no atomic, no output order: threads touch nothing in common."""
-    found = compiled.__dict__.get("splittable")
-    if found is None:
-        shared = ("accum", "atomic", "print", "assert")
-        serial = compiled.func.attrs.get("serial", False)
-        found = compiled.__dict__["splittable"] = not serial and not any(op.name in shared for op in walk(compiled.func.body))
-    return found
+def _close() -> None:
+    global _pool
+    if _pool is not None:
+        _pool.stop()
+        _pool = None
+
+
+def _forget() -> None:
+    """In a forked process the threads are gone."""
+    global _pool
+    _pool = None
+
+
+atexit.register(_close)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
+
+
+def run_table(table: int, rows: int, splits: bool) -> None:
+    """Run the rows of a table of launches, one after the other; see `sim.core.backends.native`.  splits: is a row worth several threads?"""
+    global _pool
+    if _threads == 1 or not splits:
+        native().walk(table, rows)
+        return
+    if _pool is None:
+        _pool = _Pool(_threads)
+    _pool.run(table, rows)
 
 
 def run_range(executable: Executable, block: int, n: int, compiled: Any) -> None:
     """Run threads 0 .. n - 1 of a launch."""
-    if _threads == 1 or n < 2 * GRAIN or not _splittable(compiled):
+    if _threads > 1 and (grain := grain_of(compiled)) and n >= 2 * grain and (address := getattr(executable, "address", 0)):
+        row = np.array((address, block, n, grain), np.int64)
+        run_table(row.ctypes.data, len(row) // ROW, True)
+    else:
         executable.run(block, 0, n)
-        return
-    global _pool
-    if _pool is None:
-        _pool = ThreadPoolExecutor(_threads)
-    parts = min(_threads, n // GRAIN)
-    edges = [n * k // parts // 64 * 64 for k in range(parts)] + [n]
-    waiting = [_pool.submit(executable.run, block, a, b) for a, b in zip(edges, edges[1:], strict=False)]
-    wait(waiting)
-    for part in waiting:
-        part.result()
