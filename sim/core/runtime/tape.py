@@ -212,17 +212,25 @@ class Tape:
         outer = recording.current()
         if outer is not None:
             outer.gradients_change(self.gradients)  # type: ignore[attr-defined]
-        with recording.paused():
+        earlier: list[tuple[np.ndarray, np.ndarray]] = []
+
+        def begin() -> None:
             self._announce_gradients("backward")
-            earlier = self._set_aside()
+            earlier[:] = self._set_aside()
             for target, seed, values in seeds:
                 self._seed(target, seed, values)
-            self.sweep()
+
+        def end() -> None:
             for part, before in earlier:
                 part += before
             for buffer in self.buffers():
                 if buffer.gradient is not None:
                     buffer.gradient.left_by_backward = True
+
+        with recording.paused():
+            note(begin)
+            self.sweep()
+            note(end)
 
     @staticmethod
     def _seed(target: array, weights: array | None, values: np.ndarray) -> None:
