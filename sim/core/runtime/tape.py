@@ -213,17 +213,18 @@ class Tape:
         if outer is not None:
             outer.gradients_change(self.gradients)  # type: ignore[attr-defined]
         earlier: list[tuple[np.ndarray, np.ndarray]] = []
+        buffers = self.buffers()
 
         def begin() -> None:
-            self._announce_gradients("backward")
-            earlier[:] = self._set_aside()
+            self._announce_gradients(buffers, "backward")
+            earlier[:] = self._set_aside(buffers)
             for target, seed, values in seeds:
                 self._seed(target, seed, values)
 
         def end() -> None:
             for part, before in earlier:
                 part += before
-            for buffer in self.buffers():
+            for buffer in buffers:
                 if buffer.gradient is not None:
                     buffer.gradient.left_by_backward = True
 
@@ -260,14 +261,15 @@ class Tape:
         mark = next((r for r in reversed(self.records[: index + 1]) if isinstance(r, Mark)), None)
         return f", {mark.name}" if mark is not None else ""
 
-    def _set_aside(self) -> list[tuple[np.ndarray, np.ndarray]]:
+    @staticmethod
+    def _set_aside(buffers: Mapping[Buffer, array]) -> list[tuple[np.ndarray, np.ndarray]]:
         """What an earlier backward left in gradients is not a seed, and must not change how sums round: put it aside until the end.
 
         (part of the gradient, what it held) of each.
         """
         out: list[tuple[np.ndarray, np.ndarray]] = []
         shadow = shadows.current()
-        for buffer, a in self.buffers().items():
+        for buffer, a in buffers.items():
             gradient = buffer.gradient
             if gradient is not None and gradient.left_by_backward:
                 for part in _float_parts(gradient.memory, a):
@@ -283,8 +285,12 @@ class Tape:
 
     def zero(self) -> None:
         """Clear the gradients of all arrays on the tape."""
-        self._announce_gradients("zero() of a tape")
-        for buffer in self.buffers():
+        buffers = self.buffers()
+        note(lambda: self._clear(buffers))
+
+    def _clear(self, buffers: Iterable[Buffer]) -> None:
+        self._announce_gradients(buffers, "zero() of a tape")
+        for buffer in buffers:
             if buffer.gradient is not None:
                 buffer.gradient.memory[:] = 0
                 buffer.gradient.left_by_backward = False
@@ -292,9 +298,10 @@ class Tape:
                 if shadow is not None:
                     shadow.cleared(buffer.gradient)
 
-    def _announce_gradients(self, writer: str) -> None:
+    @staticmethod
+    def _announce_gradients(buffers: Iterable[Buffer], writer: str) -> None:
         """Gradients are about to change: another tape may have read them as values."""
-        for buffer in self.buffers():
+        for buffer in buffers:
             gradient = buffer.gradient
             if gradient is not None and gradient.watchers:
                 announce(make_array(gradient, 0, (gradient.nbytes,), (1,), uint8), writer)
