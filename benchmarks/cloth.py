@@ -5,7 +5,8 @@
 An N x N cloth of distance constraints (structural, shear and long ones, as in many papers), stepped by the stock XPBD solver, float32,
 one thread.  The C program (`cloth_reference.c`, `gcc -O3 -march=native -ffast-math`) takes the same constraints in the same order; its
 result is compared before anything is timed.  All times are the least process time of many short repeats, so that other work
-on the machine counts little; ratios are what travels between machines.  Without gcc only our own figures are shown.
+on the machine counts little; ratios are what travels between machines.  Without gcc only our own figures are shown.  Of other
+frameworks (`peers.py`) those that are installed take part.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from peers import peers
 
 import sim
 
@@ -180,10 +182,16 @@ class Best:
 def measure(n: int, library: ctypes.CDLL | None, rounds: int) -> dict[str, float]:
     """Nanoseconds per constraint and substep, ours and the reference's, in turn."""
     ours = Ours(n)
-    m = ours.constraints
-    steps = max(10, min(200, int(3e6 / m)))
+    m, others = ours.constraints, {}
+    steps = max(10, min(600, int(3e6 / m)))
     every = max(5, round(steps**0.5))
     reference = None if library is None else Reference(ours, library, np.float32)
+    if reference is not None:
+        others = peers(reference.arrays, reference.start, DT, GRAVITY)
+        for name, run in others.items():
+            difference = relative(run(10)[1], reference.forward(10)[1])
+            if difference > 1e-5:
+                raise SystemExit(f"{name} computes something else: positions differ by {difference:.1e}")
     best = Best({})
     for _ in range(rounds):
         start = time.process_time()
@@ -199,14 +207,18 @@ def measure(n: int, library: ctypes.CDLL | None, rounds: int) -> dict[str, float
                 f, b, *_ = reference.gradient(steps, segment)
                 best.take(name, f + b)
                 best.take(f"{name} backward", b)
+        for name, run in others.items():
+            best.take(f"{name} forward", run(steps)[0])
     return {name: 1e9 * seconds / (steps * m) for name, seconds in best.seconds.items()} | {"steps": steps, "constraints": m}
 
 
 ROWS = (
-    ("forward / C", "forward", "C forward"), ("backward / C", "stored backward", "C stored backward"),
-    ("forward + backward, stored / C", "stored", "C stored"), ("(F + B) / F", "stored", "forward"),
-    ("checkpointed / stored", "checkpointed", "stored"),
+    ("forward / C", "forward", "C forward", 1.15, 0.65), ("backward / C", "stored backward", "C stored backward", 1.2, 0.6),
+    ("forward + backward, stored / C", "stored", "C stored", 1.2, 0.65), ("(F + B) / F", "stored", "forward", 3.2, 2.8),
+    ("checkpointed / stored", "checkpointed", "stored", 1.6, 1.4),
+    ("numba / ours, forward", "numba forward", "forward", None, None), ("warp / ours, forward", "warp forward", "forward", None, None),
 )
+"""(what, above, below, must, aim) of each ratio."""
 
 
 def main() -> None:
@@ -233,10 +245,14 @@ def main() -> None:
     names = [name for name in figures["sizes"][sizes[0]] if name not in ("steps", "constraints")]
     for name in names:
         print(f"{name:34}" + "".join(f"{figures['sizes'][n][name]:12.2f}" for n in sizes))
-    print(f"\n{'ratio':34}")
-    for label, above, below in ROWS:
-        if below in names:
-            print(f"{label:34}" + "".join(f"{figures['sizes'][n][above] / figures['sizes'][n][below]:12.2f}" for n in sizes))
+    print(f"\n{'ratio':34}" + "".join(f"{f'N = {n}':>12}" for n in sizes) + f"{'must':>8}{'aim':>8}")
+    for label, above, below, must, aim in ROWS:
+        if above in names and below in names:
+            ratios = "".join(f"{figures['sizes'][n][above] / figures['sizes'][n][below]:12.2f}" for n in sizes)
+            print(f"{label:34}{ratios}" + (f"{must:8.2f}{aim:8.2f}" if must else ""))
+    absent = [name for name in ("numba", "warp") if f"{name} forward" not in names]
+    if absent:
+        print(f"not installed, or nothing to compare with: {', '.join(absent)}")
     if args.json:
         Path(args.json).write_text(json.dumps(figures, indent=1))
 

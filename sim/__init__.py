@@ -279,6 +279,9 @@ from sim.core.runtime.kernel import kernel as kernel
 from sim.core.runtime.launch import KernelFault as KernelFault
 from sim.core.runtime.launch import Launch as Launch
 from sim.core.runtime.launch import launch as launch
+from sim.core.runtime.profile import Profile as Profile
+from sim.core.runtime.profile import ScopedTimer as ScopedTimer
+from sim.core.runtime.profile import profile as profile
 from sim.core.runtime.tape import Tape as Tape
 from sim.core.runtime.threads import get_num_threads as get_num_threads
 from sim.core.runtime.threads import set_num_threads as set_num_threads

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.core.backends.cache import kernel_cache_dir
+from sim.core.backends.cache import clear_kernel_cache, kernel_cache_dir, kernel_cache_size
 from sim.core.backends.llvm import LlvmBackend
 from sim.core.lang.errors import SimError, did_you_mean
 from sim.core.lang.frontend import trace_kernel
@@ -89,11 +89,15 @@ def _run(options: argparse.Namespace) -> int:
     watcher: Watcher = Watcher()
     if not options.json:
         watcher = LiveWatcher() if sys.stdout.isatty() else PlainWatcher()
-    outcome = run_problem(problem, options.out, options.resume, options.iterations, watcher)
+    outcome = run_problem(problem, options.out, options.resume, options.iterations, watcher, options.profile)
     if options.json:
         print(to_json({**outcome.result, "folder": str(outcome.folder)}, indent=2))
     else:
         _show_outcome(outcome.result, outcome.folder)
+        if options.profile and "profile" in outcome.result:
+            print_table("kernels", ["", "launches", "time [s]", "share", "GB/s"], [
+                [row["kernel"], str(row["calls"]), f"{row['seconds']:.3f}", f"{row['share']:.1%}", f"{row['bytes'] / row['seconds'] / 1e9:.1f}"]
+                for row in outcome.result["profile"]])
     return outcome.status
 
 
@@ -214,6 +218,11 @@ def _info(options: argparse.Namespace) -> int:
         "devices": ", ".join(str(device) for device in get_devices()), "backend": get_device().backend.name,
         "kernel cache": str(kernel_cache_dir()), "constraints": ", ".join(registered_materials()),
     }  # fmt: skip
+    if options.cache or options.clear_cache:
+        count, size = kernel_cache_size()
+        facts = {"kernel cache": str(kernel_cache_dir()), "kernels": count, "bytes": size}
+    if options.clear_cache:
+        facts["deleted"] = clear_kernel_cache()
     if options.json:
         print(to_json(facts, indent=2))
     else:
@@ -378,6 +387,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--iterations", type=_positive, help="iterations in all, instead of the scene's")
     run.add_argument("--resume", type=Path, metavar="DIR", help="go on with the run in this folder")
     run.add_argument("--out", type=Path, metavar="DIR", help="the run folder; default runs/<scene>/<time>")
+    run.add_argument("--profile", action="store_true", help="measure the time of every kernel, for the report")
     view = verb("view", _view, "open a run's report, or its player, in a browser")
     view.add_argument("folder", type=Path, nargs="?", default=Path("runs"), metavar="RUN",
                       help="a run folder, or a folder of runs: the newest; default runs")
@@ -394,7 +404,9 @@ def _parser() -> argparse.ArgumentParser:
     verb("gradcheck", _gradcheck, "compare gradients with differences, in float64, through the whole rollout", scene)
     schema = verb("schema", _schema, "the JSON Schema of scenes, for editors")
     schema.add_argument("--out", type=Path, metavar="FILE", help="write it there")
-    verb("info", _info, "versions, devices, where compiled kernels are kept")
+    info = verb("info", _info, "versions, devices, where compiled kernels are kept")
+    info.add_argument("--cache", action="store_true", help="how many compiled kernels are kept, and their size")
+    info.add_argument("--clear-cache", action="store_true", help="delete them")
     show = verb("show-ir", _show_ir, "what becomes of a kernel")
     show.add_argument("kernel", metavar="FILE:KERNEL", help="a Python file and the name of a kernel in it")
     show.add_argument("--stage", choices=STAGES, default="ir", help="default: ir")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -13,8 +14,10 @@ import numpy as np
 import pytest
 from backend_tools import kernel, launch
 
-from sim.core.backends import cache
+import sim
+from sim.core.backends import cache, objects
 from sim.core.backends.llvm import LlvmBackend, _toolchain
+from sim.core.backends.llvm_text import symbol_name
 from sim.core.lang.types import array_type, float32
 
 
@@ -143,3 +146,64 @@ def test_default_directory(monkeypatch) -> None:
         monkeypatch.delenv("XDG_CACHE_HOME")
     assert cache.kernel_cache_dir().name == "simopt"
     assert Path.home() in cache.kernel_cache_dir().parents
+
+
+# ------------------------------------------------------------------------------------------ loading without LLVM
+WARM = """
+import sys
+import sim
+exec(open(sys.argv[1]).read())
+print("llvmlite" in sys.modules)
+"""
+
+PROGRAM = """
+from warm_kernels import angle
+x = sim.array([0.25, -3.0])
+sim.launch(angle, 2, [x])
+print(x.list())
+"""
+
+KERNELS = """
+import sim
+
+@sim.kernel
+def angle(x: sim.array[float]):
+    i = sim.tid()
+    x[i] = sim.atan2(x[i], 2.0) + sim.sin(x[i])
+"""
+
+
+@pytest.mark.skipif(not objects.supported(), reason="a loader of our own exists for Linux on x86-64")
+def test_a_warm_start_does_without_llvm(tmp_path):
+    """Also where the kernel calls the mathematical library."""
+    (tmp_path / "warm_kernels.py").write_text(KERNELS)
+    (tmp_path / "program.py").write_text(PROGRAM)
+    path = os.pathsep.join([str(tmp_path), str(Path(sim.__file__).parents[1])])
+    env = {**os.environ, "SIM_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": path}
+    env.pop("SIM_BACKEND", None)
+    shown = []
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-c", WARM, str(tmp_path / "program.py")], env=env, capture_output=True, text=True, check=True)
+        shown.append(done.stdout.splitlines())
+    (first, cold), (second, warm) = shown
+    assert first == second and (cold, warm) == ("True", "False")
+
+
+@pytest.mark.skipif(not objects.supported(), reason="a loader of our own exists for Linux on x86-64")
+def test_what_the_loader_does_not_know_is_left_to_llvm(monkeypatch):
+    """A relocation of another type, a function that nobody knows: None, and the kernel still runs."""
+    func = scale(5.0)
+    symbol = symbol_name(func)
+    code = _toolchain().build(LlvmBackend.text(func), 3, False)
+    assert objects.load_object(code, (symbol,), {}) is not None
+    assert objects.load_object(code, ("kernel_of_somebody_else",), {}) is None
+    text = "declare void @nobody_has_this()\ndefine void @f(ptr %b, i64 %x, i64 %y) { call void @nobody_has_this()\n ret void }\n"
+    assert objects.load_object(_toolchain().build(text, 0, False), ("f",), {}) is None
+    monkeypatch.setattr(objects, "_ABSOLUTE_64", 77)
+    text = "@table = constant [2 x i64] [i64 3, i64 4]\ndefine i64 @f(i64 %k) nounwind {\n%p = getelementptr i64, ptr @table, i64 %k\n"
+    text += "%v = load i64, ptr %p\nret i64 %v }\n"
+    code = _toolchain().build(text, 0, False)
+    assert objects.load_object(code, ("f",), {}) is None
+    monkeypatch.undo()
+    owner, (address,) = objects.load_object(code, ("f",), {})
+    assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(address)(1) == 4 and owner is not None

@@ -8,13 +8,14 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from sim.core.runtime.profile import Profile, profile
 from sim.identify.expectations import check_all
 from sim.identify.experiments import Experiment, Simulation
 from sim.identify.loop import NonFinite
@@ -55,11 +56,11 @@ class Outcome:
 
 
 def run_problem(problem: Problem, out: Path | None = None, resume: Path | None = None, iterations: int | None = None,
-                watcher: Watcher | None = None) -> Outcome:
+                watcher: Watcher | None = None, profiled: bool = False) -> Outcome:
     """Search (if the problem seeks anything), simulate, record, report.
 
     out: the run folder, new; default runs/<name>/<time>.  resume: the folder of an earlier run of the same scene, to
-    go on with.  iterations: how many in all, instead of the scene's.
+    go on with.  iterations: how many in all, instead of the scene's.  profiled: the time of every kernel is measured, for the report.
     Raises RunFolderError before anything is written if the folder cannot be used.
     """
     watcher = watcher or Watcher()
@@ -73,8 +74,9 @@ def run_problem(problem: Problem, out: Path | None = None, resume: Path | None =
         watcher.note(note)
     run = _Run(problem, folder, watcher, begun, list(problem.description.notes))
     try:
-        before = problem.simulate()
-        found = run.search(wanted, state) if problem.sought else None
+        with profile() if profiled else nullcontext() as run.profile:
+            before = problem.simulate()
+            found = run.search(wanted, state) if problem.sought else None
     except FloatingPointError as error:
         watcher.end()
         return run.broken(error)
@@ -89,6 +91,7 @@ class _Run:
     watcher: Watcher
     begun: float
     notes: list[str]
+    profile: Profile | None = None
 
     def search(self, iterations: int, state: dict[str, Any] | None) -> Result:
         """The search; every finished iteration is on disk before the next one begins."""
@@ -136,6 +139,10 @@ class _Run:
         })  # fmt: skip
         write_scenery(self.folder, scenery(problem))
         result["expect"] = check_all(problem.expectations, result)
+        if self.profile is not None:
+            result["profile"] = self.profile.rows()
+            most = [f"{row['kernel']} {row['share']:.0%} ({row['calls']} launches)" for row in result["profile"][:6]]
+            self.notes.append(f"time in kernels, {self.profile.seconds:.2f} s of {self.profile.wall:.2f} s: {', '.join(most)}")
         if description.report:
             page = report_data(problem, result, before, after, self.folder.read_log(), self.notes, misfit)
             write_report(self.folder.file(REPORT), page)

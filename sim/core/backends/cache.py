@@ -115,6 +115,15 @@ def _trim(folder: Path) -> None:
             total -= size
 
 
+def kernel_cache_size() -> tuple[int, int]:
+    """Number of the compiled kernels in the cache directory, and their bytes."""
+    sizes = []
+    for path in kernel_cache_dir().glob("*" + _SUFFIX):
+        with contextlib.suppress(OSError):
+            sizes.append(path.stat().st_size)
+    return len(sizes), sum(sizes)
+
+
 def clear_kernel_cache() -> int:
     """Deletes every compiled kernel of the cache directory; returns how many."""
     removed = 0

@@ -1,6 +1,7 @@
 """The CPU back end: LLVM text (`llvm_text.py`), optimised and compiled in process by llvmlite, cached on disk.
 
-Importing llvmlite costs a tenth of a second, so it happens with the first kernel that is compiled or loaded.
+Importing llvmlite costs a tenth of a second, so it happens with the first kernel that is compiled; those in the cache are loaded
+without it where that is possible (`objects.py`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from sim.core.backends import cache
 from sim.core.backends.base import Site, print_text
 from sim.core.backends.llvm_text import PRINT_SYMBOL, Emitter, symbol_name
+from sim.core.backends.objects import host, load_object
 from sim.core.lang.ir import Func
 from sim.core.lang.types import SCALARS
 
@@ -40,7 +42,7 @@ class _Toolchain:
         self.llvm: Any = llvm
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
-        llvm.add_symbol(PRINT_SYMBOL, ctypes.cast(_print, ctypes.c_void_p).value)
+        llvm.add_symbol(PRINT_SYMBOL, _print_address())
         self.triple = llvm.get_process_triple()
         if sys.platform == "win32":  # COFF unwind relocations do not survive the run-time linker
             self.triple += "-elf"
@@ -91,14 +93,21 @@ def _toolchain() -> _Toolchain:
 
 def load_functions(text: str, symbols: Sequence[str], level: int = 3, explicit: bool = False) -> tuple[Any, dict[str, int]]:
     """The functions of a module of LLVM text, by way of the cache: what owns their code, and their addresses."""
-    tools = _toolchain()
-    key = cache.cache_key(text, tools.version, tools.triple, tools.cpu, tools.features, f"{level} {explicit}")
+    about = host()
+    if about is None:
+        tools = _toolchain()
+        about = "\n".join((tools.version, tools.triple, tools.cpu, tools.features))
+    key = cache.cache_key(text, about, f"{level} {explicit}")
     code = cache.load(key)
     if code is None:
-        code = tools.build(text, level, explicit)
+        code = _toolchain().build(text, level, explicit)
         cache.save(key, code)
-    engine, addresses = tools.link(code, symbols)
-    return engine, dict(zip(symbols, addresses, strict=True))
+    owner, addresses = load_object(code, symbols, {PRINT_SYMBOL: _print_address()}) or _toolchain().link(code, symbols)
+    return owner, dict(zip(symbols, addresses, strict=True))
+
+
+def _print_address() -> int:
+    return ctypes.cast(_print, ctypes.c_void_p).value or 0
 
 
 class LlvmExecutable:

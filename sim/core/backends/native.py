@@ -28,6 +28,16 @@ Row = tuple[int, tuple[int, ...], int]
 """What the runtime notes of a function: its address, the words of its block, its end."""
 
 _WALK = """
+define void @run_row(ptr %row) nounwind {
+  %f = load ptr, ptr %row
+  %block.p = getelementptr inbounds i64, ptr %row, i64 1
+  %block = load ptr, ptr %block.p
+  %end.p = getelementptr inbounds i64, ptr %row, i64 2
+  %end = load i64, ptr %end.p
+  call void %f(ptr %block, i64 0, i64 %end)
+  ret void
+}
+
 define void @walk(ptr %table, i64 %count) nounwind {
 entry:
   %any = icmp sgt i64 %count, 0
@@ -314,11 +324,11 @@ def _pool_text() -> str:
 
 
 _TEXT = _WALK + _pool_text() + _GIVE.replace("NAME", "give32").replace("TYPE", "float") + _GIVE.replace("NAME", "give64").replace("TYPE", "double")
-_NAMES = ("walk", "walk_together", "work", "copy", "clear", "give32", "give64")
+_NAMES = ("run_row", "walk", "walk_together", "work", "copy", "clear", "give32", "give64")
 
 
 class Native:
-    """The functions, by address; `walk(table address, rows)` runs a table.
+    """The functions, by address; `run_row(address)` runs one row, `walk(table address, rows)` a table.
 
     `walk_together(pool, table address, rows)` shares rows with the threads that are in `work(pool, own number, patience)`; the pool is
     memory: its number of threads, and from word `WORDS` on a cache line for each of them.
@@ -327,6 +337,7 @@ class Native:
     def __init__(self) -> None:
         self._engine, self.address = load_functions(_TEXT, _NAMES)
         word = ctypes.c_int64
+        self.run_row: Any = ctypes.CFUNCTYPE(None, word)(self.address["run_row"])
         self.walk: Any = ctypes.CFUNCTYPE(None, word, word)(self.address["walk"])
         self.walk_together: Any = ctypes.CFUNCTYPE(None, word, word, word)(self.address["walk_together"])
         self.work: Any = ctypes.CFUNCTYPE(None, word, word, word)(self.address["work"])

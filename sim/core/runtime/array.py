@@ -18,7 +18,7 @@ import numpy as np
 
 from sim.core.lang.errors import GradientError
 from sim.core.lang.types import Homogeneous, Type, array_type, as_type, scalar_of, size_of
-from sim.core.runtime.buffer import Buffer, announce
+from sim.core.runtime.buffer import Buffer, announce, traits_of
 from sim.core.runtime.device import Device, DeviceLike, get_device
 from sim.core.runtime.interop import differentiable, element, element_value, python_values, to_host
 from sim.core.runtime.placement import (
@@ -56,7 +56,8 @@ class array:  # noqa: N801  Warp's name
         "size",
         "ptr",
         "is_contiguous",
-        "tight",
+        "words",
+        "traits",
         "_grad",
         "__weakref__",
     )
@@ -72,7 +73,8 @@ class array:  # noqa: N801  Warp's name
     size: int
     ptr: int
     is_contiguous: bool
-    tight: bool  # no spare bytes behind its end that a wide load may touch
+    words: tuple[int, ...]  # address, shape and strides, as in the argument block of a launch
+    traits: int  # see `traits_of`
     _grad: array | None
 
     def __new__(
@@ -427,7 +429,8 @@ def make_array(buffer: Buffer, offset: int, shape: tuple[int, ...], strides: tup
             packed = False
         step *= n
     made.is_contiguous = packed or made.size == 0
-    made.tight = buffer.foreign
+    made.words = (made.ptr, *shape, *strides)
+    made.traits = traits_of(made.is_contiguous, buffer.foreign, shape)
     return made
 
 

@@ -13,6 +13,15 @@ ALIGNMENT = 64  # bytes: a cache line, and the widest vector register
 SPARE = 16  # bytes after the end that a vectorised load of the last vec3 may touch
 
 
+NARROW = 8  # columns of an array of two dimensions, as of the points of constraints, up to which code is made for their number
+
+
+def traits_of(is_contiguous: bool, tight: bool, shape: tuple[int, ...]) -> int:
+    """What code may rely on of an array, as bits: packed; no spare bytes behind it for a wide load; then its columns if few, else 0."""
+    columns = shape[1] if is_contiguous and len(shape) == 2 and shape[1] <= NARROW else 0
+    return is_contiguous | tight << 1 | columns << 2
+
+
 class Strided(Protocol):
     """What a device needs to know of an array: where its elements lie.  `offset` and `strides` in bytes."""
 

@@ -62,7 +62,7 @@ class Kept:
         return self.data.__array_interface__["data"][0]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Claim:
     """The values that one operation needs of one range.  `kept` is None as long as the live memory still has them."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,11 @@ from sim.core.lang.errors import GradientError
 from sim.core.lang.types import Type, uint8
 from sim.core.runtime import shadows
 from sim.core.runtime.buffer import Buffer, Strided, announce
+from sim.core.runtime.profile import open_profiles, timed
 from sim.core.runtime.threads import run_table
 
-_open: list[Graph] = []
+open_graphs: list[Graph] = []
+"""The graphs that note what happens, the innermost last; only that one does."""
 
 
 @dataclass(eq=False)
@@ -51,18 +54,28 @@ def _whole(buffer: Buffer) -> _Span:
 class _Table:
     """Rows for the native walker, as they are collected; a block of memory when they first run."""
 
-    def __init__(self, rows: list[tuple[int, int, int, int]] | None = None) -> None:
-        self.rows = rows if rows is not None else []
+    def __init__(self) -> None:
+        self.rows: list[tuple[int, int, int, int]] = []
+        self.labels: list[tuple[str, int]] = []
+        """What each row is called, and the bytes that it moves: for profiles."""
         self._memory: np.ndarray | None = None
         self._address = 0
         self._splits = False
+
+    def extend(self, other: _Table) -> None:
+        self.rows += other.rows
+        self.labels += other.labels
 
     def run(self) -> None:
         if self._memory is None or len(self._memory) != len(self.rows):
             self._memory = np.array(self.rows, np.int64).reshape(-1, ROW)
             self._address = self._memory.ctypes.data
             self._splits = any(grain and end >= 2 * grain for _, _, end, grain in self.rows)
-        run_table(self._address, len(self._memory), self._splits)
+        if open_profiles:
+            for k, (name, nbytes) in enumerate(self.labels):
+                timed(name, nbytes, partial(run_table, self._address + 8 * ROW * k, 1, False))
+        else:
+            run_table(self._address, len(self._memory), self._splits)
 
 
 class Graph:
@@ -78,18 +91,29 @@ class Graph:
     def __len__(self) -> int:
         return self._count
 
-    def row(self, function: int, block: int, end: int, grain: int, keep: Any) -> None:
-        """Note a native function: see `sim.core.backends.native`; `keep` owns its block, its code and the memory that it touches."""
-        if not self._parts or not isinstance(self._parts[-1], _Table):
-            self._parts.append(_Table())
-        self._parts[-1].rows.append((function, block, end, grain))  # type: ignore[union-attr]
+    def row(self, function: int, block: int, end: int, grain: int, keep: Any, name: str, nbytes: int) -> None:
+        """Note a native function: see `sim.core.backends.native`; `keep` owns its block, its code and the memory that it touches.
+
+        name, nbytes: for profiles.
+        """
+        table = self._table()
+        table.rows.append((function, block, end, grain))
+        table.labels.append((name, nbytes))
         self._keep.append(keep)
         self._count += 1
 
     def native(self, function: int, words: tuple[int, ...], end: int, keep: Any) -> None:
         """Note a native function with a block of these words."""
         block = np.array(words, np.int64)
-        self.row(function, block.ctypes.data, end, 0, (block, keep))
+        self.row(function, block.ctypes.data, end, 0, (block, keep), "copies and fills", 2 * end)
+
+    def _table(self) -> _Table:
+        """The table that rows are added to: the last part, if it is one."""
+        last = self._parts[-1] if self._parts else None
+        if not isinstance(last, _Table):
+            last = _Table()
+            self._parts.append(last)
+        return last
 
     def call(self, action: Callable[[], None]) -> None:
         """Note anything else that changes memory."""
@@ -126,10 +150,10 @@ def joined(graphs: Iterable[Graph]) -> Graph:
         if graph._shadow is not out._shadow:
             raise GradientError("graphs captured in and outside of forward mode cannot be joined", hint="capture them again")
         for part in graph._parts:
-            if isinstance(part, _Table) and out._parts and isinstance(out._parts[-1], _Table):
-                out._parts[-1].rows += part.rows
+            if isinstance(part, _Table):
+                out._table().extend(part)
             else:
-                out._parts.append(_Table(list(part.rows)) if isinstance(part, _Table) else part)
+                out._parts.append(part)
         out._keep.append(graph)
         out._count += len(graph)
         for view in graph._written.values():
@@ -139,25 +163,25 @@ def joined(graphs: Iterable[Graph]) -> Graph:
 
 def capturing() -> Graph | None:
     """The innermost open graph, or None."""
-    return _open[-1] if _open else None
+    return open_graphs[-1] if open_graphs else None
 
 
 def note(action: Callable[[], None]) -> None:
     """Do something to memory, and note it if a graph is open."""
     action()
-    if _open:
-        _open[-1].call(action)
+    if open_graphs:
+        open_graphs[-1].call(action)
 
 
 def note_native(action: Callable[[], None], row: Callable[[], Row | None], keep: Any) -> None:
     """As `note`, for an action that may have a native form: `row()` gives it, or None; `keep` owns the memory that it touches."""
     action()
-    if _open:
+    if open_graphs:
         found = row() if shadows.current() is None else None
         if found is None:
-            _open[-1].call(action)
+            open_graphs[-1].call(action)
         else:
-            _open[-1].native(*found, keep)
+            open_graphs[-1].native(*found, keep)
 
 
 @contextmanager
@@ -168,8 +192,8 @@ def capture() -> Iterator[Graph]:
     records of them.  Python code in between is not: its decisions and the numbers it passed stay as they were.
     """
     graph = Graph()
-    _open.append(graph)
+    open_graphs.append(graph)
     try:
         yield graph
     finally:
-        _open.pop()
+        open_graphs.pop()

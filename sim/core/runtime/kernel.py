@@ -42,9 +42,8 @@ class LaunchError(SimError, TypeError):
 
 
 Aliases = tuple[frozenset[int], ...]
-Traits = tuple[tuple[int, ...], tuple[int, ...], tuple[tuple[int, int], ...]]
-"""Numbers of the array parameters that are packed; of those that end without spare bytes for a wide load; and of those of two
-dimensions with few columns, and how many."""
+Traits = tuple[int, ...]
+"""What is known of each array parameter in order, as bits: `sim.core.runtime.buffer.traits_of`."""
 
 
 @dataclass(eq=False)
@@ -62,8 +61,12 @@ class Compiled:
         key = (device, traits, check)
         found = self.executables.get(key)
         if found is None:
-            packed, tight, narrow = traits
-            known = {"packed": frozenset(packed), "tight": frozenset(tight), "narrow": dict(narrow)}
+            numbers = [k for k, p in enumerate(self.func.params) if isinstance(p.type, ArrayType)]
+            by_number = list(zip(numbers, traits, strict=True))
+            known = {
+                "packed": frozenset(k for k, bits in by_number if bits & 1), "tight": frozenset(k for k, bits in by_number if bits & 2),
+                "narrow": {k: bits >> 2 for k, bits in by_number if bits >> 2},
+            }
             func = Func(self.func.name, self.func.body, self.func.span, self.func.dims, {**self.func.attrs, **known})
             found = self.executables[key] = device.backend.compile(func, check)
         return found
@@ -83,7 +86,9 @@ class Specialisation:
     forward: Compiled
     writes: frozenset[int]
     reads: frozenset[int]
+    written: tuple[int, ...] = ()
     _needs: dict[tuple[frozenset[int], Aliases], KernelNeeds] = field(default_factory=dict)
+    _candidates: dict[tuple[frozenset[int], Aliases], frozenset[int]] = field(default_factory=dict)
     _reached: dict[frozenset[int], frozenset[int]] = field(default_factory=dict)
     _adjoints: dict[tuple[frozenset[int], Aliases, frozenset[int]], AdjointPair] = field(default_factory=dict)
     race_checks: dict[tuple[frozenset[int], Aliases], Any] = field(default_factory=dict)
@@ -98,6 +103,16 @@ class Specialisation:
         if key not in self._needs:
             self._needs[key] = kernel_needs(self.source, active, aliases)
         return self._needs[key]
+
+    def candidates(self, active: frozenset[int], aliases: Aliases) -> frozenset[int]:
+        """Numbers of arrays that the launch overwrites and whose loads, all outside of loops, its adjoint needs: they could be recorded."""
+        found = self._candidates.get((active, aliases))
+        if found is None:
+            needs = self.needs(active, aliases)
+            spoilt = self.writes.union(*aliases)
+            found = frozenset(k for k, sites in needs.sites.items() if k in spoilt and k not in needs.in_loop and sites)
+            self._candidates[active, aliases] = found
+        return found
 
     def reached(self, sources: frozenset[int]) -> frozenset[int]:
         """Numbers of the arrays that are written with values that depend on the arrays `sources`, in this launch."""
@@ -161,11 +176,9 @@ class Kernel:
             func = verify(settle_updates(dce(inline(source))))
             number = {p: k for k, p in enumerate(func.params)}
             ops = [op for op in walk(func.body) if op.name in ("load", *WRITES)]
-            found = self.specialisations[types] = Specialisation(
-                self, types, source, Compiled(func, source),
-                frozenset(number[op.operands[0]] for op in ops if op.name in WRITES),
-                frozenset(number[op.operands[0]] for op in ops if op.name in ("load", "atomic")),
-            )
+            writes = frozenset(number[op.operands[0]] for op in ops if op.name in WRITES)
+            reads = frozenset(number[op.operands[0]] for op in ops if op.name in ("load", "atomic"))
+            found = self.specialisations[types] = Specialisation(self, types, source, Compiled(func, source), writes, reads, tuple(sorted(writes)))
         return found
 
     def __call__(self, *args: Any, **named: Any) -> Any:
@@ -331,17 +344,16 @@ def scalar_format(kind: Scalar) -> str:
     return code.upper()[0] + code[1:] if kind.kind == "u" else code
 
 
-def wants_gradient(a: Any) -> bool:
-    return isinstance(a, array) and a.requires_grad
-
-
 def collect_active(args: Sequence[Any]) -> frozenset[int]:
     """Numbers of the flat parameters that are arrays with a gradient."""
-    return frozenset(k for k, a in enumerate(args) if wants_gradient(a))
+    return frozenset([k for k, a in enumerate(args) if type(a) is array and a.buffer.requires_grad and a.requires_grad])
 
 
 def find_aliases(args: Sequence[Any], writes: Collection[int]) -> Aliases:
     """Groups of array parameters that overlap in memory, one of them written."""
+    buffers = [a.buffer for a in args if type(a) is array]
+    if len(set(map(id, buffers))) == len(buffers):
+        return ()
     groups: list[frozenset[int]] = []
     by_buffer: dict[int, list[int]] = {}
     for k, a in enumerate(args):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import operator
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Protocol
 
@@ -17,9 +17,9 @@ from sim.core.lang.references import Reference
 from sim.core.lang.types import ArrayType, Composite, Scalar, Struct, StructValue
 from sim.core.runtime import recording, shadows
 from sim.core.runtime.array import array
-from sim.core.runtime.buffer import announce
+from sim.core.runtime.buffer import announce, traits_of
 from sim.core.runtime.device import Device, get_device
-from sim.core.runtime.graph import capturing
+from sim.core.runtime.graph import capturing, open_graphs
 from sim.core.runtime.kernel import (
     Compiled,
     Kernel,
@@ -31,7 +31,8 @@ from sim.core.runtime.kernel import (
     flatten_argument,
     scalar_format,
 )
-from sim.core.runtime.threads import grain_of, run_range
+from sim.core.runtime.profile import bytes_per_thread, open_profiles, timed
+from sim.core.runtime.threads import grain_of, run_range, runner
 
 
 class KernelFault(SimError):
@@ -54,15 +55,14 @@ class LaunchRecorder(Protocol):
 class Memory:
     """Memory in the form of an array argument: a kept copy, or the records of a launch."""
 
-    __slots__ = ("ptr", "shape", "strides", "is_contiguous", "owner")
-    tight = False  # kept copies end with spare bytes
+    __slots__ = ("ptr", "shape", "strides", "is_contiguous", "owner", "words", "traits")
 
-    def __init__(self, ptr: int, shape: Sequence[int], strides: Sequence[int], is_contiguous: bool, owner: Any) -> None:
-        self.ptr, self.shape, self.strides, self.is_contiguous, self.owner = ptr, tuple(shape), tuple(strides), is_contiguous, owner
+    def __init__(self, ptr: int, shape: tuple[int, ...], strides: tuple[int, ...], is_contiguous: bool, owner: Any) -> None:
+        self.ptr, self.shape, self.strides, self.is_contiguous, self.owner = ptr, shape, strides, is_contiguous, owner
+        self.words = (ptr, *shape, *strides)
+        self.traits = traits_of(is_contiguous, False, shape)  # kept copies end with spare bytes
 
 
-NARROW = 8
-"""Extents of the last dimension of an array of two, as of the points of constraints, up to which code is made for that extent."""
 check_bounds = False
 """Debug mode: every array access is compared with the shape (`sim.config(check_bounds=True)`)."""
 
@@ -79,24 +79,17 @@ class _Layout:
 
     def flat(self, values: list[Any], args: Sequence[Any]) -> Traits:
         """Append the slots of the arguments to `values`; returns what code may rely on."""
-        packed, tight, narrow = [], [], []
-        for k, (ndim, arg) in enumerate(zip(self.arrays, args, strict=True)):
+        traits = []
+        for ndim, arg in zip(self.arrays, args, strict=True):
             if ndim < 0:
                 values.append(arg)
             elif arg is None:
-                values.extend((0,) * (1 + 2 * ndim))
-                packed.append(k)
+                values += (0,) * (1 + 2 * ndim)
+                traits.append(1)
             else:
-                values.append(arg.ptr)
-                values.extend(arg.shape)
-                values.extend(arg.strides)
-                if arg.is_contiguous:
-                    packed.append(k)
-                    if ndim == 2 and arg.shape[1] <= NARROW:
-                        narrow.append((k, arg.shape[1]))
-                if arg.tight:
-                    tight.append(k)
-        return tuple(packed), tuple(tight), tuple(narrow)
+                values += arg.words
+                traits.append(arg.traits)
+        return tuple(traits)
 
     def pack(self, block: ctypes.Array, values: list[Any], compiled: Compiled) -> None:
         """Write the slots into a block."""
@@ -122,6 +115,8 @@ def layout_of(compiled: Compiled) -> _Layout:
 
 def as_dims(dim: Any) -> tuple[int, ...]:
     """Launch dimensions from an int or a sequence of one to four."""
+    if type(dim) is int and dim >= 0:
+        return (dim,)
     if isinstance(dim, (int, np.integer)):
         dims: tuple[int, ...] = (int(dim),)
     else:
@@ -135,6 +130,8 @@ def as_dims(dim: Any) -> tuple[int, ...]:
 
 
 def thread_count(dims: Sequence[int]) -> int:
+    if len(dims) == 1:
+        return dims[0]
     n = 1
     for d in dims:
         n *= d
@@ -159,7 +156,10 @@ def run(compiled: Compiled, device: Device, dims: tuple[int, ...], args: Sequenc
     n = thread_count(dims)
     try:
         layout.pack(slot[0], values, compiled)
-        run_range(executable, slot[1], n, compiled)
+        if open_profiles:
+            timed(compiled.func.name, n * bytes_per_thread(compiled), lambda: run_range(executable, slot[1], n, compiled))
+        else:
+            run_range(executable, slot[1], n, compiled)
     finally:
         if graph is None:
             layout.blocks.append(slot)
@@ -169,7 +169,7 @@ def run(compiled: Compiled, device: Device, dims: tuple[int, ...], args: Sequenc
         keep = (slot, fault, args)
         address = getattr(executable, "address", None)
         if fault is None and address is not None:
-            graph.row(address, slot[1], n, grain_of(compiled), (keep, executable))
+            graph.row(address, slot[1], n, grain_of(compiled), (keep, executable), compiled.func.name, n * bytes_per_thread(compiled))
         else:
             graph.call(lambda: _run_again(compiled, executable, slot[1], n, dims, fault, keep))
 
@@ -208,7 +208,8 @@ class Call:
 
     def run_as(self, compiled: Compiled, args: Sequence[Any]) -> None:
         """Run a variant of the kernel that writes what the kernel writes."""
-        written = [self.args[k] for k in sorted(self.spec.writes) if self.args[k] is not None]
+        args_now = self.args
+        written = [a for k in self.spec.written if (a := args_now[k]) is not None]
         for a in written:
             if a.buffer.watchers:
                 announce(a, f"launch of '{self.spec.kernel.name}'")
@@ -309,7 +310,9 @@ def bind(kernel: Kernel, dims: tuple[int, ...], args: Sequence[Any], n_inputs: i
 
 
 def _check_dims(spec: Specialisation, dims: tuple[int, ...]) -> None:
-    wanted = spec.func.dims
+    wanted = spec.forward.func.dims
+    if wanted == len(dims) == 1 and dims[0] < 2**31:
+        return
     if wanted > len(dims) or (1 < wanted < len(dims)):
         raise LaunchError(f"kernel '{spec.kernel.name}' asks for {wanted} indices of tid(); dim={dims} has {len(dims)}")
     if thread_count(dims) >= 2**31:
@@ -411,7 +414,7 @@ class Launch:
 
     def __init__(self, call: Call, gradients: dict[int, Any] | None) -> None:
         self._call, self._gradients = call, gradients
-        self._block: tuple[Executable, int, int, tuple] | None = None
+        self._block: tuple[Callable[[], None], tuple] | None = None
         self._keep: Any = None
 
     @property
@@ -424,6 +427,16 @@ class Launch:
 
     def launch(self) -> None:
         """Run it, or record it if a tape is open."""
+        if self._block is not None and not (recording.active or open_graphs or shadows.open_shadows or open_profiles):
+            go, written = self._block
+            for buffer in written:
+                if buffer.watchers:
+                    break
+                buffer.version += 1
+                buffer.left_by_backward = False
+            else:
+                go()
+                return
         call = self._call
         if self._gradients is not None:
             call.run_adjoint(self._gradients)
@@ -432,17 +445,9 @@ class Launch:
         if recorder is not None:
             recorder.launch(Call(call.spec, call.dims, list(call.args), call.device))  # type: ignore[attr-defined]
             return
+        call.run()
         if self._block is None:
             self._prepare()
-        direct = capturing() is None and shadows.current() is None
-        if self._block is None or not direct or any(buffer.watchers for buffer in self._block[3]):
-            call.run()
-            return
-        executable, address, n, written = self._block
-        run_range(executable, address, n, call.spec.forward)
-        for buffer in written:
-            buffer.version += 1
-            buffer.left_by_backward = False
 
     def _prepare(self) -> None:
         call = self._call
@@ -454,7 +459,8 @@ class Launch:
         block = ctypes.create_string_buffer(layout.struct.size)
         layout.pack(block, values, call.spec.forward)
         written = tuple({id(b): b for k in call.spec.writes if call.args[k] is not None for b in (call.args[k].buffer,)}.values())
-        self._block, self._keep = (executable, ctypes.addressof(block), thread_count(call.dims), written), block
+        go, row = runner(executable, ctypes.addressof(block), thread_count(call.dims), call.spec.forward)
+        self._block, self._keep = (go, written), (block, row, executable)
 
     def set_dim(self, dim: Any) -> None:
         """Change the launch dimensions."""

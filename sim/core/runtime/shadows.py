@@ -75,17 +75,18 @@ class Silent:
         return False
 
 
-_open: list[Shadow] = []
+open_shadows: list[Shadow] = []
+"""The shadows that are told, the innermost last; only that one is."""
 
 
 def current() -> Shadow | None:
     """The open shadow, or None."""
-    return _open[-1] if _open else None
+    return open_shadows[-1] if open_shadows else None
 
 
 def open_shadow(shadow: Shadow) -> None:
-    _open.append(shadow)
+    open_shadows.append(shadow)
 
 
 def close_shadow() -> Shadow:
-    return _open.pop()
+    return open_shadows.pop()

@@ -82,7 +82,7 @@ class Tape:
         if not thread_count(call.dims):
             return
         spec, args = call.spec, call.args
-        active = collect_active(args)
+        active, aliases = collect_active(args), find_aliases(args, spec.writes)
         name = f"launch of '{spec.kernel.name}'"
         shared = [args[k] for k in active if args[k].buffer.shared]
         if shared:
@@ -91,12 +91,9 @@ class Tape:
             self._check_links(call, active, frozenset())
             call.run()
             return
-        aliases = find_aliases(args, spec.writes)
-        needs = spec.needs(active, aliases)
+        needs, record = spec.needs(active, aliases), spec.candidates(active, aliases)
         self._check_links(call, active, needs.lossy)
         refuse_races(call, active, aliases, needs)
-        spoilt = spec.writes.union(*aliases)
-        record = frozenset(k for k, sites in needs.sites.items() if k in spoilt and k not in needs.in_loop and sites)
         if record:
             spans = (span_of(args[k]) for k in record)
             if needs.bytes_per_thread(record) * thread_count(call.dims) >= sum(high - low for low, high in spans):

@@ -25,7 +25,7 @@ from sim.core.runtime.private import host_argument, private_arguments, run_priva
 from sim.core.runtime.recording import Operation
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class LaunchRecord:
     """A recorded launch: its adjoint, and where the values lie that the adjoint loads."""
 

@@ -13,6 +13,8 @@ import ctypes
 import os
 import sys
 import threading
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -134,6 +136,15 @@ def run_table(table: int, rows: int, splits: bool) -> None:
     if _pool is None:
         _pool = _Pool(_threads)
     _pool.run(table, rows)
+
+
+def runner(executable: Executable, block: int, n: int, compiled: Any) -> tuple[Callable[[], None], Any]:
+    """What runs threads 0 .. n - 1 of a launch again and again, and what has to be kept alive for it."""
+    grain = grain_of(compiled)
+    if (address := getattr(executable, "address", 0)) and not (grain and n >= 2 * grain):
+        row = np.array((address, block, n, 0), np.int64)
+        return partial(native().run_row, row.ctypes.data), row
+    return partial(run_range, executable, block, n, compiled), None
 
 
 def run_range(executable: Executable, block: int, n: int, compiled: Any) -> None:
