@@ -93,3 +93,33 @@ def test_what_is_kept_is_reported_and_an_adjoint_launch_alone_is_refused():
     with pytest.raises(sim.LaunchError, match="'count'"):
         sim.launch(close_pairs, 3, arguments, adjoint=True)
     tape.backward(out)
+
+
+def test_a_captured_backward_seeds_anew_and_finds_logs_that_are_too_short():
+    x, count, first = array([0.1, 0.7, 0.35, 0.9, 0.62]), sim.zeros(1, dtype=int), sim.zeros(64, dtype=int)
+    depth, out = sim.zeros(64, dtype=f64, requires_grad=True), sim.zeros(1, dtype=f64, requires_grad=True)
+    tape = sim.Tape()
+    with sim.capture() as forward, tape:
+        count.zero_()
+        out.zero_()
+        sim.launch(close_pairs, 5, [x, count, first, depth, 5])
+        sim.launch(energy, 64, [count, first, depth, x], [out])
+    with sim.capture() as backward:
+        tape.zero()
+        tape.backward(out)
+    for values in ([0.1, 0.7, 0.35, 0.9, 0.62], [0.12, 0.7, 0.36, 0.9, 0.62]):
+        x.assign(np.array(values))
+        forward.replay()
+        backward.replay()
+        again = array(values)
+        with sim.Tape() as plain:
+            loss = sim.zeros(1, dtype=f64, requires_grad=True)
+            count.zero_()
+            sim.launch(close_pairs, 5, [again, count, first, depth, 5])
+            sim.launch(energy, 64, [count, first, depth, again], [loss])
+        plain.backward(loss)
+        np.testing.assert_array_equal(x.grad.numpy(), again.grad.numpy())
+    x.assign(np.array([0.1, 0.15, 0.12, 0.13, 0.14]))  # more pairs than when it was captured
+    forward.replay()
+    with pytest.raises(sim.GradientError, match="capture it again"):
+        backward.replay()

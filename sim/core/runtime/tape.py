@@ -208,17 +208,26 @@ class Tape:
         outer = recording.current()
         if outer is not None:
             outer.gradients_change(self.gradients)  # type: ignore[attr-defined]
-        with recording.paused():
-            self._announce_gradients("backward")
-            earlier = self._set_aside()
+        earlier: list[tuple[array, Any]] = []
+        buffers = self.buffers()
+
+        def begin() -> None:
+            self._announce_gradients(buffers, "backward")
+            earlier[:] = self._set_aside(buffers)
             for target, seed, values in seeds:
                 self._seed(target, seed, values)
-            self.sweep()
+
+        def end() -> None:
             for part, before in earlier:
                 part.device.add(part, before)
-            for buffer in self.buffers():
+            for buffer in buffers:
                 if buffer.gradient is not None:
                     buffer.gradient.left_by_backward = True
+
+        with recording.paused():
+            note(begin)
+            self.sweep()
+            note(end)
 
     @staticmethod
     def _seed(target: array, weights: array | None, values: Any) -> None:
@@ -247,14 +256,15 @@ class Tape:
         mark = next((r for r in reversed(self.records[: index + 1]) if isinstance(r, Mark)), None)
         return f", {mark.name}" if mark is not None else ""
 
-    def _set_aside(self) -> list[tuple[array, Any]]:
+    @staticmethod
+    def _set_aside(buffers: Mapping[Buffer, array]) -> list[tuple[array, Any]]:
         """What an earlier backward left in gradients is not a seed, and must not change how sums round: put it aside until the end.
 
         (part of the gradient, what it held) of each.
         """
         out: list[tuple[array, Any]] = []
         shadow = shadows.current()
-        for buffer, a in self.buffers().items():
+        for buffer, a in buffers.items():
             gradient = buffer.gradient
             if gradient is not None and gradient.left_by_backward:
                 whole = _elements(gradient, a)
@@ -270,8 +280,12 @@ class Tape:
 
     def zero(self) -> None:
         """Clear the gradients of all arrays on the tape."""
-        self._announce_gradients("zero() of a tape")
-        for buffer in self.buffers():
+        buffers = self.buffers()
+        note(lambda: self._clear(buffers))
+
+    def _clear(self, buffers: Iterable[Buffer]) -> None:
+        self._announce_gradients(buffers, "zero() of a tape")
+        for buffer in buffers:
             if buffer.gradient is not None:
                 buffer.gradient.device.clear(ByteRange(buffer.gradient))
                 buffer.gradient.left_by_backward = False
@@ -279,9 +293,10 @@ class Tape:
                 if shadow is not None:
                     shadow.cleared(buffer.gradient)
 
-    def _announce_gradients(self, writer: str) -> None:
+    @staticmethod
+    def _announce_gradients(buffers: Iterable[Buffer], writer: str) -> None:
         """Gradients are about to change: another tape may have read them as values."""
-        for buffer in self.buffers():
+        for buffer in buffers:
             gradient = buffer.gradient
             if gradient is not None and gradient.watchers:
                 announce(ByteRange(gradient), writer)
