@@ -84,7 +84,9 @@ class Tape:
         spec, args = call.spec, call.args
         active, aliases = collect_active(args), find_aliases(args, spec.writes)
         name = f"launch of '{spec.kernel.name}'"
-        self._watch.before((args[k] for k in active), name)
+        shared = [args[k] for k in active if args[k].buffer.shared]
+        if shared:
+            self._watch.before(shared, name)
         if self._cut:
             self._check_links(call, active)
         if not active:
@@ -112,7 +114,8 @@ class Tape:
                 note(partial(call.device.numpy(counts).fill, 0))
                 extra.append(counts)
             call.run_as(pair.forward, [*args, *extra])
-        self._watch.after(args[k] for k in active if k in spec.writes)
+        if shared:
+            self._watch.after(args[k] for k in active if k in spec.writes)
         finals = {k: self._claims.claim(args[k], name, spec.func.params[k].name) for k in pair.plan.finals}
         self.records.append(LaunchRecord(call, pair, claims, records, returned, counts, finals))
 
