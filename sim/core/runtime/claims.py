@@ -20,8 +20,9 @@ from sim.core.backends.native import Row, native
 from sim.core.lang.errors import GradientError
 from sim.core.lang.types import size_of
 from sim.core.runtime import shadows
+from sim.core.runtime.arena import Arena
 from sim.core.runtime.array import array
-from sim.core.runtime.buffer import SPARE, Buffer
+from sim.core.runtime.buffer import Buffer
 from sim.core.runtime.graph import capturing, note_native
 
 
@@ -87,6 +88,7 @@ class Claims:
     refuse: bool = False
     open: dict[Buffer, list[Claim]] = field(default_factory=dict)
     kept: list[Kept] = field(default_factory=list)
+    arena: Arena = field(default_factory=Arena)
     _of_shared: dict[Buffer, list[Kept]] = field(default_factory=dict)
 
     def claim(self, a: array, reader: str, name: str) -> Claim:
@@ -114,7 +116,7 @@ class Claims:
         return kept
 
     def _save(self, buffer: Buffer, low: int, high: int, reason: str) -> Kept:
-        kept = Kept(buffer, low, np.empty(high - low + SPARE, np.uint8)[: high - low], reason)
+        kept = Kept(buffer, low, self.arena.take(high - low), reason)
         note_native(kept.save, kept.row, kept)
         self.kept.append(kept)
         return kept
