@@ -158,6 +158,13 @@ def reductions(x: sim.array) -> sim.array:
     return y
 
 
+def sorting(x: sim.array) -> sim.array:
+    y = sim.clone(x)
+    sim.utils.radix_sort_pairs(x, y, 4)
+    sim.launch(through, 4, [x, y])
+    return y
+
+
 def scalar_argument(x: sim.array) -> sim.array:
     y = fresh()
     sim.launch(scaled, 4, [x, x[1:2], y])
@@ -196,6 +203,7 @@ MEMORY = {
     "`clone`, `copy`, `assign`, `fill_`, `zero_`, slices": Case(writes),
     "views of one array in one launch": Case(overlapping_views),
     "`array_scan`, `array_sum`": Case(reductions),
+    "`radix_sort_pairs`": Case(sorting, note="gradients move with the elements"),
     "a scalar argument given as an array": Case(scalar_argument),
     "a cast to integers": Case(one(to_integers), "zero", "of the result"),
     "a float that an atomic returns": Case(one(returned), "refused", "it depends on the order of the threads"),

@@ -277,6 +277,32 @@ def test_library_sums():
         sim.utils.array_sum(x)
 
 
+def sorted_pairs(x, v):
+    order = sim.array(np.arange(5, dtype=np.int32))
+    sim.utils.radix_sort_pairs(x, v, 4)  # the last one stays
+    sim.utils.radix_sort_pairs(x, order, 5)
+    sim.launch(square, 2, inputs=[x[3:]], outputs=[x[:2]])
+    y = end(x)
+    sim.launch(weighted_vectors, 5, inputs=[v], outputs=[y])
+    return y
+
+
+@sim.kernel
+def weighted_vectors(v: sim.array[vec3], out: sim.array[f64]):
+    i = sim.tid()
+    sim.atomic_add(out, 0, sim.dot(v[i], v[i]) * f64(i + 1))
+
+
+def test_gradients_move_with_sorted_elements():
+    assert_gradient(sorted_pairs, array([0.7, -0.4, 1.2, 0.1, 0.3]), array(np.random.default_rng(2).normal(size=(5, 3)), vec3))
+    keys, values = sim.array([3, 1, 3, 2, 0], dtype=int), sim.array([0, 1, 2, 3, 4], dtype=int)
+    sim.utils.radix_sort_pairs(keys, values, 4)
+    assert keys.list() == [1, 2, 3, 3, 0] and values.list() == [1, 3, 0, 2, 4]
+    for wrong, words in (((keys, values, 6), "at least count=6"), ((sim.zeros(3, dtype=vec3), values, 1), "numbers")):
+        with pytest.raises((ValueError, TypeError), match=words):
+            sim.utils.radix_sort_pairs(*wrong)
+
+
 def test_recorded_launches_on_a_tape():
     x, y = array([1.0, 2.0, 3.0]), array([0.0, 0.0, 0.0])
     command = sim.launch(square, 3, inputs=[x], outputs=[y], record_cmd=True)

@@ -315,15 +315,41 @@ def test_components_of_array_elements():
     assert_gradient(program, array([1.0, -0.4, 0.8]), array(rng.normal(size=(3, 3)), vec3), array(rng.normal(size=(3, 2, 2)), sim.mat22d))
 
 
-def test_arrays_made_inside_of_a_kernel_are_refused():
+@sim.kernel
+def local_arrays(x: sim.array[f64], y: sim.array[f64], n: int):
+    i = sim.tid()
+    a = sim.zeros(shape=4, dtype=f64)
+    path = sim.zeros(shape=(5,), dtype=vec2)
+    table = sim.zeros((2, 3), f64)
+    for k in range(n):
+        a[k % 4] = a[(k + 3) % 4] * 0.5 + x[i] * x[i]
+        path[k % 5] = vec2(a[k % 4], x[i])
+        table[k % 2, k % 3] += path[k % 5].x * a[0]
+    y[i] = a[0] * a[1] + path[2].x * path[1].y + table[0, 1] * table[1, 2]
+
+
+def test_arrays_made_inside_of_a_kernel():
+    for n in (0, 3, 11):
+        def program(x, n=n):
+            y = like(x)
+            sim.launch(local_arrays, 3, inputs=[x], outputs=[y, n])
+            return end(y)
+
+        assert_gradient(program, array([0.7, 1.1, -0.4]))
+
+
+@pytest.mark.parametrize(("size", "words"), [(65, "at most 64 numbers"), (0, "constant extents"), (sim.mat22d, "constant extents")])
+def test_other_arrays_made_inside_of_a_kernel_are_refused(size, words):
+    kind = f64 if isinstance(size, int) else size
+    count = size if isinstance(size, int) else 2
+
     @sim.kernel
-    def stack(x: sim.array[f64], y: sim.array[f64]):
-        a = sim.zeros(shape=3, dtype=f64)
-        a[0] = x[0]
+    def stack(y: sim.array[f64]):
+        a = sim.zeros(shape=count, dtype=kind)
         y[0] = a[0]
 
-    with pytest.raises(sim.KernelError, match=r"test_tape_patterns.py:\d+:\d+"):
-        sim.launch(stack, 1, inputs=[array([1.0])], outputs=[array([0.0])])
+    with pytest.raises(sim.KernelError, match=rf"test_tape_patterns.py:\d+:\d+(.|\n)*{words}"):
+        sim.launch(stack, 1, inputs=[array([0.0])])
 
 
 # ---- atomics (rows 21 to 24)

@@ -235,3 +235,69 @@ def test_looking_for_races_changes_nothing():
     with sim.Tape():
         sim.launch(scatter_by_value, 3, [place, x])
     np.testing.assert_array_equal(x.numpy()[:3], place.numpy() ** 2)
+
+
+# ------------------------------------------------------------------------------------------------ against a search on the host
+READ, STORE, ADD, CONSTANT, NOTHING = range(5)
+
+
+@sim.func
+def place(form: int, i: int, n: int, table: sim.array[int]):
+    if form == 0:
+        return i
+    if form == 1:
+        return (i + 1) % n
+    if form == 2:
+        return (2 * i) % n
+    if form == 3:
+        return n - 1 - i
+    if form == 4:
+        return 3
+    return table[i]
+
+
+@sim.kernel
+def three_accesses(x: sim.array[f64], table: sim.array[int], kinds: sim.vec3i, forms: sim.vec3i, own: sim.array[f64]):
+    i = sim.tid()
+    for j in range(3):
+        at = place(forms[j], i, x.shape[0], table)
+        if own[i] > f64(0.0):
+            if kinds[j] == READ:
+                own[i] = own[i] + x[at] * x[at]
+            elif kinds[j] == STORE:
+                x[at] = own[i] * own[i]
+            elif kinds[j] == ADD:
+                x[at] += own[i]
+            elif kinds[j] == CONSTANT:
+                x[at] = 0.5
+
+
+def races(kinds, forms, table, active, n):
+    """Whether two threads meet at an element in a way that makes the result depend on their order."""
+    touched = {}
+    for i in active:
+        for kind, form in zip(kinds, forms, strict=True):
+            at = (i, (i + 1) % n, (2 * i) % n, n - 1 - i, 3, table[i])[form]
+            if kind != NOTHING:
+                touched.setdefault(at, set()).add((i, kind))
+    harmless = ({READ}, {ADD}, {CONSTANT})
+    return any(a[0] != b[0] and {a[1], b[1]} not in harmless for meeting in touched.values() for a in meeting for b in meeting)
+
+
+def test_random_accesses_are_refused_exactly_where_threads_meet():
+    rng, n, found = np.random.default_rng(8), 8, {True: 0, False: 0}
+    for case in range(400):
+        kinds, forms, table = rng.integers(0, 5, 3), rng.integers(0, 6, 3), rng.permutation(n) if case % 2 else rng.integers(0, n, n)
+        start = np.where(rng.random(4) < 0.8, 0.5, -0.5)
+        want = races(kinds, forms, table, np.flatnonzero(start > 0.0), n)
+        arguments = [numbers(n), sim.array(table.astype(np.int32)), sim.vec3i(*map(int, kinds)), sim.vec3i(*map(int, forms)), array(start)]
+        try:
+            with sim.Tape():
+                sim.launch(three_accesses, 4, arguments)
+            refused = False
+        except sim.GradientError as problem:
+            assert "depends on the order of the threads" in str(problem)
+            refused = True
+        found[want] += 1
+        assert refused == want, (case, kinds, forms, table, start)
+    assert min(found.values()) > 50

@@ -93,13 +93,24 @@ def test_an_endless_loop_with_a_break_may_not_return():
 
 @wp.kernel
 def makes_an_array(x: wp.array(dtype=f64)):
-    a = wp.zeros(shape=3, dtype=f64)
+    a = wp.ones(shape=3, dtype=f64)
     x[0] = a[0]
 
 
-def test_local_arrays_are_vectors():
-    with pytest.raises(wp.KernelError, match="`sim.zeros` makes an array.*\n.*\n.*\n.*make a vector, `sim.types.vector"):
-        wp.launch(makes_an_array, dim=1, inputs=[wp.ones(1, dtype=f64)])
+@wp.kernel
+def makes_a_small_one(x: wp.array(dtype=f64)):
+    a = wp.zeros(shape=3, dtype=f64)
+    b = a
+    b[1] = 2.0
+    x[0] = a[1] + b[1] * f64(len(a))
+
+
+def test_local_arrays_are_values():
+    x = wp.ones(1, dtype=f64)
+    wp.launch(makes_a_small_one, dim=1, inputs=[x])
+    assert x.list() == [6.0]
+    with pytest.raises(wp.KernelError, match="`sim.ones` makes an array.*\n.*\n.*\n.*write sim.zeros"):
+        wp.launch(makes_an_array, dim=1, inputs=[x])
 
 
 @wp.func

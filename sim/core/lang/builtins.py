@@ -348,6 +348,33 @@ def _matrix(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
     return construct(t, matrix((whole(shape[0]) or 0, whole(shape[1]) or 0), dtype), args, kwargs, node)
 
 
+LOCAL = 64
+"""Numbers of a local array at most: they are values, not memory."""
+
+
+@builtin("zeros")
+def _zeros(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
+    """In a kernel: zeros(shape=4, dtype=float), a small array of the thread.  It is a value: assigning or passing it copies it."""
+    shape = kwargs.pop("shape", args[0] if args else None)
+    dtype = kwargs.pop("dtype", args[1] if len(args) > 1 else t.real)
+    _takes(t, node, "zeros", args[2:], kwargs, 0)
+    given = shape if isinstance(shape, tuple) else (shape,)
+    extents = [n for n in map(whole, given) if n]
+    kind = dtype if isinstance(dtype, Homogeneous) else None
+    if kind is not None and len(kind.shape) == 1 and len(given) == 1:
+        extents, dtype = [*extents, kind.shape[0]], kind.dtype
+    if len(extents) < len(given) or not 1 <= len(extents) <= 2 or (kind is not None and dtype is kind):
+        raise t.error(node, "zeros(shape=..., dtype=...) in a kernel takes one or two constant extents of numbers, or one of vectors",
+                      "pass other arrays as arguments of the kernel")
+    if reduce(lambda a, b: a * b, extents) > LOCAL:
+        raise t.error(node, f"an array made in a kernel has at most {LOCAL} numbers", "pass a larger one as an argument, with a row for each thread")
+    try:
+        scalar = t.real if dtype is float else as_scalar(dtype)
+    except TypeError as problem:
+        raise t.error(node, f"dtype: {problem}") from None
+    return t.zero(vector(extents[0], scalar) if len(extents) == 1 else matrix((extents[0], extents[1]), scalar))
+
+
 @builtin("quaternion", host=quaternion)
 def _quaternion(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
     """quaternion(x, y, z, w) or quaternion(v, w); without arguments zero."""

@@ -229,9 +229,11 @@ class Expressions(Components):
         if module.split(".")[0] == "numpy" or type(x).__module__ == "numpy":
             known = f"write sim.{name}(...)" if name in NAMES else "write it with functions of the language"
             raise self.error(node, f"`numpy.{name}` is a NumPy function: it cannot run inside of a kernel", known)
-        if module.startswith("sim.core.runtime") and name in ("zeros", "ones", "full", "empty"):
+        if module.startswith("sim.core.runtime") and name == "zeros":
+            return NAMES["zeros"]
+        if module.startswith("sim.core.runtime") and name in ("ones", "full", "empty"):
             raise self.error(node, f"`sim.{name}` makes an array: it cannot run inside of a kernel",
-                             "for a few numbers make a vector, `sim.types.vector(length=3, dtype=float)()`; pass a larger array as an argument")
+                             "for a few numbers write sim.zeros(shape=3, dtype=float), and fill it; pass a larger array as an argument")
         if isinstance(x, python_types.FunctionType):
             hint = "decorate it with @sim.func"
         elif name in NAMES:

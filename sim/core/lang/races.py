@@ -21,16 +21,18 @@ from sim.core.lang.kernel_adjoint import KernelNeeds
 from sim.core.lang.passes import MEMORY, WRITES, Env, control, copy_op, dce, flow
 from sim.core.lang.types import Scalar, array_type, int32, int64, size_of
 
-READ, WRITE, ADD = range(3)
+READ, WRITE, ADD, CONSTANT = range(4)
+"""Kinds of accesses.  CONSTANT: a store of the one constant that a kernel stores there, which several threads may do."""
+KINDS = 4
 REPORT = 4
-"""Integers of a report: number of the access + 1 (0: no race), its thread, the mark that it met, READ, WRITE or ADD."""
+"""Integers of a report: number of the access + 1 (0: no race), its thread, the mark that it met, and of which kind that was."""
 
 
 @dataclass(frozen=True)
 class RaceCheck:
     """A variant of a kernel that looks for races.
 
-    func:    its parameters are those of the kernel, then three arrays: `layout` (int64), `marks` (3, cells; int32) and
+    func:    its parameters are those of the kernel, then three arrays: `layout` (int64), `marks` (KINDS, cells; int32) and
              `report` (REPORT; int32).  `layout` has, for each watched parameter, the cell where it begins, and its strides.
     watched: numbers of the array parameters whose accesses are marked.
     unit:    bytes of a cell.
@@ -176,6 +178,9 @@ class _Marks:
             p = self.kernel.params[k]
             self.first[p], row = row, row + 1 + p.type.ndim  # type: ignore[attr-defined]
         self.graded = {self.kernel.params[k] for k in self.active}
+        stores = [(op, [v.const for v in split_memory(op)[3]]) for op in walk(self.kernel.body) if op.name == "store"]
+        known = {c for _, values in stores for c in values if c is not None}
+        self.constant = {id(op) for op, values in stores if len(known) == 1 and None not in values}
 
     def watches(self, op: Op) -> bool:
         return op.name in MEMORY and op.operands[0] in self.first
@@ -186,21 +191,18 @@ class _Marks:
     def mark(self, op: Op, env: Env) -> None:
         """Look at the marks of others where this access goes, and leave one."""
         b = self.b
-        array, index, leaf, values = split_memory(op)
-        against: tuple[int, ...]
-        kind = READ if op.name == "load" else WRITE if op.name == "store" else ADD
+        array, index, leaf, _ = split_memory(op)
+        kind = READ if op.name == "load" else ADD if op.name != "store" else CONSTANT if id(op) in self.constant else WRITE
         if array not in self.graded:  # only whether a value that is read depends on other threads
-            against, leaves_mark = (WRITE, ADD) if kind == READ else (READ,), True
-        elif kind == WRITE and all(v.const is not None for v in values):
-            against, leaves_mark = (READ, ADD), False  # several threads may store the same constant
+            against: tuple[int, ...] = (WRITE, ADD, CONSTANT) if kind == READ else (READ,)
         else:
-            against, leaves_mark = {READ: (WRITE, ADD), WRITE: (READ, WRITE, ADD), ADD: (READ, WRITE)}[kind], True
+            against = tuple(k for k in range(KINDS) if k == WRITE or k != kind)
         base = b.load(self.layout, [b.const(self.first[array], int32)], [0])[0]
         for n, v in enumerate(index):
             stride = b.load(self.layout, [b.const(self.first[array] + 1 + n, int32)], [0])[0]
             base = base + self._wide(env.get(v, v)) * stride
         self.sites.append(op)
-        look = partial(self._look, len(self.sites), kind, against, leaves_mark)
+        look = partial(self._look, len(self.sites), kind, against)
         elements, touched = element_leaves(array), op.attrs["leaves"]
         if leaf is not None:
             width = size_of(elements[touched[0]].scalar) // self.unit
@@ -218,7 +220,7 @@ class _Marks:
         for at in cells:
             look(base + at)
 
-    def _look(self, site: int, kind: int, against: Sequence[int], leaves_mark: bool, cell: Value) -> None:
+    def _look(self, site: int, kind: int, against: Sequence[int], cell: Value) -> None:
         b = self.b
         me = b.tid(-1) + 1
         seen = [b.load(self.marks, [b.const(other, int32), cell], [0])[0] for other in against]
@@ -230,8 +232,6 @@ class _Marks:
         for f in foreign[1:]:
             any_foreign = emit("or", any_foreign, f)
         b.if_(any_foreign, partial(self._tell, site, me, worst, kind_of), lambda: None)
-        if not leaves_mark:
-            return
         here = [b.const(kind, int32), cell]
         own = b.load(self.marks, here, [0])[0]
         mine = emit("or", emit("eq", own, 0), emit("eq", own, me))

@@ -101,11 +101,9 @@ class Buffer:
 
     @property
     def shared(self) -> bool:
-        """Whether others can write to this memory now, unseen."""
-        if self.foreign:
-            return True
-        if self._view is None:
-            return False
+        """Whether others can write to this memory now, unseen.  Known on the CPU only."""
+        if self._view is None or self.foreign:
+            return self.foreign and self.device.is_cpu
         if self._view() is not None:
             return True
         self._view = None

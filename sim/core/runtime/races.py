@@ -16,7 +16,7 @@ import numpy as np
 from sim.core.lang.errors import GradientError
 from sim.core.lang.kernel_adjoint import KernelNeeds
 from sim.core.lang.passes import alias_groups
-from sim.core.lang.races import READ, REPORT, WRITE, RaceCheck, address_check, exact_check, suspects
+from sim.core.lang.races import ADD, KINDS, READ, REPORT, RaceCheck, address_check, exact_check, suspects
 from sim.core.lang.types import ArrayType
 from sim.core.runtime.array import array
 from sim.core.runtime.buffer import Buffer
@@ -138,7 +138,7 @@ def _run(call: Call, check: RaceCheck, compiled: Compiled) -> np.ndarray:
             continue
         first, low = begin[a.buffer]
         places += [first + (a.offset - low) // check.unit, *(stride // check.unit for stride in a.strides)]
-    layout, marks, report = np.array(places, np.int64), np.zeros((3, cells + 1), np.int32), np.zeros(REPORT, np.int32)
+    layout, marks, report = np.array(places, np.int64), np.zeros((KINDS, cells + 1), np.int32), np.zeros(REPORT, np.int32)
     args += [host_argument(layout), host_argument(marks), host_argument(report)]
     executable, fault = run_privately(compiled, call, args, check=True)
     if fault[0]:
@@ -151,7 +151,7 @@ def _run(call: Call, check: RaceCheck, compiled: Compiled) -> np.ndarray:
 def _found(call: Call, check: RaceCheck, report: np.ndarray) -> GradientError:
     op = check.sites[int(report[0]) - 1]
     does = {"load": "reads", "store": "writes"}.get(op.name, "adds to")
-    did = {READ: "read", WRITE: "written"}.get(int(report[3]), "added to")
+    did = {READ: "read", ADD: "added to"}.get(int(report[3]), "written")
     other = f"thread {int(report[2])} has" if report[2] >= 0 else "other threads have"
     return GradientError(
         f"launch of '{call.spec.kernel.name}': thread {int(report[1])} {does} an element of '{op.operands[0].name}' that {other} "

@@ -88,14 +88,12 @@ class Tape:
         shared = [args[k] for k in active if args[k].buffer.shared]
         if shared:
             self._watch.before(shared, name)
-        if self._cut:
-            self._check_links(call, active)
         if not active:
+            self._check_links(call, active, frozenset())
             call.run()
             return
         needs, record = spec.needs(active, aliases), spec.candidates(active, aliases)
-        for k in needs.lossy:
-            self._cut.setdefault(args[k].buffer, (args[k], f"'{spec.func.params[k].name}' of kernel '{spec.kernel.name}'"))
+        self._check_links(call, active, needs.lossy)
         refuse_races(call, active, aliases, needs)
         if record:
             spans = (span_of(args[k]) for k in record)
@@ -140,16 +138,19 @@ class Tape:
         for a, g in gradients.items():
             self._cut.setdefault(g.buffer, (g, f"the gradient of an array of shape {a.shape} by the backward of another tape"))
 
-    def _check_links(self, call: Call, active: frozenset[int]) -> None:
-        """A value that carries a gradient, stored where there is none, must not be read again on the way to the loss."""
+    def _check_links(self, call: Call, active: frozenset[int], lossy: frozenset[int]) -> None:
+        """A value that carries a gradient, stored where there is none (`lossy`), must not be read again on the way to the loss."""
         spec, args = call.spec, call.args
-        sources = [k for k in sorted(spec.reads) if isinstance(args[k], array) and args[k].buffer in self._cut]
-        reached = spec.reached(frozenset(sources))
-        reader = f"launch of '{spec.kernel.name}'" + (f" (as '{spec.func.params[sources[0]].name}')" if sources else "")
-        lost = self._refuse_cut([args[k] for k in sources], reader, bool(reached & active))
-        if lost is not None:
-            for k in reached - active:
-                self._cut.setdefault(args[k].buffer, lost)
+        if self._cut:
+            sources = [k for k in sorted(spec.reads) if isinstance(args[k], array) and args[k].buffer in self._cut]
+            reached = spec.reached(frozenset(sources))
+            reader = f"launch of '{spec.kernel.name}'" + (f" (as '{spec.func.params[sources[0]].name}')" if sources else "")
+            lost = self._refuse_cut([args[k] for k in sources], reader, bool(reached & active))
+            if lost is not None:
+                for k in reached - active:
+                    self._cut.setdefault(args[k].buffer, lost)
+        for k in lossy:
+            self._cut.setdefault(args[k].buffer, (args[k], f"'{spec.func.params[k].name}' of kernel '{spec.kernel.name}'"))
 
     def _refuse_cut(self, reads: Iterable[array], reader: str, matters: bool) -> tuple[array, str] | None:
         """How values with a gradient came to be in one of these arrays that has none, or None; an error if that `matters`."""

@@ -157,6 +157,11 @@ def room_for_returned(call: Call, pair: AdjointPair, records: list[array]) -> li
     kinds = pair.plan.returns
     if not kinds:
         return []
+    if not call.device.is_cpu:
+        raise GradientError(
+            f"launch of '{call.spec.kernel.name}': the gradient needs what atomics return in a loop, which is recorded on the CPU only",
+            hint="run this launch on the CPU, or take one slot per thread outside of loops",
+        )
     assert pair.forward is not None
     counts = np.zeros(len(kinds) + len(pair.plan.logs), np.int32)
     none = [np.empty((0, thread_count(call.dims)), kind.np) for kind in kinds]

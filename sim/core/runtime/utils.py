@@ -1,16 +1,19 @@
-"""Sums, inner products and scans of arrays, as kernels: they are recorded and differentiate like any other launch."""
+"""Sums, inner products, scans and sorting of arrays, as kernels: they are recorded and differentiate like any other launch."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from sim.core.lang.builtins import tid
 from sim.core.lang.errors import GradientError
 from sim.core.lang.library.vector import dot
-from sim.core.lang.types import Homogeneous
+from sim.core.lang.types import Homogeneous, Scalar
 from sim.core.runtime import recording
-from sim.core.runtime.array import array
+from sim.core.runtime.array import array, clone
 from sim.core.runtime.creation import zeros
+from sim.core.runtime.graph import capturing
 from sim.core.runtime.kernel import kernel
 from sim.core.runtime.launch import launch
 
@@ -99,3 +102,28 @@ def array_cast(in_array: array, out_array: array) -> None:
     if in_array.shape != out_array.shape:
         raise ValueError(f"array_cast: the arrays differ in shape: {in_array.shape}, {out_array.shape}")
     launch(_cast, in_array.shape[0], [in_array, out_array])
+
+
+@kernel
+def _permute(source: array[Any], order: array[int], target: array[Any]):
+    i = tid()
+    target[i] = source[order[i]]
+
+
+def radix_sort_pairs(keys: array, values: array, count: int) -> None:
+    """Sorts the first `count` keys, ascending and stable, and the values with them, in place.  Gradients move with the elements.
+
+    The order is found on the host: in a captured graph it would stay as it was, so capturing it is an error.
+    """
+    for name, a in (("keys", keys), ("values", values)):
+        if a.ndim != 1 or not 0 <= count <= a.shape[0]:
+            raise ValueError(f"radix_sort_pairs: {name} of shape {a.shape}; expected one dimension and at least count={count} elements")
+    if not isinstance(keys.dtype, Scalar):
+        raise TypeError(f"radix_sort_pairs: keys of {keys.dtype}; expected numbers")
+    if capturing() is not None:
+        raise GradientError("radix_sort_pairs in a captured graph would always give the order of the keys that it was captured with", hint="sort outside of it")
+    if not count:
+        return
+    order = array(np.argsort(keys.device.numpy(keys[:count]), kind="stable").astype(np.int32), device=keys.device)
+    for a in (keys, values):
+        launch(_permute, count, [clone(a[:count]), order, a[:count]])
