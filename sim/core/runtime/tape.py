@@ -20,7 +20,7 @@ from sim.core.runtime import recording, shadows
 from sim.core.runtime.array import array, make_array
 from sim.core.runtime.buffer import Buffer, ByteRange, announce
 from sim.core.runtime.claims import Claims, Watch, span_of
-from sim.core.runtime.creation import empty, zeros
+from sim.core.runtime.creation import zeros
 from sim.core.runtime.graph import note
 from sim.core.runtime.kernel import collect_active, find_aliases
 from sim.core.runtime.launch import Call, thread_count
@@ -99,7 +99,7 @@ class Tape:
                 record = frozenset()
         pair = spec.adjoint(active, aliases, record)
         claims = {k: self._claims.claim(args[k], name, spec.func.params[k].name) for k in sorted(pair.plan.needs)}
-        records = [empty((slots, thread_count(call.dims)), scalar, call.device) for scalar, slots in pair.plan.records]
+        records = [self._claims.arena.array((slots, thread_count(call.dims)), scalar, call.device) for scalar, slots in pair.plan.records]
         counts, returned = None, []
         if pair.forward is None:
             call.run()
