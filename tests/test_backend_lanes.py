@@ -11,8 +11,8 @@ from sim.constraints.base import REGISTRY
 from sim.constraints.projection import make_projection, parameter_struct
 from sim.core.backends.base import argument_block
 from sim.core.backends.llvm import LlvmBackend
-from sim.core.backends.llvm_lanes import late_updates, suits_lanes
 from sim.core.lang.ir import Func
+from sim.core.lang.sharing import late_updates, suits_lanes
 from sim.core.lang.types import ArrayType, float32, float64
 from sim.core.runtime.kernel import argument_type, collect_active, find_aliases
 from sim.core.runtime.launch import bind

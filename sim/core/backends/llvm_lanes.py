@@ -13,108 +13,18 @@ lanes may share are put off to the end, where they are done thread after thread 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from sim.core.backends.base import leaf_offsets
-from sim.core.backends.llvm_writer import Writer, literal, llvm_type, memory_type
-from sim.core.lang.ir import OPS, Block, Func, Op, Value, element_leaves, split_memory, walk
-from sim.core.lang.types import Scalar, bool_, int32, size_of
+from sim.core.backends.llvm_lane_values import ALL, LANES, Counting, Lane, LaneWriter, Split, Uniform, Vector
+from sim.core.backends.llvm_writer import literal, llvm_type, memory_type
+from sim.core.lang.ir import OPS, Block, Func, Op, Value, element_leaves, split_memory
+from sim.core.lang.sharing import late_updates, suits_lanes
+from sim.core.lang.types import Scalar, bool_, size_of
 
-LANES = 8
-_ALL = range(LANES)
-_UNSUITED = frozenset(("for", "while", "tape", "tape_load", "tape_store", "print", "assert", "call"))
 DUMMY_BYTES = 256
 
 
-@dataclass(frozen=True)
-class Uniform:
-    """The same scalar in all lanes."""
-
-    name: str
-
-
-@dataclass(frozen=True)
-class Counting:
-    """An int32 that is `first` in lane 0 and grows by one."""
-
-    first: str
-
-
-@dataclass(frozen=True)
-class Split:
-    """A scalar per lane."""
-
-    names: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Vector:
-    """A vector of the lanes."""
-
-    name: str
-
-
-Lane = Uniform | Counting | Split | Vector
-
-
-def suits_lanes(func: Func) -> bool:
-    """Is the body of a kernel better written for eight threads at a time, and can it be?
-
-    Not with loops, or where accumulations that are put off could be missed by a later load.
-    """
-    ops = list(walk(func.body))
-    if func.dims != 1 or func.attrs.get("serial") or any(op.name in _UNSUITED or op.attrs.get("dynamic") for op in ops):
-        return False
-    if any(op.name == "atomic" and (op.results or op.attrs["how"] != "add") for op in ops):
-        return False
-    late = late_updates(func)
-    if late:
-        arrays = {op.operands[0] for op in ops if id(op) in late}
-        if any(op.name in ("load", "store") and op.operands[0] in arrays for op in ops):
-            return False
-        first = min(k for k, op in enumerate(ops) if id(op) in late)
-        if not func.attrs.get("apart") and any(op.name in ("load", "store") for op in ops[first:]):
-            return False
-    return any(op.name in ("load", "store", "accum") and len(op.attrs["leaves"]) in (2, 3, 4) for op in ops)
-
-
-def late_updates(func: Func) -> set[int]:
-    """ids of the accumulations that several lanes may make at one element, or in another order than one thread after another.
-
-    The others are promised exclusive, or are the only writes to their array and all at one index that counts with the thread.
-    """
-    counts = counting_values(func)
-    writes: dict[Value, list[Op]] = {}
-    for op in walk(func.body):
-        if op.name in ("store", "accum", "atomic"):
-            writes.setdefault(op.operands[0], []).append(op)
-    late: set[int] = set()
-    for ops in writes.values():
-        updates = [op for op in ops if op.name != "store"]
-        places = {tuple(map(id, split_memory(op)[1])) for op in ops}
-        own = len(places) == 1 and any(v in counts for v in split_memory(ops[0])[1])
-        if updates and not own and not all(op.attrs.get("exclusive") for op in updates):
-            late.update(map(id, updates))
-    return late
-
-
-def counting_values(func: Func) -> set[Value]:
-    """The index of the thread, and its sums with uniform values: from thread to thread they grow by one."""
-    counts: set[Value] = set()
-    uniform = {p for p in func.params}
-    for op in walk(func.body):
-        if op.name == "tid" and (func.dims == 1 or op.attrs["axis"] == -1):
-            counts.update(op.results)
-        elif op.name in ("add", "sub") and op.results[0].type is int32:
-            a, b = op.operands
-            if (a in counts and b in uniform) or (op.name == "add" and a in uniform and b in counts):
-                counts.add(op.results[0])
-        if op.name in ("const", "shape") or (op.name in OPS and all(v in uniform for v in op.operands)):
-            uniform.update(op.results)
-    return counts
-
-
-class LaneEmitter(Writer):
+class LaneEmitter(LaneWriter):
     """The body of a kernel for the threads `%linear` to `%linear + 7`, as lines: one basic block.  `%dummy` is memory for nothing.
 
     names: of the parameters, as the range function has them; strides: (array, axis) -> its bytes.
@@ -123,9 +33,6 @@ class LaneEmitter(Writer):
     def __init__(self, func: Func, names: dict[int, str], strides: dict[tuple[int, int], str]) -> None:
         super().__init__()
         self.func, self.names, self.strides = func, names, strides
-        self.values: dict[int, Lane] = {}
-        self.as_vector: dict[tuple[str, Lane], str] = {}
-        self.as_split: dict[tuple[str, Lane], tuple[str, ...]] = {}
         self.late = late_updates(func)
         self.put_off: list[tuple[Op, list[Lane], list[tuple[Value, Lane]], tuple[str, ...] | None]] = []
         self.masks: list[str] = []
@@ -139,62 +46,6 @@ class LaneEmitter(Writer):
         self.block(self.func.body)
         self.finish_updates()
         return self.lines
-
-    # -- values
-    def of(self, value: Value) -> Lane:
-        return self.values[id(value)]
-
-    def vector(self, value: Value, lane: Lane | None = None) -> str:
-        """A value as a vector."""
-        lane = self.of(value) if lane is None else lane
-        if isinstance(lane, Vector):
-            return lane.name
-        assert isinstance(value.type, Scalar)
-        kind = llvm_type(value.type)
-        if isinstance(lane, Uniform) and not lane.name.startswith("%"):
-            return f"splat ({kind} {lane.name})"
-        known = self.as_vector.get((kind, lane))
-        if known is not None:
-            return known
-        if isinstance(lane, Split):
-            made = self.gathered(kind, lane.names)
-        else:
-            first = lane.first if isinstance(lane, Counting) else lane.name
-            one = self.let(f"insertelement <{LANES} x {kind}> poison, {kind} {first}, i64 0")
-            made = self.let(f"shufflevector <{LANES} x {kind}> {one}, <{LANES} x {kind}> poison, <{LANES} x i32> zeroinitializer")
-            if isinstance(lane, Counting):
-                steps = ", ".join(f"{kind} {k}" for k in _ALL)
-                made = self.let(f"add <{LANES} x {kind}> {made}, <{steps}>")
-        self.as_vector[kind, lane] = made
-        return made
-
-    def gathered(self, kind: str, names: Sequence[str]) -> str:
-        """A vector of scalars."""
-        made = "poison"
-        for k, name in enumerate(names):
-            made = self.let(f"insertelement <{LANES} x {kind}> {made}, {kind} {name}, i64 {k}")
-        return made
-
-    def split(self, value: Value, lane: Lane | None = None) -> tuple[str, ...]:
-        """A value as a scalar per lane."""
-        lane = self.of(value) if lane is None else lane
-        if isinstance(lane, Split):
-            return lane.names
-        if isinstance(lane, Uniform):
-            return (lane.name,) * LANES
-        kind = llvm_type(value.type)
-        known = self.as_split.get((kind, lane))
-        if known is None:
-            if isinstance(lane, Counting):
-                known = tuple(self.let(f"add nsw {kind} {lane.first}, {k}") if k else lane.first for k in _ALL)
-            else:
-                known = self.taken(kind, lane.name)
-            self.as_split[kind, lane] = known
-        return known
-
-    def taken(self, kind: str, vector: str) -> tuple[str, ...]:
-        """The scalars of a vector."""
-        return tuple(self.let(f"extractelement <{LANES} x {kind}> {vector}, i64 {k}") for k in _ALL)
 
     # -- operations
     def block(self, block: Block) -> None:
@@ -218,39 +69,6 @@ class LaneEmitter(Writer):
                 self.store(op, [(v, self.of(v)) for v in split_memory(op)[3]])
             else:
                 self.update(op)
-
-    def primitive(self, op: Op) -> Lane:
-        lanes = [self.of(v) for v in op.operands]
-        kind = op.operands[-1].type
-        assert isinstance(kind, Scalar)
-        if all(isinstance(a, Uniform) for a in lanes):
-            return Uniform(self.rule(op, kind, [a.name for a in lanes]))  # type: ignore[union-attr]
-        if op.name in ("add", "sub") and op.results[0].type is int32:
-            a, b = lanes
-            if isinstance(a, Counting) and isinstance(b, Uniform):
-                return Counting(self.rule(op, kind, [a.first, b.name]))
-            if op.name == "add" and isinstance(a, Uniform) and isinstance(b, Counting):
-                return Counting(self.rule(op, kind, [a.name, b.first]))
-        row = OPS[op.name].llvm[0]
-        one_by_one = row == "libm" or (op.name == "mod" and kind.is_float)
-        result = op.results[0].type
-        assert isinstance(result, Scalar)
-        whole = result.is_int and kind.is_int and not any(isinstance(a, Vector) for a in lanes)
-        if one_by_one or whole:
-            columns = [self.split(v, a) for v, a in zip(op.operands, lanes, strict=True)]
-            return Split(tuple(self.rule(op, kind, [c[k] for c in columns]) for k in _ALL))
-        self.lanes = LANES
-        try:
-            return Vector(self.rule(op, kind, [self.vector(v, a) for v, a in zip(op.operands, lanes, strict=True)]))
-        finally:
-            self.lanes = 1
-
-    def rule(self, op: Op, kind: Scalar, args: list[str]) -> str:
-        if op.name == "cast":
-            target = op.results[0].type
-            assert isinstance(target, Scalar)
-            return self.cast(args[0], kind, target)
-        return self.arithmetic(op.name, kind, args)
 
     def choice(self, op: Op) -> None:
         """Both sides, then a selection."""
@@ -301,7 +119,7 @@ class LaneEmitter(Writer):
         known = self.rows.get(key)
         if known is None:
             columns = [self.split(v) for v in values]
-            known = [self.address(op, [(v, c[k]) for v, c in zip(values, columns, strict=True)]) for k in _ALL]
+            known = [self.address(op, [(v, c[k]) for v, c in zip(values, columns, strict=True)]) for k in ALL]
             if self.masks:
                 known = [self.let(f"select i1 {m}, ptr {p}, ptr %dummy") for m, p in zip(self.taken("i1", self.masks[-1]), known, strict=True)]
             self.rows[key] = known
@@ -383,18 +201,13 @@ class LaneEmitter(Writer):
             whole = self.let(f"load <{n} x {t}>, ptr {at}, align {kind.size}")
         if count == 1:
             return [whole]
-        return [self.shuffle(t, n, whole, "poison", [k * count + c for k in _ALL]) for c in range(count)]
+        return [self.shuffle(t, n, whole, "poison", [k * count + c for k in ALL]) for c in range(count)]
 
     def wide_mask(self, count: int) -> str:
         """The mask of the lanes, for `count` neighbours of each."""
         if count == 1:
             return self.masks[-1]
-        return self.shuffle("i1", LANES, self.masks[-1], "poison", [k for k in _ALL for _ in range(count)])
-
-    def shuffle(self, kind: str, n: int, a: str, b: str, chosen: Sequence[int]) -> str:
-        """Elements of two vectors of length n, by number; -1: any."""
-        mask = ", ".join(f"i32 {k if k >= 0 else 'poison'}" for k in chosen)
-        return self.let(f"shufflevector <{n} x {kind}> {a}, <{n} x {kind}> {b}, <{len(chosen)} x i32> <{mask}>")
+        return self.shuffle("i1", LANES, self.masks[-1], "poison", [k for k in ALL for _ in range(count)])
 
     def load_rows(self, op: Op, places: Sequence[str], kind: Scalar, count: int, offset: int) -> list[str]:
         """Elements of two to four floats at the places: one load each, then transposed."""
@@ -418,18 +231,6 @@ class LaneEmitter(Writer):
         """May a load touch what lies behind an element?"""
         return not any(self.func.params[k] is op.operands[0] for k in self.func.attrs.get("tight", ()))
 
-    def transposed(self, t: str, rows: Sequence[str]) -> list[str]:
-        """Four vectors of eight as two 4 x 4 matrices side by side, both transposed."""
-        n = LANES
-
-        def mix(a: str, b: str, picks: Sequence[tuple[int, int]]) -> str:
-            return self.shuffle(t, n, a, b, [half + k + n * which for half in (0, 4) for k, which in picks])
-
-        low, high = [(0, 0), (0, 1), (1, 0), (1, 1)], [(2, 0), (2, 1), (3, 0), (3, 1)]
-        u = [mix(rows[0], rows[1], low), mix(rows[0], rows[1], high), mix(rows[2], rows[3], low), mix(rows[2], rows[3], high)]
-        first, second = [(0, 0), (1, 0), (0, 1), (1, 1)], [(2, 0), (3, 0), (2, 1), (3, 1)]
-        return [mix(u[0], u[2], first), mix(u[0], u[2], second), mix(u[1], u[3], first), mix(u[1], u[3], second)]
-
     # -- stores
     def store(self, op: Op, values: Sequence[tuple[Value, Lane]]) -> None:
         kinds, offsets = self.leaves(op)
@@ -443,7 +244,7 @@ class LaneEmitter(Writer):
             self.store_rows(places, *together, offsets[0], [self.vector(v, a) for v, a in values])
             return
         columns = [self.split(v, a) for v, a in values]
-        for lane in _ALL:
+        for lane in ALL:
             for kind, offset, column in zip(kinds, offsets, columns, strict=True):
                 self.store_one(self.shifted(places[lane], offset), kind, column[lane])
 
@@ -460,7 +261,7 @@ class LaneEmitter(Writer):
         if count > 1:
             padded = [*vectors, *["poison"] * (4 - count)]
             pairs = [self.shuffle(t, LANES, padded[k], padded[k + 1], range(2 * LANES)) for k in (0, 2)]
-            whole = self.shuffle(t, 2 * LANES, pairs[0], pairs[1], [c * LANES + k for k in _ALL for c in range(count)])
+            whole = self.shuffle(t, 2 * LANES, pairs[0], pairs[1], [c * LANES + k for k in ALL for c in range(count)])
         if self.masks:
             name = f"llvm.masked.store.v{n}{self.suffix(kind)}.p0"
             self.declared[name] = f"declare void @{name}(<{n} x {t}>, ptr, <{n} x i1>)"
@@ -471,7 +272,7 @@ class LaneEmitter(Writer):
     def store_rows(self, places: Sequence[str], kind: Scalar, count: int, offset: int, vectors: Sequence[str]) -> None:
         t = llvm_type(kind)
         rows = self.transposed(t, [*vectors, *["poison"] * (4 - count)])
-        for lane in _ALL:
+        for lane in ALL:
             at, half = self.shifted(places[lane], offset), 4 * (lane // 4)
             if count == 4:
                 row = self.shuffle(t, LANES, rows[lane % 4], "poison", range(half, half + 4))
@@ -509,7 +310,7 @@ class LaneEmitter(Writer):
         summed = {a for a, where in places.items() if alone and len(where) == 1 and all(isinstance(i, Uniform) for i in next(iter(where))[:-1])}
         for array in summed:
             self.sum_up([entry for entry in self.put_off if id(entry[0].operands[0]) == array])
-        for lane in _ALL:
+        for lane in ALL:
             for op, index, values, mask in self.put_off:
                 if id(op.operands[0]) not in summed:
                     self.update_one(op, lane, index, values, mask)
@@ -520,7 +321,7 @@ class LaneEmitter(Writer):
         at = self.address(first, [(v, a.name) for v, a in zip(split_memory(first)[1], index, strict=True)])  # type: ignore[union-attr]
         kinds, offsets = self.leaves(first)
         sums = [self.load_one(self.shifted(at, o), k) for k, o in zip(kinds, offsets, strict=True)]
-        for lane in _ALL:
+        for lane in ALL:
             for _, _, values, mask in entries:
                 for k, (kind, (value, given)) in enumerate(zip(kinds, values, strict=True)):
                     more = self.arithmetic("add", kind, [sums[k], self.split(value, given)[lane]])

@@ -16,18 +16,12 @@ import numpy as np
 
 
 class Type:
-    """Base of all types.  `name` is what error messages and the IR print."""
+    """Base of all types, compared by identity.  `name` is what error messages and the IR print."""
 
     name: str
 
     def __repr__(self) -> str:
         return self.name
-
-    def __hash__(self) -> int:
-        return id(self)
-
-    def __eq__(self, other: object) -> bool:
-        return self is other
 
     def __reduce__(self) -> Any:
         return (_restore, (self.name,)) if self.name in _NAMED else object.__reduce__(self)

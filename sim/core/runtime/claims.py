@@ -20,6 +20,7 @@ from sim.core.backends.native import Row
 from sim.core.lang.errors import GradientError
 from sim.core.lang.types import size_of
 from sim.core.runtime import shadows
+from sim.core.runtime.arena import Arena
 from sim.core.runtime.array import array
 from sim.core.runtime.buffer import Buffer, ByteRange, duplicate, refill
 from sim.core.runtime.graph import Told, capturing, note_native
@@ -92,6 +93,7 @@ class Claims:
     refuse: bool = False
     open: dict[Buffer, list[Claim]] = field(default_factory=dict)
     kept: list[Kept] = field(default_factory=list)
+    arena: Arena = field(default_factory=Arena)
     _of_shared: dict[Buffer, list[Kept]] = field(default_factory=dict)
 
     def claim(self, a: array, reader: str, name: str) -> Claim:
@@ -119,7 +121,7 @@ class Claims:
         return kept
 
     def _save(self, buffer: Buffer, low: int, high: int, reason: str) -> Kept:
-        kept = Kept(buffer, low, buffer.device.allocate(high - low), reason)
+        kept = Kept(buffer, low, self.arena.buffer(high - low, buffer.device), reason)
         note_native(kept.save, kept.row, kept)
         self.kept.append(kept)
         return kept

@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 
 from sim.core.lang.errors import GradientError
-from sim.core.lang.types import int32, scalar_of, size_of
+from sim.core.lang.types import Scalar, int32, scalar_of, size_of
 from sim.core.runtime import recording, shadows
 from sim.core.runtime.array import array, make_array
 from sim.core.runtime.buffer import Buffer, ByteRange, announce
 from sim.core.runtime.claims import Claims, Watch, span_of
-from sim.core.runtime.creation import empty, zeros
+from sim.core.runtime.creation import zeros
+from sim.core.runtime.device import Device
 from sim.core.runtime.graph import note
 from sim.core.runtime.kernel import collect_active, find_aliases
 from sim.core.runtime.launch import Call, thread_count
@@ -99,7 +100,7 @@ class Tape:
                 record = frozenset()
         pair = spec.adjoint(active, aliases, record)
         claims = {k: self._claims.claim(args[k], name, spec.func.params[k].name) for k in sorted(pair.plan.needs)}
-        records = [empty((slots, thread_count(call.dims)), scalar, call.device) for scalar, slots in pair.plan.records]
+        records = [self._room((slots, thread_count(call.dims)), scalar, call.device) for scalar, slots in pair.plan.records]
         counts, returned = None, []
         if pair.forward is None:
             call.run()
@@ -115,6 +116,10 @@ class Tape:
             self._watch.after(args[k] for k in active if k in spec.writes)
         finals = {k: self._claims.claim(args[k], name, spec.func.params[k].name) for k in pair.plan.finals}
         self.records.append(LaunchRecord(call, pair, claims, records, returned, counts, finals))
+
+    def _room(self, shape: tuple[int, ...], scalar: Scalar, device: Device) -> array:
+        """Memory for records."""
+        return self._claims.arena.array(shape, scalar, device)
 
     def adjoint_launch(self, call: Call, gradients: Mapping[int, array]) -> None:
         """A launch in adjoint form is about to run.  It is not differentiated, so what it writes must not reach the loss."""

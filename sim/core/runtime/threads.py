@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from sim.core.backends.base import Executable
-from sim.core.backends.llvm_lanes import late_updates
 from sim.core.backends.native import ACTIVE, ROW, STOP, WORDS, YIELD, native
 from sim.core.lang.ir import walk
+from sim.core.lang.sharing import late_updates
 
 WORTH = 30000
 """Indices times operations of a kernel that make up for waking another thread: about a microsecond."""
