@@ -23,10 +23,8 @@ class Arena:
         self._block = np.empty(0, np.uint8)
         self._used = 0
 
-    def take(self, nbytes: int, device: Any) -> Buffer:
-        """Memory of undefined content, aligned, with spare bytes behind it.  Devices with a pool of their own are asked for it."""
-        if not device.is_cpu:
-            return device.allocate(nbytes)
+    def take(self, nbytes: int) -> np.ndarray:
+        """Bytes of undefined content, aligned, with spare bytes behind them."""
         start = self._used
         if start + nbytes + SPARE > len(self._block):
             size = max(FIRST, min(2 * len(self._block), LARGEST), nbytes + SPARE)
@@ -35,10 +33,16 @@ class Arena:
             self._block, start = raw[shift : shift + size], 0
         self._used = start + nbytes + SPARE
         self._used += -self._used % ALIGNMENT
-        memory = self._block[start : start + nbytes]
+        return self._block[start : start + nbytes]
+
+    def buffer(self, nbytes: int, device: Any) -> Buffer:
+        """Bytes as a buffer; on other devices than the CPU the device has a pool of its own."""
+        if not device.is_cpu:
+            return device.allocate(nbytes)
+        memory = self.take(nbytes)
         return Buffer(address_of(memory), nbytes, device, memory)
 
     def array(self, shape: Sequence[int], scalar: Scalar, device: Any) -> array:
         """An array of scalars of undefined content."""
         shape = tuple(shape)
-        return make_array(self.take(int(np.prod(shape)) * scalar.size, device), 0, shape, packed_strides(shape, scalar.size), scalar)
+        return make_array(self.buffer(int(np.prod(shape)) * scalar.size, device), 0, shape, packed_strides(shape, scalar.size), scalar)

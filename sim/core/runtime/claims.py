@@ -121,7 +121,7 @@ class Claims:
         return kept
 
     def _save(self, buffer: Buffer, low: int, high: int, reason: str) -> Kept:
-        kept = Kept(buffer, low, self.arena.take(high - low, buffer.device), reason)
+        kept = Kept(buffer, low, self.arena.buffer(high - low, buffer.device), reason)
         note_native(kept.save, kept.row, kept)
         self.kept.append(kept)
         return kept

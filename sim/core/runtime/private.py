@@ -74,8 +74,3 @@ def on_host(args: Sequence[Any], before: Mapping[Buffer, Buffer] = MappingProxyT
         else:
             out.append(a)
     return out
-
-
-def within_reach(call: Call) -> Call:
-    """The launch itself if its memory is that of the CPU, else the same on copies there."""
-    return call if call.device.is_cpu else Call(call.spec, call.dims, on_host(call.args), get_device("cpu"))

@@ -21,7 +21,7 @@ from sim.core.runtime.graph import note, note_native
 from sim.core.runtime.kernel import AdjointPair, collect_active
 from sim.core.runtime.launch import Call, Memory, run, thread_count
 from sim.core.runtime.marks import passing
-from sim.core.runtime.private import host_argument, on_host, private_arguments, run_privately, within_reach
+from sim.core.runtime.private import host_argument, private_arguments, run_privately
 from sim.core.runtime.recording import Operation
 
 
@@ -164,9 +164,8 @@ def room_for_returned(call: Call, pair: AdjointPair, records: list[array]) -> li
     assert pair.forward is not None
     counts = np.zeros(len(kinds) + len(pair.plan.logs), np.int32)
     none = [np.empty((0, thread_count(call.dims)), kind.np) for kind in kinds]
-    here = within_reach(call)
-    args = [*private_arguments(here, call.spec.writes), *(records if here is call else on_host(records)), *map(host_argument, (*none, counts))]
-    run_privately(pair.forward, here, args, check=False)
+    args = [*private_arguments(call, call.spec.writes), *records, *map(host_argument, (*none, counts))]
+    run_privately(pair.forward, call, args, check=False)
     return [empty((int(n), thread_count(call.dims)), kind, call.device) for kind, n in zip(kinds, counts, strict=False)]
 
 
