@@ -19,7 +19,6 @@ import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, is_dataclass
 from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +91,8 @@ def default_run_path(scene: str, root: str | os.PathLike[str] = "runs", now: dat
 
 def environment(device: str = "", dtype: str = "", packages: Iterable[str] = ("numpy", "llvmlite")) -> dict[str, Any]:
     """What a result depends on besides the scene: versions, platform, device and precision, as plain data."""
+    from importlib import metadata  # slow to import, and needed once a run
+
     versions: dict[str, str | None] = {"python": platform.python_version()}
     for name in ("simopt-xpbd", *packages):
         try:
