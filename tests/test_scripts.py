@@ -31,7 +31,7 @@ def test_optimize_scene():
     assert len(lines) < 60
 
 
-@pytest.mark.parametrize("scene", ["throw"])
+@pytest.mark.parametrize("scene", ["throw", "beam"])
 def test_expectations(scene, tmp_path):
     """The scenes that no other test runs meet what they expect: `simopt run` fails otherwise."""
     out = run("-m", "sim.cli", "run", f"scenes/{scene}.yaml", "--out", str(tmp_path / "run"))
