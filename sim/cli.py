@@ -257,7 +257,8 @@ def kernel_text(kernel: Kernel, stage: str) -> str:
     if stage.startswith("adjoint"):
         kinds = [p.type for p in func.params]
         active = frozenset(k for k, t in enumerate(kinds) if isinstance(t, ArrayType) and _has_gradient(t))
-        func = made.adjoint(active, (), frozenset(made.needs(active, ()).must)).adjoint.func
+        gradients = made.differentiated(active, ())
+        func = gradients.adjoint(frozenset(gradients.needs.must)).adjoint.func
     if stage.endswith("cuda"):
         return CudaText(func).kernel()
     backend = LlvmBackend()

@@ -41,10 +41,8 @@ def variants(kernel: Kernel, name: str, together: tuple[str, ...] = (), passive:
     active = frozenset(k for k, p in enumerate(params) if isinstance(p.type, ArrayType) and has_float(p.type.dtype) and p.name not in passive)
     group = frozenset(k for k, p in enumerate(params) if p.name in together)
     aliases = (group,) if len(group) > 1 else ()
-    needs = spec.needs(active, aliases)
-    spoilt = spec.writes | group
-    record = frozenset(k for k, sites in needs.sites.items() if k in spoilt and k not in needs.in_loop and sites)
-    pair = spec.adjoint(active, aliases, record)
+    made = spec.differentiated(active, aliases)
+    pair = made.adjoint(made.candidates)
     if pair.forward is not None:
         yield Variant(contiguous(pair.forward.func, f"{name}_recording"), "recording", colored)
     yield Variant(contiguous(pair.adjoint.func, f"{name}_adjoint"), "adjoint", colored)

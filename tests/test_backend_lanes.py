@@ -136,8 +136,8 @@ def test_projections_and_their_adjoints_have_the_bits_of_single_threads(real, ad
                 some(count, 3, dtype=vec), sim.zeros(1, dtype=vec), sim.zeros(n, dtype=value)]  # fmt: skip
         call = bind(kernel, (n,), args, len(args), None)
         active, aliases = collect_active(call.args), find_aliases(call.args, call.spec.writes)
-        needs = call.spec.needs(active, aliases)
-        pair = call.spec.adjoint(active, aliases, frozenset(k for k in needs.sites if k in call.spec.writes))
+        made = call.spec.differentiated(active, aliases)
+        pair = made.adjoint(frozenset(k for k in made.needs.sites if k in call.spec.writes))
         func = pair.adjoint.func if adjoint else pair.forward.func
         assert suits_lanes(func) and not late_updates(func), constraint.name
         extra = [np.zeros((slots, n), scalar.np) for scalar, slots in pair.plan.records]

@@ -201,7 +201,7 @@ def test_blocks_and_rows_of_a_thread_are_known_without_running():
         found = next(iter(kernel.specialisations.values()), None) or kernel.specialise(tuple(p.type for p in kernel.parameters))
         active = frozenset(range(len(types.split())))
         groups = {p: k for k, p in enumerate(found.func.params)}
-        assert not suspects(found.func, groups, found.needs(active, ()))
+        assert not suspects(found.func, groups, found.differentiated(active, ()).needs)
 
 
 @pytest.mark.parametrize("change", ["assign", "numpy"])

@@ -77,7 +77,6 @@ class Specialisation:
     """A kernel for one choice of argument types: its IR, and on demand its adjoints.
 
     source: functions with a derivative in closed form are still calls, so that the adjoint uses that derivative.
-    race_checks: filled by `sim.core.runtime.races`.
     """
 
     kernel: Kernel
@@ -87,31 +86,18 @@ class Specialisation:
     writes: frozenset[int]
     reads: frozenset[int]
     written: tuple[int, ...] = ()
-    _needs: dict[tuple[frozenset[int], Aliases], KernelNeeds] = field(default_factory=dict)
-    _candidates: dict[tuple[frozenset[int], Aliases], frozenset[int]] = field(default_factory=dict)
+    _differentiated: dict[tuple[frozenset[int], Aliases], Differentiated] = field(default_factory=dict)
     _reached: dict[frozenset[int], frozenset[int]] = field(default_factory=dict)
-    _adjoints: dict[tuple[frozenset[int], Aliases, frozenset[int]], AdjointPair] = field(default_factory=dict)
-    race_checks: dict[tuple[frozenset[int], Aliases], Any] = field(default_factory=dict)
 
     @property
     def func(self) -> Func:
         return self.forward.func
 
-    def needs(self, active: frozenset[int], aliases: Aliases) -> KernelNeeds:
-        """What the adjoint looks at when the parameters `active` have gradients.  Raises GradientError."""
-        key = (active, aliases)
-        if key not in self._needs:
-            self._needs[key] = kernel_needs(self.source, active, aliases)
-        return self._needs[key]
-
-    def candidates(self, active: frozenset[int], aliases: Aliases) -> frozenset[int]:
-        """Numbers of arrays that the launch overwrites and whose loads, all outside of loops, its adjoint needs: they could be recorded."""
-        found = self._candidates.get((active, aliases))
+    def differentiated(self, active: frozenset[int], aliases: Aliases) -> Differentiated:
+        """This kernel with gradients of the parameters `active`, where those in one group of `aliases` overlap.  Raises GradientError."""
+        found = self._differentiated.get((active, aliases))
         if found is None:
-            needs = self.needs(active, aliases)
-            spoilt = self.writes.union(*aliases)
-            found = frozenset(k for k, sites in needs.sites.items() if k in spoilt and k not in needs.in_loop and sites)
-            self._candidates[active, aliases] = found
+            found = self._differentiated[active, aliases] = Differentiated(kernel_needs(self.source, active, aliases), self.writes.union(*aliases))
         return found
 
     def reached(self, sources: frozenset[int]) -> frozenset[int]:
@@ -127,13 +113,33 @@ class Specialisation:
             self._reached[sources] = found
         return found
 
-    def adjoint(self, active: frozenset[int], aliases: Aliases, record: frozenset[int]) -> AdjointPair:
-        key = (active, aliases, record)
-        found = self._adjoints.get(key)
+
+@dataclass(eq=False)
+class Differentiated:
+    """What the adjoint of a kernel looks at, and the adjoints, by which arrays are recorded.
+
+    candidates: numbers of arrays that the launch overwrites and whose loads, all outside of loops, the adjoint needs: they could be
+    recorded.  race_checks: filled by `sim.core.runtime.races`.
+    """
+
+    needs: KernelNeeds
+    spoilt: frozenset[int]
+    candidates: frozenset[int] = field(init=False)
+    race_checks: Any = None
+    looked_for_races: bool = False
+    _adjoints: dict[frozenset[int], AdjointPair] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        needs = self.needs
+        self.candidates = frozenset(k for k, sites in needs.sites.items() if k in self.spoilt and k not in needs.in_loop and sites)
+
+    def adjoint(self, record: frozenset[int]) -> AdjointPair:
+        """The adjoint for which the loads of the arrays `record` are recorded."""
+        found = self._adjoints.get(record)
         if found is None:
-            plan = kernel_adjoint(self.needs(active, aliases), record)
+            plan = kernel_adjoint(self.needs, record)
             forward = Compiled(settle_updates(dce(inline(plan.forward))), plan.forward) if plan.forward is not None else None
-            found = self._adjoints[key] = AdjointPair(plan, Compiled(settle_updates(plan.func), plan.source), forward)
+            found = self._adjoints[record] = AdjointPair(plan, Compiled(settle_updates(plan.func), plan.source), forward)
         return found
 
 

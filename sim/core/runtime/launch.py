@@ -254,8 +254,8 @@ class Call:
                 "make it with requires_grad=True, or pass adj_outputs"
             )
         aliases = find_aliases(self.args, spec.writes)
-        needs = spec.needs(active, aliases)
-        pair = spec.adjoint(active, aliases, frozenset())
+        made = spec.differentiated(active, aliases)
+        needs, pair = made.needs, made.adjoint(frozenset())
         spoilt = sorted({*needs.must, *needs.replayed, *needs.answering, *pair.plan.finals})
         if spoilt:
             names = ", ".join(f"'{spec.func.params[k].name}'" for k in spoilt)

@@ -21,7 +21,7 @@ from sim.core.lang.types import ArrayType
 from sim.core.runtime.array import array
 from sim.core.runtime.buffer import Buffer
 from sim.core.runtime.claims import span_of
-from sim.core.runtime.kernel import Aliases, Compiled, Specialisation
+from sim.core.runtime.kernel import Aliases, Compiled, Differentiated, Specialisation
 from sim.core.runtime.launch import Call, raise_fault, thread_count
 from sim.core.runtime.private import host_argument, private_arguments, run_privately
 
@@ -87,20 +87,15 @@ def _compiled(check: RaceCheck) -> _Variant:
     return _Variant(check, Compiled(check.func))
 
 
-def refuse_races(call: Call, active: frozenset[int], aliases: Aliases, needs: KernelNeeds) -> None:
+def refuse_races(call: Call, active: frozenset[int], aliases: Aliases, made: Differentiated) -> None:
     """Raises GradientError if threads of this launch touch what others write, where that matters to the gradient.
 
     Looked at when a launch on the CPU is recorded.  What a captured graph does with other content of the arrays later is not.
     """
-    spec = call.spec
-    checks = spec.race_checks.get((active, aliases), _UNKNOWN)
-    if checks is _UNKNOWN:
-        checks = spec.race_checks[active, aliases] = _checks_of(spec, active, aliases, needs)
-    if checks is not None and thread_count(call.dims) > 1 and call.device.is_cpu:
-        checks.refuse(call)
-
-
-_UNKNOWN: Any = object()
+    if not made.looked_for_races:
+        made.race_checks, made.looked_for_races = _checks_of(call.spec, active, aliases, made.needs), True
+    if made.race_checks is not None and thread_count(call.dims) > 1 and call.device.is_cpu:
+        made.race_checks.refuse(call)
 
 
 def _checks_of(spec: Specialisation, active: frozenset[int], aliases: Aliases, needs: KernelNeeds) -> _Checks | None:

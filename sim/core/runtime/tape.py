@@ -90,14 +90,15 @@ class Tape:
             self._check_links(call, active, frozenset())
             call.run()
             return
-        needs, record = spec.needs(active, aliases), spec.candidates(active, aliases)
+        made = spec.differentiated(active, aliases)
+        needs, record = made.needs, made.candidates
         self._check_links(call, active, needs.lossy)
-        refuse_races(call, active, aliases, needs)
+        refuse_races(call, active, aliases, made)
         if record:
             spans = (span_of(args[k]) for k in record)
             if needs.bytes_per_thread(record) * thread_count(call.dims) >= sum(high - low for low, high in spans):
                 record = frozenset()
-        pair = spec.adjoint(active, aliases, record)
+        pair = made.adjoint(record)
         claims = {k: self._claims.claim(args[k], name, spec.func.params[k].name) for k in sorted(pair.plan.needs)}
         records = [self._claims.arena.array((slots, thread_count(call.dims)), scalar, call.device) for scalar, slots in pair.plan.records]
         counts, returned = None, []
