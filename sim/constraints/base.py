@@ -108,9 +108,9 @@ class Constraint:
 
         return wrap
 
-    def rest(self, function: Callable[..., Any]) -> Function:
+    def rest(self, function: Function | Callable[..., Any]) -> Function:
         """Decorator: a function of the language that measures the parameters of C, in order, on the rest shape."""
-        self.measure = Function(function)
+        self.measure = function if isinstance(function, Function) else Function(function)
         return self.measure
 
     def material(self, *values: ConstraintParameter, derived: tuple[str, ...] = ()) -> Callable[[Callable[..., Any]], Function]:

@@ -25,10 +25,7 @@ def neo_hookean(x, g1: vec3, g2: vec3, g3: vec3, softness: float):
     return stretch, change, s[0], s[1], s[2], s[3], s[4]
 
 
-@neo_hookean.rest
-def neo_hookean_rest(x):
-    """g1, g2, g3."""
-    return gradients(x)
+neo_hookean.rest(gradients)
 
 
 @neo_hookean.material(YOUNG, POISSON, derived=("softness",))

@@ -22,10 +22,7 @@ def stvk(x, g1: vec3, g2: vec3, g3: vec3):
     return trace * THIRD, s[0], s[1], s[2], s[3], s[4]
 
 
-@stvk.rest
-def stvk_rest(x):
-    """g1, g2, g3."""
-    return gradients(x)
+stvk.rest(gradients)
 
 
 @stvk.material(YOUNG, POISSON)
@@ -46,10 +43,7 @@ def deviatoric(x, g1: vec3, g2: vec3, g3: vec3):
     return shape_change(f0, f1, f2)
 
 
-@deviatoric.rest
-def deviatoric_rest(x):
-    """g1, g2, g3."""
-    return gradients(x)
+deviatoric.rest(gradients)
 
 
 @deviatoric.material(YOUNG, POISSON)

@@ -40,7 +40,7 @@ def shape_change(f0, f1, f2):
 
 @func
 def gradients(x):
-    """The g_a at rest: rows of the inverse of the matrix with the edges x_a - x_0 as columns."""
+    """g1, g2, g3 at rest: rows of the inverse of the matrix with the edges x_a - x_0 as columns."""
     a, b, c = x[1] - x[0], x[2] - x[0], x[3] - x[0]
     scale = 1.0 / dot(a, cross(b, c))
     return cross(b, c) * scale, cross(c, a) * scale, cross(a, b) * scale

@@ -29,10 +29,7 @@ def viscoelastic(x, g1: vec3, g2: vec3, g3: vec3, normal: vec3, shear: vec3, sha
     return trace * THIRD, rows[0], rows[1], rows[2], rows[3], rows[4]
 
 
-@viscoelastic.rest
-def viscoelastic_rest(x):
-    """g1, g2, g3."""
-    return gradients(x)
+viscoelastic.rest(gradients)
 
 
 @viscoelastic.material(YOUNG, POISSON, RELAXING, TIME, derived=("share", "time"))
@@ -57,10 +54,7 @@ def viscoelastic_shape(x, g1: vec3, g2: vec3, g3: vec3, normal: vec3, shear: vec
     return lasting(shape_change(f0, f1, f2), normal, shear, share)
 
 
-@viscoelastic_shape.rest
-def viscoelastic_shape_rest(x):
-    """g1, g2, g3."""
-    return gradients(x)
+viscoelastic_shape.rest(gradients)
 
 
 @viscoelastic_shape.material(YOUNG, POISSON, RELAXING, TIME, derived=("share", "time"))

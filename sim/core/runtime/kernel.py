@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from typing import Any, overload
 
 import numpy as np
@@ -123,15 +123,15 @@ class Differentiated:
     """
 
     needs: KernelNeeds
-    spoilt: frozenset[int]
+    overwritten: InitVar[frozenset[int]]
     candidates: frozenset[int] = field(init=False)
     race_checks: Any = None
     looked_for_races: bool = False
     _adjoints: dict[frozenset[int], AdjointPair] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, overwritten: frozenset[int]) -> None:
         needs = self.needs
-        self.candidates = frozenset(k for k, sites in needs.sites.items() if k in self.spoilt and k not in needs.in_loop and sites)
+        self.candidates = frozenset(k for k, sites in needs.sites.items() if k in overwritten and k not in needs.in_loop and sites)
 
     def adjoint(self, record: frozenset[int]) -> AdjointPair:
         """The adjoint for which the loads of the arrays `record` are recorded."""
