@@ -21,14 +21,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from sim.core.lang.analysis import combined_calls, is_float, matters, needed_values, varied_values
 from sim.core.lang.errors import GradientError
 from sim.core.lang.ir import OPS, ZERO, Block, Builder, Func, Op, TapeType, Value, emit, split_memory, verify, walk
-from sim.core.lang.passes import WRITES, Env, copy_op, dce, free_values, rebuild
+from sim.core.lang.passes import Env, copy_op, dce, free_values, rebuild
+from sim.core.lang.replay import Replay, is_steady_value
 from sim.core.lang.sinking import sink
 from sim.core.lang.types import Scalar, int32
-from sim.core.lang.undo import Cursor, ReturnLog, UndoLog
+from sim.core.lang.undo import Cursor, ReturnLog, Stack, UndoLog
 
 SLOTS = 512
 """Checkpoints per recorded value of a loop; even, because thinning keeps every second one."""
@@ -40,11 +42,12 @@ Cotangents = dict[Value, Value]
 class _Record:
     """What the forward sweep left for the reverse sweep of one loop.
 
-    tapes: checkpoints of the carried values (None: not needed), then of the positions of cursors.
+    tapes: checkpoints of the carried values (None: not needed), then of the positions of cursors.  Loops that store to
+           replayed arrays have none: they push frames.
     """
 
-    tapes: list[Value | None]
     count: Value
+    tapes: list[Value | None] = field(default_factory=list)
     stride: Value | None = None
 
 
@@ -71,7 +74,9 @@ class Reverse:
     gradient: dict[Value, Value] = field(default_factory=dict)
     recorded: dict[int, Callable[[], list[Value]]] = field(default_factory=dict)
     unreadable: set[int] = field(default_factory=set)
+    replay: Replay = field(default_factory=Replay)
     logs: dict[Value, UndoLog] = field(default_factory=dict)
+    stacks: dict[Scalar, Stack] = field(default_factory=dict)
     returned: dict[int, ReturnLog] = field(default_factory=dict)
     finals: dict[Value, Value] = field(default_factory=dict)
     tapes: list[Op] = field(default_factory=list)
@@ -84,69 +89,118 @@ class Reverse:
     @property
     def _cursors(self) -> list[Cursor]:
         """Everything that has to be put back to where it was before a region is recomputed."""
-        return [*self.logs.values(), *{id(log): log for log in self.returned.values()}.values()]
+        return [*{id(log): log for log in (*self.logs.values(), *self.returned.values())}.values()]
 
     # -- forward part
     def recompute(self, block: Block, env: Env, sweep: Sweep | None = None) -> None:
         """Emit the operations of a block again, without effects (but for replayed arrays).
 
-        With a `sweep`, the reverse sweep over this block can follow.
+        With a `sweep`, the reverse sweep over this block can follow; stores that nothing in the block looks at are left out.
         """
-
-        def special(op: Op, inner: Env) -> bool:
-            if op.name in ("store", "accum", "print", "assert"):
-                if op.name in ("store", "accum") and op.operands[0] in self.logs:
-                    self._replay(op, inner, logged=True)
-                return True
-            if id(op) in self.apart:
-                copy_op(self.b, op, inner)
-                inner.update(zip(op.results, inline_rule(self.b, op.attrs["separated"](), [inner[r] for r in op.results]), strict=True))
-                return True
-            if id(op) in self.returned:
-                inner.update(zip(op.results, self.returned[id(op)].take(len(op.results)), strict=True))
-                return True
-            if id(op) in self.recorded:
-                inner.update(zip(op.results, self.recorded[id(op)](), strict=True))
-                return True
-            if op.name == "atomic" or id(op) in self.unreadable:
-                inner.update((r, Value(r.type, "unreadable")) for r in op.results)
-                return True
-            return False
-
+        seen = self.replay.seen(block, self.needed) if sweep is not None else ()
         for op in block.ops:
             self.b.span = op.span
+            moving = id(op) in self.replay.moving
             if sweep is None:
-                if not special(op, env):
-                    copy_op(self.b, op, env, special)
+                self._copy(op, env)
+            elif self.replay.stores(op):
+                if id(op) in seen:
+                    sweep.old[id(op)] = self._perform(op, env)
+            elif moving and op.name == "if" and id(op) not in seen and not self._takes(op):
                 continue
-            if op.name in ("store", "accum") and op.operands[0] in self.logs:
-                sweep.old[id(op)] = self._replay(op, env, logged=False)
-            elif special(op, env):
-                continue
-            elif op.name in ("for", "while"):
-                sweep.before[id(op)] = [cursor.now() for cursor in self._cursors]
-                self._forward_loop(op, env, sweep, special)
             else:
-                if op.regions:
+                if moving or self._takes(op):
                     sweep.before[id(op)] = [cursor.now() for cursor in self._cursors]
-                copy_op(self.b, op, env, special)
+                if op.name in ("for", "while") and not (moving and not matters(op, self.varied, self.gradient)):
+                    self._forward_loop(op, env, sweep)
+                else:
+                    self._copy(op, env)
 
-    def _replay(self, op: Op, env: Env, logged: bool) -> list[Value]:
-        array, index, leaf, values = split_memory(op)
-        at = None if leaf is None else env.get(leaf, leaf)
-        where = [env.get(v, v) for v in index]
-        return self.logs[array].perform(op.name, where, op.attrs["leaves"], [env.get(v, v) for v in values], at, logged)
+    def _copy(self, op: Op, env: Env) -> None:
+        """Emit an operation again.  Effects are left out, but for stores to replayed arrays, of which the old values are kept."""
+        if not self._special(op, env):
+            copy_op(self.b, op, env, self._special)
+
+    def _special(self, op: Op, env: Env) -> bool:
+        """Emit what is not simply copied; returns whether it is."""
+        if op.name in ("store", "accum", "print", "assert"):
+            if self.replay.stores(op):
+                self._perform(op, env, keep=True)
+        elif id(op) in self.apart:
+            copy_op(self.b, op, env)
+            env.update(zip(op.results, inline_rule(self.b, op.attrs["separated"](), [env[r] for r in op.results]), strict=True))
+        elif id(op) in self.returned:
+            env.update(zip(op.results, self.returned[id(op)].take(len(op.results)), strict=True))
+        elif id(op) in self.recorded:
+            env.update(zip(op.results, self.recorded[id(op)](), strict=True))
+        elif op.name == "atomic" or id(op) in self.unreadable:
+            env.update((r, Value(r.type, "unreadable")) for r in op.results)
+        else:
+            return False
+        return True
+
+    # -- stores that are performed again
+    def _place(self, op: Op, env: Env) -> tuple[Value, list[Value], Sequence[int], Value | None]:
+        """Array, index, leaves and run-time leaf of a memory operation, here."""
+        array, index, leaf, _ = split_memory(op)
+        return env.get(array, array), [env.get(v, v) for v in index], op.attrs["leaves"], None if leaf is None else env.get(leaf, leaf)
+
+    def _perform(self, op: Op, env: Env, keep: bool = False) -> list[Value]:
+        """Do a store or an accumulation; returns the old values.  Without `keep` they are at hand when it is taken back."""
+        array, index, leaves, leaf = self._place(op, env)
+        old = self.b.load(array, index, leaves, leaf)
+        if keep and id(op) in self.replay.steady:
+            for kind, numbers in self.replay.pushed(op):
+                self.stacks[kind].push([old[k] for k in numbers])
+        elif keep:
+            self.logs[op.operands[0]].push(array, index, leaves, leaf, old)
+        values = [env.get(v, v) for v in split_memory(op)[3]]
+        self.b.store(array, index, leaves, values if op.name == "store" else [o + v for o, v in zip(old, values, strict=True)], leaf)
+        return old
+
+    def _take_back(self, op: Op, env: Env, old: Sequence[Value]) -> None:
+        """Put the old values of a store back."""
+        array, index, leaves, leaf = self._place(op, env)
+        self.b.store(array, index, leaves, old, leaf)
 
     def _rewind(self, positions: Sequence[Value]) -> None:
         for cursor, position in zip(self._cursors, positions, strict=True):
             cursor.rewind(position)
 
-    def _region(self, region: Block, env: Env, special: Callable[[Op, Env], bool], params: Sequence[Value]) -> list[Value]:
+    def _unwind(self, op: Op, env: Env) -> None:
+        """Take back the stores of a steady operation, with what is around it given."""
+        if self.replay.stores(op):
+            old = list(split_memory(op)[3])
+            for kind, numbers in self.replay.pushed(op):
+                for k, value in zip(numbers, self.stacks[kind].pop(len(numbers)), strict=True):
+                    old[k] = value
+            self._take_back(op, env, old)
+        elif op.name == "if":
+            self.b.if_(env.get(op.operands[0], op.operands[0]), *(partial(self._unwind_block, region, env) for region in op.regions))
+        elif op.name == "for":
+            body = op.regions[-1]
+
+            def back(k: Value) -> list[Value]:
+                self._unwind_block(body, {**env, body.params[0]: k})
+                return []
+
+            self.b.for_(env.get(op.operands[0], op.operands[0]), [], back, not op.attrs["reverse"])
+
+    def _unwind_block(self, block: Block, env: Env) -> None:
+        """Take back the stores of a region that has run, where `env` has what is around it."""
+        inner = dict(env)
+        for op in block.ops:
+            if is_steady_value(op, self.replay):
+                self._copy(op, inner)
+        for op in reversed(block.ops):
+            if id(op) in self.replay.steady:
+                self._unwind(op, inner)
+
+    def _region(self, region: Block, env: Env, params: Sequence[Value]) -> list[Value]:
         inner = dict(env)
         inner.update(zip(region.params, params, strict=True))
         for op in region.ops:
-            if not special(op, inner):
-                copy_op(self.b, op, inner, special)
+            self._copy(op, inner)
         return [inner.get(v, v) for v in region.yields]
 
     def _tape(self, scalar: Scalar, slots: int) -> Value:
@@ -163,12 +217,15 @@ class Reverse:
         assert isinstance(tape.type, TapeType)
         return self.b.leaf_op("tape_load", (tape, at), tape.type.scalar)
 
-    def _forward_loop(self, op: Op, env: Env, sweep: Sweep, special: Callable[[Op, Env], bool]) -> None:
+    def _forward_loop(self, op: Op, env: Env, sweep: Sweep) -> None:
+        if id(op) in self.replay.moving:
+            sweep.loops[id(op)] = _Record(self._forward_framed(op, env))
+            return
         b, body = self.b, op.regions[-1]
         shift = 1 if op.name == "for" else 0
         carried = body.params[shift:]
         args = [env.get(v, v) for v in op.operands]
-        logs = self._cursors if self._moves(op) else []
+        logs = self._cursors if self._takes(op) else []
         if op.name == "for":
             n, known = args[0], args[0].const
             slots = max(min(self.slots, known), 1) if known is not None else self.slots
@@ -185,10 +242,10 @@ class Reverse:
                 elif any(tapes):
                     slot = emit("div", at, stride)
                     b.if_(emit("eq", slot * stride, at), lambda: self._keep(tapes, slot, kept), lambda: None)
-                return self._region(body, env, special, (k, *values))
+                return self._region(body, env, (k, *values))
 
             results = b.for_(n, args[1:], fill, op.attrs["reverse"])
-            sweep.loops[id(op)] = _Record(tapes, n, stride)
+            sweep.loops[id(op)] = _Record(n, tapes, stride)
         else:
             tapes = self._checkpoints(carried, len(logs), self.slots)
             zero, one = b.const(0, int32), b.const(1, int32)
@@ -216,21 +273,55 @@ class Reverse:
                 wider = stride
                 if any(tapes):
                     (wider,) = b.if_(emit("eq", slot * stride, count), checkpoint, lambda: [stride])
-                return [*self._region(body, env, special, plain), count + 1, wider]
+                return [*self._region(body, env, plain), count + 1, wider]
 
             def go_on(*values: Value) -> Value:
-                return self._region(op.regions[0], env, special, values[:-2])[0]
+                return self._region(op.regions[0], env, values[:-2])[0]
 
             *results, count, stride = b.while_([*args, zero, one], go_on, step)
-            sweep.loops[id(op)] = _Record(tapes, count, stride)
+            sweep.loops[id(op)] = _Record(count, tapes, stride)
         env.update(zip(op.results, results, strict=True))
 
-    def _moves(self, op: Op) -> bool:
-        """Does an operation with regions move a cursor: write to a replayed array, or take what an atomic returned?"""
-        if not self.logs and not self.returned:
-            return False
-        inner = [o for region in op.regions for o in walk(region)]
-        return any((o.name in WRITES and o.operands[0] in self.logs) or id(o) in self.returned for o in inner)
+    def _forward_framed(self, op: Op, env: Env) -> Value:
+        """A loop that stores to replayed arrays: every trip ends with a push of what the reverse sweep has to know of its start.
+
+        Returns the number of trips.
+        """
+        b, body = self.b, op.regions[-1]
+        args = [env.get(v, v) for v in op.operands]
+        through = id(op) in self.replay.through
+
+        def trip(*params: Value) -> list[Value]:
+            inner = dict(env)
+            inner.update(zip(body.params, params, strict=True))
+            positions = [cursor.now() for cursor in self._framed_cursors(op)]
+            for o in body.ops:
+                if through and id(o) in self.replay.moving:
+                    self._forward_framed(o, inner)
+                else:
+                    self._copy(o, inner)
+            frame = [inner[p] for p in self.replay.frames[id(op)]] + positions
+            for kind, numbers in self.replay.frame(op, len(positions)):
+                self.stacks[kind].push([frame[k] for k in numbers])
+            return [inner.get(v, v) for v in body.yields]
+
+        if op.name == "for":
+            results, count = b.for_(args[0], args[1:], trip, op.attrs["reverse"]), args[0]
+        else:
+            *results, count = b.while_(
+                [*args, b.const(0, int32)], lambda *now: self._region(op.regions[0], env, now[:-1])[0],
+                lambda *now: [*trip(*now[:-1]), now[-1] + 1],
+            )
+        env.update(zip(op.results, results, strict=True))
+        return count
+
+    def _framed_cursors(self, op: Op) -> list[Cursor]:
+        """The cursors whose positions they keep: none where the program itself says what to take back."""
+        return [] if id(op) in self.replay.steady else self._cursors
+
+    def _takes(self, op: Op) -> bool:
+        """Does an operation with regions take what an atomic returned?"""
+        return any(id(o) in self.returned for region in op.regions for o in walk(region))
 
     def _checkpoints(self, carried: Sequence[Value], logs: int, slots: int) -> list[Value | None]:
         """Tapes for the carried values that are needed, and for the positions of cursors."""
@@ -252,11 +343,13 @@ class Reverse:
             self.b.span = op.span
             if op.name in ("load", "store", "accum", "atomic"):
                 if id(op) in sweep.old:
-                    self._undo(op, env, sweep.old[id(op)])
+                    self._take_back(op, env, sweep.old[id(op)])
                 self._reverse_memory(op, env, bar)
             elif op.regions:
-                if self._moves(op) and (op.name == "if" or not matters(op, self.varied, self.gradient)):
+                if id(op) in sweep.before and (op.name == "if" or not matters(op, self.varied, self.gradient)):
                     self._rewind(sweep.before[id(op)])
+                    if id(op) in self.replay.steady:
+                        self._unwind(op, env)
                 if op.name == "if":
                     self._reverse_if(op, env, bar)
                 else:
@@ -277,11 +370,6 @@ class Reverse:
                     "the second reverse derivative goes through a loop whose trip count is not a small constant", op.span,
                     "give the loop a constant trip count up to 16, so that it is unrolled",
                 )
-
-    def _undo(self, op: Op, env: Env, old: Sequence[Value]) -> None:
-        array, index, leaf, _ = split_memory(op)
-        at = None if leaf is None else env.get(leaf, leaf)
-        self.logs[array].undo([env.get(v, v) for v in index], op.attrs["leaves"], old, at)
 
     def _reverse_memory(self, op: Op, env: Env, bar: Cotangents) -> None:
         b = self.b
@@ -386,17 +474,17 @@ class Reverse:
         moving = [j for j, p in enumerate(carried) if p in self.varied]
         outside = [v for v in free_values(op) if v in self.varied and is_float(v)]
         record = sweep.loops[id(op)]
-        restore = self._restorer(op, env, record)
+        restore = self._pop_frame(op, env, record) if id(op) in self.replay.moving else self._restorer(op, env, record)
 
         def fill(at: Value, *adjoints: Value) -> list[Value]:
             of_carried, of_outside = adjoints[: len(moving)], adjoints[len(moving) :]
-            restored = restore(at)
-            inner = self._bind(op, env, record, at, restored[: len(carried)])
-            if len(restored) > len(carried):
-                self._rewind(restored[len(carried) :])
+            inner = restore(at)
             local: Cotangents = {}
             nested = Sweep()
-            self.recompute(body, inner, nested)
+            if id(op) in self.replay.through:
+                self._pass(body, inner, nested)
+            else:
+                self.recompute(body, inner, nested)
             for j, ct in zip(moving, of_carried, strict=True):
                 self.add(local, body.yields[j], ct)
             self.reverse(body, inner, local, nested)
@@ -408,6 +496,36 @@ class Reverse:
         for v, ct in zip([init[j] for j in moving] + outside, ends, strict=True):
             self.add(bar, v, ct)
 
+    def _pop_frame(self, op: Op, env: Env, record: _Record) -> Callable[[Value], Env]:
+        """How the reverse sweep gets to the start of iteration `at` of a loop that stores to replayed arrays, from its end."""
+        body, kept, cursors = op.regions[-1], self.replay.frames[id(op)], self._framed_cursors(op)
+
+        def restore(at: Value) -> Env:
+            frame = [*kept, *(Value(int32) for _ in cursors)]
+            for kind, numbers in self.replay.frame(op, len(cursors)):
+                for k, value in zip(numbers, self.stacks[kind].pop(len(numbers)), strict=True):
+                    frame[k] = value
+            known = dict(zip(kept, frame, strict=False))
+            carried = body.params[1 if op.name == "for" else 0 :]
+            inner = self._bind(op, env, record, at, [known.get(p) or Value(p.type, "not recorded") for p in carried])
+            if id(op) not in self.replay.steady:
+                self._rewind(frame[len(kept) :])
+            elif id(op) not in self.replay.through:
+                self._unwind_block(body, inner)
+            return inner
+
+        return restore
+
+    def _pass(self, body: Block, env: Env, sweep: Sweep) -> None:
+        """What the reverse sweep over a trip of a loop that is gone through has to know: nothing that its inner loops change."""
+        for op in body.ops:
+            if id(op) in self.replay.moving:
+                sweep.loops[id(op)] = _Record(env.get(op.operands[0], op.operands[0]))
+            elif op.name in ("for", "while"):
+                self._forward_loop(op, env, sweep)
+            else:
+                self._copy(op, env)
+
     def _bind(self, op: Op, env: Env, record: _Record, at: Value, values: Sequence[Value]) -> Env:
         """The environment of iteration number `at` of a loop whose carried values are `values`."""
         inner, body = dict(env), op.regions[-1]
@@ -417,9 +535,9 @@ class Reverse:
         inner.update(zip(body.params[shift:], values, strict=True))
         return inner
 
-    def _restorer(self, op: Op, env: Env, record: _Record) -> Callable[[Value], list[Value]]:
-        """How the reverse sweep gets the carried values at the start of iteration `at` (those that it needs), and the
-        positions of the cursors there.  Memory is then at that point, or later."""
+    def _restorer(self, op: Op, env: Env, record: _Record) -> Callable[[Value], Env]:
+        """How the reverse sweep gets the carried values at the start of iteration `at` (those that it needs), with the
+        cursors where they were there."""
         b, body = self.b, op.regions[-1]
         carried = body.params[1 if op.name == "for" else 0 :]
         taped = [j for j, t in enumerate(record.tapes) if t is not None]
@@ -428,16 +546,18 @@ class Reverse:
         tapes = [t for t in record.tapes if t is not None]
         kinds = [t.type.scalar for t in tapes]  # type: ignore[attr-defined]
 
-        def full(kept: Sequence[Value]) -> list[Value]:
-            out = [Value(p.type, "not recorded") for p in carried] + [Value(int32, "not recorded") for _ in logs]
-            for j, v in zip(taped, kept, strict=True):
+        def full(at: Value, kept: Sequence[Value]) -> Env:
+            out = [Value(p.type, "not recorded") for p in carried]
+            for j, v in zip(values, kept, strict=False):
                 out[j] = v
-            return out
+            if logs:
+                self._rewind(kept[len(values) :])
+            return self._bind(op, env, record, at, out)
 
         if not taped:
-            return lambda at: full([])
+            return lambda at: full(at, [])
         if record.stride is None:
-            return lambda at: full([self._get(t, at) for t in tapes])
+            return lambda at: full(at, [self._get(t, at) for t in tapes])
         stride, last = record.stride, record.count - 1
         second = [self._tape(kind, self.slots) for kind in kinds]
 
@@ -461,7 +581,7 @@ class Reverse:
             ends = b.for_(stop - start, kept[: len(values)], fill)
             return [*ends, *(log.now() for log in logs)]
 
-        def restore(at: Value) -> list[Value]:
+        def restore(at: Value) -> Env:
             slot = emit("div", at, stride)
             segment = slot * stride
             place = at - segment
@@ -480,7 +600,7 @@ class Reverse:
 
                 return b.if_(emit("lt", place, self.slots), lambda: [self._get(t, place) for t in second], far)
 
-            return full(b.if_(emit("eq", stride, 1), lambda: [self._get(t, at) for t in tapes], from_segment))
+            return full(at, b.if_(emit("eq", stride, 1), lambda: [self._get(t, at) for t in tapes], from_segment))
 
         return restore
 
