@@ -313,6 +313,7 @@ def kernel_tangent(kernel: Func, active: Collection[int]) -> KernelTangent:
     block.params += shadow.values()
     with Builder(block) as b:
         Tangents(b, varied, env, {}, shadow).block(kernel.body)
-    attrs = {"serial": True} if any(op.name == "atomic" and op.operands[0] in shadow for op in walk(kernel.body)) else {}
+    turns = kernel.attrs.get("serial") or any(op.name == "atomic" and op.operands[0] in shadow for op in walk(kernel.body))
+    attrs = {"serial": True} if turns else {}
     func = Func(f"{kernel.name}_tangent", block, kernel.span, kernel.dims, attrs)
     return KernelTangent(verify(dce(func)), order)

@@ -100,6 +100,9 @@ class Tape:
                 record = frozenset()
         pair = made.adjoint(record)
         claims = {k: self._claims.claim(args[k], name, spec.func.params[k].name) for k in sorted(pair.plan.needs)}
+        for together in aliases:
+            if together & needs.replayed:  # the adjoint writes to the copy: it has to be one
+                self._claims.join([claims[k] for k in sorted(together & pair.plan.needs)])
         records = [self._claims.arena.array((slots, thread_count(call.dims)), scalar, call.device) for scalar, slots in pair.plan.records]
         counts, returned = None, []
         if pair.forward is None:
