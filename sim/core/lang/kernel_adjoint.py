@@ -268,6 +268,8 @@ def kernel_adjoint(needs: KernelNeeds, record: Collection[int] = ()) -> KernelAd
     block.ops[:0] = [*reverse.tapes, *declared]
     attrs = _promise(kernel, needs.groups)
     func = Func(f"{kernel.name}_adjoint", block, kernel.span, kernel.dims, {**attrs, **({"serial": True} if plan.arrays else {})})
+    if plan.arrays:  # what is put back need not be loaded again
+        func = forward_memory(func, _groups_of(func, needs))
     closed = dce(func)
     func = verify(dce(inline(closed)))
     loaded = {op.operands[0] for op in walk(closed.body) if op.name == "load"}
@@ -277,6 +279,19 @@ def kernel_adjoint(needs: KernelNeeds, record: Collection[int] = ()) -> KernelAd
     forward = _recording(kernel, place, stores, plan, needs, attrs) if special else None
     last = tuple(k for k, p in enumerate(kernel.params) if p in finals)
     return KernelAdjoint(func, needs.active, read, records, tuple(returns), own.described, last, forward, closed)
+
+
+def _groups_of(adjoint: Func, needs: KernelNeeds) -> dict[Value, int]:
+    """Numbers of the memory of the arrays of an adjoint: gradients overlap as their arrays do, logs are apart from everything."""
+    params, count = needs.kernel.params, len(needs.kernel.params)
+    groups: dict[Value, int] = {}
+    for k, p in enumerate(adjoint.params):
+        source = params[k] if k < count else params[needs.active[k - count]] if k - count < len(needs.active) else None
+        if source is None:
+            groups[p] = 2 * count + k
+        elif source in needs.groups:
+            groups[p] = needs.groups[source] + (count if k >= count else 0)
+    return groups
 
 
 @dataclass

@@ -56,8 +56,8 @@ class Replay:
 
     def frame(self, op: Op, positions: int) -> list[tuple[Scalar, list[int]]]:
         """What a trip of a loop keeps: (type, which of its `frames` and, behind them, positions in other logs)."""
-        kinds = [v.type for v in self.frames[id(op)]]
-        return by_kind(kinds if id(op) in self.steady else [*kinds, *[int32] * positions])  # type: ignore[list-item]
+        kinds: list[Scalar] = [v.type for v in self.frames[id(op)]]  # type: ignore[misc]
+        return by_kind(kinds if id(op) in self.steady else [*kinds, *[int32] * positions])
 
     def seen(self, block: Block, needed: Collection[Value]) -> set[int]:
         """ids of the stores, and of the branches with stores, of a block that anything behind them in it looks at.
