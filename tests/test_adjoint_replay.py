@@ -7,7 +7,7 @@ import pytest
 from tape_tools import array, assert_gradient, backend
 
 import sim
-from sim.core.lang import adjoint
+from sim.core.lang import recompute
 
 f64, vec3 = sim.float64, sim.vec3d
 
@@ -87,7 +87,7 @@ KERNELS = [recurrence, linear_carry_is_stored, while_with_a_way_out, nested_with
 @pytest.mark.parametrize("slots", [2, 4, 512])
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.name)
 def test_replay(kernel, slots, monkeypatch):
-    monkeypatch.setattr(adjoint, "SLOTS", slots)
+    monkeypatch.setattr(recompute, "SLOTS", slots)
     values = np.random.default_rng(4).uniform(0.3, 0.9, size=(2, 4))
     for n in (0, 1, 3, 7) if slots > 4 else (23,):
         def program(x, n=n):
