@@ -8,6 +8,9 @@ from tape_tools import array, assert_gradient, backend
 
 import sim
 from sim.core.lang import recompute
+from sim.core.lang.ir import walk
+from sim.core.lang.kernel_adjoint import kernel_adjoint, kernel_needs
+from sim.core.lang.types import array_type
 
 f64, vec3 = sim.float64, sim.vec3d
 
@@ -251,3 +254,30 @@ def test_what_cannot_be_replayed_is_an_error_with_its_place():
     with pytest.raises(sim.GradientError, match=rf"test_adjoint_replay.py:\d+:\d+: (.|\n)*{why}(.|\n)*carry the value in a local variable"), sim.Tape():
         sim.launch(counting, 2, inputs=[slots, y, 3])
     assert y.list() == [0.5] * 8  # refused before it ran
+
+
+@sim.kernel
+def sweeps(x: sim.array2d[f64], n: int):
+    i = sim.tid()
+    if i >= x.shape[0]:
+        return
+    for _ in range(n):
+        for k in range(1, x.shape[1] - 1):
+            x[i, k] = 0.3 * (x[i, k - 1] + x[i, k + 1]) + 0.3 * x[i, k] * x[i, k]
+
+
+def test_sweeps_are_run_twice_and_no_more():
+    """Once forward, which keeps a number per store, and once back: the time of an adjoint is that of a few launches."""
+    kernel = sweeps.specialise((array_type(f64, 2), sim.int32)).func
+    made = kernel_adjoint(kernel_needs(kernel, [0]))
+    assert [op.name for op in walk(made.func.body)].count("for") == 4
+    assert [log.arrays for log in made.logs] == [((f64, 1),)]
+
+    def program(x):
+        out, y = sim.zeros(1, dtype=f64, requires_grad=True), sim.zeros((2, 6), dtype=f64, requires_grad=True)
+        sim.copy(y, x)
+        sim.launch(sweeps, 3, inputs=[y, 3])
+        sim.launch(weighted_sum, 12, inputs=[y.flatten()], outputs=[out])
+        return out
+
+    assert_gradient(program, array(np.random.default_rng(7).uniform(0.3, 0.9, size=(2, 6))), tolerance=2e-6)
