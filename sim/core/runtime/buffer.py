@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from typing import Any, Protocol
 from weakref import ReferenceType, WeakSet, WeakValueDictionary, ref
 
@@ -21,6 +22,14 @@ def traits_of(is_contiguous: bool, tight: bool, shape: tuple[int, ...]) -> int:
     """What code may rely on of an array, as bits: packed; no spare bytes behind it for a wide load; then its columns if few, else 0."""
     columns = shape[1] if is_contiguous and len(shape) == 2 and shape[1] <= NARROW else 0
     return is_contiguous | tight << 1 | columns << 2
+
+
+_SLOTS = [struct.Struct(f"<{1 + 2 * ndim}q") for ndim in range(8)]
+
+
+def slots_of(ptr: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> bytes:
+    """Address, shape and strides of an array, as they stand in the argument block of a launch."""
+    return _SLOTS[len(shape)].pack(ptr, *shape, *strides)
 
 
 class Strided(Protocol):

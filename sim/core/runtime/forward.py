@@ -18,12 +18,13 @@ from sim.core.lang.passes import dce, inline
 from sim.core.lang.tangent import kernel_tangent
 from sim.core.runtime import recording, shadows
 from sim.core.runtime.array import array, make_array
+from sim.core.runtime.blocks import Memory
 from sim.core.runtime.buffer import Buffer, ByteRange, duplicate, refill
 from sim.core.runtime.claims import Kept
 from sim.core.runtime.graph import capturing
 from sim.core.runtime.interop import differentiable, element
 from sim.core.runtime.kernel import Compiled
-from sim.core.runtime.launch import Memory, run
+from sim.core.runtime.launch import run
 
 
 def lifted(compiled: Compiled, active: frozenset[int]) -> tuple[tuple[int, ...], Compiled]:

@@ -6,7 +6,7 @@ to the content that it had when recording began.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -19,10 +19,9 @@ from sim.core.lang.types import int32, scalar_of, size_of
 from sim.core.runtime import recording, shadows
 from sim.core.runtime.array import array, make_array
 from sim.core.runtime.buffer import Buffer, ByteRange, announce
-from sim.core.runtime.claims import Claims, Watch, span_of
+from sim.core.runtime.claims import Claim, Claims, Watch, span_of
 from sim.core.runtime.creation import zeros
 from sim.core.runtime.graph import note
-from sim.core.runtime.kernel import collect_active, find_aliases
 from sim.core.runtime.launch import Call, thread_count
 from sim.core.runtime.nonfinite import NonFiniteError
 from sim.core.runtime.races import refuse_races
@@ -81,7 +80,7 @@ class Tape:
         if not thread_count(call.dims):
             return
         spec, args = call.spec, call.args
-        active, aliases = collect_active(args), find_aliases(args, spec.writes)
+        active, aliases = frozenset(spec.active(args)), spec.aliases(args)
         name = f"launch of '{spec.kernel.name}'"
         shared = [args[k] for k in active if args[k].buffer.shared]
         if shared:
@@ -99,12 +98,14 @@ class Tape:
             if needs.bytes_per_thread(record) * thread_count(call.dims) >= sum(high - low for low, high in spans):
                 record = frozenset()
         pair = made.adjoint(record)
-        claims = {k: self._claims.claim(args[k], name, spec.func.params[k].name) for k in sorted(pair.plan.needs)}
-        records = [self._claims.arena.array((slots, thread_count(call.dims)), scalar, call.device) for scalar, slots in pair.plan.records]
-        counts, returned = None, []
+        claims = self._claim(call, pair.plan.needs, name)
+        records: list[array] = []
+        returned: list[array] = []
+        counts = None
         if pair.forward is None:
             call.run()
         else:
+            records = [self._claims.arena.array((slots, thread_count(call.dims)), scalar, call.device) for scalar, slots in pair.plan.records]
             returned = room_for_returned(call, pair, records)
             extra = [*records, *returned]
             if pair.plan.logs or returned:
@@ -114,8 +115,14 @@ class Tape:
             call.run_as(pair.forward, [*args, *extra])
         if shared:
             self._watch.after(args[k] for k in active if k in spec.writes)
-        finals = {k: self._claims.claim(args[k], name, spec.func.params[k].name) for k in pair.plan.finals}
-        self.records.append(LaunchRecord(call, pair, claims, records, returned, counts, finals))
+        self.records.append(LaunchRecord(call, pair, claims, records, returned, counts, self._claim(call, pair.plan.finals, name)))
+
+    def _claim(self, call: Call, numbers: Sequence[int], name: str) -> dict[int, Claim]:
+        """Claims on the present content of some arguments."""
+        claims = {}
+        for k in numbers:
+            claims[k] = self._claims.claim(call.args[k], name, call.spec.func.params[k].name)
+        return claims
 
     def adjoint_launch(self, call: Call, gradients: Mapping[int, array]) -> None:
         """A launch in adjoint form is about to run.  It is not differentiated, so what it writes must not reach the loss."""
