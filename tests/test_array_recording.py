@@ -8,7 +8,7 @@ from sim.core.lang.errors import GradientError
 from sim.core.runtime import recording
 from sim.core.runtime.array import array, clone
 from sim.core.runtime.creation import copy, zeros
-from sim.core.runtime.recording import Copy, Fill, HostWrite
+from sim.core.runtime.operations import Copy, Fill, HostWrite
 
 vec3 = t.vector(3, t.float64)
 

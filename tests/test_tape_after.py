@@ -116,3 +116,26 @@ def test_a_plain_rollout_between_recording_and_backward_changes_nothing():
 
     for a, b in zip(gradient(False), gradient(True), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+@sim.kernel
+def weighted(x: sim.array[sim.float64], w: sim.array[sim.float64], y: sim.array[sim.float64]):
+    i = sim.tid()
+    s = 2.0 * x[i]
+    if len(w) > 0:
+        s += w[i] * x[i]
+        w[i] = s
+    y[i] = s * s
+    x[i] = s
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_an_array_that_is_none_takes_no_part_in_a_gradient(given):
+    x = sim.array([1.0, 2.0], dtype=sim.float64, requires_grad=True)
+    w = sim.array([3.0, 4.0], dtype=sim.float64, requires_grad=True) if given else None
+    y = sim.zeros(2, dtype=sim.float64, requires_grad=True)
+    with sim.Tape() as tape:
+        sim.launch(weighted, 2, [x, w], [y])
+    tape.backward(grads={y: sim.ones_like(y)})
+    slope = np.array([2.0, 2.0]) + ([3.0, 4.0] if given else [0.0, 0.0])
+    np.testing.assert_allclose(x.grad.numpy(), 2 * slope**2 * [1.0, 2.0])

@@ -17,7 +17,7 @@ import numpy as np
 
 from sim.core.backends.native import ROW, Row
 from sim.core.lang.errors import GradientError
-from sim.core.runtime import shadows
+from sim.core.runtime import recording, shadows
 from sim.core.runtime.buffer import ByteRange, Strided, announce
 from sim.core.runtime.profile import open_profiles, timed
 from sim.core.runtime.threads import run_table
@@ -76,6 +76,8 @@ class Graph:
         self._written: dict[Any, Strided] = {}
         self._shadow = shadows.current()
         self._count = 0
+        self.carries = False
+        """Whether it reads arrays that required a gradient when it was captured."""
 
     def __len__(self) -> int:
         return self._count
@@ -128,6 +130,9 @@ class Graph:
         """Do it all again."""
         if shadows.current() is not self._shadow:
             raise GradientError("this graph was captured outside of the forward mode in which it is replayed, or the other way round", hint="capture it again")
+        recorder = recording.current()
+        if recorder is not None:
+            recorder.replay(self._written.values(), self.carries)
         for view in self._written.values():
             buffer = view.buffer
             if buffer.watchers:
@@ -157,6 +162,7 @@ def joined(graphs: Iterable[Graph]) -> Graph:
                 out._parts.append(_Stretch(part.device, list(part.actions)) if isinstance(part, _Stretch) else part)
         out._keep.append(graph)
         out._count += len(graph)
+        out.carries |= graph.carries
         for view in graph._written.values():
             out.writes(view)
     return out

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -33,19 +33,6 @@ from sim.core.runtime.threads import grain_of
 
 class KernelFault(SimError):
     """A kernel stopped itself: a failed `assert`, or an access outside of an array in checked mode."""
-
-
-class LaunchRecorder(Protocol):
-    """A recorder that wants to know of launches: a tape."""
-
-    def launch(self, call: Call) -> None:
-        """Records a launch, and runs it."""
-
-    def adjoint_launch(self, call: Call, gradients: dict[int, array]) -> None:
-        """Called before a launch in adjoint form."""
-
-    def gradients_change(self, gradients: Mapping[array, array]) -> None:
-        """Called before the backward of another tape writes these."""
 
 
 check_bounds = False
@@ -165,6 +152,8 @@ class Call:
                 announce(a, f"launch of '{self.spec.kernel.name}'")
         run(compiled, self.device, self.dims, args)
         graph = capturing()
+        if graph is not None:
+            graph.carries |= bool(self.spec.active(args_now))
         for a in written:
             a.buffer.version += 1
             a.buffer.left_by_backward = False
@@ -200,7 +189,7 @@ class Call:
             )
         recorder = recording.current()
         if recorder is not None:
-            recorder.adjoint_launch(self, gradients)  # type: ignore[attr-defined]
+            recorder.adjoint_launch(self, gradients)
         for g in gradients.values():
             announce(g, f"adjoint launch of '{spec.kernel.name}'")
         run(pair.adjoint, self.device, self.dims, [*self.args, *(gradients[k] for k in pair.plan.active)])
@@ -331,7 +320,7 @@ def launch(
         return Launch(call, None)
     recorder = recording.current()
     if recorder is not None and record_tape:
-        recorder.launch(call)  # type: ignore[attr-defined]
+        recorder.launch(call)
     elif thread_count(dims):
         call.run()
     return None
@@ -404,7 +393,7 @@ class Launch:
             return
         recorder = recording.current()
         if recorder is not None:
-            recorder.launch(Call(call.spec, call.dims, list(call.args), call.device))  # type: ignore[attr-defined]
+            recorder.launch(Call(call.spec, call.dims, list(call.args), call.device))
             return
         call.run()
         if self._block is None:

@@ -24,8 +24,8 @@ from sim.core.runtime.creation import zeros
 from sim.core.runtime.graph import note
 from sim.core.runtime.launch import Call, thread_count
 from sim.core.runtime.nonfinite import NonFiniteError
+from sim.core.runtime.operations import Operation
 from sim.core.runtime.races import refuse_races
-from sim.core.runtime.recording import Operation
 from sim.core.runtime.tape_records import FunctionRecord, LaunchRecord, Mark, Remembered, TapeMemory, WriteRecord, room_for_returned
 from sim.core.runtime.visualize import TapeGraph
 
@@ -94,7 +94,7 @@ class Tape:
         self._check_links(call, active, needs.lossy)
         refuse_races(call, active, aliases, made)
         if record:
-            spans = (span_of(args[k]) for k in record)
+            spans = (span_of(args[k]) for k in record if args[k] is not None)
             if needs.bytes_per_thread(record) * thread_count(call.dims) >= sum(high - low for low, high in spans):
                 record = frozenset()
         pair = made.adjoint(record)
@@ -118,10 +118,11 @@ class Tape:
         self.records.append(LaunchRecord(call, pair, claims, records, returned, counts, self._claim(call, pair.plan.finals, name)))
 
     def _claim(self, call: Call, numbers: Sequence[int], name: str) -> dict[int, Claim]:
-        """Claims on the present content of some arguments."""
+        """Claims on the present content of some arguments, of those that are not None."""
         claims = {}
         for k in numbers:
-            claims[k] = self._claims.claim(call.args[k], name, call.spec.func.params[k].name)
+            if call.args[k] is not None:
+                claims[k] = self._claims.claim(call.args[k], name, call.spec.func.params[k].name)
         return claims
 
     def adjoint_launch(self, call: Call, gradients: Mapping[int, array]) -> None:
@@ -140,6 +141,17 @@ class Tape:
         for a, g in gradients.items():
             self._cut.setdefault(g.buffer, (g, f"the gradient of an array of shape {a.shape} by the backward of another tape"))
 
+    def replay(self, written: Iterable[Any], carries: bool) -> None:
+        """A captured graph is about to be replayed: its launches are not recorded, so what it writes must not matter to a gradient."""
+        for view in written:
+            if view.buffer.requires_grad:
+                raise GradientError(
+                    "a captured graph is replayed under an open tape, and writes an array that requires a gradient: its launches are not recorded",
+                    hint="launch the kernels under the tape, or capture the forward pass and tape.backward() together, and replay that outside",
+                )
+            if carries:
+                self._cut.setdefault(view.buffer, (view, "the result of a replayed graph"))
+
     def _check_links(self, call: Call, active: frozenset[int], lossy: frozenset[int]) -> None:
         """A value that carries a gradient, stored where there is none (`lossy`), must not be read again on the way to the loss."""
         spec, args = call.spec, call.args
@@ -149,9 +161,9 @@ class Tape:
             reader = f"launch of '{spec.kernel.name}'" + (f" (as '{spec.func.params[sources[0]].name}')" if sources else "")
             lost = self._refuse_cut([args[k] for k in sources], reader, bool(reached & active))
             if lost is not None:
-                for k in reached - active:
+                for k in (k for k in reached - active if args[k] is not None):
                     self._cut.setdefault(args[k].buffer, lost)
-        for k in lossy:
+        for k in (k for k in lossy if args[k] is not None):
             self._cut.setdefault(args[k].buffer, (args[k], f"'{spec.func.params[k].name}' of kernel '{spec.kernel.name}'"))
 
     def _refuse_cut(self, reads: Iterable[array], reader: str, matters: bool) -> tuple[array, str] | None:
@@ -215,7 +227,7 @@ class Tape:
         self._seeded |= {target.buffer: target for target, *_ in seeds}
         outer = recording.current()
         if outer is not None:
-            outer.gradients_change(self.gradients)  # type: ignore[attr-defined]
+            outer.gradients_change(self.gradients)
         earlier: list[tuple[array, Any]] = []
         buffers = self.buffers()
 

@@ -21,8 +21,8 @@ from sim.core.runtime.graph import note, note_native
 from sim.core.runtime.kernel import AdjointPair
 from sim.core.runtime.launch import Call, run, thread_count
 from sim.core.runtime.marks import passing
+from sim.core.runtime.operations import Operation
 from sim.core.runtime.private import host_argument, private_arguments, run_privately
-from sim.core.runtime.recording import Operation
 
 
 @dataclass(eq=False, slots=True)
