@@ -62,7 +62,7 @@ def test_every_write_is_told_before_it_happens():
         if target.buffer is y.buffer:
             part = np.ndarray(target.shape, float, content, target.offset, target.strides)
             assert np.array_equal(notes.before[0][0], part)
-    assert recording.active == []
+    assert recording.current() is None
 
 
 def test_new_memory_and_reading_are_not_told():

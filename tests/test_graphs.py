@@ -198,3 +198,19 @@ def test_a_replay_under_a_tape_is_refused_where_a_gradient_passes_through_it():
         sums.replay()
         with pytest.raises(sim.GradientError, match="written as the result of a replayed graph"):
             sim.launch(summed, 1, [out], [wanted])
+
+
+def test_a_gradient_that_was_replaced_since_a_capture_is_an_error():
+    """The graph would add to the one that nobody looks at any more."""
+    x, out = state(requires_grad=True)[0], sim.zeros(20, dtype=sim.vec3, requires_grad=True)
+    with sim.Tape() as tape, sim.capture() as graph:
+        sim.launch(square, 20, [x], [out])
+    weights = sim.ones_like(out)
+    with sim.capture() as back:
+        tape.backward(grads={out: weights})
+    for g in (graph, back):
+        g.replay()
+    x.grad = None
+    graph.replay()
+    with pytest.raises(sim.GradientError, match="got another gradient"):
+        back.replay()

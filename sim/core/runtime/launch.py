@@ -13,12 +13,13 @@ from sim.core.backends.base import ASSERT_FAILED, Executable
 from sim.core.lang.errors import SimError
 from sim.core.lang.references import Reference
 from sim.core.lang.types import ArrayType, Composite, Struct, StructValue
+from sim.core.runtime import graph as graphs
 from sim.core.runtime import recording, shadows
 from sim.core.runtime.array import array
 from sim.core.runtime.blocks import layout_of
 from sim.core.runtime.buffer import announce
 from sim.core.runtime.device import Device, get_device
-from sim.core.runtime.graph import capturing, open_graphs
+from sim.core.runtime.graph import capturing
 from sim.core.runtime.kernel import (
     Compiled,
     Kernel,
@@ -156,7 +157,7 @@ class Call:
             graph.carries |= bool(self.spec.active(args_now))
         for a in written:
             a.buffer.version += 1
-            a.buffer.left_by_backward = False
+            a.buffer.left_by = None
             if graph is not None:
                 graph.writes(a)
 
@@ -195,7 +196,7 @@ class Call:
         run(pair.adjoint, self.device, self.dims, [*self.args, *(gradients[k] for k in pair.plan.active)])
         for g in gradients.values():
             g.buffer.version += 1
-            g.buffer.left_by_backward = False
+            g.buffer.left_by = None
 
 
 def _label(position: int, n_inputs: int) -> str:
@@ -377,13 +378,13 @@ class Launch:
 
     def launch(self) -> None:
         """Run it, or record it if a tape is open."""
-        if self._block is not None and not (recording.active or open_graphs or shadows.open_shadows or open_profiles):
+        if self._block is not None and not (recording.opened.entries or graphs.opened.entries or shadows.opened.entries or open_profiles):
             go, written = self._block
             for buffer in written:
                 if buffer.watchers:
                     break
                 buffer.version += 1
-                buffer.left_by_backward = False
+                buffer.left_by = None
             else:
                 go()
                 return

@@ -91,7 +91,7 @@ def perform(operation: Operation) -> None:
         if graph is not None:
             graph.writes(view)
         view.buffer.version += 1
-        view.buffer.left_by_backward = False
+        view.buffer.left_by = None
     if recorder is not None:
         recorder.recorded(operation)
 

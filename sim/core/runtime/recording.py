@@ -1,10 +1,12 @@
-"""Who is told of what happens to memory: the recorder, a tape.  It is known by its methods; nothing here imports a tape."""
+"""Who is told of what happens to memory in this thread: the recorder, a tape.  It is known by its methods; nothing here imports a tape."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
+
+from sim.core.runtime.stacks import Stack
 
 
 class Recorder(Protocol):
@@ -29,23 +31,25 @@ class Recorder(Protocol):
         """Called before the replay of a captured graph that writes the memory of these views.  carries: does it read what has a gradient?"""
 
 
-active: list[Recorder | None] = []
-"""The recorders that are open, the innermost last; only that one is told.  None: recording is paused."""
+opened = Stack()
+"""The recorders; only the innermost is told.  None: recording is paused."""
 
 
 def push(recorder: Recorder | None) -> None:
     """Makes `recorder` the one that is told."""
-    active.append(recorder)
+    opened.entries.append(recorder)
 
 
 def pop() -> Recorder | None:
     """Ends what the last `push` began."""
-    return active.pop()
+    made: Recorder | None = opened.entries.pop()
+    return made
 
 
 def current() -> Recorder | None:
     """The recorder that writes are told to, or None."""
-    return active[-1] if active else None
+    entries = opened.entries
+    return entries[-1] if entries else None
 
 
 @contextmanager

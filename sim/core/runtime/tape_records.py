@@ -17,7 +17,7 @@ from sim.core.runtime.array import array
 from sim.core.runtime.blocks import Memory
 from sim.core.runtime.claims import Claim, restored
 from sim.core.runtime.creation import empty
-from sim.core.runtime.graph import note, note_native
+from sim.core.runtime.graph import capturing, note, note_native
 from sim.core.runtime.kernel import AdjointPair
 from sim.core.runtime.launch import Call, run, thread_count
 from sim.core.runtime.marks import passing
@@ -50,7 +50,11 @@ class LaunchRecord:
         args = list(call.args)
         for k, claim in self.claims.items():
             args[k] = self._memory(args[k], claim)
-        args += [call.args[k].grad for k in plan.active]
+        graph = capturing()
+        for k in plan.active:
+            args.append(call.args[k].grad)
+            if graph is not None:
+                graph.uses_gradient(call.args[k].buffer)
         args += [*self.records, *self.returned, *self._logs(), *(self._memory(call.args[k], self.finals[k]) for k in plan.finals)]
         run(self.pair.adjoint, call.device, call.dims, args)
 
@@ -91,6 +95,10 @@ class WriteRecord:
 
     def backward(self) -> None:
         gradients = [a.grad for a in self.arrays]
+        graph = capturing()
+        if graph is not None:
+            for a in self.arrays:
+                graph.uses_gradient(a.buffer)
         note_native(self._take_back, lambda: self.operation.adjoint_row(lambda a: a.grad), (self.operation, gradients))
 
     def _take_back(self) -> None:
