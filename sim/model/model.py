@@ -131,12 +131,13 @@ class Model:
         Raises UnknownPathError.
         """
         wanted = {self.materials[path].buffer for path in paths}
-        derived = (a for d in self._derivations for a in d.outputs)
-        before = {a.buffer for a in (*self.materials.values(), *self.arrays.values(), *derived) if a.requires_grad}
+        derived = [a for d in self._derivations for a in d.outputs]
+        measured = [s.parameters[name] for s in self.constraint_sets.values() for name in s.constraint.measured]
+        before = {a.buffer for a in (*self.materials.values(), *self.arrays.values(), *derived, *measured) if a.requires_grad}
         for buffer in before:
             buffer.requires_grad = buffer in wanted
         for d in self._derivations:
-            if any(isinstance(a, array) and a.requires_grad for a in d.inputs):
+            if any(a.requires_grad for a in d.sources):
                 for a in d.outputs:
                     a.buffer.requires_grad = a.buffer in before
         self._narrowed += 1

@@ -43,13 +43,19 @@ class Seeds:
             what = "the loss" if target is loss else f"an array of shape {target.shape} that backward starts from"
             if not target.requires_grad:
                 raise GradientError(f"{what} does not require a gradient", hint="make it with requires_grad=True")
-            if target.buffer not in on_tape:
-                raise GradientError(f"{what} was neither written nor read on this tape", hint="compute it inside `with tape:`, or call backward of its tape")
+        if seeds.given and not any(target.buffer in on_tape for target, _ in seeds.given):
+            what = "the loss" if loss is not None else "what backward starts from"
+            raise GradientError(f"{what} was neither written nor read on this tape", hint="compute it inside `with tape:`, or call backward of its tape")
         if not seeds.given and not any(b.gradient is not None and not _is_result(b.gradient, order) for b in on_tape):
             raise GradientError(
                 "backward has nothing to start from", hint="pass the loss, or grads={array: weights}, or write to `.grad` of the results before"
             )
         return seeds
+
+    @property
+    def buffers(self) -> dict[Buffer, array]:
+        """The memory of the arrays that gradients are given for."""
+        return {target.buffer: target for target, _ in self.given}
 
     def plant(self, on_tape: Mapping[Buffer, array], order: int) -> None:
         """Put aside what is not a seed, and set those that were given."""

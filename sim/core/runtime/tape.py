@@ -44,6 +44,7 @@ class Tape:
     records: list[Any] = field(default_factory=list)
     _claims: Claims = field(default_factory=Claims)
     _watch: Watch = field(default_factory=Watch)
+    _seeded: dict[Buffer, array] = field(default_factory=dict)
     _order: int = 0  # when it began to record, counted over all tapes
     _cut: dict[Buffer, tuple[array, str]] = field(default_factory=dict)
 
@@ -224,8 +225,9 @@ class Tape:
         """
         if not self.records:
             raise GradientError("backward on a tape that recorded nothing", hint="launch kernels inside `with tape:` first")
+        seeds = Seeds.of(loss, grads or {}, self._recorded(), self._order)
+        self._seeded |= seeds.buffers
         buffers = self.buffers()
-        seeds = Seeds.of(loss, grads or {}, buffers, self._order)
         outer = recording.current()
         if outer is not None:
             outer.gradients_change(self.gradients)
@@ -285,6 +287,7 @@ class Tape:
         self.zero()
         self.records.clear()
         self._order = 0
+        self._seeded.clear()
         self._claims.clear()
         self._watch.seen.clear()
         self._cut.clear()
@@ -331,6 +334,9 @@ class Tape:
 
     def buffers(self) -> dict[Buffer, array]:
         """The memory that the tape has to do with, and an array there that tells its type."""
+        return self._seeded | self._recorded()
+
+    def _recorded(self) -> dict[Buffer, array]:
         return {a.buffer: a for r in self.records for a in r.arrays}
 
 
