@@ -14,7 +14,7 @@ from sim.core.backends.llvm import LlvmBackend
 from sim.core.lang.ir import Func
 from sim.core.lang.sharing import late_updates, suits_lanes
 from sim.core.lang.types import ArrayType, float32, float64
-from sim.core.runtime.kernel import argument_type, collect_active, find_aliases
+from sim.core.runtime.kernel import argument_type
 from sim.core.runtime.launch import bind
 
 SEED = 11
@@ -135,7 +135,7 @@ def test_projections_and_their_adjoints_have_the_bits_of_single_threads(real, ad
         args = [0, points, data, some(n, *rows, dtype=value), some(n), some(count), sim.ones(1, dtype=real), some(count, 3, dtype=vec), real.np.type(0.01),
                 some(count, 3, dtype=vec), sim.zeros(1, dtype=vec), sim.zeros(n, dtype=value)]  # fmt: skip
         call = bind(kernel, (n,), args, len(args), None)
-        active, aliases = collect_active(call.args), find_aliases(call.args, call.spec.writes)
+        active, aliases = frozenset(call.spec.active(call.args)), call.spec.aliases(call.args)
         made = call.spec.differentiated(active, aliases)
         pair = made.adjoint(frozenset(k for k in made.needs.sites if k in call.spec.writes))
         func = pair.adjoint.func if adjoint else pair.forward.func

@@ -111,6 +111,8 @@ def test_what_cannot_be_shared_is_an_error(gpu):
     a, b = sim.zeros(3, device=gpu), sim.zeros(3, device="cpu")
     with pytest.raises(sim.LaunchError, match=r"lies on cpu, the launch is on cuda:0"):
         sim.launch(double, 3, [a, b], device=gpu)
+    with pytest.raises(sim.LaunchError, match=r"lies on cuda:0, the launch is on cpu"):
+        sim.launch(double, 3, [b, a])
 
 
 # ------------------------------------------------------------------------------------------ launches

@@ -129,7 +129,7 @@ def test_joined_graphs_do_one_after_the_other():
 
 
 def test_a_replay_is_a_write():
-    """An open tape saves what a replay overwrites, and derived data is known to be out of date."""
+    """A tape that has recorded saves what a replay overwrites, and derived data is known to be out of date."""
     x, v = state(requires_grad=True)
     with sim.capture() as graph:
         x.zero_()
@@ -137,8 +137,8 @@ def test_a_replay_is_a_write():
     out = sim.zeros_like(x)
     with sim.Tape() as tape:
         sim.launch(square, 20, [x], [out])
-        version = x.buffer.version
-        graph.replay()
+    version = x.buffer.version
+    graph.replay()
     assert x.buffer.version > version
     tape.backward(grads={out: sim.ones_like(out)})
     np.testing.assert_array_equal(x.grad.numpy(), 2 * state()[0].numpy())
@@ -177,3 +177,40 @@ def test_threads_share_the_rows_of_a_graph(count, monkeypatch):
 @sim.kernel
 def summed(x: sim.array[sim.vec3], out: sim.array[sim.vec3]):
     sim.atomic_add(out, 0, x[sim.tid()])
+
+
+def test_a_replay_under_a_tape_is_refused_where_a_gradient_passes_through_it():
+    """Its launches are not recorded; what has nothing to do with gradients may be replayed."""
+    x, v = state(5)
+    x.requires_grad = v.requires_grad = True
+    with sim.capture() as graph:
+        sim.launch(advance, 5, [x, v, 0.01])
+    with sim.Tape(), pytest.raises(sim.GradientError, match="captured graph is replayed under an open tape"):
+        graph.replay()
+    plain, out, wanted = sim.zeros(5, dtype=sim.vec3), sim.zeros(1, dtype=sim.vec3), sim.zeros(1, dtype=sim.vec3, requires_grad=True)
+    with sim.capture() as clears:
+        plain.zero_()
+    with sim.capture() as sums:
+        sim.launch(summed, 5, [x], [out])
+    with sim.Tape():
+        clears.replay()
+        sim.launch(summed, 5, [plain], [wanted])
+        sums.replay()
+        with pytest.raises(sim.GradientError, match="written as the result of a replayed graph"):
+            sim.launch(summed, 1, [out], [wanted])
+
+
+def test_a_gradient_that_was_replaced_since_a_capture_is_an_error():
+    """The graph would add to the one that nobody looks at any more."""
+    x, out = state(requires_grad=True)[0], sim.zeros(20, dtype=sim.vec3, requires_grad=True)
+    with sim.Tape() as tape, sim.capture() as graph:
+        sim.launch(square, 20, [x], [out])
+    weights = sim.ones_like(out)
+    with sim.capture() as back:
+        tape.backward(grads={out: weights})
+    for g in (graph, back):
+        g.replay()
+    x.grad = None
+    graph.replay()
+    with pytest.raises(sim.GradientError, match="got another gradient"):
+        back.replay()

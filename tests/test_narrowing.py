@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import sim
-from sim.core.runtime.kernel import collect_active, find_aliases
 from sim.core.runtime.launch import bind
 
 f64 = sim.float64
@@ -57,7 +56,7 @@ def test_the_fewest_bytes_and_the_right_gradient(name):
         return [pairs, sim.array(x, dtype=sim.vec3d, requires_grad=True), sim.array(stiffness, dtype=f64, requires_grad=True), *more]
 
     call = bind(kernel, (6,), arguments(start, k), 9, None)
-    needs = call.spec.differentiated(collect_active(call.args), find_aliases(call.args, call.spec.writes)).needs
+    needs = call.spec.differentiated(frozenset(call.spec.active(call.args)), call.spec.aliases(call.args)).needs
     assert needs.bytes_per_thread(frozenset((1,))) <= size
 
     weights = rng.normal(size=(12, 3))

@@ -54,7 +54,7 @@ class KernelAdjoint:
 
     func: Func
     active: tuple[int, ...]
-    needs: frozenset[int]
+    needs: tuple[int, ...]
     records: tuple[tuple[Scalar, int], ...]
     returns: tuple[Scalar, ...]
     logs: tuple[Log, ...]
@@ -274,7 +274,7 @@ def kernel_adjoint(needs: KernelNeeds, record: Collection[int] = ()) -> KernelAd
     func = verify(dce(inline(closed)))
     loaded = {op.operands[0] for op in walk(closed.body) if op.name == "load"}
     count = len(kernel.params)
-    read = frozenset(k for k, p in enumerate(closed.params[:count]) if p in loaded)
+    read = tuple(k for k, p in enumerate(closed.params[:count]) if p in loaded)
     special = recorded or plan.arrays or returns
     forward = _recording(kernel, place, stores, plan, needs, attrs) if special else None
     last = tuple(k for k, p in enumerate(kernel.params) if p in finals)

@@ -18,10 +18,11 @@ import numpy as np
 
 from sim.core.lang.errors import GradientError
 from sim.core.lang.types import Homogeneous, Type, array_type, as_type, scalar_of, size_of
-from sim.core.runtime import dlpack
-from sim.core.runtime.buffer import Buffer, announce, traits_of
+from sim.core.runtime import dlpack, recording
+from sim.core.runtime.buffer import Buffer, announce, slots_of, traits_of
 from sim.core.runtime.device import Device, DeviceLike, get_device
 from sim.core.runtime.interop import differentiable, element, element_value, python_values, to_host
+from sim.core.runtime.operations import Copy, Fill, HostWrite, perform
 from sim.core.runtime.placement import (
     as_shape,
     at_pointer,
@@ -30,7 +31,6 @@ from sim.core.runtime.placement import (
     in_host_memory,
     packed_strides,
 )
-from sim.core.runtime.recording import Copy, Fill, HostWrite, current, perform
 
 _object_new = object.__new__
 
@@ -57,7 +57,7 @@ class array:  # noqa: N801  Warp's name
         "size",
         "ptr",
         "is_contiguous",
-        "words",
+        "slots",
         "traits",
         "_grad",
         "__weakref__",
@@ -74,7 +74,7 @@ class array:  # noqa: N801  Warp's name
     size: int
     ptr: int
     is_contiguous: bool
-    words: tuple[int, ...]  # address, shape and strides, as in the argument block of a launch
+    slots: bytes  # address, shape and strides, as in the argument block of a launch
     traits: int  # see `traits_of`
     _grad: array | None
 
@@ -309,7 +309,7 @@ class array:  # noqa: N801  Warp's name
         While a view from before lives, a tape compares: writes that would spoil a gradient are errors.
         """
         view = self.buffer.device.numpy(self)
-        writable = current() is None
+        writable = recording.current() is None
         if writable and self.buffer.watchers:
             try:
                 announce(self, "write through a NumPy view")
@@ -435,7 +435,7 @@ def make_array(buffer: Buffer, offset: int, shape: tuple[int, ...], strides: tup
             packed = False
         step *= n
     made.is_contiguous = packed or made.size == 0
-    made.words = (made.ptr, *shape, *strides)
+    made.slots = slots_of(made.ptr, shape, strides)
     made.traits = traits_of(made.is_contiguous, buffer.foreign, shape)
     return made
 

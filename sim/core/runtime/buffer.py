@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from typing import Any, Protocol
 from weakref import ReferenceType, WeakSet, WeakValueDictionary, ref
 
@@ -21,6 +22,14 @@ def traits_of(is_contiguous: bool, tight: bool, shape: tuple[int, ...]) -> int:
     """What code may rely on of an array, as bits: packed; no spare bytes behind it for a wide load; then its columns if few, else 0."""
     columns = shape[1] if is_contiguous and len(shape) == 2 and shape[1] <= NARROW else 0
     return is_contiguous | tight << 1 | columns << 2
+
+
+_SLOTS = [struct.Struct(f"<{1 + 2 * ndim}q") for ndim in range(8)]
+
+
+def slots_of(ptr: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> bytes:
+    """Address, shape and strides of an array, as they stand in the argument block of a launch."""
+    return _SLOTS[len(shape)].pack(ptr, *shape, *strides)
 
 
 class Strided(Protocol):
@@ -59,7 +68,7 @@ class Buffer:
         "gradient_shift",
         "version",
         "epoch",
-        "left_by_backward",
+        "left_by",
         "watchers",
         "_exported",
         "_view",
@@ -73,7 +82,7 @@ class Buffer:
         self._memory, self.owner, self.foreign = memory, owner, foreign
         self.requires_grad = False
         self.gradient: Buffer | None = None
-        self.left_by_backward = False  # (of a gradient) what it holds was left by an earlier backward, it is not a seed
+        self.left_by: int | None = None  # (of a gradient) the backward that left what it holds, by the number of its tape; None: it is a seed
         self.watchers: WeakSet[Any] | None = None  # claims of tapes on the present content; told of writes by `announce`
         self.version = 0  # counts the writes that the framework made: tells whether derived data is out of date
         self.epoch = 0  # counts other changes of the content: older content put back for a while

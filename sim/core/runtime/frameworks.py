@@ -79,7 +79,7 @@ def from_torch(tensor: Any, dtype: Any = None, requires_grad: bool | None = None
         raise ValueError(f"the gradient of a tensor of shape {tuple(tensor.shape)} of {tensor.dtype} has shape {tuple(grad.shape)} of {grad.dtype}")
     made.grad = _shared(grad, dtype, torch)
     assert made.buffer.gradient is not None
-    made.buffer.gradient.left_by_backward = True  # what PyTorch has added up there is no seed of ours
+    made.buffer.gradient.left_by = 0  # what PyTorch has added up there is no seed of ours
     return made
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import InitVar, dataclass, field
 from typing import Any, overload
 
@@ -33,8 +33,10 @@ from sim.core.lang.types import (
     int32,
 )
 from sim.core.runtime.array import array
+from sim.core.runtime.buffer import Buffer
 from sim.core.runtime.claims import span_of
 from sim.core.runtime.device import Device
+from sim.core.runtime.interop import differentiable
 
 
 class LaunchError(SimError, TypeError):
@@ -86,12 +88,50 @@ class Specialisation:
     writes: frozenset[int]
     reads: frozenset[int]
     written: tuple[int, ...] = ()
+    arrays: tuple[int, ...] = field(init=False)
+    _reals: tuple[int, ...] = field(init=False)
     _differentiated: dict[tuple[frozenset[int], Aliases], Differentiated] = field(default_factory=dict)
     _reached: dict[frozenset[int], frozenset[int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        kinds = {k: p.type for k, p in enumerate(self.func.params) if isinstance(p.type, ArrayType)}
+        self.arrays = tuple(kinds)
+        self._reals = tuple(k for k, kind in kinds.items() if kind.dtype is not None and differentiable(kind.dtype))
 
     @property
     def func(self) -> Func:
         return self.forward.func
+
+    def active(self, args: Sequence[Any]) -> tuple[int, ...]:
+        """Numbers of the arguments that are arrays with a gradient."""
+        return tuple([k for k in self._reals if (a := args[k]) is not None and a.buffer.requires_grad])
+
+    def aliases(self, args: Sequence[Any]) -> Aliases:
+        """Groups of array arguments that overlap in memory, one of them written."""
+        given, buffers = [], set()
+        for k in self.arrays:
+            a = args[k]
+            if a is not None:
+                given.append(k)
+                buffers.add(a.buffer)
+        return () if len(buffers) == len(given) else self._overlaps(args, given)
+
+    def _overlaps(self, args: Sequence[Any], given: Sequence[int]) -> Aliases:
+        groups: list[frozenset[int]] = []
+        by_buffer: dict[Buffer, list[int]] = {}
+        for k in given:
+            by_buffer.setdefault(args[k].buffer, []).append(k)
+        for numbers in by_buffer.values():
+            if len(numbers) < 2 or not any(k in self.writes for k in numbers):
+                continue
+            joined: list[set[int]] = []
+            for k in numbers:
+                low, high = span_of(args[k])
+                touching = [g for g in joined if any(span_of(args[j])[0] < high and low < span_of(args[j])[1] for j in g)]
+                merged = {k}.union(*touching)
+                joined = [g for g in joined if g not in touching] + [merged]
+            groups += [frozenset(g) for g in joined if len(g) > 1 and any(k in self.writes for k in g)]
+        return tuple(sorted(groups, key=min))
 
     def differentiated(self, active: frozenset[int], aliases: Aliases) -> Differentiated:
         """This kernel with gradients of the parameters `active`, where those in one group of `aliases` overlap.  Raises GradientError."""
@@ -348,32 +388,3 @@ def scalar_format(kind: Scalar) -> str:
         return codes[kind.kind, kind.bits]
     code = widths[kind.bits]
     return code.upper()[0] + code[1:] if kind.kind == "u" else code
-
-
-def collect_active(args: Sequence[Any]) -> frozenset[int]:
-    """Numbers of the flat parameters that are arrays with a gradient."""
-    return frozenset([k for k, a in enumerate(args) if type(a) is array and a.buffer.requires_grad and a.requires_grad])
-
-
-def find_aliases(args: Sequence[Any], writes: Collection[int]) -> Aliases:
-    """Groups of array parameters that overlap in memory, one of them written."""
-    buffers = [a.buffer for a in args if type(a) is array]
-    if len(set(map(id, buffers))) == len(buffers):
-        return ()
-    groups: list[frozenset[int]] = []
-    by_buffer: dict[int, list[int]] = {}
-    for k, a in enumerate(args):
-        if isinstance(a, array):
-            by_buffer.setdefault(id(a.buffer), []).append(k)
-    for numbers in by_buffer.values():
-        if len(numbers) < 2 or not any(k in writes for k in numbers):
-            continue
-        joined: list[set[int]] = []
-        for k in numbers:
-            low, high = span_of(args[k])
-            touching = [g for g in joined if any(span_of(args[j])[0] < high and low < span_of(args[j])[1] for j in g)]
-            merged = {k}.union(*touching)
-            joined = [g for g in joined if g not in touching] + [merged]
-        groups += [frozenset(g) for g in joined if len(g) > 1 and any(k in writes for k in g)]
-    return tuple(sorted(groups, key=min))
-

@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
-import ctypes
 import operator
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from sim.core.backends.base import ASSERT_FAILED, Executable
 from sim.core.lang.errors import SimError
 from sim.core.lang.references import Reference
-from sim.core.lang.types import ArrayType, Composite, Scalar, Struct, StructValue
+from sim.core.lang.types import ArrayType, Composite, Struct, StructValue
+from sim.core.runtime import graph as graphs
 from sim.core.runtime import recording, shadows
 from sim.core.runtime.array import array
-from sim.core.runtime.buffer import announce, traits_of
+from sim.core.runtime.blocks import layout_of
+from sim.core.runtime.buffer import announce
 from sim.core.runtime.device import Device, get_device
-from sim.core.runtime.graph import capturing, open_graphs
+from sim.core.runtime.graph import capturing
 from sim.core.runtime.kernel import (
     Compiled,
     Kernel,
     LaunchError,
     Specialisation,
-    Traits,
     argument_type,
-    find_aliases,
     flatten_argument,
-    scalar_format,
 )
 from sim.core.runtime.profile import bytes_per_thread, open_profiles, timed
 from sim.core.runtime.threads import grain_of
@@ -39,78 +36,8 @@ class KernelFault(SimError):
     """A kernel stopped itself: a failed `assert`, or an access outside of an array in checked mode."""
 
 
-class LaunchRecorder(Protocol):
-    """A recorder that wants to know of launches: a tape."""
-
-    def launch(self, call: Call) -> None:
-        """Records a launch, and runs it."""
-
-    def adjoint_launch(self, call: Call, gradients: dict[int, array]) -> None:
-        """Called before a launch in adjoint form."""
-
-    def gradients_change(self, gradients: Mapping[array, array]) -> None:
-        """Called before the backward of another tape writes these."""
-
-
-class Memory:
-    """Memory in the form of an array argument: a kept copy, or the records of a launch."""
-
-    __slots__ = ("ptr", "shape", "strides", "is_contiguous", "owner", "words", "traits")
-
-    def __init__(self, ptr: int, shape: tuple[int, ...], strides: tuple[int, ...], is_contiguous: bool, owner: Any) -> None:
-        self.ptr, self.shape, self.strides, self.is_contiguous, self.owner = ptr, shape, strides, is_contiguous, owner
-        self.words = (ptr, *shape, *strides)
-        self.traits = traits_of(is_contiguous, False, shape)  # kept copies end with spare bytes
-
-
 check_bounds = False
 """Debug mode: every array access is compared with the shape (`sim.config(check_bounds=True)`)."""
-
-
-class _Layout:
-    """How the arguments of one compiled function become its block.  Cached on the `Compiled`."""
-
-    def __init__(self, compiled: Compiled) -> None:
-        kinds = [p.type for p in compiled.func.params]
-        self.arrays = [k.ndim if isinstance(k, ArrayType) else -1 for k in kinds]
-        body = "".join(f"{1 + 2 * k.ndim}q" if isinstance(k, ArrayType) else scalar_format(k) for k in kinds if isinstance(k, (ArrayType, Scalar)))
-        self.struct = struct.Struct("<5q" + body)
-        self.blocks: list[tuple[ctypes.Array, int]] = []
-
-    def flat(self, values: list[Any], args: Sequence[Any]) -> Traits:
-        """Append the slots of the arguments to `values`; returns what code may rely on."""
-        traits = []
-        for ndim, arg in zip(self.arrays, args, strict=True):
-            if ndim < 0:
-                values.append(arg)
-            elif arg is None:
-                values += (0,) * (1 + 2 * ndim)
-                traits.append(1)
-            else:
-                values += arg.words
-                traits.append(arg.traits)
-        return tuple(traits)
-
-    def pack(self, block: ctypes.Array, values: list[Any], compiled: Compiled) -> None:
-        """Write the slots into a block."""
-        try:
-            self.struct.pack_into(block, 0, *values)
-        except (struct.error, OverflowError) as error:
-            raise LaunchError(f"kernel '{compiled.func.name}': an argument does not fit its type: {error}") from None
-
-    def take(self) -> tuple[ctypes.Array, int]:
-        return self.blocks.pop() if self.blocks else self.fresh()
-
-    def fresh(self) -> tuple[ctypes.Array, int]:
-        block = ctypes.create_string_buffer(self.struct.size)
-        return block, ctypes.addressof(block)
-
-
-def layout_of(compiled: Compiled) -> _Layout:
-    found = compiled.__dict__.get("layout")
-    if found is None:
-        found = compiled.__dict__["layout"] = _Layout(compiled)
-    return found
 
 
 def as_dims(dim: Any) -> tuple[int, ...]:
@@ -145,34 +72,30 @@ def run(compiled: Compiled, device: Device, dims: tuple[int, ...], args: Sequenc
         shadow.run(compiled, device, dims, args)
         return
     layout = layout_of(compiled)
-    values: list[Any] = [*dims, *(1,) * (4 - len(dims)), 0]
-    executable = compiled.executable(device, layout.flat(values, args), check_bounds)
-    fault = None
-    if executable.sites:
-        fault = device.error_record()
-        values[4] = fault.ctypes.data
-    graph = capturing()
-    slot = layout.take() if graph is None else layout.fresh()
-    n = thread_count(dims)
+    parts, traits = layout.parts(args)
+    executable = compiled.executable(device, traits, check_bounds)
+    fault, graph, n = device.error_record() if executable.sites else None, capturing(), thread_count(dims)
+    block = layout.take() if graph is None else layout.fresh()
+    block.fill(dims, 0 if fault is None else fault.ctypes.data, parts)
     try:
-        layout.pack(slot[0], values, compiled)
         if open_profiles:
-            timed(compiled.func.name, n * bytes_per_thread(compiled), lambda: _run_to_its_end(device, compiled, executable, slot[1], n))
+            timed(compiled.func.name, n * bytes_per_thread(compiled), lambda: _run_to_its_end(device, compiled, executable, block.address, n))
         else:
-            device.run(executable, slot[1], n, compiled)
+            device.run(executable, block.address, n, compiled)
     finally:
         if graph is None:
-            layout.blocks.append(slot)
-    _look(device, compiled, executable, fault, dims)
+            layout.give(block)
+    if fault is not None:
+        _look(device, compiled, executable, fault, dims)
     if graph is not None:
-        keep = (slot, fault, args)
+        keep = (block, fault, args)
         address = getattr(executable, "address", None)
         if fault is None and address is not None:
-            graph.row(address, slot[1], n, grain_of(compiled), (keep, executable), compiled.func.name, n * bytes_per_thread(compiled))
+            graph.row(address, block.address, n, grain_of(compiled), (keep, executable), compiled.func.name, n * bytes_per_thread(compiled))
         elif fault is None and not getattr(executable, "waits", True):
-            graph.tell(device, lambda: device.run(executable, slot[1], n, compiled), keep)
+            graph.tell(device, lambda: device.run(executable, block.address, n, compiled), keep)
         else:
-            graph.call(lambda: _run_again(device, compiled, executable, slot[1], n, dims, fault, keep))
+            graph.call(lambda: _run_again(device, compiled, executable, block.address, n, dims, fault, keep))
 
 
 def _run_to_its_end(device: Device, compiled: Compiled, executable: Executable, address: int, n: int) -> None:
@@ -186,15 +109,15 @@ def _run_again(
     if fault is not None:
         fault[:] = 0
     device.run(executable, address, n, compiled)
-    _look(device, compiled, executable, fault, dims)
-
-
-def _look(device: Device, compiled: Compiled, executable: Executable, fault: np.ndarray | None, dims: tuple[int, ...]) -> None:
-    """Raises what the threads of a launch have noted in its error record."""
     if fault is not None:
-        device.synchronize()
-        if fault[0]:
-            raise_fault(compiled, executable, fault, dims)
+        _look(device, compiled, executable, fault, dims)
+
+
+def _look(device: Device, compiled: Compiled, executable: Executable, fault: np.ndarray, dims: tuple[int, ...]) -> None:
+    """Raises what the threads of a launch have noted in its error record."""
+    device.synchronize()
+    if fault[0]:
+        raise_fault(compiled, executable, fault, dims)
 
 
 def raise_fault(compiled: Compiled, executable: Executable, fault: np.ndarray, dims: tuple[int, ...]) -> None:
@@ -230,9 +153,11 @@ class Call:
                 announce(a, f"launch of '{self.spec.kernel.name}'")
         run(compiled, self.device, self.dims, args)
         graph = capturing()
+        if graph is not None:
+            graph.carries |= bool(self.spec.active(args_now))
         for a in written:
             a.buffer.version += 1
-            a.buffer.left_by_backward = False
+            a.buffer.left_by = None
             if graph is not None:
                 graph.writes(a)
 
@@ -253,7 +178,7 @@ class Call:
                 f"adjoint launch of kernel '{spec.kernel.name}': it writes {written}, and no gradient of that to start from is given; "
                 "make it with requires_grad=True, or pass adj_outputs"
             )
-        aliases = find_aliases(self.args, spec.writes)
+        aliases = spec.aliases(self.args)
         made = spec.differentiated(active, aliases)
         needs, pair = made.needs, made.adjoint(frozenset())
         spoilt = sorted({*needs.must, *needs.replayed, *needs.answering, *pair.plan.finals})
@@ -265,13 +190,13 @@ class Call:
             )
         recorder = recording.current()
         if recorder is not None:
-            recorder.adjoint_launch(self, gradients)  # type: ignore[attr-defined]
+            recorder.adjoint_launch(self, gradients)
         for g in gradients.values():
             announce(g, f"adjoint launch of '{spec.kernel.name}'")
         run(pair.adjoint, self.device, self.dims, [*self.args, *(gradients[k] for k in pair.plan.active)])
         for g in gradients.values():
             g.buffer.version += 1
-            g.buffer.left_by_backward = False
+            g.buffer.left_by = None
 
 
 def _label(position: int, n_inputs: int) -> str:
@@ -289,7 +214,8 @@ def _of_arrays(kind: Struct) -> bool:
 
 def bind(kernel: Kernel, dims: tuple[int, ...], args: Sequence[Any], n_inputs: int, device: Any) -> Call:
     """Check the arguments and find the specialisation for their types."""
-    plain = True
+    plain = together = True
+    target = get_device(device)
     key: list[Any] = []
     flat: list[Any] = []
     for a in args:
@@ -297,7 +223,10 @@ def bind(kernel: Kernel, dims: tuple[int, ...], args: Sequence[Any], n_inputs: i
         if kind is array:
             key.append((a.dtype, a.ndim))
             flat.append(a)
+            if a.buffer.device is not target:
+                together = False
         elif kind is StructValue and _of_arrays(a._sim_struct_):
+            together = False
             key.append(a._sim_struct_)
             for name in a._sim_struct_.fields:
                 part = getattr(a, name)
@@ -315,13 +244,20 @@ def bind(kernel: Kernel, dims: tuple[int, ...], args: Sequence[Any], n_inputs: i
             kernel.bindings[tuple(key)] = spec
         flat = slow
     _check_dims(spec, dims)
-    target = get_device(device)
-    for a in flat:
-        if type(a) is array and a.buffer.device is not target:
-            if device is not None:
-                raise LaunchError(f"an argument of kernel '{kernel.name}' lies on {a.buffer.device}, the launch is on {target}; use a.to('{target}')")
-            target = a.buffer.device
+    if not (together and plain):
+        target = _common_device(kernel, flat, target, device is not None)
     return Call(spec, dims, flat, target)
+
+
+def _common_device(kernel: Kernel, flat: Sequence[Any], target: Device, named: bool) -> Device:
+    """Where the arrays of a launch lie: all on `target` if that was `named`, else on the device of the first."""
+    devices = [a.buffer.device for a in flat if type(a) is array]
+    if devices and not named:
+        target = devices[0]
+    for device in devices:
+        if device is not target:
+            raise LaunchError(f"an argument of kernel '{kernel.name}' lies on {device}, the launch is on {target}; use a.to('{target}')")
+    return target
 
 
 def _check_dims(spec: Specialisation, dims: tuple[int, ...]) -> None:
@@ -365,9 +301,9 @@ def launch(
     if not isinstance(kernel, Kernel):
         raise LaunchError(f"{kernel!r} is not a kernel; decorate the function with @sim.kernel")
     dims = as_dims(dim)
-    for label, given in (("inputs", inputs), ("outputs", outputs)):
-        if isinstance(given, array):
-            raise LaunchError(f"kernel '{kernel.name}': {label} is an array; expected a list of arguments: {label}=[array]")
+    if type(inputs) is array or type(outputs) is array:
+        label = "inputs" if type(inputs) is array else "outputs"
+        raise LaunchError(f"kernel '{kernel.name}': {label} is an array; expected a list of arguments: {label}=[array]")
     args = [*inputs, *outputs]
     call = bind(kernel, dims, args, len(inputs), device)
     if adjoint:
@@ -385,7 +321,7 @@ def launch(
         return Launch(call, None)
     recorder = recording.current()
     if recorder is not None and record_tape:
-        recorder.launch(call)  # type: ignore[attr-defined]
+        recorder.launch(call)
     elif thread_count(dims):
         call.run()
     return None
@@ -442,13 +378,13 @@ class Launch:
 
     def launch(self) -> None:
         """Run it, or record it if a tape is open."""
-        if self._block is not None and not (recording.active or open_graphs or shadows.open_shadows or open_profiles):
+        if self._block is not None and not (recording.opened.entries or graphs.opened.entries or shadows.opened.entries or open_profiles):
             go, written = self._block
             for buffer in written:
                 if buffer.watchers:
                     break
                 buffer.version += 1
-                buffer.left_by_backward = False
+                buffer.left_by = None
             else:
                 go()
                 return
@@ -458,7 +394,7 @@ class Launch:
             return
         recorder = recording.current()
         if recorder is not None:
-            recorder.launch(Call(call.spec, call.dims, list(call.args), call.device))  # type: ignore[attr-defined]
+            recorder.launch(Call(call.spec, call.dims, list(call.args), call.device))
             return
         call.run()
         if self._block is None:
@@ -467,14 +403,14 @@ class Launch:
     def _prepare(self) -> None:
         call = self._call
         layout = layout_of(call.spec.forward)
-        values: list[Any] = [*call.dims, *(1,) * (4 - len(call.dims)), 0]
-        executable = call.spec.forward.executable(call.device, layout.flat(values, call.args), check_bounds)
+        parts, traits = layout.parts(call.args)
+        executable = call.spec.forward.executable(call.device, traits, check_bounds)
         if executable.sites:
             return
-        block = ctypes.create_string_buffer(layout.struct.size)
-        layout.pack(block, values, call.spec.forward)
+        block = layout.fresh()
+        block.fill(call.dims, 0, parts)
         written = tuple({id(b): b for k in call.spec.writes if call.args[k] is not None for b in (call.args[k].buffer,)}.values())
-        go, row = call.device.runner(executable, ctypes.addressof(block), thread_count(call.dims), call.spec.forward)
+        go, row = call.device.runner(executable, block.address, thread_count(call.dims), call.spec.forward)
         self._block, self._keep = (go, written), (block, row, executable)
 
     def set_dim(self, dim: Any) -> None:

@@ -7,7 +7,6 @@ thread; then that thread runs in the interpreter, which knows of every number th
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -22,10 +21,11 @@ from sim.core.lang.ir import OPS, Block, Builder, Func, Op, Value, emit, split_m
 from sim.core.lang.passes import WRITES, Env, copy_op
 from sim.core.runtime import shadows
 from sim.core.runtime.array import array
+from sim.core.runtime.blocks import ArgumentBlock, layout_of
 from sim.core.runtime.buffer import duplicate, refill
 from sim.core.runtime.device import get_device
 from sim.core.runtime.kernel import Compiled, Traits
-from sim.core.runtime.launch import layout_of, run, thread_count
+from sim.core.runtime.launch import run, thread_count
 from sim.core.runtime.private import on_host
 
 
@@ -119,13 +119,12 @@ def _place(span: Span | None) -> str:
     return f", {span}" + (f"\n{span.excerpt()}" if span.text else "")
 
 
-def _packed(compiled: Compiled, dims: tuple[int, ...], args: Sequence[Any]) -> tuple[ctypes.Array, np.ndarray, Traits]:
+def _packed(compiled: Compiled, dims: tuple[int, ...], args: Sequence[Any]) -> tuple[ArgumentBlock, np.ndarray, Traits]:
     """The argument block of a launch, its error record, and which arrays are contiguous."""
     layout, fault = layout_of(compiled), np.zeros(8, np.int64)
-    values: list[Any] = [*dims, *(1,) * (4 - len(dims)), fault.ctypes.data]
-    traits = layout.flat(values, args)
-    block = ctypes.create_string_buffer(layout.struct.size)
-    layout.pack(block, values, compiled)
+    parts, traits = layout.parts(args)
+    block = layout.fresh()
+    block.fill(dims, fault.ctypes.data, parts)
     return block, fault, traits
 
 
@@ -133,7 +132,7 @@ def _run_range(compiled: Compiled, device: Any, dims: tuple[int, ...], args: Seq
     """Run some threads, one after another; where the first assertion failed, and in which thread."""
     block, fault, traits = _packed(compiled, dims, args)
     executable = compiled.executable(device, traits, False)
-    executable.run(ctypes.addressof(block), begin, end)
+    executable.run(block.address, begin, end)
     return (executable.sites[int(fault[2])].span, int(fault[3])) if fault[0] else None
 
 
@@ -173,8 +172,7 @@ class _Tracker(Thread):
     def culprit(cls, func: Func, device: Any, dims: tuple[int, ...], args: Sequence[Any], thread: int, target: Value) -> Op | None:
         """The operation behind the first non-finite number that this thread writes to `target`; it runs up to there."""
         block, *_ = _packed(Compiled(func), dims, args)
-        address = ctypes.addressof(block)
-        slots = int64_view(address, len(block) // 8)
+        slots = int64_view(block.address, len(block) // 8)
         coords = [int(c) for c in np.unravel_index(thread, (*dims, *(1,) * (4 - len(dims))))]
         runner = cls(thread, coords, lambda fault, linear: None)
         runner.target, runner.blamed = target, {}

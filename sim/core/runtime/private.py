@@ -10,10 +10,11 @@ import numpy as np
 
 from sim.core.backends.base import Executable
 from sim.core.runtime.array import array, make_array
+from sim.core.runtime.blocks import Memory, layout_of
 from sim.core.runtime.buffer import SPARE, Buffer, ByteRange
 from sim.core.runtime.device import get_device
 from sim.core.runtime.kernel import Compiled
-from sim.core.runtime.launch import Call, Memory, layout_of, thread_count
+from sim.core.runtime.launch import Call, thread_count
 
 
 def spare_copy(host: np.ndarray) -> np.ndarray:
@@ -45,12 +46,12 @@ def run_privately(compiled: Compiled, call: Call, args: Sequence[Any], check: bo
     """Run a variant of the kernel of a launch in order; returns what ran, and its error record."""
     fault = np.zeros(8, np.int64)
     layout = layout_of(compiled)
-    values: list[Any] = [*call.dims, *(1,) * (4 - len(call.dims)), fault.ctypes.data]
-    executable = compiled.executable(call.device, layout.flat(values, args), check)
-    slot = layout.take()
-    layout.pack(slot[0], values, compiled)
-    executable.run(slot[1], 0, thread_count(call.dims))
-    layout.blocks.append(slot)
+    parts, traits = layout.parts(args)
+    executable = compiled.executable(call.device, traits, check)
+    block = layout.take()
+    block.fill(call.dims, fault.ctypes.data, parts)
+    executable.run(block.address, 0, thread_count(call.dims))
+    layout.give(block)
     return executable, fault
 
 

@@ -7,21 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from sim.core.lang.errors import GradientError
 from sim.core.runtime import shadows
 from sim.core.runtime.array import array
+from sim.core.runtime.blocks import Memory
 from sim.core.runtime.claims import Claim, restored
 from sim.core.runtime.creation import empty
-from sim.core.runtime.graph import note, note_native
-from sim.core.runtime.kernel import AdjointPair, collect_active
-from sim.core.runtime.launch import Call, Memory, run, thread_count
+from sim.core.runtime.graph import capturing, note, note_native
+from sim.core.runtime.kernel import AdjointPair
+from sim.core.runtime.launch import Call, run, thread_count
 from sim.core.runtime.marks import passing
+from sim.core.runtime.operations import Operation
 from sim.core.runtime.private import host_argument, private_arguments, run_privately
-from sim.core.runtime.recording import Operation
 
 
 @dataclass(eq=False, slots=True)
@@ -38,22 +38,22 @@ class LaunchRecord:
 
     def backward(self) -> None:
         call, plan = self.call, self.pair.plan
-        changed = collect_active(call.args).symmetric_difference(plan.active)
-        if changed:
+        active = call.spec.active(call.args)
+        if active != plan.active:
+            changed = set(active).symmetric_difference(plan.active)
             name = call.spec.func.params[min(changed)].name
             raise GradientError(
                 f"requires_grad of '{name}' of the {self} was changed after that was recorded: its gradient cannot be right",
                 hint="set requires_grad before recording, or record again",
             )
-        args: list[Any] = []
-        for k, a in enumerate(call.args):
-            if not isinstance(a, array):
-                args.append(a)
-            elif k not in plan.needs:
-                args.append(Memory(0, a.shape, a.strides, a.is_contiguous, None))  # no values, but a shape to ask for
-            else:
-                args.append(self._memory(a, self.claims[k]))
-        args += [call.args[k].grad for k in plan.active]
+        args = list(call.args)
+        for k, claim in self.claims.items():
+            args[k] = self._memory(args[k], claim)
+        graph = capturing()
+        for k in plan.active:
+            args.append(call.args[k].grad)
+            if graph is not None:
+                graph.uses_gradient(call.args[k].buffer)
         args += [*self.records, *self.returned, *self._logs(), *(self._memory(call.args[k], self.finals[k]) for k in plan.finals)]
         run(self.pair.adjoint, call.device, call.dims, args)
 
@@ -94,6 +94,10 @@ class WriteRecord:
 
     def backward(self) -> None:
         gradients = [a.grad for a in self.arrays]
+        graph = capturing()
+        if graph is not None:
+            for a in self.arrays:
+                graph.uses_gradient(a.buffer)
         note_native(self._take_back, lambda: self.operation.adjoint_row(lambda a: a.grad), (self.operation, gradients))
 
     def _take_back(self) -> None:
