@@ -37,6 +37,8 @@ class Site:
     span: Span | None
     text: str
     """The message of an assertion, or the parameter that is indexed."""
+    derivative: bool = False
+    """Whether it is an assertion about a derivative, and no part of the user's kernel."""
 
 
 class Executable(Protocol):
@@ -61,7 +63,7 @@ def error_sites(func: Func, check: bool) -> tuple[list[Site], dict[int, int]]:
     numbers: dict[int, int] = {}
     for op in walk(func.body):
         if op.name == "assert":
-            site = Site(ASSERT_FAILED, op.span, op.attrs.get("message") or "")
+            site = Site(ASSERT_FAILED, op.span, op.attrs.get("message") or "", bool(op.attrs.get("derivative")))
         elif check and op.name in MEMORY_OPS:
             site = Site(OUT_OF_BOUNDS, op.span, op.operands[0].name)
         else:

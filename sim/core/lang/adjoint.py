@@ -18,11 +18,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from sim.core.lang.analysis import combined_calls, is_float, matters, needed_values, varied_values
+from sim.core.lang.analysis import is_float, matters, needed_values, varied_values
 from sim.core.lang.errors import GradientError
 from sim.core.lang.ir import OPS, ZERO, Block, Builder, Func, Op, Value, emit, split_memory, verify
 from sim.core.lang.passes import Env, dce, free_values, inline_call, rebuild
 from sim.core.lang.recompute import Forward, Record, Sweep
+from sim.core.lang.separation import any_nonzero, combined_calls, demand_distinct, moved_results
 from sim.core.lang.sinking import sink
 from sim.core.lang.types import int32
 
@@ -136,10 +137,22 @@ class Reverse(Forward):
         results = [r for r in op.results if is_float(r)]
         cts = [bar.pop(r) if r in bar else b.const(0.0, r.type) for r in results]
         args = [env.get(v, v) for v in (*op.operands, *op.results)]
+        if "separated" in op.attrs:
+            self._check_distinct(op, env, dict(zip(results, cts, strict=True)))
         rule: Func = op.attrs["vjp"]()
         parts = inline_call(b, rule, [*args, *cts])
         for v, part in zip([v for v in op.operands if is_float(v)], parts, strict=True):
             self.add(bar, v, part)
+
+    def _check_distinct(self, op: Op, env: Env, cts: Cotangents) -> None:
+        """A call with separable results that are not moved apart: where they coincide its rule may lack a part."""
+        b = self.b
+        if op.attrs.get("differentiated"):
+            demand_distinct(b, op, [env[r] for r in op.results], any_nonzero(b, list(cts.values())))
+        elif id(op) in self.stored or (self.fixed and id(op) in self.apart):
+            moved = moved_results(op)
+            sorts = [any_nonzero(b, [ct for r, ct in cts.items() if (r in moved) is sort]) for sort in (True, False)]
+            demand_distinct(b, op, [env[r] for r in op.results], emit("and", *sorts))
 
     def _reverse_if(self, op: Op, env: Env, bar: Cotangents) -> None:
         cts = [bar.pop(r, None) for r in op.results]

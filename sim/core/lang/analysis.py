@@ -145,40 +145,6 @@ def dirty_loads(func: Func, groups: Mapping[Value, int]) -> set[int]:
     return found
 
 
-_SUMS = frozenset(("add", "sub", "neg", "cast", "select"))
-"""Primitives in which derivatives by one operand do not depend on the others."""
-
-
-def combined_calls(func: Func) -> set[int]:
-    """ids of calls with separable results (`separated`) that are multiplied with each other: those that it moves with the others."""
-    found: set[int] = set()
-    for call in walk(func.body):
-        if "separated" not in call.attrs:
-            continue
-        rule: Func = call.attrs["separated"]()
-        moved = {r for r, p, v in zip(call.results, rule.params, rule.body.yields, strict=True) if v is not p}
-        of_moved, of_others = _following(func, moved), _following(func, set(call.results) - moved)
-        for op in walk(func.body):
-            mixes = (op.name in OPS and op.name not in _SUMS and OPS[op.name].vjp is not ZERO) or op.name == "call"
-            if mixes and any(v in of_moved for v in op.operands) and any(v in of_others for v in op.operands):
-                found.add(id(call))
-    return found
-
-
-def _following(func: Func, start: set[Value]) -> set[Value]:
-    """Values that depend on these, through values."""
-    found, size = set(start), -1
-    while size != len(found):
-        size = len(found)
-        for op in walk(func.body):
-            if op.regions:
-                found.update(t for t, sources in flow(op) if any(s in found for s in sources))
-            elif op.name in OPS or op.name == "call":
-                if any(v in found for v in op.operands):
-                    found.update(op.results)
-    return found
-
-
 def written_from(func: Func, values: Collection[Value]) -> list[tuple[Value, Op]]:
     """(array parameter, write) of every write that puts one of these values into memory."""
     return [(op.operands[0], op) for op in walk(func.body) if op.name in WRITES and any(v in values for v in split_memory(op)[3])]

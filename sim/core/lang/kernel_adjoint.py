@@ -16,12 +16,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sim.core.lang.adjoint import Reverse, Sweep
-from sim.core.lang.analysis import combined_calls, dirty_loads, in_loops, needed_values, varied_values, wanted_values, written_from
+from sim.core.lang.analysis import dirty_loads, in_loops, needed_values, varied_values, wanted_values, written_from
 from sim.core.lang.errors import GradientError
 from sim.core.lang.ir import Block, Builder, Func, Op, Value, split_memory, verify, walk
 from sim.core.lang.narrowing import narrowest
 from sim.core.lang.passes import WRITES, Env, alias_groups, copy_block, copy_op, dce, forward_memory, inline
 from sim.core.lang.replay import Replay, plan_replay
+from sim.core.lang.separation import combined_calls, stored_calls
 from sim.core.lang.sinking import sink
 from sim.core.lang.types import Scalar, array_type, int32
 from sim.core.lang.undo import Cursor, ReturnLog, Stack, UndoLog, log_array, position_tape
@@ -259,8 +260,8 @@ def kernel_adjoint(needs: KernelNeeds, record: Collection[int] = ()) -> KernelAd
         reverse = Reverse(
             b, needs.varied, needs.needed, gradient, {id(op): reader(op) for op in recorded}, unreadable, plan, own.undo, own.stacks, taken, finals,
         )
-        if not plan.arrays and not returns:  # there the adjoint has to do what the launch did, bit for bit
-            reverse.apart = combined_calls(kernel)
+        reverse.apart, reverse.stored = combined_calls(kernel), stored_calls(kernel)
+        reverse.fixed = bool(plan.arrays or returns)
         reverse.own = {p for p in kernel.params if p.name in kernel.attrs.get("exclusive", ())}
         sweep = Sweep()
         reverse.recompute(kernel.body, env, sweep)

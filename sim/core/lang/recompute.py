@@ -70,7 +70,11 @@ class Forward:
     tapes: list[Op] = field(default_factory=list)
     slots: int = field(default_factory=lambda: SLOTS)
     apart: Collection[int] = ()
-    """ids of calls whose results are moved apart where they coincide."""
+    """ids of calls whose results the function combines: they are moved apart where they coincide."""
+    stored: Collection[int] = ()
+    """ids of calls whose results may be combined by others."""
+    fixed: bool = False
+    """Whether the forward part has to do what the launch did, bit for bit."""
     own: Collection[Value] = ()
     """Arrays none of whose elements two threads touch: nor do they in the gradients."""
 
@@ -113,9 +117,11 @@ class Forward:
         if op.name in ("store", "accum", "print", "assert"):
             if self.replay.stores(op):
                 self._perform(op, env, keep=True)
-        elif id(op) in self.apart:
+        elif op.name == "call" and "separated" in op.attrs:
             copy_op(self.b, op, env)
-            env.update(zip(op.results, inline_call(self.b, op.attrs["separated"](), [env[r] for r in op.results]), strict=True))
+            env[op.results[0]].op.attrs["differentiated"] = True  # type: ignore[union-attr]
+            if id(op) in self.apart and not self.fixed and not op.attrs.get("differentiated"):
+                env.update(zip(op.results, inline_call(self.b, op.attrs["separated"](), [env[r] for r in op.results]), strict=True))
         elif id(op) in self.returned:
             env.update(zip(op.results, self.returned[id(op)].take(len(op.results)), strict=True))
         elif id(op) in self.recorded:

@@ -12,6 +12,7 @@ The result is of the same language, so that transforms compose: the tangent of a
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -21,6 +22,7 @@ from sim.core.lang.analysis import is_float, varied_values
 from sim.core.lang.errors import GradientError
 from sim.core.lang.ir import OPS, ZERO, Block, Builder, Func, Op, Value, emit, split_memory, verify, walk
 from sim.core.lang.passes import WRITES, Env, copy_op, dce, inline_call
+from sim.core.lang.separation import combined_calls, demand_distinct, stored_calls, values_behind
 
 
 @dataclass
@@ -32,9 +34,20 @@ class Tangents:
     env: Env = field(default_factory=dict)
     dot: dict[Value, Value] = field(default_factory=dict)
     shadow: dict[Value, Value] = field(default_factory=dict)
+    combined: Collection[int] = ()
+    """ids of calls whose results the function combines; where they coincide, derivatives are taken with results moved apart."""
+    stored: Collection[int] = ()
+    """ids of calls whose results may be combined by others."""
+    behind: Collection[Value] = ()
+    """Values computed from the results of `combined`: derivatives look at them as they are in `near`."""
+    near: Env = field(default_factory=dict)
 
     def copied(self, v: Value) -> Value:
         return self.env.get(v, v)
+
+    def at(self, v: Value) -> Value:
+        """Where the derivative is taken: the value, or one close by."""
+        return self.near.get(v) or self.copied(v)
 
     def tangent(self, v: Value) -> Value:
         """The tangent of a floating value; zero where it does not depend on anything active."""
@@ -47,6 +60,8 @@ class Tangents:
                 self._region(op)
             else:
                 copy_op(self.b, op, self.env)
+                if any(r in self.behind for r in op.results):
+                    self._move_apart(op)
                 if op.name in OPS:
                     self._primitive(op)
                 elif op.name in ("load", "store", "accum"):
@@ -57,6 +72,14 @@ class Tangents:
                     self._tape(op)
                 elif op.name == "call":
                     self._call(op)
+
+    def _move_apart(self, op: Op) -> None:
+        """The results of an operation for values that are moved apart."""
+        if id(op) in self.combined:
+            apart = inline_call(self.b, op.attrs["separated"](), [self.copied(r) for r in op.results])
+            self.near.update(zip(op.results, apart, strict=True))
+        else:
+            copy_op(self.b, op, ChainMap(self.near, self.env))  # type: ignore[arg-type]
 
     # -- arithmetic
     def _primitive(self, op: Op) -> None:
@@ -73,7 +96,7 @@ class Tangents:
             cond, yes, no = op.operands
             self.dot[result] = emit("select", self.copied(cond), self.tangent(yes), self.tangent(no))
             return
-        y, args = self.copied(result), [self.copied(v) for v in op.operands]
+        y, args = self.at(result), [self.at(v) for v in op.operands]
         shares: dict[Value, Sequence[Value | None]] = {}
         total: Value | None = None
         for k, v in enumerate(op.operands):
@@ -89,8 +112,10 @@ class Tangents:
     def _call(self, op: Op) -> None:
         if not any(v in self.dot for v in op.operands):
             return
+        if op.attrs.get("differentiated") or id(op) in self.stored:
+            demand_distinct(self.b, op, [self.copied(r) for r in op.results])
         rule = transposed(op.attrs["vjp"](), len(op.operands) + len(op.results))
-        args = [self.copied(v) for v in (*op.operands, *op.results)]
+        args = [self.at(v) for v in (*op.operands, *op.results)]
         floats = [r for r in op.results if is_float(r)]
         # the transpose does not depend on where it is taken: it gets any cotangents, here zero
         unused = [self.b.const(0.0, r.type) for r in floats]
@@ -100,24 +125,27 @@ class Tangents:
 
     # -- control flow
     def _region(self, op: Op) -> None:
-        b, moving = self.b, [j for j, r in enumerate(op.results) if r in self.varied]
+        b, count = self.b, len(op.results)
+        moving = [j for j, r in enumerate(op.results) if r in self.varied]
+        beside = [j for j, r in enumerate(op.results) if r in self.behind]
 
         def ends(region: Block) -> list[Value]:
             self.block(region)
-            return [self.copied(v) for v in region.yields] + [self.tangent(region.yields[j]) for j in moving]
+            plain = [self.copied(v) for v in region.yields]
+            return plain + [self.tangent(region.yields[j]) for j in moving] + [self.at(region.yields[j]) for j in beside]
 
         if op.name == "if":
             results = b.if_(self.copied(op.operands[0]), lambda: ends(op.regions[0]), lambda: ends(op.regions[1]))
         else:
             shift = 1 if op.name == "for" else 0
             init = op.operands[shift:]
-            carried = [self.copied(v) for v in init] + [self.tangent(init[j]) for j in moving]
+            carried = [self.copied(v) for v in init] + [self.tangent(init[j]) for j in moving] + [self.at(init[j]) for j in beside]
 
             def bind(region: Block, values: Sequence[Value]) -> None:
-                plain = values[: len(region.params)]
+                plain, extra = values[: len(region.params)], values[len(region.params) :]
                 self.env.update(zip(region.params, plain, strict=True))
-                for j, move in zip(moving, values[len(plain) :], strict=True):
-                    self.dot[region.params[shift + j]] = move
+                self.dot.update((region.params[shift + j], v) for j, v in zip(moving, extra[: len(moving)], strict=True))
+                self.near.update((region.params[shift + j], v) for j, v in zip(beside, extra[len(moving) :], strict=True))
 
             def body(*values: Value) -> list[Value]:
                 bind(op.regions[-1], values)
@@ -132,10 +160,9 @@ class Tangents:
                 results = b.for_(self.copied(op.operands[0]), carried, body, op.attrs["reverse"])
             else:
                 results = b.while_(carried, condition, body)
-        count = len(op.results)
         self.env.update(zip(op.results, results[:count], strict=True))
-        for j, move in zip(moving, results[count:], strict=True):
-            self.dot[op.results[j]] = move
+        self.dot.update((op.results[j], v) for j, v in zip(moving, results[count : count + len(moving)], strict=True))
+        self.near.update((op.results[j], v) for j, v in zip(beside, results[count + len(moving) :], strict=True))
 
     # -- storage
     def _tape(self, op: Op) -> None:
@@ -210,6 +237,15 @@ def transposed(rule: Func, first: int) -> Func:
     return vjp(rule, range(first, len(rule.params)))
 
 
+def _separable(func: Func) -> tuple[set[int], set[int], set[Value]]:
+    """`combined`, `stored` and `behind` of the tangents of a function."""
+    calls = {id(op) for op in walk(func.body) if "separated" in op.attrs and not op.attrs.get("differentiated")}
+    if not calls:
+        return set(), set(), set()
+    combined = combined_calls(func) & calls
+    return combined, stored_calls(func) & calls, values_behind(func, combined)
+
+
 # ------------------------------------------------------------------------------------------------ pure functions
 def jvp(func: Func, wrt: Collection[int] | None = None) -> Func:
     """The Jacobian-vector product of a pure function.
@@ -223,7 +259,7 @@ def jvp(func: Func, wrt: Collection[int] | None = None) -> Func:
     moves = [Value(p.type, f"tan_{p.name}") for p in inputs]
     block.params += moves
     with Builder(block) as b:
-        sweep = Tangents(b, varied_values(func, set(inputs)), env, dict(zip(inputs, moves, strict=True)))
+        sweep = Tangents(b, varied_values(func, set(inputs)), env, dict(zip(inputs, moves, strict=True)), {}, *_separable(func))
         sweep.block(func.body)
         block.yields = [sweep.copied(v) for v in func.body.yields]
         block.yields += [sweep.tangent(v) for v in func.body.yields if is_float(v)]
@@ -312,7 +348,7 @@ def kernel_tangent(kernel: Func, active: Collection[int]) -> KernelTangent:
     shadow = {kernel.params[k]: Value(kernel.params[k].type, f"tan_{kernel.params[k].name}") for k in order}
     block.params += shadow.values()
     with Builder(block) as b:
-        Tangents(b, varied, env, {}, shadow).block(kernel.body)
+        Tangents(b, varied, env, {}, shadow, *_separable(kernel)).block(kernel.body)
     turns = kernel.attrs.get("serial") or any(op.name == "atomic" and op.operands[0] in shadow for op in walk(kernel.body))
     attrs = {"serial": True} if turns else {}
     func = Func(f"{kernel.name}_tangent", block, kernel.span, kernel.dims, attrs)

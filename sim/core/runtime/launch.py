@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sim.core.backends.base import ASSERT_FAILED, Executable
-from sim.core.lang.errors import SimError
+from sim.core.lang.errors import GradientError, SimError
 from sim.core.lang.references import Reference
 from sim.core.lang.types import ArrayType, Composite, Struct, StructValue
 from sim.core.runtime import graph as graphs
@@ -125,6 +125,8 @@ def raise_fault(compiled: Compiled, executable: Executable, fault: np.ndarray, d
     thread: Any = tuple(int(i) for i in np.unravel_index(int(fault[3]), dims))
     thread = thread[0] if len(thread) == 1 else thread
     where = f"{site.span}: " if site.span else ""
+    if site.derivative:
+        raise GradientError(f"{site.text} (in thread {thread} of '{compiled.func.name}')", site.span)
     if fault[1] == ASSERT_FAILED:
         what = f"assertion failed{': ' + site.text if site.text else ''}"
     else:
