@@ -12,12 +12,12 @@ otherwise the difference is kept away from zero.  So the first derivative is exa
 For Q f(d) Q^T or U f(s) V^T put together by the caller, the cotangents of Q and d at one choice of vectors do not
 determine the derivative at repeated values (entries between equal values are missing).  Where a kernel multiplies vectors
 with functions of the values, its adjoint therefore goes on with values that are sqrt(eps) apart: the derivative is right up
-to about sqrt(eps) (1e-8 in float64, 3e-4 in float32); what the kernel itself computes is not touched.
+to about sqrt(eps) (1e-8 in float64, 3e-4 in float32); what the kernel itself computes is not touched.  So does forward mode.
 
-Incomplete at repeated values, though finite, are: forward mode and second derivatives of such functions; vectors and values
-that one kernel stores and another one combines; kernels whose adjoint has to repeat the launch bit for bit (loops over
-stored elements, lists filled by atomics).  Where repeated values are the rule, as in a body at rest, use `polar3`: exact to
-every order.
+Not known at repeated values, and an error when a derivative is asked for there (`separation.py`), are: second derivatives
+of functions of vectors or values; vectors and values that one kernel stores and another one may combine; kernels whose
+adjoint has to repeat the launch bit for bit (loops over stored elements, lists filled by atomics).  Where repeated values
+are the rule, as in a body at rest, use `polar3`: exact to every order.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ def _values_apart(s):
     largest = abs(s[0])
     for i in range(1, n):
         largest = max(largest, abs(s[i]))
-    gap = epsilon(largest) ** 0.5 * largest
+    gap = 1.01 * epsilon(largest) ** 0.5 * largest  # so that `_over` takes them for different in any case
     close = False
     for i in range(n):
         for j in range(i):
@@ -208,7 +208,14 @@ def _values_apart(s):
 
 @func
 def _svd_apart(u, s, v):
-    return u, _values_apart(s), v
+    """Opposite values are as bad as equal ones: the derivative has terms with s_i^2 - s_j^2."""
+    sizes, moved = type(s)(), type(s)()
+    for i in range(len(s)):
+        sizes[i] = abs(s[i])
+    sizes = _values_apart(sizes)
+    for i in range(len(s)):
+        moved[i] = where(s[i] < 0.0, -sizes[i], sizes[i])
+    return u, moved, v
 
 
 svd3.separated(_svd_apart)
