@@ -37,6 +37,21 @@ to the larger of 1 and the derivative, rounded up to a power of ten; much of it 
 """
 
 
+_EQUAL = "at equal values: docs/decisions/08, where second derivatives are an error"
+_AT_ZERO = "zero at zero; compositions that are smooth there lose their derivative: "
+NOTES = {
+    "eig3": _EQUAL,
+    "length": _AT_ZERO + "use length_sq or norm_pseudo_huber",
+    "normalize": _AT_ZERO + "use smooth_normalize",
+    "polar3": "to every order, at equal values too",
+    "quat_from_axis_angle": "of a rotation vector that may be zero: quat_from_rotation_vector",
+    "quat_to_axis_angle": _AT_ZERO + "for axis times angle use quat_to_rotation_vector",
+    "svd2": _EQUAL,
+    "svd3": _EQUAL,
+}
+"""What is to be known of library functions at special points."""
+
+
 @dataclass
 class Row:
     """One line of a table; `measure` gives the relative error, and is None where there is nothing to measure."""
@@ -109,7 +124,7 @@ def library() -> Iterator[Row]:
         if not floats or name in rows.STEPS:
             yield Row(name, "zero", note="integers" if not floats else "a step function")
         else:
-            yield Row(name, "yes", lambda name=name: library_error(name))
+            yield Row(name, "yes", lambda name=name: library_error(name), NOTES.get(name, ""))
     for name in sorted(RANDOM):
         yield Row(name, "zero", note="what is drawn is a constant")
 

@@ -35,7 +35,7 @@ def combined_in_a_branch(a: sim.array[mat33], out: sim.array[f64]):
     u, s, v = sim.svd3(a[i])
     stretched = vec3(1.0, 1.0, 1.0)
     if s[0] > 0.5:
-        for k in range(2):
+        for _ in range(2):
             stretched = sim.cw_mul(stretched, s)
     sim.atomic_add(out, 0, score(u * sim.diag(stretched) * sim.transpose(v)))
 
