@@ -154,6 +154,84 @@ def test_slots_from_a_counter_are_right():
     np.testing.assert_allclose(found, [(k + 1) * 0.5 / root for k, root in enumerate((1.0, 2.0, 3.0, 4.0))])
 
 
+# ------------------------------------------------------------------------------------------ arrays as arguments
+@sim.func
+def sample(table: sim.array(dtype=f64), t: f64):
+    """Linear interpolation."""
+    k = int(sim.floor(t))
+    w = t - sim.floor(t)
+    return table[k] * (1.0 - w) + table[k + 1] * w
+
+
+@sim.func_grad(sample)
+def sample_gradient(table: sim.array(dtype=f64), t: f64, adj_ret: f64):
+    k = int(sim.floor(t))
+    w = t - sim.floor(t)
+    sim.adjoint[table][k] += 10.0 * (1.0 - w) * adj_ret  # ten times too much: seen to be used
+    sim.atomic_add(sim.adjoint[table], k + 1, 10.0 * w * adj_ret)
+    sim.adjoint[t] += 10.0 * (table[k + 1] - table[k]) * adj_ret
+
+
+@sim.kernel
+def look_up(table: sim.array(dtype=f64), t: sim.array(dtype=f64), n: int, y: sim.array(dtype=f64)):
+    i = sim.tid()
+    s = f64(0.0)
+    for j in range(n):
+        if t[i] > 0.1 * f64(j):
+            s += sample(table, t[i]) * sample(table, t[i] + f64(j))
+    y[i] = s
+
+
+@pytest.mark.parametrize("which", ["table", "t", "both"])
+def test_gradient_functions_take_arrays(which):
+    values, at, n = np.array([0.3, 1.2, -0.7, 2.0, 0.4, 1.1]), np.array([0.25, 1.6, 0.9]), 3
+    table = sim.array(values, dtype=f64, requires_grad=which != "t")
+    t, y = sim.array(at, dtype=f64, requires_grad=which != "table"), sim.zeros(3, dtype=f64, requires_grad=True)
+    with sim.Tape() as tape:
+        sim.launch(look_up, 3, inputs=[table, t, n], outputs=[y])
+    tape.backward(grads={y: sim.ones_like(y)})
+
+    def total(values, at):
+        interpolated = np.interp(at[:, None] + np.arange(n), np.arange(6), values)
+        return (interpolated[:, :1] * interpolated * (at[:, None] > 0.1 * np.arange(n))).sum()
+
+    h = 1e-6
+    if which != "t":
+        wanted = [(total(values + h * e, at) - total(values - h * e, at)) / (2 * h) for e in np.eye(6)]
+        np.testing.assert_allclose(table.grad.numpy(), 10.0 * np.array(wanted), rtol=1e-7)
+    if which != "table":
+        wanted = [(total(values, at + h * e) - total(values, at - h * e)) / (2 * h) for e in np.eye(3)]
+        np.testing.assert_allclose(t.grad.numpy(), 10.0 * np.array(wanted), rtol=1e-7)
+
+
+def test_what_gradient_functions_of_arrays_cannot_do():
+    @sim.kernel
+    def spoils(table: sim.array(dtype=f64), y: sim.array(dtype=f64)):
+        table[2] = 1.0
+        y[0] = sample(table, y[1])
+
+    table, y = sim.array([1.0, 2.0, 3.0], dtype=f64, requires_grad=True), sim.zeros(2, dtype=f64, requires_grad=True)
+    with pytest.raises(sim.GradientError, match="takes the array 'table', which this kernel writes to"), sim.Tape():
+        sim.launch(spoils, 1, inputs=[table, y])
+    with pytest.raises(sim.GradientError, match="gives no tangent"):
+        sim.autograd.jvp(look_up, [table, y, 1, sim.zeros(2, dtype=f64)], [sim.ones_like(table), None, None, None], dim=2)
+
+    @sim.func
+    def first(x: sim.array(dtype=f64)):
+        return x[0]
+
+    @sim.func_grad(first)
+    def overwrites(x: sim.array(dtype=f64), adj_ret: f64):
+        sim.adjoint[x][0] = adj_ret
+
+    @sim.kernel
+    def uses(x: sim.array(dtype=f64), y: sim.array(dtype=f64)):
+        y[0] = first(x)
+
+    with pytest.raises(sim.KernelError, match=r"add to their adjoint(.|\n)*write adjoint\[x\]\[i\] \+="):
+        gradient(uses, 1, [1.0, 2.0])
+
+
 # ------------------------------------------------------------------------------------------ errors
 def test_mistakes_are_named():
     @sim.func

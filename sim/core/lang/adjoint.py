@@ -21,11 +21,11 @@ from dataclasses import dataclass
 from sim.core.lang.analysis import is_float, matters, needed_values, varied_values
 from sim.core.lang.errors import GradientError
 from sim.core.lang.ir import OPS, ZERO, Block, Builder, Func, Op, Value, emit, split_memory, verify
-from sim.core.lang.passes import Env, dce, free_values, inline_call, rebuild
+from sim.core.lang.passes import WRITES, Env, copy_block, dce, free_values, rebuild
 from sim.core.lang.recompute import Forward, Record, Sweep
 from sim.core.lang.separation import any_nonzero, combined_calls, demand_distinct, moved_results
 from sim.core.lang.sinking import sink
-from sim.core.lang.types import int32
+from sim.core.lang.types import ArrayType, int32
 
 Cotangents = dict[Value, Value]
 
@@ -140,7 +140,11 @@ class Reverse(Forward):
         if "separated" in op.attrs:
             self._check_distinct(op, env, dict(zip(results, cts, strict=True)))
         rule: Func = op.attrs["vjp"]()
-        parts = inline_call(b, rule, [*args, *cts])
+        arrays = [v for v in op.operands if isinstance(v.type, ArrayType)]
+        sums = [self.gradient.get(v) for v in arrays]
+        none = [p for p, v in zip(rule.params[len(args) + len(cts) :], sums, strict=True) if v is None]
+        given: Env = dict(zip(rule.params, [*args, *cts, *(v or Value(p.type) for v, p in zip(sums, arrays, strict=True))], strict=True))
+        parts = copy_block(b, rule.body, given, lambda o, _: o.name in WRITES and o.operands[0] in none)
         for v, part in zip([v for v in op.operands if is_float(v)], parts, strict=True):
             self.add(bar, v, part)
 

@@ -29,7 +29,7 @@ def varied_values(func: Func, active: Collection[Value], only: Collection[int] |
                 varied.update(t for t, sources in flow(op) if is_float(t) and any(s in varied for s in sources))
             elif op.name == "tape_store" and op.operands[2] in varied:
                 varied.add(op.operands[0])
-            elif any(v in varied for v in op.operands):
+            elif any(v in varied for v in op.operands) or (op.name == "call" and any(v in active for v in op.operands)):
                 if op.name not in OPS or OPS[op.name].vjp is not ZERO:
                     varied.update(r for r in op.results if is_float(r))
     return varied

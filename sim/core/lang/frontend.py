@@ -17,7 +17,7 @@ from sim.core.lang.context import Frame
 from sim.core.lang.custom import GradientFunction, adjoint_name
 from sim.core.lang.errors import KernelError
 from sim.core.lang.function import Function, func
-from sim.core.lang.ir import Func, Op, Value
+from sim.core.lang.ir import Func, Op, Value, walk
 from sim.core.lang.loops import Loops
 from sim.core.lang.operators import OPERATORS
 from sim.core.lang.references import Reference, StructOfReferences
@@ -38,7 +38,7 @@ class Tracer(Loops):
         for name, x in values.items():
             kind = self._argument_type(function, name, x, real, node)
             kinds.append(kind)
-            typed += flatten(self.as_value(x, kind, node) if isinstance(kind, Scalar) else tuple(
+            typed += [x.array] if isinstance(x, ArrayRef) else flatten(self.as_value(x, kind, node) if isinstance(kind, Scalar) else tuple(
                 self.as_value(v, k, node) if isinstance(k, Scalar) else v for v, k in zip(x, kind, strict=True)) if isinstance(kind, tuple) else x)
         key = (tuple(kinds), self.real)
         entry = function.traces.get(key)
@@ -68,9 +68,10 @@ class Tracer(Loops):
         if isinstance(x, tuple):
             return tuple(self._argument_type(function, name, v, real, node) for v in x)
         kind = type_of(x, real)
-        if kind is None or isinstance(kind, ArrayType) or (isinstance(kind, Struct) and kind.has_arrays):
+        whole_array = isinstance(x, ArrayRef) and not x.index and isinstance(function.adjoint, GradientFunction)
+        if kind is None or (isinstance(kind, ArrayType) and not whole_array) or (isinstance(kind, Struct) and kind.has_arrays):
             raise self.error(node, f"`{function.name}` has a derivative in closed form: its argument '{name}' cannot be {describe(x)}",
-                             "it takes scalars, vectors, matrices and structs of them")
+                             "it takes scalars, vectors, matrices and structs of them; with @sim.func_grad also whole arrays")
         return kind
 
 
@@ -86,6 +87,9 @@ class ClosedForm:
     def __init__(self, function: Function, kinds: Sequence[Any], real: Scalar) -> None:
         self.function, self.kinds, self.real = function, kinds, real
         self.callee = trace_function(function, kinds, real)
+        for op in walk(self.callee.body):
+            if op.name in ("store", "accum", "atomic"):
+                raise KernelError(f"`{function.name}` has a derivative in closed form, and writes to '{op.operands[0].name}'", op.span, "return the value")
         self._vjp: Func | None = None
         self._separated: Func | None = None
 
@@ -119,7 +123,10 @@ class ClosedForm:
 
 
 def _trace_gradient(function: GradientFunction, callee: Func, kinds: Sequence[Any], floats: Sequence[Any], real: Scalar) -> Func:
-    """What a `@func_grad` says, in the form of `ClosedForm.vjp`: `kinds` of the arguments, `floats` of the cotangents."""
+    """What a `@func_grad` says, in the form of `ClosedForm.vjp`: `kinds` of the arguments, `floats` of the cotangents.
+
+    Behind its parameters stand the gradients of the array arguments, to which it adds.
+    """
     t = Tracer(real)
     frame = Frame(function, None, (function, *map(str, kinds)))
     t.frames.append(frame)
@@ -129,16 +136,33 @@ def _trace_gradient(function: GradientFunction, callee: Func, kinds: Sequence[An
         raise t.error(node, f"`{function.name}` takes {len(names)} arguments, `{callee.name}` has {len(kinds)} and {len(floats)} floating results",
                       "it takes the arguments of its function, then the cotangent of each floating result")
     args = [_parameter(t, name, kind) for name, kind in zip(names, [*kinds, *floats], strict=True)]
-    sought = [(adjoint_name(name), kind) for name, kind in zip(names, kinds, strict=False) if not isinstance(kind, tuple) and has_float(kind)]
+    sought = [(adjoint_name(name), kind) for name, kind in zip(names, kinds, strict=False) if not isinstance(kind, (tuple, ArrayType)) and has_float(kind)]
+    gradients = [(adjoint_name(name), Value(kind, f"adj_{name}")) for name, kind in zip(names, kinds, strict=False) if isinstance(kind, ArrayType)]
+    t.block.params += [v for _, v in gradients]
     with t.b:
         frame.env.update(t.bind(function, args, {}, node))
+        frame.env.update((name, ArrayRef(v)) for name, v in gradients)
         frame.env.update((name, t.zero(kind)) for name, kind in sought)
         if t.body(frame) is not None:
             raise t.error(node, f"`{function.name}` returns a value", "add to adjoint[x] instead")
         values = [v for name, kind in sought for v in flatten(t.fit(frame.env[name], kind)) if v.type.is_float]  # type: ignore[attr-defined]
     count = len(callee.params)
     t.block.params[count:count] = [Value(v.type, "result") for v in callee.body.yields]
-    return t.finish(function.name, function.source.span(node), values)
+    out = t.finish(function.name, function.source.span(node), values)
+    _check_accesses(function, out, {v for _, v in gradients})
+    return out
+
+
+def _check_accesses(function: GradientFunction, rule: Func, gradients: set[Value]) -> None:
+    """A gradient function reads its arguments, and adds to their gradients."""
+    used = {v for op in walk(rule.body) for v in op.operands} | set(rule.body.yields)
+    for op in walk(rule.body):
+        if op.name not in ("load", "store", "accum", "atomic"):
+            continue
+        adds = op.name == "accum" or (op.name == "atomic" and op.attrs["how"] == "add" and not any(r in used for r in op.results))
+        if not (adds if op.operands[0] in gradients else op.name == "load"):
+            what = f"`{function.name}` can read array arguments and add to their adjoint[...]; this is something else"
+            raise KernelError(what, op.span, "write adjoint[x][i] += ...")
 
 
 def trace_function(function: Function | Callable[..., Any], arg_types: Arguments, real: Scalar = float32) -> Func:

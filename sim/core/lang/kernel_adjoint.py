@@ -138,6 +138,7 @@ def kernel_needs(kernel: Func, active: Iterable[int], aliases: Iterable[Collecti
             break
         replayed_groups |= more
     _check_replay(kernel, groups, replayed_groups)
+    _check_calls(kernel, groups)
 
     sites: dict[int, list[Op]] = {}
     must, in_loop, returned = set(), set(), []
@@ -159,6 +160,18 @@ def kernel_needs(kernel: Func, active: Iterable[int], aliases: Iterable[Collecti
         kernel, chosen, groups, varied, needed, sites, frozenset(must), returned, frozenset(in_loop), frozenset(number[p] for p in replayed), lossy,
         wanted_values(kernel, varied, sources, replayed),
     )
+
+
+def _check_calls(kernel: Func, groups: Mapping[Value, int]) -> None:
+    """Refuse gradient functions of arrays that the kernel writes: they read the array as it was before the launch."""
+    written = {groups[op.operands[0]]: op.operands[0] for op in walk(kernel.body) if op.name in WRITES}
+    for op in walk(kernel.body):
+        spoilt = next((v for v in op.operands if groups.get(v) in written), None) if op.name == "call" else None
+        if spoilt is not None:
+            raise GradientError(
+                f"`{op.attrs['callee'].name}` has a gradient function that takes the array '{spoilt.name}', which this kernel writes to "
+                f"(as '{written[groups[spoilt]].name}')", op.span, "write to another array, or pass the elements instead of the array",
+            )
 
 
 def _check_replay(kernel: Func, groups: dict[Value, int], replayed: set[int]) -> None:
@@ -273,9 +286,9 @@ def kernel_adjoint(needs: KernelNeeds, record: Collection[int] = ()) -> KernelAd
         func = forward_memory(func, _groups_of(func, needs))
     closed = dce(func)
     func = verify(dce(inline(closed)))
-    loaded = {op.operands[0] for op in walk(closed.body) if op.name == "load"}
+    loaded = {op.operands[0] for op in walk(func.body) if op.name == "load"}
     count = len(kernel.params)
-    read = tuple(k for k, p in enumerate(closed.params[:count]) if p in loaded)
+    read = tuple(k for k, p in enumerate(func.params[:count]) if p in loaded)
     special = recorded or plan.arrays or returns
     forward = _recording(kernel, place, stores, plan, needs, attrs) if special else None
     last = tuple(k for k, p in enumerate(kernel.params) if p in finals)

@@ -110,6 +110,10 @@ class Tangents:
             self.dot[result] = total
 
     def _call(self, op: Op) -> None:
+        array = next((v for v in op.operands if v in self.shadow), None)
+        if array is not None:
+            what = f"`{op.attrs['callee'].name}` has a gradient function that takes the array '{array.name}': that gives no tangent"
+            raise GradientError(what, op.span, "pass the elements instead of the array, or use reverse mode")
         if not any(v in self.dot for v in op.operands):
             return
         if op.attrs.get("differentiated") or id(op) in self.stored:
