@@ -306,3 +306,28 @@ def test_the_gradient_is_that_of_differences(case):
     program, inputs = case
     found = assert_gradient(program, *[sim.clone(x) for x in inputs], tolerance=2e-5)
     assert all(np.abs(part).max() > 1e-6 for part in found)
+
+
+@sim.kernel
+def bounding_box(x: sim.array(dtype=f64), box: sim.array(dtype=f64)):
+    i = sim.tid()
+    sim.atomic_min(box, 0, x[i])
+    sim.atomic_max(box, 1, x[i])
+
+
+@sim.kernel
+def mixed_up(x: sim.array(dtype=f64), box: sim.array(dtype=f64)):
+    i = sim.tid()
+    sim.atomic_min(box, i % 2, x[i])
+    sim.atomic_max(box, 1, x[i])
+
+
+def test_minima_and_maxima_in_different_elements_of_one_array():
+    x, box = array([0.5, -1.0, 2.0, 0.1]), array([9.0, -9.0])
+    with sim.Tape() as tape:
+        sim.launch(bounding_box, 4, [x, box])
+    tape.backward(grads={box: array([3.0, 5.0], gradient=False)})
+    assert box.list() == [-1.0, 2.0]
+    assert x.grad.list() == [0.0, 3.0, 5.0, 0.0]
+    with pytest.raises(sim.GradientError, match="an element of 'box' may take atomic_min and atomic_max in one launch"), sim.Tape():
+        sim.launch(mixed_up, 4, [x, box])

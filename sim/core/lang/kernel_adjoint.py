@@ -376,22 +376,34 @@ def _promise(kernel: Func, groups: Mapping[Value, int]) -> dict[str, Any]:
 
 
 def _extremes(kernel: Func, groups: dict[Value, int], gradient: Collection[Value]) -> list[Value]:
-    """Arrays with a gradient that take atomic minima or maxima.  Refuses those that are written in another way too."""
-    how: dict[int, str] = {}
+    """Arrays with a gradient that take atomic minima or maxima.  Refuses those of which an element may be written in another way too."""
+    seen: list[tuple[str, Op]] = []
     found = []
     for op in walk(kernel.body):
         if op.name not in WRITES:
             continue
         array = op.operands[0]
         kind = op.attrs["how"] if op.name == "atomic" else op.name
-        if how.setdefault(groups[array], kind) != kind and {kind, how[groups[array]]} & {"min", "max"}:
-            raise GradientError(
-                f"'{array.name}' takes atomic_{how[groups[array]]} and {kind} in one launch: its gradient depends on the order of the threads",
-                op.span, "use two kernels",
-            )
+        for other, earlier in seen:
+            if other != kind and {kind, other} & {"min", "max"} and groups[array] == groups[earlier.operands[0]] and not _apart(op, earlier):
+                raise GradientError(
+                    f"an element of '{array.name}' may take {_spelled(other)} and {_spelled(kind)} in one launch: its gradient would depend on the order of "
+                    "the threads", op.span, "use elements at different constant indices, or two kernels",
+                )
+        seen.append((kind, op))
         if kind in ("min", "max") and array in gradient and array not in found:
             found.append(array)
     return sorted(found, key=kernel.params.index)
+
+
+def _apart(a: Op, b: Op) -> bool:
+    """Do two writes go to different elements: at constant indices of one array?"""
+    (x, here, *_), (y, there, *_) = split_memory(a), split_memory(b)
+    return x is y and any(i.const is not None and j.const is not None and i.const != j.const for i, j in zip(here, there, strict=True))
+
+
+def _spelled(kind: str) -> str:
+    return f"atomic_{kind}" if kind in ("min", "max", "exch") else kind
 
 
 def _recording(
