@@ -279,6 +279,7 @@ from sim.core.runtime.kernel import kernel as kernel
 from sim.core.runtime.launch import KernelFault as KernelFault
 from sim.core.runtime.launch import Launch as Launch
 from sim.core.runtime.launch import launch as launch
+from sim.core.runtime.launch import set_check_bounds as set_check_bounds
 from sim.core.runtime.profile import Profile as Profile
 from sim.core.runtime.profile import ScopedTimer as ScopedTimer
 from sim.core.runtime.profile import profile as profile
