@@ -10,7 +10,12 @@ from sim.core.runtime.stacks import Stack
 
 
 class Recorder(Protocol):
-    """What a tape shows to arrays, launches and graphs."""
+    """What a tape shows to arrays, launches, graphs and other tapes.
+
+    begun: where it began to record, for messages: " since file:line".
+    """
+
+    begun: str
 
     def record(self, operation: Any) -> None:
         """Called before an `Operation` (a copy, fill or host write) runs."""

@@ -6,6 +6,7 @@ to the content that it had when recording began.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -45,6 +46,8 @@ class Tape:
     _claims: Claims = field(default_factory=Claims)
     _watch: Watch = field(default_factory=Watch)
     _seeded: dict[Buffer, array] = field(default_factory=dict)
+    begun: str = ""
+    """Where it began to record, for messages: " since file:line"."""
     _replayed: bool = False
     _order: int = 0  # when it began to record, counted over all tapes
     _cut: dict[Buffer, tuple[array, str]] = field(default_factory=dict)
@@ -56,8 +59,14 @@ class Tape:
 
     # -- recording
     def __enter__(self) -> Tape:
-        if recording.current() is not None:
-            raise GradientError("a tape is already recording, and would not see what is recorded on this one", hint="leave its `with` block first")
+        outer = recording.current()
+        if outer is not None:
+            raise GradientError(
+                f"a tape is already recording{outer.begun}: the arrays that are launched on from here belong to it, and this one would hide them from it",
+                hint="leave its `with` block first, or go on with that tape",
+            )
+        caller = sys._getframe(1)
+        self.begun = f" since {caller.f_code.co_filename}:{caller.f_lineno}"
         self._order = self._order or next(_tapes)
         recording.push(self)
         return self
@@ -107,6 +116,9 @@ class Tape:
         if graph is not None:
             graph.recorders.add(self)
         claims = self._claim(call, pair.plan.needs, name)
+        for together in aliases:
+            if together & needs.replayed:  # the adjoint writes to the copy: it has to be one
+                self._claims.join([claims[k] for k in pair.plan.needs if k in together and k in claims])
         records: list[array] = []
         returned: list[array] = []
         counts = None

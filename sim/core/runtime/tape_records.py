@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim.core.lang.errors import GradientError
-from sim.core.lang.types import int32
 from sim.core.runtime import shadows
 from sim.core.runtime.array import array
 from sim.core.runtime.blocks import Memory
@@ -64,7 +63,7 @@ class LaunchRecord:
         return a if claim.kept is None else Memory(claim.address(a.offset), a.shape, a.strides, a.is_contiguous, claim.kept)
 
     def _logs(self) -> list[array]:
-        """Room for the undo logs of one thread at a time, as the forward launch has counted it."""
+        """Room for the logs of one thread at a time, as the forward launch has counted it."""
         plan, counts = self.pair.plan, self.counts
         if counts is None:
             return []
@@ -77,7 +76,7 @@ class LaunchRecord:
 
         note(check)
         device = self.call.device
-        return [a for log, n in zip(plan.logs, room, strict=True) for a in (empty((1, n * log.width), int32, device), empty((1, n), log.scalar, device))]
+        return [empty((1, n * width), kind, device) for log, n in zip(plan.logs, room, strict=True) for kind, width in log.arrays]
 
     @property
     def arrays(self) -> list[array]:
