@@ -276,7 +276,7 @@ def kernel_adjoint(needs: KernelNeeds, record: Collection[int] = ()) -> KernelAd
         reverse.reverse(kernel.body, env, {}, sweep)
     block.ops[:0] = [*reverse.tapes, *declared]
     attrs = _promise(kernel, needs.groups)
-    func = Func(f"{kernel.name}_adjoint", block, kernel.span, kernel.dims, {**attrs, **({"serial": True} if logs else {})})
+    func = Func(f"{kernel.name}_adjoint", block, kernel.span, kernel.dims, {**attrs, "adjoint": True, **({"serial": True} if logs else {})})
     closed = dce(func)
     func = verify(dce(inline(closed)))
     loaded = {op.operands[0] for op in walk(closed.body) if op.name == "load"}
