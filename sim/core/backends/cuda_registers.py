@@ -11,11 +11,13 @@ they know nothing of: `again`, an exclusive or with zeros that only the host kno
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from sim.core.lang.cuts import UNBOUNDED, minimum_cut
-from sim.core.lang.ir import OPS, Block, Func, Op, Value, has_effect, split_memory, walk
+from sim.core.backends import cache
+from sim.core.lang.cuts import minimum_cut
+from sim.core.lang.ir import OPS, Block, Func, Op, Value, has_effect, split_memory, to_text, walk
 from sim.core.lang.passes import WRITES, Env, free_values
 from sim.core.lang.types import Scalar, bool_
 
@@ -28,11 +30,11 @@ FENCES = 15
 _GROWTH = 1.5
 """What computing anew may make of the number of operations."""
 
-_DEEP = 24
+_DEEP = 60
 """A value that so many operations in a row lead to is not computed again."""
 
-_PLACES = 10
-"""Places that are tried for every fence."""
+_PLACES = 6
+"""Places that are tried for every fence, beside those around the peak."""
 
 _DEAR = frozenset((
     "div", "mod", "sqrt", "cbrt", "exp", "log", "log2", "log10", "pow", "sin", "cos", "tan", "asin_unclamped", "acos_unclamped", "atan", "atan2",
@@ -44,42 +46,56 @@ _FREE = frozenset(("const", "tid", "shape"))
 def relieve(func: Func, budget: int) -> Func:
     """The kernel with fences (operations `again` {number}), if more than `budget` values are alive somewhere; else the kernel itself.
 
-    Only the top level gets fences, and only if they pay: values become fewer, operations not much more.
+    Only the top level gets fences, and only if they pay: values become fewer, operations not much more.  Where they go is kept in the
+    cache on disk: looking for the places takes seconds for the adjoint of a solid.
     """
     ops = func.body.ops
-    most = pressure(ops)
-    if func.attrs.get("serial") or max(most, default=0) <= budget:
+    if func.attrs.get("serial") or max(pressure(ops), default=0) <= budget:
         return func
     work = _Work(func)
-    found = _Form(_late(ops, work.apart), budget)
-    plain = _Form(ops, budget)
+    key = cache.cache_key("fences", to_text(func), str((budget, FENCES, _GROWTH, _DEEP, _PLACES, work.apart, sorted(a.name for a in work.own))))
+    kept = cache.load(key)
+    if kept is None:
+        late, places = _search(work, ops, budget)
+        cache.save(key, json.dumps([late, places]).encode())
+    else:
+        late, places = json.loads(kept)
+    made = _late(ops, work.apart) if late else ops
+    for number, at in enumerate(places):
+        found = work.fenced(made, at, number)
+        assert found is not None
+        made = found
+    return Func(func.name, Block(func.body.params, list(made)), func.span, func.dims, func.attrs)
+
+
+def _search(work: _Work, ops: Sequence[Op], budget: int) -> tuple[bool, list[int]]:
+    """Whether to begin with everything right before its use, and the places of the fences in the order in which they are put there."""
+    found, plain = _Form(_late(ops, work.apart), budget), _Form(ops, budget)
     best = found if found.cost < plain.cost else plain
-    room = _GROWTH * len(ops)
-    for number in range(FENCES):
-        if best.cost == 0:
-            break
-        forms = [_Form(made, budget) for at in best.places() if (made := work.fenced(best.ops, at, number)) is not None]
-        forms = [f for f in forms if len(f.ops) <= room]
-        better = min(forms, key=lambda f: (f.cost, len(f.ops)), default=best)
+    late, places, room = best is found, list[int](), _GROWTH * len(ops)
+    while best.cost and len(places) < FENCES:
+        made = [(at, work.fenced(best.ops, at, len(places))) for at in best.places()]
+        forms = [(at, _Form(found, budget)) for at, found in made if found is not None and len(found) <= room]
+        at, better = min(forms, key=lambda f: (f[1].cost, len(f[1].ops)), default=(0, best))
         if better.cost > 0.97 * best.cost:
             break
         best = better
-    return Func(func.name, Block(func.body.params, best.ops), func.span, func.dims, func.attrs)
+        places.append(at)
+    return late, places
 
 
 class _Form:
     """One way to write the kernel, and what it costs: the excess over the budget, squared, over all operations."""
 
-    def __init__(self, ops: list[Op], budget: int) -> None:
+    def __init__(self, ops: Sequence[Op], budget: int) -> None:
         self.ops, self.most, self.budget = ops, pressure(ops), budget
         self.cost = sum(max(0, m - budget) ** 2 for m in self.most)
 
     def places(self) -> list[int]:
-        """Where a fence could help: around the peak, and here and there in what is over the budget."""
-        peak, n = self.most.index(max(self.most)), len(self.ops)
-        over = [k for k, m in enumerate(self.most) if m > self.budget]
-        found = {peak, peak - n // 50, peak + n // 50, over[-1] + 1, *(over[k * (len(over) - 1) // (_PLACES - 1)] for k in range(_PLACES))}
-        return sorted(k for k in found if 0 < k < n)
+        """Where a fence could help: at the peak, and here and there in what is over the budget."""
+        over, peak, near = [k for k, m in enumerate(self.most) if m > self.budget], self.most.index(max(self.most)), len(self.ops) // 50
+        found = {peak, peak - near, peak + near, over[-1] + 1, *(over[k * (len(over) - 1) // (_PLACES - 1)] for k in range(_PLACES))}
+        return sorted(k for k in found if 0 < k < len(self.ops))
 
 
 # ------------------------------------------------------------------------------------------------ how many values are alive
