@@ -60,26 +60,18 @@ def report(v: Variant) -> KernelReport:
 
 # ------------------------------------------------------------------------------------------ budgets
 def test_registers_and_spills() -> None:
-    """At most 64 registers for a forward projection of one row, 128 for its adjoint, and nothing spilled.
+    """At most 64 registers for a forward projection, 128 for its adjoint, and nothing spilled.
 
-    Beyond that: the adjoint of bending with damping, and solids, whose blocks of six unknowns or eight points do not fit into registers.
+    Solids, whose blocks have six unknowns or eight points, take up to 128 and 255, and spill nothing either.
     """
     over = {}
     for v in chosen():
-        if is_solid(v):
-            continue
         found, limit = report(v), 128 if v.role == "adjoint" else 64
-        if "bend" in v.func.name and v.role == "adjoint":
-            limit = 152
+        if is_solid(v):
+            limit = 255 if v.role == "adjoint" else 128
         if found.registers > limit or found.stack:
             over[v.func.name] = found.registers, found.stack
     assert not over
-
-
-def test_solids() -> None:
-    """Forward kernels of solids spill nothing; their adjoints keep what they cannot hold in less than 1 kB per thread."""
-    for v in filter(is_solid, chosen()):
-        assert report(v).stack <= (1024 if v.role == "adjoint" else 0), v.func.name
 
 
 def test_the_layout_of_arguments_is_the_packers() -> None:
@@ -98,8 +90,7 @@ def test_instructions() -> None:
             assert not found.count(*DOUBLE), f"{v.func.name} computes in double precision"
         if v.colored:
             assert not found.atomics, f"{v.func.name} has atomics"
-        if not is_solid(v) or v.role != "adjoint":
-            assert not found.local, f"{v.func.name} uses local memory"
+        assert not found.local, f"{v.func.name} uses local memory"
     averaged = next(v for v in chosen() if v.func.name == "project_distance_averaged")
     assert report(averaged).atomics == 6, "without the promise two points of three components are added to"
 

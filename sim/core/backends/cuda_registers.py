@@ -12,7 +12,7 @@ they know nothing of: `again`, an exclusive or with zeros that only the host kno
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from sim.core.backends import cache
@@ -342,8 +342,8 @@ class _Fence:
 
 def _copied(op: Op, env: Env, anew: bool = False) -> Op:
     """The operation with other operands; its results stay the same values, or become new ones."""
-    copy: Callable[[Block], Block] = lambda b: Block(b.params, [_copied(o, env) for o in b.ops], [env.get(v, v) for v in b.yields])
-    made = Op(op.name, [env.get(v, v) for v in op.operands], op.results, op.attrs, [copy(r) for r in op.regions], op.span)
+    regions = [Block(r.params, [_copied(o, env) for o in r.ops], [env.get(v, v) for v in r.yields]) for r in op.regions]
+    made = Op(op.name, [env.get(v, v) for v in op.operands], op.results, op.attrs, regions, op.span)
     if anew:
         made.results = [Value(r.type, r.name, made) for r in op.results]
     return made
