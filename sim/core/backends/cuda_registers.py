@@ -300,7 +300,8 @@ class _Fence:
                 if late is not None:
                     return late
             self.out.append(_copied(op, self.env))
-            writes += [o for o in walk(Block(ops=[op])) if o.name in WRITES]
+            if has_effect(op):
+                writes += [o for o in walk(Block(ops=[op])) if o.name in WRITES]
         return None
 
     def _again(self, v: Value) -> None:

@@ -37,13 +37,13 @@ class CudaText:
     """
 
     def __init__(self, func: Func, check: bool = False, careful: bool = False) -> None:
+        self.own: frozenset[Value] = frozenset() if careful else own_arrays(func)
         self.func = func = func if check else relieve(func, BUDGET[bool(func.attrs.get("adjoint"))])
         self.check, self.careful = check, careful
         self.sites: list[Site]
         self.sites, self.numbers = error_sites(func, check)
         self.prints = [op for op in walk(func.body) if op.name == "print"]
         self.params = frozenset(func.params)
-        self.own: frozenset[Value] = frozenset() if careful else own_arrays(func)
         self.packed = frozenset(func.params[k] for k in func.attrs.get("packed", ()))
         self.narrow = {func.params[k]: columns for k, columns in dict(func.attrs.get("narrow", ())).items()}
         self.lines: list[str] = []

@@ -27,21 +27,27 @@ def minimum_cut(
     flows: dict[tuple[Value, Value], int] = {}
     through: dict[Value, int] = {}
     wanted = targets if isinstance(targets, set) else set(targets)
-    while True:
-        path, reached = _path(sources, wanted, after, before, price, through, flows)
-        if path is None:
-            return {v for v, inner in reached if not inner and (v, True) not in reached and price.get(v, 0) < UNBOUNDED}
-        _augment(path, price, through, flows)
+    lost: dict[_Place, _Place | None] = {}  # from here no more flow gets through, now and later
+    for source in sources:
+        while True:
+            path, reached = _path(source, wanted, after, before, price, through, flows, lost)
+            if path is None:
+                lost.update(reached)
+                break
+            _augment(path, price, through, flows)
+    return {v for v, inner in lost if not inner and (v, True) not in lost and price.get(v, 0) < UNBOUNDED}
 
 
 def _path(
-    sources: Collection[Value], targets: set[Value], after: Mapping[Value, Sequence[Value]], before: Mapping[Value, Sequence[Value]],
-    price: Mapping[Value, int], through: Mapping[Value, int], flows: Mapping[tuple[Value, Value], int],
-) -> tuple[list[_Place] | None, Collection[_Place]]:
-    """A way for more flow, and what can be reached."""
-    came: dict[_Place, _Place | None] = {(s, False): None for s in sources}
+    source: Value, targets: set[Value], after: Mapping[Value, Sequence[Value]], before: Mapping[Value, Sequence[Value]], price: Mapping[Value, int],
+    through: Mapping[Value, int], flows: Mapping[tuple[Value, Value], int], lost: Mapping[_Place, _Place | None],
+) -> tuple[list[_Place] | None, dict[_Place, _Place | None]]:
+    """A way for more flow, and what was reached in looking for it (with the place before)."""
+    start = (source, False)
+    came: dict[_Place, _Place | None] = {start: None} if start not in lost else {}
     todo = list(came)
-    for place in todo:  # breadth first; the list grows
+    while todo:  # depth first: a way is found without looking at everything
+        place = todo.pop()
         v, leaving = place
         if leaving and v in targets:
             path = [place]
@@ -54,11 +60,11 @@ def _path(
             if through.get(v, 0) > 0:
                 steps.append((v, False))
         else:
+            steps += [(p, True) for p in before.get(v, ()) if flows.get((p, v), 0) > 0]
             if through.get(v, 0) < price.get(v, UNBOUNDED):
                 steps.append((v, True))
-            steps += [(p, True) for p in before.get(v, ()) if flows.get((p, v), 0) > 0]
         for step in steps:
-            if step not in came:
+            if step not in came and step not in lost:
                 came[step] = place
                 todo.append(step)
     return None, came
