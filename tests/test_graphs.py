@@ -157,6 +157,7 @@ def test_threads_share_the_rows_of_a_graph(count, monkeypatch):
     monkeypatch.setattr(threads, "WORTH", 0)
     n, found = 3001, []
     for used in (1, count):
+        before = sim.get_num_threads()
         sim.set_num_threads(used)
         try:
             x, v = state(n)
@@ -169,7 +170,7 @@ def test_threads_share_the_rows_of_a_graph(count, monkeypatch):
                 graph.replay()
             found.append([a.numpy().copy() for a in (x, v, total)])
         finally:
-            sim.set_num_threads(1)
+            sim.set_num_threads(before)
     for a, b in zip(*found, strict=True):
         np.testing.assert_array_equal(a, b)
 
