@@ -28,7 +28,7 @@ Row = tuple[int, tuple[int, ...], int]
 """What the runtime notes of a function: its address, the words of its block, its end."""
 
 _WALK = """
-define void @run_row(ptr %row) nounwind {
+define void @run_row(ptr %row) nounwind alwaysinline {
   %f = load ptr, ptr %row
   %block.p = getelementptr inbounds i64, ptr %row, i64 1
   %block = load ptr, ptr %block.p
@@ -45,12 +45,7 @@ entry:
 loop:
   %k = phi i64 [ 0, %entry ], [ %next, %loop ]
   %row = getelementptr inbounds [4 x i64], ptr %table, i64 %k
-  %f = load ptr, ptr %row
-  %block.p = getelementptr inbounds i64, ptr %row, i64 1
-  %block = load ptr, ptr %block.p
-  %end.p = getelementptr inbounds i64, ptr %row, i64 2
-  %end = load i64, ptr %end.p
-  call void %f(ptr %block, i64 0, i64 %end)
+  call void @run_row(ptr %row)
   %next = add nuw nsw i64 %k, 1
   %more = icmp slt i64 %next, %count
   br i1 %more, label %loop, label %done
