@@ -190,6 +190,7 @@ class Best:
 
 def measure(n: int, library: ctypes.CDLL | None, rounds: int) -> dict[str, float]:
     """Nanoseconds per constraint and substep, ours and the reference's, in turn."""
+    sim.set_num_threads(1)
     ours = Ours(n)
     m, others = ours.constraints, {}
     steps = max(10, min(600, int(3e6 / m)))

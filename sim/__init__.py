@@ -1,5 +1,8 @@
 """sim: differentiable physics in Python.  The public API; the README and docs/ say where to start."""
 
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING
+
 from sim.constraints import Constraint as Constraint
 from sim.constraints import ConstraintError as ConstraintError
 from sim.constraints import constraint as constraint
@@ -281,6 +284,7 @@ from sim.core.runtime.kernel import kernel as kernel
 from sim.core.runtime.launch import KernelFault as KernelFault
 from sim.core.runtime.launch import Launch as Launch
 from sim.core.runtime.launch import launch as launch
+from sim.core.runtime.launch import set_check_bounds as set_check_bounds
 from sim.core.runtime.profile import Profile as Profile
 from sim.core.runtime.profile import ScopedTimer as ScopedTimer
 from sim.core.runtime.profile import profile as profile
@@ -304,9 +308,24 @@ from sim.rollout import NonFiniteState as NonFiniteState
 from sim.rollout import StoreAll as StoreAll
 from sim.rollout import Trajectory as Trajectory
 from sim.rollout import rollout as rollout
-from sim.scene import Scene as Scene
-from sim.scene import SceneError as SceneError
-from sim.scene import load_scene as load_scene
 from sim.solvers import SolverError as SolverError
 from sim.solvers import SolverSemiImplicit as SolverSemiImplicit
 from sim.solvers import SolverXPBD as SolverXPBD
+
+if TYPE_CHECKING:
+    from sim.scene import Scene as Scene
+    from sim.scene import SceneError as SceneError
+    from sim.scene import load_scene as load_scene
+else:
+    _OF_SCENES = {"Scene", "SceneError", "load_scene"}
+
+    def __getattr__(name):
+        """Scenes bring reports, players and files along, a fifth of an import that kernels can do without: loaded when first asked for."""
+        if name in _OF_SCENES:
+            return getattr(_import_module("sim.scene"), name)
+        if name in ("scene", "identify", "io"):
+            return _import_module(f"sim.{name}")
+        raise AttributeError(f"module 'sim' has no attribute {name!r}")
+
+    def __dir__():
+        return sorted({*globals(), *_OF_SCENES})

@@ -12,6 +12,7 @@ import pytest
 from sim.core.lang import types as t
 from sim.core.runtime.array import array, array1d, array2d, array3d, array4d, clone
 from sim.core.runtime.buffer import ALIGNMENT
+from sim.core.runtime.claims import span_of
 from sim.core.runtime.creation import (
     copy,
     empty,
@@ -240,7 +241,7 @@ def test_slices_are_views_as_in_numpy(key, kind):
     assert view.buffer is x.buffer and np.array_equal(view.numpy(), expected)
     assert view.ptr == view.buffer.address + view.offset
     low, high = np.lib.array_utils.byte_bounds(view.numpy()) if view.size else (view.ptr, view.ptr)
-    assert view.byte_range == (low - x.ptr, high - x.ptr)
+    assert span_of(view) == (low - x.ptr, high - x.ptr)
     assert view.is_contiguous == expected.flags.c_contiguous
     view.fill_(-1)
     host[(*keys, *inner)] = -1

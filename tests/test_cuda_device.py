@@ -213,7 +213,7 @@ def test_failures_are_told_to_the_host(gpu, monkeypatch):
     x = sim.array([1.0, 2.0, 5.0, 9.0], device=gpu)
     with pytest.raises(KernelFault, match=r"(?s)assertion failed: too large, in thread 2 of kernel 'careful'.*assert x\[i\]"):
         sim.launch(careful, 4, [x])
-    monkeypatch.setattr(launch, "check_bounds", True)
+    monkeypatch.setattr(launch, "_check_bounds", True)
     with pytest.raises(KernelFault, match=r"index 4 is outside of 'x' \(length 4\)"):
         sim.launch(double, 5, [x, sim.zeros(5, device=gpu)])
 

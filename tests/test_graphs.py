@@ -157,6 +157,7 @@ def test_threads_share_the_rows_of_a_graph(count, monkeypatch):
     monkeypatch.setattr(threads, "WORTH", 0)
     n, found = 3001, []
     for used in (1, count):
+        before = sim.get_num_threads()
         sim.set_num_threads(used)
         try:
             x, v = state(n)
@@ -169,7 +170,7 @@ def test_threads_share_the_rows_of_a_graph(count, monkeypatch):
                 graph.replay()
             found.append([a.numpy().copy() for a in (x, v, total)])
         finally:
-            sim.set_num_threads(1)
+            sim.set_num_threads(before)
     for a, b in zip(*found, strict=True):
         np.testing.assert_array_equal(a, b)
 
@@ -214,3 +215,35 @@ def test_a_gradient_that_was_replaced_since_a_capture_is_an_error():
     graph.replay()
     with pytest.raises(sim.GradientError, match="got another gradient"):
         back.replay()
+
+
+@sim.kernel
+def scaled(x: sim.array[sim.vec3], by: sim.array[float]):
+    i = sim.tid()
+    x[i] = by[0] * x[i] + sim.cw_mul(x[i], x[i])
+
+
+def test_a_forward_pass_that_was_replayed_with_other_values_is_refused_by_its_tape():
+    """Unless all that the tape has kept was kept by the graph too."""
+    x, by = state(requires_grad=True)[0], sim.array([2.0], requires_grad=True)
+    weights = sim.ones_like(x, requires_grad=False)
+    start = x.numpy().copy()
+    with sim.Tape() as tape, sim.capture() as graph:
+        for _ in range(2):
+            sim.launch(scaled, 20, [x], [by])
+    x.assign(start)
+    graph.replay()
+    tape.backward(grads={x: weights})
+    want = by.grad.numpy().copy()
+    tape.zero()
+    by.fill_(3.0)  # the tape keeps the 2
+    graph.replay()
+    with pytest.raises(sim.GradientError, match="a graph has replayed the forward pass"):
+        tape.backward(grads={x: weights})
+    assert want[0] != 0.0
+
+
+def test_an_optimiser_does_not_step_inside_of_a_capture():
+    x = sim.array([1.0], requires_grad=True)
+    with sim.capture(), pytest.raises(RuntimeError, match="step outside of the graph"):
+        sim.optim.Adam([x]).step([x.grad])

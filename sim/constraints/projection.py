@@ -14,7 +14,8 @@ from sim.constraints.base import Constraint
 from sim.core.lang.builtins import Builtin, static, tid
 from sim.core.lang.context import Context
 from sim.core.lang.function import func
-from sim.core.lang.library.vector import dot
+from sim.core.lang.library.matrix import transpose
+from sim.core.lang.library.vector import dot, outer
 from sim.core.lang.passes import inline_call
 from sim.core.lang.traced import flatten
 from sim.core.lang.types import Scalar, Struct, array_type, matrix, vector
@@ -73,6 +74,12 @@ def solve(a, b):
     return b
 
 
+@solve.vjp
+def _solve_vjp(a, b, x, ct):
+    t = solve(transpose(a), ct)
+    return outer(-t, x), t
+
+
 @cache
 def make_projection(c: Constraint, real: Scalar, first: bool, damped: bool, averaged: bool, exclusive: bool = False) -> Kernel:
     """One XPBD projection of constraints `start + tid()`, eq. 18, with Rayleigh damping, eq. 26.
@@ -126,11 +133,16 @@ def make_projection(c: Constraint, real: Scalar, first: bool, damped: bool, aver
             block = square()
             residuals = column()
             lams = value() if first else multiplier[k]
+            rates = column()
+            for p in static(range(n_points)):  # point by point: only the gradients at one of them have to be at hand
+                for i in static(range(m)):
+                    for j in static(range(i, m)):
+                        block[i, j] = block[i, j] + w_k[p] * dot(J[active[i]][p], J[active[j]][p])
+                    if resists[active[i]]:
+                        rates[i] = rates[i] + dot(J[active[i]][p], x_k[p] - x_before[points[k, p]])
             for i in static(range(m)):
-                for j in static(range(i, m)):
-                    entry = sum([w_k[p] * dot(J[active[i]][p], J[active[j]][p]) for p in static(range(n_points))])
-                    block[i, j] = entry
-                    block[j, i] = entry
+                for j in static(range(i)):
+                    block[i, j] = block[j, i]
             for i in static(range(m)):
                 r = active[i]
                 weight = (1.0 if elastic[r] else 0.0) + (gamma if resists[r] else 0.0)
@@ -140,7 +152,7 @@ def make_projection(c: Constraint, real: Scalar, first: bool, damped: bool, aver
                 block[i, i] = block[i, i] + alpha
                 residuals[i] = -(C[r] + alpha * lams[r]) if elastic[r] else -alpha * lams[r]
                 if resists[r]:
-                    residuals[i] = residuals[i] - gamma * sum([dot(J[r][j], x_k[j] - x_before[points[k, j]]) for j in static(range(n_points))])
+                    residuals[i] = residuals[i] - gamma * rates[i]
             change = column()
             if sum([w_k[j] for j in static(range(n_points))]) > 0.0:
                 change = solve(block, residuals)

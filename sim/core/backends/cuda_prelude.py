@@ -60,6 +60,14 @@ template <class T, class HOW> SIM_INLINE T sim_update(char *place, T value, HOW 
         seen = found;
     }
 }
+// The same value, as one that the compiler cannot recognise: `zeros` are zeros, but it does not know that.
+template <class T> SIM_INLINE T sim_again(T value, unsigned zeros) {
+    typename sim_word<sizeof(T)>::type bits = 0;
+    memcpy(&bits, &value, sizeof(T));
+    bits ^= zeros;
+    memcpy(&value, &bits, sizeof(T));
+    return value;
+}
 struct sim_adds { template <class T> __device__ T operator()(T a, T b) const { return T(a + b); } };
 struct sim_smaller { template <class T> __device__ T operator()(T a, T b) const { return sim_min(a, b); } };
 struct sim_larger { template <class T> __device__ T operator()(T a, T b) const { return sim_max(a, b); } };

@@ -12,6 +12,7 @@ from pathlib import PurePath
 
 from sim.core.backends.base import ASSERT_FAILED, OUT_OF_BOUNDS, Site, error_sites, leaf_offsets, symbol_name
 from sim.core.backends.cuda_prelude import BLOCK, PRELUDE
+from sim.core.backends.cuda_registers import BUDGET, relieve
 from sim.core.backends.cuda_sharing import is_uniform, needs_atomics, own_arrays
 from sim.core.backends.cuda_writer import arithmetic, cast, cuda_type, identifier, literal
 from sim.core.lang.ir import OPS, Block, Func, InvalidIR, Op, Value, element_leaves, split_memory, walk
@@ -36,12 +37,13 @@ class CudaText:
     """
 
     def __init__(self, func: Func, check: bool = False, careful: bool = False) -> None:
-        self.func, self.check, self.careful = func, check, careful
+        self.own: frozenset[Value] = frozenset() if careful else own_arrays(func)
+        self.func = func = func if check else relieve(func, BUDGET[bool(func.attrs.get("adjoint"))])
+        self.check, self.careful = check, careful
         self.sites: list[Site]
         self.sites, self.numbers = error_sites(func, check)
         self.prints = [op for op in walk(func.body) if op.name == "print"]
         self.params = frozenset(func.params)
-        self.own: frozenset[Value] = frozenset() if careful else own_arrays(func)
         self.packed = frozenset(func.params[k] for k in func.attrs.get("packed", ()))
         self.narrow = {func.params[k]: columns for k, columns in dict(func.attrs.get("narrow", ())).items()}
         self.lines: list[str] = []
@@ -174,6 +176,12 @@ class CudaText:
 
     def emit_call(self, op: Op) -> None:
         raise InvalidIR(f"{self.func.name}: the call of {op.attrs['callee'].name} was not inlined")
+
+    def emit_again(self, op: Op) -> None:
+        """The same value, but nothing that the compiler knows: the upper halves of the extents are zero.  Every fence takes other ones."""
+        which = op.attrs["number"] + 1
+        zeros = " ^ ".join(f"(unsigned)(args.dim[{k}] >> 32)" for k in range(4) if which >> k & 1)
+        self.define(op.results[0], f"sim_again<{cuda_type(op.results[0].type)}>({self.ref(op.operands[0])}, {zeros})")
 
     # -- launch indices, shapes, tapes
     def emit_tid(self, op: Op) -> None:

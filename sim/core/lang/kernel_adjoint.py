@@ -281,7 +281,7 @@ def kernel_adjoint(needs: KernelNeeds, record: Collection[int] = ()) -> KernelAd
         reverse.reverse(kernel.body, env, {}, sweep)
     block.ops[:0] = [*reverse.tapes, *declared]
     attrs = _promise(kernel, needs.groups)
-    func = Func(f"{kernel.name}_adjoint", block, kernel.span, kernel.dims, {**attrs, **({"serial": True} if plan.arrays else {})})
+    func = Func(f"{kernel.name}_adjoint", block, kernel.span, kernel.dims, {**attrs, "adjoint": True, **({"serial": True} if plan.arrays else {})})
     if plan.arrays:  # what is put back need not be loaded again
         func = forward_memory(func, _groups_of(func, needs))
     closed = dce(func)

@@ -130,15 +130,6 @@ class array:  # noqa: N801  Warp's name
         return self.size * size_of(self.dtype)
 
     @property
-    def byte_range(self) -> tuple[int, int]:
-        """Where the elements lie in the buffer: the first byte, and the byte after the last (equal: no elements)."""
-        if not self.size:
-            return self.offset, self.offset
-        reach = [(n - 1) * stride for n, stride in zip(self.shape, self.strides, strict=True)]
-        low, high = sum(r for r in reach if r < 0), sum(r for r in reach if r > 0)
-        return self.offset + low, self.offset + high + size_of(self.dtype)
-
-    @property
     def requires_grad(self) -> bool:
         """Whether gradients are kept for this memory; shared by all views of it.  Setting False drops the gradient."""
         return self.buffer.requires_grad and differentiable(self.dtype)

@@ -46,6 +46,8 @@ class Kept:
     low: int
     data: Buffer
     reason: str
+    captured: bool = False
+    """Saved inside of a capture: a replay saves it again."""
 
     @property
     def live(self) -> ByteRange:
@@ -136,7 +138,7 @@ class Claims:
         return kept
 
     def _save(self, buffer: Buffer, low: int, high: int, reason: str) -> Kept:
-        kept = Kept(buffer, low, self.arena.buffer(high - low, buffer.device), reason)
+        kept = Kept(buffer, low, self.arena.buffer(high - low, buffer.device), reason, capturing() is not None)
         note_native(kept.save, kept.row, kept)
         self.kept.append(kept)
         return kept

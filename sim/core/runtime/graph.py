@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
@@ -78,6 +79,8 @@ class Graph:
         self._shadow = shadows.current()
         self._count = 0
         self._gradients: dict[Buffer, Buffer | None] = {}
+        self.recorders: WeakSet[Any] = WeakSet()
+        """The tapes that recorded while this was captured: a replay is told to them."""
         self.carries = False
         """Whether it reads arrays that required a gradient when it was captured."""
 
@@ -146,6 +149,8 @@ class Graph:
             )
         if shadows.current() is not self._shadow:
             raise GradientError("this graph was captured outside of the forward mode in which it is replayed, or the other way round", hint="capture it again")
+        for tape in self.recorders:
+            tape.replayed()
         recorder = recording.current()
         if recorder is not None:
             recorder.replay(self._written.values(), self.carries)
@@ -180,6 +185,7 @@ def joined(graphs: Iterable[Graph]) -> Graph:
         out._count += len(graph)
         out.carries |= graph.carries
         out._gradients |= graph._gradients
+        out.recorders |= graph.recorders
         for view in graph._written.values():
             out.writes(view)
     return out

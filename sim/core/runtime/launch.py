@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -36,8 +37,17 @@ class KernelFault(SimError):
     """A kernel stopped itself: a failed `assert`, or an access outside of an array in checked mode."""
 
 
-check_bounds = False
-"""Debug mode: every array access is compared with the shape (`sim.config(check_bounds=True)`)."""
+_check_bounds = os.environ.get("SIM_CHECK_BOUNDS", "0") not in ("", "0")
+
+
+def set_check_bounds(check: bool) -> None:
+    """Compare every array access of the launches from now on, adjoints too, with the shape (default: $SIM_CHECK_BOUNDS, or not).
+
+    An access outside of an array then raises `KernelFault` with array, index, thread and line instead of touching other memory.
+    Slower; what was captured or recorded before stays as it is.
+    """
+    global _check_bounds
+    _check_bounds = bool(check)
 
 
 def as_dims(dim: Any) -> tuple[int, ...]:
@@ -73,7 +83,7 @@ def run(compiled: Compiled, device: Device, dims: tuple[int, ...], args: Sequenc
         return
     layout = layout_of(compiled)
     parts, traits = layout.parts(args)
-    executable = compiled.executable(device, traits, check_bounds)
+    executable = compiled.executable(device, traits, _check_bounds)
     fault, graph, n = device.error_record() if executable.sites else None, capturing(), thread_count(dims)
     block = layout.take() if graph is None else layout.fresh()
     block.fill(dims, 0 if fault is None else fault.ctypes.data, parts)
@@ -406,7 +416,7 @@ class Launch:
         call = self._call
         layout = layout_of(call.spec.forward)
         parts, traits = layout.parts(call.args)
-        executable = call.spec.forward.executable(call.device, traits, check_bounds)
+        executable = call.spec.forward.executable(call.device, traits, _check_bounds)
         if executable.sites:
             return
         block = layout.fresh()

@@ -14,26 +14,13 @@ import numpy as np
 
 from sim.core.backends.native import Row
 from sim.core.lang.errors import GradientError
-from sim.core.lang.types import Type
 from sim.core.runtime import recording, shadows
-from sim.core.runtime.buffer import Buffer, announce
+from sim.core.runtime.buffer import Strided, announce
 from sim.core.runtime.graph import Told, capturing, note_native
 
 
-class View(Protocol):
+class View(Strided, Protocol):
     """What operations know of an array."""
-
-    buffer: Buffer
-    offset: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    dtype: Type
-
-    @property
-    def is_contiguous(self) -> bool: ...
-
-    @property
-    def nbytes(self) -> int: ...
 
     @property
     def requires_grad(self) -> bool: ...

@@ -21,7 +21,7 @@ from sim.core.runtime.array import array
 from sim.core.runtime.buffer import Buffer, ByteRange, announce
 from sim.core.runtime.claims import Claim, Claims, Watch, span_of
 from sim.core.runtime.creation import zeros
-from sim.core.runtime.graph import note
+from sim.core.runtime.graph import capturing, note
 from sim.core.runtime.launch import Call, thread_count
 from sim.core.runtime.nonfinite import NonFiniteError
 from sim.core.runtime.operations import Operation
@@ -48,6 +48,7 @@ class Tape:
     _seeded: dict[Buffer, array] = field(default_factory=dict)
     begun: str = ""
     """Where it began to record, for messages: " since file:line"."""
+    _replayed: bool = False
     _order: int = 0  # when it began to record, counted over all tapes
     _cut: dict[Buffer, tuple[array, str]] = field(default_factory=dict)
 
@@ -111,6 +112,9 @@ class Tape:
             if needs.bytes_per_thread(record) * thread_count(call.dims) >= sum(high - low for low, high in spans):
                 record = frozenset()
         pair = made.adjoint(record)
+        graph = capturing()
+        if graph is not None:
+            graph.recorders.add(self)
         claims = self._claim(call, pair.plan.needs, name)
         for together in aliases:
             if together & needs.replayed:  # the adjoint writes to the copy: it has to be one
@@ -167,6 +171,10 @@ class Tape:
                 )
             if carries:
                 self._cut.setdefault(view.buffer, (view, "the result of a replayed graph"))
+
+    def replayed(self) -> None:
+        """A graph that was captured while this recorded is about to be replayed: what was saved outside of it would belong to another run."""
+        self._replayed = self._replayed or not all(kept.captured for kept in self._claims.kept)
 
     def _check_links(self, call: Call, active: frozenset[int], lossy: frozenset[int]) -> None:
         """A value that carries a gradient, stored where there is none (`lossy`), must not be read again on the way to the loss."""
@@ -237,6 +245,11 @@ class Tape:
         """
         if not self.records:
             raise GradientError("backward on a tape that recorded nothing", hint="launch kernels inside `with tape:` first")
+        if self._replayed:
+            raise GradientError(
+                "a graph has replayed the forward pass on this tape after something that it had read was overwritten: what was kept belongs to the first run",
+                hint="put backward into the graph too, or record again",
+            )
         seeds = Seeds.of(loss, grads or {}, self._recorded(), self._order)
         self._seeded |= seeds.buffers
         buffers = self.buffers()
@@ -298,7 +311,7 @@ class Tape:
         """Forget what was recorded, and clear the gradients."""
         self.zero()
         self.records.clear()
-        self._order = 0
+        self._order, self._replayed = 0, False
         self._seeded.clear()
         self._claims.clear()
         self._watch.seen.clear()

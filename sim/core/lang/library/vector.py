@@ -82,7 +82,7 @@ def _hinge_angle_vjp(a, b, axis, angle, ct):
     ct = where(proper, turn, 0.0)
     ga = cross(axis, a) * (-ct / where(proper, aa, 1.0))
     gb = cross(axis, b) * (ct / where(proper, bb, 1.0))
-    return ga, gb, axis * 0.0
+    return ga, gb, type(axis)()
 
 
 @func
