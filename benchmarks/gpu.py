@@ -1,6 +1,6 @@
 """What a GPU does: bandwidth, launches, graph replay, and the distance constraints of a cloth, forward and backward.
 
-    python benchmarks/gpu.py [--device cuda:0] [--cells 2000]
+    python benchmarks/gpu.py [--device cuda:0] [--cells 2000] [--megabytes 1024]
 
 Prints a table with the date and the product.  Every number is the best of several repetitions; the solves of a colour are
 compared with the bandwidth that the same run has measured.
@@ -39,9 +39,9 @@ def best(work: Callable[[], None], device: sim.Device, repeats: int = REPEATS) -
     return min(times[1:])
 
 
-def bandwidth(device: sim.Device) -> float:
+def bandwidth(device: sim.Device, megabytes: int) -> float:
     """Bytes per second that a copy reads and writes."""
-    a, b = (sim.zeros(2**28, device=device) for _ in range(2))
+    a, b = (sim.zeros(2**18 * megabytes, device=device) for _ in range(2))
     return 2 * a.nbytes / best(lambda: b.assign(a), device)
 
 
@@ -98,13 +98,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--cells", type=int, default=2000, help="of the large cloth, along each side")
+    parser.add_argument("--megabytes", type=int, default=1024, help="that are copied to measure the bandwidth")
     options = parser.parse_args()
     try:
         device = sim.get_device(options.device)
     except sim.DeviceError as missing:
         parser.error(str(missing))
     print(f"{date.today()}, {device.description}\n\n| what | measured |\n|---|---|")
-    limit = bandwidth(device)
+    limit = bandwidth(device, options.megabytes)
     print(f"| copy, read and write | {limit / 1e12:.2f} TB/s |")
     print(f"| recorded launch, host | {1e6 * launch_cost(device):.2f} us |")
     print(f"| distance constraints per second that the bandwidth allows, {BYTES} bytes each | {limit / BYTES / 1e9:.0f} G/s |")
