@@ -27,6 +27,7 @@ from cloth import DT, Ours
 def peak():
     return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
+sim.set_num_threads(1)
 ours, steps, strategy = Ours(N), STEPS, STRATEGY
 ours.forward(2)
 base, found = peak(), {"constraints": ours.constraints}

@@ -21,18 +21,14 @@ from sim.core.lang.builtins import cos as cos
 from sim.core.lang.builtins import cosh as cosh
 from sim.core.lang.builtins import exp as exp
 from sim.core.lang.builtins import floor as floor
-from sim.core.lang.builtins import identity as identity
 from sim.core.lang.builtins import log as log
 from sim.core.lang.builtins import log2 as log2
 from sim.core.lang.builtins import log10 as log10
-from sim.core.lang.builtins import matrix as matrix
 from sim.core.lang.builtins import max as max
 from sim.core.lang.builtins import min as min
 from sim.core.lang.builtins import mod as mod
 from sim.core.lang.builtins import pow as pow
 from sim.core.lang.builtins import printf as printf
-from sim.core.lang.builtins import quat_identity as quat_identity
-from sim.core.lang.builtins import quaternion as quaternion
 from sim.core.lang.builtins import rint as rint
 from sim.core.lang.builtins import sin as sin
 from sim.core.lang.builtins import sinh as sinh
@@ -41,9 +37,7 @@ from sim.core.lang.builtins import static as static
 from sim.core.lang.builtins import tan as tan
 from sim.core.lang.builtins import tanh as tanh
 from sim.core.lang.builtins import tid as tid
-from sim.core.lang.builtins import transformation as transformation
 from sim.core.lang.builtins import trunc as trunc
-from sim.core.lang.builtins import vector as vector
 from sim.core.lang.builtins import where as where
 from sim.core.lang.constants import HALF_PI as HALF_PI
 from sim.core.lang.constants import INF as INF
@@ -68,6 +62,12 @@ from sim.core.lang.constants import nan as nan
 from sim.core.lang.constants import phi as phi
 from sim.core.lang.constants import pi as pi
 from sim.core.lang.constants import tau as tau
+from sim.core.lang.constructors import identity as identity
+from sim.core.lang.constructors import matrix as matrix
+from sim.core.lang.constructors import quat_identity as quat_identity
+from sim.core.lang.constructors import quaternion as quaternion
+from sim.core.lang.constructors import transformation as transformation
+from sim.core.lang.constructors import vector as vector
 from sim.core.lang.custom import adjoint as adjoint
 from sim.core.lang.custom import func_grad as func_grad
 from sim.core.lang.custom import func_replay as func_replay
@@ -95,6 +95,7 @@ from sim.core.lang.library.noise import pnoise as pnoise
 from sim.core.lang.library.quaternion import quat_from_axis_angle as quat_from_axis_angle
 from sim.core.lang.library.quaternion import quat_from_euler as quat_from_euler
 from sim.core.lang.library.quaternion import quat_from_matrix as quat_from_matrix
+from sim.core.lang.library.quaternion import quat_from_rotation_vector as quat_from_rotation_vector
 from sim.core.lang.library.quaternion import quat_inverse as quat_inverse
 from sim.core.lang.library.quaternion import quat_rotate as quat_rotate
 from sim.core.lang.library.quaternion import quat_rotate_inv as quat_rotate_inv
@@ -103,6 +104,7 @@ from sim.core.lang.library.quaternion import quat_slerp as quat_slerp
 from sim.core.lang.library.quaternion import quat_to_axis_angle as quat_to_axis_angle
 from sim.core.lang.library.quaternion import quat_to_euler as quat_to_euler
 from sim.core.lang.library.quaternion import quat_to_matrix as quat_to_matrix
+from sim.core.lang.library.quaternion import quat_to_rotation_vector as quat_to_rotation_vector
 from sim.core.lang.library.quaternion import quat_to_rpy as quat_to_rpy
 from sim.core.lang.library.quaternion import quat_twist as quat_twist
 from sim.core.lang.library.quaternion import quat_twist_angle as quat_twist_angle
@@ -279,6 +281,7 @@ from sim.core.runtime.kernel import kernel as kernel
 from sim.core.runtime.launch import KernelFault as KernelFault
 from sim.core.runtime.launch import Launch as Launch
 from sim.core.runtime.launch import launch as launch
+from sim.core.runtime.launch import set_check_bounds as set_check_bounds
 from sim.core.runtime.profile import Profile as Profile
 from sim.core.runtime.profile import ScopedTimer as ScopedTimer
 from sim.core.runtime.profile import profile as profile

@@ -306,12 +306,6 @@ def _angle(a: np.ndarray, b: np.ndarray, axis: np.ndarray) -> float:
     return np.arctan2(np.cross(a, b) @ axis / np.linalg.norm(axis), a @ b)
 
 
-def _perpendicular_pair() -> tuple[Kind, Kind, Kind]:
-    """Samples one frame per generator state: a and b in the plane of x and y, the axis along z."""
-    flat = Kind(lambda s: t.vector(3, s), lambda rng: np.append(rng.uniform(-1, 1, 2), 0.0))
-    return flat, flat, Kind(lambda s: t.vector(3, s), lambda rng: np.array([0.0, 0.0, rng.uniform(0.5, 2.0)]))
-
-
 ROWS: dict[str, Row] = {
     # scalars
     "sign": Row([num()], lambda x: -1.0 if x < 0 else 1.0),
@@ -335,7 +329,7 @@ ROWS: dict[str, Row] = {
     "length": Row([V3], np.linalg.norm),
     "length_sq": Row([V3], lambda v: v @ v),
     "normalize": Row([V3], lambda v: v / np.linalg.norm(v)),
-    "signed_angle": Row(_perpendicular_pair(), _angle, smooth=False),
+    "signed_angle": Row([V3, V3, V3], _angle),
     "outer": Row([V2, V3], np.outer),
     "skew": Row([V3], _skew),
     "diag": Row([V3], np.diag),
@@ -381,6 +375,8 @@ ROWS: dict[str, Row] = {
     "quat_rotate_inv": Row([QUAT, V3], lambda q, x: rotation(q).T @ x),
     "quat_from_axis_angle": Row([UNIT3, num(-3, 3)], check=_check_rotation(lambda a, x: _about(a * x))),
     "quat_to_axis_angle": Row([QUAT], _axis_angle),
+    "quat_from_rotation_vector": Row([V3], check=_check_rotation(_about)),
+    "quat_to_rotation_vector": Row([QUAT], lambda q: _rotation_vector(rotation(q))),
     "quat_to_matrix": Row([QUAT], rotation),
     "quat_from_matrix": Row([ROTATION], check=_check_rotation(lambda m: m)),
     "quat_rpy": Row([num(-3, 3), num(-1.5, 1.5), num(-3, 3)], check=_check_rotation(_rpy)),

@@ -17,7 +17,8 @@ from fuzz_programs import WIDTH, RandomFunction, load_kernels
 import sim
 from sim.core.backends.interp import InterpBackend, evaluate
 from sim.core.backends.llvm import LlvmBackend
-from sim.core.lang import adjoint
+from sim.core.lang import recompute
+from sim.core.lang.adjoint import vjp
 
 TIMES = int(os.environ.get("SIM_FUZZ", "1"))
 THREADS, CHUNK = 3, 6
@@ -33,11 +34,11 @@ def smooth_slope(f: Callable[[float], float], tolerance: float = 1e-5) -> float 
 
 @pytest.mark.parametrize("slots", [2, 4, 8, 256])
 def test_random_functions(slots: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adjoint, "SLOTS", slots)
+    monkeypatch.setattr(recompute, "SLOTS", slots)
     compared = 0
     for seed in range(1000 * slots, 1000 * slots + 20 * TIMES):
         function, rng = RandomFunction(seed).build(), random.Random(seed)
-        gradient = adjoint.vjp(function)
+        gradient = vjp(function)
         for _ in range(2):
             x, n = [rng.uniform(-1.0, 1.0) for _ in range(3)], rng.randint(0, 9)
             found = evaluate(gradient, *x, n, 1.0)
@@ -131,7 +132,7 @@ def same_backend_afterwards():
 
 @pytest.mark.parametrize("chunk", range(10 * TIMES))
 def test_random_kernels(chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adjoint, "SLOTS", (512, 4)[chunk % 2])
+    monkeypatch.setattr(recompute, "SLOTS", (512, 4)[chunk % 2])
     seeds = range(chunk * CHUNK, chunk * CHUNK + CHUNK)
     module, compared = load_kernels(seeds, tmp_path), 0
     for seed in seeds:

@@ -8,7 +8,7 @@ from sim.core.lang.errors import GradientError
 from sim.core.runtime import recording
 from sim.core.runtime.array import array, clone
 from sim.core.runtime.creation import copy, zeros
-from sim.core.runtime.recording import Copy, Fill, HostWrite
+from sim.core.runtime.operations import Copy, Fill, HostWrite
 
 vec3 = t.vector(3, t.float64)
 
@@ -62,7 +62,7 @@ def test_every_write_is_told_before_it_happens():
         if target.buffer is y.buffer:
             part = np.ndarray(target.shape, float, content, target.offset, target.strides)
             assert np.array_equal(notes.before[0][0], part)
-    assert recording.active == []
+    assert recording.current() is None
 
 
 def test_new_memory_and_reading_are_not_told():

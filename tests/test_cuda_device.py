@@ -111,6 +111,8 @@ def test_what_cannot_be_shared_is_an_error(gpu):
     a, b = sim.zeros(3, device=gpu), sim.zeros(3, device="cpu")
     with pytest.raises(sim.LaunchError, match=r"lies on cpu, the launch is on cuda:0"):
         sim.launch(double, 3, [a, b], device=gpu)
+    with pytest.raises(sim.LaunchError, match=r"lies on cuda:0, the launch is on cpu"):
+        sim.launch(double, 3, [b, a])
 
 
 # ------------------------------------------------------------------------------------------ launches
@@ -211,7 +213,7 @@ def test_failures_are_told_to_the_host(gpu, monkeypatch):
     x = sim.array([1.0, 2.0, 5.0, 9.0], device=gpu)
     with pytest.raises(KernelFault, match=r"(?s)assertion failed: too large, in thread 2 of kernel 'careful'.*assert x\[i\]"):
         sim.launch(careful, 4, [x])
-    monkeypatch.setattr(launch, "check_bounds", True)
+    monkeypatch.setattr(launch, "_check_bounds", True)
     with pytest.raises(KernelFault, match=r"index 4 is outside of 'x' \(length 4\)"):
         sim.launch(double, 5, [x, sim.zeros(5, device=gpu)])
 

@@ -1,4 +1,4 @@
-"""Tensors of PyTorch: shared memory and gradients, kernels in its autograd.  Arrays of JAX.  Skipped where they are not installed."""
+"""Tensors of PyTorch: shared memory and gradients, kernels in its autograd.  Skipped where it is not installed."""
 
 import numpy as np
 import pytest
@@ -178,12 +178,3 @@ def test_a_tensor_on_its_own_is_no_array():
         sim.from_torch(np.ones(3))
     with pytest.raises(TypeError, match="to_torch takes an array"):
         sim.to_torch(np.ones(3))
-
-
-def test_jax_arrays_are_copied_in_and_out():
-    jax = pytest.importorskip("jax", reason="JAX is not installed")
-    given = jax.numpy.arange(6.0).reshape(2, 3)
-    x = sim.from_jax(given, dtype=sim.vec3)
-    x.fill_(9.0)
-    assert float(given[1, 2]) == 5.0 and x.shape == (2,)
-    assert sim.to_jax(x).shape == (2, 3)

@@ -139,7 +139,6 @@ ROWS: list[tuple[str, str, str, str, str]] = [
     ("tid of five", "i, j, k, m, o = tid()", "tid()", "tid() gives 1 to 4 indices, not 5", ""),
     ("inside a library function", "y = normalize(n)", "normalize(n)", "in `normalize`: in `dot`: int32 cannot be indexed", "too many indices?"),
     ("static", "y = static(s + 1)", "static(", "static(...) failed: NameError: name 's' is not defined", ""),
-    ("condition that is an array", "if x:\n    pass", "x:", "array[float32] is neither true nor false", "write len(a) > 0"),
 ]
 
 HEADER = """import math

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+import sim
 from sim.core.backends.base import argument_block
 from sim.core.backends.interp import InterpBackend, evaluate
 from sim.core.lang import library  # noqa: F401 registers operators and functions
@@ -362,14 +363,28 @@ def test_constructors() -> None:
 
 
 def test_constructors_whose_type_the_call_chooses() -> None:
-    sim_vector, sim_matrix, identity = NAMES["vector"], NAMES["matrix"], NAMES["identity"]
-
     def f(x: float, d: float64):
-        return sim_vector(x, 2.0, 3.0), sim_vector(length=2, dtype=float64), sim_matrix(1.0, 2.0, 3.0, d, shape=(2, 2)), identity(2, dtype=float)
+        v = sim.vector(x, 2.0, 3.0)
+        return v, sim.vector(length=2, dtype=float64), sim.matrix(1.0, 2.0, 3.0, d, shape=(2, 2)), sim.identity(2, dtype=float)
 
     func_ = trace_function(f, [float32, float64])
     assert func_.attrs["result"] == (vec3, vector(2, float64), matrix((2, 2), float64), mat22)
     np.testing.assert_array_equal(evaluate(func_, 0.5, 4.0), [0.5, 2, 3, 0, 0, 1, 2, 3, 4, 1, 0, 0, 1])
+
+    def rotations(x: float, d: float64):
+        q = sim.quaternion(d, 0.0, 0.0, 1.0)
+        return q, sim.quaternion(dtype=float), sim.transformation(sim.vector(d, 0.0, 0.0), q)
+
+    func_ = trace_function(rotations, [float32, float64])
+    assert func_.attrs["result"] == (quaternion(float64), quaternion(float32), sim.transformation(float64))
+    np.testing.assert_array_equal(evaluate(func_, 0.5, 4.0), [4, 0, 0, 1, 0, 0, 0, 0, 4, 0, 0, 4, 0, 0, 1])
+
+    def types(x: float, d: float64):
+        return sim.vector(2, float64)(d, 0.5), sim.matrix((1, 2), float)(x, x), sim.quaternion(float64)(d, d, d, d), sim.transformation(float)()
+
+    func_ = trace_function(types, [float32, float64])
+    assert func_.attrs["result"] == (vector(2, float64), matrix((1, 2), float32), quaternion(float64), sim.transformation(float32))
+    np.testing.assert_array_equal(evaluate(func_, 0.5, 4.0), [4, 0.5, 0.5, 0.5, 4, 4, 4, 4, 0, 0, 0, 0, 0, 0, 1])
 
 
 def test_loops_over_vectors_tuples_and_matrix_rows() -> None:

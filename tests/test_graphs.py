@@ -129,7 +129,7 @@ def test_joined_graphs_do_one_after_the_other():
 
 
 def test_a_replay_is_a_write():
-    """An open tape saves what a replay overwrites, and derived data is known to be out of date."""
+    """A tape that has recorded saves what a replay overwrites, and derived data is known to be out of date."""
     x, v = state(requires_grad=True)
     with sim.capture() as graph:
         x.zero_()
@@ -137,8 +137,8 @@ def test_a_replay_is_a_write():
     out = sim.zeros_like(x)
     with sim.Tape() as tape:
         sim.launch(square, 20, [x], [out])
-        version = x.buffer.version
-        graph.replay()
+    version = x.buffer.version
+    graph.replay()
     assert x.buffer.version > version
     tape.backward(grads={out: sim.ones_like(out)})
     np.testing.assert_array_equal(x.grad.numpy(), 2 * state()[0].numpy())
@@ -157,6 +157,7 @@ def test_threads_share_the_rows_of_a_graph(count, monkeypatch):
     monkeypatch.setattr(threads, "WORTH", 0)
     n, found = 3001, []
     for used in (1, count):
+        before = sim.get_num_threads()
         sim.set_num_threads(used)
         try:
             x, v = state(n)
@@ -169,7 +170,7 @@ def test_threads_share_the_rows_of_a_graph(count, monkeypatch):
                 graph.replay()
             found.append([a.numpy().copy() for a in (x, v, total)])
         finally:
-            sim.set_num_threads(1)
+            sim.set_num_threads(before)
     for a, b in zip(*found, strict=True):
         np.testing.assert_array_equal(a, b)
 
@@ -177,3 +178,72 @@ def test_threads_share_the_rows_of_a_graph(count, monkeypatch):
 @sim.kernel
 def summed(x: sim.array[sim.vec3], out: sim.array[sim.vec3]):
     sim.atomic_add(out, 0, x[sim.tid()])
+
+
+def test_a_replay_under_a_tape_is_refused_where_a_gradient_passes_through_it():
+    """Its launches are not recorded; what has nothing to do with gradients may be replayed."""
+    x, v = state(5)
+    x.requires_grad = v.requires_grad = True
+    with sim.capture() as graph:
+        sim.launch(advance, 5, [x, v, 0.01])
+    with sim.Tape(), pytest.raises(sim.GradientError, match="captured graph is replayed under an open tape"):
+        graph.replay()
+    plain, out, wanted = sim.zeros(5, dtype=sim.vec3), sim.zeros(1, dtype=sim.vec3), sim.zeros(1, dtype=sim.vec3, requires_grad=True)
+    with sim.capture() as clears:
+        plain.zero_()
+    with sim.capture() as sums:
+        sim.launch(summed, 5, [x], [out])
+    with sim.Tape():
+        clears.replay()
+        sim.launch(summed, 5, [plain], [wanted])
+        sums.replay()
+        with pytest.raises(sim.GradientError, match="written as the result of a replayed graph"):
+            sim.launch(summed, 1, [out], [wanted])
+
+
+def test_a_gradient_that_was_replaced_since_a_capture_is_an_error():
+    """The graph would add to the one that nobody looks at any more."""
+    x, out = state(requires_grad=True)[0], sim.zeros(20, dtype=sim.vec3, requires_grad=True)
+    with sim.Tape() as tape, sim.capture() as graph:
+        sim.launch(square, 20, [x], [out])
+    weights = sim.ones_like(out)
+    with sim.capture() as back:
+        tape.backward(grads={out: weights})
+    for g in (graph, back):
+        g.replay()
+    x.grad = None
+    graph.replay()
+    with pytest.raises(sim.GradientError, match="got another gradient"):
+        back.replay()
+
+
+@sim.kernel
+def scaled(x: sim.array[sim.vec3], by: sim.array[float]):
+    i = sim.tid()
+    x[i] = by[0] * x[i] + sim.cw_mul(x[i], x[i])
+
+
+def test_a_forward_pass_that_was_replayed_with_other_values_is_refused_by_its_tape():
+    """Unless all that the tape has kept was kept by the graph too."""
+    x, by = state(requires_grad=True)[0], sim.array([2.0], requires_grad=True)
+    weights = sim.ones_like(x, requires_grad=False)
+    start = x.numpy().copy()
+    with sim.Tape() as tape, sim.capture() as graph:
+        for _ in range(2):
+            sim.launch(scaled, 20, [x], [by])
+    x.assign(start)
+    graph.replay()
+    tape.backward(grads={x: weights})
+    want = by.grad.numpy().copy()
+    tape.zero()
+    by.fill_(3.0)  # the tape keeps the 2
+    graph.replay()
+    with pytest.raises(sim.GradientError, match="a graph has replayed the forward pass"):
+        tape.backward(grads={x: weights})
+    assert want[0] != 0.0
+
+
+def test_an_optimiser_does_not_step_inside_of_a_capture():
+    x = sim.array([1.0], requires_grad=True)
+    with sim.capture(), pytest.raises(RuntimeError, match="step outside of the graph"):
+        sim.optim.Adam([x]).step([x.grad])

@@ -229,10 +229,32 @@ def beyond(x: sim.array[f64], n: int):
     x[i + n] = 1.0
 
 
-def test_bounds_are_checked_on_demand(on_backend, monkeypatch):
-    from sim.core.runtime import launch as module
+@sim.kernel
+def gathered(x: sim.array[f64], index: sim.array[int], y: sim.array[f64]):
+    i = sim.tid()
+    y[i] = 2.0 * x[index[i]]
 
-    monkeypatch.setattr(module, "check_bounds", True)
+
+@pytest.fixture
+def checked():
+    sim.set_check_bounds(True)
+    yield
+    sim.set_check_bounds(False)
+
+
+def test_bounds_are_checked_in_adjoints(on_backend, checked):
+    x, y, index = sim.zeros(4, dtype=f64, requires_grad=True), sim.zeros(3, dtype=f64, requires_grad=True), sim.array([0, 3, 2])
+    with sim.Tape() as tape:
+        sim.launch(gathered, 3, inputs=[x, index], outputs=[y])
+        with pytest.raises(sim.KernelFault, match=r"index 3 is outside of 'y' \(length 3\)"):
+            sim.launch(gathered, 4, inputs=[x, sim.array([0, 3, 2, 1])], outputs=[y])
+    with pytest.raises(sim.KernelFault, match=r"index 40 is outside of '.*x' \(length 4\), in thread 1 of kernel '.*gathered"):
+        sim.launch(gathered, 3, inputs=[x, sim.array([0, 40, 2])], outputs=[y], adjoint=True)
+    tape.backward(grads={y: np.ones(3)})
+    np.testing.assert_array_equal(x.grad.numpy(), [2.0, 0.0, 2.0, 2.0])
+
+
+def test_bounds_are_checked_on_demand(on_backend, checked):
     x = sim.zeros(4, dtype=f64)
     with pytest.raises(sim.KernelFault, match=r"index 4 is outside of 'x' \(length 4\), in thread 3 of kernel 'beyond'"):
         sim.launch(beyond, 4, inputs=[x, 1])

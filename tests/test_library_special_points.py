@@ -17,7 +17,7 @@ from sim.core.lang.library import LIBRARY
 from sim.core.lang.library.decompose import eig3, polar3, svd2, svd3
 from sim.core.lang.library.matrix import transpose
 from sim.core.lang.library.quaternion import quat_from_axis_angle, quat_slerp
-from sim.core.lang.library.vector import cross, diag, dot, length, normalize, signed_angle
+from sim.core.lang.library.vector import cross, diag, dot, hinge_angle, length, normalize
 from sim.core.lang.passes import inline
 
 D = t.float64
@@ -222,7 +222,7 @@ def test_functions_put_together_of_vectors_and_values(matrix: np.ndarray) -> Non
 def hinge(x0, x1, x2, x3):
     """Dihedral angle of two triangles that share the edge x0 x1."""
     edge = x1 - x0
-    return signed_angle(cross(edge, x2 - x0), cross(x3 - x0, edge), edge)
+    return hinge_angle(cross(edge, x2 - x0), cross(x3 - x0, edge), edge)
 
 
 @pytest.mark.parametrize("height", [0.0, 0.3, -0.7], ids=["flat", "bent", "bent back"])
@@ -255,3 +255,23 @@ def unit_length(v):
 
 def test_second_derivative_through_closed_forms() -> None:
     assert_derivatives(unit_length, [VEC3], [np.array([0.3, -0.2, 0.9])], orders=3)
+
+
+@func
+def round_trip(v):
+    return LIBRARY["quat_to_rotation_vector"](LIBRARY["quat_from_rotation_vector"](v))
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-9, 1e-3, 0.05, 0.1999, 0.2001, 1.0, 3.0])
+def test_rotation_vectors_are_smooth_at_rest(size: float) -> None:
+    """A body that starts at rest: exponential and logarithm have the derivative of the identity there."""
+    v = size * np.array([0.36, 0.48, 0.8])
+    np.testing.assert_allclose(Traced(round_trip, [VEC3]).call([v])[0], v, rtol=1e-14, atol=1e-300)
+    np.testing.assert_allclose(gradient(round_trip, [VEC3], [v]), WEIGHTS[:3], rtol=1e-10)
+    exponential = gradient(LIBRARY["quat_from_rotation_vector"], [VEC3], [np.zeros(3)])
+    np.testing.assert_array_equal(exponential, 0.5 * WEIGHTS[:3])
+
+
+def test_signed_angle_about_a_slanted_axis() -> None:
+    """Neither vector is perpendicular to the axis: the derivative is that of the formula."""
+    assert_derivatives(LIBRARY["signed_angle"], [VEC3] * 3, [np.array([0.3, 0.2, 0.1]), np.array([0.1, 1.0, 0.4]), np.array([0.2, -0.1, 1.0])])

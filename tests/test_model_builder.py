@@ -249,8 +249,10 @@ ADDING = {
         lambda b: grid(b, material={"bend": {"compliance": {"all": 1}}}), "Give a number, an array, or {'each'"),
     "material is no dict": (lambda b: grid(b, material=[1]), r"material is \[1\]\. Give a dict"),
     "contact as a material": (lambda b: grid(b, material={"contact_sphere": {"compliance": 1}}), "Use add_shape_sphere"),
-    "bend of a chain of two": (
-        lambda b: b.add_chain((0, 0, 0), (1, 0, 0), 2, 1.0, material={"bend": {"compliance": 1}}), "needs 4 neighbouring"),
+    "volume of a chain of two": (
+        lambda b: b.add_chain((0, 0, 0), (1, 0, 0), 2, 1.0, material={"volume": {"compliance": 1}}), "needs 4 neighbouring"),
+    "bend of a chain": (
+        lambda b: b.add_chain((0, 0, 0), (1, 0, 0), 5, 1.0, material={"bend": {"compliance": 1}}), "'bend' is for cloth"),
     "distance of particles": (
         lambda b: b.add_particles([[0, 0, 0]], mass=1, material={"distance": {"compliance": 1}}), "cannot give it"),
     "shear of a mesh": (

@@ -191,6 +191,8 @@ def test_non_finite_start_raises():
 def test_wrong_arguments():
     with pytest.raises(ValueError, match=r"x0\[1\] = 5.0 is outside its bounds \[0.0, 1.0\]"):
         LBFGS().minimize(rosenbrock, [0.5, 5.0], (0.0, 1.0))
+    with pytest.raises(ValueError, match="not a list of pairs as in SciPy"):  # of two numbers it would pass for (lower, upper)
+        LBFGS().minimize(rosenbrock, [-1.2, 1.0], [(-2.0, 0.5), (-1.0, 3.0)])
     with pytest.raises(ValueError, match=r"bounds\[0\]: lower 2.0"):
         LBFGS().minimize(rosenbrock, [0.5, 5.0], (2.0, 1.0))
     with pytest.raises(ValueError, match="gradient of shape"):

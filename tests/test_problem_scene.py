@@ -240,3 +240,15 @@ def test_gauss_newton_needs_few_steps(tmp_path):
     x = result.search.x
     curvature = (problem.value_and_grad(x + 1e-4)[1] - problem.value_and_grad(x - 1e-4)[1]) / 2e-4
     assert 2 * problem.gauss_newton(x)[0][0] == pytest.approx(curvature, rel=1e-3)  # the residuals vanish there
+
+
+def test_a_parameter_per_experiment_starts_at_what_the_experiment_sets(tmp_path):
+    text = parameters("  p: {of: {objects.sheet.velocity: 2}, per: experiment}").replace("loss:", "").replace("experiments:", """experiments:
+  thrown: {target: {file: target.npz, key: corners}, set: {objects.sheet.velocity: [0, 0, 3]}}""")
+    problem = sheet(tmp_path, text.replace("  - {match: corners}", "loss:\n  - {match: corners}"))
+    assert np.flatnonzero(problem.start).tolist() == [2], "experiments in the order of the file: thrown, one"
+    _, slow = problem.value_and_grad(problem.start)
+    assert slow[2] != slow[5], "each has a gradient of its own"
+    moved = problem.simulate()
+    ahead = moved["thrown"].positions[0, :, 2] - moved["one"].positions[0, :, 2]
+    assert ahead.max() == pytest.approx(3.0 * problem.experiments[0].schedule.dt * 5, rel=0.2), "3 m/s for the five steps of a frame"

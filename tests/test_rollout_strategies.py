@@ -6,6 +6,7 @@ from physics_tools import SEED, positions, take_steps
 from test_physics_gradients import swung_sheet
 
 import sim
+from sim.model.errors import UnknownPathError
 from sim.rollout.budget import gradient_bytes
 from sim.rollout.rollout import RolloutError
 from sim.rollout.trajectory import Plan
@@ -28,10 +29,9 @@ def gradients(solver: sim.SolverXPBD, strategy, steps: int = STEPS, frame_every:
     tape.backward(grads={a: sim.array(rng.normal(size=a.numpy().shape), dtype=a.dtype) for a in out.values()})
     for name, a in out.items():  # backward leaves every value as it was
         np.testing.assert_array_equal(a.numpy(), result[name])
-    result |= {f"d {path}": a.grad.numpy().copy() for path, a in model.materials.items()}
-    result |= {f"d {name}": a.grad.numpy().copy() for name, a in state.arrays.items()}
-    result |= {f"d rest of {name}": s.parameters["rest"].grad.numpy().copy()
-               for name, s in model.constraint_sets.items() if "rest" in s.parameters}
+    grads = {path: a.grad for path, a in model.materials.items()} | {name: a.grad for name, a in state.arrays.items()}
+    grads |= {f"rest of {name}": s.parameters["rest"].grad for name, s in model.constraint_sets.items() if "rest" in s.parameters}
+    result |= {f"d {name}": grad.numpy().copy() for name, grad in grads.items() if grad is not None}
     tape.zero()
     return result
 
@@ -53,6 +53,33 @@ def test_checkpointed_equals_store_all_bit_for_bit(order, iterations):
         same(gradients(solver, sim.Checkpointed(every=every)), want)
     same(gradients(solver, sim.StoreAll()), want)
     same(gradients(swung_sheet(order, iterations), sim.Checkpointed(every=9)), want)
+
+
+@pytest.mark.parametrize("strategy", [sim.StoreAll(), sim.Checkpointed(every=7)])
+def test_gradients_of_some_values_alone_have_the_same_bits(strategy):
+    solver = swung_sheet()
+    model, want = solver.model, gradients(solver, strategy)
+    with model.gradients_of(["sheet.distance.compliance", "sheet.velocity"]):
+        found = gradients(solver, strategy)
+        assert model["sheet.distance.compliance"].requires_grad and not model["sheet.density"].requires_grad and not model.particle_inv_mass.requires_grad
+    assert {"d sheet.distance.compliance", "d sheet.velocity", "d particle_q"} <= found.keys()
+    assert not {"d sheet.density", "d particle_f", "d rest of bend", "d gravity"} & found.keys()
+    same(found, {name: want[name] for name in found})
+    same(gradients(solver, strategy), want)
+    with pytest.raises(UnknownPathError), model.gradients_of(["sheet.distance.complience"]):
+        pass
+
+
+@pytest.mark.parametrize("strategy", [sim.StoreAll(), sim.Checkpointed(every=7)])
+def test_gradient_arrays_may_be_replaced_between_rollouts(strategy):
+    """What was captured adds to the old ones: it is captured again."""
+    solver = swung_sheet()
+    model, want = solver.model, gradients(solver, strategy)
+    compliance = model.constraint_sets["distance"].compliance
+    for forget in (None, sim.zeros_like(compliance, requires_grad=False)):
+        compliance.grad = model["sheet.distance.compliance"].grad = model.particle_inv_mass.grad = None
+        compliance.grad = forget
+        same(gradients(solver, strategy), want)
 
 
 def test_budgets_and_single_steps():

@@ -68,7 +68,7 @@ def test_threads_do_not_change_a_bit(order, monkeypatch):
     model = builder.finalize(dtype=sim.float64, requires_grad=True)
     monkeypatch.setattr(threads, "LEAST", 64)
     monkeypatch.setattr(threads, "WORTH", 0)
-    found = []
+    found, before = [], threads.get_num_threads()
     try:
         for count in (1, 4):
             threads.set_num_threads(count)
@@ -82,7 +82,7 @@ def test_threads_do_not_change_a_bit(order, monkeypatch):
             found.append([positions(a), *(v.grad.numpy().copy() for v in model.materials.values())])
             tape.zero()
     finally:
-        threads.set_num_threads(1)
+        threads.set_num_threads(before)
     for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)
 

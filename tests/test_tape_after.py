@@ -1,5 +1,7 @@
 """What happens to the arrays of a tape after it has recorded, and before it goes back."""
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -116,3 +118,110 @@ def test_a_plain_rollout_between_recording_and_backward_changes_nothing():
 
     for a, b in zip(gradient(False), gradient(True), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+@sim.kernel
+def weighted(x: sim.array[sim.float64], w: sim.array[sim.float64], y: sim.array[sim.float64]):
+    i = sim.tid()
+    s = 2.0 * x[i]
+    if len(w) > 0:
+        s += w[i] * x[i]
+        w[i] = s
+    y[i] = s * s
+    x[i] = s
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_an_array_that_is_none_takes_no_part_in_a_gradient(given):
+    x = sim.array([1.0, 2.0], dtype=sim.float64, requires_grad=True)
+    w = sim.array([3.0, 4.0], dtype=sim.float64, requires_grad=True) if given else None
+    y = sim.zeros(2, dtype=sim.float64, requires_grad=True)
+    with sim.Tape() as tape:
+        sim.launch(weighted, 2, [x, w], [y])
+    tape.backward(grads={y: sim.ones_like(y)})
+    slope = np.array([2.0, 2.0]) + ([3.0, 4.0] if given else [0.0, 0.0])
+    np.testing.assert_allclose(x.grad.numpy(), 2 * slope**2 * [1.0, 2.0])
+
+
+# ------------------------------------------------------------------------------------------ what a backward starts from
+def squares():
+    x, y = sim.array([1.0, 2.0], dtype=sim.float64, requires_grad=True), sim.zeros(2, dtype=sim.float64, requires_grad=True)
+    with sim.Tape() as tape:
+        sim.launch(weighted, 2, [x, None], [y])
+    return x, y, tape
+
+
+def test_a_program_cut_into_two_tapes():
+    """`later.backward(loss); earlier.backward()`: what the first leaves is what the second starts from; not so the other way round."""
+    x, y, earlier = squares()
+    loss = sim.zeros(1, dtype=sim.float64, requires_grad=True)
+    with sim.Tape() as later:
+        sim.launch(summed, 2, [y], [loss])
+    later.backward(loss)
+    earlier.backward()
+    np.testing.assert_allclose(x.grad.numpy(), [8.0, 16.0])
+    with pytest.raises(sim.GradientError, match="nothing to start from"):
+        earlier.backward()
+    with pytest.raises(sim.GradientError, match="nothing to start from"):
+        later.backward()
+
+
+@sim.kernel
+def summed(y: sim.array[sim.float64], loss: sim.array[sim.float64]):
+    sim.atomic_add(loss, 0, y[sim.tid()])
+
+
+@pytest.mark.parametrize("start", ["filled", "filled and named", "named", "host", "list"])
+def test_the_ways_to_give_weights(start):
+    x, y, tape = squares()
+    if start.startswith("filled"):
+        y.grad.fill_(1.0)
+    named = {"filled": None, "filled and named": {y: y.grad}, "named": {y: sim.ones_like(y, requires_grad=False)}, "host": {y: np.ones(2)}, "list": {y: [1, 1]}}
+    tape.backward(grads=named[start])
+    np.testing.assert_allclose(x.grad.numpy(), [8.0, 16.0])
+
+
+def test_weights_of_a_captured_backward_are_read_anew():
+    x, y, tape = squares()
+    weights = sim.ones_like(y, requires_grad=False)
+    with sim.capture() as graph:
+        tape.backward(grads={y: weights})
+    tape.zero()
+    weights.fill_(3.0)
+    graph.replay()
+    np.testing.assert_allclose(x.grad.numpy(), [24.0, 48.0])
+
+
+def test_host_code_on_a_tape():
+    """Warp's way: the code runs, then it is recorded."""
+    x, y, tape = squares()
+    z = sim.zeros(2, dtype=sim.float64, requires_grad=True)
+    end = y.numpy().copy()
+    z.assign(np.sin(end))
+
+    def back():
+        y.grad.numpy()[:] += np.cos(y.numpy()) * z.grad.numpy()
+        z.grad.zero_()
+
+    tape.record_func(back, [y, z])
+    y.zero_()  # it is put back for `back`
+    tape.backward(grads={z: np.ones(2)})
+    np.testing.assert_allclose(x.grad.numpy(), np.cos(end) * [8.0, 16.0])
+
+
+def test_threads_of_the_user_do_not_see_the_tapes_of_others():
+    found = {}
+
+    def work(k: int) -> None:
+        for _ in range(100):
+            x, y, tape = squares()
+            tape.backward(grads={y: np.full(2, float(k))})
+            found.setdefault(k, []).append(x.grad.numpy().copy())
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(1, 4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for k in range(1, 4):
+        np.testing.assert_array_equal(found[k], np.tile(np.array([8.0, 16.0]) * k, (100, 1)))

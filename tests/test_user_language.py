@@ -168,3 +168,21 @@ def test_a_function_defined_again_is_replaced():
     x = wp.ones(1, dtype=f64)
     wp.launch(apply, dim=1, inputs=[x])
     assert x.item() == 3.0 and factor.earlier is None
+
+
+@wp.kernel
+def optional_argument(x: wp.array(dtype=wp.float64), flags: wp.array(dtype=int), y: wp.array(dtype=wp.float64)):
+    i = wp.tid()
+    y[i] = x[i]
+    if flags:
+        y[i] = x[i] * f64(flags[i])
+    if not flags:
+        y[i] += 10.0
+
+
+def test_an_array_is_true_unless_none_was_passed():
+    x, y = wp.array([1.0, 2.0], dtype=wp.float64), wp.zeros(2, dtype=wp.float64)
+    wp.launch(optional_argument, 2, inputs=[x, None, y])
+    assert y.list() == [11.0, 12.0]
+    wp.launch(optional_argument, 2, inputs=[x, wp.array([3, 4], dtype=int), y])
+    assert y.list() == [3.0, 8.0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sim.constraints.base import constraint
-from sim.core.lang.library.vector import cross, signed_angle
+from sim.core.lang.library.vector import cross, hinge_angle
 
 
 @constraint(points=4, units={"rest": "rad", "compliance": "1/(N m)"})
@@ -14,7 +14,7 @@ def bend(x, rest: float):
     """
     n0 = cross(x[2] - x[0], x[3] - x[0])
     n1 = cross(x[3] - x[1], x[2] - x[1])
-    return signed_angle(n0, n1, x[3] - x[2]) - rest
+    return hinge_angle(n0, n1, x[3] - x[2]) - rest
 
 
 @bend.factor("cloth")

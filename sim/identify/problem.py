@@ -365,10 +365,11 @@ class Problem:
         if shares is None:
             run()
         else:
-            with Tape() as tape:
-                run()
-            self._clear()
-            tape.backward(grads={out: array(shares, dtype=float64, device=self.model.device)})
+            with self.model.gradients_of({path for p in self.sought for path in p.reach}):
+                with Tape() as tape:
+                    run()
+                self._clear()
+                tape.backward(grads={out: array(shares, dtype=float64, device=self.model.device)})
         return out.numpy().copy()
 
     def _prepare(self, term: Any, experiment: Experiment) -> Measured:

@@ -32,6 +32,11 @@ class Derivation:
         self._values, self._derived = list(values), list(derived)
         self._seen: tuple[Any, ...] | None = None
 
+    @property
+    def sources(self) -> list[array]:
+        """The arrays that the outputs depend on."""
+        return [*self._values, *self._derived]
+
     def due(self) -> bool:
         """Whether what it depends on was written since the last run."""
         return self._seen is None or self._state() != self._seen

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -58,6 +58,7 @@ class Model:
         self._derivations = list(derivations)
         self._recorded: tuple[weakref.ref[Any], int, Any] | None = None
         self._held = False
+        self._narrowed = 0  # open blocks of `gradients_of`
 
     # ------------------------------------------------------------------------------------------ what it is
     def __getattr__(self, name: str) -> array:
@@ -121,6 +122,32 @@ class Model:
         finally:
             self._held = before
 
+    @contextmanager
+    def gradients_of(self, paths: Iterable[str]) -> Iterator[None]:
+        """`with model.gradients_of(["net.compliance"]):` only these material values, and what follows from them, have gradients.
+
+        What only the other values need is then neither kept nor computed.  States made inside have gradients too, but external
+        forces have none.  Go backward inside the block as well.  Gradients of the other values stay as they are.
+        Raises UnknownPathError.
+        """
+        wanted = {self.materials[path].buffer for path in paths}
+        derived = [a for d in self._derivations for a in d.outputs]
+        measured = [s.parameters[name] for s in self.constraint_sets.values() for name in s.constraint.measured]
+        before = {a.buffer for a in (*self.materials.values(), *self.arrays.values(), *derived, *measured) if a.requires_grad}
+        for buffer in before:
+            buffer.requires_grad = buffer in wanted
+        for d in self._derivations:
+            if any(a.requires_grad for a in d.sources):
+                for a in d.outputs:
+                    a.buffer.requires_grad = a.buffer in before
+        self._narrowed += 1
+        try:
+            yield
+        finally:
+            self._narrowed -= 1
+            for buffer in before:
+                buffer.requires_grad = True
+
     @staticmethod
     def _mark(tape: Any) -> tuple[weakref.ref[Any], int, Any] | None:
         """A place on the tape behind which derived data need not be recorded again."""
@@ -139,8 +166,12 @@ class Model:
     def state(self) -> State:
         """A new state: the initial positions and velocities, no forces, time 0.  Differentiable."""
         self.refresh()
-        memory = {f"{s.name}.{name}": zeros_like(s.parameters[name]) for s in self.constraint_sets.values() for name in s.constraint.memory}
-        return State(self, clone(self.particle_q), clone(self.particle_qd), zeros_like(self.particle_qd), memory=memory)
+        real = self.requires_grad
+        memory = {
+            f"{s.name}.{name}": zeros_like(s.parameters[name], requires_grad=real) for s in self.constraint_sets.values() for name in s.constraint.memory
+        }
+        q, qd = (clone(a, requires_grad=real or None) for a in (self.particle_q, self.particle_qd))
+        return State(self, q, qd, zeros_like(self.particle_qd, requires_grad=real and not self._narrowed), memory=memory)
 
     def control(self) -> Control:
         """New inputs for a step, as the model has them."""

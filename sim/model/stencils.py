@@ -103,6 +103,9 @@ def line_stencils(positions: np.ndarray) -> Stencils:
     """k neighbouring points of a chain for a constraint of k points."""
 
     def stencil(constraint: Constraint) -> Stencil:
+        if constraint.name in ("bend", "shear"):  # along a line the triangles of a hinge have no area, and their angle is no number
+            raise ModelError(f"material: {constraint.name!r} is for cloth",
+                             "Chains take `distance`, or a constraint of your own of two or three neighbouring points")
         count = len(positions) - constraint.points + 1
         if count < 1:
             raise ModelError(f"material: {constraint.name!r} needs {constraint.points} neighbouring points; the chain "

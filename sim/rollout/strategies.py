@@ -175,7 +175,7 @@ class _Recorded:
         given = sorted(self.kept)
         forces = captured(plan).forces
         if forces.grad is not None:
-            _take(forces)
+            _forget(forces)
         with plan.solver.model.hold():
             forces.assign(plan.start.particle_f)
             self._back_through(last, plan.steps - last)
@@ -213,7 +213,7 @@ class _Recorded:
             self._record(first, count, None)
         for state in stretch.states:
             for a in state.moving:
-                _take(a)
+                _forget(a)
         for target, values in zip(stretch.states[count % 2].moving, self.at_end, strict=True):
             target.device.copy(_gradient(target), values)
 
@@ -223,7 +223,9 @@ class _Recorded:
             state.particle_q.device.add(_gradient(state.particle_q), self.of_frames[frame])
 
         stretch.back({step - first: partial(add, step) for step in plan.frames_in(first, count)}, lambda step: plan.name(first + step))
-        self.at_end = [_take(a) for a in stretch.states[0].moving]
+        for a, values in zip(stretch.states[0].moving, self.at_end, strict=True):
+            values.device.copy(values, _gradient(a))
+            _forget(a)
 
 
 def _gradient(a: array) -> array:
@@ -233,8 +235,13 @@ def _gradient(a: array) -> array:
 
 def _take(a: array) -> array:
     """The gradient of an array, which is cleared."""
-    grad = _gradient(a)
-    values = clone(grad, requires_grad=False)
-    grad.device.clear(grad)
-    grad.buffer.left_by_backward = False
+    values = clone(_gradient(a), requires_grad=False)
+    _forget(a)
     return values
+
+
+def _forget(a: array) -> None:
+    """Clear the gradient of an array."""
+    grad = _gradient(a)
+    grad.device.clear(grad)
+    grad.buffer.left_by = None

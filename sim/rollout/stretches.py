@@ -90,6 +90,11 @@ class Stretch:
     _marks: list[int] = field(default_factory=list)
     _joined: dict[tuple[bool, int, int], Graph] = field(default_factory=dict)
 
+    @property
+    def outdated(self) -> bool:
+        """Whether an array has got another gradient since the way back was captured."""
+        return any(graph.outdated for graph in self._back[:2])  # the others go between the same two states
+
     def run(self, plan: Plan, frames: Frames) -> None:
         """Take the steps."""
         plan.solver.turn += 1
@@ -161,7 +166,9 @@ class Captured:
 
     def stretch(self, plan: Plan, count: int) -> Stretch:
         """The stretch of so many steps; of at most `LENGTHS`, so that memory of rollouts with other ones is freed."""
-        found = self.stretches.pop(count, None) or Stretch(count, (plan.scratch(self.forces), plan.scratch(self.forces)))
+        found = self.stretches.pop(count, None)
+        if found is None or found.outdated:
+            found = Stretch(count, (plan.scratch(self.forces), plan.scratch(self.forces)))
         self.stretches[count] = found
         while len(self.stretches) > LENGTHS:
             self.stretches.pop(next(iter(self.stretches)))

@@ -184,7 +184,7 @@ def make_parameters(made: Building, model: Model) -> list[Parameter]:
         own: tuple[str, ...] = ()
         if entry["per"] == "experiment":
             own = tuple(made.data["experiments"])
-            start = np.stack([start] * len(own))
+            start = np.stack([_own_start(made, experiment, entry["of"], start) for experiment in own])
         bounds = tuple(entry.get("bounds", (None, None)))
         try:
             transform = make_transform(entry["transform"], start, bounds, entry.get("scale"))
@@ -202,6 +202,16 @@ def _start(made: Building, model: Model, place: str, path: str) -> np.ndarray:
     if isinstance(value, dict) and "each" in value:
         value = value["each"]
     return model[path].numpy().astype(float) if isinstance(value, dict) else np.asarray(value, float)
+
+
+def _own_start(made: Building, experiment: str, of: dict[str, float], otherwise: np.ndarray) -> np.ndarray:
+    """Where a parameter starts in an experiment: at the value that this one sets, else where it starts elsewhere."""
+    settings = {made.scene.find(path).steps: value for path, value in made.data["experiments"][experiment]["set"].items()}
+    for place, factor in of.items():
+        value = settings.get(made.scene.find(place).steps)
+        if isinstance(value, float | list):
+            return np.broadcast_to(np.asarray(value, float) / factor, otherwise.shape)
+    return otherwise
 
 
 def _unit(made: Building, place: str) -> str:

@@ -248,7 +248,7 @@ PARAMETERS = Table((
     key("per", Choice(("scene", "region", "element", "point", "experiment")), "what has its own value", "scene"),
     key("transform", Choice(("none", "log", "logit")), "the scale that the optimiser sees", "none"),
     key("bounds", Later(f"[low, high], {_OF_TARGET}; null is open"), f"[low, high], {_OF_TARGET}; null is open"),
-    key("start", Later(f"a value {_OF_TARGET}"), f"first guess, {_OF_TARGET}; default: the value in the scene"),
+    key("start", Later(f"a value {_OF_TARGET}"), f"first guess, {_OF_TARGET}; default: the value in the scene; one that an experiment sets goes before"),
     key("scale", Later(f"a number {_OF_TARGET}"), f"size of a typical change, {_OF_TARGET}"),
 ))  # fmt: skip
 

@@ -141,7 +141,9 @@ run:
   %block = load ptr, ptr %block.p
   %n.p = getelementptr inbounds i64, ptr %f.p, i64 2
   %n = load i64, ptr %n.p
-  %all = mul i64 %threads, %parts
+  %sharers.p = getelementptr inbounds i64, ptr %f.p, i64 3
+  %sharers = load i64, ptr %sharers.p
+  %all = mul i64 %sharers, %parts
   %before = mul i64 %whose, %parts
   %this = add i64 %before, %part
   %next = add i64 %this, 1
@@ -223,6 +225,7 @@ entry:
   %row.p = getelementptr inbounds i64, ptr %pool, i64 ROW_AT
   %block.p = getelementptr inbounds i64, ptr %row.p, i64 1
   %n.p = getelementptr inbounds i64, ptr %row.p, i64 2
+  %sharers.p = getelementptr inbounds i64, ptr %row.p, i64 3
   %done.p = getelementptr inbounds i64, ptr %pool, i64 DONE
   store atomic i64 1, ptr %active.p monotonic, align 8
   %number.0 = load i64, ptr %number.p
@@ -248,14 +251,17 @@ alone:
   call void %f(ptr %block, i64 0, i64 %n)
   br label %next
 publish:
-  %each = mul i64 %grain, %threads
+  %worth = udiv i64 %n, %grain
+  %sharers = call i64 @llvm.umin.i64(i64 %worth, i64 %threads)
+  %each = mul i64 %grain, %sharers
   %fit = udiv i64 %n, %each
   %some = call i64 @llvm.umax.i64(i64 %fit, i64 1)
   %parts = call i64 @llvm.umin.i64(i64 %some, i64 MOST_PARTS)
-  %all = mul i64 %parts, %threads
+  %all = mul i64 %parts, %sharers
   store ptr %f, ptr %row.p
   store ptr %block, ptr %block.p
   store i64 %n, ptr %n.p
+  store i64 %sharers, ptr %sharers.p
   store atomic i64 0, ptr %done.p monotonic, align 8
   %number.more = add i64 %number, 1
   %tag = shl i64 %number.more, 32
@@ -267,7 +273,9 @@ offer:
   %offset = mul i64 %t, 16
   %at = add i64 %offset, WORDS
   %word.p = getelementptr inbounds i64, ptr %pool, i64 %at
-  store atomic i64 %word, ptr %word.p release, align 8
+  %shares = icmp slt i64 %t, %sharers
+  %given = select i1 %shares, i64 %word, i64 %tag
+  store atomic i64 %given, ptr %word.p release, align 8
   %t.next = add i64 %t, 1
   %others = icmp slt i64 %t.next, %threads
   br i1 %others, label %offer, label %take

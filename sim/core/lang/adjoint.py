@@ -5,11 +5,7 @@ Scheme (structured SSA, recompute the body, checkpoint only what is needed):
 * The adjoint of a block emits its operations again, without effects, then walks it backwards with a map from values to
   their cotangents.  Region operations return the cotangents of the values they use from outside, so there are no
   mutable adjoint variables: an `if` yields them from both branches, a reversed loop carries and accumulates them.
-* A loop records at the start of its iterations the carried values that the reverse sweep looks at (`analysis.needed_values`),
-  nothing if there are none.  The record is bounded: `SLOTS` checkpoints per value.  Trip count known on entry: every
-  `stride`-th iteration is recorded.  Unknown (`while`): when the slots are full every second one is dropped and the stride
-  doubles (hence SLOTS is even).  The reverse sweep restores a checkpoint, runs forward to the end of its segment into a
-  second record, and goes back from there: full speed up to SLOTS^2 trips, slower but right beyond.
+* A loop has recorded what the reverse sweep needs of the start of its trips (`recompute.py`), and is walked trip by trip.
 * Memory: the adjoint of a load accumulates into the gradient array at the same index; of a store, takes the gradient and
   clears it; of an accumulation, takes it.  Values of arrays are read as they were before the launch.  A load whose value is
   needed and that a store of the same thread may precede cannot be read that way: outside loops the forward launch
@@ -20,229 +16,23 @@ Scheme (structured SSA, recompute the body, checkpoint only what is needed):
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from sim.core.lang.analysis import combined_calls, is_float, matters, needed_values, varied_values
 from sim.core.lang.errors import GradientError
-from sim.core.lang.ir import OPS, ZERO, Block, Builder, Func, Op, TapeType, Value, emit, split_memory, verify, walk
-from sim.core.lang.passes import WRITES, Env, copy_op, dce, free_values, rebuild
+from sim.core.lang.ir import OPS, ZERO, Block, Builder, Func, Op, Value, emit, split_memory, verify
+from sim.core.lang.passes import Env, dce, free_values, inline_call, rebuild
+from sim.core.lang.recompute import Forward, Record, Sweep
 from sim.core.lang.sinking import sink
-from sim.core.lang.types import Scalar, int32
-from sim.core.lang.undo import Cursor, ReturnLog, UndoLog
-
-SLOTS = 512
-"""Checkpoints per recorded value of a loop; even, because thinning keeps every second one."""
+from sim.core.lang.types import int32
 
 Cotangents = dict[Value, Value]
 
 
 @dataclass
-class _Record:
-    """What the forward sweep left for the reverse sweep of one loop.
-
-    tapes: checkpoints of the carried values (None: not needed), then of the positions of cursors.
-    """
-
-    tapes: list[Value | None]
-    count: Value
-    stride: Value | None = None
-
-
-@dataclass
-class Sweep:
-    """What the forward sweep over a block leaves for the reverse sweep over it.
-
-    loops: by operation; before: positions of cursors before an operation with regions; old: values that a store
-    to a replayed array overwrote.
-    """
-
-    loops: dict[int, _Record] = field(default_factory=dict)
-    before: dict[int, list[Value]] = field(default_factory=dict)
-    old: dict[int, list[Value]] = field(default_factory=dict)
-
-
-@dataclass
-class Reverse:
+class Reverse(Forward):
     """Emits the forward part and the reverse sweep of one function into a builder."""
 
-    b: Builder
-    varied: set[Value]
-    needed: set[Value]
-    gradient: dict[Value, Value] = field(default_factory=dict)
-    recorded: dict[int, Callable[[], list[Value]]] = field(default_factory=dict)
-    unreadable: set[int] = field(default_factory=set)
-    logs: dict[Value, UndoLog] = field(default_factory=dict)
-    returned: dict[int, ReturnLog] = field(default_factory=dict)
-    finals: dict[Value, Value] = field(default_factory=dict)
-    tapes: list[Op] = field(default_factory=list)
-    slots: int = field(default_factory=lambda: SLOTS)
-    apart: Collection[int] = ()
-    """ids of calls whose results are moved apart where they coincide."""
-    own: Collection[Value] = ()
-    """Arrays none of whose elements two threads touch: nor do they in the gradients."""
-
-    @property
-    def _cursors(self) -> list[Cursor]:
-        """Everything that has to be put back to where it was before a region is recomputed."""
-        return [*self.logs.values(), *{id(log): log for log in self.returned.values()}.values()]
-
-    # -- forward part
-    def recompute(self, block: Block, env: Env, sweep: Sweep | None = None) -> None:
-        """Emit the operations of a block again, without effects (but for replayed arrays).
-
-        With a `sweep`, the reverse sweep over this block can follow.
-        """
-
-        def special(op: Op, inner: Env) -> bool:
-            if op.name in ("store", "accum", "print", "assert"):
-                if op.name in ("store", "accum") and op.operands[0] in self.logs:
-                    self._replay(op, inner, logged=True)
-                return True
-            if id(op) in self.apart:
-                copy_op(self.b, op, inner)
-                inner.update(zip(op.results, inline_rule(self.b, op.attrs["separated"](), [inner[r] for r in op.results]), strict=True))
-                return True
-            if id(op) in self.returned:
-                inner.update(zip(op.results, self.returned[id(op)].take(len(op.results)), strict=True))
-                return True
-            if id(op) in self.recorded:
-                inner.update(zip(op.results, self.recorded[id(op)](), strict=True))
-                return True
-            if op.name == "atomic" or id(op) in self.unreadable:
-                inner.update((r, Value(r.type, "unreadable")) for r in op.results)
-                return True
-            return False
-
-        for op in block.ops:
-            self.b.span = op.span
-            if sweep is None:
-                if not special(op, env):
-                    copy_op(self.b, op, env, special)
-                continue
-            if op.name in ("store", "accum") and op.operands[0] in self.logs:
-                sweep.old[id(op)] = self._replay(op, env, logged=False)
-            elif special(op, env):
-                continue
-            elif op.name in ("for", "while"):
-                sweep.before[id(op)] = [cursor.now() for cursor in self._cursors]
-                self._forward_loop(op, env, sweep, special)
-            else:
-                if op.regions:
-                    sweep.before[id(op)] = [cursor.now() for cursor in self._cursors]
-                copy_op(self.b, op, env, special)
-
-    def _replay(self, op: Op, env: Env, logged: bool) -> list[Value]:
-        array, index, leaf, values = split_memory(op)
-        at = None if leaf is None else env.get(leaf, leaf)
-        where = [env.get(v, v) for v in index]
-        return self.logs[array].perform(op.name, where, op.attrs["leaves"], [env.get(v, v) for v in values], at, logged)
-
-    def _rewind(self, positions: Sequence[Value]) -> None:
-        for cursor, position in zip(self._cursors, positions, strict=True):
-            cursor.rewind(position)
-
-    def _region(self, region: Block, env: Env, special: Callable[[Op, Env], bool], params: Sequence[Value]) -> list[Value]:
-        inner = dict(env)
-        inner.update(zip(region.params, params, strict=True))
-        for op in region.ops:
-            if not special(op, inner):
-                copy_op(self.b, op, inner, special)
-        return [inner.get(v, v) for v in region.yields]
-
-    def _tape(self, scalar: Scalar, slots: int) -> Value:
-        """Storage of the thread; all of it is declared at the top of the function."""
-        op = Op("tape", [], [Value(TapeType(scalar, slots))], {"slots": slots, "scalar": scalar})
-        op.results[0].op = op
-        self.tapes.append(op)
-        return op.results[0]
-
-    def _put(self, tape: Value, at: Value, value: Value) -> None:
-        self.b.append(Op("tape_store", [tape, at, value], []))
-
-    def _get(self, tape: Value, at: Value) -> Value:
-        assert isinstance(tape.type, TapeType)
-        return self.b.leaf_op("tape_load", (tape, at), tape.type.scalar)
-
-    def _forward_loop(self, op: Op, env: Env, sweep: Sweep, special: Callable[[Op, Env], bool]) -> None:
-        b, body = self.b, op.regions[-1]
-        shift = 1 if op.name == "for" else 0
-        carried = body.params[shift:]
-        args = [env.get(v, v) for v in op.operands]
-        logs = self._cursors if self._moves(op) else []
-        if op.name == "for":
-            n, known = args[0], args[0].const
-            slots = max(min(self.slots, known), 1) if known is not None else self.slots
-            tapes = self._checkpoints(carried, len(logs), slots)
-            stride = None
-            if any(tapes) and not (known is not None and known <= self.slots):
-                stride = emit("max", emit("div", n + (self.slots - 1), self.slots), 1)
-
-            def fill(k: Value, *values: Value) -> list[Value]:
-                at = n - 1 - k if op.attrs["reverse"] else k
-                kept = [*values, *(log.now() for log in logs)]
-                if stride is None:
-                    self._keep(tapes, at, kept)
-                elif any(tapes):
-                    slot = emit("div", at, stride)
-                    b.if_(emit("eq", slot * stride, at), lambda: self._keep(tapes, slot, kept), lambda: None)
-                return self._region(body, env, special, (k, *values))
-
-            results = b.for_(n, args[1:], fill, op.attrs["reverse"])
-            sweep.loops[id(op)] = _Record(tapes, n, stride)
-        else:
-            tapes = self._checkpoints(carried, len(logs), self.slots)
-            zero, one = b.const(0, int32), b.const(1, int32)
-
-            def step(*values: Value) -> list[Value]:
-                *plain, count, stride = values
-                slot = emit("div", count, stride)
-                kept = [*plain, *(log.now() for log in logs)]
-
-                def checkpoint() -> list[Value]:
-                    def thin() -> list[Value]:
-                        def move(k: Value) -> list[Value]:
-                            for tape in tapes:
-                                if tape is not None:
-                                    self._put(tape, k, self._get(tape, k * 2))
-                            return []
-
-                        b.for_(b.const(self.slots // 2, int32), [], move)
-                        return [stride * 2]
-
-                    (wider,) = b.if_(emit("eq", slot, self.slots), thin, lambda: [stride])
-                    self._keep(tapes, emit("div", count, wider), kept)
-                    return [wider]
-
-                wider = stride
-                if any(tapes):
-                    (wider,) = b.if_(emit("eq", slot * stride, count), checkpoint, lambda: [stride])
-                return [*self._region(body, env, special, plain), count + 1, wider]
-
-            def go_on(*values: Value) -> Value:
-                return self._region(op.regions[0], env, special, values[:-2])[0]
-
-            *results, count, stride = b.while_([*args, zero, one], go_on, step)
-            sweep.loops[id(op)] = _Record(tapes, count, stride)
-        env.update(zip(op.results, results, strict=True))
-
-    def _moves(self, op: Op) -> bool:
-        """Does an operation with regions move a cursor: write to a replayed array, or take what an atomic returned?"""
-        if not self.logs and not self.returned:
-            return False
-        inner = [o for region in op.regions for o in walk(region)]
-        return any((o.name in WRITES and o.operands[0] in self.logs) or id(o) in self.returned for o in inner)
-
-    def _checkpoints(self, carried: Sequence[Value], logs: int, slots: int) -> list[Value | None]:
-        """Tapes for the carried values that are needed, and for the positions of cursors."""
-        kept = [self._tape(p.type, slots) if p in self.needed else None for p in carried]  # type: ignore[arg-type]
-        return [*kept, *(self._tape(int32, slots) for _ in range(logs))]
-
-    def _keep(self, tapes: Sequence[Value | None], at: Value, values: Sequence[Value]) -> None:
-        for tape, v in zip(tapes, values, strict=True):
-            if tape is not None:
-                self._put(tape, at, v)
-
-    # -- reverse sweep
     def add(self, bar: Cotangents, v: Value, ct: Value | None) -> None:
         if ct is not None and v in self.varied:
             bar[v] = bar[v] + ct if v in bar else ct
@@ -252,11 +42,13 @@ class Reverse:
             self.b.span = op.span
             if op.name in ("load", "store", "accum", "atomic"):
                 if id(op) in sweep.old:
-                    self._undo(op, env, sweep.old[id(op)])
+                    self._take_back(op, env, sweep.old[id(op)])
                 self._reverse_memory(op, env, bar)
             elif op.regions:
-                if self._moves(op) and (op.name == "if" or not matters(op, self.varied, self.gradient)):
+                if id(op) in sweep.before and (op.name == "if" or not matters(op, self.varied, self.gradient)):
                     self._rewind(sweep.before[id(op)])
+                    if id(op) in self.replay.steady:
+                        self._unwind(op, env)
                 if op.name == "if":
                     self._reverse_if(op, env, bar)
                 else:
@@ -277,11 +69,6 @@ class Reverse:
                     "the second reverse derivative goes through a loop whose trip count is not a small constant", op.span,
                     "give the loop a constant trip count up to 16, so that it is unrolled",
                 )
-
-    def _undo(self, op: Op, env: Env, old: Sequence[Value]) -> None:
-        array, index, leaf, _ = split_memory(op)
-        at = None if leaf is None else env.get(leaf, leaf)
-        self.logs[array].undo([env.get(v, v) for v in index], op.attrs["leaves"], old, at)
 
     def _reverse_memory(self, op: Op, env: Env, bar: Cotangents) -> None:
         b = self.b
@@ -350,7 +137,7 @@ class Reverse:
         cts = [bar.pop(r) if r in bar else b.const(0.0, r.type) for r in results]
         args = [env.get(v, v) for v in (*op.operands, *op.results)]
         rule: Func = op.attrs["vjp"]()
-        parts = inline_rule(b, rule, [*args, *cts])
+        parts = inline_call(b, rule, [*args, *cts])
         for v, part in zip([v for v in op.operands if is_float(v)], parts, strict=True):
             self.add(bar, v, part)
 
@@ -386,17 +173,17 @@ class Reverse:
         moving = [j for j, p in enumerate(carried) if p in self.varied]
         outside = [v for v in free_values(op) if v in self.varied and is_float(v)]
         record = sweep.loops[id(op)]
-        restore = self._restorer(op, env, record)
+        restore = self._pop_frame(op, env, record) if id(op) in self.replay.moving else self._restorer(op, env, record)
 
         def fill(at: Value, *adjoints: Value) -> list[Value]:
             of_carried, of_outside = adjoints[: len(moving)], adjoints[len(moving) :]
-            restored = restore(at)
-            inner = self._bind(op, env, record, at, restored[: len(carried)])
-            if len(restored) > len(carried):
-                self._rewind(restored[len(carried) :])
+            inner = restore(at)
             local: Cotangents = {}
             nested = Sweep()
-            self.recompute(body, inner, nested)
+            if id(op) in self.replay.through:
+                self._pass(body, inner, nested)
+            else:
+                self.recompute(body, inner, nested)
             for j, ct in zip(moving, of_carried, strict=True):
                 self.add(local, body.yields[j], ct)
             self.reverse(body, inner, local, nested)
@@ -408,7 +195,37 @@ class Reverse:
         for v, ct in zip([init[j] for j in moving] + outside, ends, strict=True):
             self.add(bar, v, ct)
 
-    def _bind(self, op: Op, env: Env, record: _Record, at: Value, values: Sequence[Value]) -> Env:
+    def _pop_frame(self, op: Op, env: Env, record: Record) -> Callable[[Value], Env]:
+        """How the reverse sweep gets to the start of iteration `at` of a loop that stores to replayed arrays, from its end."""
+        body, kept, cursors = op.regions[-1], self.replay.frames[id(op)], self._framed_cursors(op)
+
+        def restore(at: Value) -> Env:
+            frame = [*kept, *(Value(int32) for _ in cursors)]
+            for kind, numbers in self.replay.frame(op, len(cursors)):
+                for k, value in zip(numbers, self.stacks[kind].pop(len(numbers)), strict=True):
+                    frame[k] = value
+            known = dict(zip(kept, frame, strict=False))
+            carried = body.params[1 if op.name == "for" else 0 :]
+            inner = self._bind(op, env, record, at, [known.get(p) or Value(p.type, "not recorded") for p in carried])
+            if id(op) not in self.replay.steady:
+                self._rewind(frame[len(kept) :])
+            elif id(op) not in self.replay.through:
+                self._unwind_block(body, inner)
+            return inner
+
+        return restore
+
+    def _pass(self, body: Block, env: Env, sweep: Sweep) -> None:
+        """What the reverse sweep over a trip of a loop that is gone through has to know: nothing that its inner loops change."""
+        for op in body.ops:
+            if id(op) in self.replay.moving:
+                sweep.loops[id(op)] = Record(env.get(op.operands[0], op.operands[0]))
+            elif op.name in ("for", "while"):
+                self._forward_loop(op, env, sweep)
+            else:
+                self._copy(op, env)
+
+    def _bind(self, op: Op, env: Env, record: Record, at: Value, values: Sequence[Value]) -> Env:
         """The environment of iteration number `at` of a loop whose carried values are `values`."""
         inner, body = dict(env), op.regions[-1]
         shift = 1 if op.name == "for" else 0
@@ -417,9 +234,9 @@ class Reverse:
         inner.update(zip(body.params[shift:], values, strict=True))
         return inner
 
-    def _restorer(self, op: Op, env: Env, record: _Record) -> Callable[[Value], list[Value]]:
-        """How the reverse sweep gets the carried values at the start of iteration `at` (those that it needs), and the
-        positions of the cursors there.  Memory is then at that point, or later."""
+    def _restorer(self, op: Op, env: Env, record: Record) -> Callable[[Value], Env]:
+        """How the reverse sweep gets the carried values at the start of iteration `at` (those that it needs), with the
+        cursors where they were there."""
         b, body = self.b, op.regions[-1]
         carried = body.params[1 if op.name == "for" else 0 :]
         taped = [j for j, t in enumerate(record.tapes) if t is not None]
@@ -428,16 +245,18 @@ class Reverse:
         tapes = [t for t in record.tapes if t is not None]
         kinds = [t.type.scalar for t in tapes]  # type: ignore[attr-defined]
 
-        def full(kept: Sequence[Value]) -> list[Value]:
-            out = [Value(p.type, "not recorded") for p in carried] + [Value(int32, "not recorded") for _ in logs]
-            for j, v in zip(taped, kept, strict=True):
+        def full(at: Value, kept: Sequence[Value]) -> Env:
+            out = [Value(p.type, "not recorded") for p in carried]
+            for j, v in zip(values, kept, strict=False):
                 out[j] = v
-            return out
+            if logs:
+                self._rewind(kept[len(values) :])
+            return self._bind(op, env, record, at, out)
 
         if not taped:
-            return lambda at: full([])
+            return lambda at: full(at, [])
         if record.stride is None:
-            return lambda at: full([self._get(t, at) for t in tapes])
+            return lambda at: full(at, [self._get(t, at) for t in tapes])
         stride, last = record.stride, record.count - 1
         second = [self._tape(kind, self.slots) for kind in kinds]
 
@@ -461,7 +280,7 @@ class Reverse:
             ends = b.for_(stop - start, kept[: len(values)], fill)
             return [*ends, *(log.now() for log in logs)]
 
-        def restore(at: Value) -> list[Value]:
+        def restore(at: Value) -> Env:
             slot = emit("div", at, stride)
             segment = slot * stride
             place = at - segment
@@ -480,17 +299,9 @@ class Reverse:
 
                 return b.if_(emit("lt", place, self.slots), lambda: [self._get(t, place) for t in second], far)
 
-            return full(b.if_(emit("eq", stride, 1), lambda: [self._get(t, at) for t in tapes], from_segment))
+            return full(at, b.if_(emit("eq", stride, 1), lambda: [self._get(t, at) for t in tapes], from_segment))
 
         return restore
-
-
-def inline_rule(b: Builder, rule: Func, args: Sequence[Value]) -> list[Value]:
-    """Emit a closed-form adjoint; calls inside it stay calls."""
-    env: Env = dict(zip(rule.params, args, strict=True))
-    for op in rule.body.ops:
-        copy_op(b, op, env)
-    return [env.get(v, v) for v in rule.body.yields]
 
 
 # ------------------------------------------------------------------------------------------------ pure functions

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import reduce
 from typing import Any
 
-from sim.core.lang.construct import construct, identity_quaternion
+from sim.core.lang.construct import construct
 from sim.core.lang.context import Context
 from sim.core.lang.function import Function
 from sim.core.lang.ir import Op, Value
@@ -22,18 +22,10 @@ from sim.core.lang.ops import OPS  # the table with its rows, not the empty one 
 from sim.core.lang.traced import ArrayRef, Fields, Mismatch, Parts, Place, Range, Undefined, describe, flatten, is_number, kind_of, type_of, whole
 from sim.core.lang.types import (
     Homogeneous,
-    Matrix,
     Scalar,
     Type,
-    as_scalar,
     bool_,
-    int32,
-    leaves_of,
-    matrix,
-    quaternion,
     scalar_of,
-    transformation,
-    vector,
 )
 
 Handler = Callable[..., Any]
@@ -86,7 +78,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
 
 
-def _takes(t: Context, node: ast.AST, name: str, args: tuple, kwargs: dict, low: int, high: int | None = None) -> None:
+def takes(t: Context, node: ast.AST, name: str, args: tuple, kwargs: dict, low: int, high: int | None = None) -> None:
     if kwargs:
         raise t.error(node, f"{name} takes no argument '{next(iter(kwargs))}'")
     high = low if high is None else high
@@ -101,7 +93,7 @@ _HIDDEN = frozenset("and or xor not shl shr lt le gt ge eq ne select cast add su
 
 def _primitive(name: str) -> None:
     def handler(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
-        _takes(t, node, name, args, kwargs, OPS[name].arity)
+        takes(t, node, name, args, kwargs, OPS[name].arity)
         return elementwise(t, name, args, node)
 
     NAMES[name] = Builtin(name, handler, OPS[name].doc)
@@ -115,7 +107,7 @@ NAMES["fabs"] = NAMES["abs"]
 
 def _operator(name: str, sign: str) -> None:
     def handler(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
-        _takes(t, node, name, args, kwargs, 2)
+        takes(t, node, name, args, kwargs, 2)
         return binary(t, name, sign, args[0], args[1], node)
 
     NAMES[name] = Builtin(name, handler, f"a {sign} b")
@@ -128,14 +120,14 @@ for _name, _sign in (("add", "+"), ("sub", "-"), ("mul", "*"), ("div", "/"), ("m
 @builtin("neg")
 def _neg(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
     """-a."""
-    _takes(t, node, "neg", args, kwargs, 1)
+    takes(t, node, "neg", args, kwargs, 1)
     return unary(t, ast.USub(), args[0], node)
 
 
 @builtin("pow")
 def _pow(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
     """a ** b: small constant whole exponents multiply."""
-    _takes(t, node, "pow", args, kwargs, 2)
+    takes(t, node, "pow", args, kwargs, 2)
     if any(isinstance(a, Parts) for a in args):
         return elementwise(t, "pow", args, node)
     if any(kind_of(a) != "scalar" for a in args):
@@ -145,7 +137,7 @@ def _pow(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
 
 def _extremum(name: str) -> None:
     def handler(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
-        _takes(t, node, name, args, kwargs, 1, 1000)
+        takes(t, node, name, args, kwargs, 1, 1000)
         if len(args) == 1 and isinstance(args[0], (Parts, tuple)):
             args = args[0].leaves if isinstance(args[0], Parts) else args[0]
             if not args:
@@ -162,7 +154,7 @@ _extremum("max")
 @builtin("sum")
 def _sum(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
     """The sum of the components of a vector, or of the items of a tuple."""
-    _takes(t, node, "sum", args, kwargs, 1, 2)
+    takes(t, node, "sum", args, kwargs, 1, 2)
     items = args[0].leaves if isinstance(args[0], Parts) else args[0]
     if not isinstance(items, tuple):
         raise t.error(node, f"sum takes a vector or a tuple, got {describe(args[0])}")
@@ -174,7 +166,7 @@ def _sum(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
 @builtin("tid")
 def _tid(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
     """`i = tid()`: the linear index of the thread; `i, j = tid()`: its indices in a launch of 2 (up to 4) dimensions."""
-    _takes(t, node, "tid", args, kwargs, 0)
+    takes(t, node, "tid", args, kwargs, 0)
     call, count = t.unpack
     if call is not node:
         return t.b.tid(-1)
@@ -230,14 +222,14 @@ _atomic("atomic_exch", "exch", "array[i] = value without races; gives the old va
 @builtin("where", lazy=True)
 def _where(t: Context, node: ast.AST, args: list, kwargs: dict) -> Any:
     """where(cond, a, b): a if cond else b.  Only the chosen one is evaluated, so the other may be infinite or out of range."""
-    _takes(t, node, "where", tuple(args), kwargs, 3)
+    takes(t, node, "where", tuple(args), kwargs, 3)
     return t.choose(args[0], args[1], args[2], node)
 
 
 @builtin("static", lazy=True)
 def _static(t: Context, node: ast.AST, args: list, kwargs: dict) -> Any:
     """static(expression): evaluated by Python while compiling; sees captured names and constants of the kernel."""
-    _takes(t, node, "static", tuple(args), kwargs, 1)
+    takes(t, node, "static", tuple(args), kwargs, 1)
     space = t.frame.function.scope.namespace()
     for key, value in t.env.items():
         if key.startswith("$"):
@@ -258,7 +250,7 @@ def _static(t: Context, node: ast.AST, args: list, kwargs: dict) -> Any:
 @builtin("range")
 def _range(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Range:
     """range(stop), range(start, stop), range(start, stop, step): as in Python."""
-    _takes(t, node, "range", args, kwargs, 1, 3)
+    takes(t, node, "range", args, kwargs, 1, 3)
     for a in args:
         kind = type_of(a, t.real)
         if not isinstance(kind, Scalar) or kind.kind != "i":
@@ -272,7 +264,7 @@ def _range(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Range:
 @builtin("rolled")
 def _rolled(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Range:
     """rolled(range(8)): keeps a short loop with a constant count as a loop (they are unrolled otherwise)."""
-    _takes(t, node, "rolled", args, kwargs, 1)
+    takes(t, node, "rolled", args, kwargs, 1)
     if not isinstance(args[0], Range):
         raise t.error(node, f"rolled takes a range, got {describe(args[0])}")
     return Range(args[0].start, args[0].stop, args[0].step, rolled=True)
@@ -281,7 +273,7 @@ def _rolled(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Range:
 @builtin("len")
 def _len(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
     """Length of a vector or tuple (a constant), rows of a matrix, first dimension of an array."""
-    _takes(t, node, "len", args, kwargs, 1)
+    takes(t, node, "len", args, kwargs, 1)
     x = args[0]
     if isinstance(x, Parts):
         return len(x.type)
@@ -295,7 +287,7 @@ def _len(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
 @builtin("type")
 def _type(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Type:
     """The type of a value: `type(v)(0.0)` makes another of the same type."""
-    _takes(t, node, "type", args, kwargs, 1)
+    takes(t, node, "type", args, kwargs, 1)
     kind = type_of(args[0], t.real)
     if kind is None:
         raise t.error(node, f"type(...) of {describe(args[0])}")
@@ -305,7 +297,7 @@ def _type(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Type:
 @builtin("enumerate")
 def _enumerate(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
     """enumerate(tuple or vector): as in Python, unrolled."""
-    _takes(t, node, "enumerate", args, kwargs, 1)
+    takes(t, node, "enumerate", args, kwargs, 1)
     return tuple(enumerate(t.items(args[0], node)))
 
 
@@ -315,105 +307,11 @@ def _zip(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
     return tuple(zip(*(t.items(a, node) for a in args), strict=False))
 
 
-# ---- constructors of types that the call chooses
-def _dtype(t: Context, kwargs: dict, values: list, node: ast.AST) -> Scalar:
-    given = kwargs.pop("dtype", None)
-    if given is float:
-        return t.real
-    if given is not None:
-        try:
-            return as_scalar(given)
-        except TypeError as problem:
-            raise t.error(node, f"dtype: {problem}") from None
-    return next((v.type for v in values if isinstance(v, Value)), t.real)  # type: ignore[return-value]
-
-
-@builtin("vector", host=vector)
-def _vector(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
-    """vector(a, b, c) or vector(a, length=3, dtype=float): a vector value; outside of kernels vector(length, dtype) is its type."""
-    dtype = _dtype(t, kwargs, [v for a in args for v in flatten(a)], node)
-    length = whole(kwargs.pop("length", sum(len(leaves_of(type_of(a, t.real) or int32)) for a in args)))
-    if not length:
-        raise t.error(node, "vector(...) needs components, or a constant length")
-    return construct(t, vector(length, dtype), args, kwargs, node)
-
-
-@builtin("matrix", host=matrix)
-def _matrix(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
-    """matrix(numbers row by row, shape=(2, 3), dtype=float): a matrix value; outside of kernels matrix(shape, dtype) is its type."""
-    dtype = _dtype(t, kwargs, [v for a in args for v in flatten(a)], node)
-    shape = kwargs.pop("shape", None)
-    if not (isinstance(shape, tuple) and len(shape) == 2 and all(whole(s) for s in shape)):
-        raise t.error(node, "matrix(...) needs shape=(rows, columns), two constants")
-    return construct(t, matrix((whole(shape[0]) or 0, whole(shape[1]) or 0), dtype), args, kwargs, node)
-
-
-LOCAL = 64
-"""Numbers of a local array at most: they are values, not memory."""
-
-
-@builtin("zeros")
-def _zeros(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
-    """In a kernel: zeros(shape=4, dtype=float), a small array of the thread.  It is a value: assigning or passing it copies it."""
-    shape = kwargs.pop("shape", args[0] if args else None)
-    dtype = kwargs.pop("dtype", args[1] if len(args) > 1 else t.real)
-    _takes(t, node, "zeros", args[2:], kwargs, 0)
-    given = shape if isinstance(shape, tuple) else (shape,)
-    extents = [n for n in map(whole, given) if n]
-    kind = dtype if isinstance(dtype, Homogeneous) else None
-    if kind is not None and len(kind.shape) == 1 and len(given) == 1:
-        extents, dtype = [*extents, kind.shape[0]], kind.dtype
-    if len(extents) < len(given) or not 1 <= len(extents) <= 2 or (kind is not None and dtype is kind):
-        raise t.error(node, "zeros(shape=..., dtype=...) in a kernel takes one or two constant extents of numbers, or one of vectors",
-                      "pass other arrays as arguments of the kernel")
-    if reduce(lambda a, b: a * b, extents) > LOCAL:
-        raise t.error(node, f"an array made in a kernel has at most {LOCAL} numbers", "pass a larger one as an argument, with a row for each thread")
-    try:
-        scalar = t.real if dtype is float else as_scalar(dtype)
-    except TypeError as problem:
-        raise t.error(node, f"dtype: {problem}") from None
-    return t.zero(vector(extents[0], scalar) if len(extents) == 1 else matrix((extents[0], extents[1]), scalar))
-
-
-@builtin("quaternion", host=quaternion)
-def _quaternion(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
-    """quaternion(x, y, z, w) or quaternion(v, w); without arguments zero."""
-    return construct(t, quaternion(_dtype(t, kwargs, [v for a in args for v in flatten(a)], node)), args, kwargs, node)
-
-
-@builtin("transformation", host=transformation)
-def _transformation(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
-    """transformation(p, q): translation and rotation; without arguments the identity."""
-    values = [v for a in (*args, *kwargs.values()) for v in flatten(a)]
-    return construct(t, transformation(_dtype(t, kwargs, values, node)), args, kwargs, node)
-
-
-@builtin("identity")
-def _identity(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
-    """identity(n, dtype=float): the n x n unit matrix."""
-    n = whole(kwargs.pop("n", args[0] if args else None))
-    if len(args) > 1:
-        kwargs["dtype"] = args[1]
-    dtype = _dtype(t, kwargs, [], node)
-    _takes(t, node, "identity", (), kwargs, 0)
-    if not n:
-        raise t.error(node, "identity(n) takes a constant size")
-    kind: Matrix = matrix((n, n), dtype)
-    return Parts(kind, tuple(t.b.const(float(i == j), dtype) for i in range(n) for j in range(n)))
-
-
-@builtin("quat_identity")
-def _quat_identity(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
-    """quat_identity(dtype=float): the quaternion (0, 0, 0, 1)."""
-    dtype = _dtype(t, {"dtype": args[0]} if args else kwargs, [], node)
-    return identity_quaternion(t, dtype)
-
-
 # ---- output
 @builtin("print")
 def _print(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> None:
     """print(a, "text", b): shows values of the run, one line per thread that comes by."""
-    _takes(t, node, "print", args, kwargs, 0, 1000)
+    takes(t, node, "print", args, kwargs, 0, 1000)
     values: list[Value] = []
     text = " ".join(_template(t, a, values, node) for a in args)
     t.b.append(Op("print", values, [], {"format": text + "\n"}))
@@ -438,7 +336,7 @@ def _template(t: Context, x: Any, values: list[Value], node: ast.AST) -> str:
 @builtin("printf")
 def _printf(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> None:
     """printf("x = %f\\n", x): output with the formats of C."""
-    _takes(t, node, "printf", args, kwargs, 1, 1000)
+    takes(t, node, "printf", args, kwargs, 1, 1000)
     if not isinstance(args[0], str):
         raise t.error(node, "printf takes a format string first")
     values = [t.as_value(a, None, node) for a in args[1:]]

@@ -295,9 +295,10 @@ class Context:
             if known is not None:
                 return bool(known)
             return x if x.type is bool_ else self.b.emit("ne", x, self.b.const(0, x.type))
+        if isinstance(x, ArrayRef):  # as in Warp: false where None has been passed
+            return self.b.emit("gt", self.b.shape(x.array, len(x.index)), 0)
         if is_traced(x) or isinstance(x, Range):
-            hint = "write len(a) > 0" if isinstance(x, ArrayRef) else "compare it with something"
-            raise self.error(node, f"{describe(x)} is neither true nor false", hint)
+            raise self.error(node, f"{describe(x)} is neither true nor false", "compare it with something")
         return bool(x)
 
     def nope(self, x: Any) -> Any:

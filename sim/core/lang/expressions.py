@@ -13,6 +13,7 @@ from sim.core.lang import types as language_types
 from sim.core.lang.builtins import NAMES, Builtin, fit_or_error
 from sim.core.lang.components import Components
 from sim.core.lang.construct import construct
+from sim.core.lang.constructors import zeros
 from sim.core.lang.context import FLAGS, VALUE, Frame
 from sim.core.lang.errors import KernelError, did_you_mean
 from sim.core.lang.function import Function
@@ -230,7 +231,7 @@ class Expressions(Components):
             known = f"write sim.{name}(...)" if name in NAMES else "write it with functions of the language"
             raise self.error(node, f"`numpy.{name}` is a NumPy function: it cannot run inside of a kernel", known)
         if module.startswith("sim.core.runtime") and name == "zeros":
-            return NAMES["zeros"]
+            return zeros
         if module.startswith("sim.core.runtime") and name in ("ones", "full", "empty"):
             raise self.error(node, f"`sim.{name}` makes an array: it cannot run inside of a kernel",
                              "for a few numbers write sim.zeros(shape=3, dtype=float), and fill it; pass a larger array as an argument")
@@ -290,8 +291,9 @@ class Expressions(Components):
         parameters = function.parameters(self.real)
         names = [p.name for p in parameters]
         if len(args) > len(parameters):
+            hint = f"; it returns its results: write ... = {function.name}({', '.join(names)})" if function.internal else ""
             raise self.error(node, f"`{function.name}` takes {_arguments(len(parameters))}, got {len(args)}",
-                             f"its parameters: {', '.join(names) or 'none'}")
+                             f"its parameters: {', '.join(names) or 'none'}{hint}")
         given = dict(zip(names, args, strict=False))
         for key, value in kwargs.items():
             if key not in names:

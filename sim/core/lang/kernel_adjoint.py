@@ -20,19 +20,18 @@ from sim.core.lang.analysis import combined_calls, dirty_loads, in_loops, needed
 from sim.core.lang.errors import GradientError
 from sim.core.lang.ir import Block, Builder, Func, Op, Value, split_memory, verify, walk
 from sim.core.lang.narrowing import narrowest
-from sim.core.lang.passes import WRITES, Env, alias_groups, copy_op, dce, forward_memory, inline
+from sim.core.lang.passes import WRITES, Env, alias_groups, copy_block, copy_op, dce, forward_memory, inline
+from sim.core.lang.replay import Replay, plan_replay
 from sim.core.lang.sinking import sink
 from sim.core.lang.types import Scalar, array_type, int32
-from sim.core.lang.undo import Cursor, ReturnLog, UndoLog, log_scalar, position_tape
+from sim.core.lang.undo import Cursor, ReturnLog, Stack, UndoLog, log_array, position_tape
 
 
 @dataclass(frozen=True)
 class Log:
-    """The undo log of a parameter: `width` integers and one `scalar` per entry."""
+    """A log of the adjoint: its arrays, each a scalar type and the numbers of that type in one entry."""
 
-    param: int
-    width: int
-    scalar: Scalar
+    arrays: tuple[tuple[Scalar, int], ...]
 
 
 @dataclass(frozen=True)
@@ -40,12 +39,13 @@ class KernelAdjoint:
     """The adjoint of a kernel for one choice of arrays with gradient.
 
     func:    its parameters are those of the kernel, then a gradient array per number in `active`, then the records, then
-             the logs of returned values, then two arrays (places, values) per undo log, then an array per number in `finals`.
+             the logs of returned values, then the arrays of the other logs, then an array per number in `finals`.
     active:  numbers of the parameters that have a gradient array, in order.
     needs:   numbers of the array parameters whose values before the launch the adjoint loads; others may be null.
     records: (scalar type, slots) of the arrays (slots, threads) that the forward launch fills for the adjoint.
     returns: scalar types of the logs (entries, threads) of values that atomics in loops returned.
-    logs:    undo logs; their parameters must be given as copies that may be changed (they are whole again afterwards).
+    logs:    what the adjoint writes down itself, one thread at a time.  The arrays that it replays must be given as copies that
+             may be changed (they are whole again afterwards).
     finals:  numbers of the parameters whose values after the launch the adjoint loads (atomic minima and maxima).
     forward: the kernel with the records, the logs of returned values, and the entry counts of these and of the undo logs, as
              extra parameters; None if there are none.
@@ -162,7 +162,6 @@ def kernel_needs(kernel: Func, active: Iterable[int], aliases: Iterable[Collecti
 
 def _check_replay(kernel: Func, groups: dict[Value, int], replayed: set[int]) -> None:
     """Refuse what a replay cannot do, by name."""
-    written: dict[int, Value] = {}
     for op in walk(kernel.body):
         if op.name not in WRITES or groups[op.operands[0]] not in replayed:
             continue
@@ -170,10 +169,6 @@ def _check_replay(kernel: Func, groups: dict[Value, int], replayed: set[int]) ->
         why = ""
         if op.name == "atomic":
             why = f"atomic_{op.attrs['how']} on '{array.name}' cannot be replayed"
-        elif log_scalar(array) is None:
-            why = f"elements of '{array.name}' have 64-bit integers beside fields of other types"
-        elif written.setdefault(groups[array], array) is not array:
-            why = f"'{array.name}' and '{written[groups[array]].name}' are the same memory and both written"
         if why:
             raise GradientError(
                 f"the gradient needs values of '{array.name}' that this kernel overwrites in a loop, and {why}", op.span,
@@ -239,19 +234,13 @@ def kernel_adjoint(needs: KernelNeeds, record: Collection[int] = ()) -> KernelAd
     with Builder(block) as b:
         returns, declared = _return_logs(b, needs.returned)
         block.params += [log.values for log in returns.values()]
-        logs: dict[Value, UndoLog] = {}
-        described = []
-        for k in sorted(needs.replayed):
-            source = kernel.params[k]
-            entry = log_scalar(source)
-            assert entry is not None
-            op, position = position_tape()
-            declared.append(op)
-            log = UndoLog(b, position, env[source], Value(array_type(int32, 2), f"undo_{source.name}"), Value(array_type(entry, 2), f"old_{source.name}"))
-            block.params += [log.places, log.values]
-            logs[source] = log
-            described.append(Log(k, log.width, entry))
-        for cursor in (*logs.values(), *returns.values()):
+        plan = plan_replay(
+            kernel, [kernel.params[k] for k in needs.replayed], needs.groups, needs.needed, needs.varied, gradient, {id(op) for op in needs.returned},
+        )
+        own = _own_logs(b, kernel, plan, env)
+        declared += own.declared
+        block.params += own.params
+        for cursor in (*own.cursors, *returns.values()):
             cursor.set(b.const(0, int32))
         finals = {p: Value(p.type, f"final_{p.name}") for p in _extremes(kernel, needs.groups, gradient)}
         block.params += finals.values()
@@ -267,8 +256,10 @@ def kernel_adjoint(needs: KernelNeeds, record: Collection[int] = ()) -> KernelAd
             return read
 
         taken = {id(op): returns[kind_of(op)] for op in needs.returned}
-        reverse = Reverse(b, needs.varied, needs.needed, gradient, {id(op): reader(op) for op in recorded}, unreadable, logs, taken, finals)
-        if not logs and not returns:  # there the adjoint has to do what the launch did, bit for bit
+        reverse = Reverse(
+            b, needs.varied, needs.needed, gradient, {id(op): reader(op) for op in recorded}, unreadable, plan, own.undo, own.stacks, taken, finals,
+        )
+        if not plan.arrays and not returns:  # there the adjoint has to do what the launch did, bit for bit
             reverse.apart = combined_calls(kernel)
         reverse.own = {p for p in kernel.params if p.name in kernel.attrs.get("exclusive", ())}
         sweep = Sweep()
@@ -276,16 +267,72 @@ def kernel_adjoint(needs: KernelNeeds, record: Collection[int] = ()) -> KernelAd
         reverse.reverse(kernel.body, env, {}, sweep)
     block.ops[:0] = [*reverse.tapes, *declared]
     attrs = _promise(kernel, needs.groups)
-    func = Func(f"{kernel.name}_adjoint", block, kernel.span, kernel.dims, {**attrs, "adjoint": True, **({"serial": True} if logs else {})})
+    func = Func(f"{kernel.name}_adjoint", block, kernel.span, kernel.dims, {**attrs, "adjoint": True, **({"serial": True} if plan.arrays else {})})
+    if plan.arrays:  # what is put back need not be loaded again
+        func = forward_memory(func, _groups_of(func, needs))
     closed = dce(func)
     func = verify(dce(inline(closed)))
     loaded = {op.operands[0] for op in walk(closed.body) if op.name == "load"}
     count = len(kernel.params)
     read = tuple(k for k, p in enumerate(closed.params[:count]) if p in loaded)
-    special = recorded or logs or returns
-    forward = _recording(kernel, place, stores, [kernel.params[k] for k in sorted(needs.replayed)], needs.returned, attrs) if special else None
+    special = recorded or plan.arrays or returns
+    forward = _recording(kernel, place, stores, plan, needs, attrs) if special else None
     last = tuple(k for k, p in enumerate(kernel.params) if p in finals)
-    return KernelAdjoint(func, needs.active, read, records, tuple(returns), tuple(described), last, forward, closed)
+    return KernelAdjoint(func, needs.active, read, records, tuple(returns), own.described, last, forward, closed)
+
+
+def _groups_of(adjoint: Func, needs: KernelNeeds) -> dict[Value, int]:
+    """Numbers of the memory of the arrays of an adjoint: gradients overlap as their arrays do, logs are apart from everything."""
+    params, count = needs.kernel.params, len(needs.kernel.params)
+    groups: dict[Value, int] = {}
+    for k, p in enumerate(adjoint.params):
+        source = params[k] if k < count else params[needs.active[k - count]] if k - count < len(needs.active) else None
+        if source is None:
+            groups[p] = 2 * count + k
+        elif source in needs.groups:
+            groups[p] = needs.groups[source] + (count if k >= count else 0)
+    return groups
+
+
+@dataclass
+class _OwnLogs:
+    """The logs that an adjoint writes itself: of memory (by the arrays that it is written as), and of numbers (by type).
+
+    cursors, params, described: of all of them, in one order; declared: the operations that make their positions.
+    """
+
+    undo: dict[Value, UndoLog]
+    stacks: dict[Scalar, Stack]
+    declared: list[Op]
+    params: list[Value]
+    described: tuple[Log, ...]
+
+    @property
+    def cursors(self) -> list[Cursor]:
+        return [*{id(log): log for log in self.undo.values()}.values(), *self.stacks.values()]
+
+
+def _own_logs(b: Builder, kernel: Func, plan: Replay, env: Env) -> _OwnLogs:
+    """The logs for a plan.  env: what the arrays of the kernel are here."""
+    undo: dict[Value, UndoLog] = {}
+    stacks: dict[Scalar, Stack] = {}
+    declared, params, described = [], [], []
+    for memory in sorted({plan.groups[a] for a in plan.placed_in}):
+        names = [p for p in kernel.params if p in plan.placed_in and plan.groups[p] == memory]
+        arrays, width, kinds = [env[p] for p in names], UndoLog.width_for(names), UndoLog.kinds_of(names)
+        op, position = position_tape()
+        log = UndoLog(b, position, arrays, log_array(int32, f"undo_{names[0].name}"), {kind: log_array(kind, f"old_{names[0].name}") for kind in kinds})
+        undo.update((p, log) for p in names)
+        declared.append(op)
+        params += [log.places, *log.values.values()]
+        described.append(Log(((int32, width), *((kind, 1) for kind in kinds))))
+    for kind in sorted(plan.stacked, key=lambda kind: kind.name):
+        op, position = position_tape()
+        stacks[kind] = Stack(b, position, log_array(kind, "stack"))
+        declared.append(op)
+        params.append(stacks[kind].values)
+        described.append(Log(((kind, 1),)))
+    return _OwnLogs(undo, stacks, declared, params, tuple(described))
 
 
 def kind_of(op: Op) -> Scalar:
@@ -334,8 +381,7 @@ def _extremes(kernel: Func, groups: dict[Value, int], gradient: Collection[Value
 
 
 def _recording(
-    kernel: Func, place: dict[int, list[tuple[Scalar, int] | None]], stores: dict[Scalar, Value], logged: list[Value], returned: list[Op],
-    attrs: dict[str, Any],
+    kernel: Func, place: dict[int, list[tuple[Scalar, int] | None]], stores: dict[Scalar, Value], plan: Replay, needs: KernelNeeds, attrs: dict[str, Any],
 ) -> Func:
     """The kernel that also writes the needed results of recorded loads and atomics, and counts the entries of the logs."""
     block = Block([Value(p.type, p.name) for p in kernel.params])
@@ -345,9 +391,15 @@ def _recording(
     counts = Value(array_type(int32, 1), "entry_counts")
 
     def special(op: Op, inner: Env) -> bool:
-        if op.name in ("store", "accum") and op.operands[0] in entries:
+        if plan.stores(op):
             copy_op(b, op, inner)
-            entries[op.operands[0]].skip(len(split_memory(op)[3]))
+            for scalar, numbers in plan.pushed(op):
+                own.stacks[scalar].skip(len(numbers))
+            if id(op) in plan.placed:
+                own.undo[op.operands[0]].skip(len(split_memory(op)[3]))
+            return True
+        if id(op) in plan.frames:
+            loop(op, inner)
             return True
         if id(op) in noted:
             copy_op(b, op, inner)
@@ -362,16 +414,33 @@ def _recording(
                 b.store(extra[at[0]], [b.const(at[1], int32), thread], [0], [inner[r]])
         return True
 
+    def loop(op: Op, env: Env) -> None:
+        """A loop whose trips end with the push of a frame."""
+
+        def inside(region: Block) -> Callable[..., list[Value]]:
+            def fill(*params: Value) -> list[Value]:
+                inner = {**env, **dict(zip(region.params, params, strict=True))}
+                ends = copy_block(b, region, inner, special)
+                if region is op.regions[-1]:
+                    for scalar, numbers in plan.frame(op, len(cursors) - len(own.stacks)):
+                        own.stacks[scalar].skip(len(numbers))
+                return ends
+
+            return fill
+
+        args = [env.get(v, v) for v in op.operands]
+        regions = [b.region([p.type for p in r.params], inside(r), [p.name for p in r.params]) for r in op.regions]
+        results = b.append(Op(op.name, args, [Value(r.type, r.name) for r in op.results], dict(op.attrs), regions, op.span)).results
+        env.update(zip(op.results, results, strict=True))
+
     with Builder(block) as b:
+        returned = needs.returned
         noted = {id(op) for op in returned}
         returns, declared = _return_logs(b, returned)
         block.params += [log.values for log in returns.values()]
-        entries: dict[Value, Cursor] = {}
-        for p in logged:
-            op, position = position_tape()
-            declared.append(op)
-            entries[p] = Cursor(b, position)
-        cursors = [*returns.values(), *entries.values()]
+        own = _own_logs(b, kernel, plan, env)
+        declared += own.declared
+        cursors = [*returns.values(), *own.cursors]
         if cursors:
             block.params.append(counts)
         for cursor in cursors:

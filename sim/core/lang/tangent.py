@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from sim.core.lang.adjoint import inline_rule, vjp
+from sim.core.lang.adjoint import vjp
 from sim.core.lang.analysis import is_float, varied_values
 from sim.core.lang.errors import GradientError
 from sim.core.lang.ir import OPS, ZERO, Block, Builder, Func, Op, Value, emit, split_memory, verify, walk
@@ -95,7 +95,7 @@ class Tangents:
         # the transpose does not depend on where it is taken: it gets any cotangents, here zero
         unused = [self.b.const(0.0, r.type) for r in floats]
         moves = [self.tangent(v) for v in op.operands if is_float(v)]
-        for r, move in zip(floats, inline_rule(self.b, rule, [*args, *unused, *moves]), strict=True):
+        for r, move in zip(floats, inline_call(self.b, rule, [*args, *unused, *moves]), strict=True):
             self.dot[r] = move
 
     # -- control flow
@@ -313,6 +313,7 @@ def kernel_tangent(kernel: Func, active: Collection[int]) -> KernelTangent:
     block.params += shadow.values()
     with Builder(block) as b:
         Tangents(b, varied, env, {}, shadow).block(kernel.body)
-    attrs = {"serial": True} if any(op.name == "atomic" and op.operands[0] in shadow for op in walk(kernel.body)) else {}
+    turns = kernel.attrs.get("serial") or any(op.name == "atomic" and op.operands[0] in shadow for op in walk(kernel.body))
+    attrs = {"serial": True} if turns else {}
     func = Func(f"{kernel.name}_tangent", block, kernel.span, kernel.dims, attrs)
     return KernelTangent(verify(dce(func)), order)

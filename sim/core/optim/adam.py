@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from sim.core.runtime.graph import capturing
+
 State = dict[str, Any]
 
 
@@ -49,6 +51,9 @@ class _Rule:
 
     def step(self, grads: Sequence[Any]) -> None:
         """One update.  grads: one array per parameter, of its shape (a `sim` array such as `param.grad`, or NumPy)."""
+        if capturing() is not None:
+            what = f"{type(self).__name__}.step inside of a capture: it computes on the host, and a replay would write the same numbers again"
+            raise RuntimeError(f"{what}; step outside of the graph")
         checked = self._gradients(grads)
         self.t += 1
         for i, (param, gradient) in enumerate(zip(self.params, checked, strict=True)):

@@ -18,10 +18,11 @@ import numpy as np
 
 from sim.core.lang.errors import GradientError
 from sim.core.lang.types import Homogeneous, Type, array_type, as_type, scalar_of, size_of
-from sim.core.runtime import dlpack
+from sim.core.runtime import dlpack, recording
 from sim.core.runtime.buffer import Buffer, announce, slots_of, traits_of
 from sim.core.runtime.device import Device, DeviceLike, get_device
 from sim.core.runtime.interop import differentiable, element, element_value, python_values, to_host
+from sim.core.runtime.operations import Copy, Fill, HostWrite, perform
 from sim.core.runtime.placement import (
     as_shape,
     at_pointer,
@@ -30,7 +31,6 @@ from sim.core.runtime.placement import (
     in_host_memory,
     packed_strides,
 )
-from sim.core.runtime.recording import Copy, Fill, HostWrite, current, perform
 
 _object_new = object.__new__
 
@@ -309,7 +309,7 @@ class array:  # noqa: N801  Warp's name
         While a view from before lives, a tape compares: writes that would spoil a gradient are errors.
         """
         view = self.buffer.device.numpy(self)
-        writable = current() is None
+        writable = recording.current() is None
         if writable and self.buffer.watchers:
             try:
                 announce(self, "write through a NumPy view")

@@ -88,17 +88,17 @@ def _run(function: Function, dim: Any, inputs: Sequence[Any], outputs: Sequence[
 @contextmanager
 def _own_gradients(tape: Tape) -> Iterator[None]:
     """Inside, the gradients of all arrays on the tape start from zero; afterwards they are what they were."""
-    before: dict[Buffer, tuple[Buffer, bool]] = {}
+    before: dict[Buffer, tuple[Buffer, int | None]] = {}
     for buffer in tape.buffers():
         if buffer.gradient is not None:
-            before[buffer] = duplicate(buffer.gradient), buffer.gradient.left_by_backward
+            before[buffer] = duplicate(buffer.gradient), buffer.gradient.left_by
     tape.zero()
     try:
         yield
     finally:
         for buffer in tape.buffers():
             if buffer.gradient is not None and buffer in before:
-                content, buffer.gradient.left_by_backward = before[buffer]
+                content, buffer.gradient.left_by = before[buffer]
                 refill(buffer.gradient, content)
             else:
                 buffer.drop_gradient()

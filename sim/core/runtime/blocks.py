@@ -92,7 +92,10 @@ class Layout:
 
     def take(self) -> ArgumentBlock:
         """A block to use and to `give` back."""
-        return self._blocks.pop() if self._blocks else ArgumentBlock(self._size)
+        try:
+            return self._blocks.pop()  # another thread may have taken the last one since a question
+        except IndexError:
+            return ArgumentBlock(self._size)
 
     def fresh(self) -> ArgumentBlock:
         """A block to keep."""

@@ -68,7 +68,7 @@ class Buffer:
         "gradient_shift",
         "version",
         "epoch",
-        "left_by_backward",
+        "left_by",
         "watchers",
         "_exported",
         "_view",
@@ -82,7 +82,7 @@ class Buffer:
         self._memory, self.owner, self.foreign = memory, owner, foreign
         self.requires_grad = False
         self.gradient: Buffer | None = None
-        self.left_by_backward = False  # (of a gradient) what it holds was left by an earlier backward, it is not a seed
+        self.left_by: int | None = None  # (of a gradient) the backward that left what it holds, by the number of its tape; None: it is a seed
         self.watchers: WeakSet[Any] | None = None  # claims of tapes on the present content; told of writes by `announce`
         self.version = 0  # counts the writes that the framework made: tells whether derived data is out of date
         self.epoch = 0  # counts other changes of the content: older content put back for a while

@@ -10,7 +10,7 @@ operations has no place on the tape: `Watch` finds it by comparing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -46,6 +46,8 @@ class Kept:
     low: int
     data: Buffer
     reason: str
+    captured: bool = False
+    """Saved inside of a capture: a replay saves it again."""
 
     @property
     def live(self) -> ByteRange:
@@ -79,6 +81,11 @@ class Claim:
     name: str
     kept: Kept | None = None
 
+    @property
+    def reason(self) -> str:
+        """Why memory that others can write is kept."""
+        return f"'{self.name}' of the {self.reader}; others can write there"
+
     def address(self, offset: int) -> int:
         """Where the value that the buffer had at byte `offset` lies now."""
         if self.kept is None:
@@ -100,13 +107,23 @@ class Claims:
         low, high = span_of(a)
         made = Claim(a.buffer, low, high, reader, name)
         if a.buffer.shared:  # it may change unseen, so it is kept now
-            made.kept = self._keep(a.buffer, low, high, f"'{name}' of the {reader}; others can write there")
+            made.kept = self._keep(a.buffer, low, high, made.reason)
             return made
         waiting = self.open.setdefault(a.buffer, [])
         if not waiting:
             a.buffer.watch(self)
         waiting.append(made)
         return made
+
+    def join(self, claims: Sequence[Claim]) -> None:
+        """Claims of one buffer that overlap: whatever is kept of their memory is kept as one copy."""
+        if not claims:
+            return
+        low, high = min(c.low for c in claims), max(c.high for c in claims)
+        buffer = claims[0].buffer
+        whole = self._keep(buffer, low, high, claims[0].reason) if buffer.shared else None
+        for c in claims:
+            c.low, c.high, c.kept = low, high, whole
 
     def _keep(self, buffer: Buffer, low: int, high: int, reason: str) -> Kept:
         """The present content of shared memory: an earlier copy if that is the same still."""
@@ -121,7 +138,7 @@ class Claims:
         return kept
 
     def _save(self, buffer: Buffer, low: int, high: int, reason: str) -> Kept:
-        kept = Kept(buffer, low, self.arena.buffer(high - low, buffer.device), reason)
+        kept = Kept(buffer, low, self.arena.buffer(high - low, buffer.device), reason, capturing() is not None)
         note_native(kept.save, kept.row, kept)
         self.kept.append(kept)
         return kept

@@ -12,8 +12,8 @@ from sim.core.runtime import dlpack
 from sim.core.runtime.array import array, fresh, like, make_array
 from sim.core.runtime.device import DeviceLike, get_device
 from sim.core.runtime.interop import element_value, infer_type
+from sim.core.runtime.operations import Copy, perform
 from sim.core.runtime.placement import as_shape
-from sim.core.runtime.recording import Copy, perform
 
 
 def zeros(shape: Any, dtype: Any = float, device: DeviceLike = None, requires_grad: bool = False) -> array:

@@ -16,7 +16,7 @@ import numpy as np
 from sim.core.lang.errors import GradientError
 from sim.core.lang.passes import dce, inline
 from sim.core.lang.tangent import kernel_tangent
-from sim.core.runtime import recording, shadows
+from sim.core.runtime import shadows
 from sim.core.runtime.array import array, make_array
 from sim.core.runtime.blocks import Memory
 from sim.core.runtime.buffer import Buffer, ByteRange, duplicate, refill
@@ -25,6 +25,7 @@ from sim.core.runtime.graph import capturing
 from sim.core.runtime.interop import differentiable, element
 from sim.core.runtime.kernel import Compiled
 from sim.core.runtime.launch import run
+from sim.core.runtime.operations import Operation, describe
 
 
 def lifted(compiled: Compiled, active: frozenset[int]) -> tuple[tuple[int, ...], Compiled]:
@@ -160,7 +161,7 @@ class Forward:
         return self._kept[kept]
 
     # -- the reverse sweep of a tape
-    def taken_back(self, operation: recording.Operation) -> None:
+    def taken_back(self, operation: Operation) -> None:
         """See `Shadow`.  Adjoints are linear in the gradients, so the tangents of these go the same way."""
 
         def twin(a: Any) -> array | None:
@@ -193,4 +194,4 @@ class Forward:
 
 
 def _describe(a: Any) -> str:
-    return recording.describe(a) if isinstance(a, array) else f"a {type(a).__name__}"
+    return describe(a) if isinstance(a, array) else f"a {type(a).__name__}"

@@ -79,7 +79,7 @@ def from_torch(tensor: Any, dtype: Any = None, requires_grad: bool | None = None
         raise ValueError(f"the gradient of a tensor of shape {tuple(tensor.shape)} of {tensor.dtype} has shape {tuple(grad.shape)} of {grad.dtype}")
     made.grad = _shared(grad, dtype, torch)
     assert made.buffer.gradient is not None
-    made.buffer.gradient.left_by_backward = True  # what PyTorch has added up there is no seed of ours
+    made.buffer.gradient.left_by = 0  # what PyTorch has added up there is no seed of ours
     return made
 
 
@@ -202,15 +202,43 @@ def _copied_out(a: array, torch: Any) -> Any:
     return torch.from_numpy(np.array(a.device.numpy(a)))
 
 
-def from_jax(values: Any, dtype: Any = None) -> array:
-    """An array with a copy of the values of a JAX array, through DLPack: JAX arrays never change, ours do."""
-    return array(np.from_dlpack(values), dtype=dtype)
-
-
-def to_jax(a: array) -> Any:
-    """A JAX array with a copy of the values, of shape `shape` + component shape."""
+def _jax() -> Any:
     try:
         import jax
     except ImportError:
         raise SimError("JAX is not installed; install it with `pip install jax`") from None
-    return jax.numpy.asarray(np.array(a.device.numpy(a)))
+    return jax
+
+
+def from_jax(values: Any, dtype: Any = None) -> array:
+    """An array on the CPU with a copy of the values of a JAX array, through DLPack: JAX arrays never change, ours do.
+
+    Raises TypeError for anything else, and GradientError inside of functions that JAX transforms: no gradient crosses over.
+    """
+    jax = _jax()
+    if isinstance(values, jax.core.Tracer):
+        raise GradientError(
+            "from_jax inside of a function that JAX differentiates or compiles: there are no values yet, and no gradient could come back",
+            hint="call it outside of jax.grad, jax.jit and jax.vmap",
+        )
+    if not isinstance(values, jax.Array):
+        raise TypeError(f"from_jax takes a JAX array, not a {type(values).__name__}")
+    return array(np.from_dlpack(jax.device_get(values)), dtype=dtype, device="cpu")
+
+
+def to_jax(a: array) -> Any:
+    """A JAX array with a copy of the values, of shape `shape` + component shape; no gradient crosses over.
+
+    Raises TypeError for structs, and for 64-bit numbers where JAX would shorten them.
+    """
+    jax = _jax()
+    if not isinstance(a, array):
+        raise TypeError(f"to_jax takes an array, not a {type(a).__name__}")
+    host = np.array(a.device.numpy(a))
+    if host.dtype.names:
+        raise TypeError(f"elements of struct {a.dtype} are no JAX array; take one field, or use a.numpy()")
+    if host.dtype.itemsize == 8 and not jax.config.jax_enable_x64:
+        raise TypeError(
+            f"JAX would shorten {host.dtype} numbers to 32 bits; call jax.config.update('jax_enable_x64', True), or hand over an array of 32-bit numbers"
+        )
+    return jax.numpy.asarray(host)

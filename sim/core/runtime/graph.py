@@ -12,18 +12,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
 from sim.core.backends.native import ROW, Row
 from sim.core.lang.errors import GradientError
-from sim.core.runtime import shadows
-from sim.core.runtime.buffer import ByteRange, Strided, announce
+from sim.core.runtime import recording, shadows
+from sim.core.runtime.buffer import Buffer, ByteRange, Strided, announce
 from sim.core.runtime.profile import open_profiles, timed
+from sim.core.runtime.stacks import Stack
 from sim.core.runtime.threads import run_table
 
-open_graphs: list[Graph] = []
-"""The graphs that note what happens, the innermost last; only that one does."""
+opened = Stack()
+"""The graphs; only the innermost notes what happens."""
 
 
 class _Table:
@@ -76,6 +78,11 @@ class Graph:
         self._written: dict[Any, Strided] = {}
         self._shadow = shadows.current()
         self._count = 0
+        self._gradients: dict[Buffer, Buffer | None] = {}
+        self.recorders: WeakSet[Any] = WeakSet()
+        """The tapes that recorded while this was captured: a replay is told to them."""
+        self.carries = False
+        """Whether it reads arrays that required a gradient when it was captured."""
 
     def __len__(self) -> int:
         return self._count
@@ -124,16 +131,35 @@ class Graph:
         if known is not view and (known.offset, known.shape, known.strides) != (view.offset, view.shape, view.strides):
             self._written[view.buffer] = ByteRange(view.buffer)
 
+    def uses_gradient(self, buffer: Buffer) -> None:
+        """Note that the memory of this gradient is in the table."""
+        self._gradients[buffer] = buffer.gradient
+
+    @property
+    def outdated(self) -> bool:
+        """Whether an array has got another gradient since: a replay would add to the one that it had when this was captured."""
+        return any(buffer.gradient is not gradient for buffer, gradient in self._gradients.items())
+
     def replay(self) -> None:
-        """Do it all again."""
+        """Do it all again.  Raises GradientError if an array has got another gradient array since, or for one who records."""
+        if self.outdated:
+            raise GradientError(
+                "an array has got another gradient (`a.grad = ...` or `a.requires_grad = ...`) since this graph was captured",
+                hint="capture it again, or clear gradients by a.grad.zero_() or tape.zero()",
+            )
         if shadows.current() is not self._shadow:
             raise GradientError("this graph was captured outside of the forward mode in which it is replayed, or the other way round", hint="capture it again")
+        for tape in self.recorders:
+            tape.replayed()
+        recorder = recording.current()
+        if recorder is not None:
+            recorder.replay(self._written.values(), self.carries)
         for view in self._written.values():
             buffer = view.buffer
             if buffer.watchers:
                 announce(view, "replay of a captured graph")
             buffer.version += 1
-            buffer.left_by_backward = False
+            buffer.left_by = None
         for part in self._parts:
             if isinstance(part, (_Table, _Stretch)):
                 part.run()
@@ -157,6 +183,9 @@ def joined(graphs: Iterable[Graph]) -> Graph:
                 out._parts.append(_Stretch(part.device, list(part.actions)) if isinstance(part, _Stretch) else part)
         out._keep.append(graph)
         out._count += len(graph)
+        out.carries |= graph.carries
+        out._gradients |= graph._gradients
+        out.recorders |= graph.recorders
         for view in graph._written.values():
             out.writes(view)
     return out
@@ -164,14 +193,16 @@ def joined(graphs: Iterable[Graph]) -> Graph:
 
 def capturing() -> Graph | None:
     """The innermost open graph, or None."""
-    return open_graphs[-1] if open_graphs else None
+    entries = opened.entries
+    return entries[-1] if entries else None
 
 
 def note(action: Callable[[], None]) -> None:
     """Do something to memory, and note it if a graph is open."""
     action()
-    if open_graphs:
-        open_graphs[-1].call(action)
+    graph = capturing()
+    if graph is not None:
+        graph.call(action)
 
 
 @dataclass(frozen=True)
@@ -184,14 +215,15 @@ class Told:
 def note_native(action: Callable[[], None], row: Callable[[], Row | Told | None], keep: Any) -> None:
     """As `note`, for an action that may have a native form: `row()` gives it, or None; `keep` owns the memory that it touches."""
     action()
-    if open_graphs:
+    graph = capturing()
+    if graph is not None:
         found = row() if shadows.current() is None else None
         if found is None:
-            open_graphs[-1].call(action)
+            graph.call(action)
         elif isinstance(found, Told):
-            open_graphs[-1].tell(found.device, action, keep)
+            graph.tell(found.device, action, keep)
         else:
-            open_graphs[-1].native(*found, keep)
+            graph.native(*found, keep)
 
 
 @contextmanager
@@ -202,8 +234,8 @@ def capture() -> Iterator[Graph]:
     records of them.  Python code in between is not: its decisions and the numbers it passed stay as they were.
     """
     graph = Graph()
-    open_graphs.append(graph)
+    opened.entries.append(graph)
     try:
         yield graph
     finally:
-        open_graphs.pop()
+        opened.entries.pop()

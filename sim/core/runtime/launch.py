@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -13,12 +14,13 @@ from sim.core.backends.base import ASSERT_FAILED, Executable
 from sim.core.lang.errors import SimError
 from sim.core.lang.references import Reference
 from sim.core.lang.types import ArrayType, Composite, Struct, StructValue
+from sim.core.runtime import graph as graphs
 from sim.core.runtime import recording, shadows
 from sim.core.runtime.array import array
 from sim.core.runtime.blocks import layout_of
 from sim.core.runtime.buffer import announce
 from sim.core.runtime.device import Device, get_device
-from sim.core.runtime.graph import capturing, open_graphs
+from sim.core.runtime.graph import capturing
 from sim.core.runtime.kernel import (
     Compiled,
     Kernel,
@@ -35,21 +37,17 @@ class KernelFault(SimError):
     """A kernel stopped itself: a failed `assert`, or an access outside of an array in checked mode."""
 
 
-class LaunchRecorder(Protocol):
-    """A recorder that wants to know of launches: a tape."""
-
-    def launch(self, call: Call) -> None:
-        """Records a launch, and runs it."""
-
-    def adjoint_launch(self, call: Call, gradients: dict[int, array]) -> None:
-        """Called before a launch in adjoint form."""
-
-    def gradients_change(self, gradients: Mapping[array, array]) -> None:
-        """Called before the backward of another tape writes these."""
+_check_bounds = os.environ.get("SIM_CHECK_BOUNDS", "0") not in ("", "0")
 
 
-check_bounds = False
-"""Debug mode: every array access is compared with the shape (`sim.config(check_bounds=True)`)."""
+def set_check_bounds(check: bool) -> None:
+    """Compare every array access of the launches from now on, adjoints too, with the shape (default: $SIM_CHECK_BOUNDS, or not).
+
+    An access outside of an array then raises `KernelFault` with array, index, thread and line instead of touching other memory.
+    Slower; what was captured or recorded before stays as it is.
+    """
+    global _check_bounds
+    _check_bounds = bool(check)
 
 
 def as_dims(dim: Any) -> tuple[int, ...]:
@@ -85,7 +83,7 @@ def run(compiled: Compiled, device: Device, dims: tuple[int, ...], args: Sequenc
         return
     layout = layout_of(compiled)
     parts, traits = layout.parts(args)
-    executable = compiled.executable(device, traits, check_bounds)
+    executable = compiled.executable(device, traits, _check_bounds)
     fault, graph, n = device.error_record() if executable.sites else None, capturing(), thread_count(dims)
     block = layout.take() if graph is None else layout.fresh()
     block.fill(dims, 0 if fault is None else fault.ctypes.data, parts)
@@ -165,9 +163,11 @@ class Call:
                 announce(a, f"launch of '{self.spec.kernel.name}'")
         run(compiled, self.device, self.dims, args)
         graph = capturing()
+        if graph is not None:
+            graph.carries |= bool(self.spec.active(args_now))
         for a in written:
             a.buffer.version += 1
-            a.buffer.left_by_backward = False
+            a.buffer.left_by = None
             if graph is not None:
                 graph.writes(a)
 
@@ -200,13 +200,13 @@ class Call:
             )
         recorder = recording.current()
         if recorder is not None:
-            recorder.adjoint_launch(self, gradients)  # type: ignore[attr-defined]
+            recorder.adjoint_launch(self, gradients)
         for g in gradients.values():
             announce(g, f"adjoint launch of '{spec.kernel.name}'")
         run(pair.adjoint, self.device, self.dims, [*self.args, *(gradients[k] for k in pair.plan.active)])
         for g in gradients.values():
             g.buffer.version += 1
-            g.buffer.left_by_backward = False
+            g.buffer.left_by = None
 
 
 def _label(position: int, n_inputs: int) -> str:
@@ -331,7 +331,7 @@ def launch(
         return Launch(call, None)
     recorder = recording.current()
     if recorder is not None and record_tape:
-        recorder.launch(call)  # type: ignore[attr-defined]
+        recorder.launch(call)
     elif thread_count(dims):
         call.run()
     return None
@@ -388,13 +388,13 @@ class Launch:
 
     def launch(self) -> None:
         """Run it, or record it if a tape is open."""
-        if self._block is not None and not (recording.active or open_graphs or shadows.open_shadows or open_profiles):
+        if self._block is not None and not (recording.opened.entries or graphs.opened.entries or shadows.opened.entries or open_profiles):
             go, written = self._block
             for buffer in written:
                 if buffer.watchers:
                     break
                 buffer.version += 1
-                buffer.left_by_backward = False
+                buffer.left_by = None
             else:
                 go()
                 return
@@ -404,7 +404,7 @@ class Launch:
             return
         recorder = recording.current()
         if recorder is not None:
-            recorder.launch(Call(call.spec, call.dims, list(call.args), call.device))  # type: ignore[attr-defined]
+            recorder.launch(Call(call.spec, call.dims, list(call.args), call.device))
             return
         call.run()
         if self._block is None:
@@ -414,7 +414,7 @@ class Launch:
         call = self._call
         layout = layout_of(call.spec.forward)
         parts, traits = layout.parts(call.args)
-        executable = call.spec.forward.executable(call.device, traits, check_bounds)
+        executable = call.spec.forward.executable(call.device, traits, _check_bounds)
         if executable.sites:
             return
         block = layout.fresh()

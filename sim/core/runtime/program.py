@@ -110,7 +110,7 @@ def program_of_call(call: Call, n_inputs: int | None = None) -> Program:
     def execute() -> list[tuple[str, array]]:
         recorder = recording.current()
         if recorder is not None:
-            recorder.launch(mine)  # type: ignore[attr-defined]
+            recorder.launch(mine)
         else:
             mine.run()
         return [(params[k].name, args[k]) for k in written]

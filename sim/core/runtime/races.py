@@ -137,10 +137,19 @@ def _run(call: Call, check: RaceCheck, compiled: Compiled) -> np.ndarray:
     args += [host_argument(layout), host_argument(marks), host_argument(report)]
     executable, fault = run_privately(compiled, call, args, check=True)
     if fault[0]:
+        _refuse_bad_index(call)
         if check.exact:
             raise_fault(compiled, executable, fault, call.dims)
         report[:] = 1
     return report
+
+
+def _refuse_bad_index(call: Call) -> None:
+    """Raises KernelFault, in the words of the kernel itself, if it touches what is outside of its arrays."""
+    forward = call.spec.forward
+    executable, fault = run_privately(forward, call, private_arguments(call, call.spec.writes), check=True)
+    if fault[0]:
+        raise_fault(forward, executable, fault, call.dims)
 
 
 def _found(call: Call, check: RaceCheck, report: np.ndarray) -> GradientError:

@@ -1,108 +1,60 @@
-"""How writes to arrays reach a tape.
-
-Every array method that changes memory is one of three operations (`Copy`, `Fill`, `HostWrite`) and goes through
-`perform`, which tells the active recorder *before* the write happens: only then can it still save what the write
-overwrites.  Launches tell it themselves.  The recorder is known by its one method; nothing here imports a tape.
-"""
+"""Who is told of what happens to memory in this thread: the recorder, a tape.  It is known by its methods; nothing here imports a tape."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-import numpy as np
-
-from sim.core.backends.native import Row
-from sim.core.lang.errors import GradientError
-from sim.core.lang.types import Type
-from sim.core.runtime import shadows
-from sim.core.runtime.buffer import Buffer, announce
-from sim.core.runtime.graph import Told, capturing, note_native
-
-
-class View(Protocol):
-    """What operations know of an array."""
-
-    buffer: Buffer
-    offset: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    dtype: Type
-
-    @property
-    def is_contiguous(self) -> bool: ...
-
-    @property
-    def nbytes(self) -> int: ...
-
-    @property
-    def requires_grad(self) -> bool: ...
-
-
-GradientOf = Callable[[Any], "View | None"]
-
-
-class Operation:
-    """A change of memory: the arrays it reads and writes, how to do it, and how to take gradients back through it."""
-
-    name = "operation"
-    reads: tuple[Any, ...] = ()
-    writes: tuple[Any, ...] = ()
-
-    def check(self) -> None:
-        """Raises where recording this would lose a gradient."""
-
-    def run(self) -> None:
-        """Does it (again)."""
-        raise NotImplementedError
-
-    def row(self) -> Row | Told | None:
-        """Its form in a graph, if it has one."""
-        return None
-
-    def adjoint_row(self, grad_of: Callable[[Any], Any]) -> Row | Told | None:
-        """The form of its adjoint in a graph, if it has one.  `grad_of(array)` gives the gradient array, or None."""
-        return None
-
-    def adjoint(self, gradient_of: GradientOf) -> None:
-        """Turns the gradient after the operation into the gradient before it, in place.
-
-        `gradient_of(array)` gives the gradient, an array of the same shape and type, or None where there is none.
-        """
-        raise NotImplementedError
-
-    def __repr__(self) -> str:
-        return f"{self.name} to {', '.join(map(describe, self.writes))}"
+from sim.core.runtime.stacks import Stack
 
 
 class Recorder(Protocol):
-    """What a tape shows to the arrays."""
+    """What a tape shows to arrays, launches, graphs and other tapes.
 
-    def record(self, operation: Operation) -> None:
-        """Called before `operation` runs."""
+    begun: where it began to record, for messages: " since file:line".
+    """
 
-    def recorded(self, operation: Operation) -> None:
+    begun: str
+
+    def record(self, operation: Any) -> None:
+        """Called before an `Operation` (a copy, fill or host write) runs."""
+
+    def recorded(self, operation: Any) -> None:
         """Called after it has run."""
 
+    def launch(self, call: Any) -> None:
+        """Records the launch of a `Call`, and runs it."""
 
-active: list[Recorder | None] = []
-"""The recorders that are open, the innermost last; only that one is told.  None: recording is paused."""
+    def adjoint_launch(self, call: Any, gradients: Mapping[int, Any]) -> None:
+        """Called before a launch in adjoint form."""
+
+    def gradients_change(self, gradients: Mapping[Any, Any]) -> None:
+        """Called before the backward of another tape writes these."""
+
+    def replay(self, written: Iterable[Any], carries: bool) -> None:
+        """Called before the replay of a captured graph that writes the memory of these views.  carries: does it read what has a gradient?"""
+
+
+opened = Stack()
+"""The recorders; only the innermost is told.  None: recording is paused."""
 
 
 def push(recorder: Recorder | None) -> None:
     """Makes `recorder` the one that is told."""
-    active.append(recorder)
+    opened.entries.append(recorder)
 
 
 def pop() -> Recorder | None:
     """Ends what the last `push` began."""
-    return active.pop()
+    made: Recorder | None = opened.entries.pop()
+    return made
 
 
 def current() -> Recorder | None:
     """The recorder that writes are told to, or None."""
-    return active[-1] if active else None
+    entries = opened.entries
+    return entries[-1] if entries else None
 
 
 @contextmanager
@@ -113,114 +65,3 @@ def paused() -> Iterator[None]:
         yield
     finally:
         pop()
-
-
-def perform(operation: Operation) -> None:
-    """Tells the recorder, then runs the operation."""
-    recorder = current()
-    if recorder is not None:
-        operation.check()
-        recorder.record(operation)
-    for view in operation.writes:
-        announce(view, operation.name)
-    note_native(operation.run, operation.row, operation)
-    graph = capturing()
-    for view in operation.writes:
-        if graph is not None:
-            graph.writes(view)
-        view.buffer.version += 1
-        view.buffer.left_by_backward = False
-    if recorder is not None:
-        recorder.recorded(operation)
-
-
-class Copy(Operation):
-    """dest = src, of the same shape and type.  The two may overlap."""
-
-    name = "copy"
-
-    def __init__(self, dest: View, src: View) -> None:
-        if dest.dtype is not src.dtype:
-            raise TypeError(f"cannot copy {src.dtype} elements into an array of {dest.dtype}; convert with a kernel")
-        if dest.shape != src.shape:
-            raise ValueError(f"cannot copy shape {src.shape} into shape {dest.shape}; copy a slice, or pass count=")
-        self.dest, self.src = dest, src
-        self.reads, self.writes = (src,), (dest,)
-
-    def check(self) -> None:
-        if self.src.requires_grad and not self.dest.requires_grad:
-            raise GradientError(
-                f"copy of {describe(self.src)}, which requires a gradient, into {describe(self.dest)}, which has none: "
-                "the gradient would be lost",
-                hint="make the destination with requires_grad=True, or copy from clone(source, requires_grad=False)",
-            )
-
-    def run(self) -> None:
-        self.dest.buffer.device.copy(self.dest, self.src)
-        shadow = shadows.current()
-        if shadow is not None:
-            shadow.copied(self.dest, self.src)
-
-    def row(self) -> Row | Told | None:
-        return self.dest.buffer.device.copy_row(self.dest, self.src)
-
-    def adjoint_row(self, grad_of: Callable[[Any], Any]) -> Row | Told | None:
-        after, before = grad_of(self.dest), grad_of(self.src)
-        return None if after is None or before is None else after.device.give_row(before, after)
-
-    def adjoint(self, gradient_of: GradientOf) -> None:
-        after = gradient_of(self.dest)
-        if after is None:
-            return
-        # Taken and cleared before it is added: right also where source and destination overlap.
-        device, before = after.buffer.device, gradient_of(self.src)
-        taken = device.duplicate(after)
-        device.clear(after)
-        if before is not None:
-            before.buffer.device.add(before, taken)
-
-
-class _Overwrite(Operation):
-    """dest = a value from the host, which carries no gradient."""
-
-    def __init__(self, dest: View, value: np.ndarray) -> None:
-        self.dest, self.value = dest, value
-        self.writes = (dest,)
-
-    def run(self) -> None:
-        self.dest.buffer.device.write(self.dest, self.value)
-        shadow = shadows.current()
-        if shadow is not None:
-            shadow.overwritten(self.dest)
-
-    def row(self) -> Row | Told | None:
-        return self.dest.buffer.device.write_row(self.dest, self.value)
-
-    def adjoint_row(self, grad_of: Callable[[Any], Any]) -> Row | Told | None:
-        after = grad_of(self.dest)
-        return None if after is None else after.device.write_row(after, np.zeros((), np.float32))
-
-    def adjoint(self, gradient_of: GradientOf) -> None:
-        after = gradient_of(self.dest)
-        if after is not None:
-            after.buffer.device.clear(after)
-
-
-class Fill(_Overwrite):
-    """Every element of dest = `value`, one element (NumPy, of the component shape)."""
-
-    name = "fill"
-
-
-class HostWrite(_Overwrite):
-    """dest = host data of its shape and components, copied while recording or capturing: the user may change it later."""
-
-    name = "assignment of host data"
-
-    def __init__(self, dest: View, data: np.ndarray) -> None:
-        super().__init__(dest, data if current() is None and capturing() is None else data.copy())
-
-
-def describe(view: View) -> str:
-    """An array in a message."""
-    return f"array(shape={view.shape}, dtype={view.dtype})"

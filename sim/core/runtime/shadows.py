@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from sim.core.runtime.stacks import Stack
+
 
 class Shadow(Protocol):
     """What forward mode shows to the rest of the runtime."""
@@ -75,18 +77,20 @@ class Silent:
         return False
 
 
-open_shadows: list[Shadow] = []
-"""The shadows that are told, the innermost last; only that one is."""
+opened = Stack()
+"""The shadows; only the innermost is told."""
 
 
 def current() -> Shadow | None:
     """The open shadow, or None."""
-    return open_shadows[-1] if open_shadows else None
+    entries = opened.entries
+    return entries[-1] if entries else None
 
 
 def open_shadow(shadow: Shadow) -> None:
-    open_shadows.append(shadow)
+    opened.entries.append(shadow)
 
 
 def close_shadow() -> Shadow:
-    return open_shadows.pop()
+    made: Shadow = opened.entries.pop()
+    return made

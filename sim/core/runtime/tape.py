@@ -6,28 +6,31 @@ to the content that it had when recording began.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from sim.core.lang.errors import GradientError
-from sim.core.lang.types import int32, scalar_of, size_of
+from sim.core.lang.types import int32
 from sim.core.runtime import recording, shadows
-from sim.core.runtime.array import array, make_array
+from sim.core.runtime.array import array
 from sim.core.runtime.buffer import Buffer, ByteRange, announce
 from sim.core.runtime.claims import Claim, Claims, Watch, span_of
 from sim.core.runtime.creation import zeros
-from sim.core.runtime.graph import note
+from sim.core.runtime.graph import capturing, note
 from sim.core.runtime.launch import Call, thread_count
 from sim.core.runtime.nonfinite import NonFiniteError
+from sim.core.runtime.operations import Operation
 from sim.core.runtime.races import refuse_races
-from sim.core.runtime.recording import Operation
+from sim.core.runtime.seeds import Seeds
 from sim.core.runtime.tape_records import FunctionRecord, LaunchRecord, Mark, Remembered, TapeMemory, WriteRecord, room_for_returned
 from sim.core.runtime.visualize import TapeGraph
+
+_tapes = count(1)
 
 
 @dataclass(eq=False)
@@ -43,6 +46,10 @@ class Tape:
     _claims: Claims = field(default_factory=Claims)
     _watch: Watch = field(default_factory=Watch)
     _seeded: dict[Buffer, array] = field(default_factory=dict)
+    begun: str = ""
+    """Where it began to record, for messages: " since file:line"."""
+    _replayed: bool = False
+    _order: int = 0  # when it began to record, counted over all tapes
     _cut: dict[Buffer, tuple[array, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -52,8 +59,15 @@ class Tape:
 
     # -- recording
     def __enter__(self) -> Tape:
-        if recording.current() is not None:
-            raise GradientError("a tape is already recording, and would not see what is recorded on this one", hint="leave its `with` block first")
+        outer = recording.current()
+        if outer is not None:
+            raise GradientError(
+                f"a tape is already recording{outer.begun}: the arrays that are launched on from here belong to it, and this one would hide them from it",
+                hint="leave its `with` block first, or go on with that tape",
+            )
+        caller = sys._getframe(1)
+        self.begun = f" since {caller.f_code.co_filename}:{caller.f_lineno}"
+        self._order = self._order or next(_tapes)
         recording.push(self)
         return self
 
@@ -94,11 +108,17 @@ class Tape:
         self._check_links(call, active, needs.lossy)
         refuse_races(call, active, aliases, made)
         if record:
-            spans = (span_of(args[k]) for k in record)
+            spans = (span_of(args[k]) for k in record if args[k] is not None)
             if needs.bytes_per_thread(record) * thread_count(call.dims) >= sum(high - low for low, high in spans):
                 record = frozenset()
         pair = made.adjoint(record)
+        graph = capturing()
+        if graph is not None:
+            graph.recorders.add(self)
         claims = self._claim(call, pair.plan.needs, name)
+        for together in aliases:
+            if together & needs.replayed:  # the adjoint writes to the copy: it has to be one
+                self._claims.join([claims[k] for k in pair.plan.needs if k in together and k in claims])
         records: list[array] = []
         returned: list[array] = []
         counts = None
@@ -118,10 +138,11 @@ class Tape:
         self.records.append(LaunchRecord(call, pair, claims, records, returned, counts, self._claim(call, pair.plan.finals, name)))
 
     def _claim(self, call: Call, numbers: Sequence[int], name: str) -> dict[int, Claim]:
-        """Claims on the present content of some arguments."""
+        """Claims on the present content of some arguments, of those that are not None."""
         claims = {}
         for k in numbers:
-            claims[k] = self._claims.claim(call.args[k], name, call.spec.func.params[k].name)
+            if call.args[k] is not None:
+                claims[k] = self._claims.claim(call.args[k], name, call.spec.func.params[k].name)
         return claims
 
     def adjoint_launch(self, call: Call, gradients: Mapping[int, array]) -> None:
@@ -140,6 +161,21 @@ class Tape:
         for a, g in gradients.items():
             self._cut.setdefault(g.buffer, (g, f"the gradient of an array of shape {a.shape} by the backward of another tape"))
 
+    def replay(self, written: Iterable[Any], carries: bool) -> None:
+        """A captured graph is about to be replayed: its launches are not recorded, so what it writes must not matter to a gradient."""
+        for view in written:
+            if view.buffer.requires_grad:
+                raise GradientError(
+                    "a captured graph is replayed under an open tape, and writes an array that requires a gradient: its launches are not recorded",
+                    hint="launch the kernels under the tape, or capture the forward pass and tape.backward() together, and replay that outside",
+                )
+            if carries:
+                self._cut.setdefault(view.buffer, (view, "the result of a replayed graph"))
+
+    def replayed(self) -> None:
+        """A graph that was captured while this recorded is about to be replayed: what was saved outside of it would belong to another run."""
+        self._replayed = self._replayed or not all(kept.captured for kept in self._claims.kept)
+
     def _check_links(self, call: Call, active: frozenset[int], lossy: frozenset[int]) -> None:
         """A value that carries a gradient, stored where there is none (`lossy`), must not be read again on the way to the loss."""
         spec, args = call.spec, call.args
@@ -149,9 +185,9 @@ class Tape:
             reader = f"launch of '{spec.kernel.name}'" + (f" (as '{spec.func.params[sources[0]].name}')" if sources else "")
             lost = self._refuse_cut([args[k] for k in sources], reader, bool(reached & active))
             if lost is not None:
-                for k in reached - active:
+                for k in (k for k in reached - active if args[k] is not None):
                     self._cut.setdefault(args[k].buffer, lost)
-        for k in lossy:
+        for k in (k for k in lossy if args[k] is not None):
             self._cut.setdefault(args[k].buffer, (args[k], f"'{spec.func.params[k].name}' of kernel '{spec.kernel.name}'"))
 
     def _refuse_cut(self, reads: Iterable[array], reader: str, matters: bool) -> tuple[array, str] | None:
@@ -171,6 +207,15 @@ class Tape:
         state: arrays by name whose gradients, with respect to their values here, are what `gradient_norms` logs.
         """
         self.records.append(Mark(name, dict(state or {})))
+
+    def record_func(self, backward: Callable[[], None], arrays: Iterable[array]) -> None:
+        """Record a stretch of host code that has just run and that the caller knows the way back through (Warp's name and arguments).
+
+        backward: turns the gradients of what the stretch wrote into gradients of what it read; it runs while `arrays`, all that it looks
+            at, have the values that they have now.
+        """
+        arrays = list(arrays)
+        self.records.append(FunctionRecord("recorded function", backward, [self._claims.claim(a, "recorded function", "array") for a in arrays], arrays, list))
 
     def record_function(
         self, name: str, backward: Callable[[], None], reads: Iterable[array], writes: Iterable[array], memory: Callable[[], list[Remembered]] = list
@@ -192,63 +237,34 @@ class Tape:
     def backward(self, loss: array | None = None, grads: Mapping[array, array] | None = None) -> None:
         """Add the gradient of `loss`, or of the sum of array * weight over `grads`, to `.grad` of the arrays on the tape.
 
-        loss: an array with one element.  grads: final arrays -> arrays of weights (never changed).
-        Raises GradientError for a tape that recorded nothing, a loss without gradient or with several elements.
+        loss: an array with one element.  grads: final arrays -> weights, arrays or host data like them (never changed).  Without
+            both, what has been written to `.grad` is the gradient to start from, and what the backward of a later tape has left there.
+        Raises GradientError for a tape that recorded nothing, nothing to start from, a loss without gradient, with several elements, or
+        not on this tape.
         Twice without `zero` the gradients add up.
         """
         if not self.records:
             raise GradientError("backward on a tape that recorded nothing", hint="launch kernels inside `with tape:` first")
-        seeds: list[tuple[array, array | None, Any]] = []
-        if loss is not None:
-            if not isinstance(loss, array) or loss.size != 1:
-                shape = loss.shape if isinstance(loss, array) else type(loss).__name__
-                raise GradientError(f"the loss is {shape}; expected an array with one element", hint="sum it up in a kernel, or pass grads={array: weights}")
-            seeds.append((loss, None, None))
-        for target, weights in (grads or {}).items():
-            if not isinstance(weights, array) or weights.shape != target.shape or weights.dtype is not target.dtype:
-                raise GradientError(f"the weights of an array of shape {target.shape} of {target.dtype} must be an array like it")
-            seeds.append((target, weights, weights.device.duplicate(weights)))
-        for target, *_ in seeds:
-            if not target.requires_grad:
-                what = f"an array of shape {target.shape} that backward starts from does not require a gradient"
-                raise GradientError(what, hint="make it with requires_grad=True")
-        self._seeded |= {target.buffer: target for target, *_ in seeds}
+        if self._replayed:
+            raise GradientError(
+                "a graph has replayed the forward pass on this tape after something that it had read was overwritten: what was kept belongs to the first run",
+                hint="put backward into the graph too, or record again",
+            )
+        seeds = Seeds.of(loss, grads or {}, self._recorded(), self._order)
+        self._seeded |= seeds.buffers
+        buffers = self.buffers()
         outer = recording.current()
         if outer is not None:
-            outer.gradients_change(self.gradients)  # type: ignore[attr-defined]
-        earlier: list[tuple[array, Any]] = []
-        buffers = self.buffers()
+            outer.gradients_change(self.gradients)
 
         def begin() -> None:
             self._announce_gradients(buffers, "backward")
-            earlier[:] = self._set_aside(buffers)
-            for target, seed, values in seeds:
-                self._seed(target, seed, values)
-
-        def end() -> None:
-            for part, before in earlier:
-                part.device.add(part, before)
-            for buffer in buffers:
-                if buffer.gradient is not None:
-                    buffer.gradient.left_by_backward = True
+            seeds.plant(buffers, self._order)
 
         with recording.paused():
             note(begin)
             self.sweep()
-            note(end)
-
-    @staticmethod
-    def _seed(target: array, weights: array | None, values: Any) -> None:
-        """The gradient that a sweep starts from: one, or what the user has put there and the weights."""
-        grad = target.grad
-        assert grad is not None
-        if weights is None:
-            grad.device.write(grad, np.ones(()))
-        else:
-            grad.device.add(grad, values)
-        shadow = shadows.current()
-        if shadow is not None:
-            shadow.seeded(grad, weights)
+            note(partial(seeds.end, buffers, self._order))
 
     def sweep(self, begin: int = 0, end: int | None = None) -> None:
         """Take gradients back through records begin .. end - 1, without seeds: a part of what `backward` does."""
@@ -264,24 +280,6 @@ class Tape:
         mark = next((r for r in reversed(self.records[: index + 1]) if isinstance(r, Mark)), None)
         return f", {mark.name}" if mark is not None else ""
 
-    @staticmethod
-    def _set_aside(buffers: Mapping[Buffer, array]) -> list[tuple[array, Any]]:
-        """What an earlier backward left in gradients is not a seed, and must not change how sums round: put it aside until the end.
-
-        (part of the gradient, what it held) of each.
-        """
-        out: list[tuple[array, Any]] = []
-        shadow = shadows.current()
-        for buffer, a in buffers.items():
-            gradient = buffer.gradient
-            if gradient is not None and gradient.left_by_backward:
-                whole = _elements(gradient, a)
-                out.append((whole, gradient.device.duplicate(whole)))
-                gradient.device.clear(whole)
-                if shadow is not None and shadow.tracks(gradient):
-                    raise GradientError("a second backward in one forward mode: the tangents of the first are still there", hint="call tape.zero() before")
-        return out
-
     def release(self) -> None:
         """Keep what is kept, but let everything else be overwritten: for one who knows that what is claimed stays."""
         self._claims.release()
@@ -296,7 +294,7 @@ class Tape:
         for buffer in buffers:
             if buffer.gradient is not None:
                 buffer.gradient.device.clear(ByteRange(buffer.gradient))
-                buffer.gradient.left_by_backward = False
+                buffer.gradient.left_by = None
                 shadow = shadows.current()
                 if shadow is not None:
                     shadow.cleared(buffer.gradient)
@@ -313,9 +311,10 @@ class Tape:
         """Forget what was recorded, and clear the gradients."""
         self.zero()
         self.records.clear()
+        self._order, self._replayed = 0, False
+        self._seeded.clear()
         self._claims.clear()
         self._watch.seen.clear()
-        self._seeded.clear()
         self._cut.clear()
 
     @property
@@ -360,17 +359,12 @@ class Tape:
 
     def buffers(self) -> dict[Buffer, array]:
         """The memory that the tape has to do with, and an array there that tells its type."""
-        return self._seeded | {a.buffer: a for r in self.records for a in r.arrays}
+        return self._seeded | self._recorded()
+
+    def _recorded(self) -> dict[Buffer, array]:
+        return {a.buffer: a for r in self.records for a in r.arrays}
 
 
 def _is_whole(a: array) -> bool:
     """Is it all of its memory?"""
     return a.nbytes == a.buffer.nbytes and span_of(a) == (0, a.nbytes)
-
-
-def _elements(gradient: Buffer, a: array) -> array:
-    """All of a gradient buffer, as elements like those of an array that has its gradient there."""
-    kind = scalar_of(a.dtype) or a.dtype
-    size = size_of(kind)
-    first = a.offset % size
-    return make_array(gradient, first, ((gradient.nbytes - first) // size,), (size,), kind)

@@ -11,18 +11,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim.core.lang.errors import GradientError
-from sim.core.lang.types import int32
 from sim.core.runtime import shadows
 from sim.core.runtime.array import array
 from sim.core.runtime.blocks import Memory
 from sim.core.runtime.claims import Claim, restored
 from sim.core.runtime.creation import empty
-from sim.core.runtime.graph import note, note_native
+from sim.core.runtime.graph import capturing, note, note_native
 from sim.core.runtime.kernel import AdjointPair
 from sim.core.runtime.launch import Call, run, thread_count
 from sim.core.runtime.marks import passing
+from sim.core.runtime.operations import Operation
 from sim.core.runtime.private import host_argument, private_arguments, run_privately
-from sim.core.runtime.recording import Operation
 
 
 @dataclass(eq=False, slots=True)
@@ -50,7 +49,11 @@ class LaunchRecord:
         args = list(call.args)
         for k, claim in self.claims.items():
             args[k] = self._memory(args[k], claim)
-        args += [call.args[k].grad for k in plan.active]
+        graph = capturing()
+        for k in plan.active:
+            args.append(call.args[k].grad)
+            if graph is not None:
+                graph.uses_gradient(call.args[k].buffer)
         args += [*self.records, *self.returned, *self._logs(), *(self._memory(call.args[k], self.finals[k]) for k in plan.finals)]
         run(self.pair.adjoint, call.device, call.dims, args)
 
@@ -60,7 +63,7 @@ class LaunchRecord:
         return a if claim.kept is None else Memory(claim.address(a.offset), a.shape, a.strides, a.is_contiguous, claim.kept)
 
     def _logs(self) -> list[array]:
-        """Room for the undo logs of one thread at a time, as the forward launch has counted it."""
+        """Room for the logs of one thread at a time, as the forward launch has counted it."""
         plan, counts = self.pair.plan, self.counts
         if counts is None:
             return []
@@ -73,7 +76,7 @@ class LaunchRecord:
 
         note(check)
         device = self.call.device
-        return [a for log, n in zip(plan.logs, room, strict=True) for a in (empty((1, n * log.width), int32, device), empty((1, n), log.scalar, device))]
+        return [empty((1, n * width), kind, device) for log, n in zip(plan.logs, room, strict=True) for kind, width in log.arrays]
 
     @property
     def arrays(self) -> list[array]:
@@ -91,6 +94,10 @@ class WriteRecord:
 
     def backward(self) -> None:
         gradients = [a.grad for a in self.arrays]
+        graph = capturing()
+        if graph is not None:
+            for a in self.arrays:
+                graph.uses_gradient(a.buffer)
         note_native(self._take_back, lambda: self.operation.adjoint_row(lambda a: a.grad), (self.operation, gradients))
 
     def _take_back(self) -> None:

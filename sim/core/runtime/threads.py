@@ -28,6 +28,10 @@ WORTH = 30000
 """Indices times operations of a kernel that make up for waking another thread: about a microsecond."""
 LEAST = 256
 """Indices per thread, at least."""
+ALONE = 16
+"""A launch by itself wakes other threads only from so many times the work on that is worth a thread: about what waking costs."""
+MOST = 8
+"""Threads that are used unless somebody asks for more."""
 PATIENCE = 3000
 """Looks for work before a thread goes to sleep: some ten microseconds."""
 
@@ -92,12 +96,21 @@ def _yield_address() -> int:
     return ctypes.cast(ctypes.CDLL(None).sched_yield, ctypes.c_void_p).value or 0
 
 
-_threads = max(1, int(os.environ.get("SIM_NUM_THREADS", "1") or 1))
+def _default_threads() -> int:
+    """$SIM_NUM_THREADS, else as many as this process has cores, up to `MOST`."""
+    chosen = os.environ.get("SIM_NUM_THREADS", "")
+    if chosen:
+        return max(1, int(chosen))
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, MOST)
+
+
+_threads = _default_threads()
 _pool: _Pool | None = None
 
 
 def set_num_threads(n: int) -> None:
-    """Use up to `n` threads for launches that are worth it (default: $SIM_NUM_THREADS, or 1).  Results do not depend on it."""
+    """Use up to `n` threads for launches with work enough (default: $SIM_NUM_THREADS, or one per core up to 8).  Results do not depend on it."""
     global _threads
     if n < 1:
         raise ValueError(f"the number of threads is {n}; expected at least 1")
@@ -141,7 +154,7 @@ def run_table(table: int, rows: int, splits: bool) -> None:
 def runner(executable: Executable, block: int, n: int, compiled: Any) -> tuple[Callable[[], None], Any]:
     """What runs threads 0 .. n - 1 of a launch again and again, and what has to be kept alive for it."""
     grain = grain_of(compiled)
-    if (address := getattr(executable, "address", 0)) and not (grain and n >= 2 * grain):
+    if (address := getattr(executable, "address", 0)) and not (grain and n >= ALONE * grain):
         row = np.array((address, block, n, 0), np.int64)
         return partial(native().run_row, row.ctypes.data), row
     return partial(run_range, executable, block, n, compiled), None
@@ -149,7 +162,7 @@ def runner(executable: Executable, block: int, n: int, compiled: Any) -> tuple[C
 
 def run_range(executable: Executable, block: int, n: int, compiled: Any) -> None:
     """Run threads 0 .. n - 1 of a launch."""
-    if _threads > 1 and (grain := grain_of(compiled)) and n >= 2 * grain and (address := getattr(executable, "address", 0)):
+    if _threads > 1 and (grain := grain_of(compiled)) and n >= ALONE * grain and (address := getattr(executable, "address", 0)):
         row = np.array((address, block, n, grain), np.int64)
         run_table(row.ctypes.data, len(row) // ROW, True)
     else:

@@ -19,7 +19,8 @@ _NAMES = {
     matrix: """transpose matrix_from_cols matrix_from_rows trace get_diag ddot determinant inverse inverse_approx
         spatial_adjoint""",
     decompose: "svd3 svd2 qr3 eig3 polar3",
-    quaternion: """quat_inverse quat_rotate quat_rotate_inv quat_from_axis_angle quat_to_axis_angle quat_to_matrix
+    quaternion: """quat_inverse quat_rotate quat_rotate_inv quat_from_axis_angle quat_to_axis_angle quat_from_rotation_vector
+        quat_to_rotation_vector quat_to_matrix
         quat_from_matrix quat_rpy quat_to_rpy quat_from_euler quat_to_euler quat_slerp
         quat_twist quat_twist_angle quat_twist_angle_signed""",
     transform: """transform_identity transform_get_translation transform_get_rotation transform_set_translation

@@ -51,7 +51,7 @@ def quat_rotate_inv(q, x):
 
 @func
 def quat_from_axis_angle(axis, angle):
-    """(axis sin(angle / 2), cos(angle / 2)); axis a unit vector."""
+    """(axis sin(angle / 2), cos(angle / 2)); axis a unit vector.  For angle times axis see `quat_from_rotation_vector`."""
     half = angle * 0.5
     s = sin(half)
     return quaternion_type(axis)(axis[0] * s, axis[1] * s, axis[2] * s, cos(half))
@@ -61,11 +61,39 @@ def quat_from_axis_angle(axis, angle):
 def quat_to_axis_angle(q):
     """(axis, angle) with angle = 2 atan2(|u|, |w|) in [0, pi] and axis = +-u / |u|.
 
-    At the identity the axis is the zero vector, and the derivative 0 (it has a kink there).
+    At the identity the axis is the zero vector, and the derivative 0 (it has a kink there): for their product, which has none, there is
+    `quat_to_rotation_vector`.
     """
     u = imaginary(q)
     axis = normalize(u)
     return where(q[3] < 0.0, -axis, axis), 2.0 * atan2(length(u), abs(q[3]))
+
+
+@func
+def quat_from_rotation_vector(v):
+    """The rotation by the angle |v| about v: (v sin(|v| / 2) / |v|, cos(|v| / 2)).  Smooth, also at zero."""
+    z = 0.25 * dot(v, v)  # the square of half the angle
+    s, c = scalar_type(v)(0), scalar_type(v)(0)
+    if z < 0.01:  # the series are exact to 1e-17 there, with all derivatives that anyone takes
+        s = 0.5 * (1.0 - z / 6.0 * (1.0 - z / 20.0 * (1.0 - z / 42.0 * (1.0 - z / 72.0))))
+        c = 1.0 - z / 2.0 * (1.0 - z / 12.0 * (1.0 - z / 30.0 * (1.0 - z / 56.0 * (1.0 - z / 90.0))))
+    else:
+        half = sqrt(z)
+        s, c = 0.5 * sin(half) / half, cos(half)
+    return quaternion_type(v)(v[0] * s, v[1] * s, v[2] * s, c)
+
+
+@func
+def quat_to_rotation_vector(q):
+    """angle times axis of a rotation, the angle in [0, pi]: the inverse of `quat_from_rotation_vector`.  Smooth, also at the identity."""
+    u = imaginary(q)
+    square, w = dot(u, u), q[3]
+    if square < 0.001 * w * w:  # 2 / w times the series of atan(x) / x
+        t = square / (w * w)
+        return u * (2.0 / w * (1.0 - t * (1.0 / 3.0 - t * (1.0 / 5.0 - t * (1.0 / 7.0 - t * (1.0 / 9.0 - t / 11.0))))))
+    n = sqrt(square)
+    factor = where(n > 0.0, 2.0 * atan2(n, abs(w)) / where(n > 0.0, n, 1.0), 0.0)
+    return u * where(w < 0.0, -factor, factor)
 
 
 @func

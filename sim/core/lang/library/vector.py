@@ -59,18 +59,23 @@ def _normalize_vjp(a, unit, ct):
 
 @func
 def signed_angle(a, b, axis):
-    """Angle from a to b about `axis`: atan2((a x b) . axis / |axis|, a . b), in [-pi, pi].
+    """Angle from a to b about `axis`: atan2((a x b) . axis / |axis|, a . b), in [-pi, pi].  Zero vectors give 0."""
+    return atan2(dot(cross(a, b), normalize(axis)), dot(a, b))
 
-    The axis has to be perpendicular to a and b (as the edge is to both normals of a hinge).  Then the derivative is
-    exact: -(axis x a) / (|axis| a.a) by a, (axis x b) / (|axis| b.b) by b, none by the axis; also for a parallel to b.
-    Zero vectors give 0.
+
+@func
+def hinge_angle(a, b, axis):
+    """`signed_angle` for an axis that is perpendicular to a and b, as an edge is to the normals of the triangles beside it.
+
+    Its derivative is that of any such a, b and axis: -(axis x a) / (|axis| a.a) by a, (axis x b) / (|axis| b.b) by b, none by
+    the axis; also for a parallel to b.
     """
     size = sqrt(dot(axis, axis))
     return atan2(dot(cross(a, b), axis) / where(size > 0.0, size, 1.0), dot(a, b))
 
 
-@signed_angle.vjp
-def _signed_angle_vjp(a, b, axis, angle, ct):
+@hinge_angle.vjp
+def _hinge_angle_vjp(a, b, axis, angle, ct):
     size, aa, bb = length(axis), dot(a, a), dot(b, b)
     proper = size > 0.0 and aa > 0.0 and bb > 0.0
     turn = ct / where(proper, size, 1.0)
