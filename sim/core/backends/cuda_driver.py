@@ -125,10 +125,7 @@ class CudaDriver:
             return
         for other in self._streams if len(self._streams) > 1 and self._own is None else ():
             if other is not self.stream:
-                event = self.new_event(False)
-                self.record_event(event, other)
-                self.wait_event(self.stream, event)
-                _check(self._cu.cuEventDestroy(event))
+                self.follow(self.stream, other)
         _check(self._cu.cuMemFreeAsync(address, self.stream))
 
     def copy(self, dest: int, src: int, nbytes: int) -> None:
@@ -214,6 +211,25 @@ class CudaDriver:
         self._enter()
         _check(self._cu.cuStreamWaitEvent(stream, event, 0))
 
+    def follow(self, stream: Any, other: Any) -> None:
+        """What `stream` is told from now on waits for all that `other` has been told."""
+        event = self.new_event(False)
+        self.record_event(event, other)
+        self.wait_event(stream, event)
+        _check(self._cu.cuEventDestroy(event))  # the wait stays
+
+    def drop_event(self, event: Any) -> None:
+        self._after_capture(lambda: _check(self._cu.cuEventDestroy(event)))
+
+    def drop_stream(self, stream: Any) -> None:
+        """The stream is not used any more; what it has been told is done."""
+        self._after_capture(lambda: self._drop_stream(stream))
+
+    def _drop_stream(self, stream: Any) -> None:
+        self._enter()
+        self._streams.remove(stream)
+        _check(self._cu.cuStreamDestroy(stream))
+
     def elapsed(self, begin: Any, end: Any) -> float:
         """Milliseconds between two recorded events; waits for the second."""
         self._enter()
@@ -252,7 +268,7 @@ class CudaDriver:
         self._after_capture(lambda: self._free_pinned(address))
 
     def _free_pinned(self, address: int) -> None:
-        self._enter()
+        self.synchronize(everything=True)  # copies from there may still be under way
         del self._pinned[address]
         _check(self._cu.cuMemFreeHost(address))
 

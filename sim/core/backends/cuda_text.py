@@ -33,7 +33,8 @@ def wide_size(kind: Type) -> int:
 class CudaText:
     """Text of one kernel.  `text()` gives the whole; `kernel()` the kernel without the helpers before it.
 
-    relieved: the kernel as it is written, with fences.  sites: the places that an error record names.  prints: the operations that the entries of a print log name.
+    relieved: the kernel as it is written, with fences.  sites: the places that an error record names.
+    prints: the operations that the entries of a print log name.
     """
 
     def __init__(self, func: Func, check: bool = False, careful: bool = False) -> None:
