@@ -1,6 +1,6 @@
 """What a GPU does: bandwidth, launches, graph replay, and the distance constraints of a cloth, forward and backward.
 
-    python benchmarks/gpu.py [--device cuda:0] [--cells 2000]
+    python benchmarks/gpu.py [--device cuda:0] [--cells 2000] [--megabytes 1024] [--launches 4800]
 
 Prints a table with the date and the product.  Every number is the best of several repetitions; the solves of a colour are
 compared with the bandwidth that the same run has measured.
@@ -39,13 +39,13 @@ def best(work: Callable[[], None], device: sim.Device, repeats: int = REPEATS) -
     return min(times[1:])
 
 
-def bandwidth(device: sim.Device) -> float:
+def bandwidth(device: sim.Device, megabytes: int) -> float:
     """Bytes per second that a copy reads and writes."""
-    a, b = (sim.zeros(2**28, device=device) for _ in range(2))
+    a, b = (sim.zeros(2**18 * megabytes, device=device) for _ in range(2))
     return 2 * a.nbytes / best(lambda: b.assign(a), device)
 
 
-def launch_cost(device: sim.Device, count: int = 20000) -> float:
+def launch_cost(device: sim.Device, count: int) -> float:
     """Seconds of the host per recorded launch."""
     x = sim.zeros(1, device=device)
     command = sim.launch(nothing, 1, [x], record_cmd=True)
@@ -60,7 +60,7 @@ def launch_cost(device: sim.Device, count: int = 20000) -> float:
     return host / count
 
 
-def replay_cost(device: sim.Device, count: int = 4800) -> float:
+def replay_cost(device: sim.Device, count: int) -> float:
     """Seconds per node of a captured graph of small launches."""
     x = sim.zeros(1, device=device)
     with capture() as graph:
@@ -98,17 +98,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--cells", type=int, default=2000, help="of the large cloth, along each side")
+    parser.add_argument("--megabytes", type=int, default=1024, help="that are copied to measure the bandwidth")
+    parser.add_argument("--launches", type=int, default=4800, help="of a kernel that does nothing, in a graph")
     options = parser.parse_args()
     try:
         device = sim.get_device(options.device)
     except sim.DeviceError as missing:
         parser.error(str(missing))
     print(f"{date.today()}, {device.description}\n\n| what | measured |\n|---|---|")
-    limit = bandwidth(device)
+    limit = bandwidth(device, options.megabytes)
     print(f"| copy, read and write | {limit / 1e12:.2f} TB/s |")
-    print(f"| recorded launch, host | {1e6 * launch_cost(device):.2f} us |")
+    print(f"| recorded launch, host | {1e6 * launch_cost(device, 4 * options.launches):.2f} us |")
     print(f"| distance constraints per second that the bandwidth allows, {BYTES} bytes each | {limit / BYTES / 1e9:.0f} G/s |")
-    print(f"| graph replay of small launches | {1e6 * replay_cost(device):.2f} us per node |")
+    print(f"| graph replay of small launches | {1e6 * replay_cost(device, options.launches):.2f} us per node |")
     for cells in (32, 128, options.cells):
         forward, backward, count, colours = steps(device, cells)
         rate, most = count / forward, limit / BYTES

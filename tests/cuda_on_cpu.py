@@ -182,6 +182,14 @@ class HostDriver:
         self._owner(src, host.nbytes)
         self._do(lambda: ctypes.memmove(host.ctypes.data, src, host.nbytes), "download", host.nbytes)
 
+    def upload_later(self, dest: int, host: int, nbytes: int) -> None:
+        self._owner(dest, nbytes)
+        self._do(lambda: ctypes.memmove(dest, host, nbytes), "upload later", nbytes)
+
+    def download_later(self, host: int, src: int, nbytes: int) -> None:
+        self._owner(src, nbytes)
+        self._do(lambda: ctypes.memmove(host, src, nbytes), "download later", nbytes)
+
     def fill(self, dest: int, value: int, nbytes: int) -> None:
         self._owner(dest, nbytes)
         self._do(lambda: ctypes.memset(dest, value, nbytes), "fill", nbytes)
@@ -209,6 +217,16 @@ class HostDriver:
 
     def wait_event(self, stream: Any, event: Any) -> None:
         self.calls.append(("wait", stream))
+
+    def follow(self, stream: Any, other: Any) -> None:
+        self.record_event(self.new_event(False), other)
+        self.wait_event(stream, None)
+
+    def drop_event(self, event: Any) -> None:
+        pass
+
+    def drop_stream(self, stream: Any) -> None:
+        self.calls.append(("drop", stream))
 
     def begin_capture(self) -> None:
         self.noted = []

@@ -12,7 +12,7 @@ from sim.core.lang import recompute
 f64 = sim.float64
 
 
-@pytest.fixture(autouse=True, params=["interp", "llvm"])
+@pytest.fixture(autouse=True, params=["interp", "llvm", "cuda"])
 def on_backend(request):
     with backend(request.param, sys.modules[__name__]):
         yield

@@ -18,8 +18,8 @@ from test_rollout_strategies import gradients, swung_sheet
 import sim
 from sim.cli import main
 from sim.core.backends import cuda_driver
+from sim.core.runtime import cpu_device, dlpack, launch
 from sim.core.runtime import device as devices
-from sim.core.runtime import dlpack, launch
 from sim.core.runtime.buffer import View
 from sim.core.runtime.cuda_device import CudaDevice
 from sim.core.runtime.launch import KernelFault
@@ -82,6 +82,31 @@ def test_views_and_copies_between_devices(gpu):
     other = fake_gpu("cuda:1")
     np.testing.assert_array_equal(a[:, ::3].to(other).numpy(), expected[:, ::3])
     assert ("copy from a peer", 32) in other.driver.calls
+
+
+def test_pinned_memory_is_copied_on_the_stream(gpu, monkeypatch):
+    assert not sim.zeros(3, device="cpu", pinned=True).pinned or sim.get_devices()[1:], "plain memory where there is no GPU"
+    monkeypatch.setattr(cpu_device, "cuda_devices", lambda: [gpu])
+    source, target = sim.full(100, 3.0, device="cpu", pinned=True), sim.empty(100, device="cpu", pinned=True)
+    assert source.pinned and source.ptr % 64 == 0 and not sim.zeros(3, device="cpu").pinned
+    x = sim.zeros(100, device=gpu)
+    told(gpu)
+    sim.copy(x, source)
+    sim.copy(target, x)
+    assert told(gpu) == [("upload later", 400), ("download later", 400)] and (target.numpy() == 3.0).all()
+    sim.copy(x[::2], source[::2])
+    sim.copy(target[::2], x[::2])
+    assert [c[0] for c in told(gpu) if "load" in c[0]] == ["upload", "download"], "pieces of it by way of the host"
+    with sim.capture() as graph:
+        sim.copy(x, source)
+        sim.copy(target, x)
+    graph.replay()
+    told(gpu)
+    source.fill_(5.0)
+    graph.replay()
+    assert (target.numpy() == 5.0).all() and "upload" not in {c[0] for c in told(gpu)}
+    with pytest.raises(ValueError, match="memory of the CPU, not of cuda:0"):
+        sim.zeros(3, device=gpu, pinned=True)
 
 
 def test_structs(gpu):

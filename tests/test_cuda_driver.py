@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import inspect
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,12 +13,19 @@ import pytest
 from sim.core.backends import cuda_driver
 from sim.core.backends.cuda_driver import CudaDriver, CudaError
 
+try:
+    from cuda.bindings import driver as REAL  # noqa: N812 a constant, None where it is not installed
+except ImportError:
+    REAL = None
+
 
 class Bindings:
     """Notes every call, and answers with what the table says (a number that counts up for handles and addresses)."""
 
     CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_DEVICEMAP = 1, 2
-    CUdevice_attribute = SimpleNamespace(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR=75, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR=76)
+    CUdevice_attribute = SimpleNamespace(
+        CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR=75, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR=76, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS=88
+    )
     CUmemPool_attribute = SimpleNamespace(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD=4)
     CUevent_flags = SimpleNamespace(CU_EVENT_DEFAULT=0, CU_EVENT_DISABLE_TIMING=2)
     CUstreamCaptureMode = SimpleNamespace(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL=1)
@@ -33,7 +41,7 @@ class Bindings:
         return value
 
     def cuDeviceGetAttribute(self, which: int, device: Any) -> tuple:  # noqa: N802 the driver's names
-        return 0, {75: 9, 76: 0}[which]
+        return 0, {75: 9, 76: 0, 88: 0}[which]
 
     def cuDriverGetVersion(self) -> tuple:  # noqa: N802
         return 0, 13000
@@ -53,6 +61,8 @@ class Bindings:
 
     def __getattr__(self, name: str) -> Any:
         def call(*args: Any) -> tuple:
+            if REAL is not None:
+                inspect.signature(getattr(REAL, name)).bind(*args)  # as many as the real one takes
             self.calls.append((name, *args))
             if name in self.fails:
                 return (self.fails[name],)
@@ -155,7 +165,37 @@ def test_pinned_memory_lives_as_long_as_its_views(bindings):
     told(bindings)
     assert view.tolist() == [5, 5] and not told(bindings)
     del view
-    assert told(bindings) == ["cuMemFreeHost"]
+    assert told(bindings) == ["cuCtxSynchronize", "cuMemFreeHost"], "copies from there may be under way"
+
+
+def test_what_ends_during_a_capture_is_given_back_after_it(bindings):
+    """The driver refuses most calls then, and breaks the capture."""
+    driver = CudaDriver(0)
+    view, stream, event, graph = driver.pinned(64), driver.new_stream(), driver.new_event(False), "a graph"
+    told(bindings)
+    driver.begin_capture()
+    del view
+    driver.drop_stream(stream)
+    driver.drop_event(event)
+    driver.drop_graph(graph)
+    assert told(bindings) == ["cuStreamBeginCapture"]
+    driver.end_capture()
+    given_back = ["cuCtxSynchronize", "cuMemFreeHost", "cuStreamDestroy", "cuEventDestroy", "cuGraphExecDestroy"]
+    assert told(bindings) == ["cuStreamEndCapture", *given_back, "cuGraphInstantiate", "cuGraphDestroy"]
+
+
+def test_uploads_wait_where_the_device_reads_host_memory(bindings, monkeypatch):
+    """Otherwise the driver has put pageable memory by before the call returns; pinned memory it never does."""
+    driver = CudaDriver(0)
+    told(bindings)
+    driver.upload(64, np.zeros(3))
+    pinned = driver.pinned(64)
+    driver.upload(64, pinned[8:16])
+    driver.upload_later(64, pinned.ctypes.data, 8)
+    assert told(bindings) == ["cuMemcpyHtoDAsync", "cuMemcpyHtoDAsync", "cuStreamSynchronize", "cuMemcpyHtoDAsync"]
+    monkeypatch.setattr(driver, "_reads_host", True)
+    driver.upload(64, np.zeros(3))
+    assert told(bindings) == ["cuMemcpyHtoDAsync", "cuStreamSynchronize"]
 
 
 def test_errors_are_words(bindings):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tape_tools import array, assert_gradient
+from tape_tools import array, assert_gradient, backend
 
 import sim
 from sim.core.lang.races import suspects
@@ -149,6 +149,20 @@ def test_a_race_is_refused_by_name(case):
     with sim.Tape(), pytest.raises(sim.GradientError, match="depends on the order of the threads") as caught:
         sim.launch(kernel, dim, arguments)
     assert words in str(caught.value) and kernel.name in str(caught.value) and "test_tape_races.py" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["constraints that share a point", "places that depend on values and coincide"])
+def test_a_race_on_a_gpu_is_refused_too(name):
+    """By a look at the addresses, and by a run of the kernel: on copies in memory of the CPU."""
+    kernel, dim, arguments, words = RACES[name]
+    with backend("cuda"):
+        arguments = arguments()
+        before = [a.numpy() for a in arguments]
+        with sim.Tape(), pytest.raises(sim.GradientError, match="depends on the order of the threads") as caught:
+            sim.launch(kernel, dim, arguments)
+        assert words in str(caught.value)
+        for a, b in zip(arguments, before, strict=True):
+            np.testing.assert_array_equal(a.numpy(), b)
 
 
 @pytest.mark.parametrize("case", RACES.values(), ids=RACES)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -74,11 +75,13 @@ class CudaDriver:
         keep = cu.cuuint64_t(2**64 - 1)  # freed memory stays in the pool
         _check(cu.cuMemPoolSetAttribute(pool, cu.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, keep))
         self._pool = pool
+        self._reads_host = bool(self._attribute(kinds.CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS))
         self._streams: list[Any] = []
+        self._pinned: dict[int, int] = {}
         self.stream = self.new_stream()
         self._kept: list[Any] = []
         self._own: set[int] | None = None
-        self._later: list[int] = []
+        self._later: list[Callable[[], None]] = []
 
     def _attribute(self, which: Any) -> int:
         return int(_check(self._cu.cuDeviceGetAttribute(which, self._device)))
@@ -118,14 +121,11 @@ class CudaDriver:
         """Gives memory back, after what all streams have been told so far."""
         self._enter()
         if self._own is not None and address not in self._own:  # a capture may only free what it has allocated itself
-            self._later.append(address)
+            self._later.append(lambda: self.free(address))
             return
         for other in self._streams if len(self._streams) > 1 and self._own is None else ():
             if other is not self.stream:
-                event = self.new_event(False)
-                self.record_event(event, other)
-                self.wait_event(self.stream, event)
-                _check(self._cu.cuEventDestroy(event))
+                self.follow(self.stream, other)
         _check(self._cu.cuMemFreeAsync(address, self.stream))
 
     def copy(self, dest: int, src: int, nbytes: int) -> None:
@@ -141,9 +141,25 @@ class CudaDriver:
         self.synchronize()
 
     def upload(self, dest: int, host: np.ndarray) -> None:
-        """Packed host data to the GPU.  Pinned host memory must stay as it is until the copy has happened."""
+        """Packed host data to the GPU; they may change or go as soon as this returns."""
         self._enter()
         _check(self._cu.cuMemcpyHtoDAsync(dest, host.ctypes.data, host.nbytes, self.stream))
+        if self._reads_host or self._is_pinned(host):  # else the driver has put them by before it returns
+            self.synchronize()
+
+    def upload_later(self, dest: int, host: int, nbytes: int) -> None:
+        """Bytes of pinned memory to the GPU, in the order of the stream: they must stay as they are until then."""
+        self._enter()
+        _check(self._cu.cuMemcpyHtoDAsync(dest, host, nbytes, self.stream))
+
+    def download_later(self, host: int, src: int, nbytes: int) -> None:
+        """Bytes of the GPU to pinned memory, in the order of the stream: they are there when it has been waited for."""
+        self._enter()
+        _check(self._cu.cuMemcpyDtoHAsync(host, src, nbytes, self.stream))
+
+    def _is_pinned(self, host: np.ndarray) -> bool:
+        at, end = host.ctypes.data, host.ctypes.data + host.nbytes
+        return any(first < end and at < first + count for first, count in self._pinned.items())
 
     def download(self, host: np.ndarray, src: int) -> None:
         """Bytes of the GPU to packed host memory; waits for them."""
@@ -160,6 +176,7 @@ class CudaDriver:
         """Host memory (bytes, zero) that the GPU reads and writes directly."""
         self._enter()
         address = int(_check(self._cu.cuMemHostAlloc(max(nbytes, 1), self._cu.CU_MEMHOSTALLOC_PORTABLE | self._cu.CU_MEMHOSTALLOC_DEVICEMAP)))
+        self._pinned[address] = max(nbytes, 1)
         owner = _Pinned(self, address)
         raw = (ctypes.c_uint8 * max(nbytes, 1)).from_address(address)
         raw._owner = owner  # type: ignore[attr-defined]  # NumPy keeps the ctypes object alive
@@ -194,6 +211,25 @@ class CudaDriver:
         self._enter()
         _check(self._cu.cuStreamWaitEvent(stream, event, 0))
 
+    def follow(self, stream: Any, other: Any) -> None:
+        """What `stream` is told from now on waits for all that `other` has been told."""
+        event = self.new_event(False)
+        self.record_event(event, other)
+        self.wait_event(stream, event)
+        _check(self._cu.cuEventDestroy(event))  # the wait stays
+
+    def drop_event(self, event: Any) -> None:
+        self._after_capture(lambda: _check(self._cu.cuEventDestroy(event)))
+
+    def drop_stream(self, stream: Any) -> None:
+        """The stream is not used any more; what it has been told is done."""
+        self._after_capture(lambda: self._drop_stream(stream))
+
+    def _drop_stream(self, stream: Any) -> None:
+        self._enter()
+        self._streams.remove(stream)
+        _check(self._cu.cuStreamDestroy(stream))
+
     def elapsed(self, begin: Any, end: Any) -> float:
         """Milliseconds between two recorded events; waits for the second."""
         self._enter()
@@ -208,10 +244,12 @@ class CudaDriver:
 
     def end_capture(self) -> Any:
         """What was noted, as something to `replay`."""
-        graph = _check(self._cu.cuStreamEndCapture(self.stream))
-        self._own, later, self._later = None, self._later, []
-        for address in later:
-            self.free(address)
+        try:
+            graph = _check(self._cu.cuStreamEndCapture(self.stream))
+        finally:
+            self._own, later, self._later = None, self._later, []
+            for give_back in later:
+                give_back()
         made = _check(self._cu.cuGraphInstantiate(graph, 0))
         _check(self._cu.cuGraphDestroy(graph))
         return made
@@ -222,8 +260,24 @@ class CudaDriver:
         _check(self._cu.cuGraphLaunch(graph, self.stream))
 
     def drop_graph(self, graph: Any) -> None:
-        self._enter()
-        _check(self._cu.cuGraphExecDestroy(graph))
+        """Forgets what was noted; what runs of it may end."""
+        self._after_capture(lambda: _check(self._cu.cuGraphExecDestroy(graph)))
+
+    def free_pinned(self, address: int) -> None:
+        """Gives pinned memory back; waits for what uses it."""
+        self._after_capture(lambda: self._free_pinned(address))
+
+    def _free_pinned(self, address: int) -> None:
+        self.synchronize(everything=True)  # copies from there may still be under way
+        del self._pinned[address]
+        _check(self._cu.cuMemFreeHost(address))
+
+    def _after_capture(self, action: Callable[[], Any]) -> None:
+        """Objects end at any time, also while a stream notes, and the driver refuses most calls then."""
+        if self._own is None:
+            action()
+        else:
+            self._later.append(action)
 
     def memory(self) -> tuple[int, int]:
         """(free, all) bytes of the GPU."""
@@ -240,6 +294,6 @@ class _Pinned:
 
     def __del__(self) -> None:
         try:
-            self.driver._cu.cuMemFreeHost(self.address)
+            self.driver.free_pinned(self.address)
         except Exception:  # noqa: BLE001 the interpreter is ending, and the driver with it
             return

@@ -33,16 +33,17 @@ def wide_size(kind: Type) -> int:
 class CudaText:
     """Text of one kernel.  `text()` gives the whole; `kernel()` the kernel without the helpers before it.
 
-    sites: the places that an error record names.  prints: the operations that the entries of a print log name.
+    relieved: the kernel as it is written, with fences.  sites: the places that an error record names.
+    prints: the operations that the entries of a print log name.
     """
 
     def __init__(self, func: Func, check: bool = False, careful: bool = False) -> None:
         self.own: frozenset[Value] = frozenset() if careful else own_arrays(func)
-        self.func = func = func if check else relieve(func, BUDGET[bool(func.attrs.get("adjoint"))])
-        self.check, self.careful = check, careful
+        self.func, self.check, self.careful = func, check, careful
+        self.relieved = func if check else relieve(func, BUDGET[bool(func.attrs.get("adjoint"))])
         self.sites: list[Site]
-        self.sites, self.numbers = error_sites(func, check)
-        self.prints = [op for op in walk(func.body) if op.name == "print"]
+        self.sites, self.numbers = error_sites(self.relieved, check)
+        self.prints = [op for op in walk(self.relieved.body) if op.name == "print"]
         self.params = frozenset(func.params)
         self.packed = frozenset(func.params[k] for k in func.attrs.get("packed", ()))
         self.narrow = {func.params[k]: columns for k, columns in dict(func.attrs.get("narrow", ())).items()}
@@ -389,7 +390,7 @@ class CudaText:
                 self.put(f"const int tid{axis} = (int)(rest % (unsigned)args.dim[{axis}]);")
                 self.put(f"rest /= (unsigned)args.dim[{axis}];")
             self.put("const int tid0 = (int)rest;")
-        self.block(self.func.body)
+        self.block(self.relieved.body)
         body = self.lines
         serial = self.func.attrs.get("serial")
         if serial:

@@ -125,6 +125,11 @@ class array:  # noqa: N801  Warp's name
         return self.buffer.device
 
     @property
+    def pinned(self) -> bool:
+        """Whether this is memory of the CPU that GPUs copy from and to on their own."""
+        return self.buffer.pinned
+
+    @property
     def nbytes(self) -> int:
         """Bytes of all elements (a strided view spans more)."""
         return self.size * size_of(self.dtype)
@@ -431,9 +436,9 @@ def make_array(buffer: Buffer, offset: int, shape: tuple[int, ...], strides: tup
     return made
 
 
-def fresh(shape: Any, dtype: Any, device: DeviceLike, requires_grad: bool, zero: bool) -> array:
+def fresh(shape: Any, dtype: Any, device: DeviceLike, requires_grad: bool, zero: bool, pinned: bool = False) -> array:
     """An array in new packed memory; undefined content unless `zero`."""
-    made = make_array(*in_fresh_memory(shape, dtype, device, zero))
+    made = make_array(*in_fresh_memory(shape, dtype, device, zero, pinned))
     if requires_grad:
         made.requires_grad = True
     return made

@@ -44,6 +44,10 @@ class Device:
         """Fresh memory; its content is undefined unless `zero`."""
         raise NotImplementedError
 
+    def allocate_pinned(self, nbytes: int) -> Buffer:
+        """Zeros in memory of the CPU that GPUs read and write on their own."""
+        raise ValueError(f"pinned memory is memory of the CPU, not of {self.name}; use device='cpu'")
+
     def foreign(self, address: int, nbytes: int, owner: Any = None) -> Buffer:
         """Memory of somebody else on this device, kept alive by `owner`."""
         raise NotImplementedError
@@ -59,6 +63,10 @@ class Device:
     def write(self, dest: Strided, value: np.ndarray) -> None:
         """Stores host data in `dest`, broadcast over the leading dimensions."""
         raise NotImplementedError
+
+    def deliver(self, dest: Strided, src: Strided) -> bool:
+        """Starts to copy `src` on this device to pinned memory of the CPU; False if that cannot be."""
+        return False
 
     def clear(self, dest: Strided) -> None:
         """Sets every element to zero."""
@@ -115,6 +123,12 @@ class Device:
     def new_stream(self) -> Any:
         """The handle of a further stream."""
         return None
+
+    def drop_stream(self, stream: Any) -> None:
+        """A stream that `new_stream` has made is not used any more."""
+
+    def drop_event(self, event: Any) -> None:
+        """An event that `new_event` has made is not used any more."""
 
     def new_event(self, timing: bool) -> Any:
         """The handle of an event."""

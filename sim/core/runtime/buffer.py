@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Callable
 from typing import Any, Protocol
 from weakref import ReferenceType, WeakSet, WeakValueDictionary, ref
 
@@ -70,6 +71,7 @@ class Buffer:
         "epoch",
         "left_by",
         "watchers",
+        "pinned",
         "_exported",
         "_view",
         "__weakref__",
@@ -80,6 +82,7 @@ class Buffer:
     ) -> None:
         self.address, self.nbytes, self.device = address, nbytes, device
         self._memory, self.owner, self.foreign = memory, owner, foreign
+        self.pinned = False  # memory of the CPU that GPUs copy from and to on their own
         self.requires_grad = False
         self.gradient: Buffer | None = None
         self.left_by: int | None = None  # (of a gradient) the backward that left what it holds, by the number of its tape; None: it is a seed
@@ -234,10 +237,9 @@ def find(address: int, nbytes: int, device: Any) -> Buffer | None:
     return None
 
 
-def own_memory(nbytes: int, device: Any, zero: bool) -> Buffer:
-    """Fresh host memory, aligned, with spare bytes at its end."""
-    make = np.zeros if zero else np.empty
-    raw = make(nbytes + ALIGNMENT + SPARE, np.uint8)
+def own_memory(nbytes: int, device: Any, make: Callable[[int], np.ndarray]) -> Buffer:
+    """Fresh host memory, aligned, with spare bytes at its end, in as many bytes as `make` is asked for."""
+    raw = make(nbytes + ALIGNMENT + SPARE)
     address = raw.__array_interface__["data"][0]
     shift = -address % ALIGNMENT
     return Buffer(address + shift, nbytes, device, raw[shift : shift + max(nbytes, 1)])

@@ -16,10 +16,19 @@ from sim.core.backends.native import Row, native
 from sim.core.lang.errors import did_you_mean
 from sim.core.runtime.base_device import Device, DeviceError
 from sim.core.runtime.buffer import Buffer, Strided, own_memory, packed_view, raw_memory
+from sim.core.runtime.cuda_device import cuda_devices
 from sim.core.runtime.interop import add_into, clear, element
 from sim.core.runtime.threads import run_range, runner
 
 _BACKENDS = {"llvm": LlvmBackend, "interp": InterpBackend}
+
+
+def _zeros(nbytes: int) -> np.ndarray:
+    return np.zeros(nbytes, np.uint8)
+
+
+def _undefined(nbytes: int) -> np.ndarray:
+    return np.empty(nbytes, np.uint8)
 
 
 class CpuDevice(Device):
@@ -49,7 +58,16 @@ class CpuDevice(Device):
 
     def allocate(self, nbytes: int, zero: bool = False) -> Buffer:
         """See `Device`."""
-        return own_memory(nbytes, self, zero)
+        return own_memory(nbytes, self, _zeros if zero else _undefined)
+
+    def allocate_pinned(self, nbytes: int) -> Buffer:
+        """See `Device`; plain memory where there is no GPU."""
+        gpu = next(iter(cuda_devices()), None)
+        if gpu is None:
+            return self.allocate(nbytes, zero=True)
+        made = own_memory(nbytes, self, gpu.driver.pinned)
+        made.pinned = True
+        return made
 
     def foreign(self, address: int, nbytes: int, owner: Any = None) -> Buffer:
         """See `Device`."""
@@ -64,7 +82,10 @@ class CpuDevice(Device):
 
     def copy(self, dest: Strided, src: Strided) -> None:
         """See `Device`."""
-        np.copyto(self.numpy(dest), src.buffer.device.numpy(src))
+        source = src.buffer.device
+        if source is not self and dest.buffer.pinned and source.deliver(dest, src):
+            return
+        np.copyto(self.numpy(dest), source.numpy(src))
 
     def copy_row(self, dest: Strided, src: Strided) -> Row | None:
         """A copy as a row of a graph, or None where it has no such form."""

@@ -16,27 +16,31 @@ from sim.core.runtime.operations import Copy, perform
 from sim.core.runtime.placement import as_shape
 
 
-def zeros(shape: Any, dtype: Any = float, device: DeviceLike = None, requires_grad: bool = False) -> array:
-    """Zeros."""
-    return fresh(shape, dtype, device, requires_grad, zero=True)
+def zeros(shape: Any, dtype: Any = float, device: DeviceLike = None, requires_grad: bool = False, pinned: bool = False) -> array:
+    """Zeros.
+
+    pinned: memory of the CPU from which and to which `copy` works on the stream of a GPU, while the host goes on: what a copy
+    reads must stay as it is, and what it writes is there, when the stream has been waited for.  Plain memory where there is no GPU.
+    """
+    return fresh(shape, dtype, device, requires_grad, zero=True, pinned=pinned)
 
 
-def empty(shape: Any, dtype: Any = float, device: DeviceLike = None, requires_grad: bool = False) -> array:
-    """Memory whose content is undefined."""
-    return fresh(shape, dtype, device, requires_grad, zero=False)
+def empty(shape: Any, dtype: Any = float, device: DeviceLike = None, requires_grad: bool = False, pinned: bool = False) -> array:
+    """Memory whose content is undefined.  pinned: see `zeros`."""
+    return fresh(shape, dtype, device, requires_grad, zero=False, pinned=pinned)
 
 
-def full(shape: Any, value: Any, dtype: Any = None, device: DeviceLike = None, requires_grad: bool = False) -> array:
-    """Every element `value`, which also gives the type if `dtype` does not."""
+def full(shape: Any, value: Any, dtype: Any = None, device: DeviceLike = None, requires_grad: bool = False, pinned: bool = False) -> array:
+    """Every element `value`, which also gives the type if `dtype` does not.  pinned: see `zeros`."""
     kind = infer_type(value) if dtype is None else as_type(dtype)
-    made = fresh(shape, kind, device, requires_grad, zero=False)
+    made = fresh(shape, kind, device, requires_grad, zero=False, pinned=pinned)
     made.device.write(made, element_value(value, kind))
     return made
 
 
-def ones(shape: Any, dtype: Any = float, device: DeviceLike = None, requires_grad: bool = False) -> array:
-    """Ones, in every component."""
-    return full(shape, 1, dtype, device, requires_grad)
+def ones(shape: Any, dtype: Any = float, device: DeviceLike = None, requires_grad: bool = False, pinned: bool = False) -> array:
+    """Ones, in every component.  pinned: see `zeros`."""
+    return full(shape, 1, dtype, device, requires_grad, pinned)
 
 
 def zeros_like(src: array, device: DeviceLike = None, requires_grad: bool | None = None) -> array:

@@ -131,7 +131,10 @@ class CudaDevice(Device):
             return
         source = src.buffer.device
         if source is not self and not source.is_cuda:
-            self.write(dest, source.numpy(src))
+            if _at_once(dest, src):
+                self.driver.upload_later(dest.buffer.address + dest.offset, src.buffer.address + src.offset, src.nbytes)
+            else:
+                self.write(dest, source.numpy(src))
             return
         if source is not self:
             self._move(dest, self._fetched(src))
@@ -141,6 +144,13 @@ class CudaDevice(Device):
             self._move(dest, between)
         else:
             self._move(dest, src)
+
+    def deliver(self, dest: Strided, src: Strided) -> bool:
+        """See `Device`."""
+        if not _at_once(src, dest):
+            return False
+        self.driver.download_later(dest.buffer.address + dest.offset, src.buffer.address + src.offset, src.nbytes)
+        return True
 
     def _fetched(self, src: Strided) -> Strided:
         """Elements of another GPU in packed memory of this one."""
@@ -223,7 +233,7 @@ class CudaDevice(Device):
     # -- graphs
     def copy_row(self, dest: Strided, src: Strided) -> Told | None:
         """See `Device`."""
-        return Told(self) if src.buffer.device is self else None
+        return Told(self) if src.buffer.device is self or _at_once(dest, src) else None
 
     def write_row(self, dest: Strided, value: np.ndarray) -> Told | None:
         """One value for all elements was kept on the device when it was written for the first time; host data are fetched anew."""
@@ -277,9 +287,18 @@ class CudaDevice(Device):
         """See `Device`."""
         return self.driver.new_stream()
 
+    def drop_stream(self, stream: Any) -> None:
+        """See `Device`."""
+        if stream is not self.driver.stream:
+            self.driver.drop_stream(stream)
+
     def new_event(self, timing: bool) -> Any:
         """See `Device`."""
         return self.driver.new_event(timing)
+
+    def drop_event(self, event: Any) -> None:
+        """See `Device`."""
+        self.driver.drop_event(event)
 
     def record_event(self, event: Any, stream: Any) -> None:
         """See `Device`."""
@@ -297,9 +316,7 @@ class CudaDevice(Device):
     def dlpack(self, view: Strided, owner: Any, stream: Any) -> Any:
         """See `Device`."""
         if dlpack.waits(stream):
-            event = self.new_event(False)
-            self.record_event(event, self.stream)
-            self.wait_event(stream, event)
+            self.driver.follow(stream, self.stream)
         dtype, inner, inner_strides = element(view.dtype)
         return dlpack.to_capsule(
             view.buffer.address + view.offset, dtype, view.shape + inner, view.strides + inner_strides, self.driver.ordinal, owner
@@ -319,6 +336,11 @@ class CudaDevice(Device):
             "version": 3, "shape": view.shape + inner, "strides": view.strides + inner_strides, "typestr": dtype.str,
             "data": (view.buffer.address + view.offset, False), "stream": int(self.stream),
         }  # fmt: skip
+
+
+def _at_once(here: Strided, host: Strided) -> bool:
+    """Whether a copy between memory of a GPU and of the CPU is one piece of work for its stream."""
+    return bool(host.buffer.pinned) and here.is_contiguous and host.is_contiguous and 0 not in here.shape
 
 
 def _touch(a: Strided, b: Strided) -> bool:

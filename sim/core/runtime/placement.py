@@ -52,11 +52,12 @@ def as_shape(shape: Any) -> tuple[int, ...]:
     return extents
 
 
-def in_fresh_memory(shape: Any, dtype: Any, device: DeviceLike, zero: bool) -> Placement:
-    """Packed elements in new memory; its content is undefined unless `zero`."""
+def in_fresh_memory(shape: Any, dtype: Any, device: DeviceLike, zero: bool, pinned: bool = False) -> Placement:
+    """Packed elements in new memory; its content is undefined unless `zero`.  pinned: at hand for GPUs."""
     kind, extents = as_type(dtype), as_shape(shape)
     element(kind)  # refuses types that memory cannot hold
-    buffer = get_device(device).allocate(math.prod(extents) * size_of(kind), zero)
+    on, nbytes = get_device(device), math.prod(extents) * size_of(kind)
+    buffer = on.allocate_pinned(nbytes) if pinned else on.allocate(nbytes, zero)
     return Placement(buffer, 0, extents, packed_strides(extents, size_of(kind)), kind)
 
 

@@ -23,7 +23,7 @@ from sim.core.runtime.buffer import Buffer
 from sim.core.runtime.claims import span_of
 from sim.core.runtime.kernel import Aliases, Compiled, Differentiated, Specialisation
 from sim.core.runtime.launch import Call, raise_fault, thread_count
-from sim.core.runtime.private import host_argument, private_arguments, run_privately
+from sim.core.runtime.private import host_argument, on_cpu, private_arguments, run_privately
 
 REMEMBERED = 1024
 """Verdicts that are kept for a kernel, the latest ones: a launch per colour has a verdict of its own."""
@@ -90,11 +90,12 @@ def _compiled(check: RaceCheck) -> _Variant:
 def refuse_races(call: Call, active: frozenset[int], aliases: Aliases, made: Differentiated) -> None:
     """Raises GradientError if threads of this launch touch what others write, where that matters to the gradient.
 
-    Looked at when a launch on the CPU is recorded.  What a captured graph does with other content of the arrays later is not.
+    Looked at when a launch is recorded, on the CPU: for another device on copies.  What a captured graph does with other content of the
+    arrays later is not.
     """
     if not made.looked_for_races:
         made.race_checks, made.looked_for_races = _checks_of(call.spec, active, aliases, made.needs), True
-    if made.race_checks is not None and thread_count(call.dims) > 1 and call.device.is_cpu:
+    if made.race_checks is not None and thread_count(call.dims) > 1:
         made.race_checks.refuse(call)
 
 
@@ -112,11 +113,14 @@ def _content(buffer: Buffer) -> tuple:
     """Stands for the present content of a buffer: equal again only if that is the same."""
     if buffer.shared:  # others may write there, unseen
         return ref(buffer), hash(buffer.memory.tobytes())
+    if buffer.foreign and not buffer.device.is_cpu:  # here too, and looking there costs as much as a new verdict
+        return (object(),)
     return ref(buffer), buffer.version, buffer.epoch
 
 
 def _run(call: Call, check: RaceCheck, compiled: Compiled) -> np.ndarray:
     """Run the check on copies of what the kernel writes; returns the report.  A report of ones where an index was outside of an array."""
+    call = on_cpu(call)
     args = private_arguments(call, call.spec.writes & check.used)
     places: list[int] = []
     begin: dict[Buffer, tuple[int, int]] = {}

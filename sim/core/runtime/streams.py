@@ -3,10 +3,21 @@ they do nothing."""
 
 from __future__ import annotations
 
+import contextlib
+import weakref
+from collections.abc import Callable
 from types import TracebackType
+from typing import Any
 
+from sim.core.lang.errors import SimError
 from sim.core.runtime.base_device import Device
 from sim.core.runtime.device import DeviceLike, get_device
+
+
+def _forget(drop: Callable[[Any], None], handle: Any) -> None:
+    """Gives a handle back; at the end of the program the device may have gone first."""
+    with contextlib.suppress(SimError, RuntimeError):
+        drop(handle)
 
 
 class Event:
@@ -16,6 +27,7 @@ class Event:
         self.device = get_device(device)
         self.timed = enable_timing
         self.handle = self.device.new_event(enable_timing)
+        weakref.finalize(self, _forget, self.device.drop_event, self.handle)
 
 
 class Stream:
@@ -24,6 +36,7 @@ class Stream:
     def __init__(self, device: DeviceLike = None) -> None:
         self.device = get_device(device)
         self.handle = self.device.new_stream()
+        weakref.finalize(self, _forget, self.device.drop_stream, self.handle)
 
     @classmethod
     def present(cls, device: Device) -> Stream:

@@ -21,7 +21,7 @@ from sim.core.runtime.kernel import AdjointPair
 from sim.core.runtime.launch import Call, run, thread_count
 from sim.core.runtime.marks import passing
 from sim.core.runtime.operations import Operation
-from sim.core.runtime.private import host_argument, private_arguments, run_privately
+from sim.core.runtime.private import host_argument, on_cpu, on_host, private_arguments, run_privately
 
 
 @dataclass(eq=False, slots=True)
@@ -72,7 +72,10 @@ class LaunchRecord:
 
         def check() -> None:
             if any(int(n) > m for n, m in zip(counts.device.numpy(counts), most, strict=True)):
-                raise GradientError(f"{self}: it stores more often than the launch that was captured; capture it again")
+                raise GradientError(
+                    f"{self}: it stores more often than there is room for, because it was captured with other values, or its threads ran in another order",
+                    hint="capture it again; on a GPU, make what a thread stores independent of the other threads",
+                )
 
         note(check)
         device = self.call.device
@@ -155,20 +158,19 @@ class Mark:
 
 
 def room_for_returned(call: Call, pair: AdjointPair, records: list[array]) -> list[array]:
-    """Logs for what atomics in loops return: as long as a run in private finds that they have to be."""
+    """Logs for what atomics in loops return: as long as a run in private, on the CPU, finds that they have to be.
+
+    On another device the order of the threads may make them longer: then `LaunchRecord.backward` raises.
+    """
     kinds = pair.plan.returns
     if not kinds:
         return []
-    if not call.device.is_cpu:
-        raise GradientError(
-            f"launch of '{call.spec.kernel.name}': the gradient needs what atomics return in a loop, which is recorded on the CPU only",
-            hint="run this launch on the CPU, or take one slot per thread outside of loops",
-        )
     assert pair.forward is not None
     counts = np.zeros(len(kinds) + len(pair.plan.logs), np.int32)
     none = [np.empty((0, thread_count(call.dims)), kind.np) for kind in kinds]
-    args = [*private_arguments(call, call.spec.writes), *records, *map(host_argument, (*none, counts))]
-    run_privately(pair.forward, call, args, check=False)
+    host = on_cpu(call)
+    args = [*private_arguments(host, call.spec.writes), *(records if host is call else on_host(records)), *map(host_argument, (*none, counts))]
+    run_privately(pair.forward, host, args, check=False)
     return [empty((int(n), thread_count(call.dims)), kind, call.device) for kind, n in zip(kinds, counts, strict=False)]
 
 
