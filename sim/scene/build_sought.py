@@ -164,7 +164,8 @@ def make_parameters(made: Building, model: Model) -> list[Parameter]:
         reach = {}
         for place, factor in entry["of"].items():
             found = model_path(made.scene.find(place).steps)
-            if found is None or entry["per"] in ("region", "point"):
+            whole = entry["per"] == "element" and not isinstance(made.scene.line(place).kind, Either) and not place.endswith(".each")
+            if found is None or whole or entry["per"] in ("region", "point"):
                 made.refuse(path, f"a parameter of `{place}` with a value for each {entry['per']}")
                 continue
             try:
