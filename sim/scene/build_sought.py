@@ -40,6 +40,9 @@ def make_schedule(made: Building, time: dict[str, Any], path: str) -> Schedule:
         made.problem(path, f"{time['duration']:g} s at {time['fps']:g} Hz are {whole:,} frames, more than {MOST_FRAMES:,}",
                      "lower `time.duration` or `time.fps`; `time.substeps` sets the length of a step")
         whole = 1
+    elif frames - whole > WHOLE and whole:
+        made.warnings.append(f"{path}: {time['duration']:g} s are {frames:.6g} frames at {time['fps']:g} Hz; the last whole one, at "
+                             f"{whole / time['fps']:.6g} s, is the end")
     return Schedule(max(whole, 1), float(time["fps"]), int(time["substeps"]))
 
 
