@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from problem_scenes import SHEET, write_scene, write_target
+from problem_scenes import SHEET, sheet, write_scene, write_target
 
 import sim
 from sim.io import Recording, write_recording
@@ -153,3 +153,10 @@ def test_shallow_contact_at_the_start_is_a_warning(tmp_path):
     text = SHEET.replace("density: 0.2", "density: 0.2\n      thickness: 0.03")
     problem = sim.load_scene(write_scene(tmp_path, text)).build()
     assert any("start inside the shape `ball`" in note for note in problem.description.notes)
+
+
+def test_a_duration_between_two_frames_is_said_aloud(tmp_path):
+    text = SHEET.replace("noise: 10 mm}}", "noise: 10 mm}, set: {time.duration: 0.18}}")
+    problem = sheet(tmp_path, text)
+    assert problem.experiments[0].schedule.frames == 3
+    assert any("0.18 s are 3.6 frames at 20 Hz; the last whole one, at 0.15 s" in note for note in problem.description.notes)

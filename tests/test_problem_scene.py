@@ -186,6 +186,24 @@ def test_file_with_a_value_per_element(tmp_path):
     assert check_gradient(problem)[0].ok
 
 
+@pytest.mark.parametrize(("value", "path", "count"), [
+    ("distance: {compliance: 0.05,", "distance.compliance", 24), ("distance: {compliance: {each: 0.01},", "distance.compliance.each", 24),
+    ("distance: {compliance: 0.05,", "distance.damping", 24), ("distance: {compliance: 0.05,", "bend.compliance", 21),
+])  # fmt: skip
+def test_one_number_is_a_start_for_every_element(tmp_path, value, path, count):
+    text = parameters(f"  p: {{of: objects.sheet.cloth.material.{path}, per: element, transform: log}}")
+    problem = sheet(tmp_path, text.replace("distance: {compliance: 0.05,", value))
+    assert problem.start.shape == (count,) and np.ptp(problem.start) == 0
+    gradient = problem.value_and_grad(problem.start)[1]
+    assert len(set(gradient.tolist())) > count // 2, "each has a gradient of its own"
+    assert check_gradient(problem)[0].ok
+
+
+def test_what_has_no_elements_cannot_vary_by_element(tmp_path):
+    with pytest.raises(sim.SceneError, match="a parameter of `world.gravity` with a value for each element"):
+        sheet(tmp_path, parameters("  p: {of: world.gravity, per: element}"))
+
+
 def test_compliance_of_each_constraint(tmp_path):
     text = parameters("  p: {of: objects.sheet.cloth.material.distance.compliance.each, transform: log}")
     problem = sheet(tmp_path, text.replace("compliance: 0.05", "compliance: {each: 0.01}"))

@@ -1,6 +1,7 @@
 """Model and state: a builder collects objects, shapes and attachments; `finalize` makes a model of them."""
 
 from .builder import ModelBuilder as ModelBuilder
+from .checks import Each as Each
 from .constraint_set import ConstraintSet as ConstraintSet
 from .control import Contacts as Contacts
 from .control import Control as Control

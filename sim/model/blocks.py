@@ -182,7 +182,7 @@ def _parameter(name: str, parameter: ConstraintParameter, given: Any, count: int
     """One value or one for each, (1,) or (n,), with a last axis of 3 for a vector."""
     inner = () if parameter.kind == "float" else (3,)
     try:
-        out = np.asarray(given, np.float64)
+        out = np.full(count, float(given)) if isinstance(given, checks.Each) else np.asarray(given, np.float64)
     except (TypeError, ValueError):
         raise ModelError(f"{name} is {given!r}", "Give numbers") from None
     if out.shape == inner:

@@ -29,9 +29,15 @@ def vec3s(name: str, value: Any) -> np.ndarray:
     return out
 
 
+class Each(float):
+    """A material value that every element has for itself: the same number to begin with, but one for each."""
+
+
 def values(name: str, value: Any, count: int, *, positive: bool = False) -> np.ndarray:
     """A material value that is zero or more (or positive): one for all, (1,), or one for each of `count`: float64."""
     out = np.atleast_1d(_numbers(name, value))
+    if isinstance(value, Each):
+        out = np.full(count, float(value))
     if out.shape not in ((1,), (count,)):
         raise ModelError(f"{name} has shape {out.shape}", f"Give one number, or {count}: one for each")
     bad = np.flatnonzero(out <= 0 if positive else out < 0)

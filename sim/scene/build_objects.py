@@ -16,7 +16,7 @@ from sim.geometry import (
     rotation_from_axis_angle,
     solid_grid,
 )
-from sim.model import Group
+from sim.model import Each, Group
 from sim.scene.building import Building
 
 TOUCHING = 1e-9
@@ -179,8 +179,10 @@ def _material(made: Building, path: str, material: dict[str, Any]) -> dict[str, 
 
 def _value(made: Building, path: str, value: Any) -> Any:
     """A material value as the builder takes it: a number, an array, or {"each": alpha}."""
-    if not isinstance(value, dict) or "each" in value:
-        return value
+    if not isinstance(value, dict):
+        return Each(value) if path in made.apart else value
+    if "each" in value:
+        return {"each": Each(value["each"])} if f"{path}.each" in made.apart else value
     if "regions" in value:
         made.refuse(f"{path}.regions", "values that differ from region to region",
                     "give one number, or `{file: values.npy}` with one per element")

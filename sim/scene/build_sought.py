@@ -40,6 +40,9 @@ def make_schedule(made: Building, time: dict[str, Any], path: str) -> Schedule:
         made.problem(path, f"{time['duration']:g} s at {time['fps']:g} Hz are {whole:,} frames, more than {MOST_FRAMES:,}",
                      "lower `time.duration` or `time.fps`; `time.substeps` sets the length of a step")
         whole = 1
+    elif frames - whole > WHOLE and whole:
+        made.warnings.append(f"{path}: {time['duration']:g} s are {frames:.6g} frames at {time['fps']:g} Hz; the last whole one, at "
+                             f"{whole / time['fps']:.6g} s, is the end")
     return Schedule(max(whole, 1), float(time["fps"]), int(time["substeps"]))
 
 
@@ -164,7 +167,8 @@ def make_parameters(made: Building, model: Model) -> list[Parameter]:
         reach = {}
         for place, factor in entry["of"].items():
             found = model_path(made.scene.find(place).steps)
-            if found is None or entry["per"] in ("region", "point"):
+            whole = entry["per"] == "element" and not isinstance(made.scene.line(place).kind, Either) and not place.endswith(".each")
+            if found is None or whole or entry["per"] in ("region", "point"):
                 made.refuse(path, f"a parameter of `{place}` with a value for each {entry['per']}")
                 continue
             try:

@@ -38,6 +38,12 @@ class Building:
         named = [entry[key] for section, key in (("parameters", "of"), ("experiments", "set")) for entry in self.data[section].values()]
         return {self.scene.find(place).steps for places in named for place in places}
 
+    @cached_property
+    def apart(self) -> set[str]:
+        """Places whose numbers are sought for each element."""
+        sought = (entry["of"] for entry in self.data["parameters"].values() if entry["per"] == "element")
+        return {".".join(self.scene.find(place).steps) for places in sought for place in places}
+
     def problem(self, path: str, what: str, hint: str = "") -> None:
         """Notes a problem at a path of the scene."""
         self.problems.append(self.scene.problem(path, what, hint))
