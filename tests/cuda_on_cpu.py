@@ -116,7 +116,10 @@ template <class T> static unsigned long long bits(T v) { unsigned long long b = 
 template <class T> static T of(int k) { T v; memcpy(&v, &lanes[k].put[lanes[now].turn], sizeof v); return v; }
 #define HERE __builtin_return_address(0)
 static __attribute__((noinline)) unsigned __activemask() { meet(HERE, 0, 0); return members; }
-template <class T> static __attribute__((noinline)) T __shfl_sync(unsigned m, T v, int from) { meet(HERE, m, bits(v)); return members >> from & 1 ? of<T>(from) : v; }
+template <class T> static __attribute__((noinline)) T __shfl_sync(unsigned m, T v, int from) {
+    meet(HERE, m, bits(v));
+    return members >> from & 1 ? of<T>(from) : v;
+}
 template <class T> static __attribute__((noinline)) T __shfl_down_sync(unsigned m, T v, int step) {
     meet(HERE, m, bits(v));
     return now + step < 32 && (members >> (now + step) & 1) ? of<T>(now + step) : v;

@@ -124,7 +124,9 @@ def test_threads_that_share_a_parameter_add_up_first(groups: str) -> None:
         atomics = ctypes.c_int.in_dll(ctypes.CDLL(batch._library.decode()), "atomics").value
         active = x > 0
         if func is spec.func:
-            assert value[0] == x[active].sum() and atomics == sum(1 if active[w : w + 32].all() and w + 32 <= n else active[w : w + 32].sum() for w in range(0, n, 32))
+            full = [w + 32 <= n and bool(active[w : w + 32].all()) for w in range(0, n, 32)]
+            assert value[0] == x[active].sum() and sum(full) > 0
+            assert atomics == sum(1 if f else active[32 * k : 32 * k + 32].sum() for k, f in enumerate(full))
         else:
             wanted = np.zeros(n, np.float32)
             np.add.at(wanted, group[active], (seed * x * 2.0)[active])
