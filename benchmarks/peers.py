@@ -1,7 +1,5 @@
 """The cloth of `cloth.py` in other frameworks, each as its users would write it: those that are installed, on one thread."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import time
@@ -131,7 +129,7 @@ def _warp(arrays: dict[str, np.ndarray], start: list[np.ndarray], weights: np.nd
 
 
 def _taichi(arrays: dict[str, np.ndarray], start: list[np.ndarray], weights: np.ndarray, dt: float, gravity: tuple[float, ...]) -> Peer:
-    """Fields, and a kernel launch per colour."""
+    """Fields, and one kernel per substep with a loop per colour."""
     import taichi as ti
 
     ti.init(arch=ti.cpu, cpu_max_num_threads=1, default_fp=ti.f32, log_level=ti.ERROR, fast_math=False)
@@ -142,29 +140,24 @@ def _taichi(arrays: dict[str, np.ndarray], start: list[np.ndarray], weights: np.
         field.from_numpy(arrays[name])
     pull = ti.Vector(list(gravity))
 
+    colors = [(int(begin), int(end)) for begin, end in zip(arrays["offsets"], arrays["offsets"][1:], strict=False)]
+
     @ti.kernel
-    def predict():
+    def substep():
         for i in x:
             q[i] = x[i]
             if w[i] > 0.0:
                 q[i] = x[i] + dt * (v[i] + dt * pull)
-
-    @ti.kernel
-    def project(begin: ti.i32, end: ti.i32):
-        for k in range(begin, end):
-            i, j = points[k][0], points[k][1]
-            d = q[i] - q[j]
-            s = (1.0 - rest[k] / d.norm()) / (w[i] + w[j] + soft[k])
-            q[i] -= w[i] * s * d
-            q[j] += w[j] * s * d
-
-    @ti.kernel
-    def finish():
+        for c in ti.static(range(len(colors))):
+            for k in range(colors[c][0], colors[c][1]):
+                i, j = points[k][0], points[k][1]
+                d = q[i] - q[j]
+                s = (1.0 - rest[k] / d.norm()) / (w[i] + w[j] + soft[k])
+                q[i] -= w[i] * s * d
+                q[j] += w[j] * s * d
         for i in x:
             v[i] = (q[i] - x[i]) / dt
             x[i] = q[i]
-
-    colors = [(int(begin), int(end)) for begin, end in zip(arrays["offsets"], arrays["offsets"][1:], strict=False)]
 
     def run(steps: int) -> tuple[float, np.ndarray]:
         x.from_numpy(start[0])
@@ -172,10 +165,7 @@ def _taichi(arrays: dict[str, np.ndarray], start: list[np.ndarray], weights: np.
         ti.sync()
         begun = time.process_time()
         for _ in range(steps):
-            predict()
-            for begin, end in colors:
-                project(begin, end)
-            finish()
+            substep()
         ti.sync()
         return time.process_time() - begun, x.to_numpy()
 

@@ -527,3 +527,23 @@ def test_long_chains_of_returns_and_elifs(tmp_path) -> None:
         func = traced(python)
         for n in (0, 5, count - 1, count):
             assert evaluate(func, n, 1.5, 2.5) == (python(n, 1.5, 2.5),)
+
+
+
+def deep_nest(n, x, y):
+    s = x
+    for a in range(16):
+        for b in range(a, 16):
+            for c in range(16):
+                s += y * float(a * b + c)
+            for d in range(n):
+                s += float(d)
+    return s
+
+
+def test_of_a_deep_nest_the_outer_loops_stay():
+    """All of it unrolled, or the inner loops copied many times, would take minutes to compile."""
+    func = verify(trace_function(deep_nest, (int32, float64, float64), real=float64))
+    assert sum(1 for _ in walk(func.body)) < 2000
+    assert sum(op.name == "for" for op in walk(func.body)) <= 17
+    assert evaluate(func, 3, 0.5, 2.0) == (pytest.approx(deep_nest(3, 0.5, 2.0)),)

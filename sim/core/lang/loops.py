@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sim.core.lang.context import BROKE, CONTINUED, FLAGS, RETURNED, VALUE
+from sim.core.lang.errors import KernelError
 from sim.core.lang.ir import Block, Op, Value
 from sim.core.lang.statements import Statements
 from sim.core.lang.traced import (
@@ -28,8 +29,8 @@ from sim.core.lang.types import Scalar, Type, bool_, int32
 
 UNROLL_LIMIT = 16
 """Loops over constant ranges up to this length are unrolled; longer ones, and `rolled(range(n))`, stay loops."""
-COPIES_LIMIT = 512
-"""Nested unrolled loops together make at most this many copies of the innermost body."""
+COPIES_LIMIT = 256
+"""Nested unrolled loops together make at most this many copies of the innermost body; of deeper nests the outer loops stay loops."""
 
 
 @dataclass
@@ -58,7 +59,7 @@ class Loops(Statements):
                 self._counted(node, over)
                 return
             items: Sequence[Any] = range(*bounds)  # type: ignore[arg-type]
-            if over.rolled or len(items) > UNROLL_LIMIT or self.copies * len(items) > COPIES_LIMIT:
+            if over.rolled or len(items) > UNROLL_LIMIT or self.copies * self._copies_of(node, items) > COPIES_LIMIT:
                 self._counted(node, over)
                 return
             items = list(items)
@@ -69,6 +70,27 @@ class Loops(Statements):
         self._unrolled(node, items)
         self.copies //= max(copies, 1)
         self.env[BROKE] = False
+
+    def _copies_of(self, node: ast.For, items: Sequence[Any]) -> int:
+        """How many copies of the innermost body the loop makes, if it and the loops directly inside it are unrolled."""
+        inner = [child for child in node.body if isinstance(child, ast.For)]
+        if not inner or not items or not isinstance(node.target, ast.Name):
+            return len(items)
+        before, most = dict(self.env), 1
+        self.env[node.target.id] = items[len(items) // 2]  # the bounds inside may depend on it
+        for child in inner:
+            found: list[Any] = []
+            try:
+                self.b.region((), lambda child=child, found=found: found.append(self.eval(child.iter)))  # type: ignore[misc]
+            except KernelError:  # they depend on what the body computes
+                continue
+            finally:
+                self.env = dict(before) | {node.target.id: items[len(items) // 2]}
+            bounds = [whole(k) for k in (found[0].start, found[0].stop, found[0].step)] if isinstance(found[0], Range) else [None]
+            if None not in bounds and not found[0].rolled and len(range(*bounds)) <= UNROLL_LIMIT:  # type: ignore[arg-type]
+                most = max(most, self._copies_of(child, range(*bounds)))  # type: ignore[arg-type]
+        self.env = before
+        return len(items) * most
 
     def _no_else(self, node: ast.For | ast.While) -> None:
         if node.orelse:
