@@ -1,8 +1,9 @@
 """How the adjoint of a kernel takes back the stores that it performs again (`undo.py`): decided here, before it is emitted.
 
-An operation with regions that stands outside of all others (a *root*) is *steady* if where its stores go, and how often, follows
-from values that those stores do not change, or that a root which is a loop carries: its frames keep these.  Then the program itself, run backwards, says where the old values belong: only
-these are kept.  Else every store also keeps its place, and every trip of a loop the place in the log where it began.
+An operation with regions that stands outside of all others (a *root*) is *steady* if where its stores go, and how often,
+follows from values that those stores do not change, or that a root which is a loop carries: its frames keep these.  Then the
+program itself, run backwards, says where the old values belong: only these are kept.  Else every store also keeps its place,
+and every trip of a loop the place in the log where it began.
 
 A steady loop whose trips hold nothing but other loops is gone *through*: the reverse sweep goes from the end of one to the
 end of the one before, and nothing runs a third time.
@@ -104,10 +105,24 @@ def plan_replay(
             plan.stacked.add(int32)
         for op in (root, *inside):
             if id(op) in plan.moving and op.name != "if":
-                plan.frames[id(op)] = [p for p in op.regions[-1].params[1 if op.name == "for" else 0 :] if p in needed]
+                counted = counters(op)
+                plan.frames[id(op)] = [p for p in op.regions[-1].params[1 if op.name == "for" else 0 :] if p in needed and p not in counted]
                 plan.stacked.update(p.type for p in plan.frames[id(op)])  # type: ignore[misc]
             plan.stacked.update(kind for kind, _ in plan.pushed(op))
     return plan
+
+
+def counters(loop: Op) -> dict[Value, tuple[Value, Value]]:
+    """Integers that a loop carries and every trip adds the same to: (their value before the first trip, what is added)."""
+    shift, body = 1 if loop.name == "for" else 0, loop.regions[-1]
+    inside = {v for op in walk(body) for v in op.results} | set(body.params)
+    found = {}
+    for p, start, end in zip(body.params[shift:], loop.operands[shift:], body.yields, strict=True):
+        parts = end.op.operands if end.op is not None and end.op.name == "add" else []
+        step = next((v for v in parts if v is not p), None)
+        if isinstance(p.type, Scalar) and p.type.is_int and p in parts and step is not None and (step.const is not None or step not in inside):
+            found[p] = start, step
+    return found
 
 
 def by_kind(kinds: Sequence[Scalar]) -> list[tuple[Scalar, list[int]]]:
