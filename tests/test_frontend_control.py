@@ -527,3 +527,31 @@ def test_long_chains_of_returns_and_elifs(tmp_path) -> None:
         func = traced(python)
         for n in (0, 5, count - 1, count):
             assert evaluate(func, n, 1.5, 2.5) == (python(n, 1.5, 2.5),)
+
+
+def test_nests_of_short_loops_do_not_explode() -> None:
+    """The outer loops stay loops where unrolling all of them would make too many copies."""
+
+    def f(x: float64):
+        s = float64(0.0)
+        for a in range(16):
+            for b in range(16):
+                for c in range(16):
+                    s += x * float64(a * b + c)
+        return s
+
+    traced = trace_function(f, [float64])
+    assert sum(1 for _ in walk(traced.body)) < 1500
+    assert evaluate(traced, 2.0)[0] == 2.0 * sum(a * b + c for a in range(16) for b in range(16) for c in range(16))
+
+    def g(x: float64):
+        s = float64(0.0)
+        for _ in range(8):
+            for _ in range(8):
+                n = int32(x)
+                while n > 0:
+                    n -= 1
+                    s += x
+        return s
+
+    assert sum(op.name == "while" for op in walk(trace_function(g, [float64]).body)) == 8
