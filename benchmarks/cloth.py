@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from peers import peers
+from peers import PEERS, peers
 
 import sim
 
@@ -37,6 +37,10 @@ FAMILIES = (((0, 1), 1e-7), ((1, 0), 1e-7), ((1, 1), 3e-7), ((1, -1), 3e-7), ((0
 
 WANTED = ("net.compliance", "particles.position", "particles.velocity")
 """The values whose gradients are asked for: those that the C program computes."""
+
+
+OF_PEERS = 5
+"""Rounds that other frameworks take part in: some are slow."""
 
 
 def grid_constraints(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -197,13 +201,16 @@ def measure(n: int, library: ctypes.CDLL | None, rounds: int) -> dict[str, float
     every = max(5, round(steps**0.5))
     reference = None if library is None else Reference(ours, library, np.float32)
     if reference is not None:
-        others = peers(reference.arrays, reference.start, DT, GRAVITY)
-        for name, run in others.items():
-            difference = relative(run(10)[1], reference.forward(10)[1])
+        others = peers(reference.arrays, reference.start, reference.weights, DT, GRAVITY)
+        for name, peer in others.items():
+            difference = relative(peer.forward(10)[1], reference.forward(10)[1])
             if difference > 1e-5:
                 raise SystemExit(f"{name} computes something else: positions differ by {difference:.1e}")
+            if peer.gradient is not None and (difference := relative(peer.gradient(10)[1], reference.gradient(10, 10)[2])) > 1e-3:
+                raise SystemExit(f"{name} computes another gradient: it differs by {difference:.1e}")
     best = Best({})
-    for _ in range(rounds):
+    some = min(steps, 60)
+    for number in range(rounds):
         start = time.process_time()
         ours.forward(steps)
         best.take("forward", time.process_time() - start)
@@ -217,8 +224,10 @@ def measure(n: int, library: ctypes.CDLL | None, rounds: int) -> dict[str, float
                 f, b, *_ = reference.gradient(steps, segment)
                 best.take(name, f + b)
                 best.take(f"{name} backward", b)
-        for name, run in others.items():
-            best.take(f"{name} forward", run(steps)[0])
+        for name, peer in others.items() if number < OF_PEERS else ():
+            best.take(f"{name} forward", steps / some * peer.forward(some)[0])
+            if peer.gradient is not None:
+                best.take(f"{name} gradient", steps / some * peer.gradient(some)[0])
     return {name: 1e9 * seconds / (steps * m) for name, seconds in best.seconds.items()} | {"steps": steps, "constraints": m}
 
 
@@ -226,7 +235,8 @@ ROWS = (
     ("forward / C", "forward", "C forward", 1.15, 0.65), ("backward / C", "stored backward", "C stored backward", 1.2, 0.6),
     ("forward + backward, stored / C", "stored", "C stored", 1.2, 0.65), ("(F + B) / F", "stored", "forward", 3.2, 2.8),
     ("checkpointed / stored", "checkpointed", "stored", 1.6, 1.4),
-    ("numba / ours, forward", "numba forward", "forward", None, None), ("warp / ours, forward", "warp forward", "forward", None, None),
+    *((f"{name} / ours, forward", f"{name} forward", "forward", None, None) for name in PEERS),
+    *((f"{name} / ours, forward + backward", f"{name} gradient", "stored", None, None) for name in ("jax", "torch")),
 )
 """(what, above, below, must, aim) of each ratio."""
 
@@ -260,7 +270,7 @@ def main() -> None:
         if above in names and below in names:
             ratios = "".join(f"{figures['sizes'][n][above] / figures['sizes'][n][below]:12.2f}" for n in sizes)
             print(f"{label:34}{ratios}" + (f"{must:8.2f}{aim:8.2f}" if must else ""))
-    absent = [name for name in ("numba", "warp") if f"{name} forward" not in names]
+    absent = [name for name in PEERS if f"{name} forward" not in names]
     if absent:
         print(f"not installed, or nothing to compare with: {', '.join(absent)}")
     if args.json:

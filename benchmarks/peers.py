@@ -1,25 +1,36 @@
-"""The cloth of `cloth.py` in other frameworks, forward only, each as its users would write it: those that are installed."""
-
-from __future__ import annotations
+"""The cloth of `cloth.py` in other frameworks, each as its users would write it: those that are installed, on one thread."""
 
 import importlib.util
+import os
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 Run = Callable[[int], tuple[float, np.ndarray]]
-"""Steps -> process seconds, and the final positions."""
+"""Steps -> process seconds, and the final positions; or the gradient of their weighted sum by the initial velocities."""
 
 
-def peers(arrays: dict[str, np.ndarray], start: list[np.ndarray], dt: float, gravity: tuple[float, ...]) -> dict[str, Run]:
-    """Name -> how to run it.  arrays, start: as the C program takes them."""
-    known = {"numba": _numba, "warp": _warp}
-    return {name: make(arrays, start, dt, gravity) for name, make in known.items() if importlib.util.find_spec(name) is not None}
+PEERS = ("numba", "warp", "taichi", "jax", "torch")
 
 
-def _numba(arrays: dict[str, np.ndarray], start: list[np.ndarray], dt: float, gravity: tuple[float, ...]) -> Run:
+@dataclass(frozen=True)
+class Peer:
+    """A framework: how to run the cloth forward, and forward and backward where it differentiates it by itself."""
+
+    forward: Run
+    gradient: Run | None = None
+
+
+def peers(arrays: dict[str, np.ndarray], start: list[np.ndarray], weights: np.ndarray, dt: float, gravity: tuple[float, ...]) -> dict[str, Peer]:
+    """Name -> peer.  arrays, start, weights: as the C program takes them."""
+    makers = (_numba, _warp, _taichi, _jax, _torch)
+    return {name: make(arrays, start, weights, dt, gravity) for name, make in zip(PEERS, makers, strict=True) if importlib.util.find_spec(name) is not None}
+
+
+def _numba(arrays: dict[str, np.ndarray], start: list[np.ndarray], weights: np.ndarray, dt: float, gravity: tuple[float, ...]) -> Peer:
     """One compiled function for the whole rollout, one thread."""
     import numba
 
@@ -58,10 +69,10 @@ def _numba(arrays: dict[str, np.ndarray], start: list[np.ndarray], dt: float, gr
         return time.process_time() - begun, x
 
     run(1)
-    return run
+    return Peer(run)
 
 
-def _warp(arrays: dict[str, np.ndarray], start: list[np.ndarray], dt: float, gravity: tuple[float, ...]) -> Run:
+def _warp(arrays: dict[str, np.ndarray], start: list[np.ndarray], weights: np.ndarray, dt: float, gravity: tuple[float, ...]) -> Peer:
     """Recorded launches, one per colour."""
     import warp as wp
 
@@ -114,4 +125,132 @@ def _warp(arrays: dict[str, np.ndarray], start: list[np.ndarray], dt: float, gra
                 command.launch()
         return time.process_time() - begun, x.numpy().copy()
 
-    return run
+    return Peer(run)
+
+
+def _taichi(arrays: dict[str, np.ndarray], start: list[np.ndarray], weights: np.ndarray, dt: float, gravity: tuple[float, ...]) -> Peer:
+    """Fields, and one kernel per substep with a loop per colour."""
+    import taichi as ti
+
+    ti.init(arch=ti.cpu, cpu_max_num_threads=1, default_fp=ti.f32, log_level=ti.ERROR, fast_math=False)
+    n, m = len(start[0]), len(arrays["rest"])
+    x, v, q = (ti.Vector.field(3, ti.f32, n) for _ in range(3))
+    w, rest, soft, points = ti.field(ti.f32, n), ti.field(ti.f32, m), ti.field(ti.f32, m), ti.Vector.field(2, ti.i32, m)
+    for field, name in ((w, "inverse_mass"), (rest, "rest"), (soft, "softness"), (points, "points")):
+        field.from_numpy(arrays[name])
+    pull = ti.Vector(list(gravity))
+
+    colors = [(int(begin), int(end)) for begin, end in zip(arrays["offsets"], arrays["offsets"][1:], strict=False)]
+
+    @ti.kernel
+    def substep():
+        for i in x:
+            q[i] = x[i]
+            if w[i] > 0.0:
+                q[i] = x[i] + dt * (v[i] + dt * pull)
+        for c in ti.static(range(len(colors))):
+            for k in range(colors[c][0], colors[c][1]):
+                i, j = points[k][0], points[k][1]
+                d = q[i] - q[j]
+                s = (1.0 - rest[k] / d.norm()) / (w[i] + w[j] + soft[k])
+                q[i] -= w[i] * s * d
+                q[j] += w[j] * s * d
+        for i in x:
+            v[i] = (q[i] - x[i]) / dt
+            x[i] = q[i]
+
+    def run(steps: int) -> tuple[float, np.ndarray]:
+        x.from_numpy(start[0])
+        v.from_numpy(start[1])
+        ti.sync()
+        begun = time.process_time()
+        for _ in range(steps):
+            substep()
+        ti.sync()
+        return time.process_time() - begun, x.to_numpy()
+
+    run(1)
+    return Peer(run)
+
+
+def _substep(index: Any, norm: Any, add: Any, where: Any, arrays: dict[str, Any], colors: list[tuple[Any, Any, Any, Any]], dt: float, pull: Any) -> Any:
+    """(x, v) -> (x, v) on whole arrays, with the operations of a framework."""
+    w = arrays["inverse_mass"]
+
+    def step(x: Any, v: Any) -> tuple[Any, Any]:
+        q = where(w[:, None] > 0, x + dt * (v + dt * pull), x)
+        for i, j, rest, soft in colors:
+            d = index(q, i) - index(q, j)
+            s = (1.0 - rest / norm(d)) / (index(w, i) + index(w, j) + soft)
+            q = add(q, i, -(index(w, i) * s)[:, None] * d)
+            q = add(q, j, (index(w, j) * s)[:, None] * d)
+        return q, (q - x) / dt
+
+    return step
+
+
+def _colors(arrays: dict[str, Any]) -> list[tuple[Any, Any, Any, Any]]:
+    """Both points, rest lengths and softness of every colour."""
+    ranges = [slice(int(begin), int(end)) for begin, end in zip(arrays["offsets"], arrays["offsets"][1:], strict=False)]
+    return [(arrays["points"][r, 0], arrays["points"][r, 1], arrays["rest"][r], arrays["softness"][r]) for r in ranges]
+
+
+def _jax(arrays: dict[str, np.ndarray], start: list[np.ndarray], weights: np.ndarray, dt: float, gravity: tuple[float, ...]) -> Peer:
+    """Scatters on whole arrays, a scan over the steps, one compiled function."""
+    os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
+    import jax
+    import jax.numpy as jnp
+
+    jax.config.update("jax_platforms", "cpu")
+    held = {name: jnp.asarray(a) for name, a in arrays.items() if name != "offsets"} | {"offsets": arrays["offsets"]}
+    step = _substep(
+        lambda a, i: a[i], lambda d: jnp.linalg.norm(d, axis=1), lambda q, i, change: q.at[i].add(change, unique_indices=True), jnp.where,
+        held, _colors(held), np.float32(dt), jnp.asarray(gravity, jnp.float32),
+    )
+
+    def final(v: Any, x: Any, steps: int) -> Any:
+        return jax.lax.scan(lambda state, _: (step(*state), None), (x, v), length=steps)[0][0]
+
+    forward = jax.jit(final, static_argnums=2)
+    backward = jax.jit(jax.grad(lambda v, x, steps: jnp.vdot(final(v, x, steps), weights)), static_argnums=2)
+    x, v = (jnp.asarray(a) for a in start)
+
+    def timed(function: Any, steps: int) -> tuple[float, np.ndarray]:
+        function(v, x, steps).block_until_ready()  # compiled for this number of steps
+        begun = time.perf_counter()  # it computes in a thread of its own, whose processor time arrives late
+        found = function(v, x, steps).block_until_ready()
+        return time.perf_counter() - begun, np.asarray(found)
+
+    return Peer(lambda steps: timed(forward, steps), lambda steps: timed(backward, steps))
+
+
+def _torch(arrays: dict[str, np.ndarray], start: list[np.ndarray], weights: np.ndarray, dt: float, gravity: tuple[float, ...]) -> Peer:
+    """Eager operations on whole arrays, and autograd."""
+    import torch
+
+    torch.set_num_threads(1)
+    held = {name: torch.from_numpy(np.ascontiguousarray(a)) for name, a in arrays.items() if name != "offsets"} | {"offsets": arrays["offsets"]}
+    step = _substep(
+        lambda a, i: a[i], lambda d: d.norm(dim=1), lambda q, i, change: q.index_add(0, i, change), torch.where,
+        held, _colors(held), dt, torch.tensor(gravity, dtype=torch.float32),
+    )
+
+    def final(steps: int, v: Any) -> Any:
+        x = torch.from_numpy(start[0].copy())
+        for _ in range(steps):
+            x, v = step(x, v)
+        return x
+
+    def forward(steps: int) -> tuple[float, np.ndarray]:
+        begun = time.process_time()
+        with torch.no_grad():
+            x = final(steps, torch.from_numpy(start[1].copy()))
+        return time.process_time() - begun, x.numpy()
+
+    def gradient(steps: int) -> tuple[float, np.ndarray]:
+        v = torch.from_numpy(start[1].copy()).requires_grad_()
+        begun = time.process_time()
+        (final(steps, v) * torch.from_numpy(weights)).sum().backward()
+        return time.process_time() - begun, v.grad.numpy()
+
+    return Peer(forward, gradient)

@@ -252,6 +252,8 @@ from sim.core.runtime.array import array2d as array2d
 from sim.core.runtime.array import array3d as array3d
 from sim.core.runtime.array import array4d as array4d
 from sim.core.runtime.array import clone as clone
+from sim.core.runtime.conditionals import capture_if as capture_if
+from sim.core.runtime.conditionals import capture_while as capture_while
 from sim.core.runtime.creation import copy as copy
 from sim.core.runtime.creation import empty as empty
 from sim.core.runtime.creation import empty_like as empty_like

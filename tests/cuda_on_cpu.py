@@ -1,6 +1,7 @@
 """CUDA text on the CPU, for tests: a header that gives its words a meaning in plain C++, and g++.
 
-Threads run one after another, so races, barriers and warps are not tested: a warp is one thread here.
+Threads run one after another, so races are not tested.  A warp is one thread here, or 32 that wait for each other where they
+exchange values (`HostCompiler(warps=True)`).
 """
 
 from __future__ import annotations
@@ -52,19 +53,107 @@ static inline float __int_as_float(int a) { float b; memcpy(&b, &a, 4); return b
 static inline double __longlong_as_double(long long a) { double b; memcpy(&b, &a, 8); return b; }
 template <class T> static inline T atomicAdd(T *p, T v) { T old = *p; *p = old + v; return old; }
 template <class T> static inline T atomicCAS(T *p, T seen, T v) { T old = *p; if (old == seen) *p = v; return old; }
-static inline unsigned __activemask() { return 1; }
-template <class T> static inline T __shfl_down_sync(unsigned, T v, int) { return v; }
 #define WIDE(T, name, align) struct alignas(align) name##2 { T x, y; }; static inline name##2 make_##name##2(T x, T y) { return {x, y}; }
 WIDE(float, float, 8) WIDE(int, int, 8) WIDE(unsigned, uint, 8) WIDE(double, double, 16) WIDE(long long, longlong, 16) WIDE(unsigned long long, ulonglong, 16)
 #define WIDE4(T, name) struct alignas(16) name##4 { T x, y, z, w; }; static inline name##4 make_##name##4(T x, T y, T z, T w) { return {x, y, z, w}; }
 WIDE4(float, float) WIDE4(int, int) WIDE4(unsigned, uint)
 """
+ALONE = r"""
+static inline unsigned __activemask() { return 1; }
+template <class T> static inline T __shfl_down_sync(unsigned, T v, int) { return v; }
+template <class T> static inline T __shfl_sync(unsigned, T v, int) { return v; }
+template <class T> static inline unsigned __match_any_sync(unsigned, T) { return 1u << (threadIdx.x & 31); }
+static inline bool __any_sync(unsigned, bool what) { return what; }
+static inline unsigned __ballot_sync(unsigned, bool what) { return what ? 1u << (threadIdx.x & 31) : 0u; }
+#define __popc __builtin_popcount
+#define __ffs(x) __builtin_ffs((int)(x))
+#define RUN(kernel) for (threadIdx.x = 0; threadIdx.x < threads; ++threadIdx.x) kernel
+"""
+"""A thread is a warp by itself."""
+
+WARPS = r"""
+#include <ucontext.h>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+struct lane { ucontext_t place; int state; const void *at; int turn; unsigned long long put[2]; char stack[1 << 16]; };
+enum { ENDED, RUNS, WAITS };
+static lane lanes[32];
+static ucontext_t warp;
+static int now;
+static unsigned members;  // lanes that have met
+static std::function<void()> body;
+static void enter() { body(); lanes[now].state = ENDED; swapcontext(&lanes[now].place, &warp); }
+static void run_warp(unsigned first, unsigned count) {
+    for (unsigned k = 0; k < 32; ++k) {
+        lanes[k].state = k < count ? RUNS : ENDED;
+        lanes[k].turn = 0;
+        if (k >= count) continue;
+        getcontext(&lanes[k].place);
+        lanes[k].place.uc_stack.ss_sp = lanes[k].stack;
+        lanes[k].place.uc_stack.ss_size = sizeof lanes[k].stack;
+        makecontext(&lanes[k].place, enter, 0);
+    }
+    for (;;) {
+        for (now = 0; now < 32; ++now)
+            if (lanes[now].state == RUNS) { threadIdx.x = first + now; swapcontext(&warp, &lanes[now].place); }
+        const void *at = nullptr;  // those that wait at the place of the first one go on together
+        members = 0;
+        for (int k = 0; k < 32; ++k)
+            if (lanes[k].state == WAITS && (!at || lanes[k].at == at)) { at = lanes[k].at; members |= 1u << k; lanes[k].state = RUNS; }
+        if (!members) return;
+    }
+}
+static void meet(const void *at, unsigned mask, unsigned long long put) {
+    lane &self = lanes[now];
+    self.put[self.turn ^= 1] = put;
+    self.at = at;
+    self.state = WAITS;
+    swapcontext(&self.place, &warp);
+    if (mask & ~members) { fprintf(stderr, "a warp waits for lanes that do not come\n"); abort(); }
+}
+template <class T> static unsigned long long bits(T v) { unsigned long long b = 0; memcpy(&b, &v, sizeof v); return b; }
+template <class T> static T of(int k) { T v; memcpy(&v, &lanes[k].put[lanes[now].turn], sizeof v); return v; }
+#define HERE __builtin_return_address(0)
+static __attribute__((noinline)) unsigned __activemask() { meet(HERE, 0, 0); return members; }
+template <class T> static __attribute__((noinline)) T __shfl_sync(unsigned m, T v, int from) {
+    meet(HERE, m, bits(v));
+    return members >> from & 1 ? of<T>(from) : v;
+}
+template <class T> static __attribute__((noinline)) T __shfl_down_sync(unsigned m, T v, int step) {
+    meet(HERE, m, bits(v));
+    return now + step < 32 && (members >> (now + step) & 1) ? of<T>(now + step) : v;
+}
+template <class T> static __attribute__((noinline)) unsigned __match_any_sync(unsigned m, T v) {
+    meet(HERE, m, bits(v));
+    unsigned same = 0;
+    for (int k = 0; k < 32; ++k) if ((members >> k & 1) && of<T>(k) == v) same |= 1u << k;
+    return same;
+}
+static __attribute__((noinline)) unsigned __ballot_sync(unsigned m, bool v) {
+    meet(HERE, m, v);
+    unsigned yes = 0;
+    for (int k = 0; k < 32; ++k) if ((members >> k & 1) && of<bool>(k)) yes |= 1u << k;
+    return yes;
+}
+static __attribute__((noinline)) bool __any_sync(unsigned m, bool v) {
+    meet(HERE, m, v);
+    for (int k = 0; k < 32; ++k) if ((members >> k & 1) && of<bool>(k)) return true;
+    return false;
+}
+#define __popc __builtin_popcount
+#define __ffs(x) __builtin_ffs((int)(x))
+static void run_block(unsigned threads) { for (unsigned first = 0; first < threads; first += 32) run_warp(first, threads - first < 32 ? threads - first : 32); }
+#define RUN(kernel) { body = [&] { kernel; }; run_block(threads); }
+"""
+"""Threads of a warp take turns, and wait for each other where they exchange values."""
+
 _KERNEL = re.compile(r'extern "C" __global__ void __launch_bounds__\(\d+\) (\w+)\(const __grid_constant__ (\w+) args(, long long \*const printed)?\)')
 _FLAGS = ["-std=c++17", "-O0", "-fPIC", "-shared", "-w", "-ffp-contract=off", "-fno-strict-aliasing", "-fwrapv", "-x", "c++"]
 
 
-def host_text(text: str) -> str:
-    """The text with the header, and for every kernel a function that runs a grid of it."""
+def host_text(text: str, warps: bool = False) -> str:
+    """The text with the header, and for every kernel a function that runs a grid of it; warps: of threads that exchange values."""
     runs = []
     for symbol, struct, log in _KERNEL.findall(text):
         more = ", log" if log else ""
@@ -73,16 +162,17 @@ extern "C" {{
 unsigned size_{symbol} = sizeof({struct});
 void run_{symbol}(unsigned blocks, unsigned threads, const {struct} *block, long long *log) {{
     for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x)
-        for (threadIdx.x = 0; threadIdx.x < threads; ++threadIdx.x) {symbol}(*block{more});
+        RUN({symbol}(*block{more}));
 }}
 }}""")
-    return SHIM + text + "\n".join(runs)
+    return SHIM + (WARPS if warps else ALONE) + text + "\n".join(runs)
 
 
 class HostCompiler:
     """Makes shared libraries of CUDA texts; keeps them by text for as long as the process lives."""
 
-    def __init__(self) -> None:
+    def __init__(self, warps: bool = False) -> None:
+        self.warps = warps
         self.folder = tempfile.TemporaryDirectory(prefix="cuda_on_cpu_")
         self.texts: list[str] = []
 
@@ -96,7 +186,7 @@ class HostCompiler:
         self.texts.append(text)
         path = Path(self.folder.name) / (hashlib.sha256(text.encode()).hexdigest()[:24] + ".so")
         if not path.exists():
-            made = subprocess.run([str(GXX), *_FLAGS, "-o", str(path), "-", "-lm"], input=host_text(text), capture_output=True, text=True)
+            made = subprocess.run([str(GXX), *_FLAGS, "-o", str(path), "-", "-lm"], input=host_text(text, self.warps), capture_output=True, text=True)
             assert made.returncode == 0, made.stderr[:4000]
         return str(path).encode()
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import gc
 import json
 import pickle
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -164,6 +166,12 @@ def spread(x: sim.array[float], y: sim.array[float], k: sim.array[int]):
     i = sim.tid()
     x[i] += 1.0
     sim.atomic_add(y, k[i], 1.0)
+
+
+@sim.kernel
+def squares(x: sim.array[float], out: sim.array[float]):
+    i = sim.tid()
+    out[0] += x[i] * x[i]
 
 
 @sim.kernel
@@ -368,7 +376,7 @@ def test_dlpack_between_libraries_on_a_gpu(gpu, monkeypatch):
     assert a.__dlpack_device__() == (2, 0)
     b = sim.from_dlpack(a, dtype=sim.vec3d)
     assert told(gpu) == [("record", gpu.stream), ("wait", gpu.stream)], "no copy, and the consumer's stream waits"
-    assert b.ptr == a.ptr and b.shape == (4, 2) and b.buffer.foreign
+    assert b.ptr == a.ptr and b.shape == (4, 2) and b.buffer is a.buffer, "tapes see that the two overlap"
     column = sim.from_dlpack(a[::2, 1])
     np.testing.assert_array_equal(column.numpy(), host[::2, 1])
     b.fill_(7.0)
@@ -385,7 +393,55 @@ def test_dlpack_between_libraries_on_a_gpu(gpu, monkeypatch):
     del capsule
     assert len(dlpack._given) == before - 1, "a capsule that nobody took gives the memory back"
     with pytest.raises(BufferError, match="no multiples of the 4 bytes"):
-        gpu.dlpack(odd(gpu), None, None)
+        gpu.dlpack(odd(gpu), None)
+
+
+class Tensor:
+    """As much of a tensor of PyTorch on a GPU as `from_torch` looks at."""
+
+    def __init__(self, of: sim.array) -> None:
+        self.of, self.layout, self.dtype, self.device = of, "strided", "float32", SimpleNamespace(type="cuda")
+        self.requires_grad, self.is_leaf, self.grad, self.shape = True, True, None, of.shape
+
+    def detach(self) -> Tensor:
+        return self
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.of.__dlpack_device__()
+
+    def __dlpack__(self, stream: int) -> object:
+        return self.of.__dlpack__(stream=stream)
+
+
+def test_tensors_on_a_gpu(gpu, monkeypatch):
+    """from_torch and to_torch, with a stand-in for PyTorch: memory and gradient are shared, in order, and tapes know that others may write."""
+    torch = SimpleNamespace(
+        Tensor=Tensor, strided="strided", bfloat16=None, complex64=None, complex128=None, zeros_like=lambda t: Tensor(sim.zeros(t.shape, device=t.of.device)),
+        from_dlpack=lambda a: (a.__dlpack__(stream=77), a)[1],
+    )  # fmt: skip
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setattr(devices, "cuda_devices", lambda: [gpu])
+    theirs = CudaDevice("cuda:0", gpu.driver, HostCompiler.shared())  # memory of the same GPU that is not ours
+    tensor = Tensor(sim.array(np.arange(1.0, 5.0), dtype=float, device=theirs))
+    told(gpu)
+    x = sim.from_torch(tensor)
+    assert [c for c in told(gpu) if c[0] == "wait"][0] == ("wait", gpu.stream), "our stream waits for theirs"
+    assert x.ptr == tensor.of.ptr and x.requires_grad and x.grad.ptr == tensor.grad.of.ptr and x.buffer.shared
+    loss = sim.zeros(1, requires_grad=True, device=gpu)
+    with sim.Tape() as tape:
+        sim.launch(squares, 4, [x], [loss])
+        with pytest.raises(sim.GradientError, match="cannot see what"):
+            sim.to_torch(x)
+    tensor.of.fill_(100.0)  # in place, by others: what the gradient needs was kept
+    tape.backward(loss)
+    assert tensor.grad.of.numpy().tolist() == [2.0, 4.0, 6.0, 8.0]
+    told(gpu)
+    y = sim.zeros(3, device=gpu)
+    assert not y.buffer.shared and sim.to_torch(y, requires_grad=False) is y
+    assert [c for c in told(gpu) if c[0] == "wait"] == [("wait", 77)], "their stream waits for ours"
+    with pytest.raises(TypeError, match="only tensors on the CPU and on GPUs"):
+        tensor.device = SimpleNamespace(type="mps")
+        sim.from_torch(tensor)
 
 
 def odd(gpu: CudaDevice) -> View:

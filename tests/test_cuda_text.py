@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 
 import numpy as np
 import pytest
 from backend_tools import BACKENDS, kernel, launch, same_bits
 from corpus_loops import PROGRAMS
-from cuda_on_cpu import Batch, needs_gxx, renamed
+from cuda_on_cpu import Batch, HostCompiler, needs_gxx, renamed
 from library_rows import REAL
 from library_tools import calling, flat_args, is_real
 from test_adjoint_corpus import order
@@ -17,6 +18,8 @@ from test_backend_ops import CASES, INEXACT, edges, samples
 from test_library_functions import ALL, FUNCTIONS, IDS, sample
 from test_library_llvm import as_kernel
 
+import sim
+from sim.core.backends.cuda_text import CudaText
 from sim.core.backends.llvm import LlvmBackend
 from sim.core.lang.adjoint import vjp
 from sim.core.lang.frontend import trace_function
@@ -78,6 +81,63 @@ def test_casts(source: Scalar) -> None:
     launch(BACKENDS[0], cast_kernel(source), [len(x)], [x, *wanted])
     for kind, a, b in zip(SCALARS, got, wanted, strict=True):
         assert same_bits(a, b), f"{source} to {kind}: {x} gave {a}, not {b}"
+
+
+# ------------------------------------------------------------------------------------------ warps
+@sim.kernel
+def gather_by_group(group: sim.array[int], value: sim.array[float], factor: float, x: sim.array[float], out: sim.array[float]):
+    i = sim.tid()
+    if x[i] > 0.0:
+        out[i] += value[group[i]] * x[i] * factor
+        sim.atomic_add(value, 0, x[i])
+
+
+GROUPS = {
+    "one": lambda n, rng: np.zeros(n), "runs": lambda n, rng: np.arange(n) // 13, "interleaved": lambda n, rng: np.arange(n) % 5,
+    "random": lambda n, rng: rng.integers(0, 9, n), "each its own": lambda n, rng: np.arange(n),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("groups", GROUPS)
+def test_threads_that_share_a_parameter_add_up_first(groups: str) -> None:
+    """Gradients of values that many elements share, and sums of all threads: the right sum, by one atomic per warp and group."""
+    kernel = gather_by_group
+    spec = kernel.specialise(tuple(p.type for p in kernel.parameters))
+    made = spec.differentiated(frozenset([1, 3, 4]), ()).adjoint(frozenset())
+    assert made.forward is None
+    text = CudaText(made.adjoint.func).kernel()
+    assert text.count("sim_add_grouped<float>") == 1 and "sim_add_shared<float>" in CudaText(spec.func).kernel()
+    compiler, rng, n = HostCompiler(warps=True), np.random.default_rng(4), 300
+    sums = []
+    for func in (spec.func, made.adjoint.func):
+        batch = Batch([func])
+        counted = batch.text.replace("SIM_INLINE float sim_atomic_add(char *place, float value) {", COUNTING)
+        assert counted != batch.text
+        batch._library = compiler.image(counted)
+        group = GROUPS[groups](n, rng).astype(np.int32)
+        value, x, out = np.zeros(n, np.float32), rng.integers(-3, 9, n).astype(np.float32), rng.integers(0, 9, n).astype(np.float32)
+        x[40:100] = np.abs(x[40:100]) + 1  # whole warps take part, others in part
+        g_value, g_x, g_out = np.zeros(n, np.float32), np.zeros(n, np.float32), rng.integers(0, 9, n).astype(np.float32)
+        seed = g_out.copy()
+        arrays = {"group": group, "value": value, "x": x, "out": out, "adj_value": g_value, "adj_x": g_x, "adj_out": g_out, "factor": 2.0}
+        batch.launch(func.name, [n], [arrays[p.name] for p in func.params])
+        atomics = ctypes.c_int.in_dll(ctypes.CDLL(batch._library.decode()), "atomics").value
+        active = x > 0
+        if func is spec.func:
+            full = [w + 32 <= n and bool(active[w : w + 32].all()) for w in range(0, n, 32)]
+            assert value[0] == x[active].sum() and sum(full) > 0
+            assert atomics == sum(1 if f else active[32 * k : 32 * k + 32].sum() for k, f in enumerate(full))
+        else:
+            wanted = np.zeros(n, np.float32)
+            np.add.at(wanted, group[active], (seed * x * 2.0)[active])
+            np.testing.assert_array_equal(g_value, wanted)
+            assert atomics == sum(len(set(group[w : w + 32][active[w : w + 32]])) for w in range(0, n, 32))
+        sums.append(atomics)
+    assert groups != "one" or sums[1] == -(-n // 32)
+
+
+COUNTING = """extern "C" { int atomics = 0; }
+SIM_INLINE float sim_atomic_add(char *place, float value) { ++atomics;"""
 
 
 # ------------------------------------------------------------------------------------------ library and corpus

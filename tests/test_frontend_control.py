@@ -529,29 +529,21 @@ def test_long_chains_of_returns_and_elifs(tmp_path) -> None:
             assert evaluate(func, n, 1.5, 2.5) == (python(n, 1.5, 2.5),)
 
 
-def test_nests_of_short_loops_do_not_explode() -> None:
-    """The outer loops stay loops where unrolling all of them would make too many copies."""
 
-    def f(x: float64):
-        s = float64(0.0)
-        for a in range(16):
-            for b in range(16):
-                for c in range(16):
-                    s += x * float64(a * b + c)
-        return s
+def deep_nest(n, x, y):
+    s = x
+    for a in range(16):
+        for b in range(a, 16):
+            for c in range(16):
+                s += y * float(a * b + c)
+            for d in range(n):
+                s += float(d)
+    return s
 
-    traced = trace_function(f, [float64])
-    assert sum(1 for _ in walk(traced.body)) < 1500
-    assert evaluate(traced, 2.0)[0] == 2.0 * sum(a * b + c for a in range(16) for b in range(16) for c in range(16))
 
-    def g(x: float64):
-        s = float64(0.0)
-        for _ in range(8):
-            for _ in range(8):
-                n = int32(x)
-                while n > 0:
-                    n -= 1
-                    s += x
-        return s
-
-    assert sum(op.name == "while" for op in walk(trace_function(g, [float64]).body)) == 8
+def test_of_a_deep_nest_the_outer_loops_stay():
+    """All of it unrolled, or the inner loops copied many times, would take minutes to compile."""
+    func = verify(trace_function(deep_nest, (int32, float64, float64), real=float64))
+    assert sum(1 for _ in walk(func.body)) < 2000
+    assert sum(op.name == "for" for op in walk(func.body)) <= 17
+    assert evaluate(func, 3, 0.5, 2.0) == (pytest.approx(deep_nest(3, 0.5, 2.0)),)

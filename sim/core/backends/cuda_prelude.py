@@ -95,6 +95,22 @@ template <class T> SIM_INLINE void sim_add_shared(char *place, T value) {
     }
 }
 
+// place += value where many threads of a warp may mean the same place: those add up first, pair by pair, and one of them touches memory.
+template <class T> SIM_INLINE void sim_add_grouped(char *place, T value) {
+    const unsigned active = __activemask(), lane = threadIdx.x & 31u;
+    const unsigned same = __match_any_sync(active, (unsigned long long)place);
+    unsigned above = same & (0xFFFFFFFEu << lane);  // lanes of the same place behind this one that still have a part of the sum
+    unsigned rank = __popc(same & ((1u << lane) - 1u));
+    while (__any_sync(active, above != 0)) {
+        const unsigned next = __ffs(above);
+        const T other = __shfl_sync(active, value, next ? next - 1 : lane);
+        if (next) value += other;
+        above &= __ballot_sync(active, !(rank & 1u));  // lanes of odd rank have given theirs
+        rank >>= 1;
+    }
+    if (lane == __ffs(same) - 1) sim_atomic_add(place, value);
+}
+
 // The first failure of a launch fills the record; later ones find it taken.
 static __device__ __noinline__ void sim_fail(long long *record, int kind, int site, long long thread, long long index, long long bound) {
     if (!record || atomicCAS(reinterpret_cast<unsigned long long *>(record), 0ull, 1ull)) return;

@@ -21,6 +21,7 @@ from sim.core.backends import cache
 from sim.core.lang.cuts import minimum_cut
 from sim.core.lang.ir import OPS, Block, Func, Op, Value, has_effect, split_memory, to_text, walk
 from sim.core.lang.passes import WRITES, Env, free_values
+from sim.core.lang.sharing import Alike
 from sim.core.lang.types import Scalar, bool_
 
 BUDGET = {False: 52, True: 100}
@@ -224,33 +225,20 @@ class _Work:
         written = _written(func.body.ops)
         self.own = {a for a in written if a.name in exclusive}
         self.fixed = written - self.own
-        self.keys: dict[Value, object] = {}
+        self.alike = Alike()
+        for op in walk(func.body):
+            self.alike.note(op, loads=True)
 
-    def key(self, value: Value, maker: dict[Value, Op]) -> object:
-        """Equal for values that are computed alike, before and after a fence."""
-        found = self.keys.get(value)
-        if found is None:
-            op = maker.get(value)
-            if op is None:
-                found = value
-            elif op.name == "again":
-                found = self.key(op.operands[0], maker)
-            elif op.name in OPS or op.name in _FREE or op.name == "load":
-                found = (op.name, op.results.index(value), *(f"{k} {op.attrs[k]}" for k in sorted(op.attrs)), *(self.key(v, maker) for v in op.operands))
-            else:
-                found = value
-            self.keys[value] = found
-        return found
-
-    def reloads(self, load: Op, writes: Collection[Op], maker: dict[Value, Op]) -> bool:
+    def reloads(self, load: Op, writes: Collection[Op]) -> bool:
         """Whether memory still holds what a load has seen.  Elements of an exclusive array at other indices are other elements."""
         array = load.operands[0]
         if load.attrs.get("dynamic") or array in self.fixed or (not self.apart and (self.fixed or self.own)):
             return False
         if array not in self.own:
             return True
-        place = [self.key(v, maker) for v in split_memory(load)[1]]
-        return all(w.operands[0] is not array or [self.key(v, maker) for v in split_memory(w)[1]] != place for w in writes)
+        number = self.alike.number
+        place = [number(v) for v in split_memory(load)[1]]
+        return all(w.operands[0] is not array or [number(v) for v in split_memory(w)[1]] != place for w in writes)
 
     def fenced(self, ops: Sequence[Op], at: int, number: int) -> list[Op] | None:
         """The operations with a fence before the one of number `at`; None if it would spare nothing."""
@@ -300,7 +288,7 @@ class _Fence:
 
     def _cheap(self, value: Value, op: Op) -> bool:
         if op.name == "load":
-            return id(op) not in self.refused and self.work.reloads(op, self.writes, self.maker)
+            return id(op) not in self.refused and self.work.reloads(op, self.writes)
         return op.name in OPS and op.name not in _DEAR and self.height[value] <= _DEEP
 
     def build(self) -> Op | None:
@@ -324,7 +312,7 @@ class _Fence:
         op.results.append(Value(v.type, v.name, op))
         self.out.append(op)
         self.env[v] = op.results[0]
-        self.work.keys[op.results[0]] = self.work.key(v, self.maker)
+        self.work.alike.same(op.results[0], v)
 
     def _need(self, wanted: Value, writes: Sequence[Op]) -> Op | None:
         """Compute a value again, if it is not known behind the fence; returns a load that cannot be done any more."""
@@ -341,13 +329,13 @@ class _Fence:
             elif missing := [x for x in op.operands if self._missing(x)]:
                 todo += missing
             else:
-                if op.name == "load" and not self.work.reloads(op, writes, self.maker):
+                if op.name == "load" and not self.work.reloads(op, writes):
                     return op
                 made = _copied(op, self.env, anew=True)
                 self.out.append(made)
                 for a, b in zip(op.results, made.results, strict=True):
                     self.env[a] = b
-                    self.work.keys[b] = self.work.key(a, self.maker)
+                    self.work.alike.same(b, a)
         return None
 
     def _missing(self, v: Value) -> bool:

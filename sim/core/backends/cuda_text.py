@@ -13,9 +13,9 @@ from pathlib import PurePath
 from sim.core.backends.base import ASSERT_FAILED, OUT_OF_BOUNDS, Site, error_sites, leaf_offsets, symbol_name
 from sim.core.backends.cuda_prelude import BLOCK, PRELUDE
 from sim.core.backends.cuda_registers import BUDGET, relieve
-from sim.core.backends.cuda_sharing import is_uniform, needs_atomics, own_arrays
 from sim.core.backends.cuda_writer import arithmetic, cast, cuda_type, identifier, literal
 from sim.core.lang.ir import OPS, Block, Func, InvalidIR, Op, Value, element_leaves, split_memory, walk
+from sim.core.lang.sharing import needs_atomics, own_arrays, own_axes, uniform_values
 from sim.core.lang.types import ArrayType, Homogeneous, Scalar, Type, size_of
 
 _UPDATES = {"add": "sim_adds", "min": "sim_smaller", "max": "sim_larger", "exch": "sim_new"}
@@ -44,7 +44,7 @@ class CudaText:
         self.sites: list[Site]
         self.sites, self.numbers = error_sites(self.relieved, check)
         self.prints = [op for op in walk(self.relieved.body) if op.name == "print"]
-        self.params = frozenset(func.params)
+        self.uniform, self.axes = uniform_values(self.relieved), own_axes(self.relieved)
         self.packed = frozenset(func.params[k] for k in func.attrs.get("packed", ()))
         self.narrow = {func.params[k]: columns for k, columns in dict(func.attrs.get("narrow", ())).items()}
         self.lines: list[str] = []
@@ -316,18 +316,27 @@ class CudaText:
     def emit_accum(self, op: Op) -> None:
         def act() -> list[str]:
             index = split_memory(op)[1]
-            shared = all(is_uniform(i, self.params) for i in index) and op.attrs.get("dynamic") is not True
+            how = self.meeting(index) if op.attrs.get("dynamic") is not True else "sim_atomic_add"
             for place, kind, value in zip(self.places(op), self.scalars(op), map(self.ref, split_memory(op)[3]), strict=True):
                 t = cuda_type(kind)
                 if self.func.attrs.get("serial") or not needs_atomics(op, self.own):
                     self.put(f"sim_at<{t}>({place}) = {arithmetic('add', kind, [f'sim_at<{t}>({place})', value])};")
-                elif shared and kind.is_float:
-                    self.put(f"sim_add_shared<{t}>({place}, {value});")
+                elif kind.is_float and how != "sim_atomic_add":
+                    self.put(f"{how}<{t}>({place}, {value});")
                 else:
                     self.put(f"sim_atomic_add({place}, ({t}){value});")
             return []
 
         self.access(op, act)
+
+    def meeting(self, index: Sequence[Value]) -> str:
+        """How threads add at this place: all at one, many at one (a number that memory has for each: a material, a world), or few."""
+        if all(i in self.uniform for i in index):
+            return "sim_add_shared"
+        made = index[0].op if len(index) == 1 else None
+        if made is not None and made.name == "load" and len(made.operands) == 2 and made.operands[1] in self.axes:
+            return "sim_add_grouped"
+        return "sim_atomic_add"
 
     def emit_atomic(self, op: Op) -> None:
         def act() -> list[str]:

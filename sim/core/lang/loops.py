@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sim.core.lang.context import BROKE, CONTINUED, FLAGS, RETURNED, VALUE
+from sim.core.lang.errors import KernelError
 from sim.core.lang.ir import Block, Op, Value
-from sim.core.lang.source import MISSING
 from sim.core.lang.statements import Statements
 from sim.core.lang.traced import (
     Mismatch,
@@ -30,9 +30,7 @@ from sim.core.lang.types import Scalar, Type, bool_, int32
 UNROLL_LIMIT = 16
 """Loops over constant ranges up to this length are unrolled; longer ones, and `rolled(range(n))`, stay loops."""
 COPIES_LIMIT = 256
-"""Nested unrolled loops together make at most this many copies of the innermost body: else the outermost of them stay loops."""
-LOOP_WEIGHT = 8
-"""Copies that a loop which stays one counts for, inside of an unrolled one."""
+"""Nested unrolled loops together make at most this many copies of the innermost body; of deeper nests the outer loops stay loops."""
 
 
 @dataclass
@@ -61,7 +59,7 @@ class Loops(Statements):
                 self._counted(node, over)
                 return
             items: Sequence[Any] = range(*bounds)  # type: ignore[arg-type]
-            if over.rolled or len(items) > UNROLL_LIMIT or self.copies * len(items) * self._copies_in(node.body) > COPIES_LIMIT:
+            if over.rolled or len(items) > UNROLL_LIMIT or self.copies * self._copies_of(node, items) > COPIES_LIMIT:
                 self._counted(node, over)
                 return
             items = list(items)
@@ -73,31 +71,26 @@ class Loops(Statements):
         self.copies //= max(copies, 1)
         self.env[BROKE] = False
 
-    def _copies_in(self, body: Sequence[ast.stmt]) -> int:
-        """Copies of the innermost body that unrolling the loops of a body will make, as far as the syntax shows."""
-        most = 1
-        for node in (inner for statement in body for inner in ast.walk(statement)):
-            if isinstance(node, ast.While):
-                most = max(most, LOOP_WEIGHT)
-            elif isinstance(node, ast.For):
-                count = self._length_of(node.iter)
-                most = max(most, count * self._copies_in(node.body) if 0 < count <= UNROLL_LIMIT else LOOP_WEIGHT if count else 1)
-        return most
-
-    def _length_of(self, over: ast.expr) -> int:
-        """Trips of `range(...)` of numbers and names of constants; more than are unrolled if they are not known; 0 for anything else."""
-        if not (isinstance(over, ast.Call) and isinstance(over.func, ast.Name) and over.func.id == "range"):
-            return 0
-        found = [self._known(argument) for argument in over.args]
-        return UNROLL_LIMIT + 1 if None in found or found[2:] == [0] else len(range(*found))  # type: ignore[arg-type]
-
-    def _known(self, node: ast.expr) -> int | None:
-        """The value of a number, or of a name that stands for one."""
-        x = node.value if isinstance(node, ast.Constant) else None
-        if isinstance(node, ast.Name):
-            x = self.env.get(node.id, MISSING)
-            x = self.frame.function.scope.find(node.id) if x is MISSING else x
-        return whole(x)
+    def _copies_of(self, node: ast.For, items: Sequence[Any]) -> int:
+        """How many copies of the innermost body the loop makes, if it and the loops directly inside it are unrolled."""
+        inner = [child for child in node.body if isinstance(child, ast.For)]
+        if not inner or not items or not isinstance(node.target, ast.Name):
+            return len(items)
+        before, most = dict(self.env), 1
+        self.env[node.target.id] = items[len(items) // 2]  # the bounds inside may depend on it
+        for child in inner:
+            found: list[Any] = []
+            try:
+                self.b.region((), lambda child=child, found=found: found.append(self.eval(child.iter)))  # type: ignore[misc]
+            except KernelError:  # they depend on what the body computes
+                continue
+            finally:
+                self.env = dict(before) | {node.target.id: items[len(items) // 2]}
+            bounds = [whole(k) for k in (found[0].start, found[0].stop, found[0].step)] if isinstance(found[0], Range) else [None]
+            if None not in bounds and not found[0].rolled and len(range(*bounds)) <= UNROLL_LIMIT:  # type: ignore[arg-type]
+                most = max(most, self._copies_of(child, range(*bounds)))  # type: ignore[arg-type]
+        self.env = before
+        return len(items) * most
 
     def _no_else(self, node: ast.For | ast.While) -> None:
         if node.orelse:

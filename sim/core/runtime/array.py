@@ -305,17 +305,23 @@ class array:  # noqa: N801  Warp's name
         While a view from before lives, a tape compares: writes that would spoil a gradient are errors.
         """
         view = self.buffer.device.numpy(self)
-        writable = recording.current() is None
-        if writable and self.buffer.watchers:
-            try:
-                announce(self, "write through a NumPy view")
-            except GradientError:
-                writable = False
+        writable = self.may_be_written()
         memory = self.buffer.export(writable)
         if not writable or memory is None:
             view.flags.writeable = False
             return view
         return np.ndarray(view.shape, view.dtype, memory, self.offset, view.strides) if self.size else view
+
+    def may_be_written(self) -> bool:
+        """Whether no tape minds if others write here from now on; what tapes still need of this memory is saved first."""
+        if recording.current() is not None:
+            return False
+        if self.buffer.watchers:
+            try:
+                announce(self, "write through a view of another library")
+            except GradientError:
+                return False
+        return True
 
     def list(self) -> list[Any]:
         """All elements in order, as Python numbers or host vectors and structs."""
@@ -345,8 +351,16 @@ class array:  # noqa: N801  Warp's name
         return self.numpy().__array_interface__
 
     def __dlpack__(self, **options: Any) -> Any:
-        """A DLPack capsule of shape `shape` + component shape, sharing memory."""
-        capsule = self.device.dlpack(self, self.buffer, options.get("stream"))
+        """A DLPack capsule of shape `shape` + component shape, sharing memory.
+
+        Raises GradientError while a tape is recording, or refuses that others write here.
+        """
+        if not self.may_be_written():
+            raise GradientError(
+                "a tape that is recording, or refuses overwrites, cannot see what another library does with this memory",
+                hint="leave its `with` block first, or share a copy: sim.clone(a)",
+            )
+        capsule = self.device.dlpack(self, options.get("stream"))
         return self.numpy().__dlpack__(**options) if capsule is None else capsule
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -354,7 +368,9 @@ class array:  # noqa: N801  Warp's name
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        return self.device.cuda_interface(self)
+        shown = self.device.cuda_interface(self)
+        self.buffer.share()  # whoever takes the address tells nobody when it is gone
+        return shown
 
     def __len__(self) -> int:
         return self.shape[0]

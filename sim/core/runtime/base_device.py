@@ -146,7 +146,7 @@ class Device:
         raise NotImplementedError
 
     # -- other libraries
-    def dlpack(self, view: Strided, owner: Any, stream: Any) -> Any:
+    def dlpack(self, view: Strided, stream: Any) -> Any:
         """A DLPack capsule of a view for a consumer on `stream`, or None where NumPy makes it."""
         return None
 

@@ -91,7 +91,7 @@ class Buffer:
         self.epoch = 0  # counts other changes of the content: older content put back for a while
         self.gradient_shift = 0  # bytes: the gradient of offset o lies at o + gradient_shift of `gradient`
         self._exported = False
-        self._view: ReferenceType[np.ndarray] | None = None  # what writable NumPy views of this memory stand on, while there are any
+        self._view: ReferenceType[Any] | None = None  # what writable NumPy views of this memory stand on, or `lend` has made, while in use
         _live.add(self)
 
     @property
@@ -123,9 +123,9 @@ class Buffer:
 
     @property
     def shared(self) -> bool:
-        """Whether others can write to this memory now, unseen.  Known on the CPU only."""
+        """Whether others can write to this memory now, unseen."""
         if self._view is None or self.foreign:
-            return self.foreign and self.device.is_cpu
+            return self.foreign
         if self._view() is not None:
             return True
         self._view = None
@@ -148,6 +148,14 @@ class Buffer:
             _known[id(view)] = self
         return view
 
+    def lend(self) -> Any:
+        """What another library keeps for as long as it uses this memory, where NumPy has no view of it."""
+        holder = self._view() if self._view is not None else None
+        if holder is None:
+            holder = _Lent(self)
+            self._view, self._exported = ref(holder), True
+        return holder
+
     def share(self) -> None:
         """From now on others may write here at any time."""
         self._exported = self.foreign = True
@@ -156,6 +164,13 @@ class Buffer:
 
     def __repr__(self) -> str:
         return f"Buffer({self.nbytes} bytes{' of foreign memory' if self.foreign else ''} on {self.device})"
+
+
+class _Lent:
+    """Keeps a buffer alive."""
+
+    def __init__(self, buffer: Buffer) -> None:
+        self.buffer = buffer
 
 
 class View:

@@ -22,7 +22,7 @@ from sim.core.lang.ir import Block, Builder, Func, Value, element_leaves
 from sim.core.lang.types import Type, array_type, size_of
 from sim.core.runtime import dlpack
 from sim.core.runtime.base_device import Device
-from sim.core.runtime.buffer import Buffer, Strided, View, packed_view
+from sim.core.runtime.buffer import Buffer, Strided, View, find, packed_view
 from sim.core.runtime.graph import Told
 from sim.core.runtime.interop import element
 
@@ -313,13 +313,13 @@ class CudaDevice(Device):
         return self.driver.elapsed(begin, end)
 
     # -- other libraries
-    def dlpack(self, view: Strided, owner: Any, stream: Any) -> Any:
+    def dlpack(self, view: Strided, stream: Any) -> Any:
         """See `Device`."""
         if dlpack.waits(stream):
             self.driver.follow(stream, self.stream)
         dtype, inner, inner_strides = element(view.dtype)
         return dlpack.to_capsule(
-            view.buffer.address + view.offset, dtype, view.shape + inner, view.strides + inner_strides, self.driver.ordinal, owner
+            view.buffer.address + view.offset, dtype, view.shape + inner, view.strides + inner_strides, self.driver.ordinal, view.buffer.lend()
         )
 
     def from_dlpack(self, source: Any) -> tuple[Buffer, int, tuple[int, ...], tuple[int, ...], np.dtype]:
@@ -327,7 +327,10 @@ class CudaDevice(Device):
         taken = dlpack.Taken(source.__dlpack__(stream=int(self.stream)))
         reach = [(n - 1) * stride for n, stride in zip(taken.shape, taken.strides, strict=True)] if 0 not in taken.shape else []
         low, high = sum(r for r in reach if r < 0), sum(r for r in reach if r > 0) + taken.dtype.itemsize
-        return self.foreign(taken.address + low, high - low, taken), -low, taken.shape, taken.strides, taken.dtype
+        buffer = find(taken.address + low, high - low, self)
+        if buffer is None:
+            buffer = self.foreign(taken.address + low, high - low, taken)
+        return buffer, taken.address - buffer.address, taken.shape, taken.strides, taken.dtype
 
     def cuda_interface(self, view: Strided) -> dict[str, Any]:
         """See `Device`."""

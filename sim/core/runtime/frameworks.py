@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from sim.core.lang.errors import GradientError, SimError
+from sim.core.lang.types import Struct
 from sim.core.runtime.array import array
 from sim.core.runtime.buffer import buffer_of
+from sim.core.runtime.creation import from_dlpack
 from sim.core.runtime.device import get_device
 from sim.core.runtime.interop import differentiable
 from sim.core.runtime.tape import Tape
@@ -32,8 +34,8 @@ def _tensor(value: Any, torch: Any, what: str) -> Any:
         raise TypeError(f"{what} is a {type(value).__name__}; expected a torch.Tensor")
     if value.layout is not torch.strided:
         raise TypeError(f"{what} has the layout {value.layout}; make it dense first: t.to_dense()")
-    if not value.device.type == "cpu":
-        raise TypeError(f"{what} lies on {value.device}; only tensors on the CPU are shared: t.cpu()")
+    if value.device.type not in ("cpu", "cuda"):
+        raise TypeError(f"{what} lies on {value.device}; only tensors on the CPU and on GPUs of NVIDIA are shared: t.cpu()")
     if value.dtype in (torch.bfloat16, torch.complex64, torch.complex128):
         raise TypeError(f"{what} has elements of type {value.dtype}, which no array holds; convert it: t.float()")
     return value
@@ -41,6 +43,8 @@ def _tensor(value: Any, torch: Any, what: str) -> Any:
 
 def _shared(tensor: Any, dtype: Any, torch: Any) -> array:
     """The memory of a tensor as an array; all arrays on one storage share a buffer, so that tapes see where they overlap."""
+    if tensor.device.type == "cuda":
+        return from_dlpack(tensor.detach(), dtype)
     storage = tensor.untyped_storage()
     whole = torch.empty(0, dtype=torch.uint8).set_(storage).numpy()
     known = buffer_of(whole, get_device("cpu")) if whole.size else None
@@ -50,8 +54,10 @@ def _shared(tensor: Any, dtype: Any, torch: Any) -> array:
 
 
 def from_torch(tensor: Any, dtype: Any = None, requires_grad: bool | None = None, grad: Any = None) -> array:
-    """An array that shares the memory of a tensor on the CPU.
+    """An array that shares the memory of a tensor, on the CPU or a GPU.
 
+    On a GPU what PyTorch has told its stream comes before what the array's device is told next.  After that the two are in order by
+    themselves as long as PyTorch works on its default stream; else use `Stream` and events.
     dtype: the element type; a composite one, such as vec3, takes its components from the last axes.
     requires_grad: None takes it from the tensor.  Then the gradient is shared too: it is `tensor.grad`, which is made (zero)
         where there is none yet, and `Tape.backward` adds to it.
@@ -84,7 +90,7 @@ def from_torch(tensor: Any, dtype: Any = None, requires_grad: bool | None = None
 
 
 def to_torch(a: array, requires_grad: bool | None = None) -> Any:
-    """A tensor that shares the memory of an array on the CPU, of shape `shape` + component shape.
+    """A tensor that shares the memory of an array, of shape `shape` + component shape; on a GPU in the order of the streams, see `from_torch`.
 
     requires_grad: None takes it from the array.  Then `tensor.grad` shares the gradient of the array.
     A tape cannot see what PyTorch writes there: raises GradientError while one is recording, or still needs the values.
@@ -92,17 +98,14 @@ def to_torch(a: array, requires_grad: bool | None = None) -> Any:
     torch = _torch()
     if not isinstance(a, array):
         raise TypeError(f"to_torch takes an array, not a {type(a).__name__}")
-    if not a.device.is_cpu:
-        raise TypeError(f"the array lies on {a.device}; only arrays on the CPU are shared: a.to('cpu')")
-    host = a.numpy()
-    if not host.flags.writeable:
+    if not a.may_be_written():
         raise GradientError(
             "a tape that is recording, or refuses overwrites, cannot see what PyTorch does with this memory",
             hint="leave its `with` block first, or hand over a copy: torch.tensor(a.numpy())",
         )
-    if host.dtype.names:
+    if isinstance(a.dtype, Struct):
         raise TypeError(f"elements of struct {a.dtype} are no tensor; take one field, or use a.numpy()")
-    tensor = torch.from_numpy(host)
+    tensor = torch.from_numpy(a.numpy()) if a.device.is_cpu else torch.from_dlpack(a)
     wanted = a.requires_grad if requires_grad is None else requires_grad
     if wanted:
         tensor.requires_grad_(True)

@@ -160,11 +160,15 @@ class Graph:
                 announce(view, "replay of a captured graph")
             buffer.version += 1
             buffer.left_by = None
-        for part in self._parts:
-            if isinstance(part, (_Table, _Stretch)):
-                part.run()
-            else:
-                part()
+        outer = capturing()
+        with unnoted():
+            for part in self._parts:
+                if isinstance(part, (_Table, _Stretch)):
+                    part.run()
+                else:
+                    part()
+        if outer is not None:
+            outer.call(self.replay)
 
 
 def joined(graphs: Iterable[Graph]) -> Graph:
@@ -195,6 +199,19 @@ def capturing() -> Graph | None:
     """The innermost open graph, or None."""
     entries = opened.entries
     return entries[-1] if entries else None
+
+
+@contextmanager
+def unnoted() -> Iterator[None]:
+    """`with unnoted():` no graph notes what happens inside the block."""
+    if not opened.entries:
+        yield
+        return
+    opened.entries.append(None)
+    try:
+        yield
+    finally:
+        opened.entries.pop()
 
 
 def note(action: Callable[[], None]) -> None:
