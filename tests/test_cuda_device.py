@@ -23,8 +23,8 @@ from sim.core.backends import cuda_driver
 from sim.core.runtime import cpu_device, dlpack, launch
 from sim.core.runtime import device as devices
 from sim.core.runtime.buffer import View
+from sim.core.runtime.calls import KernelFault
 from sim.core.runtime.cuda_device import CudaDevice
-from sim.core.runtime.launch import KernelFault
 
 pytestmark = needs_gxx
 

@@ -19,10 +19,10 @@ from sim.core.lang.types import int32
 from sim.core.runtime import recording, shadows
 from sim.core.runtime.array import array
 from sim.core.runtime.buffer import Buffer, ByteRange, announce
+from sim.core.runtime.calls import Call, thread_count
 from sim.core.runtime.claims import Claim, Claims, Watch, span_of
 from sim.core.runtime.creation import zeros
 from sim.core.runtime.graph import capturing, note
-from sim.core.runtime.launch import Call, thread_count
 from sim.core.runtime.nonfinite import NonFiniteError
 from sim.core.runtime.operations import Operation
 from sim.core.runtime.races import refuse_races
