@@ -20,7 +20,7 @@ from test_rollout_strategies import gradients, swung_sheet
 import sim
 from sim.cli import main
 from sim.core.backends import cuda_driver
-from sim.core.runtime import cpu_device, dlpack, launch
+from sim.core.runtime import calls, cpu_device, dlpack
 from sim.core.runtime import device as devices
 from sim.core.runtime.buffer import View
 from sim.core.runtime.calls import KernelFault
@@ -246,7 +246,7 @@ def test_failures_are_told_to_the_host(gpu, monkeypatch):
     x = sim.array([1.0, 2.0, 5.0, 9.0], device=gpu)
     with pytest.raises(KernelFault, match=r"(?s)assertion failed: too large, in thread 2 of kernel 'careful'.*assert x\[i\]"):
         sim.launch(careful, 4, [x])
-    monkeypatch.setattr(launch, "_check_bounds", True)
+    monkeypatch.setattr(calls, "_check_bounds", True)
     with pytest.raises(KernelFault, match=r"index 4 is outside of 'x' \(length 4\)"):
         sim.launch(double, 5, [x, sim.zeros(5, device=gpu)])
 
