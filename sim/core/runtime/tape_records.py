@@ -5,7 +5,7 @@ Each knows how to take gradients back (`backward`), and which `arrays` it has to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,8 +31,8 @@ class LaunchRecord:
     call: Call
     pair: AdjointPair
     claims: dict[int, Claim]
-    records: list[array]
-    returned: list[array]
+    records: Sequence[array]
+    returned: Sequence[array]
     counts: array | None
     finals: dict[int, Claim]
 
