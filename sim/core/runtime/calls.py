@@ -16,7 +16,7 @@ from sim.core.lang.references import Reference
 from sim.core.lang.types import ArrayType, Composite, Struct, StructValue
 from sim.core.runtime import recording, shadows
 from sim.core.runtime.array import array
-from sim.core.runtime.blocks import Layout, layout_of
+from sim.core.runtime.blocks import layout_of
 from sim.core.runtime.buffer import announce
 from sim.core.runtime.device import Device, get_device
 from sim.core.runtime.graph import capturing
@@ -74,9 +74,9 @@ def thread_count(dims: Sequence[int]) -> int:
     return n
 
 
-def prepare(layout: Layout, compiled: Compiled, device: Device, args: Sequence[Any]) -> tuple[list[bytes], Executable]:
-    """The parts of an argument block, and the code for such arguments."""
-    parts, traits = layout.parts(args)
+def prepare(compiled: Compiled, device: Device, args: Sequence[Any]) -> tuple[list[bytes], Executable]:
+    """The parts of an argument block, and the code for such arguments, for one who runs it again and again."""
+    parts, traits = layout_of(compiled).parts(args)
     return parts, compiled.executable(device, traits, _check_bounds)
 
 
@@ -86,8 +86,9 @@ def run(compiled: Compiled, device: Device, dims: tuple[int, ...], args: Sequenc
     if shadow is not None:
         shadow.run(compiled, device, dims, args)
         return
-    layout = layout_of(compiled)
-    parts, executable = prepare(layout, compiled, device, args)
+    layout = compiled.layout or layout_of(compiled)
+    parts, traits = layout.parts(args)
+    executable = compiled.executable(device, traits, _check_bounds)
     fault, graph, n = device.error_record() if executable.sites else None, capturing(), thread_count(dims)
     block = layout.take() if graph is None else layout.fresh()
     block.fill(dims, 0 if fault is None else fault.ctypes.data, parts)
@@ -162,11 +163,13 @@ class Call:
 
     def run_as(self, compiled: Compiled, args: Sequence[Any]) -> None:
         """Run a variant of the kernel that writes what the kernel writes."""
-        args_now = self.args
-        written = [a for k in self.spec.written if (a := args_now[k]) is not None]
-        for a in written:
-            if a.buffer.watchers:
-                announce(a, f"launch of '{self.spec.kernel.name}'")
+        args_now, written = self.args, []
+        for k in self.spec.written:
+            a = args_now[k]
+            if a is not None:
+                written.append(a)
+                if a.buffer.watchers:
+                    announce(a, f"launch of '{self.spec.kernel.name}'")
         run(compiled, self.device, self.dims, args)
         graph = capturing()
         if graph is not None:

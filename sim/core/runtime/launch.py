@@ -140,7 +140,7 @@ class Launch:
     def _prepare(self) -> None:
         call = self._call
         layout = layout_of(call.spec.forward)
-        parts, executable = prepare(layout, call.spec.forward, call.device, call.args)
+        parts, executable = prepare(call.spec.forward, call.device, call.args)
         if executable.sites:
             return
         block = layout.fresh()
