@@ -21,7 +21,7 @@ from sim.core.lang.errors import GradientError
 from sim.core.runtime import recording, shadows
 from sim.core.runtime.buffer import Buffer, ByteRange, Strided, announce
 from sim.core.runtime.profile import open_profiles, timed
-from sim.core.runtime.stacks import Stack
+from sim.core.runtime.stacks import Stack, anywhere
 from sim.core.runtime.threads import run_table
 
 opened = Stack()
@@ -197,6 +197,8 @@ def joined(graphs: Iterable[Graph]) -> Graph:
 
 def capturing() -> Graph | None:
     """The innermost open graph, or None."""
+    if not anywhere:
+        return None
     entries = opened.entries
     return entries[-1] if entries else None
 
@@ -207,11 +209,11 @@ def unnoted() -> Iterator[None]:
     if not opened.entries:
         yield
         return
-    opened.entries.append(None)
+    opened.push(None)
     try:
         yield
     finally:
-        opened.entries.pop()
+        opened.pop()
 
 
 def note(action: Callable[[], None]) -> None:
@@ -251,8 +253,8 @@ def capture() -> Iterator[Graph]:
     records of them.  Python code in between is not: its decisions and the numbers it passed stay as they were.
     """
     graph = Graph()
-    opened.entries.append(graph)
+    opened.push(graph)
     try:
         yield graph
     finally:
-        opened.entries.pop()
+        opened.pop()

@@ -7,11 +7,11 @@ from typing import Any
 
 from sim.core.lang.references import Reference
 from sim.core.lang.types import ArrayType
-from sim.core.runtime import graph as graphs
 from sim.core.runtime import recording, shadows
 from sim.core.runtime.array import array
 from sim.core.runtime.blocks import layout_of
 from sim.core.runtime.calls import Call, as_dims, bind, check_dims, prepare, thread_count
+from sim.core.runtime.graph import capturing
 from sim.core.runtime.kernel import (
     Kernel,
     LaunchError,
@@ -19,6 +19,7 @@ from sim.core.runtime.kernel import (
     flatten_argument,
 )
 from sim.core.runtime.profile import open_profiles
+from sim.core.runtime.stacks import anywhere
 
 
 def launch(
@@ -115,7 +116,7 @@ class Launch:
 
     def launch(self) -> None:
         """Run it, or record it if a tape is open."""
-        if self._block is not None and not (recording.opened.entries or graphs.opened.entries or shadows.opened.entries or open_profiles):
+        if self._block is not None and not (anywhere and (recording.current() or capturing() is not None or shadows.current()) or open_profiles):
             go, written = self._block
             for buffer in written:
                 if buffer.watchers:

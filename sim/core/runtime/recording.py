@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from sim.core.runtime.stacks import Stack
+from sim.core.runtime.stacks import Stack, anywhere
 
 
 class Recorder(Protocol):
@@ -42,17 +42,19 @@ opened = Stack()
 
 def push(recorder: Recorder | None) -> None:
     """Makes `recorder` the one that is told."""
-    opened.entries.append(recorder)
+    opened.push(recorder)
 
 
 def pop() -> Recorder | None:
     """Ends what the last `push` began."""
-    made: Recorder | None = opened.entries.pop()
+    made: Recorder | None = opened.pop()
     return made
 
 
 def current() -> Recorder | None:
     """The recorder that writes are told to, or None."""
+    if not anywhere:
+        return None
     entries = opened.entries
     return entries[-1] if entries else None
 

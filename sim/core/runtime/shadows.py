@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from sim.core.runtime.stacks import Stack
+from sim.core.runtime.stacks import Stack, anywhere
 
 
 class Shadow(Protocol):
@@ -83,14 +83,16 @@ opened = Stack()
 
 def current() -> Shadow | None:
     """The open shadow, or None."""
+    if not anywhere:
+        return None
     entries = opened.entries
     return entries[-1] if entries else None
 
 
 def open_shadow(shadow: Shadow) -> None:
-    opened.entries.append(shadow)
+    opened.push(shadow)
 
 
 def close_shadow() -> Shadow:
-    made: Shadow = opened.entries.pop()
+    made: Shadow = opened.pop()
     return made
