@@ -19,9 +19,10 @@ from sim.identify.jacobian import linearise
 from sim.identify.loop import OptimizeResult, Stop, optimize
 from sim.identify.losses import AnyTerm, Match, Measured, Prior
 from sim.identify.measures import Measure
+from sim.identify.parameters import Parameter
 from sim.identify.residuals import Residuals
 from sim.identify.starts import Chosen, choose_start
-from sim.identify.transforms import ParameterSpace, Transform
+from sim.identify.transforms import ParameterSpace
 from sim.model import Model
 from sim.rollout import Checkpointed, StoreAll, Trajectory, rollout
 from sim.rollout.budget import gradient_bytes
@@ -30,29 +31,6 @@ from sim.solvers import Solver
 
 REMEMBERED = 64
 """Evaluations whose terms are kept: more than a line search makes between two log entries."""
-
-
-@dataclass(frozen=True, eq=False)
-class Parameter:
-    """Something that is sought.
-
-    start: physical start value, a number or an array; with `experiments` given, one value for each of them (axis 0).
-    reach: path of a material value -> factor: all of them get factor * value.
-    unit, transform, bounds: as in the scene.
-    """
-
-    name: str
-    start: np.ndarray
-    reach: Mapping[str, float]
-    transform: Transform
-    unit: str = ""
-    kind: str = "none"
-    bounds: tuple[float | None, float | None] = (None, None)
-    experiments: tuple[str, ...] = ()
-
-    def of(self, value: np.ndarray, experiment: str) -> np.ndarray:
-        """The value in one experiment."""
-        return value[self.experiments.index(experiment)] if self.experiments else value
 
 
 @dataclass(frozen=True)
@@ -390,13 +368,13 @@ class Problem:
 
         Without an experiment those that differ from one to another are left out.
         """
-        out = {}
+        out: dict[str, np.ndarray] = {}
         for p in self.sought:
             if p.experiments and experiment is None:
                 continue
             value = values[p.name] if experiment is None else p.of(values[p.name], experiment)
-            for path, factor in p.reach.items():
-                out[path] = np.broadcast_to(factor * value, self._base[path].shape).copy()
+            for path, reached in p.reach.items():
+                out[path] = reached.written(value, out.get(path, self._base[path]))
         return out
 
     def _write(self, experiment: Experiment, values: Mapping[str, np.ndarray]) -> None:
@@ -418,12 +396,11 @@ class Problem:
         """Adds what backward left in the gradients of the material values."""
         for p in self.sought:
             target = p.of(by_value[p.name], experiment.name)
-            for path, factor in p.reach.items():
+            for path, reached in p.reach.items():
                 gradient = self.model[path].grad
                 if gradient is None:
                     raise ValueError(f"{path!r} has no gradient; make the model with requires_grad=True")
-                g = factor * gradient.numpy().astype(np.float64)
-                total = g.reshape(target.shape) if g.size == target.size else g.sum()
+                total = reached.gathered(gradient.numpy().astype(np.float64), target.shape)
                 if p.experiments:
                     by_value[p.name][p.experiments.index(experiment.name)] += total
                 else:

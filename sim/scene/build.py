@@ -12,13 +12,13 @@ from sim.core.runtime.device import DeviceLike
 from sim.identify.problem import Description, Problem
 from sim.model import Model, ModelBuilder
 from sim.scene.build_objects import add_attachments, add_loads, add_objects, add_shapes, check_inside
+from sim.scene.build_parameters import make_parameters
 from sim.scene.build_sought import (
     make_expectations,
     make_experiments,
     make_markers,
     make_measures,
     make_method,
-    make_parameters,
     make_strategy,
     make_terms,
 )

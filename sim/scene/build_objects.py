@@ -10,6 +10,7 @@ import numpy as np
 from sim.geometry import (
     TET_FORMATS,
     GeometryError,
+    assign_regions,
     fill_surface,
     load_mesh,
     load_tets,
@@ -17,7 +18,8 @@ from sim.geometry import (
     solid_grid,
 )
 from sim.model import Each, Group
-from sim.scene.building import Building
+from sim.scene.building import Building, ByRegion
+from sim.scene.model_paths import model_path
 
 TOUCHING = 1e-9
 """Depth [m] below which a point on the surface of a shape is not inside of it."""
@@ -34,6 +36,10 @@ def add_objects(made: Building) -> None:
         with made.at(path, material=f"{path}.material"):
             material = _material(made, f"{path}.material", entry[kind]["material"])
             made.groups[name] = group = add[kind](made, path, name, entry, material)
+            for key in ("position", "velocity"):
+                if f"objects.{name}.{key}" in made.apart:
+                    made.builder.give_each_point(group, key)
+            _spread_regions(made, name, path, entry)
             if entry["drag"] or ("objects", name, "drag") in made.varied:
                 made.builder.set_drag(group, entry["drag"])
 
@@ -115,6 +121,27 @@ def _height(shape: dict[str, Any], positions: np.ndarray) -> np.ndarray:
     return (positions - np.array(shape["plane"]["point"])) @ normal
 
 
+def _spread_regions(made: Building, name: str, path: str, entry: dict[str, Any]) -> None:
+    """Gives every element the value of its region."""
+    group, body = made.groups[name], entry[path.rpartition(".")[2]]
+    chosen = {}
+    for region, where in entry["regions"].items():
+        with made.at(f"objects.{name}.regions.{region}"):
+            chosen[region] = group.choose(where)
+    values = {f"{path}.{key}": body.get(key) for key in ("density", "mass")}
+    values |= {f"{path}.material.{constraint}.{key}": value for constraint, keys in body["material"].items() for key, value in keys.items()}
+    for place, value in values.items():
+        if not isinstance(value, dict) or "regions" not in value or not value["regions"].keys() <= chosen.keys():
+            continue
+        key = str(model_path(made.scene.find(place).steps)).removeprefix(f"{name}.")
+        elements = group.elements[key.rpartition(".")[0]] if "." in key else group.points[:, None]
+        # Between two regions the order of the object decides, alike for all of its values.
+        names = tuple(region for region in chosen if region in value["regions"])
+        with made.at(f"{place}.regions"):
+            made.by_region[place] = found = ByRegion(names, assign_regions(elements, {region: chosen[region] for region in names}))
+            made.builder.set_values(group, key, np.array([value["regions"][region] for region in names])[found.source])
+
+
 def _placement(entry: dict[str, Any]) -> dict[str, Any]:
     rotation = entry["rotation"]
     turn = rotation_from_axis_angle(rotation["axis"], rotation["angle"]) if rotation["angle"] else None
@@ -184,9 +211,7 @@ def _value(made: Building, path: str, value: Any) -> Any:
     if "each" in value:
         return {"each": Each(value["each"])} if f"{path}.each" in made.apart else value
     if "regions" in value:
-        made.refuse(f"{path}.regions", "values that differ from region to region",
-                    "give one number, or `{file: values.npy}` with one per element")
-        return 1.0
+        return next(iter(value["regions"].values()), 1.0)  # of one of them, until the elements are there to be told apart
     file = made.scene.file(f"{path}.file")
     try:
         loaded = np.load(file, allow_pickle=False)

@@ -1,4 +1,4 @@
-"""Markers, experiments, parameters, loss and method of a scene, as the pieces of a `Problem`."""
+"""Markers, experiments, loss and method of a scene, as the pieces of a `Problem`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ from sim.identify.experiments import Experiment, Markers, Schedule, Target
 from sim.identify.loop import Stop
 from sim.identify.losses import AnyTerm, Match, Prior, Reach, Slow, chosen_frames
 from sim.identify.measures import Measure
-from sim.identify.problem import Method, Parameter
-from sim.identify.transforms import make_transform
+from sim.identify.problem import Method
 from sim.io import load_recording
-from sim.model import Group, Model, UnknownPathError
+from sim.model import Group, Model
 from sim.rollout import Checkpointed, StoreAll
 from sim.scene.building import Building
-from sim.scene.containers import Either
 from sim.scene.model_paths import model_path
 
 WHOLE = 1e-6
@@ -157,70 +155,6 @@ def _targets(made: Building, path: str, entry: dict[str, Any], schedule: Schedul
                                      "are left out of the loss")
             out[name] = target
     return out
-
-
-def make_parameters(made: Building, model: Model) -> list[Parameter]:
-    """What is sought."""
-    out = []
-    for name, entry in made.data["parameters"].items():
-        path = f"parameters.{name}"
-        reach = {}
-        for place, factor in entry["of"].items():
-            found = model_path(made.scene.find(place).steps)
-            whole = entry["per"] == "element" and not isinstance(made.scene.line(place).kind, Either) and not place.endswith(".each")
-            if found is None or whole or entry["per"] in ("region", "point"):
-                made.refuse(path, f"a parameter of `{place}` with a value for each {entry['per']}")
-                continue
-            try:
-                model[found]
-            except UnknownPathError as error:
-                zero = "a damping of 0 is left out; give it a positive value" if found.endswith(".damping") else ""
-                made.problem(path, f"the model has no value for `{place}`", zero or error.hint)
-                continue
-            reach[found] = factor
-        if len(reach) < len(entry["of"]):
-            continue
-        first, factor = next(iter(reach.items()))
-        place = next(iter(entry["of"]))
-        start = np.asarray(entry["start"], float) if "start" in entry else _start(made, model, place, first) / factor
-        if entry["per"] == "element" and start.ndim == 0:
-            start = np.full(model[first].size, float(start))
-        own: tuple[str, ...] = ()
-        if entry["per"] == "experiment":
-            own = tuple(made.data["experiments"])
-            start = np.stack([_own_start(made, experiment, entry["of"], start) for experiment in own])
-        bounds = tuple(entry.get("bounds", (None, None)))
-        try:
-            transform = make_transform(entry["transform"], start, bounds, entry.get("scale"))
-            transform.check(start, name)
-        except ValueError as error:
-            made.problem(path, str(error))
-            continue
-        out.append(Parameter(name, start, reach, transform, _unit(made, place), entry["transform"], bounds, own))
-    return out
-
-
-def _start(made: Building, model: Model, place: str, path: str) -> np.ndarray:
-    """The value of a scene's number or vector; of a file's values those that the model has."""
-    value = made.scene.get(place)
-    if isinstance(value, dict) and "each" in value:
-        value = value["each"]
-    return model[path].numpy().astype(float) if isinstance(value, dict) else np.asarray(value, float)
-
-
-def _own_start(made: Building, experiment: str, of: dict[str, float], otherwise: np.ndarray) -> np.ndarray:
-    """Where a parameter starts in an experiment: at the value that this one sets, else where it starts elsewhere."""
-    settings = {made.scene.find(path).steps: value for path, value in made.data["experiments"][experiment]["set"].items()}
-    for place, factor in of.items():
-        value = settings.get(made.scene.find(place).steps)
-        if isinstance(value, float | list):
-            return np.broadcast_to(np.asarray(value, float) / factor, otherwise.shape)
-    return otherwise
-
-
-def _unit(made: Building, place: str) -> str:
-    kind: Any = made.scene.line(place).kind
-    return (kind.kinds[0] if isinstance(kind, Either) else kind).unit
 
 
 def make_terms(made: Building, markers: dict[str, Markers], experiments: list[Experiment]) -> list[AnyTerm]:
