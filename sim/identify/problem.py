@@ -13,13 +13,15 @@ from sim.core.optim import LBFGS, Adam, Descent, GaussNewton, Minimizer
 from sim.core.runtime.array import array
 from sim.core.runtime.creation import zeros
 from sim.core.runtime.tape import Tape
+from sim.identify.custom import Custom
 from sim.identify.expectations import Expectation
 from sim.identify.experiments import Experiment, Markers, Schedule, Simulation, group_by_rollout
 from sim.identify.jacobian import linearise
 from sim.identify.loop import OptimizeResult, Stop, optimize
-from sim.identify.losses import AnyTerm, Match, Measured, Prior
+from sim.identify.losses import Match, Measured, Term
 from sim.identify.measures import Measure
 from sim.identify.parameters import Parameter
+from sim.identify.penalties import Penalty
 from sim.identify.residuals import Residuals
 from sim.identify.starts import Chosen, choose_start
 from sim.identify.transforms import ParameterSpace
@@ -108,7 +110,7 @@ class Problem:
     experiments: list[Experiment]
     markers: dict[str, Markers] = field(default_factory=dict)
     sought: list[Parameter] = field(default_factory=list)
-    terms: list[AnyTerm] = field(default_factory=list)
+    terms: list[Term] = field(default_factory=list)
     strategy: StoreAll | Checkpointed = field(default_factory=StoreAll)
     method: Method = field(default_factory=Method)
     expectations: list[Expectation] = field(default_factory=list)
@@ -147,7 +149,7 @@ class Problem:
     @property
     def fitted(self) -> list[Experiment]:
         """The experiments that a term of the loss counts."""
-        simulated = [t for t in self.terms if not isinstance(t, Prior)]
+        simulated = [t for t in self.terms if not isinstance(t, Penalty)]
         return [e for e in self.experiments if any(t.counts(e) for t in simulated)]
 
     # ------------------------------------------------------------------------------------------ the function
@@ -189,8 +191,8 @@ class Problem:
         values = self.space.unpack(np.asarray(x, dtype=np.float64))
         out = []
         for term in self.terms:
-            if isinstance(term, Prior):
-                out.append(term.residuals(values[term.parameter]).times(term.weight))
+            if isinstance(term, Penalty):
+                out.append(term.residuals(values).times(term.weight))
                 continue
             counted = [e for e in self.fitted if term.counts(e)]
             out += [self._prepare(term, e).residuals(simulations[e.name].positions).times(term.weight / len(counted))
@@ -200,8 +202,8 @@ class Problem:
     def compare(self, simulation: Simulation) -> float | None:
         """The loss of a simulation against its recording, counted or not; None where there is nothing to compare."""
         e = simulation.experiment
-        terms = [t for t in self.terms
-                 if not isinstance(t, Prior) and (not isinstance(t, Match) or t.markers in e.targets)]
+        terms = [t for t in self.terms if not isinstance(t, Penalty) and (not isinstance(t, Match) or t.markers in e.targets)
+                 and (not isinstance(t, Custom) or t.counts(e))]
         if not terms:
             return None
         q = array(simulation.positions, dtype=self.model.particle_q.dtype, device=self.model.device)
@@ -308,7 +310,7 @@ class Problem:
         loss = 0.0
         for group in self._groups(self.fitted):
             self._write(group[0], values)
-            pairs = [(t, e) for e in group for t in self.terms if not isinstance(t, Prior) and t.counts(e)]
+            pairs = [(t, e) for e in group for t in self.terms if not isinstance(t, Penalty) and t.counts(e)]
             shares = np.array([t.weight / sum(t.counts(other) for other in self.fitted) for t, _ in pairs])
             found = self._measure(group[0].schedule, pairs, shares if gradient else None)
             if gradient:
@@ -319,12 +321,13 @@ class Problem:
                 of_experiment[experiment.name] += term.weight * value
         self._restore()
         terms = {t.name: t.weight * float(np.mean(sums[t.name])) for t in self.terms if sums[t.name]}
-        for prior in self.terms:
-            if isinstance(prior, Prior):
-                value, slope = prior.value_and_grad(values[prior.parameter])
-                terms[prior.name] = prior.weight * value
-                loss += prior.weight * value
-                by_value[prior.parameter] = by_value[prior.parameter] + prior.weight * slope
+        for term in self.terms:
+            if isinstance(term, Penalty):
+                value, slopes = term.value_and_grad(values)
+                terms[term.name] = term.weight * value
+                loss += term.weight * value
+                for name, slope in slopes.items():
+                    by_value[name] = by_value[name] + term.weight * slope
         pulled = self.space.pull_back(x, by_value)
         return Evaluation(loss, pulled, by_value, {t.name: terms[t.name] for t in self.terms if t.name in terms},
                           of_experiment)

@@ -25,14 +25,37 @@ TOUCHING = 1e-9
 """Depth [m] below which a point on the surface of a shape is not inside of it."""
 
 
+def add_parts(made: Building) -> np.ndarray:
+    """Objects, attachments, shapes and loads; the particles (n,) that are pinned."""
+    _check_names(made)
+    add_objects(made)
+    attached = add_attachments(made)
+    pinned = [points for name, points in attached.items() if made.data["attachments"][name]["compliance"] == 0.0]
+    held = np.concatenate([np.zeros(0, np.int32), *pinned])
+    add_shapes(made)
+    add_loads(made)
+    if not any(path.startswith("attachments.") for path in made.skipped):  # else it is not known what is held
+        check_inside(made, held)
+    return held
+
+
+def _check_names(made: Building) -> None:
+    """Objects, shapes, attachments and loads name material values of one model: a name is used once among them."""
+    taken = {"gravity": "world.gravity"}
+    for table in ("objects", "shapes", "attachments", "loads"):
+        for name in made.data[table]:
+            if name in taken:
+                made.problem(f"{table}.{name}", f"the name `{name}` is taken by `{taken[name]}`", "choose another name")
+                made.skipped.add(f"{table}.{name}")
+            taken.setdefault(name, f"{table}.{name}")
+
+
 def add_objects(made: Building) -> None:
     """Every object of the scene; `made.groups` then has its points."""
     add = {"cloth": _cloth, "soft": _soft, "chain": _chain, "particles": _particles}
-    for name, entry in made.data["objects"].items():
+    for name, entry in made.entries("objects"):
         kind = next(kind for kind in ("cloth", "soft", "chain", "particles") if kind in entry)
         path = f"objects.{name}.{kind}"
-        if f"objects.{name}" in made.skipped:
-            continue
         with made.at(path, material=f"{path}.material"):
             material = _material(made, f"{path}.material", entry[kind]["material"])
             made.groups[name] = group = add[kind](made, path, name, entry, material)
@@ -46,9 +69,9 @@ def add_objects(made: Building) -> None:
 
 def add_shapes(made: Building) -> None:
     """Every shape of the scene."""
-    for name, entry in made.data["shapes"].items():
+    for name, entry in made.entries("shapes"):
         touches = [on for on in entry["touches"] if on in made.groups]
-        if not touches or f"shapes.{name}" in made.skipped:
+        if not touches:
             continue
         with made.at(f"shapes.{name}"):
             common = {"compliance": entry["compliance"], "touches": touches, "label": name}
@@ -61,8 +84,8 @@ def add_shapes(made: Building) -> None:
 
 def add_loads(made: Building) -> None:
     """Every load of the scene."""
-    for name, entry in made.data["loads"].items():
-        if entry["on"] not in made.groups or f"loads.{name}" in made.skipped:
+    for name, entry in made.entries("loads"):
+        if entry["on"] not in made.groups:
             continue
         points = None
         with made.at(f"loads.{name}.where"):
@@ -75,8 +98,8 @@ def add_loads(made: Building) -> None:
 def add_attachments(made: Building) -> dict[str, np.ndarray]:
     """Every attachment of the scene; the particles of each by its name."""
     attached = {}
-    for name, entry in made.data["attachments"].items():
-        if entry["on"] not in made.groups or f"attachments.{name}" in made.skipped:
+    for name, entry in made.entries("attachments"):
+        if entry["on"] not in made.groups:
             continue
         points = None
         with made.at(f"attachments.{name}.where"):
@@ -94,7 +117,7 @@ def check_inside(made: Building, pinned: np.ndarray) -> None:
 
     pinned: particles that no contact moves.
     """
-    for name, entry in made.data["shapes"].items():
+    for name, entry in made.entries("shapes"):
         for on in entry["touches"]:
             if on not in made.groups:
                 continue

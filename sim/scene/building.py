@@ -59,6 +59,10 @@ class Building:
         sought = (entry["of"] for entry in self.data["parameters"].values() if entry["per"] in ("element", "point"))
         return {".".join(self.scene.find(place).steps) for places in sought for place in places}
 
+    def entries(self, table: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Name and data of the entries of a top-level table that can be built."""
+        return ((name, entry) for name, entry in self.data[table].items() if f"{table}.{name}" not in self.skipped)
+
     def problem(self, path: str, what: str, hint: str = "") -> None:
         """Notes a problem at a path of the scene."""
         self.problems.append(self.scene.problem(path, what, hint))

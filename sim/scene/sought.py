@@ -276,6 +276,8 @@ def _term(steps: Steps, term: dict[str, Any], data: dict[str, Any], targets: dic
     name: str = term.get("prior", term.get("smooth", ""))
     if targets.get(name):
         unit = targets[name][0].kind.unit
+        if "smooth" in term and data["parameters"][name].get("transform") != "none":
+            unit = ""  # differences of logarithms
         expected = _later(steps, "value", term, Number(unit), reading)
         _later(steps, "sd", term, Number(unit, "(0, inf)"), reading)
         if "factor" in term and expected is not None and expected <= 0:
@@ -288,10 +290,23 @@ def _term(steps: Steps, term: dict[str, Any], data: dict[str, Any], targets: dic
             reading.problem(steps, "missing key `sd`: standard deviation")
         if data.get("parameters", {}).get(name, {}).get("per") in ("scene", "experiment"):
             reading.problem((*steps, "smooth"), f"`{name}` is one number without neighbours", "give it `per: element`")
+    if "custom" in term:
+        _own_loss(steps, term["custom"], reading)
     window = term.get("at")
     if isinstance(window, list) and window[0] >= window[1]:
         reading.problem((*steps, "at"), f"the time {window[0]:g} s is not before {window[1]:g} s", "write [t0, t1]")
     _counted_experiments(steps, term, data, reading)
+
+
+def _own_loss(steps: Steps, source: str, reading: Reading) -> None:
+    """A loss of the user's own must be a function of a module that was imported on purpose."""
+    module, _, function = source.partition(":")
+    if module not in reading.modules:
+        reading.problem((*steps, "custom"), f"`{module}` is not imported, and a scene imports nothing by itself",
+                        f"allow it with `--import {module}`, or `load_scene(..., modules=[{module}])`")
+    elif not callable(getattr(reading.modules[module], function, None)):
+        known = [name for name, item in vars(reading.modules[module]).items() if callable(item) and not name.startswith("_")]
+        reading.problem((*steps, "custom"), f"`{module}` has no function `{function}`", did_you_mean(function, known, list_up_to=8))
 
 
 def _counted_experiments(steps: Steps, term: dict[str, Any], data: dict[str, Any], reading: Reading) -> None:
