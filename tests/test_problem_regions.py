@@ -135,3 +135,27 @@ def test_tied_values_of_regions(tmp_path):
     ours, theirs = (problem.model[f"{name}.distance.compliance"].numpy() for name in ("sheet", "other"))
     assert np.allclose(2 * ours, theirs) and len(set(ours.tolist())) == 2
     assert "has other regions than" in refused(tmp_path, both.replace(other, other.replace("right: ", "rest: ")))
+
+
+# ------------------------------------------------------------------------------------------------ components of vectors
+@pytest.mark.parametrize("of", ["world.gravity.1", "objects.sheet.spin.2", "shapes.ball.sphere.center.0", "attachments.top.motion.0.swing.2"])
+def test_a_component_of_a_vector_is_sought(tmp_path, of):
+    problem = sheet(tmp_path, SHEET.replace(STRETCH, f"  p: {{of: {of}}}"))
+    whole = sheet(tmp_path, SHEET.replace(STRETCH, f"  p: {{of: {of[:-2]}}}"))
+    at = int(of[-1])
+    assert problem.start.shape == () or problem.start.shape == (1,)
+    assert problem.physical()["p"] == whole.physical()["p"][at]
+    assert problem.evaluate(problem.start).physical["p"] == pytest.approx(whole.evaluate(whole.start).physical["p"][at], rel=1e-12)
+    row = check_gradient(problem)[0]
+    assert row.ok and row.gradient != 0
+
+
+def test_experiments_set_components(tmp_path):
+    text = SHEET.replace("noise: 10 mm}}", "noise: 10 mm}, set: {world.gravity.1: -5, world.gravity.0: 1, objects.sheet.velocity: [0, 2, 3]}}")
+    problem = sheet(tmp_path, text.replace(STRETCH, "  p: {of: objects.sheet.velocity.2, per: experiment}"))
+    settings = problem.experiments[0].settings
+    assert settings["gravity"].tolist() == [[1, -5, 0]] and settings["sheet.velocity"].tolist() == [[0, 2, 3]]
+    assert problem.physical()["p"].tolist() == [3.0]
+    problem._write(problem.experiments[0], {"p": np.array([7.0])})
+    assert problem.model["sheet.velocity"].numpy().tolist() == [[0, 2, 7]], "what the experiment sets beside it stays"
+    assert check_gradient(problem)[0].ok

@@ -366,23 +366,23 @@ class Problem:
     def _groups(self, experiments: Sequence[Experiment]) -> list[list[Experiment]]:
         return group_by_rollout(experiments, own=any(p.experiments for p in self.sought))
 
-    def _values(self, values: Mapping[str, np.ndarray], experiment: str | None = None) -> dict[str, np.ndarray]:
-        """Material path -> value in the array's shape, of what the parameters reach.
+    def _values(self, values: Mapping[str, np.ndarray], experiment: Experiment | None = None) -> dict[str, np.ndarray]:
+        """Material path -> value in the array's shape, of what the experiment sets and the parameters reach.
 
-        Without an experiment those that differ from one to another are left out.
+        Without an experiment what differs from one to another is left out.
         """
-        out: dict[str, np.ndarray] = {}
+        out = {} if experiment is None else dict(experiment.settings)
         for p in self.sought:
             if p.experiments and experiment is None:
                 continue
-            value = values[p.name] if experiment is None else p.of(values[p.name], experiment)
+            value = values[p.name] if experiment is None else p.of(values[p.name], experiment.name)
             for path, reached in p.reach.items():
                 out[path] = reached.written(value, out.get(path, self._base[path]))
         return out
 
     def _write(self, experiment: Experiment, values: Mapping[str, np.ndarray]) -> None:
         """The model's values for one experiment."""
-        for path, value in {**self._base, **experiment.settings, **self._values(values, experiment.name)}.items():
+        for path, value in {**self._base, **self._values(values, experiment)}.items():
             self.model[path].assign(value)
 
     def _restore(self) -> None:

@@ -11,7 +11,7 @@ from sim.identify.transforms import make_transform
 from sim.model import Model, UnknownPathError
 from sim.scene.building import Building
 from sim.scene.containers import Either
-from sim.scene.model_paths import model_path, region_of
+from sim.scene.model_paths import component_path, region_of
 
 
 def make_parameters(made: Building, model: Model) -> list[Parameter]:
@@ -54,10 +54,8 @@ def _add(out: list[Parameter], made: Building, path: str, name: str, entry: dict
 
 def _model_path(made: Building, model: Model, path: str, place: str) -> str | None:
     """The material value of a place in the scene; None, and a problem, where the model has none."""
-    found = model_path(made.scene.find(place).steps)
-    if found is None:
-        made.refuse(path, f"a parameter of `{place}`")
-        return None
+    found, _ = component_path(made.scene.find(place).steps)
+    assert found is not None, "the schema lets nothing vary that the model has no value for"
     try:
         model[found]
     except UnknownPathError as error:
@@ -80,8 +78,12 @@ def _of_one_size(made: Building, model: Model, path: str, entry: dict[str, Any],
 
 
 def _elements(made: Building, place: str) -> np.ndarray | None:
-    """The elements that a number of one region is for; None where it is for all."""
-    region = region_of(made.scene.find(place).steps)
+    """The elements that a number of one region is for, or the component of a vector; None where it is for all."""
+    steps = made.scene.find(place).steps
+    component = component_path(steps)[1]
+    if component is not None:
+        return np.arange(3)[None] == component
+    region = region_of(steps)
     if region is None:
         return None
     return made.by_region[place.removesuffix(f".regions.{region}")].within(region)
@@ -108,7 +110,11 @@ def _own_start(made: Building, experiment: str, of: dict[str, float], otherwise:
     """Where a parameter starts in an experiment: at the value that this one sets, else where it starts elsewhere."""
     settings = {made.scene.find(path).steps: value for path, value in made.data["experiments"][experiment]["set"].items()}
     for place, factor in of.items():
-        value = settings.get(made.scene.find(place).steps)
+        steps = made.scene.find(place).steps
+        component = component_path(steps)[1]
+        value = settings.get(steps)
+        if value is None and component is not None and isinstance(settings.get(steps[:-1]), list):
+            value = settings[steps[:-1]][component]
         if isinstance(value, float | list):
             return np.broadcast_to(np.asarray(value, float) / factor, otherwise.shape)
     return otherwise

@@ -17,7 +17,7 @@ from sim.io import Recording, load_recording
 from sim.model import Group, Model
 from sim.rollout import Checkpointed, StoreAll
 from sim.scene.building import Building
-from sim.scene.model_paths import model_path
+from sim.scene.model_paths import component_path
 
 WHOLE = 1e-6
 """A duration may miss a whole number of frames by this part of a frame."""
@@ -102,13 +102,13 @@ def make_experiments(made: Building, model: Model | None, markers: dict[str, Mar
             if place.startswith("time."):
                 time[place.removeprefix("time.")] = value
                 continue
-            found = model_path(made.scene.find(place).steps)
+            found, component = component_path(made.scene.find(place).steps)
             if found is None or not isinstance(value, float | list):
                 made.refuse(f"{path}.set.{place}", f"`{place}` that differs from one experiment to another",
                             "what may differ is `time`, gravity, placements, shapes and motion vectors")
             elif model is not None:
                 with made.at(f"{path}.set.{place}"):
-                    settings[found] = np.broadcast_to(np.asarray(value, float), model[found].numpy().shape).copy()
+                    settings.setdefault(found, model[found].numpy().astype(float))[..., slice(None) if component is None else component] = value
         schedule = make_schedule(made, time, f"{path}.set" if time != made.data["time"] else "time.duration")
         targets = _targets(made, f"{path}.target", entry["target"], schedule, markers) if "target" in entry else {}
         out.append(Experiment(name, schedule, entry["use"] == "fit", settings, targets))

@@ -30,6 +30,14 @@ def model_path(steps: Steps) -> str | None:
     return None
 
 
+def component_path(steps: Steps) -> tuple[str | None, int | None]:
+    """As `model_path`, of a component of a vector too: `world.gravity.1` becomes `gravity` and 1."""
+    found = model_path(steps)
+    if found is None and steps[-1].isdigit():
+        return model_path(steps[:-1]), int(steps[-1])
+    return found, None
+
+
 def region_of(steps: Steps) -> str | None:
     """The region that a number in the scene is for; None where it is for the whole object."""
     return steps[-1] if len(steps) > 4 and steps[0] == "objects" and steps[-2] == "regions" else None

@@ -21,14 +21,15 @@ def problems_of_sound_parts(scene: Document, known: Sequence[Problem]) -> list[P
 
     `scene` holds what could be read: entries with problems may lack keys, and are left alone.
     """
-    broken = {".".join(problem.path.split(".")[:2]) for problem in known}
     data = {**scene.data, **{table: scene.data.get(table, {}) for table in _TABLES}, "parameters": {}}
-    timed = "time" in data and not any(path.split(".")[0] == "time" for path in broken)
+    entries = [f"{table}.{name}" for table in _TABLES for name in data[table]]
+    broken = {entry for entry in entries if any(f"{problem.path}.".startswith(f"{entry}.") for problem in known)}
+    timed = "time" in data and not any(problem.path.split(".")[0] == "time" for problem in known)
     data["experiments"] = {name: {**entry, "set": _times(entry) if timed else {}} for name, entry in data["experiments"].items()
                            if f"experiments.{name}" not in broken}
-    made = Building(replace(scene, data=data), ModelBuilder(), skipped=set(broken))
+    made = Building(replace(scene, data=data), ModelBuilder(), skipped=broken)
     markers = make_markers(made, add_parts(made))
-    if timed and not any(path.split(".")[0] == "markers" for path in broken):
+    if timed and not any(problem.path.split(".")[0] == "markers" for problem in known):
         make_experiments(made, None, markers)
     else:
         for name, entry in data["experiments"].items():
