@@ -252,6 +252,8 @@ from sim.core.runtime.array import array2d as array2d
 from sim.core.runtime.array import array3d as array3d
 from sim.core.runtime.array import array4d as array4d
 from sim.core.runtime.array import clone as clone
+from sim.core.runtime.calls import KernelFault as KernelFault
+from sim.core.runtime.calls import set_check_bounds as set_check_bounds
 from sim.core.runtime.conditionals import capture_if as capture_if
 from sim.core.runtime.conditionals import capture_while as capture_while
 from sim.core.runtime.creation import copy as copy
@@ -283,10 +285,8 @@ from sim.core.runtime.graph import capture as capture
 from sim.core.runtime.kernel import Kernel as Kernel
 from sim.core.runtime.kernel import LaunchError as LaunchError
 from sim.core.runtime.kernel import kernel as kernel
-from sim.core.runtime.launch import KernelFault as KernelFault
 from sim.core.runtime.launch import Launch as Launch
 from sim.core.runtime.launch import launch as launch
-from sim.core.runtime.launch import set_check_bounds as set_check_bounds
 from sim.core.runtime.profile import Profile as Profile
 from sim.core.runtime.profile import ScopedTimer as ScopedTimer
 from sim.core.runtime.profile import profile as profile

@@ -248,7 +248,7 @@ class HostDriver:
 
     def _owner(self, address: int, nbytes: int) -> None:
         """Nothing is copied from or to memory that is not allocated."""
-        assert any(m.ctypes.data <= address and address + nbytes <= m.ctypes.data + m.nbytes for m in self.live.values()), "not memory of the device"
+        assert any(m.ctypes.data <= address and address + nbytes <= m.ctypes.data + m.nbytes for m in list(self.live.values())), "not memory of the device"
 
     def copy(self, dest: int, src: int, nbytes: int) -> None:
         self._owner(dest, nbytes)

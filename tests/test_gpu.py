@@ -120,6 +120,12 @@ def total(x: sim.array[float], out: sim.array[float], k: sim.array[int]):
     sim.atomic_add(out, k[i], x[i])
 
 
+@sim.kernel
+def squares(x: sim.array[float], out: sim.array[float]):
+    i = sim.tid()
+    out[0] += x[i] * x[i]
+
+
 def test_deterministic_sums_have_the_same_bits_on_every_run():
     driver = cuda_devices()[0]
     ordered = CudaDevice("cuda:0", driver.driver, driver.backend.compiler, deterministic=True)
@@ -144,3 +150,10 @@ def test_torch_shares_memory_and_order(gpu):
     back = torch.from_dlpack(shared)
     assert back.data_ptr() == tensor.data_ptr() and float(back.sum()) == 60.0
     assert torch.as_tensor(shared, device="cuda").data_ptr() == tensor.data_ptr()
+    leaf = torch.full((3,), 2.0, device="cuda", requires_grad=True)
+    x, loss = sim.from_torch(leaf), sim.zeros(1, requires_grad=True, device=gpu)
+    with sim.Tape() as tape:
+        sim.launch(squares, 3, [x, loss])
+    tape.backward(loss)
+    assert x.ptr == leaf.data_ptr() and leaf.grad.tolist() == [4.0] * 3
+    assert sim.to_torch(loss, requires_grad=False).item() == 12.0

@@ -23,6 +23,7 @@ from sim.core.lang.errors import GradientError
 from sim.core.lang.ir import OPS, ZERO, Block, Builder, Func, Op, Value, emit, split_memory, verify
 from sim.core.lang.passes import WRITES, Env, copy_block, dce, free_values, rebuild
 from sim.core.lang.recompute import Forward, Record, Sweep
+from sim.core.lang.replay import counters
 from sim.core.lang.separation import any_nonzero, combined_calls, demand_distinct, moved_results
 from sim.core.lang.sinking import sink
 from sim.core.lang.types import ArrayType, int32
@@ -222,6 +223,9 @@ class Reverse(Forward):
                 for k, value in zip(numbers, self.stacks[kind].pop(len(numbers)), strict=True):
                     frame[k] = value
             known = dict(zip(kept, frame, strict=False))
+            for p, (start, step) in counters(op).items():
+                by = self.b.const(step.const, p.type) if step.const is not None else env.get(step, step)
+                known[p] = env.get(start, start) + (at if p.type is int32 else emit("cast", at, type=p.type)) * by
             carried = body.params[1 if op.name == "for" else 0 :]
             inner = self._bind(op, env, record, at, [known.get(p) or Value(p.type, "not recorded") for p in carried])
             if id(op) not in self.replay.steady:

@@ -1,8 +1,9 @@
 """How the adjoint of a kernel takes back the stores that it performs again (`undo.py`): decided here, before it is emitted.
 
-An operation with regions that stands outside of all others (a *root*) is *steady* if where its stores go, and how often, follows
-from values that those stores do not change.  Then the program itself, run backwards, says where the old values belong: only
-these are kept.  Else every store also keeps its place, and every trip of a loop the place in the log where it began.
+An operation with regions that stands outside of all others (a *root*) is *steady* if where its stores go, and how often,
+follows from values that those stores do not change, or that a root which is a loop carries: its frames keep these.  Then the
+program itself, run backwards, says where the old values belong: only these are kept.  Else every store also keeps its place,
+and every trip of a loop the place in the log where it began.
 
 A steady loop whose trips hold nothing but other loops is gone *through*: the reverse sweep goes from the end of one to the
 end of the one before, and nothing runs a third time.
@@ -90,10 +91,11 @@ def plan_replay(
         if id(root) not in plan.moving:
             continue
         remembered = _remembering(root, {groups[a] for a in arrays}, groups)
-        changing = _following(root, {*remembered, *_carried(root)})
-        plan.changing |= changing
         inside = [o for region in root.regions for o in walk(region)]
-        if id(root) in plan.moving and root.name != "while" and all(_is_steady(o, plan, changing, returned) for o in inside):
+        framed = root.name != "if" and matters(root, varied, active)  # then the frames tell what it carries
+        changing = _following(root, {*remembered, *_carried(inside if framed else [root, *inside])})
+        plan.changing |= changing
+        if (framed or root.name != "while") and all(_is_steady(o, plan, changing, returned) for o in inside):
             plan.steady |= {id(o) for o in inside if plan.stores(o) or id(o) in plan.moving} | {id(root)}
             spoilt = _following(root, remembered) & needed
             plan.through |= {id(o) for o in (root, *inside) if o.name == "for" and _holds_loops_only(o, plan, spoilt, varied, active)}
@@ -103,10 +105,24 @@ def plan_replay(
             plan.stacked.add(int32)
         for op in (root, *inside):
             if id(op) in plan.moving and op.name != "if":
-                plan.frames[id(op)] = [p for p in op.regions[-1].params[1 if op.name == "for" else 0 :] if p in needed]
+                counted = counters(op)
+                plan.frames[id(op)] = [p for p in op.regions[-1].params[1 if op.name == "for" else 0 :] if p in needed and p not in counted]
                 plan.stacked.update(p.type for p in plan.frames[id(op)])  # type: ignore[misc]
             plan.stacked.update(kind for kind, _ in plan.pushed(op))
     return plan
+
+
+def counters(loop: Op) -> dict[Value, tuple[Value, Value]]:
+    """Integers that a loop carries and every trip adds the same to: (their value before the first trip, what is added)."""
+    shift, body = 1 if loop.name == "for" else 0, loop.regions[-1]
+    inside = {v for op in walk(body) for v in op.results} | set(body.params)
+    found = {}
+    for p, start, end in zip(body.params[shift:], loop.operands[shift:], body.yields, strict=True):
+        parts = end.op.operands if end.op is not None and end.op.name == "add" else []
+        step = next((v for v in parts if v is not p), None)
+        if isinstance(p.type, Scalar) and p.type.is_int and p in parts and step is not None and (step.const is not None or step not in inside):
+            found[p] = start, step
+    return found
 
 
 def by_kind(kinds: Sequence[Scalar]) -> list[tuple[Scalar, list[int]]]:
@@ -127,10 +143,9 @@ def _remembering(root: Op, memory: Collection[int], groups: Mapping[Value, int])
     return found
 
 
-def _carried(root: Op) -> set[Value]:
-    """What loops carry."""
-    loops = [op for op in (root, *(o for region in root.regions for o in walk(region))) if op.name in ("for", "while")]
-    return {p for op in loops for region in op.regions for p in region.params[1 if op.name == "for" else 0 :]}
+def _carried(ops: Collection[Op]) -> set[Value]:
+    """What the loops among these carry."""
+    return {p for op in ops if op.name in ("for", "while") for region in op.regions for p in region.params[1 if op.name == "for" else 0 :]}
 
 
 def _following(root: Op, start: Collection[Value]) -> set[Value]:

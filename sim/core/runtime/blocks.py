@@ -107,7 +107,7 @@ class Layout:
 
 def layout_of(compiled: Compiled) -> Layout:
     """The layout of a compiled function, made once."""
-    found = compiled.__dict__.get("layout")
-    if found is None:
-        found = compiled.__dict__["layout"] = Layout(compiled)
+    if compiled.layout is None:
+        compiled.layout = Layout(compiled)
+    found: Layout = compiled.layout
     return found

@@ -86,7 +86,7 @@ class Buffer:
         self.requires_grad = False
         self.gradient: Buffer | None = None
         self.left_by: int | None = None  # (of a gradient) the backward that left what it holds, by the number of its tape; None: it is a seed
-        self.watchers: WeakSet[Any] | None = None  # claims of tapes on the present content; told of writes by `announce`
+        self.watchers: list[ReferenceType[Any]] | None = None  # claims of tapes on the present content; told of writes by `announce`
         self.version = 0  # counts the writes that the framework made: tells whether derived data is out of date
         self.epoch = 0  # counts other changes of the content: older content put back for a while
         self.gradient_shift = 0  # bytes: the gradient of offset o lies at o + gradient_shift of `gradient`
@@ -107,11 +107,13 @@ class Buffer:
             self.gradient, self.gradient_shift = self.device.allocate(self.nbytes, zero=True), 0
         return self.gradient
 
-    def watch(self, watcher: Any) -> None:
-        """From now on `watcher.before_write(view, writer)` is called before the framework writes here."""
-        if self.watchers is None:
-            self.watchers = WeakSet()
-        self.watchers.add(watcher)
+    def watch(self, reference: ReferenceType[Any]) -> None:
+        """From now on `watcher.before_write(view, writer)` is called before the framework writes here, on what is referred to."""
+        self.watchers = [*(self.watchers or ()), reference]
+
+    def unwatch(self, reference: ReferenceType[Any]) -> None:
+        """The opposite of `watch`."""
+        self.watchers = [r for r in self.watchers or () if r is not reference] or None
 
     def drop_gradient(self) -> None:
         self.gradient, self.gradient_shift = None, 0
@@ -230,9 +232,11 @@ def refill(buffer: Buffer, content: Buffer) -> None:
 
 def announce(view: Strided, writer: str) -> None:
     """Tell whoever needs the content of a view that it is about to be overwritten.  Comes before every write."""
-    watchers = view.buffer.watchers
-    if watchers:
-        for watcher in tuple(watchers):
+    for reference in view.buffer.watchers or ():
+        watcher = reference()
+        if watcher is None:
+            view.buffer.unwatch(reference)
+        else:
             watcher.before_write(view, writer)
 
 

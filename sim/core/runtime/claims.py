@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from weakref import ref
 
 import numpy as np
 
@@ -45,9 +46,16 @@ class Kept:
     buffer: Buffer
     low: int
     data: Buffer
-    reason: str
+    readers: Sequence[Claim]
+    writer: str
     captured: bool = False
     """Saved inside of a capture: a replay saves it again."""
+
+    @property
+    def reason(self) -> str:
+        """Who needs it, and who overwrites it; "": others can write there."""
+        readers = ", ".join(dict.fromkeys(f"'{c.name}' of the {c.reader}" for c in self.readers))
+        return f"{readers}; overwritten by the {self.writer}" if self.writer else f"{readers}; others can write there"
 
     @property
     def live(self) -> ByteRange:
@@ -81,11 +89,6 @@ class Claim:
     name: str
     kept: Kept | None = None
 
-    @property
-    def reason(self) -> str:
-        """Why memory that others can write is kept."""
-        return f"'{self.name}' of the {self.reader}; others can write there"
-
     def address(self, offset: int) -> int:
         """Where the value that the buffer had at byte `offset` lies now."""
         if self.kept is None:
@@ -103,15 +106,18 @@ class Claims:
     arena: Arena = field(default_factory=Arena)
     _of_shared: dict[Buffer, list[Kept]] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self._reference = ref(self)
+
     def claim(self, a: array, reader: str, name: str) -> Claim:
         low, high = span_of(a)
         made = Claim(a.buffer, low, high, reader, name)
         if a.buffer.shared:  # it may change unseen, so it is kept now
-            made.kept = self._keep(a.buffer, low, high, made.reason)
+            made.kept = self._keep(made)
             return made
         waiting = self.open.setdefault(a.buffer, [])
         if not waiting:
-            a.buffer.watch(self)
+            a.buffer.watch(self._reference)
         waiting.append(made)
         return made
 
@@ -121,24 +127,27 @@ class Claims:
             return
         low, high = min(c.low for c in claims), max(c.high for c in claims)
         buffer = claims[0].buffer
-        whole = self._keep(buffer, low, high, claims[0].reason) if buffer.shared else None
         for c in claims:
-            c.low, c.high, c.kept = low, high, whole
+            c.low, c.high = low, high
+        whole = self._keep(claims[0]) if buffer.shared else None
+        for c in claims:
+            c.kept = whole
 
-    def _keep(self, buffer: Buffer, low: int, high: int, reason: str) -> Kept:
+    def _keep(self, claim: Claim) -> Kept:
         """The present content of shared memory: an earlier copy if that is the same still."""
+        buffer, low, high = claim.buffer, claim.low, claim.high
         if capturing() is None:
             for kept in reversed(self._of_shared.get(buffer, ())):
                 if kept.low == low and kept.data.nbytes == high - low:
                     if np.array_equal(_bytes(kept.data), _bytes(buffer, low, high)):
                         return kept
                     break
-        kept = self._save(buffer, low, high, reason)
+        kept = self._save(buffer, low, high, [claim], "")
         self._of_shared.setdefault(buffer, []).append(kept)
         return kept
 
-    def _save(self, buffer: Buffer, low: int, high: int, reason: str) -> Kept:
-        kept = Kept(buffer, low, self.arena.buffer(high - low, buffer.device), reason, capturing() is not None)
+    def _save(self, buffer: Buffer, low: int, high: int, readers: Sequence[Claim], writer: str) -> Kept:
+        kept = Kept(buffer, low, self.arena.buffer(high - low, buffer.device), readers, writer, capturing() is not None)
         note_native(kept.save, kept.row, kept)
         self.kept.append(kept)
         return kept
@@ -158,19 +167,17 @@ class Claims:
                 hint="write into another array, or open the tape with on_overwrite='save'",
             )
         start, end = min(c.low for c in hit), max(c.high for c in hit)
-        readers = ", ".join(dict.fromkeys(f"'{c.name}' of the {c.reader}" for c in hit))
-        kept = self._save(a.buffer, start, end, f"{readers}; overwritten by the {writer}")
+        kept = self._save(a.buffer, start, end, hit, writer)
         for c in hit:
             c.kept = kept
         still = self.open[a.buffer] = [c for c in waiting if c.kept is None]
-        if not still and a.buffer.watchers is not None:
-            a.buffer.watchers.discard(self)
+        if not still:
+            a.buffer.unwatch(self._reference)
 
     def release(self) -> None:
         """Stop watching: the content that is claimed may change from now on."""
         for buffer in self.open:
-            if buffer.watchers is not None:
-                buffer.watchers.discard(self)
+            buffer.unwatch(self._reference)
         self.open.clear()
 
     def clear(self) -> None:

@@ -20,11 +20,11 @@ from sim.core.runtime import shadows
 from sim.core.runtime.array import array, make_array
 from sim.core.runtime.blocks import Memory
 from sim.core.runtime.buffer import Buffer, ByteRange, duplicate, refill
+from sim.core.runtime.calls import run
 from sim.core.runtime.claims import Kept
 from sim.core.runtime.graph import capturing
 from sim.core.runtime.interop import differentiable, element
 from sim.core.runtime.kernel import Compiled
-from sim.core.runtime.launch import run
 from sim.core.runtime.operations import Operation, describe
 
 

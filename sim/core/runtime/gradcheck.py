@@ -23,8 +23,8 @@ from sim.core.lang.passes import inline
 from sim.core.lang.types import Composite, StructValue, bool_, float64, int32
 from sim.core.runtime import recording
 from sim.core.runtime.array import array
+from sim.core.runtime.calls import Call
 from sim.core.runtime.forward import Forward
-from sim.core.runtime.launch import Call
 from sim.core.runtime.program import Program, program_of, program_of_call
 from sim.core.runtime.tape import Tape
 

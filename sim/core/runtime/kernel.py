@@ -52,11 +52,12 @@ Traits = tuple[int, ...]
 class Compiled:
     """A function of the IR and its executables, by device and by what is known of the arrays.
 
-    source: the same with functions whose derivative is in closed form still called, where it has any.
+    source: the same with functions whose derivative is in closed form still called, where it has any.  layout: see `blocks`.
     """
 
     func: Func
     source: Func | None = None
+    layout: Any = None
     executables: dict[tuple[Device, Traits, bool], Executable] = field(default_factory=dict)
 
     def executable(self, device: Device, traits: Traits, check: bool) -> Executable:

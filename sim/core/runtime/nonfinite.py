@@ -23,9 +23,9 @@ from sim.core.runtime import shadows
 from sim.core.runtime.array import array
 from sim.core.runtime.blocks import ArgumentBlock, layout_of
 from sim.core.runtime.buffer import duplicate, refill
+from sim.core.runtime.calls import run, thread_count
 from sim.core.runtime.device import get_device
 from sim.core.runtime.kernel import Compiled, Traits
-from sim.core.runtime.launch import run, thread_count
 from sim.core.runtime.private import on_host
 
 

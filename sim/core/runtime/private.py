@@ -12,9 +12,9 @@ from sim.core.backends.base import Executable
 from sim.core.runtime.array import array, make_array
 from sim.core.runtime.blocks import Memory, layout_of
 from sim.core.runtime.buffer import SPARE, Buffer, ByteRange
+from sim.core.runtime.calls import Call, thread_count
 from sim.core.runtime.device import get_device
 from sim.core.runtime.kernel import Compiled
-from sim.core.runtime.launch import Call, thread_count
 
 
 def spare_copy(host: np.ndarray) -> np.ndarray:

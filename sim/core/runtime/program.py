@@ -17,8 +17,8 @@ from sim.core.lang.types import ArrayType, Homogeneous, Scalar, StructValue
 from sim.core.runtime import recording
 from sim.core.runtime.array import array, make_array
 from sim.core.runtime.buffer import Buffer, duplicate, refill
+from sim.core.runtime.calls import Call, as_dims, bind
 from sim.core.runtime.kernel import Kernel
-from sim.core.runtime.launch import Call, as_dims, bind
 
 Number = int | str
 """Which input or output of a function: its position, or the name of a field of a struct (`s.x`)."""

@@ -20,9 +20,9 @@ from sim.core.lang.races import ADD, KINDS, READ, REPORT, RaceCheck, address_che
 from sim.core.lang.types import ArrayType
 from sim.core.runtime.array import array
 from sim.core.runtime.buffer import Buffer, ByteRange
+from sim.core.runtime.calls import Call, raise_fault, thread_count
 from sim.core.runtime.claims import span_of
 from sim.core.runtime.kernel import Aliases, Compiled, Differentiated, Specialisation
-from sim.core.runtime.launch import Call, raise_fault, thread_count
 from sim.core.runtime.private import host_argument, on_cpu, private_arguments, run_privately
 
 REMEMBERED = 1024

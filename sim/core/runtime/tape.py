@@ -19,10 +19,11 @@ from sim.core.lang.types import int32
 from sim.core.runtime import recording, shadows
 from sim.core.runtime.array import array
 from sim.core.runtime.buffer import Buffer, ByteRange, announce
+from sim.core.runtime.calls import Call, thread_count
 from sim.core.runtime.claims import Claim, Claims, Watch, span_of
 from sim.core.runtime.creation import zeros
 from sim.core.runtime.graph import capturing, note
-from sim.core.runtime.launch import Call, thread_count
+from sim.core.runtime.kernel import AdjointPair, Aliases, Differentiated
 from sim.core.runtime.nonfinite import NonFiniteError
 from sim.core.runtime.operations import Operation
 from sim.core.runtime.races import refuse_races
@@ -95,55 +96,69 @@ class Tape:
             return
         spec, args = call.spec, call.args
         active, aliases = frozenset(spec.active(args)), spec.aliases(args)
-        name = f"launch of '{spec.kernel.name}'"
         shared = [args[k] for k in active if args[k].buffer.shared]
         if shared:
-            self._watch.before(shared, name)
-        if not active:
-            self._check_links(call, active, frozenset())
+            self._watch.before(shared, f"launch of '{spec.kernel.name}'")
+        made = spec.differentiated(active, aliases) if active else None
+        if self._cut or (made is not None and made.needs.lossy):
+            self._check_links(call, active, made.needs.lossy if made is not None else frozenset())
+        if made is None:
             call.run()
             return
-        made = spec.differentiated(active, aliases)
-        needs, record = made.needs, made.candidates
-        self._check_links(call, active, needs.lossy)
         refuse_races(call, active, aliases, made)
-        if record:
-            spans = (span_of(args[k]) for k in record if args[k] is not None)
-            if needs.bytes_per_thread(record) * thread_count(call.dims) >= sum(high - low for low, high in spans):
-                record = frozenset()
-        pair = made.adjoint(record)
+        pair = made.adjoint(self._worth_recording(call, made) if made.candidates else made.candidates)
+        claims = self._claim_needs(call, pair, aliases, made) if pair.plan.needs else {}
+        if pair.forward is None:
+            call.run()
+            record = LaunchRecord(call, pair, claims, (), (), None, {})
+        else:
+            record = self._run_recording(call, pair, claims)
+        if shared:
+            self._watch.after(args[k] for k in active if k in spec.writes)
+        if pair.plan.finals:
+            record.finals = self._claim(call, pair.plan.finals)
+        self.records.append(record)
+
+    @staticmethod
+    def _worth_recording(call: Call, made: Differentiated) -> frozenset[int]:
+        """The arrays whose loads are recorded, if that takes less memory than copies of them."""
+        spans = (span_of(call.args[k]) for k in made.candidates if call.args[k] is not None)
+        if made.needs.bytes_per_thread(made.candidates) * thread_count(call.dims) >= sum(high - low for low, high in spans):
+            return frozenset()
+        return made.candidates
+
+    def _claim_needs(self, call: Call, pair: AdjointPair, aliases: Aliases, made: Differentiated) -> dict[int, Claim]:
+        """Claims on what the adjoint loads."""
         graph = capturing()
         if graph is not None:
             graph.recorders.add(self)
-        claims = self._claim(call, pair.plan.needs, name)
+        claims = self._claim(call, pair.plan.needs)
         for together in aliases:
-            if together & needs.replayed:  # the adjoint writes to the copy: it has to be one
+            if together & made.needs.replayed:  # the adjoint writes to the copy: it has to be one
                 self._claims.join([claims[k] for k in pair.plan.needs if k in together and k in claims])
-        records: list[array] = []
-        returned: list[array] = []
-        counts = None
-        if pair.forward is None:
-            call.run()
-        else:
-            records = [self._claims.arena.array((slots, thread_count(call.dims)), scalar, call.device) for scalar, slots in pair.plan.records]
-            returned = room_for_returned(call, pair, records)
-            extra = [*records, *returned]
-            if pair.plan.logs or returned:
-                counts = zeros(len(returned) + len(pair.plan.logs), int32, call.device)
-                note(partial(call.device.clear, counts))
-                extra.append(counts)
-            call.run_as(pair.forward, [*args, *extra])
-        if shared:
-            self._watch.after(args[k] for k in active if k in spec.writes)
-        self.records.append(LaunchRecord(call, pair, claims, records, returned, counts, self._claim(call, pair.plan.finals, name)))
+        return claims
 
-    def _claim(self, call: Call, numbers: Sequence[int], name: str) -> dict[int, Claim]:
+    def _claim(self, call: Call, numbers: Sequence[int]) -> dict[int, Claim]:
         """Claims on the present content of some arguments, of those that are not None."""
-        claims = {}
+        name, claims = f"launch of '{call.spec.kernel.name}'", {}
         for k in numbers:
             if call.args[k] is not None:
                 claims[k] = self._claims.claim(call.args[k], name, call.spec.func.params[k].name)
         return claims
+
+    def _run_recording(self, call: Call, pair: AdjointPair, claims: dict[int, Claim]) -> LaunchRecord:
+        """Run the variant of a launch that writes what its adjoint needs."""
+        plan = pair.plan
+        records = [self._claims.arena.array((slots, thread_count(call.dims)), scalar, call.device) for scalar, slots in plan.records]
+        returned, counts = room_for_returned(call, pair, records), None
+        extra = [*records, *returned]
+        if plan.logs or returned:
+            counts = zeros(len(returned) + len(plan.logs), int32, call.device)
+            note(partial(call.device.clear, counts))
+            extra.append(counts)
+        assert pair.forward is not None
+        call.run_as(pair.forward, [*call.args, *extra])
+        return LaunchRecord(call, pair, claims, records, returned, counts, {})
 
     def adjoint_launch(self, call: Call, gradients: Mapping[int, array]) -> None:
         """A launch in adjoint form is about to run.  It is not differentiated, so what it writes must not reach the loss."""

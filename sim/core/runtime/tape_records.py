@@ -5,7 +5,7 @@ Each knows how to take gradients back (`backward`), and which `arrays` it has to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,11 +14,11 @@ from sim.core.lang.errors import GradientError
 from sim.core.runtime import shadows
 from sim.core.runtime.array import array
 from sim.core.runtime.blocks import Memory
+from sim.core.runtime.calls import Call, run, thread_count
 from sim.core.runtime.claims import Claim, restored
 from sim.core.runtime.creation import empty
 from sim.core.runtime.graph import capturing, note, note_native
 from sim.core.runtime.kernel import AdjointPair
-from sim.core.runtime.launch import Call, run, thread_count
 from sim.core.runtime.marks import passing
 from sim.core.runtime.operations import Operation
 from sim.core.runtime.private import host_argument, on_cpu, on_host, private_arguments, run_privately
@@ -31,8 +31,8 @@ class LaunchRecord:
     call: Call
     pair: AdjointPair
     claims: dict[int, Claim]
-    records: list[array]
-    returned: list[array]
+    records: Sequence[array]
+    returned: Sequence[array]
     counts: array | None
     finals: dict[int, Claim]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from sim.core.lang.ir import walk
 from sim.core.runtime.array import array
-from sim.core.runtime.launch import Call
+from sim.core.runtime.calls import Call
 
 
 @dataclass
