@@ -47,6 +47,17 @@ def test_regions_like_their_neighbours(tmp_path):
     assert max(stiff.values()) / min(stiff.values()) == pytest.approx(1, abs=1e-3), "one value for all, if nothing else is allowed"
 
 
+def test_tied_regions_are_told_apart_by_name(tmp_path):
+    text = smooth("region").replace(f"of: {PATH}", f"of: [{PATH}, objects.other.cloth.material.distance.compliance]")
+    body = text[text.index("  sheet:\n"):text.index("shapes:")]
+    other = body.replace("  sheet:\n", "  other:\n    position: [0, 0, 3]\n").replace("{a: {x: [null, 0.3]}, b: {x: [0.3, 0.6]}, c: {x: [0.6, null]}}",
+                                                                                 "{c: {x: [0.6, null]}, a: {x: [null, 0.3]}, b: {x: [0.3, 0.6]}}")
+    assert other.index("c: {x") < other.index("a: {x")
+    problem, alone = sheet(tmp_path, text.replace("shapes:", other + "shapes:", 1)), sheet(tmp_path, smooth("region"))
+    terms = [one.evaluate(one.start).terms["smooth_p"] for one in (problem, alone)]
+    assert terms[0] == terms[1]
+
+
 def test_prior_of_a_parameter_with_regions(tmp_path):
     problem = sheet(tmp_path, smooth("region").replace("{smooth: p, sd: 0.2}", "{prior: p, value: 0.02, factor: 2, weight: 3}"))
     terms = problem.evaluate(problem.start).terms

@@ -159,3 +159,54 @@ def test_experiments_set_components(tmp_path):
     problem._write(problem.experiments[0], {"p": np.array([7.0])})
     assert problem.model["sheet.velocity"].numpy().tolist() == [[0, 2, 7]], "what the experiment sets beside it stays"
     assert check_gradient(problem)[0].ok
+
+
+def test_two_places_of_one_value_are_tied(tmp_path):
+    problem = sheet(tmp_path, SHEET.replace(STRETCH, "  p: {of: {world.gravity.0: 1, world.gravity.1: -2}, start: 3}"))
+    problem._write(problem.experiments[0], {"p": np.array(3.0)})
+    assert problem.model["gravity"].numpy().tolist() == [[3, -6, 0]]
+    assert check_gradient(problem)[0].ok
+    text = parts(f"  p: {{of: {{{PATH}.regions.left: 1, {PATH}.regions.right: 0.5}}, start: 0.04, transform: log}}", distance=STIFF)
+    problem = sheet(tmp_path, text)
+    problem._write(problem.experiments[0], {"p": np.array(0.1)})
+    assert set(problem.model["sheet.distance.compliance"].numpy().tolist()) == {0.1, 0.05}
+    assert check_gradient(problem)[0].ok
+
+
+BLOCK = """\
+format: 1
+time: {duration: 0.04, fps: 50, substeps: 8}
+objects:
+  block:
+    regions: {base: {z: [null, 0.11]}, tip: {z: [0.19, null]}}
+    soft:
+      lattice: {size: [0.1, 0.1, 0.3], cells: [1, 1, 3]}
+      density: {regions: {base: 1000, tip: 1200}}
+      material:
+        neo_hookean: {young: {regions: {tip: 2e4, base: 1e4}}, poisson: {regions: {tip: 0.3, base: 0.4}}, damping: {regions: {tip: 0, base: 1 ms}}}
+attachments: {clamp: {on: block, where: {z: [null, 0]}}}
+markers: {end: {on: block, where: {z: [0.29, null]}}}
+parameters:
+  young: {of: objects.block.soft.material.neo_hookean.young, per: PER, transform: log}
+  weight: {of: objects.block.soft.density, per: region, transform: log}
+loss:
+  - {reach: {marker: end, point: [0.1, 0.1, 0.3], scale: 0.1}}
+  - {smooth: young, sd: 0.5}
+"""
+
+
+@pytest.mark.parametrize(("per", "count"), [("region", 2), ("element", 15)])
+def test_regions_of_a_solid(tmp_path, per, count):
+    problem = sim.load_scene(write_scene(tmp_path, BLOCK.replace("PER", per))).build(dtype=sim.float64)
+    young, group = problem.model["block.neo_hookean.young"].numpy(), problem.model.groups["block"]
+    height = group.positions[group.elements["neo_hookean"] - group.start, 2]
+    assert np.array_equal(young == 2e4, (height > 0.15).sum(axis=1) > 2) and len(young) == 15
+    assert np.array_equal(problem.model["block.neo_hookean.poisson"].numpy() == 0.3, young == 2e4)
+    assert len(problem.start) == count + 2
+    if per == "element":
+        v = problem.start[:15]
+        tets = [set(row) for row in group.elements["neo_hookean"].tolist()]
+        pairs = [(i, j) for j in range(15) for i in range(j) if len(tets[i] & tets[j]) == 3]
+        assert problem.evaluate(problem.start).terms["smooth_young"] == pytest.approx(np.mean([((v[i] - v[j]) / 0.5) ** 2 for i, j in pairs]))
+    rows = check_gradient(problem)
+    assert all(row.ok and row.gradient != 0 for row in rows), rows

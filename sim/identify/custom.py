@@ -1,11 +1,13 @@
 """A loss of the user's own: a Python function of a rollout, that launches kernels under the tape.
 
+    from typing import Any
+
     import sim
 
     @sim.kernel
-    def spread_of(q: sim.array2d[sim.vec3d], frame: int, loss: sim.array[sim.float64]):
+    def spread_of(q: sim.array2d[Any], frame: int, loss: sim.array[sim.float64]):  # Any: vec3f or vec3d, as the run's --dtype
         for i in range(q.shape[1]):
-            loss[0] += sim.dot(q[frame, i], q[frame, i])
+            loss[0] += sim.float64(sim.dot(q[frame, i], q[frame, i]))
 
     def compact(take):
         loss = sim.zeros(1, sim.float64, requires_grad=True)

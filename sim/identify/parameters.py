@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,9 +14,11 @@ from sim.identify.transforms import Transform
 class Reached:
     """A material value that a parameter reaches: factor times the parameter.
 
-    elements: (n,) bool, those elements of the value that it reaches; None: all of it.
+    path: of the value in the model.  elements: (n,) bool, those elements of the value that it reaches, or components, (1, 3)
+    bool; None: all of it.
     """
 
+    path: str
     factor: float = 1.0
     elements: np.ndarray | None = None
 
@@ -37,12 +39,12 @@ class Parameter:
     """Something that is sought.
 
     start: physical start value, a number or an array; with `experiments` given, one value for each of them (axis 0).
-    reach: path of a material value -> how it follows.  unit, transform, bounds: as in the scene.
+    reach: the material values that follow it; two of one path have no element in common.  unit, transform, bounds: as in the scene.
     """
 
     name: str
     start: np.ndarray
-    reach: Mapping[str, Reached]
+    reach: Sequence[Reached]
     transform: Transform
     unit: str = ""
     kind: str = "none"

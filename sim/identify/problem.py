@@ -119,7 +119,7 @@ class Problem:
 
     def __post_init__(self) -> None:
         self.space = ParameterSpace({p.name: p.transform for p in self.sought}, {p.name: p.start for p in self.sought})
-        touched = {path for e in self.experiments for path in e.settings} | {x for p in self.sought for x in p.reach}
+        touched = {path for e in self.experiments for path in e.settings} | {r.path for p in self.sought for r in p.reach}
         # What a value was before any experiment or parameter changed it.
         self._base = {path: self.model[path].numpy().astype(np.float64) for path in sorted(touched)}
         self._prepared: dict[tuple[str, str], Measured] = {}
@@ -346,7 +346,7 @@ class Problem:
         if shares is None:
             run()
         else:
-            with self.model.gradients_of({path for p in self.sought for path in p.reach}):
+            with self.model.gradients_of({r.path for p in self.sought for r in p.reach}):
                 with Tape() as tape:
                     run()
                 self._clear()
@@ -376,8 +376,8 @@ class Problem:
             if p.experiments and experiment is None:
                 continue
             value = values[p.name] if experiment is None else p.of(values[p.name], experiment.name)
-            for path, reached in p.reach.items():
-                out[path] = reached.written(value, out.get(path, self._base[path]))
+            for r in p.reach:
+                out[r.path] = r.written(value, out.get(r.path, self._base[r.path]))
         return out
 
     def _write(self, experiment: Experiment, values: Mapping[str, np.ndarray]) -> None:
@@ -399,11 +399,11 @@ class Problem:
         """Adds what backward left in the gradients of the material values."""
         for p in self.sought:
             target = p.of(by_value[p.name], experiment.name)
-            for path, reached in p.reach.items():
-                gradient = self.model[path].grad
+            for r in p.reach:
+                gradient = self.model[r.path].grad
                 if gradient is None:
-                    raise ValueError(f"{path!r} has no gradient; make the model with requires_grad=True")
-                total = reached.gathered(gradient.numpy().astype(np.float64), target.shape)
+                    raise ValueError(f"{r.path!r} has no gradient; make the model with requires_grad=True")
+                total = r.gathered(gradient.numpy().astype(np.float64), target.shape)
                 if p.experiments:
                     by_value[p.name][p.experiments.index(experiment.name)] += total
                 else:

@@ -26,17 +26,17 @@ def make_parameters(made: Building, model: Model) -> list[Parameter]:
         if entry["per"] == "region":
             first = made.by_region[next(iter(paths))]
             for region in first.names:
-                inside = {found: Reached(entry["of"][place], made.by_region[place].within(region)) for place, found in paths.items()}
+                inside = [Reached(found, entry["of"][place], made.by_region[place].within(region)) for place, found in paths.items()]
                 value = made.scene.get(f"{next(iter(paths))}.regions.{region}") / next(iter(entry["of"].values()))
                 _add(out, made, path, f"{name}.{region}", entry, np.asarray(entry.get("start", value), float), inside)
             continue
         _add(out, made, path, name, entry, _start(made, model, entry, paths),
-             {found: Reached(entry["of"][place], _elements(made, place)) for place, found in paths.items()})
+             [Reached(found, entry["of"][place], _elements(made, place)) for place, found in paths.items()])
     return out
 
 
 def _add(out: list[Parameter], made: Building, path: str, name: str, entry: dict[str, Any], start: np.ndarray,
-         reach: dict[str, Reached]) -> None:
+         reach: list[Reached]) -> None:
     """Adds a parameter, unless its start, bounds and transform do not fit each other."""
     own: tuple[str, ...] = ()
     if entry["per"] == "experiment":

@@ -72,21 +72,23 @@ def _smooth(made: Building, path: str, common: dict[str, Any], entry: dict[str, 
     if not own:
         return []
     sought = made.data["parameters"][entry["smooth"]]
-    pairs = np.unique(np.concatenate([_neighbours(made, place, sought["per"]) for place in sought["of"]]), axis=0)
+    regions = [p.name.partition(".")[2] for p in own] if sought["per"] == "region" else None
+    pairs = np.unique(np.concatenate([_neighbours(made, place, regions) for place in sought["of"]]), axis=0)
     if not len(pairs):
         made.problem(f"{path}.smooth", f"nothing that `{entry['smooth']}` reaches has a neighbour", "leave the term out, or use a `prior`")
         return []
     return [Smooth(**common, transforms={p.name: p.transform for p in own}, pairs=pairs, sd=entry["sd"])]
 
 
-def _neighbours(made: Building, place: str, per: str) -> np.ndarray:
-    """Pairs (m, 2) of neighbouring elements of what stands at a place in the scene: their numbers, or those of their regions."""
+def _neighbours(made: Building, place: str, regions: Sequence[str] | None) -> np.ndarray:
+    """Pairs (m, 2) of neighbouring elements of what stands at a place in the scene: their numbers, or those of their `regions`."""
     label, _, key = str(model_path(made.scene.find(place).steps)).partition(".")
     group = made.groups[label]
     elements = group.elements[key.rpartition(".")[0]] if "." in key else group.points[:, None]
     pairs = neighbours(elements, group.edges)
-    if per == "region":
-        of = made.by_region[place].source[pairs]
+    if regions is not None:
+        found = made.by_region[place]
+        of = np.array([regions.index(name) for name in found.names])[found.source[pairs]]
         pairs = np.unique(np.sort(of[of[:, 0] != of[:, 1]], axis=1), axis=0)
     return pairs
 

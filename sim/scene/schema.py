@@ -284,7 +284,7 @@ LOSS = Table((
     key("sd", Later("a number in the unit of the parameter"), "standard deviation; with `smooth` and a transform a plain number: "
         "0.1 of a logarithm is 10 %", only=("prior", "smooth")),
     key("custom", Text("`module:function`", r"[\w.]+:\w+"), "own loss, from a module named with --import: function(take) launches kernels "
-        "on `take.positions` (frames, points) and returns an array of one float64; see `sim.identify.custom`"),
+        "on `take.positions` (frames, points) and returns an array of one float64 (below)"),
     key("weight", Number("", NOT_NEGATIVE), "factor of the term", 1),
 ), one_of=(("match", "reach", "slow", "prior", "smooth", "custom"),))  # fmt: skip
 
