@@ -51,7 +51,7 @@ def test_tied_regions_are_told_apart_by_name(tmp_path):
     text = smooth("region").replace(f"of: {PATH}", f"of: [{PATH}, objects.other.cloth.material.distance.compliance]")
     body = text[text.index("  sheet:\n"):text.index("shapes:")]
     other = body.replace("  sheet:\n", "  other:\n    position: [0, 0, 3]\n").replace("{a: {x: [null, 0.3]}, b: {x: [0.3, 0.6]}, c: {x: [0.6, null]}}",
-                                                                                 "{c: {x: [0.6, null]}, a: {x: [null, 0.3]}, b: {x: [0.3, 0.6]}}")
+                                                                                 "{b: {x: [0.3, 0.6]}, c: {x: [0.6, null]}, a: {x: [null, 0.3]}}")
     assert other.index("c: {x") < other.index("a: {x")
     problem, alone = sheet(tmp_path, text.replace("shapes:", other + "shapes:", 1)), sheet(tmp_path, smooth("region"))
     terms = [one.evaluate(one.start).terms["smooth_p"] for one in (problem, alone)]
