@@ -12,6 +12,7 @@ from sim.cli import main
 from sim.identify.custom import Custom
 from sim.identify.gradcheck import check_gradient
 from sim.identify.uncertainty import estimate
+from sim.rollout import Checkpointed
 
 STRETCH = "  stretch: {of: objects.sheet.cloth.material.distance.compliance, transform: log, bounds: [1e-4, 10]}"
 PATH = "objects.sheet.cloth.material.distance.compliance"
@@ -145,6 +146,8 @@ def test_loss_of_the_users_own(tmp_path):
     assert found.loss == pytest.approx(sum(found.terms.values())) == pytest.approx(problem.value(problem.start))
     assert all(row.ok for row in check_gradient(problem))
     assert problem.compare(problem.simulate()["one"]) == pytest.approx(found.loss)
+    problem.strategy, problem._known = Checkpointed(every=7), {}
+    assert problem.evaluate(problem.start).gradient.tobytes() == found.gradient.tobytes()
     assert "is a loss without residuals" in estimate(problem, problem.start, problem.simulate())
     alone = build(tmp_path, own("low").replace(f"{MATCH}\n", ""))
     row = check_gradient(alone)[0]

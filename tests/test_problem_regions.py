@@ -8,6 +8,7 @@ import sim
 from sim.geometry import GeometryError, assign_regions, neighbours
 from sim.identify.expectations import look_up
 from sim.identify.gradcheck import check_gradient
+from sim.model import ModelError
 
 STRETCH = "  stretch: {of: objects.sheet.cloth.material.distance.compliance, transform: log, bounds: [1e-4, 10]}"
 SIDES = "    regions: {left: {x: [null, 0.4]}, right: {x: [0.6, null]}}\n    cloth:"
@@ -210,3 +211,20 @@ def test_regions_of_a_solid(tmp_path, per, count):
         assert problem.evaluate(problem.start).terms["smooth_young"] == pytest.approx(np.mean([((v[i] - v[j]) / 0.5) ** 2 for i, j in pairs]))
     rows = check_gradient(problem)
     assert all(row.ok and row.gradient != 0 for row in rows), rows
+
+
+@pytest.mark.parametrize(("key", "values", "message"), [
+    ("thickness", [1.0] * 4, "has no 'thickness' of its elements"), ("mass", [1.0] * 4, "has no 'mass' of its elements"),
+    ("density", [1.0] * 3, "sheet.density has shape .3,"), ("density", [1.0, 1.0, 0.0, 1.0], "at index 2 is not positive"),
+    ("bend.compliance", [1.0], "'bend' is unknown"), ("distance.stiffness", [1.0] * 4, "unknown key 'stiffness'"),
+    ("distance.compliance", [1.0] * 5, "has shape .5,"), ("distance.rest", [1.0, np.inf, 1.0, 1.0], "is not finite"),
+])  # fmt: skip
+def test_values_that_a_builder_refuses(key, values, message):
+    builder = sim.ModelBuilder()
+    sheet = builder.add_cloth_grid(dim_x=1, dim_y=1, cell_x=1.0, cell_y=1.0, density=1.0, label="sheet", material={"distance": {"compliance": 1.0}})
+    with pytest.raises(ModelError, match=message):
+        builder.set_values(sheet, key, values)
+    with pytest.raises(ModelError, match="give_each_point: key 'spin' is unknown"):
+        builder.give_each_point(sheet, "spin")
+    builder.set_values(sheet, "distance.rest", [0.5, 1.0, 2.0, 1.0])
+    assert builder.finalize()["sheet.distance.rest"].numpy().tolist() == [0.5, 1.0, 2.0, 1.0]
