@@ -108,6 +108,31 @@ def half(take):
     return loss
 
 
+@sim.kernel
+def distances(q: sim.array2d[sim.vec3d], loss: sim.array[sim.float64]):
+    for k in range(q.shape[0]):
+        for i in range(q.shape[1]):
+            loss[0] += sim.length(q[k, i]) + sim.abs(q[k, i][2]) + sim.max(q[k, i][1] - 0.5, sim.float64(0.0))
+
+
+def bent(take):
+    loss = sim.zeros(1, sim.float64, requires_grad=True)
+    sim.launch(distances, 1, [take.positions], [loss])
+    return loss
+
+
+@sim.kernel
+def scaled(q: sim.array2d[sim.vec3d], factor: sim.float64, loss: sim.array[sim.float64]):
+    for i in range(q.shape[1]):
+        loss[0] += factor * q[0, i][1]
+
+
+def with_a_factor_from_numpy(take):
+    loss = sim.zeros(1, sim.float64, requires_grad=True)
+    sim.launch(scaled, 1, [take.positions, 1.0 + 0.1 * float(take.positions.numpy()[0, :, 0].mean())], [loss])
+    return loss
+
+
 def text_of(take):
     return "0.5"
 
@@ -125,7 +150,7 @@ def fails(take):
 
 
 OWN = types.ModuleType("own_losses")
-for function in (low, through_numpy, half, text_of, two, no_gradient, fails):
+for function in (low, bent, through_numpy, with_a_factor_from_numpy, half, text_of, two, no_gradient, fails):
     setattr(OWN, function.__name__, function)
 
 
@@ -149,6 +174,7 @@ def test_loss_of_the_users_own(tmp_path):
     problem.strategy, problem._known = Checkpointed(every=7), {}
     assert problem.evaluate(problem.start).gradient.tobytes() == found.gradient.tobytes()
     assert "is a loss without residuals" in estimate(problem, problem.start, problem.simulate())
+    assert "custom_bent" in [term.name for term in build(tmp_path, own("bent")).terms], "kinks are no detour"
     alone = build(tmp_path, own("low").replace(f"{MATCH}\n", ""))
     row = check_gradient(alone)[0]
     assert row.ok and row.gradient != 0
@@ -156,6 +182,7 @@ def test_loss_of_the_users_own(tmp_path):
 
 @pytest.mark.parametrize(("name", "message"), [
     ("through_numpy", "gradient of `own_losses:through_numpy` by the positions is wrong: .* the tape gives 0"),
+    ("with_a_factor_from_numpy", "by the positions is wrong"),
     ("half", "by the positions is wrong|fails for the experiment `one`"),
     ("text_of", "returns str, not an array"), ("two", "returns float64 of shape .2,., not one float64"),
     ("no_gradient", "returns an array without a gradient"), ("fails", "fails for the experiment `one`: KeyError: 'nobody'"),
