@@ -153,8 +153,8 @@ def _taichi(arrays: dict[str, np.ndarray], start: list[np.ndarray], weights: np.
                 i, j = points[k][0], points[k][1]
                 d = q[i] - q[j]
                 s = (1.0 - rest[k] / d.norm()) / (w[i] + w[j] + soft[k])
-                q[i] -= w[i] * s * d
-                q[j] += w[j] * s * d
+                q[i] = q[i] - w[i] * s * d  # `-=` would be atomic
+                q[j] = q[j] + w[j] * s * d
         for i in x:
             v[i] = (q[i] - x[i]) / dt
             x[i] = q[i]
