@@ -14,6 +14,7 @@ import traceback
 import webbrowser
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -60,8 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if options.modules:
             sys.path.insert(0, "")  # modules of the folder where the command is given
-        for module in options.modules:
-            _import_module(module)
+        options.imported = [_import_module(module) for module in options.modules]
         return options.run(options)
     except SceneError as error:
         return _bad_input(options, str(error), [
@@ -280,12 +280,12 @@ def _load(options: argparse.Namespace) -> Scene:
     overrides = list(options.set)
     if options.seed is not None:
         overrides.append(f"optimize.seed={options.seed}")
-    return load_scene(options.scene, overrides, allow_outside=options.allow_outside)
+    return load_scene(options.scene, overrides, allow_outside=options.allow_outside, modules=options.imported)
 
 
-def _import_module(name: str) -> None:
+def _import_module(name: str) -> ModuleType:
     try:
-        importlib.import_module(name)
+        return importlib.import_module(name)
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and error.name == name:
             raise UsageError(f"--import {name}: there is no such module here; name a .py file of this folder without its "
@@ -364,7 +364,7 @@ def _parser() -> argparse.ArgumentParser:
     # SUPPRESS: given before the verb they must not be reset by the defaults of the verb's own parser.
     common.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print one JSON document")
     common.add_argument("--import", dest="modules", action="append", default=argparse.SUPPRESS, metavar="MODULE",
-                        help="a module to import first: constraints of your own; may be repeated")
+                        help="a module to import first: constraints and losses of your own; may be repeated")
     scene = argparse.ArgumentParser(add_help=False)
     scene.add_argument("scene", type=Path, metavar="SCENE", help="a scene file")
     scene.add_argument("--set", action="append", default=[], metavar="PATH=VALUE",

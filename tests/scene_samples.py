@@ -25,9 +25,9 @@ MATERIALS = {
 
 
 def load_text(folder: Path, text: str, overrides=(), **options) -> Scene:
-    """Loads a scene that stands in `folder` as scene.yaml."""
+    """Loads a scene that stands in `folder` as scene.yaml; the files that it names are not there."""
     (folder / "scene.yaml").write_text(text, encoding="utf-8")
-    return load_scene(folder / "scene.yaml", overrides, MATERIALS, **options)
+    return load_scene(folder / "scene.yaml", overrides, MATERIALS, **{"open_files": False, **options})
 
 
 CLOTH = (Path(__file__).parent / "data" / "scene_cloth.yaml").read_text(encoding="utf-8")

@@ -11,8 +11,9 @@ import sim
 from sim.cli import main
 from sim.identify.experiments import Target
 from sim.identify.jacobian import linearise
-from sim.identify.losses import Match, Prior, Reach
+from sim.identify.losses import Match, Reach
 from sim.identify.misfit import misfits
+from sim.identify.penalties import Prior
 from sim.identify.uncertainty import MOST, _kept, assess, estimate
 from sim.io import Recording, write_recording
 

@@ -33,15 +33,20 @@ ROWS = {
     "semi_implicit": (("objects:", "solver: {semi_implicit: {}}\nobjects:"), "has compliance 0, which no force can hold",
                       "solver.semi_implicit"),
     "too few markers": (("farthest: 4", "at: [[0, 0, 0]]"), "has 4 markers, the scene compares 1", "experiments.one.target"),
-    "regions": (("compliance: 100}", "compliance: {regions: {left: 1}}}\n    regions: {left: {x: [0, 0.1]}}"),
-                "not yet built", "objects.sheet.cloth.material.bend.compliance.regions"),
+    "regions that leave elements out": (("compliance: 100}", "compliance: {regions: {left: 1}}}\n    regions: {left: {x: [0, 0.4]}}"),
+                                        "6 of 21 elements lie in no region|half of its points", "objects.sheet.cloth.material.bend.compliance.regions"),
+    "regions that share points": (("compliance: 100}", "compliance: {regions: {a: 1, b: 2}}}\n    regions: {a: {x: [0, 0.4]}, b: {x: [0.3, 1]}}"),
+                                  "4 points lie in `a` and in `b`: 1, 5, 9", "objects.sheet.cloth.material.bend.compliance.regions"),
+    "a region of no element": (("compliance: 100}", "compliance: {regions: {a: 1, b: 2}}}\n    regions: {a: {x: [0.1, 1]}, b: {x: [null, 0], y: [0, 0]}}"),
+                               "in no region|no element lies in the region `b`", "objects.sheet.cloth.material.bend.compliance.regions"),
+    "a region of no point": (("compliance: 100}", "compliance: {regions: {a: 1}}}\n    regions: {a: {x: [3, 4]}}"),
+                             "where chooses none of 16 points", "objects.sheet.regions.a"),
     "no value file": (("compliance: 100", "compliance: {file: none.npy}"), "cannot read `none.npy`",
                       "objects.sheet.cloth.material.bend.compliance.file"),
     "value file is a text": (("compliance: 100", "compliance: {file: scene.yaml}"), "cannot read `scene.yaml`",
                              "objects.sheet.cloth.material.bend.compliance.file"),
-    "custom loss": (("{match: corners}", "{custom: my.module:loss}"), "not yet built", "loss.0"),
-    "smooth": (("  - {match: corners}", "  - {match: corners}\n  - {prior: stretch, value: 1, factor: 2, weight: 0}\n"
-                "  - {custom: a:b}"), "not yet built", "loss.2"),
+    "loss of a module that nobody imported": (("{match: corners}", "{custom: my.module:loss}"),
+                                              "`my.module` is not imported, and a scene imports nothing.*--import my.module", "loss.0.custom"),
     "span without a frame": (("{match: corners}", "{match: corners, at: [0.06, 0.08]}"), "no frame lies between",
                              "loss.0.at"),
     "damping that is not there": (("distance.compliance, transform: log, bounds: [1e-4, 10]",
@@ -122,7 +127,21 @@ def test_all_problems_of_a_scene_at_once(tmp_path):
     text = text.replace("{match: corners}", "{custom: a:b}").replace("target.npz", "nothing.npz")
     error = problems_of(tmp_path, text)
     paths = [p.path for p in error.problems]
-    assert paths == ["attachments.top.where", "markers.corners.farthest", "loss.0"], paths
+    assert paths == ["attachments.top.where", "markers.corners.farthest", "experiments.one.target", "loss.0.custom"], paths
+    for old, new, path in [("fps: 20", "fsp: 20", "time.fsp"), ("density: 0.2", "density: 2 mm", "objects.sheet.cloth.density"),
+                           ("radius: 0.15", "radios: 0.15", "shapes.ball.sphere.radios"), ("y: [7, null]", "w: 1", "attachments.top.where.w"),
+                           ("farthest: 99", "farthest: few", "markers.corners.farthest")]:
+        found = {p.path for p in problems_of(tmp_path, text.replace(old, new)).problems}
+        assert path in found and "experiments.one.target" in found, found
+        assert ("attachments.top.where" in found) == (path not in ("objects.sheet.cloth.density", "attachments.top.where.w")), found
+
+
+def test_a_missing_mesh_and_a_mistyped_key_are_told_together(tmp_path):
+    write_target(tmp_path, SHEET)
+    text = MESH.replace("mesh.obj", "nowhere.obj").replace("iterations: 4", "itertions: 4")
+    assert [p.path for p in problems_of(tmp_path, text).problems] == ["objects.sheet.cloth", "optimize.lbfgs.itertions"]
+    other = SHEET.replace("markers:", "markers:\n  others: {on: sheet, farthest: few}").replace("key: corners", "key: corner")
+    assert [p.path for p in problems_of(tmp_path, other).problems] == ["markers.others.farthest", "experiments.one.target"]
 
 
 def test_columns_must_be_named_with_several_markers(tmp_path):

@@ -8,7 +8,9 @@ import pytest
 import sim
 from sim.core.lang.types import float64, vector
 from sim.identify.experiments import Experiment, Markers, Schedule, Target
-from sim.identify.losses import Match, Prior, Reach, chosen_frames
+from sim.identify.losses import Match, Reach, chosen_frames
+from sim.identify.penalties import Prior, Smooth
+from sim.identify.transforms import make_transform
 
 SCHEDULE = Schedule(frames=6, fps=10.0, substeps=2)
 POINTS = np.array([1, 3, 4], np.int32)
@@ -126,13 +128,42 @@ def test_nothing_to_compare_is_an_error(model):
         chosen_frames(SCHEDULE, (0.61, 0.69))
 
 
+def check_penalty(term, values):
+    """Its gradient against differences, its residuals against its value."""
+    value, gradients = term.value_and_grad(values)
+    assert term.residuals(values).loss == pytest.approx(value)
+    for name, p in values.items():
+        assert gradients[name].shape == p.shape
+        for index in np.ndindex(p.shape):
+            ends = []
+            for h in (1e-6, -1e-6):
+                moved = p.copy()
+                moved[index] += h
+                ends.append(term.value_and_grad({**values, name: moved})[0])
+            assert gradients[name][index] == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-6, abs=1e-9)
+    return value
+
+
 def test_prior():
     for prior in (Prior("p", parameter="p", value=2.0, factor=10.0), Prior("p", parameter="p", value=2.0, sd=0.5)):
         p = np.array([1.0, 3.0])
-        value, gradient = prior.value_and_grad(p)
         r = np.log(p / 2) / np.log(10) if prior.factor else (p - 2) / 0.5
-        assert value == pytest.approx(np.mean(r**2))
-        for k in range(2):
-            d = np.eye(2)[k] * 1e-6
-            slope = (prior.value_and_grad(p + d)[0] - prior.value_and_grad(p - d)[0]) / 2e-6
-            assert gradient[k] == pytest.approx(slope, rel=1e-7)
+        assert check_penalty(prior, {"p": p}) == pytest.approx(np.mean(r**2))
+
+
+@pytest.mark.parametrize(("kind", "show"), [
+    ("none", lambda p: p), ("log", np.log), ("logit", lambda p: np.log((p - 0.1) / (9 - p))),
+])  # fmt: skip
+def test_smooth(kind, show):
+    pairs = np.array([[0, 1], [1, 2], [0, 3]])
+    p = np.array([1.0, 3.0, 4.0, 0.5, 2.0])
+    term = Smooth("s", transforms={"p": make_transform(kind, p, (0.1, 9), 0.7)}, pairs=pairs, sd=0.3)
+    v = show(p)
+    wanted = np.mean([((v[i] - v[j]) / 0.3) ** 2 for i, j in pairs])
+    assert check_penalty(term, {"p": p}) == pytest.approx(wanted)
+    one = make_transform(kind, 1.0, (0.1, 9), 0.7)
+    apart = Smooth("s", transforms={f"p.{k}": one for k in range(4)}, pairs=pairs, sd=0.3)
+    assert check_penalty(apart, {f"p.{k}": np.asarray(p[k]) for k in range(4)}) == pytest.approx(wanted)
+    x = np.random.default_rng(0).uniform(0.5, 8, size=(4, 3))
+    wanted = np.mean([((show(x)[i] - show(x)[j]) / 0.3) ** 2 for i, j in pairs])
+    assert check_penalty(Smooth("s", transforms={"x": one}, pairs=pairs, sd=0.3), {"x": x}) == pytest.approx(wanted)

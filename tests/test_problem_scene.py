@@ -200,7 +200,7 @@ def test_one_number_is_a_start_for_every_element(tmp_path, value, path, count):
 
 
 def test_what_has_no_elements_cannot_vary_by_element(tmp_path):
-    with pytest.raises(sim.SceneError, match="a parameter of `world.gravity` with a value for each element"):
+    with pytest.raises(sim.SceneError, match="`world.gravity` is one value, with none for each element"):
         sheet(tmp_path, parameters("  p: {of: world.gravity, per: element}"))
 
 

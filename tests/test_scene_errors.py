@@ -276,7 +276,7 @@ def test_any_change_gives_a_scene_or_problems(tmp_path):
     for _ in range(400):
         text = json.dumps(changed(draw.choice(scenes), pool, draw), indent=1)
         try:
-            scene = load_text(tmp_path, text)
+            scene = load_text(tmp_path, text, open_files=True)
         except SceneError as error:
             bad += 1
             assert error.problems and str(error)

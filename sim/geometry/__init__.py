@@ -14,6 +14,8 @@ from .grid import cloth_grid as cloth_grid
 from .meshfile import MeshFile as MeshFile
 from .meshfile import load_mesh as load_mesh
 from .meshfile import merge_positions as merge_positions
+from .regions import assign_regions as assign_regions
+from .regions import neighbours as neighbours
 from .sampling import farthest_points as farthest_points
 from .select import choose_points as choose_points
 from .tetfile import TET_FORMATS as TET_FORMATS

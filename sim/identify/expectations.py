@@ -62,10 +62,13 @@ class Expectation:
 def look_up(result: Mapping[str, Any], path: str) -> Any:
     """The number at a path; of a table that has several, the final or the simulated one.  None where there is none."""
     found: Any = result
-    for word in path.split("."):
-        if not isinstance(found, Mapping) or word not in found:
+    words = path.split(".")
+    while words:
+        # A name may hold a dot: a parameter of one region, `stretch.left`.
+        size = next((n for n in range(1, len(words) + 1) if isinstance(found, Mapping) and ".".join(words[:n]) in found), 0)
+        if not size:
             return None
-        found = found[word]
+        found, words = found[".".join(words[:size])], words[size:]
     if isinstance(found, Mapping):
         found = found.get("final", found.get("simulated"))
     return found

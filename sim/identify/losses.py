@@ -1,4 +1,4 @@
-"""Terms of a loss: kernels that compare a rollout with recordings, and priors on the parameters.
+"""Terms of a loss: kernels that compare a rollout with recordings.
 
 All of them are dimensionless.  A `Match` is 1 where the simulation meets the recording up to its noise.
 """
@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -119,32 +119,6 @@ class Slow(Term):
         if schedule.frames < 2:
             raise ValueError("a velocity needs two frames")
         return _PreparedSlow(self, model, markers[self.markers], experiment.name, max(1, frame_at(schedule, self.at)), schedule.fps)
-
-
-@dataclass(frozen=True)
-class Prior(Term):
-    """A parameter that should stay near `value`: (log(p / value) / log(factor))^2, or ((p - value) / sd)^2."""
-
-    parameter: str = ""
-    value: float = 0.0
-    factor: float | None = None
-    sd: float | None = None
-
-    def value_and_grad(self, p: np.ndarray) -> tuple[float, np.ndarray]:
-        """The term, a mean over the numbers of the parameter, and its gradient by them."""
-        r = self._off(p)
-        slope = 1.0 / (p * math.log(self.factor)) if self.factor is not None else np.full(np.shape(p), 1.0 / self.sd)
-        return float(np.mean(r * r)), 2.0 * r * slope / np.size(p)
-
-    def residuals(self, p: np.ndarray) -> Residuals:
-        """The term residual by residual: how many widths the parameter is off."""
-        return single(self.name, "", self._off(p), 1.0 / np.size(p))
-
-    def _off(self, p: np.ndarray) -> np.ndarray:
-        if self.factor is not None:
-            return np.log(p / self.value) / math.log(self.factor)
-        assert self.sd is not None
-        return (p - self.value) / self.sd
 
 
 def frame_at(schedule: Schedule, at: str | float) -> int:
@@ -313,7 +287,3 @@ def _kernels(real: Scalar) -> _Kernels:
         out[slot] = dot(v, v)
 
     return _Kernels(compare, add_up, reach, slow)
-
-
-AnyTerm = Match | Reach | Slow | Prior
-Prepared = tuple[AnyTerm, Experiment, Any]

@@ -13,15 +13,18 @@ from sim.core.optim import LBFGS, Adam, Descent, GaussNewton, Minimizer
 from sim.core.runtime.array import array
 from sim.core.runtime.creation import zeros
 from sim.core.runtime.tape import Tape
+from sim.identify.custom import Custom
 from sim.identify.expectations import Expectation
 from sim.identify.experiments import Experiment, Markers, Schedule, Simulation, group_by_rollout
 from sim.identify.jacobian import linearise
 from sim.identify.loop import OptimizeResult, Stop, optimize
-from sim.identify.losses import AnyTerm, Match, Measured, Prior
+from sim.identify.losses import Match, Measured, Term
 from sim.identify.measures import Measure
+from sim.identify.parameters import Parameter
+from sim.identify.penalties import Penalty
 from sim.identify.residuals import Residuals
 from sim.identify.starts import Chosen, choose_start
-from sim.identify.transforms import ParameterSpace, Transform
+from sim.identify.transforms import ParameterSpace
 from sim.model import Model
 from sim.rollout import Checkpointed, StoreAll, Trajectory, rollout
 from sim.rollout.budget import gradient_bytes
@@ -30,29 +33,6 @@ from sim.solvers import Solver
 
 REMEMBERED = 64
 """Evaluations whose terms are kept: more than a line search makes between two log entries."""
-
-
-@dataclass(frozen=True, eq=False)
-class Parameter:
-    """Something that is sought.
-
-    start: physical start value, a number or an array; with `experiments` given, one value for each of them (axis 0).
-    reach: path of a material value -> factor: all of them get factor * value.
-    unit, transform, bounds: as in the scene.
-    """
-
-    name: str
-    start: np.ndarray
-    reach: Mapping[str, float]
-    transform: Transform
-    unit: str = ""
-    kind: str = "none"
-    bounds: tuple[float | None, float | None] = (None, None)
-    experiments: tuple[str, ...] = ()
-
-    def of(self, value: np.ndarray, experiment: str) -> np.ndarray:
-        """The value in one experiment."""
-        return value[self.experiments.index(experiment)] if self.experiments else value
 
 
 @dataclass(frozen=True)
@@ -130,7 +110,7 @@ class Problem:
     experiments: list[Experiment]
     markers: dict[str, Markers] = field(default_factory=dict)
     sought: list[Parameter] = field(default_factory=list)
-    terms: list[AnyTerm] = field(default_factory=list)
+    terms: list[Term] = field(default_factory=list)
     strategy: StoreAll | Checkpointed = field(default_factory=StoreAll)
     method: Method = field(default_factory=Method)
     expectations: list[Expectation] = field(default_factory=list)
@@ -139,7 +119,7 @@ class Problem:
 
     def __post_init__(self) -> None:
         self.space = ParameterSpace({p.name: p.transform for p in self.sought}, {p.name: p.start for p in self.sought})
-        touched = {path for e in self.experiments for path in e.settings} | {x for p in self.sought for x in p.reach}
+        touched = {path for e in self.experiments for path in e.settings} | {r.path for p in self.sought for r in p.reach}
         # What a value was before any experiment or parameter changed it.
         self._base = {path: self.model[path].numpy().astype(np.float64) for path in sorted(touched)}
         self._prepared: dict[tuple[str, str], Measured] = {}
@@ -169,7 +149,7 @@ class Problem:
     @property
     def fitted(self) -> list[Experiment]:
         """The experiments that a term of the loss counts."""
-        simulated = [t for t in self.terms if not isinstance(t, Prior)]
+        simulated = [t for t in self.terms if not isinstance(t, Penalty)]
         return [e for e in self.experiments if any(t.counts(e) for t in simulated)]
 
     # ------------------------------------------------------------------------------------------ the function
@@ -211,8 +191,8 @@ class Problem:
         values = self.space.unpack(np.asarray(x, dtype=np.float64))
         out = []
         for term in self.terms:
-            if isinstance(term, Prior):
-                out.append(term.residuals(values[term.parameter]).times(term.weight))
+            if isinstance(term, Penalty):
+                out.append(term.residuals(values).times(term.weight))
                 continue
             counted = [e for e in self.fitted if term.counts(e)]
             out += [self._prepare(term, e).residuals(simulations[e.name].positions).times(term.weight / len(counted))
@@ -222,8 +202,8 @@ class Problem:
     def compare(self, simulation: Simulation) -> float | None:
         """The loss of a simulation against its recording, counted or not; None where there is nothing to compare."""
         e = simulation.experiment
-        terms = [t for t in self.terms
-                 if not isinstance(t, Prior) and (not isinstance(t, Match) or t.markers in e.targets)]
+        terms = [t for t in self.terms if not isinstance(t, Penalty) and (not isinstance(t, Match) or t.markers in e.targets)
+                 and (not isinstance(t, Custom) or t.counts(e))]
         if not terms:
             return None
         q = array(simulation.positions, dtype=self.model.particle_q.dtype, device=self.model.device)
@@ -330,7 +310,7 @@ class Problem:
         loss = 0.0
         for group in self._groups(self.fitted):
             self._write(group[0], values)
-            pairs = [(t, e) for e in group for t in self.terms if not isinstance(t, Prior) and t.counts(e)]
+            pairs = [(t, e) for e in group for t in self.terms if not isinstance(t, Penalty) and t.counts(e)]
             shares = np.array([t.weight / sum(t.counts(other) for other in self.fitted) for t, _ in pairs])
             found = self._measure(group[0].schedule, pairs, shares if gradient else None)
             if gradient:
@@ -341,12 +321,13 @@ class Problem:
                 of_experiment[experiment.name] += term.weight * value
         self._restore()
         terms = {t.name: t.weight * float(np.mean(sums[t.name])) for t in self.terms if sums[t.name]}
-        for prior in self.terms:
-            if isinstance(prior, Prior):
-                value, slope = prior.value_and_grad(values[prior.parameter])
-                terms[prior.name] = prior.weight * value
-                loss += prior.weight * value
-                by_value[prior.parameter] = by_value[prior.parameter] + prior.weight * slope
+        for term in self.terms:
+            if isinstance(term, Penalty):
+                value, slopes = term.value_and_grad(values)
+                terms[term.name] = term.weight * value
+                loss += term.weight * value
+                for name, slope in slopes.items():
+                    by_value[name] = by_value[name] + term.weight * slope
         pulled = self.space.pull_back(x, by_value)
         return Evaluation(loss, pulled, by_value, {t.name: terms[t.name] for t in self.terms if t.name in terms},
                           of_experiment)
@@ -365,7 +346,7 @@ class Problem:
         if shares is None:
             run()
         else:
-            with self.model.gradients_of({path for p in self.sought for path in p.reach}):
+            with self.model.gradients_of({r.path for p in self.sought for r in p.reach}):
                 with Tape() as tape:
                     run()
                 self._clear()
@@ -385,23 +366,23 @@ class Problem:
     def _groups(self, experiments: Sequence[Experiment]) -> list[list[Experiment]]:
         return group_by_rollout(experiments, own=any(p.experiments for p in self.sought))
 
-    def _values(self, values: Mapping[str, np.ndarray], experiment: str | None = None) -> dict[str, np.ndarray]:
-        """Material path -> value in the array's shape, of what the parameters reach.
+    def _values(self, values: Mapping[str, np.ndarray], experiment: Experiment | None = None) -> dict[str, np.ndarray]:
+        """Material path -> value in the array's shape, of what the experiment sets and the parameters reach.
 
-        Without an experiment those that differ from one to another are left out.
+        Without an experiment what differs from one to another is left out.
         """
-        out = {}
+        out = {} if experiment is None else dict(experiment.settings)
         for p in self.sought:
             if p.experiments and experiment is None:
                 continue
-            value = values[p.name] if experiment is None else p.of(values[p.name], experiment)
-            for path, factor in p.reach.items():
-                out[path] = np.broadcast_to(factor * value, self._base[path].shape).copy()
+            value = values[p.name] if experiment is None else p.of(values[p.name], experiment.name)
+            for r in p.reach:
+                out[r.path] = r.written(value, out.get(r.path, self._base[r.path]))
         return out
 
     def _write(self, experiment: Experiment, values: Mapping[str, np.ndarray]) -> None:
         """The model's values for one experiment."""
-        for path, value in {**self._base, **experiment.settings, **self._values(values, experiment.name)}.items():
+        for path, value in {**self._base, **self._values(values, experiment)}.items():
             self.model[path].assign(value)
 
     def _restore(self) -> None:
@@ -418,12 +399,11 @@ class Problem:
         """Adds what backward left in the gradients of the material values."""
         for p in self.sought:
             target = p.of(by_value[p.name], experiment.name)
-            for path, factor in p.reach.items():
-                gradient = self.model[path].grad
+            for r in p.reach:
+                gradient = self.model[r.path].grad
                 if gradient is None:
-                    raise ValueError(f"{path!r} has no gradient; make the model with requires_grad=True")
-                g = factor * gradient.numpy().astype(np.float64)
-                total = g.reshape(target.shape) if g.size == target.size else g.sum()
+                    raise ValueError(f"{r.path!r} has no gradient; make the model with requires_grad=True")
+                total = r.gathered(gradient.numpy().astype(np.float64), target.shape)
                 if p.experiments:
                     by_value[p.name][p.experiments.index(experiment.name)] += total
                 else:

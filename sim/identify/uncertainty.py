@@ -22,6 +22,7 @@ from itertools import combinations
 
 import numpy as np
 
+from sim.identify.custom import Custom
 from sim.identify.experiments import Simulation
 from sim.identify.jacobian import Linearised, Numbers, linearise
 from sim.identify.losses import Match
@@ -71,6 +72,9 @@ def estimate(problem: Problem, x: np.ndarray, at_x: Mapping[str, Simulation], nu
     """
     if not any(isinstance(term, Match) for term in problem.terms):
         return "no standard errors: no term of the loss compares with a recording"
+    own = next((term.source for term in problem.terms if isinstance(term, Custom)), "")
+    if own:
+        return f"no standard errors: `{own}` is a loss without residuals"
     if x.size > MOST:
         return f"no standard errors: they are estimated for up to {MOST} numbers, and {x.size} are sought"
     try:

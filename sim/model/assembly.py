@@ -136,7 +136,7 @@ def _of_points(blocks: Sequence[PointBlock], loads: Sequence[LoadBlock], arrays:
         values = [materials.add(f"{group.name}.{key}", host)
                   for key, host in (("position", block.position), ("velocity", block.velocity), ("spin", block.spin))]
         span = slice(group.start, group.start + count)
-        sources = [place.constant(source_of(everyone, v.size, count), int) for v in values[:2]]
+        sources = [place.constant(source_of(everyone, v.size, count), int) for v in values]
         inputs = [place.constant(block.base, vec3), *values, *sources, vec3(*block.center), arrays["particle_free"][span]]
         turned.append(Derivation(own.place, count, inputs, [arrays["particle_q"][span], arrays["particle_qd"][span]],
                                  values=values))

@@ -42,6 +42,17 @@ class PointBlock:
         """(n,) [kg]."""
         return per_element(self.weight, len(self.factor)) * self.factor
 
+    def set_values(self, key: str, values: Any) -> None:
+        """A weight for each point (n,) instead of what they were added with."""
+        if key == self.weight_key:
+            self.weight = checks.values(f"{self.group.name}.{key}", values, len(self.base), positive=key == "density")
+        else:
+            raise ModelError(f"{self.group.name} has no {key!r} of its elements", f"It has {self.weight_key!r}, and the keys of its material")
+
+    def give_each(self, key: str) -> None:
+        """A `position` or `velocity` of its own for each point, the same to begin with."""
+        setattr(self, key, per_element(getattr(self, key), len(self.base)))
+
     @property
     def center(self) -> np.ndarray:
         """The point (3,) of `base` that `spin` turns about: the centre of mass while the weight is one for all; of each world."""
@@ -74,6 +85,27 @@ class ConstraintBlock:
     @property
     def count(self) -> int:
         return len(self.points)
+
+
+    def set_values(self, key: str, values: Any) -> None:
+        """A value for each constraint (n,) instead of what they were added with."""
+        name = f"{self.prefix}.{key}"
+        _known_keys(self.prefix, {key: values}, self.keys)
+        if key in ("compliance", "damping"):
+            host = checks.values(name, values, self.count)
+        else:
+            law = self.constraint.law
+            parameter = law.values[key] if law is not None else self.constraint.parameters[key]
+            host = _parameter(name, parameter, values, self.count)
+            checks.interval(name, host, parameter.bounds)
+        if key != "damping" or host.any():  # a damping of 0 is left out
+            self.values[key] = host
+
+    @property
+    def keys(self) -> list[str]:
+        """What of these constraints has a value."""
+        law = self.constraint.law
+        return [*law.values, "damping"] if law is not None else ["compliance", "damping", *self.constraint.parameters]
 
 
 @dataclass(eq=False)
@@ -129,8 +161,7 @@ def constraint_values(
     """
     if constraint.law is not None:
         return _law_values(where, constraint, spec, count), False
-    known = ["compliance", "damping", *constraint.parameters]
-    _known_keys(where, spec, known)
+    _known_keys(where, spec, ["compliance", "damping", *constraint.parameters])
     if spec.get("compliance") is None:
         raise ModelError(f"{where} needs a compliance", "0 is inextensible; see scene-format for the unit")
     compliance, each = spec["compliance"], False

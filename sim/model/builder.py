@@ -317,10 +317,29 @@ class ModelBuilder:
     def set_drag(self, group: Group, drag: float) -> None:
         """Air drag on the points of an object: they are slowed down by drag |v|^2 [1/m].  Its path is `label.drag`."""
         self._open("set_drag")
-        block = next((b for b in self._points if b.group is group), None)
-        if block is None:
-            raise ModelError(f"{group!r} is not of this builder", "Pass what an add_* method returned")
-        block.drag = checks.number("drag", drag)
+        self._block_of(group).drag = checks.number("drag", drag)
+
+    def set_values(self, group: Group, key: str, values: Any) -> None:
+        """A material value for each element of an object, (n,), instead of what it was added with.
+
+        key: `density` or `mass`, whose elements are the points of the group; or `constraint.key` of its material, in the order
+        of `group.elements[constraint]`.
+        """
+        self._open("set_values")
+        block = self._block_of(group)
+        constraint, _, inner = key.rpartition(".")
+        if not constraint:
+            block.set_values(key, values)
+            return
+        checks.known(f"set_values: constraint of {group.name!r}", constraint, group.elements)
+        prefix = f"{group.name}.{constraint}"
+        next(b for b in self._constraints if b.prefix == prefix).set_values(inner, values)
+
+    def give_each_point(self, group: Group, key: str) -> None:
+        """Lets every point of an object have its own `position` or `velocity`: the same to begin with, of shape (n,) in the model."""
+        self._open("give_each_point")
+        checks.known("give_each_point: key", key, ("position", "velocity"))
+        self._block_of(group).give_each(key)
 
     def add_load(self, points: Any, mass: float, label: str | None = None) -> str:
         """Additional mass [kg], shared equally by points (n,), or by all of a Group.  Returns the label.
@@ -437,6 +456,12 @@ class ModelBuilder:
         elif label in self._labels:
             raise ModelError(f"label {label!r} is taken", "Choose another; it names the material values")
         return label
+
+    def _block_of(self, group: Group) -> PointBlock:
+        block = next((b for b in self._points if b.group is group), None)
+        if block is None:
+            raise ModelError(f"{group!r} is not of this builder", "Pass what an add_* method returned")
+        return block
 
     @staticmethod
     def _placed(points: np.ndarray, rot: Any, scale: float) -> np.ndarray:

@@ -66,13 +66,13 @@ def kernels(real: Scalar) -> Kernels:
 
     @kernel
     def place(
-        base: array[vec3], position: array[vec3], velocity: array[vec3], spin: array[vec3], world: array[int], mover: array[int], center: vec3,
-        free: array[real], q: array[vec3], qd: array[vec3],
+        base: array[vec3], position: array[vec3], velocity: array[vec3], spin: array[vec3], placed: array[int], moved: array[int], turned: array[int],
+        center: vec3, free: array[real], q: array[vec3], qd: array[vec3],
     ):
-        """q = base + position; qd = free (velocity + spin x (base - center)); world, mover: which position and spin, which velocity."""
+        """q = base + position; qd = free (velocity + spin x (base - center)); placed, moved, turned: which of the values each has."""
         k = tid()
-        q[k] = base[k] + position[world[k]]
-        qd[k] = (velocity[mover[k]] + cross(spin[world[k]], base[k] - center)) * free[k]
+        q[k] = base[k] + position[placed[k]]
+        qd[k] = (velocity[moved[k]] + cross(spin[turned[k]], base[k] - center)) * free[k]
 
     @kernel
     def gather(q: array[vec3], point: array[int], anchor: array[vec3]):

@@ -5,23 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from sim.core.lang.types import float32
 from sim.core.runtime.device import DeviceLike
 from sim.identify.problem import Description, Problem
 from sim.model import Model, ModelBuilder
-from sim.scene.build_objects import add_attachments, add_loads, add_objects, add_shapes, check_inside
+from sim.scene.build_objects import add_parts
+from sim.scene.build_parameters import make_parameters
 from sim.scene.build_sought import (
     make_expectations,
     make_experiments,
     make_markers,
     make_measures,
     make_method,
-    make_parameters,
     make_strategy,
-    make_terms,
 )
+from sim.scene.build_terms import make_terms
 from sim.scene.building import Building
 from sim.scene.document import Document
 from sim.solvers import Solver, SolverError, SolverSemiImplicit, SolverXPBD, step_warnings
@@ -34,19 +32,12 @@ def build_problem(scene: Document, device: DeviceLike = None, dtype: Any = float
     format knows and this version has not built yet.
     """
     made = Building(scene, ModelBuilder(gravity=scene.data["world"]["gravity"]))
-    _check_names(made)
-    add_objects(made)
-    attached = add_attachments(made)
-    pinned = [points for name, points in attached.items() if scene.data["attachments"][name]["compliance"] == 0.0]
-    held = np.concatenate([np.zeros(0, np.int32), *pinned])
-    add_shapes(made)
-    add_loads(made)
-    check_inside(made, held)
+    held = add_parts(made)
     markers = make_markers(made, held)
     model = _model(made, device, dtype)
     experiments = make_experiments(made, model, markers)
     sought = make_parameters(made, model) if model is not None else []
-    terms = make_terms(made, markers, experiments)
+    terms = make_terms(made, model, markers, experiments, sought)
     expectations = make_expectations(made)
     made.finish()
     assert model is not None
@@ -79,14 +70,3 @@ def _model(made: Building, device: DeviceLike, dtype: Any) -> Model | None:
     with made.at("objects"):
         return made.builder.finalize(device, requires_grad=bool(made.data["parameters"]), dtype=dtype)
     return None
-
-
-def _check_names(made: Building) -> None:
-    """Objects, shapes, attachments and loads name material values of one model: a name is used once among them."""
-    taken = {"gravity": "world.gravity"}
-    for table in ("objects", "shapes", "attachments", "loads"):
-        for name in made.data[table]:
-            if name in taken:
-                made.problem(f"{table}.{name}", f"the name `{name}` is taken by `{taken[name]}`", "choose another name")
-                made.skipped.add(f"{table}.{name}")
-            taken.setdefault(name, f"{table}.{name}")

@@ -10,6 +10,7 @@ import numpy as np
 from sim.geometry import (
     TET_FORMATS,
     GeometryError,
+    assign_regions,
     fill_surface,
     load_mesh,
     load_tets,
@@ -17,32 +18,60 @@ from sim.geometry import (
     solid_grid,
 )
 from sim.model import Each, Group
-from sim.scene.building import Building
+from sim.scene.building import Building, ByRegion
+from sim.scene.model_paths import model_path
 
 TOUCHING = 1e-9
 """Depth [m] below which a point on the surface of a shape is not inside of it."""
 
 
+def add_parts(made: Building) -> np.ndarray:
+    """Objects, attachments, shapes and loads; the particles (n,) that are pinned."""
+    _check_names(made)
+    add_objects(made)
+    attached = add_attachments(made)
+    pinned = [points for name, points in attached.items() if made.data["attachments"][name]["compliance"] == 0.0]
+    held = np.concatenate([np.zeros(0, np.int32), *pinned])
+    add_shapes(made)
+    add_loads(made)
+    if not any(path.startswith("attachments.") for path in made.skipped):  # else it is not known what is held
+        check_inside(made, held)
+    return held
+
+
+def _check_names(made: Building) -> None:
+    """Objects, shapes, attachments and loads name material values of one model: a name is used once among them."""
+    taken = {"gravity": "world.gravity"}
+    for table in ("objects", "shapes", "attachments", "loads"):
+        for name in made.data[table]:
+            if name in taken:
+                made.problem(f"{table}.{name}", f"the name `{name}` is taken by `{taken[name]}`", "choose another name")
+                made.skipped.add(f"{table}.{name}")
+            taken.setdefault(name, f"{table}.{name}")
+
+
 def add_objects(made: Building) -> None:
     """Every object of the scene; `made.groups` then has its points."""
     add = {"cloth": _cloth, "soft": _soft, "chain": _chain, "particles": _particles}
-    for name, entry in made.data["objects"].items():
+    for name, entry in made.entries("objects"):
         kind = next(kind for kind in ("cloth", "soft", "chain", "particles") if kind in entry)
         path = f"objects.{name}.{kind}"
-        if f"objects.{name}" in made.skipped:
-            continue
         with made.at(path, material=f"{path}.material"):
             material = _material(made, f"{path}.material", entry[kind]["material"])
             made.groups[name] = group = add[kind](made, path, name, entry, material)
+            for key in ("position", "velocity"):
+                if f"objects.{name}.{key}" in made.apart:
+                    made.builder.give_each_point(group, key)
+            _spread_regions(made, name, path, entry)
             if entry["drag"] or ("objects", name, "drag") in made.varied:
                 made.builder.set_drag(group, entry["drag"])
 
 
 def add_shapes(made: Building) -> None:
     """Every shape of the scene."""
-    for name, entry in made.data["shapes"].items():
+    for name, entry in made.entries("shapes"):
         touches = [on for on in entry["touches"] if on in made.groups]
-        if not touches or f"shapes.{name}" in made.skipped:
+        if not touches:
             continue
         with made.at(f"shapes.{name}"):
             common = {"compliance": entry["compliance"], "touches": touches, "label": name}
@@ -55,8 +84,8 @@ def add_shapes(made: Building) -> None:
 
 def add_loads(made: Building) -> None:
     """Every load of the scene."""
-    for name, entry in made.data["loads"].items():
-        if entry["on"] not in made.groups or f"loads.{name}" in made.skipped:
+    for name, entry in made.entries("loads"):
+        if entry["on"] not in made.groups:
             continue
         points = None
         with made.at(f"loads.{name}.where"):
@@ -69,8 +98,8 @@ def add_loads(made: Building) -> None:
 def add_attachments(made: Building) -> dict[str, np.ndarray]:
     """Every attachment of the scene; the particles of each by its name."""
     attached = {}
-    for name, entry in made.data["attachments"].items():
-        if entry["on"] not in made.groups or f"attachments.{name}" in made.skipped:
+    for name, entry in made.entries("attachments"):
+        if entry["on"] not in made.groups:
             continue
         points = None
         with made.at(f"attachments.{name}.where"):
@@ -88,7 +117,7 @@ def check_inside(made: Building, pinned: np.ndarray) -> None:
 
     pinned: particles that no contact moves.
     """
-    for name, entry in made.data["shapes"].items():
+    for name, entry in made.entries("shapes"):
         for on in entry["touches"]:
             if on not in made.groups:
                 continue
@@ -113,6 +142,27 @@ def _height(shape: dict[str, Any], positions: np.ndarray) -> np.ndarray:
         return np.linalg.norm(positions - np.array(sphere["center"]), axis=1) - sphere["radius"]
     normal = np.array(shape["plane"]["normal"]) / np.linalg.norm(shape["plane"]["normal"])
     return (positions - np.array(shape["plane"]["point"])) @ normal
+
+
+def _spread_regions(made: Building, name: str, path: str, entry: dict[str, Any]) -> None:
+    """Gives every element the value of its region."""
+    group, body = made.groups[name], entry[path.rpartition(".")[2]]
+    chosen = {}
+    for region, where in entry["regions"].items():
+        with made.at(f"objects.{name}.regions.{region}"):
+            chosen[region] = group.choose(where)
+    values = {f"{path}.{key}": body.get(key) for key in ("density", "mass")}
+    values |= {f"{path}.material.{constraint}.{key}": value for constraint, keys in body["material"].items() for key, value in keys.items()}
+    for place, value in values.items():
+        if not isinstance(value, dict) or "regions" not in value or not value["regions"].keys() <= chosen.keys():
+            continue
+        key = str(model_path(made.scene.find(place).steps)).removeprefix(f"{name}.")
+        elements = group.elements[key.rpartition(".")[0]] if "." in key else group.points[:, None]
+        # Between two regions the order of the object decides, alike for all of its values.
+        names = tuple(region for region in chosen if region in value["regions"])
+        with made.at(f"{place}.regions"):
+            made.by_region[place] = found = ByRegion(names, assign_regions(elements, {region: chosen[region] for region in names}))
+            made.builder.set_values(group, key, np.array([value["regions"][region] for region in names])[found.source])
 
 
 def _placement(entry: dict[str, Any]) -> dict[str, Any]:
@@ -184,9 +234,7 @@ def _value(made: Building, path: str, value: Any) -> Any:
     if "each" in value:
         return {"each": Each(value["each"])} if f"{path}.each" in made.apart else value
     if "regions" in value:
-        made.refuse(f"{path}.regions", "values that differ from region to region",
-                    "give one number, or `{file: values.npy}` with one per element")
-        return 1.0
+        return next(iter(value["regions"].values()), 1.0)  # of one of them, until the elements are there to be told apart
     file = made.scene.file(f"{path}.file")
     try:
         loaded = np.load(file, allow_pickle=False)

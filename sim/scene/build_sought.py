@@ -1,4 +1,4 @@
-"""Markers, experiments, parameters, loss and method of a scene, as the pieces of a `Problem`."""
+"""Markers, experiments and method of a scene, as the pieces of a `Problem`."""
 
 from __future__ import annotations
 
@@ -11,16 +11,13 @@ from sim.geometry import GeometryError, embed, embed_in_triangles, farthest_poin
 from sim.identify.expectations import Expectation
 from sim.identify.experiments import Experiment, Markers, Schedule, Target
 from sim.identify.loop import Stop
-from sim.identify.losses import AnyTerm, Match, Prior, Reach, Slow, chosen_frames
 from sim.identify.measures import Measure
-from sim.identify.problem import Method, Parameter
-from sim.identify.transforms import make_transform
-from sim.io import load_recording
-from sim.model import Group, Model, UnknownPathError
+from sim.identify.problem import Method
+from sim.io import Recording, load_recording
+from sim.model import Group, Model
 from sim.rollout import Checkpointed, StoreAll
 from sim.scene.building import Building
-from sim.scene.containers import Either
-from sim.scene.model_paths import model_path
+from sim.scene.model_paths import component_path
 
 WHOLE = 1e-6
 """A duration may miss a whole number of frames by this part of a frame."""
@@ -49,7 +46,7 @@ def make_schedule(made: Building, time: dict[str, Any], path: str) -> Schedule:
 def make_markers(made: Building, pinned: np.ndarray) -> dict[str, Markers]:
     """The points of every set of markers.  pinned: particles that are not free."""
     out = {}
-    for name, entry in made.data["markers"].items():
+    for name, entry in made.entries("markers"):
         group = made.groups.get(entry["on"])
         if group is None:
             continue
@@ -105,13 +102,13 @@ def make_experiments(made: Building, model: Model | None, markers: dict[str, Mar
             if place.startswith("time."):
                 time[place.removeprefix("time.")] = value
                 continue
-            found = model_path(made.scene.find(place).steps)
+            found, component = component_path(made.scene.find(place).steps)
             if found is None or not isinstance(value, float | list):
                 made.refuse(f"{path}.set.{place}", f"`{place}` that differs from one experiment to another",
                             "what may differ is `time`, gravity, placements, shapes and motion vectors")
             elif model is not None:
                 with made.at(f"{path}.set.{place}"):
-                    settings[found] = np.broadcast_to(np.asarray(value, float), model[found].numpy().shape).copy()
+                    settings.setdefault(found, model[found].numpy().astype(float))[..., slice(None) if component is None else component] = value
         schedule = make_schedule(made, time, f"{path}.set" if time != made.data["time"] else "time.duration")
         targets = _targets(made, f"{path}.target", entry["target"], schedule, markers) if "target" in entry else {}
         out.append(Experiment(name, schedule, entry["use"] == "fit", settings, targets))
@@ -129,19 +126,10 @@ def _targets(made: Building, path: str, entry: dict[str, Any], schedule: Schedul
         columns = dict.fromkeys(made.data["markers"])
     out = {}
     for name, chosen in columns.items():
-        if name not in markers:
+        recording = load_target(made, path, entry, chosen, markers[name].count if name in markers else None)
+        if recording is None or name not in markers:
             continue
-        file = None
-        with made.at(f"{path}.file"):
-            file = made.scene.file(f"{path}.file")
         with made.at(path):
-            if file is None:
-                continue
-            recording = load_recording(
-                file, entry.get("key"), rate=entry.get("rate"), unit=entry["unit"], start=entry.get("start"),
-                duration=entry.get("duration"), axes=entry["axes"], mirror=entry["mirror"], markers=chosen,
-                marker_count=markers[name].count,
-            )  # fmt: skip
             times = schedule.times
             used = times <= entry.get("duration", math.inf) + WHOLE / schedule.fps
             positions = np.full((len(times), recording.marker_count, 3), np.nan)
@@ -159,127 +147,16 @@ def _targets(made: Building, path: str, entry: dict[str, Any], schedule: Schedul
     return out
 
 
-def make_parameters(made: Building, model: Model) -> list[Parameter]:
-    """What is sought."""
-    out = []
-    for name, entry in made.data["parameters"].items():
-        path = f"parameters.{name}"
-        reach = {}
-        for place, factor in entry["of"].items():
-            found = model_path(made.scene.find(place).steps)
-            whole = entry["per"] == "element" and not isinstance(made.scene.line(place).kind, Either) and not place.endswith(".each")
-            if found is None or whole or entry["per"] in ("region", "point"):
-                made.refuse(path, f"a parameter of `{place}` with a value for each {entry['per']}")
-                continue
-            try:
-                model[found]
-            except UnknownPathError as error:
-                zero = "a damping of 0 is left out; give it a positive value" if found.endswith(".damping") else ""
-                made.problem(path, f"the model has no value for `{place}`", zero or error.hint)
-                continue
-            reach[found] = factor
-        if len(reach) < len(entry["of"]):
-            continue
-        first, factor = next(iter(reach.items()))
-        place = next(iter(entry["of"]))
-        start = np.asarray(entry["start"], float) if "start" in entry else _start(made, model, place, first) / factor
-        if entry["per"] == "element" and start.ndim == 0:
-            start = np.full(model[first].size, float(start))
-        own: tuple[str, ...] = ()
-        if entry["per"] == "experiment":
-            own = tuple(made.data["experiments"])
-            start = np.stack([_own_start(made, experiment, entry["of"], start) for experiment in own])
-        bounds = tuple(entry.get("bounds", (None, None)))
-        try:
-            transform = make_transform(entry["transform"], start, bounds, entry.get("scale"))
-            transform.check(start, name)
-        except ValueError as error:
-            made.problem(path, str(error))
-            continue
-        out.append(Parameter(name, start, reach, transform, _unit(made, place), entry["transform"], bounds, own))
-    return out
-
-
-def _start(made: Building, model: Model, place: str, path: str) -> np.ndarray:
-    """The value of a scene's number or vector; of a file's values those that the model has."""
-    value = made.scene.get(place)
-    if isinstance(value, dict) and "each" in value:
-        value = value["each"]
-    return model[path].numpy().astype(float) if isinstance(value, dict) else np.asarray(value, float)
-
-
-def _own_start(made: Building, experiment: str, of: dict[str, float], otherwise: np.ndarray) -> np.ndarray:
-    """Where a parameter starts in an experiment: at the value that this one sets, else where it starts elsewhere."""
-    settings = {made.scene.find(path).steps: value for path, value in made.data["experiments"][experiment]["set"].items()}
-    for place, factor in of.items():
-        value = settings.get(made.scene.find(place).steps)
-        if isinstance(value, float | list):
-            return np.broadcast_to(np.asarray(value, float) / factor, otherwise.shape)
-    return otherwise
-
-
-def _unit(made: Building, place: str) -> str:
-    kind: Any = made.scene.line(place).kind
-    return (kind.kinds[0] if isinstance(kind, Either) else kind).unit
-
-
-def make_terms(made: Building, markers: dict[str, Markers], experiments: list[Experiment]) -> list[AnyTerm]:
-    """The terms of the loss."""
-    out: list[AnyTerm] = []
-    uses: dict[str, int] = {}
-    for i, entry in enumerate(made.data["loss"]):
-        path = f"loss.{i}"
-        kind = next(kind for kind in ("match", "reach", "slow", "prior", "smooth", "custom") if kind in entry)
-        if kind in ("smooth", "custom"):
-            made.refuse(path, f"the term `{kind}`", "use `match`, `reach`, `slow` or `prior`")
-            continue
-        about = entry[kind]["marker"] if kind in ("reach", "slow") else entry[kind]
-        name = f"{kind}_{about}"
-        uses[name] = uses.get(name, 0) + 1
-        name = name if uses[name] == 1 else f"{name}_{uses[name]}"
-        common: dict[str, Any] = {"name": name, "weight": entry["weight"]}
-        if "experiments" in entry:
-            common["experiments"] = tuple(entry["experiments"])
-        if kind == "prior":
-            out.append(Prior(**common, parameter=about, value=entry["value"], factor=entry.get("factor"),
-                             sd=entry.get("sd")))
-            continue
-        if about not in markers:
-            continue
-        if kind == "reach":
-            goal = entry["reach"]
-            out.append(Reach(**common, markers=about, point=tuple(goal["point"]), at=goal["at"], scale=goal["scale"]))
-            continue
-        if kind == "slow":
-            goal = entry["slow"]
-            out.append(Slow(**common, markers=about, at=goal["at"], scale=goal["scale"]))
-            continue
-        huber = math.inf if entry["norm"] == "square" else entry["norm"]["huber"]
-        at = entry["at"] if isinstance(entry["at"], str) else tuple(entry["at"])
-        term = Match(**common, markers=about, compare=entry["compare"], at=at, huber=huber)
-        _check_match(made, path, term, experiments)
-        out.append(term)
-    return out
-
-
-def _check_match(made: Building, path: str, term: Match, experiments: list[Experiment]) -> None:
-    """What is only known once recordings are read."""
-    for experiment in experiments:
-        if not term.counts(experiment):
-            continue
-        if term.markers not in experiment.targets:
-            if experiment.targets:
-                made.problem(path, f"the recording of `{experiment.name}` has no markers `{term.markers}`",
-                             f"name their columns in `experiments.{experiment.name}.target.markers`")
-            continue
-        try:
-            frames = chosen_frames(experiment.schedule, term.at)
-        except ValueError as error:
-            made.problem(f"{path}.at", str(error), "widen the span")
-            continue
-        if not experiment.targets[term.markers].seen[frames].any():
-            made.problem(path, f"no marker of `{term.markers}` is seen in the frames that count",
-                         "let other frames count")
+def load_target(made: Building, path: str, entry: dict[str, Any], columns: list[int] | None, count: int | None) -> Recording | None:
+    """The recording of a target, of some of its columns, so many if `count` is known; None, and a problem, where it cannot be used."""
+    with made.at(f"{path}.file"):
+        file = made.scene.file(f"{path}.file")
+        with made.at(path):
+            return load_recording(
+                file, entry.get("key"), rate=entry.get("rate"), unit=entry["unit"], start=entry.get("start"),
+                duration=entry.get("duration"), axes=entry["axes"], mirror=entry["mirror"], markers=columns, marker_count=count,
+            )  # fmt: skip
+    return None
 
 
 def make_method(data: dict[str, Any]) -> Method:

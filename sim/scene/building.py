@@ -9,11 +9,25 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from sim.geometry import GeometryError
 from sim.io import RecordingError
 from sim.model import Group, ModelBuilder, ModelError
 from sim.scene.document import Document
 from sim.scene.errors import Problem, SceneError
+
+
+@dataclass(frozen=True, eq=False)
+class ByRegion:
+    """A value that differs from region to region.  source: (n,) int32, which of `names` each element lies in."""
+
+    names: tuple[str, ...]
+    source: np.ndarray
+
+    def within(self, name: str) -> np.ndarray:
+        """(n,) bool: the elements of one region."""
+        return self.source == self.names.index(name)
 
 
 @dataclass
@@ -26,6 +40,7 @@ class Building:
     problems: list[Problem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     skipped: set[str] = field(default_factory=set)  # paths of entries that cannot be built
+    by_region: dict[str, ByRegion] = field(default_factory=dict)  # path of a value -> where its regions are
 
     @property
     def data(self) -> dict[str, Any]:
@@ -40,9 +55,13 @@ class Building:
 
     @cached_property
     def apart(self) -> set[str]:
-        """Places whose numbers are sought for each element."""
-        sought = (entry["of"] for entry in self.data["parameters"].values() if entry["per"] == "element")
+        """Places whose numbers are sought for each element or point."""
+        sought = (entry["of"] for entry in self.data["parameters"].values() if entry["per"] in ("element", "point"))
         return {".".join(self.scene.find(place).steps) for places in sought for place in places}
+
+    def entries(self, table: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Name and data of the entries of a top-level table that can be built."""
+        return ((name, entry) for name, entry in self.data[table].items() if f"{table}.{name}" not in self.skipped)
 
     def problem(self, path: str, what: str, hint: str = "") -> None:
         """Notes a problem at a path of the scene."""

@@ -74,6 +74,9 @@ def _objects(data: dict[str, Any], materials: Mapping[str, MaterialSpec], readin
 def _regions(value: Any, steps: Steps, entry: Mapping[str, Any], reading: Reading) -> None:
     """The regions of a value must be those of its object."""
     known = entry.get("regions", {})
+    place = (*steps, "regions")
+    if isinstance(value, dict) and value.get("regions") == {} and not any(broken[: len(place)] == place for broken in reading.broken):
+        reading.problem(place, "no region", "give `name: value` for each, or one number for the whole object", key=True)
     for name in value.get("regions", {}) if isinstance(value, dict) else ():
         if name not in known and not reading.is_broken((*steps[:2], "regions", name)):
             hint = did_you_mean(name, known) or f"choose its points in `{'.'.join(steps[:2])}.regions.{name}`"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -29,6 +29,7 @@ class Document:
     schema: SchemaLine
     marks: Mapping[Steps, Mark]
     allow_outside: bool = False
+    modules: Mapping[str, Any] = field(default_factory=dict)  # name -> module whose functions the scene may name
 
     @property
     def name(self) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import singledispatch
 from typing import Any
 
+from sim.identify import custom
 from sim.scene.containers import Either, Later, Listing, Names, Table
 from sim.scene.kinds import Axes, Choice, Flag, FrameText, Number, Text, UnitName, Vector, Whole, bounds_words
 from sim.scene.reading import Default, Kind, SchemaLine
@@ -182,6 +183,7 @@ def scene_reference(materials: Mapping[str, MaterialSpec]) -> str:
             continue
         parts.append(_rows(table))
     parts += ["## Material values", "In place of one number.", _rows(value("", "", each=True).kinds[1])]
+    parts += ["## Losses of your own", "Named by `custom` in `loss`.", (custom.__doc__ or "").strip()]
     return "\n\n".join(parts) + "\n"
 
 

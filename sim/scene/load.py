@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 from sim.scene.checks import check_parts, check_references
 from sim.scene.containers import Listing, Table
@@ -18,6 +19,7 @@ from sim.scene.reading import BROKEN, Default, Reading, SchemaLine
 from sim.scene.scene import Scene
 from sim.scene.schema import MaterialSpec, scene_schema
 from sim.scene.sought import check_sought
+from sim.scene.sound_parts import problems_of_sound_parts
 from sim.scene.yaml_marks import Node, node_of, read_yaml
 
 
@@ -27,6 +29,8 @@ def load_scene(
     materials: Mapping[str, MaterialSpec] | None = None,
     allow_outside: bool = False,
     base: str | os.PathLike[str] | None = None,
+    modules: Iterable[ModuleType] = (),
+    open_files: bool = True,
 ) -> Scene:
     """Reads and checks a scene file.
 
@@ -34,11 +38,14 @@ def load_scene(
     materials: the constraints that `material` may name; default: those that are registered.
     allow_outside: lets files lie outside the folder of the scene.
     base: the folder that the file's relative paths refer to, if not its own (a resolved scene in a run folder).
+    modules: those whose functions `custom` in a loss may name; a scene imports nothing by itself.
+    open_files: where a scene has problems, look into the meshes and recordings of its other parts as well.
 
-    Raises `SceneError` with every problem that can be found without opening meshes and recordings.
+    Raises `SceneError` with every problem at once.  A scene without any is read without opening meshes and recordings: what is
+    wrong with those is found when it is built.
     """
     path = Path(path)
-    reading = Reading(Path(base) if base is not None else path.parent, allow_outside)
+    reading = Reading(Path(base) if base is not None else path.parent, allow_outside, {module.__name__: module for module in modules})
     if materials is None:
         materials = registered_materials()
     schema = scene_schema(materials)
@@ -57,9 +64,12 @@ def load_scene(
         check_parts(data, schema, materials, reading)
         check_sought(data, schema, reading)
         check_references(reading)
-    if reading.problems:
+    if data is BROKEN:
         raise SceneError(reading.problems)
-    return Scene(path, reading.base, data, schema, reading.marks, allow_outside)
+    scene = Scene(path, reading.base, data, schema, reading.marks, allow_outside, reading.modules)
+    if reading.problems:
+        raise SceneError([*reading.problems, *(problems_of_sound_parts(scene, reading.problems) if open_files else [])])
+    return scene
 
 
 def _merged_file(path: Path, reading: Reading, schema: SchemaLine, above: tuple[Path, ...],

@@ -42,6 +42,7 @@ class Reading:
 
     base: Path  # the folder that file names in the data are relative to
     allow_outside: bool = False
+    modules: Mapping[str, Any] = field(default_factory=dict)  # name -> module whose functions the scene may name
     problems: list[Problem] = field(default_factory=list)
     marks: dict[Steps, Mark] = field(default_factory=dict)  # of values
     key_marks: dict[Steps, Mark] = field(default_factory=dict)

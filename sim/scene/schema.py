@@ -68,7 +68,7 @@ def value(unit: str, bounds: str, each: bool = False) -> Either:
     number = Number(unit, bounds)
     lines = [
         key("file", File(), "an array in a .npy file, one value per element"),
-        key("regions", Names(number), "region -> value; the regions are those of the object", vary=True),
+        key("regions", Names(number), "region -> value; an element has that of the region (of the object) that holds most of its points", vary=True),
     ]
     if each:
         lines.append(key("each", Number("", bounds), "alpha of every constraint, as the solver uses it", vary=True))
@@ -102,7 +102,7 @@ PLACEMENT = (
     key("velocity", Vector(3, "m/s"), "initial velocity of all points", [0, 0, 0], vary=True),
     key("spin", Vector(3, "rad/s"), "initial angular velocity about the centre of mass", [0, 0, 0], vary=True),
     key("drag", Number("1/m", NOT_NEGATIVE), "air drag d: every point is slowed down by d times its speed squared", 0, vary=True),
-    key("regions", Names(WHERE), "named choices of points, for values that differ from region to region", {}),
+    key("regions", Names(WHERE), "named choices of points, none in two of them, for values that differ from region to region", {}),
 )  # fmt: skip
 
 
@@ -245,7 +245,8 @@ _OF_TARGET = "in the unit of what `of` names"
 PARAMETERS = Table((
     key("of", Either((Text("a path"), Listing(Text("a path"), 1), Names(Number(), keys="path"))),
         "path of a number; a list of paths (all get the same value), or path -> factor", REQUIRED),
-    key("per", Choice(("scene", "region", "element", "point", "experiment")), "what has its own value", "scene"),
+    key("per", Choice(("scene", "region", "element", "point", "experiment")), "what has its own value; "
+        "each region is a parameter `name.region`", "scene"),
     key("transform", Choice(("none", "log", "logit")), "the scale that the optimiser sees", "none"),
     key("bounds", Later(f"[low, high], {_OF_TARGET}; null is open"), f"[low, high], {_OF_TARGET}; null is open"),
     key("start", Later(f"a value {_OF_TARGET}"), f"first guess, {_OF_TARGET}; default: the value in the scene; one that an experiment sets goes before"),
@@ -278,9 +279,12 @@ LOSS = Table((
     key("prior", Reference("parameters"), "a parameter that should stay near `value`"),
     key("value", Later("a value in the unit of the parameter"), "the expected value", REQUIRED, only=("prior",)),
     key("factor", Number("", "(1, inf)"), "(log(p / value) / log(factor))^2", only=("prior",)),
-    key("smooth", Reference("parameters"), "a parameter per element or region whose neighbours should be alike"),
-    key("sd", Later("a number in the unit of the parameter"), "standard deviation", only=("prior", "smooth")),
-    key("custom", Text("`module:function`", r"[\w.]+:\w+"), "own loss, from a module named with --import"),
+    key("smooth", Reference("parameters"), "a parameter per element, point or region whose neighbours should be alike: "
+        "the mean over pairs of ((v_i - v_j) / sd)^2, v the value as `transform` shows it (its logarithm, say)"),
+    key("sd", Later("a number in the unit of the parameter"), "standard deviation; with `smooth` and a transform a plain number: "
+        "0.1 of a logarithm is 10 %", only=("prior", "smooth")),
+    key("custom", Text("`module:function`", r"[\w.]+:\w+"), "own loss, from a module named with --import: function(take) launches kernels "
+        "on `take.positions` (frames, points) and returns an array of one float64 (below)"),
     key("weight", Number("", NOT_NEGATIVE), "factor of the term", 1),
 ), one_of=(("match", "reach", "slow", "prior", "smooth", "custom"),))  # fmt: skip
 

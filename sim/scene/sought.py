@@ -84,6 +84,10 @@ def _parameter(steps: Steps, entry: dict[str, Any], data: dict[str, Any], root: 
                             f"`{'.'.join(first.found.steps)}` is {first.kind.words()}",
                             "one parameter reaches numbers of one dimension")
             return targets
+        if entry.get("per") == "region" and other.found.value["regions"].keys() != first.found.value["regions"].keys():
+            reading.problem(other.place, f"`{'.'.join(other.found.steps)}` has other regions than `{'.'.join(first.found.steps)}`",
+                            "tied values have a value for each of the same regions")
+            return targets
     _range(steps, entry, targets, reading)
     return targets
 
@@ -121,16 +125,51 @@ def _target(place: Steps, path: str, factor: float, entry: dict[str, Any], data:
         hint = "name one of: " + ", ".join(f"`{path}.{option}`" for option in options)
         reading.problem(place, f"`{path}` is not one number", hint, key=by_key)
         return None
-    if isinstance(found.value, dict):
-        needed = ("region",) if "regions" in found.value else ("element", "point")
-        if entry.get("per") not in needed and not reading.is_broken((*place[:2], "per")):
-            one = "region" if "regions" in found.value else "element"
-            reading.problem(place, f"`{path}` has a value for each {one}", f"add `per: {one}`", key=by_key)
-            return None
+    if not _has_such_values(found, place, path, entry, reading, by_key):
+        return None
     if factor == 0.0:
         reading.problem(place, "a factor of zero reaches nothing")
         return None
     return Target(place, found, factor)
+
+
+def _has_such_values(found: Found, place: Steps, path: str, entry: dict[str, Any], reading: Reading, by_key: bool) -> bool:
+    """Whether what a parameter reaches has a value for each of what it has a value for; notes a problem where not."""
+    per = entry.get("per")
+    if per is None or reading.is_broken((*place[:2], "per")):
+        return True
+    if isinstance(found.value, dict):
+        needed = ("region", "element") if "regions" in found.value else ("element",)
+        if _elements_are_points(found.steps):
+            needed = (*needed, "point")
+        if per not in needed:
+            reading.problem(place, f"`{path}` has a value for each {needed[0]}", f"add `per: {needed[0]}`", key=by_key)
+        return per in needed
+    if per == "region":
+        reading.problem(place, f"`{path}` is one value, with none for each region",
+                        f"write `{{regions: {{name: value}}}}` there, the regions chosen in `{'.'.join(found.steps[:2])}.regions`"
+                        if isinstance(found.line.kind, Either) else "only material values, densities and masses of particles have regions",
+                        key=by_key)
+        return False
+    elements = isinstance(found.line.kind, Either) or found.steps[-1] == "each"
+    if per == "element" and not elements:
+        reading.problem(place, f"`{path}` is one value, with none for each element",
+                        "material values, densities and masses of particles have elements", key=by_key)
+        return False
+    if per == "point" and not _elements_are_points(found.steps):
+        reading.problem(place, f"`{path}` is one value, with none for each point",
+                        "positions and velocities of objects, densities and masses of particles have points"
+                        + ("; this one can be `per: element`" if elements else ""), key=by_key)
+        return False
+    return True
+
+
+def _elements_are_points(steps: Steps) -> bool:
+    """Whether a value may differ from point to point."""
+    match steps:
+        case ("objects", _, "position" | "velocity") | ("objects", _, "cloth" | "soft", "density") | ("objects", _, "particles", "mass"):
+            return True
+    return False
 
 
 def _of_elements(value: Any) -> bool:
@@ -237,6 +276,8 @@ def _term(steps: Steps, term: dict[str, Any], data: dict[str, Any], targets: dic
     name: str = term.get("prior", term.get("smooth", ""))
     if targets.get(name):
         unit = targets[name][0].kind.unit
+        if "smooth" in term and data["parameters"][name].get("transform") != "none":
+            unit = ""  # differences of logarithms
         expected = _later(steps, "value", term, Number(unit), reading)
         _later(steps, "sd", term, Number(unit, "(0, inf)"), reading)
         if "factor" in term and expected is not None and expected <= 0:
@@ -249,10 +290,23 @@ def _term(steps: Steps, term: dict[str, Any], data: dict[str, Any], targets: dic
             reading.problem(steps, "missing key `sd`: standard deviation")
         if data.get("parameters", {}).get(name, {}).get("per") in ("scene", "experiment"):
             reading.problem((*steps, "smooth"), f"`{name}` is one number without neighbours", "give it `per: element`")
+    if "custom" in term:
+        _own_loss(steps, term["custom"], reading)
     window = term.get("at")
     if isinstance(window, list) and window[0] >= window[1]:
         reading.problem((*steps, "at"), f"the time {window[0]:g} s is not before {window[1]:g} s", "write [t0, t1]")
     _counted_experiments(steps, term, data, reading)
+
+
+def _own_loss(steps: Steps, source: str, reading: Reading) -> None:
+    """A loss of the user's own must be a function of a module that was imported on purpose."""
+    module, _, function = source.partition(":")
+    if module not in reading.modules:
+        reading.problem((*steps, "custom"), f"`{module}` is not imported, and a scene imports nothing by itself",
+                        f"allow it with `--import {module}`, or `load_scene(..., modules=[{module}])`")
+    elif not callable(getattr(reading.modules[module], function, None)):
+        known = [name for name, item in vars(reading.modules[module]).items() if callable(item) and not name.startswith("_")]
+        reading.problem((*steps, "custom"), f"`{module}` has no function `{function}`", did_you_mean(function, known, list_up_to=8))
 
 
 def _counted_experiments(steps: Steps, term: dict[str, Any], data: dict[str, Any], reading: Reading) -> None:
@@ -273,10 +327,11 @@ def _results(data: dict[str, Any], targets: dict[str, list[Target]]) -> dict[str
     """Paths in result.json that can be expected -> unit and count of numbers."""
     plain = ("loss.initial", "loss.final", "loss.best_iteration", "iterations", "peak_memory_mb")
     results = {**{path: ("", 1) for path in plain}, "wall_s": ("s", 1)}
-    for name in data.get("parameters", {}):
+    for name, entry in data.get("parameters", {}).items():
         own = targets.get(name)
         of = (own[0].kind.unit, _count(own[0])) if own else ("", 1)
-        results |= {f"parameters.{name}{part}": of for part in ("", ".start", ".final")}
+        names = [f"{name}.{region}" for region in own[0].found.value["regions"]] if own and entry.get("per") == "region" else [name]
+        results |= {f"parameters.{one}{part}": of for one in names for part in ("", ".start", ".final")}
     for name in data.get("experiments", {}):
         results[f"experiments.{name}.loss"] = ("", 1)
         for measure, entry in data.get("measures", {}).items():
