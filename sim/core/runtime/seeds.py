@@ -6,7 +6,7 @@ a seed.  The exception is a program that is cut into several tapes: `later.backw
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,7 +59,8 @@ class Seeds:
 
     def plant(self, on_tape: Mapping[Buffer, array], order: int) -> None:
         """Put aside what is not a seed, and set those that were given."""
-        values = [(target, weights, _held(target, weights)) for target, weights in self.given]
+        gradients = {buffer.gradient for buffer in on_tape}
+        values = [(target, weights, _held(target, weights, gradients)) for target, weights in self.given]
         self._put_aside(on_tape, None if self.given else order)
         shadow = shadows.current()
         for target, weights, held in values:
@@ -113,13 +114,13 @@ def _weights(target: array, weights: Any) -> array:
     return weights
 
 
-def _held(target: array, weights: array | None) -> Strided | None:
-    """The present values of the weights, as clearing gradients may change these.  None: they are there already, or are one."""
+def _held(target: array, weights: array | None, gradients: Collection[Buffer | None]) -> Strided | None:
+    """The present values of the weights; a copy where clearing `gradients` changes them.  None: they are there already, or are one."""
     grad = target.grad
     assert grad is not None
     if weights is None or (weights.buffer is grad.buffer and weights.offset == grad.offset and grad.buffer.left_by is None):
         return None
-    return weights.device.duplicate(weights)
+    return weights.device.duplicate(weights) if weights.buffer in gradients else weights
 
 
 def _elements(gradient: Buffer, a: array) -> array:
