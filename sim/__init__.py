@@ -1,7 +1,7 @@
 """sim: differentiable physics in Python.  The public API; the README and docs/ say where to start."""
 
 from importlib import import_module as _import_module
-from typing import TYPE_CHECKING
+from typing import Any as _Any
 
 from sim.constraints import Constraint as Constraint
 from sim.constraints import ConstraintError as ConstraintError
@@ -314,20 +314,17 @@ from sim.solvers import SolverError as SolverError
 from sim.solvers import SolverSemiImplicit as SolverSemiImplicit
 from sim.solvers import SolverXPBD as SolverXPBD
 
-if TYPE_CHECKING:
-    from sim.scene import Scene as Scene
-    from sim.scene import SceneError as SceneError
-    from sim.scene import load_scene as load_scene
-else:
-    _OF_SCENES = {"Scene", "SceneError", "load_scene"}
+_OF_SCENES = {"Scene", "SceneError", "load_scene"}
 
-    def __getattr__(name):
-        """Scenes bring reports, players and files along, a fifth of an import that kernels can do without: loaded when first asked for."""
-        if name in _OF_SCENES:
-            return getattr(_import_module("sim.scene"), name)
-        if name in ("scene", "identify", "io"):
-            return _import_module(f"sim.{name}")
-        raise AttributeError(f"module 'sim' has no attribute {name!r}")
 
-    def __dir__():
-        return sorted({*globals(), *_OF_SCENES})
+def __getattr__(name: str) -> _Any:
+    """Scenes bring reports, players and files along, a fifth of an import that kernels can do without: loaded when first asked for."""
+    if name in _OF_SCENES:
+        return getattr(_import_module("sim.scene"), name)
+    if name in ("scene", "identify", "io"):
+        return _import_module(f"sim.{name}")
+    raise AttributeError(f"module 'sim' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_OF_SCENES})

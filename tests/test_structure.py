@@ -33,8 +33,7 @@ def imports(name: str, path: Path) -> list[tuple[str, ast.AST, bool]]:
     """(module of ours, node, at top level) for every import of a file."""
     tree = ast.parse(path.read_text())
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    for_types = [n.body for n in tree.body if isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING"]
-    top = {id(n) for body in [tree.body, *for_types] for n in body}
+    top = {id(n) for n in tree.body}
     found = []
     for node in ast.walk(tree):
         names = []
