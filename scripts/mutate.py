@@ -173,7 +173,7 @@ class Tree:
             stale.unlink()
 
     def run(self, tests: list[str], plugins: list[Any], cpu: float, keep_bytecode: bool = False) -> Child:
-        """Starts pytest on files of tests, in a process of its own: `cpu` seconds of processor time, ten times that on the clock."""
+        """Starts pytest with these arguments, in a process of its own: `cpu` seconds of processor time, ten times that on the clock."""
         log, scratch = self.folder / "log", self.folder / "scratch"
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir()
@@ -207,7 +207,7 @@ class Tree:
 
     def measure(self, name: str, tests: list[str]) -> Coverage:
         """Runs the tests on the file as it is; what it found is kept beside the compiled kernels."""
-        texts = [path.read_bytes() for path in (self.tree / name, *(self.tree / test for test in tests))]
+        texts = [path.read_bytes() if path.is_file() else str(path).encode() for path in (self.tree / text for text in (name, *tests))]
         kept = self.cache / f"{hashlib.sha256(b''.join(texts)).hexdigest()[:20]}.coverage"
         if kept.exists():
             return _read_coverage(kept)
@@ -300,7 +300,7 @@ def run_file(name: str, options: argparse.Namespace, trees: list[Tree]) -> Resul
             print(f"{name}:{mutant.line}  {mutant.name}")
         return result
     print(f"# {name}: {len(chosen)} mutants, seed {options.seed}", flush=True)
-    coverage = trees[0].measure(name, known["tests"])
+    coverage = trees[0].measure(name, [*known["tests"], "-k", known.get("keyword", "")])
     cpu = 20 + 3 * coverage.total
     idle, going = list(trees), []
     while todo or going:
