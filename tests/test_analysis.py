@@ -106,7 +106,8 @@ def test_a_tape_of_checkpoints_passes_it_on():
         early = named("early", b.leaf_op("tape_load", (tape, zero), float64))
         b.append(Op("tape_store", [tape, zero, x], []))
         b.append(Op("tape_store", [other, zero, y], []))
-        return [early, named("late", b.leaf_op("tape_load", (tape, b.const(1, int32)), float64)), named("of other", b.leaf_op("tape_load", (other, zero), float64))]
+        late = named("late", b.leaf_op("tape_load", (tape, b.const(1, int32)), float64))
+        return [early, late, named("of other", b.leaf_op("tape_load", (other, zero), float64))]
 
     f = function([float64, float64], fill)
     assert names_of(varied_values(f, {f.params[0]})) == {"p0", "tape", "early", "late"}
@@ -119,7 +120,7 @@ def scaled(x: f64, table: sim.array[f64]):
 
 @func_grad(scaled)
 def scaled_gradient(x: f64, table: sim.array[f64], ct: f64):
-    return ct * table[0]
+    sim.adjoint[x] += ct * table[0]
 
 
 @sim.kernel
@@ -206,6 +207,16 @@ def test_the_condition_of_a_while_loop_is_wanted():
 
     wanted, needed = wanted_of(fill, [float64, float64], [0])
     assert wanted == {"go on"} and needed == {"go on", "p1"}
+
+
+def test_what_decides_about_a_value_that_is_needed_is_needed():
+    def fill(b, x, c, n):
+        (factor,) = b.if_(c, lambda: [b.const(2.0, float64)], lambda: [b.const(3.0, float64)])
+        (power,) = b.for_(n, [b.const(1.0, float64)], lambda k, a: [a * 1.5])
+        return [x * named("factor", factor), x * named("power", power)]
+
+    wanted, needed = wanted_of(fill, [float64, bool_, int32], [0])
+    assert wanted == {"factor", "power"} and needed == {"factor", "power", "p1", "p2"}
 
 
 def test_carried_values_are_needed_from_their_start_and_their_end():
