@@ -31,9 +31,14 @@ def needs_of(func: Func, active: Collection[str], aliases: Sequence[Collection[i
     return kernel_needs(func, numbers_of(func, active), aliases)
 
 
+class Fault(Exception):
+    """An assertion of the kernel failed, or an index was outside of its array."""
+
+
 def run(func: Func, dims: Sequence[int], args: Sequence[Any]) -> None:
-    error, _ = launch(InterpBackend(), func, dims, args)
-    assert not error.any()
+    error, _ = launch(InterpBackend(), func, dims, args, check=True)
+    if error.any():
+        raise Fault
 
 
 def _copied(args: Sequence[Any]) -> list[Any]:
@@ -89,7 +94,9 @@ def differences(func: Func, dims: Sequence[int], args: Sequence[Any], seeds: dic
     return found
 
 
-def check(kernel: Kernel, dims: Sequence[int], args: Sequence[Any], active: Collection[str], record: Collection[str] = (), tolerance: float = 1e-7) -> KernelAdjoint:
+def check(
+    kernel: Kernel, dims: Sequence[int], args: Sequence[Any], active: Collection[str], record: Collection[str] = (), tolerance: float = 1e-7,
+) -> KernelAdjoint:
     """The adjoint gives what differences give, for random cotangents of the arrays named in `active`; returns it."""
     func = traced(kernel)
     rng = np.random.default_rng(5)

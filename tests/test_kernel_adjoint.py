@@ -154,7 +154,7 @@ def test_only_a_replay_runs_its_threads_one_after_another():
 @sim.kernel
 def overwrites_an_index_in_a_loop(x: sim.array2d[f64], at: sim.array[int], n: int):
     i = sim.tid()
-    for j in range(n):
+    for _ in range(n):
         k = at[i]
         x[i, k] = x[i, k] * 1.5
         at[i] = (k + 1) % 3
@@ -343,7 +343,8 @@ def extreme_components(x: sim.array[vec3], at: sim.array[int], high: sim.array[v
 
 
 def test_components_have_winners_of_their_own():
-    made = check(extreme_components, [2], [np.array([[1.0, 5.0, 2.0], [3.0, 4.0, 0.6]]), np.array([0, 1], np.int32), np.array([[2.2] * 3, [2.5] * 3])], {"x", "high"})
+    x, start = np.array([[1.0, 5.0, 2.0], [3.0, 4.0, 0.6]]), np.array([[2.2] * 3, [2.5] * 3])
+    made = check(extreme_components, [2], [x, np.array([0, 1], np.int32), start], {"x", "high"})
     assert made.finals == (2,)
 
 
@@ -411,7 +412,7 @@ def test_values_that_depend_on_the_order_of_the_threads_are_refused():
     with pytest.raises(GradientError, match="atomic_exch on 'y' carries a gradient: which thread's value stays"):
         kernel_adjoint(needs_of(traced(exchange), {"x", "y"}))
     assert kernel_adjoint(needs_of(traced(exchange), {"x"})).active == (0,), "`turn` and a `y` without gradient carry none"
-    with pytest.raises(GradientError, match="the value that atomic_add on 'y' returns carries a gradient: it depends on the order(.|\n)*use the result for nothing"):
+    with pytest.raises(GradientError, match="the value that atomic_add on 'y' returns carries a gradient(.|\n)*use the result for nothing"):
         kernel_adjoint(needs_of(traced(returned_sum), {"x", "y", "z"}))
     with pytest.raises(GradientError, match="atomic_add on 'y' returns carries"):
         kernel_adjoint(needs_of(traced(returned_sum), {"y", "z"}))

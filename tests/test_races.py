@@ -13,7 +13,7 @@ from sim.core.lang.ir import emit
 from sim.core.lang.kernel_adjoint import kernel_needs
 from sim.core.lang.passes import promise_exclusive
 from sim.core.lang.races import ADD, KINDS, READ, REPORT, WRITE, RaceCheck, address_check, exact_check, suspects
-from sim.core.lang.types import array_type, float64, int8, int16, int32, int64, uint32
+from sim.core.lang.types import array_type, float64, int8, int16, int32, int64, numpy_dtype, uint32
 
 f64 = sim.float64
 VECTOR, PLANE = array_type(float64), array_type(float64, 2)
@@ -98,6 +98,7 @@ TOGETHER = {
     "i and i + 1": ((lambda b, i, n, x: i, lambda b, i, n, x: i + 1), False),
     "i and 2 i": ((lambda b, i, n, x: i, lambda b, i, n, x: 2 * i), False),
     "i and i + n": ((lambda b, i, n, x: i, lambda b, i, n, x: i + n), False),
+    "i and i + shape": ((lambda b, i, n, x: i, lambda b, i, n, x: i + b.shape(x, 0)), False),
     "3 i + n and 3 i + n + 2": ((lambda b, i, n, x: 3 * i + n, lambda b, i, n, x: n + 3 * i + 2), True),
     "i and a constant": ((lambda b, i, n, x: i, lambda b, i, n, x: b.const(7, int32)), False),
     "i and what is not known": ((lambda b, i, n, x: i, lambda b, i, n, x: i / 2), False),
@@ -429,11 +430,37 @@ def fields(p: sim.array[Mixed], x: sim.array[f64], how: int):
 
 @pytest.mark.parametrize(("how", "threads", "race"), [(0, 2, None), (1, 2, 1), (2, 2, None), (3, 2, 1), (3, 1, None), (4, 2, 1), (5, 3, None)])
 def test_fields_and_components_are_apart(how, threads, race):
-    p = np.zeros(3, sim.core.lang.types.numpy_dtype(traced(fields).params[0].type.dtype))
+    p = np.zeros(3, numpy_dtype(traced(fields).params[0].type.dtype))
     for check in both(fields):
         assert check.unit == 1
         met = marked(check, [threads], p, numbers(3), how)
         assert met == (None if race is None else ("store", race, 0, WRITE))
+
+
+@sim.struct
+class Even:
+    value: f64
+    pair: sim.vec2d
+
+
+@sim.kernel
+def even_fields(p: sim.array[Even], x: sim.array[f64], how: int):
+    i = sim.tid()
+    if how == 0:
+        if i == 0:
+            p[0].value = x[i] * x[i]
+        else:
+            p[0].pair = sim.vec2d(x[i], x[i])
+    elif i == 0:
+        p[0].pair[1] = x[i]
+    else:
+        p[0].pair = sim.vec2d(x[i], x[i])
+
+
+@pytest.mark.parametrize(("how", "race"), [(0, None), (1, ("store", 1, 0, WRITE))])
+def test_neighbouring_leaves_of_one_size(how, race):
+    for check in both(even_fields):
+        assert check.unit == 8 and marked(check, [2], np.zeros(1, numpy_dtype(traced(even_fields).params[0].type.dtype)), numbers(2), how) == race
 
 
 @sim.kernel
@@ -452,8 +479,8 @@ def vectors(x: sim.array[sim.vec3d], m: sim.array2d[sim.vec2d], how: int):
 
 @pytest.mark.parametrize(("how", "race"), [(0, None), (1, ("load", 2, 0, WRITE)), (2, None), (3, ("store", 2, 0, WRITE))])
 def test_whole_elements_of_several_arrays(how, race):
-    for check in both(vectors, (0, 1), (0, 1)):
-        assert check.unit == 8 and marked(check, [3], np.ones((3, 3)), np.ones((3, 3, 2)), how) == race
+    for check in both(vectors, (1, 0), (0, 1)):
+        assert check.unit == 8 and check.watched == (0, 1) and marked(check, [3], np.ones((3, 3)), np.ones((3, 3, 2)), how) == race
 
 
 # ------------------------------------------------------------------------------------------------ kinds of accesses
