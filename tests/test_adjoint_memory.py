@@ -124,7 +124,8 @@ def accumulated(x: sim.array[f64], y: sim.array[f64], at: sim.array[int]):
 
 
 def test_a_sum_takes_the_gradient_and_leaves_it():
-    found, _ = gradients(traced(accumulated), [2], [np.array([0.5, 2.0]), numbers(2), np.array([1, 0], np.int32)], {"x": np.zeros(2), "y": np.array([1.0, 10.0])})
+    args = [np.array([0.5, 2.0]), numbers(2), np.array([1, 0], np.int32)]
+    found, _ = gradients(traced(accumulated), [2], args, {"x": np.zeros(2), "y": np.array([1.0, 10.0])})
     assert found["x"].tolist() == [11.0, 5.0] and found["y"].tolist() == [1.0, 10.0]
 
 

@@ -397,6 +397,17 @@ def test_a_loop_on_values_that_touches_nothing_watched_is_left_out():
     assert not any(op.name == "while" for op in addresses.func.body.ops) and any(op.name == "while" for op in exact.func.body.ops)
 
 
+@sim.kernel
+def tabulated(x: sim.array[f64], table: sim.array[int]):
+    i = sim.tid()
+    x[i // 2] = x[i // 2] * f64(table[i])
+
+
+def test_the_verdict_does_not_depend_on_a_table_that_only_gives_values():
+    addresses, exact = both(tabulated)
+    assert addresses.used == set() and exact.used == {0, 1}
+
+
 # ------------------------------------------------------------------------------------------------ parts of elements
 @sim.struct
 class Mixed:
