@@ -29,7 +29,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections import defaultdict
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -50,24 +50,28 @@ MEMORY = 8 << 30
 
 @dataclass
 class Coverage:
-    """What the tests of a file execute of it: test -> lines (those of its import: all tests), seconds of each test, and of all."""
+    """What the tests of a file execute of it: test -> lines (those of its import: all tests), seconds of each test, and of all.
+
+    kills: how many mutants a test has killed so far.
+    """
 
     lines: dict[str, set[int]] = field(default_factory=dict)
     imported: set[int] = field(default_factory=set)
     seconds: dict[str, float] = field(default_factory=dict)
     total: float = 0.0
+    kills: Counter[str] = field(default_factory=Counter)
 
     def order(self, mutant: Mutant, limit: float) -> tuple[list[str], list[str]]:
-        """The tests that execute a mutant's lines, and the others, the fastest first, each of at most `limit` seconds together."""
+        """The tests that execute a mutant's lines, and the others: those that killed most, then the fastest, up to `limit` seconds."""
         touched = set(range(mutant.line, mutant.last + 1))
-        tests = sorted(self.lines, key=lambda t: self.seconds.get(t, 0.0))
+        tests = sorted(self.lines, key=lambda t: (-self.kills[t], self.seconds[t]))
         hit = [t for t in tests if touched & self.lines[t]]
         if not hit and touched & self.imported:
             hit = tests
         return self._within(hit, limit), self._within([t for t in tests if t not in set(hit)], limit)
 
     def _within(self, tests: list[str], limit: float) -> list[str]:
-        ends = list(itertools.accumulate(self.seconds.get(t, 0.0) for t in tests))
+        ends = list(itertools.accumulate(self.seconds[t] for t in tests))
         return [t for t, end in zip(tests, ends, strict=True) if end <= limit or t == tests[0]]
 
 
@@ -286,12 +290,8 @@ def run_file(name: str, options: argparse.Namespace, trees: list[Tree]) -> Resul
     if options.sample and options.sample < len(chosen):
         chosen = sorted(random.Random(f"{options.seed} {name}").sample(chosen, options.sample), key=lambda m: m.start)
     result, todo = Result(name, len(chosen)), []
-    reasons = defaultdict(int)
     for mutant in chosen:
-        why = [k for k, entry in enumerate(known.get("equivalent", ())) if _fits(entry, mutant)]
-        for k in why[:1]:
-            reasons[k] += 1
-        if why:
+        if any(_fits(entry, mutant) for entry in known.get("equivalent", ())):
             result.equivalent += 1
         else:
             todo.append(mutant)
@@ -318,6 +318,7 @@ def run_file(name: str, options: argparse.Namespace, trees: list[Tree]) -> Resul
             idle.append(trial.tree)
             if killer:
                 result.killed += 1
+                coverage.kills[killer] += 1
                 if options.verbose:
                     print(f"  killed {name}:{trial.mutant.line}  {trial.mutant.name}   by {killer}", flush=True)
             else:
