@@ -2,7 +2,7 @@
 
 What is mutated: comparisons, arithmetic, boolean operators and their operands, conditions, constants, `min`/`max` and `any`/`all`,
 order of arguments, keyword arguments, elements of displays, wrapping calls, returned values, statements without a value.  What is not:
-annotations, decorators, docstrings, strings, `assert`, what is raised or warned, `__repr__`.
+annotations, decorators, docstrings, strings, `assert` and `strict=`, what is raised or warned, `__repr__`.
 """
 
 from __future__ import annotations
@@ -117,6 +117,8 @@ class _Finder(ast.NodeVisitor):
             skipped.append(node.annotation)
         if isinstance(node, ast.Raise):
             skipped += [node.exc, node.cause]
+        if isinstance(node, ast.keyword) and node.arg == "strict":
+            skipped.append(node.value)
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("warnings.warn", "TypeVar", "cast"):
             skipped += [*node.args, *node.keywords]
         for child in ast.iter_child_nodes(node):
@@ -170,7 +172,7 @@ class _Finder(ast.NodeVisitor):
         if len(node.args) == 1 and not node.keywords and name.islower() and not isinstance(node.args[0], (ast.Starred, ast.GeneratorExp)):
             yield node.args[0]
         for k, keyword in enumerate(node.keywords):
-            if keyword.arg is not None:
+            if keyword.arg not in (None, "strict"):
                 yield _changed(node, keywords=[*node.keywords[:k], *node.keywords[k + 1 :]])
 
     @staticmethod

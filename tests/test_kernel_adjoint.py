@@ -509,7 +509,7 @@ def other_steps(x: sim.array2d[f64], n: int, step: int, far: sim.int64):
     i = sim.tid()
     k, big = 0, far
     while k < n:
-        x[i, (k + 1) % 3] = x[i, k % 3] * x[i, k % 3] + f64(big) * 0.01
+        x[i, (k + 1) % 3] = 0.5 * x[i, k % 3] * x[i, k % 3] + f64(big) * 0.01
         big += sim.int64(7)
         k += step
 
