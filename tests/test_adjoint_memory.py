@@ -7,16 +7,18 @@ import dataclasses
 import numpy as np
 import pytest
 from adjoint_tools import Fault, check, gradients, needs_of, traced
+from library_tools import calling
 
 import sim
 from sim.core.backends.interp import evaluate
 from sim.core.lang import recompute
 from sim.core.lang.adjoint import vjp
 from sim.core.lang.errors import GradientError
+from sim.core.lang.frontend import trace_function
 from sim.core.lang.ir import OPS, Block, Builder, Func, Value, emit, walk
 from sim.core.lang.kernel_adjoint import kernel_adjoint
 from sim.core.lang.passes import inline
-from sim.core.lang.types import bool_, float32, float64, int32, numpy_dtype
+from sim.core.lang.types import bool_, float32, float64, int32, matrix, numpy_dtype
 
 f64, vec3, mat2 = sim.float64, sim.vec3d, sim.mat22d
 
@@ -375,3 +377,18 @@ def test_values_alone_lack_nothing():
     assert not any(op.name == "assert" for op in walk(made.func.body))
     found, _ = gradients(traced(singular_values, source=True), [1], [np.eye(3)[None], np.ones((1, 3))], {"m": np.zeros((1, 3, 3)), "s": np.ones((1, 3))})
     np.testing.assert_allclose(found["m"][0], np.eye(3), atol=1e-12)
+
+
+@sim.func
+def put_together(m: sim.mat33d):
+    u, sigma, v = sim.svd3(m)
+    return u * sim.diag(sigma) * sim.transpose(v)
+
+
+def test_a_function_of_vectors_and_values_together_is_right_where_values_coincide():
+    """They are moved apart: the matrix put together again is the matrix, at equal values too."""
+    traced_function = trace_function(calling(put_together, 1), [matrix((3, 3), float64)], real=float64)
+    ct = np.random.default_rng(3).normal(size=(3, 3))
+    for m in (np.diag([3.0, 2.0, 1.0]), np.eye(3), np.diag([2.0, 2.0, 1.0])):
+        found = np.reshape(evaluate(inline(vjp(traced_function)), *m.ravel(), *ct.ravel()), (3, 3))
+        np.testing.assert_allclose(found, ct, atol=1e-6)
