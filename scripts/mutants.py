@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _COMPARED: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.Lt: (ast.LtE, ast.GtE), ast.LtE: (ast.Lt, ast.Gt), ast.Gt: (ast.GtE, ast.LtE), ast.GtE: (ast.Gt, ast.Lt),
@@ -55,18 +55,9 @@ def mutants(source: str) -> list[Mutant]:
     seen: dict[str, int] = {}
     found = []
     for mutant in sorted(finder.found, key=lambda m: (m.start, m.end, m.text)):
-        try:
-            same = ast.dump(ast.parse(mutant.apply(raw))) == ast.dump(ast.parse(raw))
-        except SyntaxError:
-            continue
-        if not same:
-            seen[mutant.name] = again = seen.get(mutant.name, 0) + 1
-            found.append(mutant if again == 1 else Mutant(*_fields(mutant), f"{mutant.name} ({again})"))
+        seen[mutant.name] = again = seen.get(mutant.name, 0) + 1
+        found.append(mutant if again == 1 else replace(mutant, name=f"{mutant.name} ({again})"))
     return found
-
-
-def _fields(m: Mutant) -> tuple[int, int, int, int, str]:
-    return m.line, m.last, m.start, m.end, m.text
 
 
 def _short(text: str) -> str:

@@ -14,6 +14,7 @@ text into code (`OWN_CACHE`) compile into an empty cache each.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import itertools
 import json
@@ -137,19 +138,24 @@ class Child:
             if pid:
                 self.status = os.waitstatus_to_exitcode(status)
             elif time.monotonic() - self.begin > self.wall:
-                os.killpg(self.pid, signal.SIGKILL)
+                self.kill()
                 os.waitpid(self.pid, 0)
                 self.status = -signal.SIGKILL
             if self.status is not None:
-                try:
-                    os.killpg(self.pid, signal.SIGKILL)  # what it may have started
-                except ProcessLookupError:
-                    pass
+                self.kill()
         return self.status is not None
 
+    def kill(self) -> None:
+        """End it, and what it may have started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+
     def wait(self) -> int:
-        while not self.poll():
-            time.sleep(0.1)
+        try:
+            while not self.poll():
+                time.sleep(0.1)
+        finally:
+            self.kill()
         assert self.status is not None
         return self.status
 
@@ -302,29 +308,35 @@ def run_file(name: str, options: argparse.Namespace, trees: list[Tree]) -> Resul
     print(f"# {name}: {len(chosen)} mutants, seed {options.seed}", flush=True)
     coverage = trees[0].measure(name, [*known["tests"], "-k", known.get("keyword", "")])
     cpu = 20 + 3 * coverage.total
-    idle, going = list(trees), []
-    while todo or going:
-        while todo and idle:
-            mutant, tree = todo.pop(0), idle.pop()
-            tree.put(name, mutant.apply(source))
-            first, others = coverage.order(mutant, options.seconds)
-            left = [tests for tests in (first, [] if options.quick else others) if tests]
-            going.append(Trial(mutant, tree, name, left, cpu))
-        for trial in list(going):
-            killer = trial.step()
-            if killer is None:
-                continue
-            going.remove(trial)
-            idle.append(trial.tree)
-            if killer:
-                result.killed += 1
-                coverage.kills[killer] += 1
-                if options.verbose:
-                    print(f"  killed {name}:{trial.mutant.line}  {trial.mutant.name}   by {killer}", flush=True)
-            else:
-                result.survivors.append(trial.mutant)
-                print(f"{name}:{trial.mutant.line}  {trial.mutant.name}", flush=True)
-        time.sleep(0.1)
+    idle, going = list(trees), list[Trial]()
+    try:
+        while todo or going:
+            while todo and idle:
+                mutant, tree = todo.pop(0), idle.pop()
+                tree.put(name, mutant.apply(source))
+                first, others = coverage.order(mutant, options.seconds)
+                left = [tests for tests in (first, [] if options.quick else others) if tests]
+                going.append(Trial(mutant, tree, name, left, cpu))
+            for trial in list(going):
+                killer = trial.step()
+                if killer is None:
+                    continue
+                going.remove(trial)
+                idle.append(trial.tree)
+                where = f"{name}:{trial.mutant.line}  {trial.mutant.name}"
+                if killer:
+                    result.killed += 1
+                    coverage.kills[killer] += 1
+                    if options.verbose:
+                        print(f"  killed {where}   by {killer}", flush=True)
+                else:
+                    result.survivors.append(trial.mutant)
+                    print(where, flush=True)
+            time.sleep(0.1)
+    finally:
+        for trial in going:
+            if trial.child is not None:
+                trial.child.kill()
     for tree in trees:
         tree.put(name, source)
     return result
@@ -355,6 +367,7 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="print the mutants, without those that are equivalent; run nothing")
     parser.add_argument("--verbose", action="store_true", help="print what killed each mutant")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what was started is ended
     with tempfile.TemporaryDirectory(prefix="simopt-mutate-") as folder:
         cache = options.cache or Path(folder) / "cache"
         cache.mkdir(parents=True, exist_ok=True)
