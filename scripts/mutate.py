@@ -178,11 +178,12 @@ class Tree:
         self.tree = folder / "tree"
 
     def put(self, name: str, source: bytes) -> None:
+        """Change a file; the bytecode of the others stays."""
         (self.tree / name).write_bytes(source)
         for stale in (self.tree / name).parent.glob(f"__pycache__/{Path(name).stem}.*.pyc"):
             stale.unlink()
 
-    def run(self, tests: list[str], plugins: list[Any], cpu: float, keep_bytecode: bool = False) -> Child:
+    def run(self, tests: list[str], plugins: list[Any], cpu: float) -> Child:
         """Starts pytest with these arguments, in a process of its own: `cpu` seconds of processor time, ten times that on the clock."""
         log, scratch = self.folder / "log", self.folder / "scratch"
         shutil.rmtree(scratch, ignore_errors=True)
@@ -196,9 +197,8 @@ class Tree:
             out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             for stream in (1, 2):
                 os.dup2(out, stream)
-            os.environ.update(PYTHONPATH=str(self.tree), TMPDIR=str(scratch), PYTHONDONTWRITEBYTECODE="1", SIM_CACHE_DIR=str(self.cache))
+            os.environ.update(PYTHONPATH=str(self.tree), TMPDIR=str(scratch), SIM_CACHE_DIR=str(self.cache))
             tempfile.tempdir = None
-            sys.dont_write_bytecode = not keep_bytecode
             sys.path.insert(0, str(self.tree))
             resource.setrlimit(resource.RLIMIT_CPU, (int(cpu) + 1, int(cpu) + 1))
             resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
@@ -222,7 +222,7 @@ class Tree:
         if kept.exists():
             return _read_coverage(kept)
         begin = os.times()
-        child = self.run(tests, [Chosen(self.cache), Tracer(self.tree / name)], 3600.0, keep_bytecode=True)
+        child = self.run(tests, [Chosen(self.cache), Tracer(self.tree / name)], 3600.0)
         if child.wait() != 0:
             raise SystemExit(f"the tests of {name} fail without any mutant:\n{child.log.read_text(errors='replace')}")
         coverage, end = _read_coverage(self.folder / "coverage"), os.times()

@@ -259,6 +259,7 @@ def test_an_array_under_another_name_is_lost_with_it():
     with pytest.raises(GradientError, match="pass through 'a' and 'b'"):
         needs_of(func, {"x", "y"}, [(1, 2)])
     assert needs_of(traced(left_behind), {"x"}, [(1, 2)]).lossy == {1, 2}
+    assert needs_of(traced(left_behind), {"x", "y"}, [(1, 2)]).lossy == {1}, "but not one that has a gradient"
 
 
 @sim.func
@@ -547,3 +548,30 @@ def test_what_atomics_returned_is_taken_again_wherever_a_loop_is_restored(slots,
     monkeypatch.setattr(recompute, "SLOTS", slots)
     made = check(takes_in_nested_loops, [2], [numbers(2, 3), np.array([0, 5], np.int32), numbers(2), n], {"x", "y"}, tolerance=1e-6)
     assert made.returns == (int32,)
+
+
+@sim.kernel
+def planes(x: sim.array2d[f64], count: sim.array[int], y: sim.array2d[f64]):
+    i, j = sim.tid()
+    slot = sim.atomic_add(count, 0, 1)
+    x[i, j] = sim.sin(x[i, j]) * x[i, j] + 0.0 * f64(slot)
+    y[i, j] = x[i, j] * x[i, j]
+
+
+def test_threads_of_several_dimensions_have_records_of_their_own():
+    made = check(planes, [2, 3], [numbers(2, 3), np.zeros(1, np.int32), numbers(2, 3)], {"x", "y"}, record={"x", "y"})
+    assert made.func.dims == 2 and made.needs == () and sum(slots for kind, slots in made.records if kind is float64) > 0
+
+
+@sim.kernel
+def put_together(m: sim.array[sim.mat33d], y: sim.array[sim.mat33d]):
+    i = sim.tid()
+    u, sigma, v = sim.svd3(m[i])
+    y[i] = u * sim.diag(sigma) * sim.transpose(v)
+
+
+def test_decompositions_put_together_in_a_kernel_are_right_where_values_coincide():
+    func, ct = traced(put_together, source=True), numbers(1, 3, 3)
+    for m in (np.diag([3.0, 2.0, 1.0]), np.eye(3)):
+        found, _ = gradients(func, [1], [m[None], ct], {"m": np.zeros((1, 3, 3)), "y": ct})
+        np.testing.assert_allclose(found["m"], ct, atol=1e-6)
