@@ -575,3 +575,17 @@ def test_decompositions_put_together_in_a_kernel_are_right_where_values_coincide
     for m in (np.diag([3.0, 2.0, 1.0]), np.eye(3)):
         found, _ = gradients(func, [1], [m[None], ct], {"m": np.zeros((1, 3, 3)), "y": ct})
         np.testing.assert_allclose(found["m"], ct, atol=1e-6)
+
+
+@sim.kernel
+def uses_a_call_twice(x: sim.array[f64], table: sim.array[f64], y: sim.array[f64]):
+    i = sim.tid()
+    d = dotted(x[i], table)
+    y[i] = d * d
+
+
+def test_calls_are_inlined_in_the_adjoint_and_stay_in_its_source():
+    func, args = traced(uses_a_call_twice, source=True), [np.array([0.5, 2.0]), np.array([3.0, 4.0]), np.zeros(2)]
+    found, made = gradients(func, [2], args, {"x": np.zeros(2), "y": np.ones(2)})
+    assert found["x"].tolist() == [2 * 17.5 * 3, 2 * 22.0 * 3]
+    assert not any(op.name == "call" for op in walk(made.func.body)) and any(op.name == "call" for op in walk(made.source.body))
