@@ -13,15 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from sim.core.lang.errors import SimError, did_you_mean
-from sim.core.lang.frontend import trace_function
+from sim.core.lang.frontend import traced
 from sim.core.lang.function import Function, local_annotations
 from sim.core.lang.ir import Func
+from sim.core.lang.memoize import memoize
 from sim.core.lang.source import caller_locals
 from sim.core.lang.tangent import Gradient, vjp_rule
 from sim.core.lang.types import Scalar, Type, float32, vector
@@ -158,11 +158,17 @@ class Constraint:
 
     def traced(self, real: Scalar = float32) -> Func:
         """C as a pure function of the components of its points, then of its parameters.  Yields `rows` values."""
-        return _traced(self, real)
+        func = traced(self.function, self.argument_types(real), real)
+        if len(func.body.yields) != self.rows:
+            raise ConstraintError(
+                f"constraint '{self.name}' returns {len(func.body.yields)} values and declares rows={self.rows}; "
+                f"write @constraint(points={self.points}, rows={len(func.body.yields)})"
+            )
+        return func
 
     def gradient(self, real: Scalar = float32) -> Gradient:
         """The vector-Jacobian product of C with respect to its points."""
-        return _gradient(self, real)
+        return _gradient(self.traced(real), 3 * self.points)
 
     def __hash__(self) -> int:
         return id(self)
@@ -171,20 +177,9 @@ class Constraint:
         return f"<constraint {self.name}>"
 
 
-@cache
-def _traced(c: Constraint, real: Scalar) -> Func:
-    func = trace_function(c.function, c.argument_types(real), real=real)
-    if len(func.body.yields) != c.rows:
-        raise ConstraintError(
-            f"constraint '{c.name}' returns {len(func.body.yields)} values and declares rows={c.rows}; "
-            f"write @constraint(points={c.points}, rows={len(func.body.yields)})"
-        )
-    return func
-
-
-@cache
-def _gradient(c: Constraint, real: Scalar) -> Gradient:
-    return vjp_rule(_traced(c, real), range(3 * c.points))
+@memoize
+def _gradient(traced_c: Func, components: int) -> Gradient:
+    return vjp_rule(traced_c, range(components))
 
 
 REGISTRY: dict[str, Constraint] = {}

@@ -238,6 +238,7 @@ def _static(t: Context, node: ast.AST, args: list, kwargs: dict) -> Any:
             space.pop(key, None)  # a value of the run hides a captured name
         else:
             space[key] = value
+    t.captures.expression(t.frame.function, args[0], t.env)
     try:
         code = compile(ast.Expression(args[0]), t.frame.function.source.file, "eval")
         value = eval(code, space)  # noqa: S307 the user's own expression

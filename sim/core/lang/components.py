@@ -68,9 +68,11 @@ class Components(Context):
         if isinstance(x, Type) and name == "dtype" and isinstance(x, Scalar):
             return x
         try:
-            return self.static(getattr(x, name), name, node)
+            found = getattr(x, name)
         except AttributeError:
             raise self.error(node, f"{describe(x)} has no attribute '{name}'{did_you_mean(name, dir(x))}") from None
+        self.captures.attribute(self.frame.function, x, name, found)
+        return self.static(found, name, node)
 
     def field(self, x: Fields, name: str, node: ast.AST) -> Any:
         value = x.values[name]

@@ -97,9 +97,7 @@ def func_grad(f: Function) -> Callable[[Callable[..., Any]], Function]:
     caller = caller_locals()
 
     def wrap(g: Callable[..., Any]) -> Function:
-        f.adjoint = GradientFunction(g, annotations=local_annotations(g, caller))
-        f.traces.clear()
-        return f.adjoint
+        return f.differentiate_by(GradientFunction(g, annotations=local_annotations(g, caller)))
 
     return wrap
 

@@ -76,6 +76,7 @@ class Expressions(Components):
         if name in function.python.__code__.co_varnames:
             raise self.error(node, f"`{name}` is used before it has a value", "assign it first")
         x = function.scope.find(name)
+        self.captures.name(function, name, x)
         if x is MISSING:
             near = did_you_mean(name, [*(k for k in self.env if not k.startswith("$")), *function.scope.names()])
             hint = f"the language has it as sim.{name}" if name in NAMES else ""
@@ -259,6 +260,7 @@ class Expressions(Components):
     def call(self, function: Function, args: Sequence[Any], kwargs: dict[str, Any], node: ast.AST) -> Any:
         """A call of a function of the language: traced in place, or kept as a call if its derivative is in closed form."""
         function, values = self._chosen(function, args, kwargs, node)
+        self.captures.rule(function)
         if function.adjoint is not None:
             return self.call_op(function, values, node)
         key = (function, *map(describe, values.values()))

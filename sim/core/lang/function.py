@@ -6,8 +6,18 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
+from sim.core.lang.memoize import compiling
 from sim.core.lang.source import Parameter, Scope, Source, caller_locals, resolve_annotations, signature
 from sim.core.lang.types import Scalar, float32
+
+
+class _Rules:
+    """version: grows whenever a function gets another derivative in closed form."""
+
+    version = 0
+
+
+rules = _Rules()
 
 
 class Function:
@@ -27,7 +37,7 @@ class Function:
         self.separator: Function | None = None
         self.earlier: Function | None = None  # of this name with other argument types: see `func`
         self.internal = (python.__module__ or "").startswith("sim.core.lang.library")
-        self.traces: dict[Any, Any] = {}  # of calls that stay calls, by argument types
+        self.traces: dict[Any, Any] = {}  # by argument types: see `captures.remembered`
         self._annotations = annotations
         self._parameters: dict[Scalar, list[Parameter]] = {}
 
@@ -43,7 +53,8 @@ class Function:
         """Names, types and defaults; the annotation `float` means `real`."""
         found = self._parameters.get(real)
         if found is None:
-            found = self._parameters[real] = signature(self.python, real, self._annotations)
+            with compiling:
+                found = self._parameters[real] = signature(self.python, real, self._annotations)
         return found
 
     def vjp(self, g: Callable[..., Any]) -> Function:
@@ -58,9 +69,14 @@ class Function:
             @length.vjp
             def length_vjp(v, result, ct): return v * (ct / result)
         """
-        self.adjoint = g if isinstance(g, Function) else Function(g)
+        return self.differentiate_by(g if isinstance(g, Function) else Function(g))
+
+    def differentiate_by(self, rule: Function) -> Function:
+        """Makes `rule` the derivative in closed form.  Kernels that call this function are traced anew."""
+        self.adjoint = rule
         self.traces.clear()
-        return self.adjoint
+        rules.version += 1
+        return rule
 
     def separated(self, g: Callable[..., Any]) -> Function:
         """Decorator: g moves results that coincide apart, by about the root of the rounding error, and returns all results.
@@ -70,6 +86,7 @@ class Function:
         """
         self.separator = g if isinstance(g, Function) else Function(g)
         self.traces.clear()
+        rules.version += 1
         return self.separator
 
     on_host: Any = None

@@ -15,7 +15,13 @@ from sim.core.lang.errors import KernelError, Span
 from sim.core.lang.types import Scalar, Type, as_type, float32
 
 MISSING = inspect.Parameter.empty
+_PACKAGE = __name__.partition(".")[0]
 _CLOSERS = (")", "]", "}")
+
+
+def own_module(name: str | None) -> bool:
+    """Whether a module is one of this package."""
+    return name is not None and (name == _PACKAGE or name.startswith(f"{_PACKAGE}."))
 
 
 @dataclass(frozen=True)
@@ -129,6 +135,10 @@ class Scope:
         if name in self._globals:
             return self._globals[name]
         return getattr(builtins, name, MISSING)
+
+    def cell(self, name: str) -> Any:
+        """The closure's cell of a name, or None."""
+        return self._cells.get(name)
 
     def names(self) -> list[str]:
         return [*self._cells, *self._globals, *dir(builtins)]

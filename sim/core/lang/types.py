@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from sim.core.lang.memoize import compiling
+
 
 class Type:
     """Base of all types, compared by identity.  `name` is what error messages and the IR print."""
@@ -177,9 +179,13 @@ _interned: dict[tuple, Type] = {}
 
 def _intern(cls: Callable[..., Any], *key: Any) -> Any:
     full = (cls, *key)
-    if full not in _interned:
-        _interned[full] = cls(*key)
-    return _interned[full]
+    found = _interned.get(full)
+    if found is None:
+        with compiling:
+            found = _interned.get(full)
+            if found is None:
+                found = _interned[full] = cls(*key)
+    return found
 
 
 def vector(length: int, dtype: Any = float) -> Vector:

@@ -257,6 +257,8 @@ def bind(kernel: Kernel, dims: tuple[int, ...], args: Sequence[Any], n_inputs: i
             if kind in _SLOW_KINDS:
                 plain = False
     spec = kernel.bindings.get(tuple(key)) if plain else None
+    if spec is not None and spec.captures.changed():
+        spec = kernel.bindings[tuple(key)] = kernel.specialise(spec.types)
     if spec is None:
         spec, slow = _bind_slowly(kernel, args, n_inputs)
         if plain and len(flat) == len(slow) and not any(isinstance(kind, Reference) for kind in spec.types):
