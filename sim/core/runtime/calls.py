@@ -174,6 +174,7 @@ class Call:
         graph = capturing()
         if graph is not None:
             graph.carries |= bool(self.spec.active(args_now))
+            graph.uses(self.spec.captures)
         for a in written:
             a.buffer.version += 1
             a.buffer.left_by = None

@@ -99,7 +99,10 @@ def gradient_arrays(call: Call, kernel: Kernel, args: Sequence[Any], named: Sequ
 
 
 class Launch:
-    """A recorded launch: `launch()` runs it again on the present content of its arrays."""
+    """A recorded launch: `launch()` runs it again on the present content of its arrays.
+
+    It keeps the code of the kernel as it was recorded: constants and functions that the kernel captures are not looked up again.
+    """
 
     def __init__(self, call: Call, gradients: dict[int, Any] | None) -> None:
         self._call, self._gradients = call, gradients
