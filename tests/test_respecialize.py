@@ -12,6 +12,8 @@ import pytest
 
 import sim
 from sim.constraints import base
+from sim.model.derive import Derivation
+from sim.model.law import _law_kernel, value_struct
 
 SCALE = 2.0
 TABLE = [1.0, 2.0]
@@ -337,3 +339,26 @@ def test_constraints_and_the_steps_that_solvers_remember(monkeypatch):
         assert distance(**options) == pytest.approx(0.5, abs=1e-5)
         rest = 0.75
         assert distance(**options) == pytest.approx(0.75, abs=1e-5)
+
+
+def test_a_material_law(monkeypatch):
+    monkeypatch.setattr(base, "REGISTRY", dict(base.REGISTRY))
+    factor = 1.0
+
+    @sim.constraint(points=2)
+    def with_a_law(x, rest: float):
+        return sim.length(x[0] - x[1]) - rest
+
+    @with_a_law.material(base.ConstraintParameter("stiffness", "float"))
+    def _(stiffness, size):
+        return factor / stiffness
+
+    values, index, out = value_struct(with_a_law, sim.float32)(stiffness=sim.array([2.0], dtype=float)), sim.zeros((1, 1), dtype=int), sim.zeros(1)
+    kernel = _law_kernel(with_a_law, sim.float32, "compliance")
+    derivation = Derivation(kernel, 1, [values, index, ones(1), sim.zeros(1, dtype=int)], [out])
+    for expected in (0.5, 1.5):
+        assert derivation.due()
+        derivation.run()
+        assert not derivation.due()
+        assert out.numpy()[0] == expected
+        factor = 3.0

@@ -88,7 +88,7 @@ def takes(t: Context, node: ast.AST, name: str, args: tuple, kwargs: dict, low: 
 
 
 # ---- primitives of the op table
-_HIDDEN = frozenset("and or xor not shl shr lt le gt ge eq ne select cast add sub mul div mod neg min max pow".split())
+_HIDDEN = frozenset("and or xor not shl shr lt le gt ge eq ne select cast add sub mul div mod neg min max pow in_bounds".split())
 
 
 def _primitive(name: str) -> None:

@@ -175,6 +175,7 @@ class Components(Context):
         if not (isinstance(key, Value) and isinstance(key.type, Scalar) and key.type.is_int):
             raise self.error(node, f"a component index is an integer, not {describe(key)}", "write int(...)" if type_of(key, self.real) else "")
         if isinstance(x, Place):
+            key = self.b.emit("in_bounds", key, count)
             offset = self.b.emit("mul", key, stride) if stride > 1 else key
             if x.offset is not None:
                 return Place(x.array, x.index, inner, x.first, self.b.emit("add", x.offset, offset), x.extent)
@@ -183,13 +184,14 @@ class Components(Context):
         return self._choose_item(tuple(rows), key, node)
 
     def _choose_item(self, items: tuple, key: Value, node: ast.AST) -> Any:
-        """items[key] with an index of the run: a chain of choices (the last one beyond the end)."""
+        """items[key] with an index of the run: a chain of choices.  Outside of 0 .. n - 1, negative ones too, it is the last item."""
         kinds = {type_of(i, self.real) for i in items}
         kind = kinds.pop()
         if kinds or not isinstance(kind, (Scalar, Homogeneous)):
             raise self.error(node, "an index of the run into a tuple needs items of one type")
         rows = [self.fit(i, kind) for i in items]
         columns = [[row] if isinstance(row, Value) else list(row.leaves) for row in rows]
+        key = self.b.emit("in_bounds", key, len(items))
         out = columns[-1]
         for k in range(len(rows) - 2, -1, -1):
             chosen = self.b.emit("eq", key, k)
@@ -236,6 +238,7 @@ class Components(Context):
         new = fit_or_error(self, self.load(value), kind, f"a component of {x.type}", node)
         parts = [new] if isinstance(new, Value) else list(new.leaves)
         leaves = []
+        key = self.b.emit("in_bounds", key, count)
         for r in range(count):
             here = self.b.emit("eq", key, r)
             leaves += [self.b.emit("select", here, parts[c], x.leaves[r * stride + c]) for c in range(stride)]

@@ -342,8 +342,8 @@ def _arguments(n: int) -> str:
 
 
 def harmless(block: Block) -> bool:
-    """Whether operations may run although the program would not have got there: arithmetic only."""
-    return all(op.name in OPS or op.name in ("const", "tid", "shape") for op in block.ops)
+    """Whether operations may run although the program would not have got there: arithmetic only, and no index that may be refused."""
+    return all((op.name in OPS and op.name != "in_bounds") or op.name in ("const", "tid", "shape") for op in block.ops)
 
 
 _EXPRESSIONS: dict[type, Callable[[Expressions, Any], Any]] = {

@@ -40,10 +40,12 @@ _check_bounds = os.environ.get("SIM_CHECK_BOUNDS", "0") not in ("", "0")
 
 
 def set_check_bounds(check: bool) -> None:
-    """Compare every array access of the launches from now on, adjoints too, with the shape (default: $SIM_CHECK_BOUNDS, or not).
+    """Compare every index of the launches from now on, adjoints too, with the shape (default: $SIM_CHECK_BOUNDS, or not).
 
-    An access outside of an array then raises `KernelFault` with array, index, thread and line instead of touching other memory.
-    Slower; what was captured or recorded before stays as it is.
+    An index outside of an array then raises `KernelFault` with array, index, thread and line instead of touching other memory; so does
+    one outside of a vector, matrix, tuple or local array, which is otherwise its last component when it is read, and dropped when it is
+    written.  An index counts from 0; a negative one counts from the end only if it is a constant, and of a value of the thread.
+    Slower; recorded launches and captured graphs stay as they are.
     """
     global _check_bounds
     _check_bounds = bool(check)
@@ -145,7 +147,8 @@ def raise_fault(compiled: Compiled, executable: Executable, fault: np.ndarray, d
     if fault[1] == ASSERT_FAILED:
         what = f"assertion failed{': ' + site.text if site.text else ''}"
     else:
-        what = f"index {int(fault[4])} is outside of '{site.text}' (length {int(fault[5])})"
+        index, bound = int(fault[4]), int(fault[5])
+        what = f"index {index} is outside of " + (f"'{site.text}' (length {bound})" if site.text else f"0 .. {bound - 1}")
     excerpt = f"\n{site.span.excerpt()}" if site.span and site.span.text else ""
     raise KernelFault(f"{where}{what}, in thread {thread} of kernel '{compiled.func.name}'{excerpt}")
 

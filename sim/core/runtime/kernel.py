@@ -234,6 +234,11 @@ class Kernel:
         """Name, type (None: generic) and default of each argument."""
         return self.function.parameters(self.real)
 
+    @property
+    def outdated(self) -> bool:
+        """Whether what it has captured is something else since it was traced last."""
+        return any(spec.captures.changed() for spec in self.specialisations.values())
+
     def specialise(self, types: tuple[Type, ...]) -> Specialisation:
         """The kernel for these argument types, traced and verified when first asked for, and again when what it has captured changes."""
         with compiling:
