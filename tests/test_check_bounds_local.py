@@ -149,7 +149,7 @@ def test_an_index_outside_of_a_value_of_the_thread(kernel):
                 sim.launch(kernel, 1, inputs=[x, k], outputs=[y], adjoint=adjoint)
 
 
-@pytest.mark.parametrize(("kernel", "text"), [(read, "y[0] = v[k]"), (assign, "v[k] = "), (add, "v[k] += "), (read_in_a_function, "part(")], ids=lambda p: str(p))
+@pytest.mark.parametrize(("kernel", "text"), [(read, "y[0] = v[k]"), (assign, "v[k] = "), (add, "v[k] += "), (read_in_a_function, "part(")], ids=str)
 def test_the_error_names_the_line(kernel, text):
     x, y = arguments()
     line = line_of(kernel, text) if kernel is not read_in_a_function else part.python.__code__.co_firstlineno + 2

@@ -14,7 +14,7 @@ import numpy as np
 from sim.constraints.base import Constraint, ConstraintError
 from sim.constraints.projection import _at, parameter_struct, value_type
 from sim.core.lang.builtins import atomic_add, static, tid
-from sim.core.lang.errors import did_you_mean
+from sim.core.lang.errors import did_you_mean, entry_point
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, vector
 from sim.core.runtime.array import array, array2d
@@ -63,6 +63,7 @@ def make_force(c: Constraint, real: Scalar) -> Kernel:
     return force_of
 
 
+@entry_point
 def constraint_energy(model: Any, state: Any, name: str) -> float:
     """Elastic energy [J] of all constraints of one kind of a model (`Model`) in a state (`State`)."""
     if name not in model.constraint_sets:
@@ -73,6 +74,7 @@ def constraint_energy(model: Any, state: Any, name: str) -> float:
     return float(total.numpy()[0])
 
 
+@entry_point
 def constraint_forces(model: Any, state: Any, out: array) -> None:
     """Adds the elastic forces of all constraints of a model (`Model`) in a state (`State`) to `out`, (n,) vec3 [N]."""
     for made in model.constraint_sets.values():

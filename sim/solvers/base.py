@@ -14,7 +14,7 @@ from sim.constraints.flow import make_flow
 from sim.constraints.projection import parameter_struct, value_type
 from sim.core.lang.builtins import cos, tid
 from sim.core.lang.constants import pi
-from sim.core.lang.errors import SimError, did_you_mean
+from sim.core.lang.errors import SimError, did_you_mean, entry_point
 from sim.core.lang.function import func
 from sim.core.lang.library.scalar import clamp
 from sim.core.lang.library.vector import length
@@ -182,6 +182,7 @@ class Solver:
                 return p.multiplier
         raise SolverError(f"the model has no constraint '{constraint}'{did_you_mean(constraint, [p.set.constraint.name for p in self.passes])}")
 
+    @entry_point
     def step(self, state_in: State, state_out: State, control: Control | None, contacts: Contacts | None, dt: float) -> None:
         """One step of `dt` seconds from `state_in` (never written) to `state_out`."""
         self._check(state_in, state_out, dt)

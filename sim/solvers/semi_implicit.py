@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim.constraints.push import make_push
+from sim.core.lang.errors import entry_point
 from sim.core.runtime.array import array
 from sim.model.control import Contacts, Control
 from sim.model.state import State
@@ -29,6 +30,7 @@ class SolverSemiImplicit(Solver):
                          for p in self.passes for own in (False, True)}
         self._checked: tuple[int, ...] | None = None
 
+    @entry_point
     def step(self, state_in: State, state_out: State, control: Control | None, contacts: Contacts | None, dt: float) -> None:
         """One step of `dt` seconds from `state_in` (never written) to `state_out`."""
         self.model.refresh()

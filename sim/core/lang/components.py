@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
 from sim.core.lang.builtins import NAMES, fit_or_error
 from sim.core.lang.construct import fit_field
 from sim.core.lang.context import Context
+from sim.core.lang.elsewhere import NUMPY, WARP, instead
 from sim.core.lang.errors import did_you_mean
 from sim.core.lang.ir import Value
-from sim.core.lang.traced import ArrayRef, Fields, Parts, Place, Range, describe, is_number, is_traced, type_of, whole
+from sim.core.lang.source import own_module
+from sim.core.lang.traced import ArrayRef, Fields, Members, Parts, Place, Range, describe, is_number, is_traced, type_of, whole
 from sim.core.lang.types import (
     Homogeneous,
     Matrix,
@@ -70,7 +73,8 @@ class Components(Context):
         try:
             found = getattr(x, name)
         except AttributeError:
-            raise self.error(node, f"{describe(x)} has no attribute '{name}'{did_you_mean(name, dir(x))}") from None
+            hint = instead(WARP, name) if isinstance(x, ModuleType) and own_module(x.__name__) else ""
+            raise self.error(node, f"{describe(x)} has no attribute '{name}'{'' if hint else did_you_mean(name, dir(x))}", hint) from None
         self.captures.attribute(self.frame.function, x, name, found)
         return self.static(found, name, node)
 
@@ -107,7 +111,8 @@ class Components(Context):
             known = ("p", "q")
         elif isinstance(kind, Struct):
             known = list(kind.fields)
-        hint = f"it has {', '.join(known)}" if known else f"write sim.{name}(...)" if name in NAMES else ""
+        ours = instead(NUMPY, name) or (f"write sim.{name}(...)" if name in NAMES else "")
+        hint = "; ".join([*([f"it has {', '.join(known)}"] if known else []), *([ours] if ours else [])])
         raise self.error(node, f"{kind} has no component '{name}'{did_you_mean(name, known)}", hint)
 
     def part(self, x: Parts | Place, kind: Type, first: int) -> Any:
@@ -136,7 +141,7 @@ class Components(Context):
             return self._component(x, key, node)
         k = whole(key)
         if isinstance(x, tuple) and k is not None:
-            return x[self._position(k, len(x), node)]
+            return x[self._position(k, len(x), node, x.what if isinstance(x, Members) else "")]
         if isinstance(x, tuple) and x and isinstance(key, Value):
             return self._choose_item(x, key, node)
         if is_traced(x) or isinstance(x, Place) or is_number(x) or isinstance(key, Value):
@@ -157,9 +162,9 @@ class Components(Context):
             return key
         raise self.error(node, f"an array index is an integer, not {describe(key)}", "write int(...)" if type_of(key, self.real) else "")
 
-    def _position(self, k: int, size: int, node: ast.AST) -> int:
+    def _position(self, k: int, size: int, node: ast.AST, what: str = "") -> int:
         if not -size <= k < size:
-            raise self.error(node, f"index {k} is outside of 0 .. {size - 1}")
+            raise self.error(node, f"index {k} is outside of 0 .. {size - 1}{': ' if what else ''}{what}")
         return k % size
 
     def _component(self, x: Parts | Place, key: Any, node: ast.AST) -> Any:

@@ -42,6 +42,7 @@ from sim.core.lang.types import (
     from_numpy,
     int32,
     leaves_of,
+    public_name,
 )
 
 RETURNED, BROKE, CONTINUED, VALUE = "$returned", "$broke", "$continued", "$value"
@@ -186,7 +187,8 @@ class Context:
             return self._fit_array(x, kind)
         if type_of(x) is kind:
             return x
-        raise Mismatch(f"expected {kind}, got {describe(x)}", self._cast_hint(kind) if isinstance(kind, Homogeneous) else "")
+        made_of = isinstance(x, tuple) and isinstance(kind, Homogeneous)
+        raise Mismatch(f"expected {kind}, got {describe(x)}", f"write {public_name(kind)}(...)" if made_of else "")
 
     @staticmethod
     def _fit_array(x: Any, kind: ArrayType) -> Any:

@@ -15,6 +15,7 @@ from sim.core.lang.components import Components
 from sim.core.lang.construct import construct
 from sim.core.lang.constructors import zeros
 from sim.core.lang.context import FLAGS, VALUE, Frame
+from sim.core.lang.elsewhere import NUMPY, PYTHON, instead
 from sim.core.lang.errors import KernelError, did_you_mean
 from sim.core.lang.function import Function
 from sim.core.lang.ir import OPS, Block, Op, Value
@@ -228,20 +229,19 @@ class Expressions(Components):
             if found is not None:
                 return found
         shown = f"{module}.{name}" if module and name and module not in ("builtins", self.frame.function.python.__module__) else name or describe(x)
-        if module.split(".")[0] == "numpy" or type(x).__module__ == "numpy":
-            known = f"write sim.{name}(...)" if name in NAMES else "write it with functions of the language"
-            raise self.error(node, f"`numpy.{name}` is a NumPy function: it cannot run inside of a kernel", known)
+        if module.split(".")[0] == "numpy" or type(x).__module__ == "numpy" or type(getattr(x, "__self__", None)).__module__.startswith("numpy"):
+            known = instead(NUMPY, name) or _as_ours(name) or "write it with functions of the language"
+            raise self.error(node, f"`{module or 'numpy'}.{name}` is a NumPy function: it cannot run inside of a kernel", known)
         if module.startswith("sim.core.runtime") and name == "zeros":
             return zeros
         if module.startswith("sim.core.runtime") and name in ("ones", "full", "empty"):
             raise self.error(node, f"`sim.{name}` makes an array: it cannot run inside of a kernel",
                              "for a few numbers write sim.zeros(shape=3, dtype=float), and fill it; pass a larger array as an argument")
+        own = instead({**NUMPY, **PYTHON}, name) if module in ("math", "builtins") else ""
         if isinstance(x, python_types.FunctionType):
             hint = "decorate it with @sim.func"
-        elif name in NAMES:
-            hint = f"write sim.{name}(...)"
         else:
-            hint = "call it outside, and pass the result as an argument" + (did_you_mean(name, NAMES) if name else "")
+            hint = own or _as_ours(name) or "call it outside, and pass the result as an argument" + (did_you_mean(name, NAMES) if name else "")
         raise self.error(node, f"`{shown}` is a Python function, not one of the kernel language", hint)
 
     def apply(self, target: Any, args: tuple, kwargs: dict[str, Any], node: ast.AST) -> Any:
@@ -335,6 +335,11 @@ class Expressions(Components):
 
     def call_op(self, function: Function, values: dict[str, Any], node: ast.AST) -> Any:
         raise NotImplementedError
+
+
+def _as_ours(name: str) -> str:
+    """What to write, if the language has a function of this name."""
+    return "" if name not in NAMES else f"write {name}(...)" if hasattr(python_builtins, name) else f"write sim.{name}(...)"
 
 
 def _arguments(n: int) -> str:

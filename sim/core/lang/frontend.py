@@ -23,7 +23,7 @@ from sim.core.lang.loops import Loops
 from sim.core.lang.operators import OPERATORS
 from sim.core.lang.references import Reference, StructOfReferences
 from sim.core.lang.source import MISSING, Parameter, own_module, resolve_annotations, signature
-from sim.core.lang.traced import ArrayRef, Fields, Mismatch, Parts, Place, Undefined, describe, flatten, is_number, type_of, whole
+from sim.core.lang.traced import ArrayRef, Fields, Members, Mismatch, Parts, Place, Undefined, describe, flatten, is_number, type_of, whole
 from sim.core.lang.types import ArrayType, CompositeType, Scalar, Struct, Type, float32, has_float, int32, leaves_of, scalar_of
 
 Arguments = Sequence[Type | tuple[Type, ...]]
@@ -252,7 +252,8 @@ def trace_kernel(python: Callable[..., Any], arg_types: Sequence[Type], name: st
 def _parameter(t: Tracer, name: str, kind: Any) -> Any:
     """The traced value of an argument, with its parameters added to the function."""
     if isinstance(kind, tuple):
-        return tuple(_parameter(t, f"{name}.{k}", part) for k, part in enumerate(kind))
+        parts = tuple(_parameter(t, f"{name}.{k}", part) for k, part in enumerate(kind))
+        return Members(parts, kind.what) if isinstance(kind, Members) else parts
     if isinstance(kind, (Scalar, ArrayType)):
         if isinstance(kind, ArrayType) and kind.dtype is None:
             raise t.error(None, f"argument '{name}': an array of anything needs the type of its elements here")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
+from sim.core.lang.errors import entry_point
 from sim.core.lang.memoize import compiling
 from sim.core.lang.source import Parameter, Scope, Source, caller_locals, resolve_annotations, signature
 from sim.core.lang.types import Scalar, float32
@@ -92,6 +93,7 @@ class Function:
     on_host: Any = None
     """What a call outside of a kernel does; the runtime sets it."""
 
+    @entry_point
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.on_host is None or kwargs:
             raise TypeError(f"`{self.name}` is a function of the kernel language: call it inside of a kernel or another such function")
@@ -101,14 +103,16 @@ class Function:
         return f"<function {self.name} of the kernel language>"
 
 
+@entry_point
 def func(python: Callable[..., Any] | None = None, *, name: str | None = None) -> Any:
     """Decorator `@func` or `@func(name=...)`: makes a Python function callable inside of kernels.
 
     Defined again in the same place with other argument types, a function is an overload: a call takes the last definition
     that its arguments fit.
     """
-    caller = caller_locals()
+    caller = caller_locals(2)
 
+    @entry_point
     def wrap(f: Callable[..., Any]) -> Function:
         made = Function(f, name, local_annotations(f, caller))
         before = (f.__globals__ if caller is None else caller).get(f.__name__)

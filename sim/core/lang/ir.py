@@ -299,7 +299,7 @@ class Builder:
         if name == "div":
             return args[0] if consts[1] == 1 else None
         if name == "in_bounds":
-            return args[0] if consts[0] is not None and 0 <= consts[0] < consts[1] else None
+            return args[0] if None not in consts and 0 <= consts[0] < consts[1] else None
         if name == "neg" and args[0].op is not None and args[0].op.name == "neg":
             return args[0].op.operands[0]
         if name == "not" and args[0].op is not None and args[0].op.name == "not":

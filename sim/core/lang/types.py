@@ -441,6 +441,11 @@ vec3 = vector(3, float32)
 _named = named_types()
 
 
+def public_name(kind: Type) -> str:
+    """How a user writes a composite type: `sim.vec3`; one without a name of its own: `sim.vector`."""
+    return next((f"sim.{name}" for name, named in _named.items() if named is kind), "sim.matrix" if isinstance(kind, Matrix) else "sim.vector")
+
+
 def __getattr__(name: str) -> Any:
     """`from sim.core.lang.types import vec4d`: the named types."""
     try:

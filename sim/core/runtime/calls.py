@@ -301,7 +301,8 @@ def _bind_slowly(kernel: Kernel, args: Sequence[Any], n_inputs: int) -> tuple[Sp
         raise LaunchError(f"kernel '{kernel.name}' takes {len(parameters)} arguments ({', '.join(p.name for p in parameters)}), got {len(args)}")
     if len(args) < len(parameters):
         missing = ", ".join(f"'{p.name}'" for p in parameters[len(args) :])
-        raise LaunchError(f"kernel '{kernel.name}' takes {len(parameters)} arguments, got {len(args)}: {missing} is missing from inputs or outputs")
+        unused = "" if all(p.required for p in parameters[len(args) :]) else "; the defaults of a kernel's parameters are not used: pass every argument"
+        raise LaunchError(f"kernel '{kernel.name}' takes {len(parameters)} arguments, got {len(args)}: {missing} is missing from inputs or outputs{unused}")
     types = tuple(argument_type(kernel, k, a, argument_label(k, n_inputs)) for k, a in enumerate(args))
     flat: list[Any] = []
     for k, (kind, a) in enumerate(zip(types, args, strict=True)):

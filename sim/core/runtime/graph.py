@@ -18,7 +18,7 @@ import numpy as np
 
 from sim.core.backends.native import ROW, Row
 from sim.core.lang.captures import Captures
-from sim.core.lang.errors import GradientError
+from sim.core.lang.errors import GradientError, entry_point
 from sim.core.runtime import recording, shadows
 from sim.core.runtime.buffer import Buffer, ByteRange, Strided, announce
 from sim.core.runtime.profile import open_profiles, timed
@@ -155,6 +155,7 @@ class Graph:
         """Whether an array has got another gradient since: a replay would add to the one that it had when this was captured."""
         return any(buffer.gradient is not gradient for buffer, gradient in self._gradients.items())
 
+    @entry_point
     def replay(self) -> None:
         """Do it all again.  Raises GradientError if an array has got another gradient array since, or for one who records."""
         if self.outdated:

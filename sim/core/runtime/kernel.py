@@ -11,7 +11,7 @@ import numpy as np
 from sim.core.backends.base import Executable
 from sim.core.lang.analysis import varied_values, written_from
 from sim.core.lang.captures import Captures, same_calls
-from sim.core.lang.errors import SimError
+from sim.core.lang.errors import SimError, entry_point
 from sim.core.lang.frontend import trace_kernel
 from sim.core.lang.function import Function, local_annotations
 from sim.core.lang.ir import Func, to_text, verify, walk
@@ -268,6 +268,7 @@ class Kernel:
         del earlier[VARIANTS:]
         return made
 
+    @entry_point
     def __call__(self, *args: Any, **named: Any) -> Any:
         raise LaunchError(f"kernel '{self.name}' cannot be called; use sim.launch({self.name}, dim=..., inputs=[...], outputs=[...])")
 
@@ -279,6 +280,7 @@ class Kernel:
 def kernel(python: Callable[..., Any]) -> Kernel: ...
 @overload
 def kernel(python: None = None, *, name: str | None = None) -> Callable[[Callable[..., Any]], Kernel]: ...
+@entry_point
 def kernel(python: Callable[..., Any] | None = None, *, name: str | None = None, **options: Any) -> Any:
     """`@kernel`: a function of the kernel language that runs once per thread of a launch.
 
@@ -287,8 +289,9 @@ def kernel(python: Callable[..., Any] | None = None, *, name: str | None = None,
     unknown = set(options) - {"enable_backward", "module"}
     if unknown:
         raise TypeError(f"@kernel takes no option '{unknown.pop()}'")
-    caller = caller_locals()
+    caller = caller_locals(2)
 
+    @entry_point
     def wrap(f: Callable[..., Any]) -> Kernel:
         return Kernel(f, name, local_annotations(f, caller))
 
