@@ -31,8 +31,28 @@ def first_line(text: str | None) -> str:
     return (lines[0] if lines else "").replace("|", "\\|")
 
 
+LANGUAGE = """# The kernel language
+
+## Indices
+
+An index counts from 0. One that is known when the kernel is compiled may be negative in vectors, matrices, tuples and local arrays, where
+it counts from the end; for arrays it is refused. One of the run is never taken from the end: outside of a vector, matrix, tuple or local
+array it reads the last component and writes nothing, outside of an array it touches other memory. `sim.set_check_bounds(True)`, or
+`SIM_CHECK_BOUNDS=1`, makes each of these an error that names index, line and thread, in adjoints too.
+
+## What a kernel captures
+
+Names, attributes and containers from outside of a kernel, and of the functions that it calls, have the value that they have at the launch,
+as in Python: where one of them has changed, or a function got another derivative (`@sim.func_grad`, `f.vjp`), the launch compiles the kernel
+anew (the last 8 variants are kept). A tape goes back through the code that it recorded. Recorded launches (`record_cmd=True`) and captured
+graphs keep the code that they captured; `graph.stale` says whether it is old. Annotations and defaults are those of the definition, and
+`sim.static(...)` is evaluated again when a name or attribute in it changes, not when a function that it calls would return something else.
+Errors show the user's frames only; `SIM_FULL_TRACEBACKS=1` shows all.
+"""
+
+
 def language() -> str:
-    rows = ["# The kernel language\n", "## Primitives\n", "| name | meaning | operands | derivative |", "|---|---|---|---|"]
+    rows = [LANGUAGE, "## Primitives\n", "| name | meaning | operands | derivative |", "|---|---|---|---|"]
     kinds = {"f": "float", "i": "int", "u": "uint", "b": "bool"}
     for name, row in sorted(OPS.items()):
         gradient = "zero" if row.vjp is ZERO else "yes" if row.vjp else "error"
