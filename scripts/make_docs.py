@@ -36,9 +36,9 @@ LANGUAGE = """# The kernel language
 ## Indices
 
 An index counts from 0. One that is known when the kernel is compiled may be negative in vectors, matrices, tuples and local arrays, where
-it counts from the end; for arrays it is refused. One of the run is never taken from the end: outside of a vector, matrix, tuple or local
-array it reads the last component and writes nothing, outside of an array it touches other memory. `sim.set_check_bounds(True)`, or
-`SIM_CHECK_BOUNDS=1`, makes each of these an error that names index, line and thread, in adjoints too.
+it counts from the end; for arrays it is refused. One of the run is never taken from the end: outside of 0 .. n - 1 it is a mistake, which
+nobody looks for unless asked to (a vector, matrix, tuple or local array then gives its last component and keeps what it has, an array touches
+other memory). `sim.set_check_bounds(True)`, or `SIM_CHECK_BOUNDS=1`, makes it an error that names index, line and thread, in adjoints too.
 
 ## What a kernel captures
 

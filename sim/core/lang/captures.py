@@ -35,12 +35,16 @@ class Captures:
         self._attributes: dict[tuple[int, str], tuple[Any, str, Any]] = {}
         self._contents: dict[int, tuple[Any, Any]] = {}
         self._rules: dict[Function, tuple[Any, Any]] = {}
-        self._rules_version = rules.version
+        self.rules_version = rules.version
+        self._quick: list[tuple[dict[str, Any], str, Any]] | None = None  # the names that have a value; None: to be collected
+        self._more = False  # whether there is anything else to look at
+        self.live = True
+        """Whether `changed` has to be asked while no function gets another derivative; False for a kernel that uses nothing but `sim`."""
 
     # -- while tracing
     def name(self, function: Function, name: str, value: Any) -> None:
-        """A name outside of a function had this value (`MISSING`: none)."""
-        if own_module(function.__module__):
+        """A name outside of a function had this value (`MISSING`: none).  Names of this package itself do not change."""
+        if own_module(function.__module__) or (isinstance(value, python_types.ModuleType) and own_module(value.__name__)):
             return
         cell = function.scope.cell(name)
         if cell is not None:
@@ -93,7 +97,7 @@ class Captures:
         """Everything that another trace has read."""
         for mine, theirs in zip(self._parts(), other._parts(), strict=True):
             mine.update(theirs)
-        self._rules_version = min(self._rules_version, other._rules_version)
+        self.rules_version = min(self.rules_version, other.rules_version)
 
     def _parts(self) -> tuple[dict[Any, Any], ...]:
         return self._names, self._cells, self._attributes, self._contents, self._rules
@@ -105,23 +109,32 @@ class Captures:
         return any(self._parts())
 
     def changed(self) -> bool:
-        """Whether a name, an attribute, a container or a derivative is not what it was.  Numbers and texts are compared by value."""
-        for space, name, value in self._names.values():
-            if space.get(name, MISSING) is not value:
-                return self._differs()
-        if self._cells:
-            for cell, value in self._cells.values():
-                if _inside(cell) is not value:
+        """Whether a name, an attribute, a container or a derivative is not what it was.  Numbers and texts are compared by value.
+
+        Asked at every launch, hence as quick as can be while nothing has changed.
+        """
+        try:
+            for space, name, value in self._quick or ():
+                if space[name] is not value:
                     return self._differs()
-        if self._attributes:
-            for owner, name, value in self._attributes.values():
-                if getattr(owner, name, MISSING) is not value:
-                    return self._differs()
-        if self._contents:
-            for x, items in self._contents.values():
-                if not _holds(x, items):
-                    return True
-        return rules.version != self._rules_version and self._has_other_rules()
+        except KeyError:
+            return True
+        if self._more or self._quick is None or rules.version != self.rules_version:
+            return self._changed_elsewhere()
+        return False
+
+    def _changed_elsewhere(self) -> bool:
+        if self._quick is None:
+            self._quick = [entry for entry in self._names.values() if entry[2] is not MISSING]
+            self._more = len(self._quick) < len(self._names) or any((self._cells, self._attributes, self._contents))
+            self.live = self._more or bool(self._quick)
+        if any(space.get(name, MISSING) is not value for space, name, value in self._names.values()):
+            return self._differs()
+        if any(_inside(cell) is not value for cell, value in self._cells.values()):
+            return self._differs()
+        if any(getattr(owner, name, MISSING) is not value for owner, name, value in self._attributes.values()):
+            return self._differs()
+        return any(not _holds(x, items) for x, items in self._contents.values()) or self._has_other_rules()
 
     def _differs(self) -> bool:
         """As `changed`, where an object is another one: equal numbers are remembered as the new objects."""
@@ -135,13 +148,16 @@ class Captures:
                 if not _alike(found, value):
                     return True
                 entries[key] = (*where, found)
+        self._quick = None
         return any(not _holds(x, items) for x, items in self._contents.values()) or self._has_other_rules()
 
     def _has_other_rules(self) -> bool:
         version = rules.version
+        if version == self.rules_version:
+            return False
         if any((f.adjoint, f.separator) != known for f, known in self._rules.items()):
             return True
-        self._rules_version = version
+        self.rules_version = version
         return False
 
 

@@ -7,6 +7,7 @@ locks two could wait for each other.  It is taken on a miss only, so launches of
 from __future__ import annotations
 
 import functools
+import os
 import threading
 from collections.abc import Callable
 from typing import TypeVar
@@ -15,6 +16,8 @@ F = TypeVar("F", bound=Callable)
 
 compiling = threading.RLock()
 """Held by the thread that traces, transforms or compiles; it may take it again."""
+if hasattr(os, "register_at_fork"):  # a child whose parent forks while another thread compiles would wait for ever
+    os.register_at_fork(before=compiling.acquire, after_in_parent=compiling.release, after_in_child=compiling.release)
 
 
 def memoize(function: F) -> F:

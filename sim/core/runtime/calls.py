@@ -12,6 +12,7 @@ import numpy as np
 
 from sim.core.backends.base import ASSERT_FAILED, Executable
 from sim.core.lang.errors import GradientError, SimError
+from sim.core.lang.function import rules
 from sim.core.lang.references import Reference
 from sim.core.lang.types import ArrayType, Composite, Struct, StructValue
 from sim.core.runtime import recording, shadows
@@ -261,7 +262,7 @@ def bind(kernel: Kernel, dims: tuple[int, ...], args: Sequence[Any], n_inputs: i
             if kind in _SLOW_KINDS:
                 plain = False
     spec = kernel.bindings.get(tuple(key)) if plain else None
-    if spec is not None and spec.captures.changed():
+    if spec is not None and (spec.captures.live or spec.captures.rules_version != rules.version) and spec.captures.changed():
         spec = kernel.bindings[tuple(key)] = kernel.specialise(spec.types)
     if spec is None:
         spec, slow = _bind_slowly(kernel, args, n_inputs)
