@@ -16,6 +16,7 @@ from .content import text_of as text_of
 from .errors import FileError as FileError
 from .errors import quoted as quoted
 from .errors import within as within
+from .numbers import LARGEST_WHOLE as LARGEST_WHOLE
 from .numbers import number as number
 from .numbers import numbers as numbers
 from .numbers import whole as whole

@@ -15,12 +15,12 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 import numpy as np
 
 from .content import read_bytes
-from .errors import FileError, quoted
+from .errors import FileError, quoted, within
 
 MOST_ENTRIES = 10_000
 FREE_EXPANSION, EXPANSION = 2**26, 100
@@ -61,7 +61,7 @@ class Archive:
         try:
             self._zip = zipfile.ZipFile(io.BytesIO(content))
         except _ZIP_ERRORS as error:
-            raise FileError(f"the file is damaged, it is no whole .npz archive ({error})", _DAMAGED) from error
+            raise FileError(f"the file is damaged, it is no whole .npz archive ({_said(error)})", _DAMAGED) from error
         entries = self._zip.infolist()
         if len(entries) > MOST_ENTRIES:
             raise FileError(f"the archive has {len(entries):,} entries, more than the {MOST_ENTRIES:,} that are read", _DAMAGED)
@@ -81,13 +81,9 @@ class Archive:
     def __contains__(self, name: object) -> bool:
         return name in self._entries
 
-    def header(self, name: str) -> ArrayHeader:
-        """Shape and type of an array, without reading it."""
-        return self._header(name)
-
     def __getitem__(self, name: str) -> np.ndarray:
         """An array of numbers or texts; KeyError where there is none of the name."""
-        header = self._header(name)
+        header = self.header(name)
         entry = self._entries[name]
         self._unpacked += entry.file_size
         if self._unpacked > FREE_EXPANSION + EXPANSION * self._size:
@@ -95,23 +91,23 @@ class Archive:
                             "store it uncompressed (numpy.savez) if it is meant")
         return _array(self._read(entry, entry.file_size), header)
 
-    def _header(self, name: str) -> ArrayHeader:
+    def header(self, name: str) -> ArrayHeader:
+        """Shape and type of an array, without reading it; KeyError where there is none of the name."""
         entry = self._entries[name]
         if entry.flag_bits & 1:
             raise FileError(f"array {quoted(name)} is encrypted", "write the archive without a password")
         if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise FileError(f"array {quoted(name)} is packed by a method that NumPy does not use", _DAMAGED)
-        try:
-            return read_header(self._read(entry, _LONGEST_HEADER), entry.file_size)
-        except FileError as error:
-            raise FileError(f"array {quoted(name)}: {error.what}", error.hint) from error
+        content = self._read(entry, _LONGEST_HEADER)
+        with within(f"array {quoted(name)}"):
+            return read_header(content, entry.file_size)
 
     def _read(self, entry: zipfile.ZipInfo, most: int) -> bytes:
         try:
             with self._zip.open(entry) as file:
                 return _up_to(file, most)
         except _ZIP_ERRORS as error:
-            raise FileError(f"array {quoted(entry.filename.removesuffix('.npy'))} is damaged ({error})", _DAMAGED) from error
+            raise FileError(f"array {quoted(entry.filename.removesuffix('.npy'))} is damaged ({_said(error)})", _DAMAGED) from error
 
 
 def read_npy(path: Path) -> np.ndarray:
@@ -177,7 +173,7 @@ def _array(content: bytes, header: ArrayHeader) -> np.ndarray:
     return np.array(values.reshape(header.shape, order="F" if header.fortran_order else "C"))
 
 
-def _up_to(file: BinaryIO, most: int) -> bytes:
+def _up_to(file: IO[bytes], most: int) -> bytes:
     """The first bytes of an entry; where those are all of it, read to its end, so that its checksum is compared."""
     content = file.read(most)
     if len(content) < most:
@@ -189,6 +185,11 @@ def _up_to(file: BinaryIO, most: int) -> bytes:
 def _short(shape: Sequence[int]) -> str:
     text = f"({', '.join(str(n) for n in shape[:6])}{', ...' if len(shape) > 6 else ''})"
     return text if len(text) < 90 else f"{text[:86]}...)"
+
+
+def _said(error: Exception) -> str:
+    """What the library says, which may quote kilobytes of the file."""
+    return quoted(str(error)).strip("`")
 
 
 def _looks_like(content: bytes) -> str:

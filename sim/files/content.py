@@ -26,7 +26,8 @@ def read_bytes(path: Path, largest: int = LARGEST_FILE) -> bytes:
         if not stat.S_ISREG(about.st_mode):  # a pipe waits for ever, a device may have no end
             raise FileError("cannot read the file: it is a pipe or a device", "name a regular file")
         with open(path, "rb") as file:
-            content = file.read(largest + 1) if about.st_size <= largest else b""
+            # A read of so many bytes allocates them first: what the file has, and one more for a file that grows.
+            content = file.read(about.st_size + 1) if about.st_size <= largest else b""
     except FileNotFoundError:
         raise FileError("there is no such file", near(path)) from None
     except (OSError, ValueError) as error:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from sim.files import FileError
+from sim.files import FileError, quoted
 
 MOST_PLACED = 50_000_000
 """Values of all meshes at all nodes at most: a small file can place one mesh many times."""
@@ -33,7 +33,7 @@ def check_glb(content: bytes) -> None:
         raise
     # What is missing, or of another type than the specification says, shows when it is used.
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
-        raise FileError(f"its description is corrupt: {type(error).__name__}: {error}") from None
+        raise FileError(f"its description is corrupt: {type(error).__name__}: {quoted(str(error))}") from None
 
 
 def _chunks(content: bytes) -> Iterator[tuple[int, bytes]]:

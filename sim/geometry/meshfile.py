@@ -125,7 +125,7 @@ def _read_glb(content: bytes) -> tuple[np.ndarray, np.ndarray]:
     try:
         loaded: Any = trimesh.load(io.BytesIO(content), file_type="glb", process=False, maintain_order=True, skip_materials=True)
     except Exception as error:  # trimesh lets the IndexError, ValueError, ... of its parsers through
-        raise FileError(f"it is corrupt: {type(error).__name__}: {error}", "open it in a mesh viewer and export it again") from error
+        raise FileError(f"it is corrupt: {type(error).__name__}: {quoted(str(error))}", "open it in a mesh viewer and export it again") from error
     if isinstance(loaded, trimesh.Scene):
         parts = _scene_parts(loaded)
     else:

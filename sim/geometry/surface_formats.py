@@ -44,7 +44,7 @@ class _Element:
         return any(count for _, _, count in self.properties)
 
 
-Rows = dict[str, "np.ndarray | list[list[int]]"]
+Rows = dict[str, np.ndarray | list]
 
 
 def read_ply(content: bytes) -> Surface:
@@ -134,7 +134,7 @@ def _binary_rows(content: bytes, at: int, element: _Element, order: str) -> tupl
         values, _, at = _row(content, at, element, order)
         for name, value in values.items():
             out[name].append(value)
-    return out, at
+    return dict(out), at
 
 
 def _row(content: bytes, at: int, element: _Element, order: str) -> tuple[dict[str, object], dict[str, int], int]:
@@ -179,7 +179,7 @@ def _text_rows(lines: list[tuple[int, list[str]]], element: _Element) -> Rows:
                 at += length
             if at != len(words):
                 raise FileError(f"{len(words)} values, expected {at}")
-    return {name: values for name, values in out.items()}
+    return dict(out)
 
 
 def _signed(word: str) -> int:

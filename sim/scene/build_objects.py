@@ -245,4 +245,9 @@ def _value(made: Building, path: str, value: Any) -> Any:
     if loaded.dtype.kind not in "fiu":
         made.problem(f"{path}.file", f"`{value['file']}` holds no array of numbers", "write it by numpy.save")
         return 1.0
+    broken = np.argwhere(~np.isfinite(loaded))
+    if len(broken):
+        made.problem(f"{path}.file", f"`{value['file']}`: value {', '.join(str(k) for k in broken[0])} is not finite, as are {len(broken)} in all",
+                     "every element needs a number")
+        return 1.0
     return loaded
