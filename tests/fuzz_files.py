@@ -12,8 +12,34 @@ import numpy as np
 
 Mutation = Callable[[np.random.Generator, bytes], bytes]
 
-EVIL = ["1e400", "-1e999", "nan", "NaN", "inf", "-Infinity", "1_000", "", "1.5", "-1", "0", "99999999999999999999999", "-2147483649",
-        "1e300", "0x10", "1,5", "١٢", "2147483648", "9" * 5000, "1e", "--1", "+", "1e99999999", "None", "18446744073709551615", "1e-400"]
+EVIL = [
+    "1e400",
+    "-1e999",
+    "nan",
+    "NaN",
+    "inf",
+    "-Infinity",
+    "1_000",
+    "",
+    "1.5",
+    "-1",
+    "0",
+    "99999999999999999999999",
+    "-2147483649",
+    "1e300",
+    "0x10",
+    "1,5",
+    "١٢",
+    "2147483648",
+    "9" * 5000,
+    "1e",
+    "--1",
+    "+",
+    "1e99999999",
+    "None",
+    "18446744073709551615",
+    "1e-400",
+]
 
 
 # ------------------------------------------------------------------------------------------ any file
@@ -50,7 +76,12 @@ ANY: list[Mutation] = [flip, truncate, insert, remove, repeat]
 def _words(rng: np.random.Generator, data: bytes, change: Callable[[str], str]) -> bytes:
     """Changes one word of one line; numbers rather than names."""
     lines = data.decode("utf-8").split("\n")
-    places = [(k, w) for k, line in enumerate(lines) for w, word in enumerate(line.replace(",", " , ").split()) if word[-1].isdigit()]
+    places = [
+        (k, w)
+        for k, line in enumerate(lines)
+        for w, word in enumerate(line.replace(",", " , ").split())
+        if word[-1].isdigit()
+    ]
     line, word = places[int(rng.integers(len(places)))]
     words = lines[line].replace(",", " , ").split()
     words[word] = change(words[word])
@@ -102,15 +133,74 @@ def re_encode(rng: np.random.Generator, data: bytes) -> bytes:
     return forms[int(rng.integers(len(forms)))]()
 
 
-TEXT: list[Mutation] = [*ANY, evil_number, evil_number, evil_number, drop_word, double_word, drop_line, double_line, swap_lines, re_encode]
+TEXT: list[Mutation] = [
+    *ANY,
+    evil_number,
+    evil_number,
+    evil_number,
+    drop_word,
+    double_word,
+    drop_line,
+    double_line,
+    swap_lines,
+    re_encode,
+]
 
 
 # ------------------------------------------------------------------------------------------ NumPy's files
-DTYPES = ["<f8", ">f8", "<f4", "<f2", "<i8", "<u1", "|b1", "|O", "<c16", "<M8[s]", "<m8[ns]", "<U4", "<U0", "|S0", "|S24", "|V8", "<f3", "f8,f8",
-          "3f8", "(2,)f8", "", "<f8\\x00", "[('a', '<f8')]", "<f16", "<U999999999", "é"]
-SHAPES = ["(4, 2, 3)", "(100000000000, 2, 3)", "(99999999999999999999, 2, 3)", "(-4, 2, 3)", "(4.0, 2, 3)", "(0, 2, 3)", "(4, 2, 3, 1)", "(24,)", "()",
-          "(2, 4, 3)", "(1, 8, 3)", "(3, 4, 2)", "(4, 2, 3", "[4, 2, 3]", "(True, 8, 3)", "(4L, 2L, 3L)", "(" + "1, " * 40 + "24)", "'(4, 2, 3)'",
-          "(4, 2, 3) * 9", "(" * 3000, "(9223372036854775807, 9223372036854775807, 3)", "(4294967296, 4294967296, 0)", "(None, 2, 3)"]
+DTYPES = [
+    "<f8",
+    ">f8",
+    "<f4",
+    "<f2",
+    "<i8",
+    "<u1",
+    "|b1",
+    "|O",
+    "<c16",
+    "<M8[s]",
+    "<m8[ns]",
+    "<U4",
+    "<U0",
+    "|S0",
+    "|S24",
+    "|V8",
+    "<f3",
+    "f8,f8",
+    "3f8",
+    "(2,)f8",
+    "",
+    "<f8\\x00",
+    "[('a', '<f8')]",
+    "<f16",
+    "<U999999999",
+    "é",
+]
+SHAPES = [
+    "(4, 2, 3)",
+    "(100000000000, 2, 3)",
+    "(99999999999999999999, 2, 3)",
+    "(-4, 2, 3)",
+    "(4.0, 2, 3)",
+    "(0, 2, 3)",
+    "(4, 2, 3, 1)",
+    "(24,)",
+    "()",
+    "(2, 4, 3)",
+    "(1, 8, 3)",
+    "(3, 4, 2)",
+    "(4, 2, 3",
+    "[4, 2, 3]",
+    "(True, 8, 3)",
+    "(4L, 2L, 3L)",
+    "(" + "1, " * 40 + "24)",
+    "'(4, 2, 3)'",
+    "(4, 2, 3) * 9",
+    "(" * 3000,
+    "(9223372036854775807, 9223372036854775807, 3)",
+    "(4294967296, 4294967296, 0)",
+    "(None, 2, 3)",
+]
 
 
 def npy(array: np.ndarray, descr: str | None = None, shape: str | None = None, fortran: str | None = None) -> bytes:
@@ -141,7 +231,24 @@ def spoilt_npz(rng: np.random.Generator, arrays: dict[str, np.ndarray]) -> tuple
     name = list(arrays)[int(rng.integers(len(arrays)))]
     file, array = f"{name}.npy", arrays[name]
     method = int(rng.choice([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED]))
-    kind = str(rng.choice(["descr", "shape", "fortran", "header", "payload", "value", "kind", "entries", "field", "field", "bomb", "form"]))
+    kind = str(
+        rng.choice(
+            [
+                "descr",
+                "shape",
+                "fortran",
+                "header",
+                "payload",
+                "value",
+                "kind",
+                "entries",
+                "field",
+                "field",
+                "bomb",
+                "form",
+            ]
+        )
+    )
     if kind == "descr":
         entries[file] = npy(array, descr=str(rng.choice(DTYPES)))
     elif kind == "shape":
@@ -151,28 +258,61 @@ def spoilt_npz(rng: np.random.Generator, arrays: dict[str, np.ndarray]) -> tuple
     elif kind == "header":
         entries[file] = flip(rng, entries[file][:60]) + entries[file][60:]
     elif kind == "payload":
-        entries[file] = entries[file][: -int(rng.integers(1, 16))] if rng.random() < 0.5 else entries[file] + rng.bytes(9)
+        entries[file] = (
+            entries[file][: -int(rng.integers(1, 16))] if rng.random() < 0.5 else entries[file] + rng.bytes(9)
+        )
     elif kind == "value" and array.dtype.kind == "f":
         changed = array.copy()
-        changed.reshape(-1)[int(rng.integers(array.size))] = float(rng.choice([np.nan, np.inf, -np.inf, 1e300, -1e300, 1e12, 1e-320]))
+        changed.reshape(-1)[int(rng.integers(array.size))] = float(
+            rng.choice([np.nan, np.inf, -np.inf, 1e300, -1e300, 1e12, 1e-320])
+        )
         entries[file] = npy(changed)
     elif kind == "kind":
-        others = [np.array(None), array.astype(complex) if array.dtype.kind == "f" else array[:0], array[..., None], array.ravel()[:1], array.astype("S9"),
-                  np.zeros(0), np.array("x"), array[:-1], np.array(1e-310), np.array(-5.0), np.array([1.0, 2.0]), np.array(["a\n", "a\n"])]
+        others = [
+            np.array(None),
+            array.astype(complex) if array.dtype.kind == "f" else array[:0],
+            array[..., None],
+            array.ravel()[:1],
+            array.astype("S9"),
+            np.zeros(0),
+            np.array("x"),
+            array[:-1],
+            np.array(1e-310),
+            np.array(-5.0),
+            np.array([1.0, 2.0]),
+            np.array(["a\n", "a\n"]),
+        ]
         other = others[int(rng.integers(len(others)))]
         entries[file] = npy(other) if other.dtype.kind != "O" else npy(np.zeros(1), descr="|O")
     elif kind == "entries":
         del entries[file]
-        entries[str(rng.choice(["../x.npy", "take", "take.NPY", "/take.npy", "t\u00e4ke.npy", "take.npy/"]))] = npy(array)
+        entries[str(rng.choice(["../x.npy", "take", "take.NPY", "/take.npy", "t\u00e4ke.npy", "take.npy/"]))] = npy(
+            array
+        )
     out = zipped(list(entries.items()), method)
     if kind == "field":  # of the directory: versions, flags, method, checksum, sizes, lengths of names, offset
-        at = out.rindex(b"PK\x01\x02") + int(rng.integers(4, 46)) if rng.random() < 0.8 else out.rindex(b"PK\x05\x06") + int(rng.integers(4, 22))
+        at = (
+            out.rindex(b"PK\x01\x02") + int(rng.integers(4, 46))
+            if rng.random() < 0.8
+            else out.rindex(b"PK\x05\x06") + int(rng.integers(4, 22))
+        )
         out = out[:at] + bytes([int(rng.integers(256))]) + out[at + 1 :]
     elif kind == "bomb":
         out = bomb("take.npy")
     elif kind == "form":
-        forms = [zlib.compress(out), npy(array), b"time,a.x,a.y,a.z\n0,1,2,3\n", b"\x80\x04\x95", out + rng.bytes(30), rng.bytes(30) + out, b"PK\x05\x06" + bytes(18),
-                 out.replace(b"take_time.npy", b"take.npy" + bytes(5)), zipped([]), zipped([("take.npy", b"")]), zipped(list(entries.items()), zipfile.ZIP_LZMA)]
+        forms = [
+            zlib.compress(out),
+            npy(array),
+            b"time,a.x,a.y,a.z\n0,1,2,3\n",
+            b"\x80\x04\x95",
+            out + rng.bytes(30),
+            rng.bytes(30) + out,
+            b"PK\x05\x06" + bytes(18),
+            out.replace(b"take_time.npy", b"take.npy" + bytes(5)),
+            zipped([]),
+            zipped([("take.npy", b"")]),
+            zipped(list(entries.items()), zipfile.ZIP_LZMA),
+        ]
         out = forms[int(rng.integers(len(forms)))]
     return kind, out
 

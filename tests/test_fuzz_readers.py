@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fuzz_files import ANY, EVIL, TEXT, evil_number, spoilt_glb, spoilt_npz, zipped
+from fuzz_files import ANY, EVIL, TEXT, spoilt_glb, spoilt_npz, zipped
 from fuzz_files import npy as npy_bytes
 
 import sim
@@ -32,7 +32,11 @@ TRIANGLES = BOX.triangles
 def bounded():
     """Memory is limited: what would be allocated because a header says so is a MemoryError, which no reader is allowed."""
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize() if Path("/proc/self/statm").exists() else 2**33
+    used = (
+        int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        if Path("/proc/self/statm").exists()
+        else 2**33
+    )
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, hard))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -62,7 +66,10 @@ def spoilt(seed, content, mutations):
         rng = np.random.default_rng([seed, case])
         spoil = mutations[case % len(mutations)]
         out = spoil(rng, content)
-        yield f"{spoil.__name__} {case}", out if rng.random() < 0.8 else mutations[int(rng.integers(3))](rng, out or b" ")
+        yield (
+            f"{spoil.__name__} {case}",
+            out if rng.random() < 0.8 else mutations[int(rng.integers(3))](rng, out or b" "),
+        )
 
 
 # ------------------------------------------------------------------------------------------ recordings
@@ -74,7 +81,11 @@ def take():
 def sound(recording):
     x = recording.positions
     assert x.ndim == 3 and x.shape[2] == 3 and not np.isinf(x).any() and np.abs(np.nan_to_num(x)).max() <= 1e9
-    assert (np.diff(recording.time) > 0).all() and np.isfinite(recording.time).all() and len(set(recording.labels)) == x.shape[1]
+    assert (
+        (np.diff(recording.time) > 0).all()
+        and np.isfinite(recording.time).all()
+        and len(set(recording.labels)) == x.shape[1]
+    )
 
 
 def test_npz_bytes(tmp_path):
@@ -82,7 +93,9 @@ def test_npz_bytes(tmp_path):
     content = write_recording(tmp_path / "good.npz", take=good).read_bytes()
     for case, data in spoilt(1, content, ANY):
         found = attempt(tmp_path / "spoilt.npz", data, lambda path: load_recording(path, "take"), RecordingError, case)
-        if found is not None:  # the checksums hold: the content is what was written, up to members that were lost or renamed
+        if (
+            found is not None
+        ):  # the checksums hold: the content is what was written, up to members that were lost or renamed
             np.testing.assert_array_equal(found.positions, good.positions)
             np.testing.assert_array_equal(found.time, good.time)
 
@@ -93,7 +106,9 @@ def test_npz_content(tmp_path):
     outcomes = {}
     for case in range(CASES):
         kind, data = spoilt_npz(np.random.default_rng([2, case]), arrays)
-        found = attempt(tmp_path / "spoilt.npz", data, lambda path: load_recording(path, "take"), RecordingError, f"{kind} {case}")
+        found = attempt(
+            tmp_path / "spoilt.npz", data, lambda path: load_recording(path, "take"), RecordingError, f"{kind} {case}"
+        )
         outcomes.setdefault(kind, []).append(found is not None)
         if found is None:
             continue
@@ -119,7 +134,9 @@ def test_csv(tmp_path):
                 expected = naive_csv(text)
                 np.testing.assert_array_equal(found.time, expected[:, 0])
                 seen = np.isfinite(found.positions).all(axis=2)
-                np.testing.assert_array_equal(found.positions[seen], expected[:, 1:].reshape(found.positions.shape)[seen])
+                np.testing.assert_array_equal(
+                    found.positions[seen], expected[:, 1:].reshape(found.positions.shape)[seen]
+                )
 
 
 def test_npy(tmp_path):
@@ -140,11 +157,15 @@ def test_npy(tmp_path):
 # ------------------------------------------------------------------------------------------ meshes
 def obj():
     lines = [f"v {x:.3g} {y:.3g} {z:.3g}" for x, y, z in BOX.positions] + ["# é comment", "vt 0 0"]
-    return "\n".join(lines + [f"f {a + 1}/1 {b + 1}//1 {c - len(BOX.positions)}" for a, b, c in TRIANGLES] + [""]).encode()
+    return "\n".join(
+        lines + [f"f {a + 1}/1 {b + 1}//1 {c - len(BOX.positions)}" for a, b, c in TRIANGLES] + [""]
+    ).encode()
 
 
 def off():
-    lines = ["OFF", f"{len(BOX.positions)} {len(TRIANGLES)} 0"] + [f"{x:.3g} {y:.3g} {z:.3g}" for x, y, z in BOX.positions]
+    lines = ["OFF", f"{len(BOX.positions)} {len(TRIANGLES)} 0"] + [
+        f"{x:.3g} {y:.3g} {z:.3g}" for x, y, z in BOX.positions
+    ]
     return "\n".join([*lines, *(f"3 {a} {b} {c}" for a, b, c in TRIANGLES), ""]).encode()
 
 
@@ -155,16 +176,30 @@ def ply(form):
         lines = [f"{x:.3g} {y:.3g} {z:.3g}" for x, y, z in BOX.positions] + [f"3 {a} {b} {c}" for a, b, c in TRIANGLES]
         return (head + "\n".join(lines) + "\n").encode()
     order = "<" if "little" in form else ">"
-    return head.encode() + BOX.positions.astype(order + "f4").tobytes() + b"".join(struct.pack(order + "B3i", 3, *t) for t in TRIANGLES.tolist())
+    return (
+        head.encode()
+        + BOX.positions.astype(order + "f4").tobytes()
+        + b"".join(struct.pack(order + "B3i", 3, *t) for t in TRIANGLES.tolist())
+    )
 
 
 def stl(binary):
     facets = BOX.positions[TRIANGLES]
     if binary:
-        return bytes(80) + struct.pack("<I", len(facets)) + b"".join(struct.pack("<12fH", 0, 0, 0, *f.ravel(), 0) for f in facets)
+        return (
+            bytes(80)
+            + struct.pack("<I", len(facets))
+            + b"".join(struct.pack("<12fH", 0, 0, 0, *f.ravel(), 0) for f in facets)
+        )
     lines = ["solid box"]
     for facet in facets:
-        lines += ["facet normal 0 0 0", "outer loop", *(f"vertex {x:.3g} {y:.3g} {z:.3g}" for x, y, z in facet), "endloop", "endfacet"]
+        lines += [
+            "facet normal 0 0 0",
+            "outer loop",
+            *(f"vertex {x:.3g} {y:.3g} {z:.3g}" for x, y, z in facet),
+            "endloop",
+            "endfacet",
+        ]
     return "\n".join([*lines, "endsolid box", ""]).encode()
 
 
@@ -187,7 +222,11 @@ def test_surfaces(tmp_path, name):
     for case, data in spoilt(5, content, mutations):
         found = attempt(tmp_path / name, data, load_mesh, GeometryError, case)
         if found is not None:
-            assert np.isfinite(found.positions).all() and 0 <= found.triangles.min() and found.triangles.max() < len(found.positions), case
+            assert (
+                np.isfinite(found.positions).all()
+                and 0 <= found.triangles.min()
+                and found.triangles.max() < len(found.positions)
+            ), case
             # Nothing is made up: every coordinate and every corner takes bytes of the file.
             assert found.triangles.size <= 50 * len(data), case
 
@@ -201,29 +240,56 @@ def test_numbers_are_read_as_the_formats_mean_them(tmp_path):
 
 # ------------------------------------------------------------------------------------------ solids
 def nodes():
-    return "\n".join([f"{len(BOX.positions)} 3 0 0", *(f"{k} {x:.3g} {y:.3g} {z:.3g}" for k, (x, y, z) in enumerate(BOX.positions)), "# end"]).encode()
+    return "\n".join(
+        [
+            f"{len(BOX.positions)} 3 0 0",
+            *(f"{k} {x:.3g} {y:.3g} {z:.3g}" for k, (x, y, z) in enumerate(BOX.positions)),
+            "# end",
+        ]
+    ).encode()
 
 
 def elements():
-    return "\n".join([f"{len(BOX.tets)} 4 0", *(f"{k} {a} {b} {c} {d}" for k, (a, b, c, d) in enumerate(BOX.tets)), "# end"]).encode()
+    return "\n".join(
+        [f"{len(BOX.tets)} 4 0", *(f"{k} {a} {b} {c} {d}" for k, (a, b, c, d) in enumerate(BOX.tets)), "# end"]
+    ).encode()
 
 
 def msh(version, binary):
-    head = f"$MeshFormat\n{version} {int(binary)} 8\n".encode() + (struct.pack("<i", 1) + b"\n" if binary else b"") + b"$EndMeshFormat\n"
+    head = (
+        f"$MeshFormat\n{version} {int(binary)} 8\n".encode()
+        + (struct.pack("<i", 1) + b"\n" if binary else b"")
+        + b"$EndMeshFormat\n"
+    )
     x, tets = BOX.positions, BOX.tets + 1
     n, t, k = len(x), len(tets), np.arange(1, len(x) + 1)
     if version == "2.2" and binary:
-        first = f"{n}\n".encode() + b"".join(struct.pack("<i3d", *row) for row in zip(k.tolist(), *x.T.tolist(), strict=True))
-        second = f"{t}\n".encode() + struct.pack("<3i", 4, t, 2) + b"".join(struct.pack("<7i", i, 1, 1, *c) for i, c in enumerate(tets.tolist(), 1))
+        first = f"{n}\n".encode() + b"".join(
+            struct.pack("<i3d", *row) for row in zip(k.tolist(), *x.T.tolist(), strict=True)
+        )
+        second = (
+            f"{t}\n".encode()
+            + struct.pack("<3i", 4, t, 2)
+            + b"".join(struct.pack("<7i", i, 1, 1, *c) for i, c in enumerate(tets.tolist(), 1))
+        )
     elif version == "2.2":
         first = "\n".join([str(n), *(f"{i} {a:.3g} {b:.3g} {c:.3g}" for i, (a, b, c) in enumerate(x, 1))]).encode()
-        second = "\n".join([str(t), *(f"{i} 4 2 1 1 {a} {b} {c} {d}" for i, (a, b, c, d) in enumerate(tets, 1))]).encode()
+        second = "\n".join(
+            [str(t), *(f"{i} 4 2 1 1 {a} {b} {c} {d}" for i, (a, b, c, d) in enumerate(tets, 1))]
+        ).encode()
     elif binary:
         first = struct.pack("<4Q3iQ", 1, n, 1, n, 3, 1, 0, n) + k.astype("<u8").tobytes() + x.astype("<f8").tobytes()
-        second = struct.pack("<4Q3iQ", 1, t, 1, t, 3, 1, 4, t) + np.column_stack([np.arange(1, t + 1), tets]).astype("<u8").tobytes()
+        second = (
+            struct.pack("<4Q3iQ", 1, t, 1, t, 3, 1, 4, t)
+            + np.column_stack([np.arange(1, t + 1), tets]).astype("<u8").tobytes()
+        )
     else:
-        first = "\n".join([f"1 {n} 1 {n}", f"3 1 0 {n}", *map(str, k), *(f"{a:.3g} {b:.3g} {c:.3g}" for a, b, c in x)]).encode()
-        second = "\n".join([f"1 {t} 1 {t}", f"3 1 4 {t}", *(f"{i} {a} {b} {c} {d}" for i, (a, b, c, d) in enumerate(tets, 1))]).encode()
+        first = "\n".join(
+            [f"1 {n} 1 {n}", f"3 1 0 {n}", *map(str, k), *(f"{a:.3g} {b:.3g} {c:.3g}" for a, b, c in x)]
+        ).encode()
+        second = "\n".join(
+            [f"1 {t} 1 {t}", f"3 1 4 {t}", *(f"{i} {a} {b} {c} {d}" for i, (a, b, c, d) in enumerate(tets, 1))]
+        ).encode()
     return head + b"$Nodes\n" + first + b"\n$EndNodes\n$Elements\n" + second + b"\n$EndElements\n"
 
 
@@ -286,13 +352,20 @@ def numbers_of(value):
 
 def test_scenes(tmp_path):
     for case, data in spoilt(8, SCENE, TEXT):
-        found = attempt(tmp_path / "scene.yaml", data, lambda path: sim.load_scene(path, open_files=False), SceneError, case)
+        found = attempt(
+            tmp_path / "scene.yaml", data, lambda path: sim.load_scene(path, open_files=False), SceneError, case
+        )
         if found is not None:
             assert all(np.isfinite(float(number)) for number in numbers_of(found.data)), case
 
 
-LAUGHS = "\n".join(["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1]"] + [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 8)}]" for i in range(1, 12)])
-MERGES = "\n".join(["a0: &a0 {x: 1}"] + [f"a{i}: &a{i} {{<<: [{', '.join([f'*a{i - 1}'] * 8)}], y{i}: *a{i - 1}}}" for i in range(1, 40)])
+LAUGHS = "\n".join(
+    ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1]"] + [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 8)}]" for i in range(1, 12)]
+)
+MERGES = "\n".join(
+    ["a0: &a0 {x: 1}"]
+    + [f"a{i}: &a{i} {{<<: [{', '.join([f'*a{i - 1}'] * 8)}], y{i}: *a{i - 1}}}" for i in range(1, 40)]
+)
 
 
 @pytest.mark.parametrize("text", [
@@ -304,7 +377,12 @@ def test_yaml_that_wants_too_much(tmp_path, text):
 
 
 def test_what_is_no_file(tmp_path):
-    for read, error in ((load_recording, RecordingError), (load_mesh, GeometryError), (load_tets, GeometryError), (sim.load_scene, SceneError)):
+    for read, error in (
+        (load_recording, RecordingError),
+        (load_mesh, GeometryError),
+        (load_tets, GeometryError),
+        (sim.load_scene, SceneError),
+    ):
         suffix = {load_recording: "npz", load_mesh: "obj", load_tets: "msh"}.get(read, "yaml")
         (tmp_path / f"a.{suffix}").mkdir()
         for path in (tmp_path / f"a.{suffix}", tmp_path / f"b.{suffix}", tmp_path / "no" / f"b.{suffix}"):

@@ -30,13 +30,27 @@ _LONGEST_HEADER = 10_000
 _MAGIC = b"\x93NUMPY"
 _VALUE = r"'(?:descr|fortran_order|shape)'\s*:\s*(?:'[^']*'|True|False|\([0-9L,\s]*\))"
 _HEADER = re.compile(rf"\{{\s*{_VALUE}(?:\s*,\s*{_VALUE})*\s*,?\s*\}}\s*")
-_FIELDS = {"descr": re.compile(r"'descr'\s*:\s*'([^']*)'"), "fortran_order": re.compile(r"'fortran_order'\s*:\s*(True|False)"),
-           "shape": re.compile(r"'shape'\s*:\s*\(([0-9L,\s]*)\)")}
+_FIELDS = {
+    "descr": re.compile(r"'descr'\s*:\s*'([^']*)'"),
+    "fortran_order": re.compile(r"'fortran_order'\s*:\s*(True|False)"),
+    "shape": re.compile(r"'shape'\s*:\s*\(([0-9L,\s]*)\)"),
+}
 _TYPE = re.compile(r"[<>|=]?(?:(b1|[iu][1248]|f2|f4|f8|f16|c8|c16|c32)|([SU])([0-9]{1,9}))")
 _DAMAGED = "write the file again, with sim's write_recording or numpy.savez"
 # What `zipfile` raises for archives that are cut, changed, encrypted or packed in ways it does not know.
-_ZIP_ERRORS = (zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError, ValueError,
-               OverflowError, IndexError, struct.error)
+_ZIP_ERRORS = (
+    zipfile.BadZipFile,
+    zipfile.LargeZipFile,
+    zlib.error,
+    EOFError,
+    OSError,
+    NotImplementedError,
+    RuntimeError,
+    ValueError,
+    OverflowError,
+    IndexError,
+    struct.error,
+)
 
 
 @dataclass(frozen=True)
@@ -64,7 +78,9 @@ class Archive:
             raise FileError(f"the file is damaged, it is no whole .npz archive ({_said(error)})", _DAMAGED) from error
         entries = self._zip.infolist()
         if len(entries) > MOST_ENTRIES:
-            raise FileError(f"the archive has {len(entries):,} entries, more than the {MOST_ENTRIES:,} that are read", _DAMAGED)
+            raise FileError(
+                f"the archive has {len(entries):,} entries, more than the {MOST_ENTRIES:,} that are read", _DAMAGED
+            )
         self._entries: dict[str, zipfile.ZipInfo] = {}
         for entry in entries:
             name = entry.filename.removesuffix(".npy")
@@ -87,8 +103,10 @@ class Archive:
         entry = self._entries[name]
         self._unpacked += entry.file_size
         if self._unpacked > FREE_EXPANSION + EXPANSION * self._size:
-            raise FileError(f"array {quoted(name)} unpacks to {entry.file_size:,} bytes, in a file of {self._size:,}: that is no recording",
-                            "store it uncompressed (numpy.savez) if it is meant")
+            raise FileError(
+                f"array {quoted(name)} unpacks to {entry.file_size:,} bytes, in a file of {self._size:,}: that is no recording",
+                "store it uncompressed (numpy.savez) if it is meant",
+            )
         return _array(self._read(entry, entry.file_size), header)
 
     def header(self, name: str) -> ArrayHeader:
@@ -107,7 +125,9 @@ class Archive:
             with self._zip.open(entry) as file:
                 return _up_to(file, most)
         except _ZIP_ERRORS as error:
-            raise FileError(f"array {quoted(entry.filename.removesuffix('.npy'))} is damaged ({_said(error)})", _DAMAGED) from error
+            raise FileError(
+                f"array {quoted(entry.filename.removesuffix('.npy'))} is damaged ({_said(error)})", _DAMAGED
+            ) from error
 
 
 def read_npy(path: Path) -> np.ndarray:
@@ -139,20 +159,29 @@ def read_header(content: bytes, length: int) -> ArrayHeader:
     shape = _shape(fields["shape"][0])
     size = math.prod(shape) * dtype.itemsize
     if size != length - offset:
-        raise FileError(f"the array announces the shape {_short(shape)}, {size:,} bytes, and has {length - offset:,}", _DAMAGED)
+        raise FileError(
+            f"the array announces the shape {_short(shape)}, {size:,} bytes, and has {length - offset:,}", _DAMAGED
+        )
     return ArrayHeader(shape, dtype, fields["fortran_order"][0] == "True", size, offset)
 
 
 def _dtype(text: str) -> np.dtype:
     if text.lstrip("<>|=").startswith("O"):
-        raise FileError("the array holds pickled Python objects, which are never read: they can run code", "store plain numeric arrays")
+        raise FileError(
+            "the array holds pickled Python objects, which are never read: they can run code",
+            "store plain numeric arrays",
+        )
     found = _TYPE.fullmatch(text)
     if found is None or found[3] == "0" * len(found[3] or " "):
-        raise FileError(f"the array has values of the type {quoted(text)}, which is not read", "store plain numeric arrays")
+        raise FileError(
+            f"the array has values of the type {quoted(text)}, which is not read", "store plain numeric arrays"
+        )
     try:
         return np.dtype(text)
     except TypeError:  # a long double that this machine does not have
-        raise FileError(f"the array has values of the type {quoted(text)}, which this machine does not know", "store float64") from None
+        raise FileError(
+            f"the array has values of the type {quoted(text)}, which this machine does not know", "store float64"
+        ) from None
 
 
 def _shape(text: str) -> tuple[int, ...]:
@@ -168,7 +197,12 @@ def _array(content: bytes, header: ArrayHeader) -> np.ndarray:
     values = np.frombuffer(content, header.dtype, offset=header.offset)
     if header.dtype.kind == "b" and (np.frombuffer(content, np.uint8, offset=header.offset) > 1).any():
         raise FileError("the array is damaged: a truth value that is neither 0 nor 1", _DAMAGED)
-    if header.dtype.kind == "U" and (np.frombuffer(content, header.dtype.byteorder.replace("=", "") + "u4", offset=header.offset) > 0x10FFFF).any():
+    if (
+        header.dtype.kind == "U"
+        and (
+            np.frombuffer(content, header.dtype.byteorder.replace("=", "") + "u4", offset=header.offset) > 0x10FFFF
+        ).any()
+    ):
         raise FileError("the array is damaged: a character that does not exist", _DAMAGED)
     return np.array(values.reshape(header.shape, order="F" if header.fortran_order else "C"))
 

@@ -14,7 +14,12 @@ LARGEST_FILE = 2**33
 LARGEST_TEXT = 2**30
 """Bytes of a text at most (1 GiB): as Python objects it takes many times as much."""
 
-_MARKS = ((b"\xff\xfe\x00\x00", "UTF-32"), (b"\x00\x00\xfe\xff", "UTF-32"), (b"\xff\xfe", "UTF-16"), (b"\xfe\xff", "UTF-16"))
+_MARKS = (
+    (b"\xff\xfe\x00\x00", "UTF-32"),
+    (b"\x00\x00\xfe\xff", "UTF-32"),
+    (b"\xff\xfe", "UTF-16"),
+    (b"\xfe\xff", "UTF-16"),
+)
 
 
 def read_bytes(path: Path, largest: int = LARGEST_FILE) -> bytes:
@@ -35,8 +40,10 @@ def read_bytes(path: Path, largest: int = LARGEST_FILE) -> bytes:
             raise
         raise FileError(f"cannot read the file: {getattr(error, 'strerror', None) or error}") from error
     if max(about.st_size, len(content)) > largest:
-        raise FileError(f"the file has {max(about.st_size, len(content)):,} bytes, more than the {largest:,} that are read",
-                        "split it, or keep only what is needed")
+        raise FileError(
+            f"the file has {max(about.st_size, len(content)):,} bytes, more than the {largest:,} that are read",
+            "split it, or keep only what is needed",
+        )
     if not content:
         raise FileError("the file is empty", "write it again")
     return content
@@ -46,7 +53,9 @@ def near(path: Path) -> str:
     """A hint for a file that is not there: `did you mean`, or that its folder is missing."""
     if not path.parent.is_dir():
         return f"there is no folder {path.parent}"
-    close = difflib.get_close_matches(path.name, [other.name for other in path.parent.iterdir() if other != path], n=1, cutoff=0.5)
+    close = difflib.get_close_matches(
+        path.name, [other.name for other in path.parent.iterdir() if other != path], n=1, cutoff=0.5
+    )
     return f"did you mean `{close[0]}`?" if close else "check the name"
 
 
@@ -65,11 +74,17 @@ def text_of(content: bytes, lenient: bool = False) -> str:
             raise FileError(f"the file is {name} text, expected UTF-8", "save it as UTF-8")
     nul = content.find(b"\0")
     if nul >= 0:
-        raise FileError(f"line {_line(content, nul)}: a byte of zero: the file is no text, or one in UTF-16", "save it as UTF-8 text")
+        raise FileError(
+            f"line {_line(content, nul)}: a byte of zero: the file is no text, or one in UTF-16",
+            "save it as UTF-8 text",
+        )
     try:
         text = content.decode("utf-8-sig", errors="replace" if lenient else "strict")
     except UnicodeDecodeError as error:
-        raise FileError(f"line {_line(content, error.start)}: byte 0x{content[error.start]:02x} is not UTF-8 text", "save it as UTF-8") from None
+        raise FileError(
+            f"line {_line(content, error.start)}: byte 0x{content[error.start]:02x} is not UTF-8 text",
+            "save it as UTF-8",
+        ) from None
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 

@@ -54,8 +54,16 @@ def _check(about: dict[str, Any], binary: int) -> None:
     sizes = []
     for k, accessor in enumerate(about.get("accessors", [])):
         size = accessor["count"] * _COMPONENT[accessor["componentType"]] * _COMPONENTS[accessor["type"]]
-        if "sparse" in accessor or "bufferView" not in accessor or not isinstance(accessor["count"], int) or not 0 <= size <= binary:
-            raise FileError(f"accessor {k} needs {size:,} bytes, and the file has {binary:,}", "export it again, without sparse accessors")
+        if (
+            "sparse" in accessor
+            or "bufferView" not in accessor
+            or not isinstance(accessor["count"], int)
+            or not 0 <= size <= binary
+        ):
+            raise FileError(
+                f"accessor {k} needs {size:,} bytes, and the file has {binary:,}",
+                "export it again, without sparse accessors",
+            )
         sizes.append(accessor["count"])
     for view in about.get("bufferViews", []):
         if not 0 <= view.get("byteOffset", 0) <= view.get("byteOffset", 0) + view["byteLength"] <= binary:
@@ -63,10 +71,22 @@ def _check(about: dict[str, Any], binary: int) -> None:
     nodes = about.get("nodes", [])
     children = [child for node in nodes for child in node.get("children", [])]
     roots = [root for scene in about.get("scenes", []) for root in scene.get("nodes", [])]
-    if len(set(children)) != len(children) or set(children) & set(roots) or not set(children) | set(roots) <= set(range(len(nodes))):
+    if (
+        len(set(children)) != len(children)
+        or set(children) & set(roots)
+        or not set(children) | set(roots) <= set(range(len(nodes)))
+    ):
         raise FileError("its nodes are no tree")
-    meshes = [sum(sizes[k] for p in mesh["primitives"] for k in (*p["attributes"].values(), *([p["indices"]] if "indices" in p else [])))
-              for mesh in about.get("meshes", [])]
+    meshes = [
+        sum(
+            sizes[k]
+            for p in mesh["primitives"]
+            for k in (*p["attributes"].values(), *([p["indices"]] if "indices" in p else []))
+        )
+        for mesh in about.get("meshes", [])
+    ]
     placed = sum(meshes[node["mesh"]] for node in nodes if "mesh" in node)
     if placed > MOST_PLACED:
-        raise FileError(f"its meshes are placed {placed:,} values in all, more than {MOST_PLACED:,}", "export fewer copies")
+        raise FileError(
+            f"its meshes are placed {placed:,} values in all, more than {MOST_PLACED:,}", "export fewer copies"
+        )

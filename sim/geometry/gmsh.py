@@ -10,8 +10,27 @@ import numpy as np
 
 from sim.files import FileError, numbers, quoted, text_of, whole, wholes
 
-NODES_OF_TYPE = {1: 2, 2: 3, 3: 4, 4: 4, 5: 8, 6: 6, 7: 5, 8: 3, 9: 6, 10: 9, 11: 10, 12: 27, 13: 18, 14: 14, 15: 1,
-                 16: 8, 17: 20, 18: 15, 19: 13}
+NODES_OF_TYPE = {
+    1: 2,
+    2: 3,
+    3: 4,
+    4: 4,
+    5: 8,
+    6: 6,
+    7: 5,
+    8: 3,
+    9: 6,
+    10: 9,
+    11: 10,
+    12: 27,
+    13: 18,
+    14: 14,
+    15: 1,
+    16: 8,
+    17: 20,
+    18: 15,
+    19: 13,
+}
 TET, TET10 = 4, 11
 LARGEST_TAG = 2**53
 """Tags may be any size; those of meshes that exist are far smaller."""
@@ -41,7 +60,9 @@ def read_msh(content: bytes) -> tuple[np.ndarray, np.ndarray]:
     if len(repeated):
         raise FileError(f"section $Nodes: two nodes have the tag {known[repeated[0]]}")
     if not np.isfinite(nodes).all():
-        raise FileError(f"section $Nodes: the position of the node with the tag {tags[~np.isfinite(nodes).all(axis=1)][0]} is not finite")
+        raise FileError(
+            f"section $Nodes: the position of the node with the tag {tags[~np.isfinite(nodes).all(axis=1)][0]} is not finite"
+        )
     place = np.minimum(np.searchsorted(known, tets), len(known) - 1)
     missing = tets[known[place] != tets]
     if len(missing):
@@ -76,7 +97,9 @@ class _Reader:
         """The line of $MeshFormat; returns the version."""
         words = self.line().split()
         if len(words) != 3 or words[1] not in ("0", "1") or words[2] not in ("4", "8"):
-            raise self.wrong(f"{quoted(' '.join(words))}, expected `4.1 0 8`: version, 0 or 1 for binary, size of a number")
+            raise self.wrong(
+                f"{quoted(' '.join(words))}, expected `4.1 0 8`: version, 0 or 1 for binary, size of a number"
+            )
         self.binary, self.size = words[1] == "1", int(words[2])
         if self.binary:
             one = self.data[self.at : self.at + 4]
@@ -125,7 +148,9 @@ class _Reader:
         """`count` records of a binary section."""
         left = len(self.data) - self.at
         if not 0 <= count * dtype.itemsize <= left:
-            raise self.wrong(f"it ends too early: {count:,} rows of {dtype.itemsize} bytes should follow, and {left:,} bytes do")
+            raise self.wrong(
+                f"it ends too early: {count:,} rows of {dtype.itemsize} bytes should follow, and {left:,} bytes do"
+            )
         self.at += count * dtype.itemsize
         return np.frombuffer(self.data, dtype, count, self.at - count * dtype.itemsize)
 

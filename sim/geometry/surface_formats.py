@@ -17,8 +17,24 @@ from sim.files import FileError, number, numbers, quoted, text_of, whole, within
 
 Surface = tuple[np.ndarray, np.ndarray]
 
-_PLY_TYPES = {"char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4", "float": "f4", "double": "f8",
-              "int8": "i1", "uint8": "u1", "int16": "i2", "uint16": "u2", "int32": "i4", "uint32": "u4", "float32": "f4", "float64": "f8"}
+_PLY_TYPES = {
+    "char": "i1",
+    "uchar": "u1",
+    "short": "i2",
+    "ushort": "u2",
+    "int": "i4",
+    "uint": "u4",
+    "float": "f4",
+    "double": "f8",
+    "int8": "i1",
+    "uint8": "u1",
+    "int16": "i2",
+    "uint16": "u2",
+    "int32": "i4",
+    "uint32": "u4",
+    "float32": "f4",
+    "float64": "f8",
+}
 _PLY_FORMATS = {"ascii": "", "binary_little_endian": "<", "binary_big_endian": ">"}
 _INDICES = ("vertex_indices", "vertex_index")
 _OFF = re.compile(r"(?:ST)?C?N?OFF(?=\s|$)")
@@ -59,7 +75,11 @@ def read_ply(content: bytes) -> Surface:
             raise FileError(f"{len(content) - at:,} bytes more than the header announces")
     else:
         first = content.count(b"\n", 0, start) + 1
-        lines = [(n, words) for n, line in enumerate(text_of(content[start:]).split("\n"), start=first) if (words := line.split())]
+        lines = [
+            (n, words)
+            for n, line in enumerate(text_of(content[start:]).split("\n"), start=first)
+            if (words := line.split())
+        ]
         wanted = sum(element.count for element in elements)
         if len(lines) != wanted:
             raise FileError(f"the header announces {wanted} rows, and there are {len(lines)}")
@@ -188,7 +208,15 @@ def _signed(word: str) -> int:
 
 # ------------------------------------------------------------------------------------------ STL
 _FACET = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribute", "<u2")])
-_STL_LINES = (("facet", "normal"), ("outer", "loop"), ("vertex",), ("vertex",), ("vertex",), ("endloop",), ("endfacet",))
+_STL_LINES = (
+    ("facet", "normal"),
+    ("outer", "loop"),
+    ("vertex",),
+    ("vertex",),
+    ("vertex",),
+    ("endloop",),
+    ("endfacet",),
+)
 
 
 def read_stl(content: bytes) -> Surface:
@@ -199,8 +227,14 @@ def read_stl(content: bytes) -> Surface:
             corners = np.frombuffer(content, _FACET, count, 84)["corners"].astype(np.float64).reshape(-1, 3)
             return corners, np.arange(3 * count).reshape(-1, 3)
         if b"\0" in content or not content.lstrip()[:5].lower() == b"solid":
-            raise FileError(f"it announces {count:,} facets, {84 + count * _FACET.itemsize:,} bytes, and has {len(content):,}")
-    lines = [(n, words) for n, line in enumerate(text_of(content, lenient=True).split("\n"), start=1) if (words := line.lower().split())]
+            raise FileError(
+                f"it announces {count:,} facets, {84 + count * _FACET.itemsize:,} bytes, and has {len(content):,}"
+            )
+    lines = [
+        (n, words)
+        for n, line in enumerate(text_of(content, lenient=True).split("\n"), start=1)
+        if (words := line.lower().split())
+    ]
     vertices: list[np.ndarray] = []
     step = 0  # the line of a facet that comes next; between facets solids begin and end
     for line, words in lines:
@@ -224,7 +258,9 @@ def read_stl(content: bytes) -> Surface:
 def read_off(content: bytes) -> Surface:
     """Raises FileError."""
     text = text_of(content, lenient=True)
-    lines = [(n, words) for n, line in enumerate(text.split("\n"), start=1) if (words := line.partition("#")[0].split())]
+    lines = [
+        (n, words) for n, line in enumerate(text.split("\n"), start=1) if (words := line.partition("#")[0].split())
+    ]
     if not lines or _OFF.fullmatch(lines[0][1][0]) is None:
         raise FileError("it is no OFF file: it does not begin with `OFF`")
     lines[0] = lines[0][0], lines[0][1][1:]  # the counts may stand behind the word
@@ -234,7 +270,9 @@ def read_off(content: bytes) -> Surface:
         if len(counts) not in (2, 3):
             raise FileError("expected the numbers of vertices, faces and edges")
         if len(lines) - 1 != counts[0] + counts[1]:
-            raise FileError(f"{counts[0]} vertices and {counts[1]} faces are announced, and {len(lines) - 1} lines follow")
+            raise FileError(
+                f"{counts[0]} vertices and {counts[1]} faces are announced, and {len(lines) - 1} lines follow"
+            )
     vertices, polygons = [], []
     for line, words in lines[1 : 1 + counts[0]]:
         with within(f"line {line}"):
