@@ -89,7 +89,7 @@ def _note(problem: Problem, markers: Markers, q: np.ndarray, there: np.ndarray, 
     if scaled:
         text += f"; it is {ratio:.3g} times as large as they are"
     elif far and len(here) == 1:
-        ratio = float(np.linalg.norm(there[0]) / max(np.linalg.norm(here[0]), 1e-300))
+        ratio = float(np.linalg.norm(there[0])) / max(float(np.linalg.norm(here[0])), 1e-300)
     better = _unit(ratio, space.unit)
     if axes:
         return f"{text}: with `axes: {axes}` it would lie as they do"
