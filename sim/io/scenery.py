@@ -139,7 +139,7 @@ def load_run(path: str | os.PathLike[str]) -> Shown:
         archive = Archive(read_bytes(trajectory_file))
         names = [name for name in archive.names if f"{name}_time" in archive]
         takes = {name: Recording(archive[name], archive[f"{name}_time"]) for name in names}
-    except (ValueError, TypeError, KeyError, RecursionError) as error:  # FileError and RecordingError are ValueErrors
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:  # FileError and RecordingError are ValueErrors
         raise RunFolderError(f"{folder}: {GEOMETRY} or {TRAJECTORY} cannot be read: {error}", "run the scene again") from error
     return Shown(folder, scenery, takes)
 
