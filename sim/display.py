@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,12 +19,11 @@ SHOWN = 12
 def print_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """A table on standard output; plain text where that is no terminal."""
     from rich import box
-    from rich.console import Console
     from rich.text import Text
 
-    console = Console(highlight=False)
+    console = _console()
     if not console.is_terminal:
-        console = Console(highlight=False, width=160)
+        console = _console(width=160)
     table = _table(title, head, box.SIMPLE_HEAD)
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
@@ -38,7 +38,26 @@ def size_text(nbytes: float) -> str:
     return f"{nbytes:.0f} B"
 
 
-class PlainWatcher(Watcher):
+def _console(**options: Any) -> Any:
+    """A console for standard output, which leaves a reader that went away to the command: rich would exit by itself."""
+    from rich.console import Console
+
+    class Ours(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    return Ours(highlight=False, **options)
+
+
+class _Telling(Watcher):
+    """Answers Ctrl-C at once."""
+
+    def interrupted(self) -> None:
+        # Not by print: within a signal handler its buffer may be half written.
+        os.write(2, b"\nstopping after this evaluation, and saving... (Ctrl-C again stops at once)\n")
+
+
+class PlainWatcher(_Telling):
     """One line per iteration."""
 
     def begin(self, problem: Problem, folder: RunFolder, iterations: int) -> None:
@@ -53,17 +72,16 @@ class PlainWatcher(Watcher):
         print(f"note: {text}", flush=True)
 
 
-class LiveWatcher(Watcher):
+class LiveWatcher(_Telling):
     """A progress bar and the last iterations, redrawn in place."""
 
     def begin(self, problem: Problem, folder: RunFolder, iterations: int) -> None:
-        from rich.console import Console
         from rich.live import Live
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
         self._names = problem.parameters
         self._rows: list[list[str]] = []
-        self._console = Console(highlight=False)
+        self._console = _console()
         self._progress = Progress(SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
                                   TimeElapsedColumn(), console=self._console)
         total = iterations if problem.sought else None

@@ -51,7 +51,7 @@ CLOTH_ROWS = [
     ("duration: 1.2", "duration: true", 8, "time.duration", "expected a time [s], got `true`"),
     ("duration: 1.2", "duration: soon", 8, "time.duration", "`soon` is not a time [s]"),
     ("duration: 1.2", "duration: null", 8, "time.duration", "expected a time [s], got nothing"),
-    ("substeps: 20", "substeps: 20.5", 8, "time.substeps", "expected a whole number from 1, got `20.5`"),
+    ("substeps: 20", "substeps: 20.5", 8, "time.substeps", "expected a whole number from 1 to 1,000,000, got `20.5`"),
     ("order: colored", "order: colourd", 11, "solver.xpbd.order", "expected `colored` or `jacobi`|mean `colored`?"),
     ("order: colored", "order: on", 11, "solver.xpbd.order", "got `on`"),
     ("gravity: [0, -9.81, 0]", "gravity: [0, -9.81]", 6, "world.gravity", "a list of 3 numbers|it has 2 items"),

@@ -186,6 +186,13 @@ class Problem:
         self._restore()
         return {e.name: out[e.name] for e in wanted}
 
+    def start_positions(self, experiment: Experiment) -> np.ndarray:
+        """Where all points (n, 3) [m] are at the start of an experiment, with the parameters at theirs; nothing is simulated."""
+        self._write(experiment, self.space.unpack(self.start))
+        positions = self.model.state().particle_q.numpy().astype(np.float64)
+        self._restore()
+        return positions
+
     def residuals(self, x: Any, simulations: Mapping[str, Simulation]) -> list[Residuals]:
         """What the loss at x is made of: the sum of their losses is the loss.  simulations: of the fitted experiments."""
         values = self.space.unpack(np.asarray(x, dtype=np.float64))

@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +42,9 @@ class Watcher:
     def note(self, text: str) -> None:
         """Something to know."""
 
+    def interrupted(self) -> None:
+        """Ctrl-C was pressed; the run stops before its next evaluation.  Called within a signal handler."""
+
     def end(self) -> None:
         """The search ended; results are written next."""
 
@@ -56,11 +59,12 @@ class Outcome:
 
 
 def run_problem(problem: Problem, out: Path | None = None, resume: Path | None = None, iterations: int | None = None,
-                watcher: Watcher | None = None, profiled: bool = False) -> Outcome:
+                watcher: Watcher | None = None, profiled: bool = False, search: bool = True) -> Outcome:
     """Search (if the problem seeks anything), simulate, record, report.
 
     out: the run folder, new; default runs/<name>/<time>.  resume: the folder of an earlier run of the same scene, to
     go on with.  iterations: how many in all, instead of the scene's.  profiled: the time of every kernel is measured, for the report.
+    search: False only simulates, with the parameters at their start, and checks what is expected of experiments alone.
     Raises RunFolderError before anything is written if the folder cannot be used.
     """
     watcher = watcher or Watcher()
@@ -76,7 +80,7 @@ def run_problem(problem: Problem, out: Path | None = None, resume: Path | None =
     try:
         with profile() if profiled else nullcontext() as run.profile:
             before = problem.simulate()
-            found = run.search(wanted, state) if problem.sought else None
+            found = run.search(wanted, state) if problem.sought and search else None
     except FloatingPointError as error:
         watcher.end()
         return run.broken(error)
@@ -103,7 +107,7 @@ class _Run:
             if entry["iteration"] == 0:
                 insensitive.extend(self.problem.insensitive())
 
-        with _interruptible() as asked:
+        with _interruptible(self.watcher.interrupted) as asked:
             try:
                 found = self.problem.optimize(iterations, log=log, save=lambda s: _save(self.folder, self.problem, s),
                                               resume_state=state, should_stop=asked)
@@ -138,7 +142,8 @@ class _Run:
             for name, s in best.items() if len(s.times) >= every
         })  # fmt: skip
         write_scenery(self.folder, scenery(problem))
-        result["expect"] = check_all(problem.expectations, result)
+        expected = [e for e in problem.expectations if found is not None or not problem.sought or e.path.startswith("experiments.")]
+        result["expect"] = check_all(expected, result)
         if self.profile is not None:
             result["profile"] = self.profile.rows()
             most = [f"{row['kernel']} {row['share']:.0%} ({row['calls']} launches)" for row in result["profile"][:6]]
@@ -310,8 +315,8 @@ def _save(folder: RunFolder, problem: Problem, state: Mapping[str, Any]) -> None
 
 # ------------------------------------------------------------------------------------------------ the process
 @contextmanager
-def _interruptible() -> Iterator[Any]:
-    """Ctrl-C asks to stop before the next evaluation, a second one stops at once.  Yields: was it asked?"""
+def _interruptible(tell: Callable[[], None]) -> Iterator[Any]:
+    """Ctrl-C asks to stop before the next evaluation, and tells so; a second one stops at once.  Yields: was it asked?"""
     asked = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield asked.is_set
@@ -322,6 +327,7 @@ def _interruptible() -> Iterator[Any]:
         if asked.is_set():
             raise KeyboardInterrupt
         asked.set()
+        tell()
 
     signal.signal(signal.SIGINT, on_signal)
     try:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from sim.core.lang.types import float32
 from sim.core.runtime.device import DeviceLike
+from sim.identify.alignment import FileSpace, alignment_notes
 from sim.identify.problem import Description, Problem
 from sim.model import Model, ModelBuilder
 from sim.scene.build_objects import add_parts
@@ -47,8 +49,14 @@ def build_problem(scene: Document, device: DeviceLike = None, dtype: Any = float
     output = scene.data["output"]
     description = Description(scene.name, scene.data["about"], scene.resolved_yaml(), output["record"]["every"],
                               output["report"], tuple(made.warnings))
-    return Problem(model, solver, experiments, markers, sought, terms, make_strategy(scene.data),
-                   make_method(scene.data), expectations, description, make_measures(made))
+    problem = Problem(model, solver, experiments, markers, sought, terms, make_strategy(scene.data),
+                      make_method(scene.data), expectations, description, make_measures(made))
+    targets = {name: entry["target"] for name, entry in scene.data["experiments"].items() if "target" in entry}
+    spaces = {name: FileSpace(target["unit"], tuple(target["axes"])) for name, target in targets.items()}
+    notes = alignment_notes(problem, spaces)
+    if notes:
+        problem.description = replace(description, notes=(*description.notes, *notes))
+    return problem
 
 
 def make_solver(made: Building, model: Model, data: Mapping[str, Any]) -> Solver:

@@ -147,7 +147,7 @@ def _targets(made: Building, path: str, entry: dict[str, Any], schedule: Schedul
     return out
 
 
-def load_target(made: Building, path: str, entry: dict[str, Any], columns: list[int] | None, count: int | None) -> Recording | None:
+def load_target(made: Building, path: str, entry: dict[str, Any], columns: list[int | str] | None, count: int | None) -> Recording | None:
     """The recording of a target, of some of its columns, so many if `count` is known; None, and a problem, where it cannot be used."""
     with made.at(f"{path}.file"):
         file = made.scene.file(f"{path}.file")

@@ -53,7 +53,7 @@ def _(kind: Vector) -> Json:
 
 @_json.register
 def _(kind: Whole) -> Json:
-    return {"type": "integer", "minimum": kind.least}
+    return {"type": "integer", "minimum": kind.least, "maximum": kind.most}
 
 
 @_json.register

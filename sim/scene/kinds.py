@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sim.files import LARGEST_WHOLE
 from sim.scene.errors import did_you_mean
 from sim.scene.reading import BROKEN, Kind, Reading, SchemaLine, Steps, described
 from sim.scene.units import UnitError, expected, parse_unit, to_si, units_of
@@ -100,12 +101,13 @@ class Vector(Kind):
 
 @dataclass(frozen=True)
 class Whole(Kind):
-    """A whole number, at least `least`."""
+    """A whole number from `least` to `most`."""
 
     least: int = 0
+    most: int = LARGEST_WHOLE
 
     def words(self) -> str:
-        return f"a whole number from {self.least}"
+        return f"a whole number from {self.least}" + (f" to {self.most:,}" if self.most != LARGEST_WHOLE else "")
 
     def fits(self, value: Any) -> bool:
         return isinstance(value, int) and not isinstance(value, bool)
@@ -113,6 +115,8 @@ class Whole(Kind):
     def take(self, node: Node, steps: Steps, reading: Reading) -> Any:
         if node.value < self.least:
             return reading.fail(steps, f"{node.value} is below {self.least}")
+        if node.value > self.most:
+            return reading.fail(steps, f"{node.value:,} is above {self.most:,}, the most that is taken")
         return node.value
 
 

@@ -32,6 +32,8 @@ FORMAT = 1  # the version of the format that this schema describes
 
 POSITIVE = "(0, inf)"
 NOT_NEGATIVE = "[0, inf)"
+MOST_CELLS = 20_000_000  # points of a chain, cells of a grid or lattice: gigabytes before the first step
+MOST_PER_SIDE = 10_000
 VALUE_TABLE = "a material value that differs from place to place"
 
 
@@ -110,7 +112,7 @@ def _objects(materials: Mapping[str, MaterialSpec]) -> Table:
     material = key("material", _material(materials), "the constraints that hold the object together", {})
     density = "mass per {}, spread over the points"
     cells = "number of cells along each side"
-    tetrahedralize = Table((key("lattice", Whole(1), "cells along the longest side", REQUIRED),))
+    tetrahedralize = Table((key("lattice", Whole(1, MOST_PER_SIDE), "cells along the longest side", REQUIRED),))
     cloth = Table((
         key("mesh", Table((
             key("file", File(), "triangle mesh (obj, ply, stl, off, glb)", REQUIRED),
@@ -118,7 +120,7 @@ def _objects(materials: Mapping[str, MaterialSpec]) -> Table:
         )), "mesh"),
         key("grid", Table((
             key("size", Vector(2, "m", POSITIVE), "width and height", REQUIRED),
-            key("cells", Listing(Whole(1), 2, 2), cells, REQUIRED),
+            key("cells", Listing(Whole(1, MOST_CELLS), 2, 2), cells, REQUIRED),
         )), "rectangle of triangles in the x-y plane"),
         key("density", value("kg/m^2", POSITIVE), density.format("area"), REQUIRED, vary=True),
         key("thickness", Number("m", NOT_NEGATIVE), "contact distance", 0),
@@ -133,7 +135,7 @@ def _objects(materials: Mapping[str, MaterialSpec]) -> Table:
         key("lattice", Table((
             key("origin", Vector(3, "m"), "corner with the smallest x, y, z", [0, 0, 0]),
             key("size", Vector(3, "m", POSITIVE), "lengths of the sides", REQUIRED),
-            key("cells", Listing(Whole(1), 3, 3), cells, REQUIRED),
+            key("cells", Listing(Whole(1, MOST_CELLS), 3, 3), cells, REQUIRED),
         )), "block of cells, five tetrahedra in each"),
         key("density", value("kg/m^3", POSITIVE), density.format("volume"), REQUIRED, vary=True),
         material,
@@ -141,7 +143,7 @@ def _objects(materials: Mapping[str, MaterialSpec]) -> Table:
     chain = Table((
         key("from", Vector(3, "m"), "first point", REQUIRED),
         key("to", Vector(3, "m"), "last point", REQUIRED),
-        key("points", Whole(2), "number of points, both ends included", REQUIRED),
+        key("points", Whole(2, MOST_CELLS), "number of points, both ends included", REQUIRED),
         key("mass", Number("kg", POSITIVE), "mass of the whole chain", REQUIRED, vary=True),
         material,
     ))  # fmt: skip
@@ -224,8 +226,8 @@ MEASURES = Table((
 TARGET = Table((
     key("file", File(), "recording, .npz or .csv", REQUIRED),
     key("key", Text(), "array in an npz file, (frames, markers, 3)"),
-    key("markers", Names(Listing(Whole(), 1), keys="markers"),
-        "markers -> columns of the recording; default: all columns are the one set of markers"),
+    key("markers", Names(Listing(Either((Whole(), Text("a marker's name in the recording"))), 1), keys="markers"),
+        "markers -> columns of the recording, by number from 0 or by name; default: all columns are the one set of markers"),
     key("rate", Number("Hz", POSITIVE), "frames per second, where the file has no times"),
     *FILE_SPACE,
     key("start", Either((FrameText(), Table((key("frame", Whole(), "frame number from 0", REQUIRED),)), Number("s"))),
@@ -337,11 +339,11 @@ def scene_schema(materials: Mapping[str, MaterialSpec]) -> SchemaLine:
         key("time", Table((
             key("duration", Number("s", POSITIVE), "simulated time", REQUIRED),
             key("fps", Number("Hz", POSITIVE), "frames per second; markers are compared at frames", REQUIRED),
-            key("substeps", Whole(1), "steps of the solver per frame", REQUIRED),
+            key("substeps", Whole(1, 1_000_000), "steps of the solver per frame", REQUIRED),
         )), "time steps", REQUIRED),
         key("solver", Table((
             key("xpbd", Table((
-                key("iterations", Whole(1), "sweeps over the constraints per substep", 1),
+                key("iterations", Whole(1, 100_000), "sweeps over the constraints per substep", 1),
                 key("order", Choice(("colored", "jacobi")),
                     "colored: one after the other (Gauss-Seidel); jacobi: at once, averaged", "colored"),
                 key("start", Choice(("zero", "elastic")),

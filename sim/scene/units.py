@@ -154,6 +154,10 @@ def to_si(text: str, unit: str) -> float:
         same = [name for name in units_of(unit) if name != unit][:3]
         hint = "" if not unit else f"write it in {', '.join([unit, *same])}"
         raise UnitError(f"`{text}` is {dimension_name(dimension)}, expected {expected(unit)}", hint)
-    if not math.isfinite(number):
+    try:
+        value = float(Fraction(repr(number)) * factor) if written else number
+    except (OverflowError, ValueError):  # of 1e308 km, and of an infinite number
+        value = math.inf
+    if not math.isfinite(value):
         raise UnitError(f"`{text}` is too large for a number")
-    return float(Fraction(repr(number)) * factor) if written else number
+    return value

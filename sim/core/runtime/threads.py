@@ -120,6 +120,7 @@ def set_num_threads(n: int) -> None:
 
 
 def get_num_threads() -> int:
+    """How many threads a large launch uses; `set_num_threads` changes it."""
     return _threads
 
 
