@@ -22,7 +22,7 @@ of the launches; numbers that go through NumPy lose it, and are refused (`Custom
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -75,6 +75,7 @@ class Custom(Term):
 
     function: Callable[[Take], Any] | None = None
     source: str = ""
+    has_residuals: ClassVar[bool] = False
 
     def prepare(self, model: Model, markers: Mapping[str, Markers], experiment: Experiment) -> Measured:
         """The term for one experiment."""
