@@ -45,6 +45,7 @@ from sim.io import (
     write_atomically,
 )
 from sim.scene import Scene, SceneError, load_scene
+from sim.scene.build import PRECISION
 from sim.scene.json_schema import json_schema
 from sim.scene.materials import registered_materials
 
@@ -375,7 +376,7 @@ def _parser() -> argparse.ArgumentParser:
     scene.add_argument("--set", action="append", default=[], metavar="PATH=VALUE",
                        help="another value; may be repeated")
     scene.add_argument("--device", default=None, help="cpu, or auto for the best that there is")
-    scene.add_argument("--dtype", type=_precision, default=float64, help="float64 (default) or float32")
+    scene.add_argument("--dtype", type=_precision, default=PRECISION, help=f"{PRECISION} (default) or float32")
     scene.add_argument("--threads", type=_positive, help="threads for large launches")
     scene.add_argument("--seed", type=int, help="of everything drawn at random")
     scene.add_argument("--allow-outside", action="store_true", help="files may lie outside the scene's folder")

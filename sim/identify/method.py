@@ -12,7 +12,7 @@ from sim.identify.horizon import Horizon
 from sim.identify.loop import Stop
 from sim.identify.losses import Term
 
-ITERATIONS = {"lbfgs": 30, "gauss_newton": 20, "adam": 100}
+ITERATIONS = {"gauss_newton": 30, "lbfgs": 30, "adam": 100}
 """Methods, and how many iterations each gets where nobody says."""
 
 MOST_LINEARISED = 16

@@ -13,10 +13,13 @@ from sim.identify.horizon import Horizon
 from sim.identify.loop import OptimizeResult
 from sim.identify.misfit import Misfit
 from sim.identify.problem import Problem, Result
-from sim.identify.uncertainty import LARGE, Uncertainty, coordinate_names
+from sim.identify.uncertainty import Uncertainty, coordinate_names
 
 FAR = 0.5
 """Standard errors from the optimum from which a search counts as unfinished."""
+
+LARGE = 1.5
+"""Residuals over noise from which something is off."""
 
 MOST_SHOWN = 4
 """Coordinates of one parameter that a note lists."""
@@ -31,8 +34,7 @@ def notes_on(problem: Problem, found: Result, known: Uncertainty | None, misfit:
     known: its standard errors, if there are any; misfit: of what was found; limit: iterations that it was given; folder: of the run.
     """
     notes = _starts(found) + _unseen(problem, found, known) + _bounds(problem, found, known)
-    unfinished = _unfinished(problem, found.search, known, limit, folder)
-    return notes + unfinished + _too_far(problem, known, misfit, bool(unfinished))
+    return notes + _unfinished(problem, found.search, known, limit, folder) + _too_far(problem, found, known, misfit)
 
 
 def _starts(found: Result) -> list[str]:
@@ -130,17 +132,19 @@ def _unfinished(problem: Problem, search: OptimizeResult, known: Uncertainty | N
     return [f"the search ended {distance}, because {ended}: {advice if advice != gauss_newton else f'try {advice}'}"]
 
 
-def _too_far(problem: Problem, known: Uncertainty | None, misfit: Sequence[Misfit], unfinished: bool) -> list[str]:
+def _too_far(problem: Problem, found: Result, known: Uncertainty | None, misfit: Sequence[Misfit]) -> list[str]:
     """Residuals that are much larger than the noise: what may be the cause, and how to find out."""
     fitted = [m.in_noise for m in misfit if any(e.name == m.experiment for e in problem.fitted)]
     ratio = known.scatter if known is not None else max(fitted, default=0.0)
-    if not ratio > LARGE or unfinished:
+    if not ratio > LARGE:
         return []
     tries = []
     if problem.method.starts == 1:
         tries.append("`optimize: {starts: 8}`")
     if problem.method.horizons == (Horizon(),):
         tries.append("a growing horizon, `optimize: {horizon: [0.1, 0.3, all]}`")
+    if problem.method.name == "gauss_newton" and found.search.stopped_because == "iterations":
+        tries.append("`optimize: {lbfgs: {}}`, which is faster where residuals stay large")
     ask = f"try {' or '.join(tries)}" if tries else "try more starts, or a shorter first horizon"
     allowed = "; the standard errors allow for its size, and hold for this minimum" if known is not None else ""
     return [f"the misfit is {ratio:.2g} times the noise: the model misses something, the noise is larger than stated, or this is another "

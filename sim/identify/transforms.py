@@ -64,7 +64,7 @@ class Transform:
         On a bound that it should leave, a search can only take the steps that lead inside, and differences have one side.
         """
         values = np.asarray(p, dtype=np.float64)
-        side = self.side(values)
+        side = Transform.side(self, values)
         low, high = self.coordinate_bounds()
         step = INSIDE * np.where(np.isfinite(high - low), high - low, 1.0)
         return np.where(side == 0, values, self.to_physical(self.to_coordinates(values) - side * step))

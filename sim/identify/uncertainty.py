@@ -39,10 +39,6 @@ ALIKE, MATTERS = 0.95, 0.1
 """Two parameters are said to be hardly told apart from this correlation on, where one of them has a standard error in coordinates of
 more than this (10 % of a quantity with a logarithm): two that are known well may make up for each other as they like."""
 
-LOW, LARGE = 1.5, 3.0
-"""Residuals over noise from which the model or the noise is said to be off, and from which another minimum is a likely cause as well:
-most models miss a recording by less."""
-
 SINGULAR = 1e-12
 """Eigenvalues of the Gauss-Newton matrix, scaled to a diagonal of one, that count as zero."""
 
@@ -265,13 +261,10 @@ def _alike(problem: Problem, names: tuple[str, ...], largest: np.ndarray, correl
 
 
 def _notes_on_residuals(largest: np.ndarray, deviations: list[np.ndarray], scatter: float) -> list[str]:
-    """What the residuals say about the fit; that they are far too large is said in `notes`."""
+    """What the residuals say about the fit; that they are too large is said in `notes`."""
     notes = []
     known = np.isfinite(largest) & (largest > 0)
-    if LOW < scatter <= LARGE:
-        notes.append(f"the residuals are {scatter:.2g} times as large as the stated noise: the model misses something, "
-                     "or the noise is larger; the standard errors allow for it")
-    elif scatter < 0.5:
+    if scatter < 0.5:
         notes.append(f"the residuals are only {scatter:.2g} times the stated noise: the standard errors go by the stated "
                      "noise and may be too large")
     ratio = deviations[1][known] / deviations[0][known] / scatter
