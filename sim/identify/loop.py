@@ -73,6 +73,10 @@ class OptimizeResult:
     state: State
     falling: bool = False
 
+    def __repr__(self) -> str:
+        return (f"OptimizeResult(loss {self.initial_loss:.6g} -> {self.loss:.6g} in {self.iterations} iterations; "
+                f"{ENDED.get(self.stopped_because, self.stopped_because)})")
+
 
 class NonFinite(FloatingPointError):
     """The loss or its gradient is not finite: at the start (no result), or wherever the search turns (its best)."""

@@ -12,7 +12,8 @@ import numpy as np
 from sim.identify.horizon import Horizon
 from sim.identify.loop import OptimizeResult
 from sim.identify.misfit import Misfit
-from sim.identify.problem import Problem, Result
+from sim.identify.problem import Problem
+from sim.identify.results import Result
 from sim.identify.uncertainty import Uncertainty, coordinate_names
 
 FAR = 0.5

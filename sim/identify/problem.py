@@ -17,15 +17,14 @@ from sim.identify.expectations import Expectation
 from sim.identify.experiments import Experiment, Markers, Schedule, Simulation, group_by_rollout
 from sim.identify.horizon import Horizon
 from sim.identify.jacobian import linearise
-from sim.identify.loop import OptimizeResult
 from sim.identify.losses import Match, Measured, Term
 from sim.identify.measures import Measure
 from sim.identify.method import Method
 from sim.identify.parameters import Parameter
 from sim.identify.penalties import Penalty
 from sim.identify.residuals import Residuals
-from sim.identify.search import Search, Stage, StageEnd, search
-from sim.identify.starts import Chosen
+from sim.identify.results import Evaluation, Result, short
+from sim.identify.search import Search, Stage, search
 from sim.identify.transforms import ParameterSpace
 from sim.model import Model
 from sim.rollout import Checkpointed, StoreAll, Trajectory, rollout
@@ -50,36 +49,6 @@ class Description:
     record_every: int = 1
     report: bool = True
     notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class Evaluation:
-    """The loss at one point: value, gradient by coordinates, gradient by physical values, terms, experiments."""
-
-    loss: float
-    gradient: np.ndarray
-    physical: dict[str, np.ndarray]
-    terms: dict[str, float]
-    experiments: dict[str, float]
-
-
-@dataclass(frozen=True, eq=False)
-class Result:
-    """What a search found: parameters (physical), loss, its terms, gradient by physical values, and how it ended.
-
-    initial_loss: at the start that the problem states, counted like `loss` on everything.  search: on the last horizon that was
-    reached.  chosen: what came of several starts; stages: of every horizon.
-    """
-
-    parameters: dict[str, Any]
-    loss: float
-    terms: dict[str, float]
-    experiments: dict[str, float]
-    gradient: dict[str, np.ndarray]
-    search: OptimizeResult
-    initial_loss: float = float("nan")
-    chosen: Chosen | None = None
-    stages: tuple[StageEnd, ...] = ()
 
 
 @dataclass(eq=False)
@@ -109,6 +78,16 @@ class Problem:
         self.method = self.method.chosen(self.terms, self.space.size)
         self._prepared: dict[tuple[str, str], Measured] = {}
         self._known: dict[bytes, Evaluation] = {}
+
+    def __repr__(self) -> str:
+        rows = [("model", repr(self.model)), ("solver", type(self.solver).__name__), *(("experiment", repr(e)) for e in self.experiments)]
+        for p in self.sought:
+            low, high = ("open" if end is None else f"{end:g}" for end in p.bounds)
+            rows.append(("parameter", f"{p.name} = {short(p.start)} {p.unit}".strip() + f", {low} to {high}, transform {p.kind}"))
+        rows += [("loss", f"{t.name}, weight {t.weight:g}") for t in self.terms]
+        if self.sought:
+            rows.append(("search", f"{self.method.name}, at most {self.method.limit} iterations"))
+        return "\n".join([f"Problem {self.description.name}", *(f"  {word:<11} {text}" for word, text in rows)])
 
     # ------------------------------------------------------------------------------------------ what it is
     @property

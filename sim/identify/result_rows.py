@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from sim.identify.problem import Problem, Result
+from sim.identify.problem import Problem
+from sim.identify.results import Result
 from sim.identify.uncertainty import Uncertainty
 
 

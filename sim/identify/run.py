@@ -20,9 +20,10 @@ from sim.identify.expectations import check_all
 from sim.identify.experiments import Experiment, Simulation
 from sim.identify.misfit import Misfit, misfits
 from sim.identify.notes import notes_on
-from sim.identify.problem import Problem, Result
+from sim.identify.problem import Problem
 from sim.identify.report_data import report_data, scenery
 from sim.identify.result_rows import finite, horizon_rows, loss_row, parameter_rows, start_rows, uncertainty_row
+from sim.identify.results import Result
 from sim.identify.search import BrokenSearch
 from sim.identify.uncertainty import Uncertainty, estimate
 from sim.io import Recording, RunFolder, RunFolderError, default_run_path, environment, write_recording, write_report, write_scenery

@@ -204,6 +204,10 @@ class ParameterSpace:
         self.size = n
         self.start = self.pack(start)
 
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}{list(self.shapes[name]) or ''}: {type(t).__name__}" for name, t in self.transforms.items())
+        return f"ParameterSpace({shown or 'no parameters'})"
+
     def pack(self, values: Mapping[str, Any]) -> np.ndarray:
         """Coordinates (n,) of physical values by name."""
         x = np.empty(self.size)

@@ -28,6 +28,7 @@ from sim.identify.jacobian import Linearised, Numbers, linearise
 from sim.identify.losses import Match
 from sim.identify.problem import Problem
 from sim.identify.residuals import Residuals
+from sim.identify.results import short
 
 MOST = 40
 """Numbers beyond which no standard errors are estimated: each costs a rollout."""
@@ -67,6 +68,10 @@ class Uncertainty:
     away: float = 0.0
     notes: tuple[str, ...] = ()
     rollouts: int = 0
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name} {short(error)}" for name, error in self.errors.items())
+        return f"Uncertainty({shown}; residuals {self.scatter:.3g} times the noise)"
 
 
 def estimate(problem: Problem, x: np.ndarray, at_x: Mapping[str, Simulation], numbers: Numbers | None = None

@@ -26,7 +26,6 @@ from sim.scene.building import Building
 from sim.scene.document import Document
 from sim.solvers import Solver, SolverError, SolverSemiImplicit, SolverXPBD, step_warnings
 
-
 PRECISION = float64
 """Of a scene's model where nobody says, in Python and on the command line alike: differences and far digits of gradients survive in it."""
 
