@@ -12,7 +12,7 @@ def problem(tmp_path_factory):
 
 
 def test_solvers_and_models(problem):
-    assert repr(problem.model) == "Model(16 particles; 33 distance, 21 bend, 12 contact; float64 on cpu)" or repr(problem.model).startswith("Model(16 particles; ")
+    assert repr(problem.model) == "Model(16 particles; 21 bend, 21 distance, 12 contact_sphere; float64 on cpu)"
     assert repr(problem.solver) == f"SolverXPBD(iterations=1, order='colored', start='zero'; {problem.model!r})"
     assert repr(sim.SolverSemiImplicit(problem.model)) == f"SolverSemiImplicit({problem.model!r})"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import signal
 import sys
 import threading
@@ -103,9 +104,10 @@ class _Run:
             self.folder.log(entry)
             self.watcher.iteration(entry)
 
+        setting = _setting(self.problem)
         with _interruptible() as asked:
             try:
-                return self.problem.optimize(iterations, log=log, save=lambda s: _save(self.folder, self.problem, s),
+                return self.problem.optimize(iterations, log=log, save=lambda s: _save(self.folder, setting, s),
                                              resume_state=state, should_stop=asked)
             except BrokenSearch as error:
                 self.note(str(error))
@@ -239,8 +241,9 @@ def _same_scene(problem: Problem, folder: RunFolder, meta: Mapping[str, Any]) ->
     changes = difflib.unified_diff(then.splitlines(), now.splitlines(), lineterm="", n=0)
     lines = [line for line in changes if not line.startswith(("---", "+++", "@@"))]
     for key, value in _setting(problem).items():
-        if meta["run"][key] != value:
-            lines += [f"-{key}: {meta['run'][key]}", f"+{key}: {value}"]
+        if meta["run"].get(key) != value:
+            what = "contents of meshes and recordings" if key == "files" else key
+            lines += [f"-{what}: {meta['run'].get(key)}", f"+{what}: {value}"]
     if lines:
         shown = "\n".join(f"    {line}" for line in lines)
         raise RunFolderError(f"{folder.path} is a run of another scene; what changed:\n{shown}",
@@ -248,13 +251,19 @@ def _same_scene(problem: Problem, folder: RunFolder, meta: Mapping[str, Any]) ->
 
 
 def _setting(problem: Problem) -> dict[str, str]:
-    return {"device": str(problem.model.device), "dtype": str(problem.model.dtype)}
+    """What a run depends on beside the text of its scene: device, precision, and a digest of meshes and recordings."""
+    files = hashlib.sha256()
+    for group in problem.model.groups.values():
+        files.update(np.asarray(group.positions, np.float64).tobytes())
+    for target in (target for e in problem.experiments for target in e.targets.values()):
+        files.update(target.positions.tobytes())
+    return {"device": str(problem.model.device), "dtype": str(problem.model.dtype), "files": files.hexdigest()[:16]}
 
 
-def _save(folder: RunFolder, problem: Problem, state: Mapping[str, Any]) -> None:
+def _save(folder: RunFolder, setting: Mapping[str, str], state: Mapping[str, Any]) -> None:
     arrays = {key: value for key, value in state.items() if isinstance(value, np.ndarray)}
     rest = {key: value for key, value in state.items() if key not in arrays}
-    folder.save_state(arrays, {"state": rest, "run": _setting(problem)})
+    folder.save_state(arrays, {"state": rest, "run": setting})
 
 
 # ------------------------------------------------------------------------------------------------ the process

@@ -252,7 +252,8 @@ PARAMETERS = Table((
     key("transform", Choice(("none", "log", "logit")), "the scale that the optimiser sees", "none"),
     key("bounds", Later(f"[low, high], {_OF_TARGET}; null is open"), f"[low, high], {_OF_TARGET}; null is open"),
     key("start", Later(f"a value {_OF_TARGET}"), f"first guess, {_OF_TARGET}; default: the value in the scene; one that an experiment sets goes before"),
-    key("scale", Later(f"a number {_OF_TARGET}"), f"size of a typical change, {_OF_TARGET}"),
+    key("scale", Later(f"a number {_OF_TARGET}"), f"size of a typical change, {_OF_TARGET}; with a transform a plain number, 1 (the default) "
+        "being a factor of e"),
 ))  # fmt: skip
 
 TIME_OR_LAST = Either((Choice(("last",)), Number("s", NOT_NEGATIVE)))
