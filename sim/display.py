@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sim.identify.loop import ENDED
 from sim.identify.problem import Problem
 from sim.identify.run import Watcher
 from sim.io import RunFolder
@@ -28,6 +29,24 @@ def print_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) 
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     console.print(table)
+
+
+def print_starts(found: Mapping[str, Any]) -> None:
+    """Where each of several starts stood, and how far it came before the search went on from one; `found`: as in result.json."""
+    names = list(found["rows"][0]["start"])
+    rows = [[f"{k + 1}{' *' if row['chosen'] else ''}", *(f"{_short(row['start'][name])} -> {_short(row['end'][name])}" for name in names),
+             _loss(row["loss"]), _loss(row["reached"])] for k, row in enumerate(found["rows"])]
+    print_table(f"starts (* chosen; horizon {found['horizon']})", ["", *names, "loss", "reached"], rows)
+
+
+def print_horizons(found: Sequence[Mapping[str, Any]]) -> None:
+    """How the search went from horizon to horizon; `found`: as in result.json."""
+    print_table("horizons", ["", "loss before", "after", "last iteration", "ended because"], [
+        [row["horizon"], _loss(row["initial"]), _loss(row["final"]), str(row["iteration"]), ENDED[row["stopped_because"]]] for row in found])
+
+
+def _loss(value: float | None) -> str:
+    return "breaks down" if value is None else f"{value:.5g}"
 
 
 def size_text(nbytes: float) -> str:
@@ -65,7 +84,8 @@ class PlainWatcher(_Telling):
 
     def iteration(self, entry: Mapping[str, Any]) -> None:
         found = ", ".join(f"{name} {_short(value)}" for name, value in entry["parameters"].items())
-        print(f"{entry['iteration']:4d}  loss {entry['loss']:.6g}  gradient {entry['gradient_norm']:.2e}  {found}  "
+        until = f"  horizon {entry['horizon']}" if "horizon" in entry else ""
+        print(f"{entry['iteration']:4d}{until}  loss {entry['loss']:.6g}  gradient {entry['gradient_norm']:.2e}  {found}  "
               f"({entry['wall_s']:.1f} s)", flush=True)
 
     def note(self, text: str) -> None:
@@ -91,7 +111,8 @@ class LiveWatcher(_Telling):
         self._live.start()
 
     def iteration(self, entry: Mapping[str, Any]) -> None:
-        row = [str(entry["iteration"]), f"{entry['loss']:.6g}", f"{entry['gradient_norm']:.2e}"]
+        until = f" ({entry['horizon']})" if "horizon" in entry else ""
+        row = [f"{entry['iteration']}{until}", f"{entry['loss']:.6g}", f"{entry['gradient_norm']:.2e}"]
         row += [_short(entry["parameters"][name]) for name in self._names]
         self._rows = [*self._rows, [*row, f"{entry['wall_s']:.1f} s"]][-SHOWN:]
         self._progress.update(self._task, completed=entry["iteration"])

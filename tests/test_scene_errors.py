@@ -37,7 +37,6 @@ CLOTH_ROWS = [
      "objects.skirt.cloth.grid", "`mesh` and `grid` exclude each other|keep one"),
     ("solver:\n", "solver:\n  semi_implicit: {}\n", 12, "solver.xpbd", "`semi_implicit` and `xpbd` exclude each other"),
     ("lbfgs: {iterations: 30}", "lbfgs: {iterations: 30}\n  adam: {}", 51, "optimize.adam", "exclude each other"),
-    ("  lbfgs: {iterations: 30}\n", "", 49, "optimize", "one of `lbfgs`, `adam`"),
     ("{checkpointed: {every: 24}}", "{checkpointed: {}}", 51, "optimize.rollout.checkpointed", "`every`, `budget`"),
     ("frequency: 1 Hz}", "frequency: 1 Hz, ease: linear}", 32, "attachments.waist.motion.1.ease",
      "`ease` belongs to `move`|remove it"),

@@ -11,7 +11,8 @@ from typing import Any
 
 from sim.cli.show_ir import STAGES
 from sim.core.lang.errors import SimError
-from sim.core.lang.types import as_scalar, float64
+from sim.core.lang.types import as_scalar
+from sim.scene.build import PRECISION
 
 
 class _Version(argparse.Action):
@@ -64,7 +65,7 @@ def make_parser() -> argparse.ArgumentParser:
     scene.add_argument("--set", action="append", default=[], metavar="PATH=VALUE",
                        help="another value; may be repeated")
     scene.add_argument("--device", default=None, help="cpu, or auto for the best that there is")
-    scene.add_argument("--dtype", type=_precision, default=float64, help="float64 (default) or float32")
+    scene.add_argument("--dtype", type=_precision, default=PRECISION, help=f"{PRECISION} (default) or float32")
     scene.add_argument("--threads", type=_positive, help="threads for large launches")
     scene.add_argument("--seed", type=int, help="of everything drawn at random")
     scene.add_argument("--allow-outside", action="store_true", help="files may lie outside the scene's folder")

@@ -17,12 +17,14 @@ from sim.core.backends.cache import clear_kernel_cache, kernel_cache_dir, kernel
 from sim.core.lang.types import float64
 from sim.core.runtime.device import cuda_missing, get_device, get_devices
 from sim.core.runtime.threads import get_num_threads, set_num_threads
-from sim.display import LiveWatcher, PlainWatcher, print_table, size_text
+from sim.display import LiveWatcher, PlainWatcher, print_horizons, print_starts, print_table, size_text
 from sim.identify.gradcheck import TOLERANCE, check_gradient
+from sim.identify.loop import ENDED
 from sim.identify.problem import Problem
 from sim.identify.run import INTERRUPTED, OK, REPORT, Watcher, run_problem
 from sim.io import STATE, environment, export_run, load_run, page, to_json, write_atomically
 from sim.scene import Scene, load_scene
+from sim.scene.build import PRECISION
 from sim.scene.json_schema import json_schema
 from sim.scene.materials import registered_materials
 
@@ -54,7 +56,7 @@ def resume_command(options: argparse.Namespace, folder: Path) -> str:
     words = ["simopt", "run", str(options.scene), "--resume", str(folder)]
     words += [word for setting in options.set for word in ("--set", setting)]
     words += [word for module in options.modules for word in ("--import", module)]
-    if options.dtype is not float64:
+    if options.dtype is not PRECISION:
         words += ["--dtype", str(options.dtype)]
     for name in ("device", "seed", "threads", "iterations"):
         if getattr(options, name) is not None:
@@ -67,6 +69,10 @@ def _show_outcome(result: Mapping[str, Any], folder: Path) -> None:
             for name, p in result["parameters"].items()]
     if rows:
         print_table("parameters", ["", "start", "found", "standard error", "unit"], rows)
+    if result["starts"]:
+        print_starts(result["starts"])
+    if result["horizons"]:
+        print_horizons(result["horizons"])
     measures = [[name, key, _number(m["simulated"]), _number(m["measured"]), "-" if m["error"] is None else f"{m['error']:+.1%}"]
                 for name, e in result["experiments"].items() for key, m in e.items() if isinstance(m, Mapping) and "simulated" in m]
     if measures:
@@ -77,8 +83,8 @@ def _show_outcome(result: Mapping[str, Any], folder: Path) -> None:
             for row in result["expect"]])
     loss = result["loss"]
     if loss["final"] is not None:
-        print(f"loss {_number(loss['initial'])} -> {_number(loss['final'])} in {result['iterations']} iterations, "
-              f"{result['evaluations']} evaluations, {result['wall_s']:.1f} s; ended: {result['stopped_because']}")
+        print(f"loss {_number(loss['initial'])} -> {_number(loss['final'])} in {result['iterations']} iterations of {result['method']}, "
+              f"{result['evaluations']} evaluations, {result['wall_s']:.1f} s; ended: {ENDED[result['stopped_because']]}")
     else:
         print(f"{result['stopped_because']} in {result['wall_s']:.1f} s")
     print(f"{folder / REPORT if (folder / REPORT).exists() else folder}")

@@ -23,7 +23,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -76,6 +76,7 @@ class Custom(Term):
 
     function: Callable[[Take], Any] | None = None
     source: str = ""
+    has_residuals: ClassVar[bool] = False
 
     def prepare(self, model: Model, markers: Mapping[str, Markers], experiment: Experiment) -> Measured:
         """The term for one experiment."""

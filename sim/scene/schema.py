@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from sim.identify.method import ITERATIONS, MOST_LINEARISED
 from sim.scene.containers import Either, Later, Listing, Names, Table
 from sim.scene.kinds import (
     Axes,
@@ -19,6 +20,7 @@ from sim.scene.kinds import (
     Flag,
     FrameText,
     Number,
+    PartOfDuration,
     Reference,
     Text,
     UnitName,
@@ -252,7 +254,8 @@ PARAMETERS = Table((
     key("transform", Choice(("none", "log", "logit")), "the scale that the optimiser sees", "none"),
     key("bounds", Later(f"[low, high], {_OF_TARGET}; null is open"), f"[low, high], {_OF_TARGET}; null is open"),
     key("start", Later(f"a value {_OF_TARGET}"), f"first guess, {_OF_TARGET}; default: the value in the scene; one that an experiment sets goes before"),
-    key("scale", Later(f"a number {_OF_TARGET}"), f"size of a typical change, {_OF_TARGET}"),
+    key("scale", Later(f"a number {_OF_TARGET}"), f"size of a typical change, {_OF_TARGET}; with a transform a plain number, 1 (the default) "
+        "being a factor of e"),
 ))  # fmt: skip
 
 TIME_OR_LAST = Either((Choice(("last",)), Number("s", NOT_NEGATIVE)))
@@ -290,14 +293,20 @@ LOSS = Table((
     key("weight", Number("", NOT_NEGATIVE), "factor of the term", 1),
 ), one_of=(("match", "reach", "slow", "prior", "smooth", "custom"),))  # fmt: skip
 
+def _iterations(method: str) -> SchemaLine:
+    return key("iterations", Whole(1), "at most so many steps (on every horizon)", ITERATIONS[method])
+
+
 OPTIMIZE = Table((
-    key("lbfgs", Table((key("iterations", Whole(1), "at most so many steps", 30),)), "L-BFGS with bounds"),
+    key("lbfgs", Table((_iterations("lbfgs"),)), "L-BFGS with bounds: the default where losses have no residuals (`custom`), "
+        f"or more than {MOST_LINEARISED} numbers are sought"),
     key("adam", Table((
-        key("iterations", Whole(1), "at most so many steps", 100),
+        _iterations("adam"),
         key("rate", Number("", POSITIVE), "step in the scale of `transform`", 0.1),
     )), "Adam"),
-    key("gauss_newton", Table((key("iterations", Whole(1), "at most so many steps", 15),)),
-        "Gauss-Newton with damping: few steps, each with one more rollout for every number that is sought"),
+    key("gauss_newton", Table((_iterations("gauss_newton"),)),
+        "Gauss-Newton with damping: few steps, each with one more rollout for every number that is sought; the default where all losses "
+        f"have residuals and up to {MOST_LINEARISED} numbers are sought"),
     key("objective", Choice(("log", "plain")), "minimise the logarithm of the loss, or the loss", "log"),
     key("rollout", Table((
         key("store_all", Table(()), "keep everything for the gradient"),
@@ -311,9 +320,12 @@ OPTIMIZE = Table((
         key("gradient", Number("", NOT_NEGATIVE), "stop below this norm of the gradient, in the optimiser's scale"),
         key("patience", Whole(1), "stop after so many iterations without a better loss"),
     )), "when to stop early", {}),
-    key("starts", Whole(1), "number of starts, the first from the scene, others drawn within the bounds", 1),
+    key("starts", Whole(1), "number of starts, the first from the scene, others drawn within the bounds; tried on the first horizon", 1),
+    key("horizon", Listing(Either((PartOfDuration(), Table((key("time", Number("s", POSITIVE), "from the start", REQUIRED),)))), 1),
+        "fit the first part of every experiment, then go on from there with more: `[0.1, 0.3, all]`, or `[0.2 s, 0.5 s, all]`. Losses count "
+        "what lies within; those at a later moment, and `custom` ones, only on the last, which is `all`", ["all"]),
     key("seed", Whole(), "of everything drawn at random", 0),
-), one_of=(("lbfgs", "adam", "gauss_newton"),))  # fmt: skip
+), at_most_one=(("lbfgs", "adam", "gauss_newton"),))  # fmt: skip
 
 EXPECT = Table((
     key("value", Later("a value in the unit of the result"), "should be this, up to `within`"),
@@ -360,7 +372,7 @@ def scene_schema(materials: Mapping[str, MaterialSpec]) -> SchemaLine:
         key("experiments", Names(EXPERIMENTS, table="experiments"), "one model, several takes", {"main": {}}),
         key("parameters", Names(PARAMETERS, table="parameters"), "what is sought", {}),
         key("loss", Listing(LOSS), "why: terms that are added up", []),
-        key("optimize", OPTIMIZE, "how", {"lbfgs": {}}),
+        key("optimize", OPTIMIZE, "how", {}),
         key("output", Table((
             key("record", Table((key("every", Whole(1), "frames", 1),)), "writes the trajectory", {}),
             key("report", Flag(), "writes report.html", True),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache
 from numbers import Real
 from typing import Any
@@ -157,6 +157,10 @@ class Solver:
         soft = model.constraint_sets.get("attachment")
         self._target = soft.parameters["target"] if soft is not None else zeros(1, vec3, model.device, requires_grad=model.requires_grad)
         self._prescribes = model.attachment_point.size if soft is not None or model.motion_kind.size else 0
+
+    def __repr__(self) -> str:
+        own = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if f.init and f.name != "model")
+        return f"{type(self).__name__}({own}{'; ' if own else ''}{self.model!r})"
 
     @property
     def settings(self) -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ from sim.model.state import State
 from sim.solvers.base import Pass, Solver, SolverError
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class SolverSemiImplicit(Solver):
     """Steps a model by the forces -J^T alpha^-1 (C + damping dC/dt) of its constraints, explicitly.
 

@@ -58,6 +58,9 @@ class Tape:
             raise ValueError(f"on_overwrite is {self.on_overwrite!r}; expected 'save' or 'error'")
         self._claims.refuse = self.on_overwrite == "error"
 
+    def __repr__(self) -> str:
+        return f"Tape({len(self.records)} operations{self.begun})"
+
     # -- recording
     def __enter__(self) -> Tape:
         outer = recording.current()
