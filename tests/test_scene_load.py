@@ -79,7 +79,7 @@ def test_defaults_are_filled_in(tmp_path):
     assert scene.get("objects.rope.rotation") == {"angle": 0.0, "axis": [0.0, 0.0, 1.0]}
     assert scene.get("objects.rope.chain.material.distance.damping") == 0.0
     assert scene.get("objects.rope.chain.mass") == 0.03
-    assert (scene.get("loss"), scene.get("parameters"), scene.get("optimize.lbfgs.iterations")) == ([], {}, 30)
+    assert (scene.get("loss"), scene.get("parameters"), scene.get("optimize.starts")) == ([], {}, 1)
     assert load_text(tmp_path, CHAIN + "experiments:\nparameters:\nloss:\n").get("experiments.main.use") == "fit"
 
 

@@ -10,11 +10,13 @@ import numpy as np
 
 from sim.core.backends.base import Executable
 from sim.core.lang.analysis import varied_values, written_from
-from sim.core.lang.errors import SimError
+from sim.core.lang.captures import Captures, same_calls
+from sim.core.lang.errors import SimError, entry_point
 from sim.core.lang.frontend import trace_kernel
 from sim.core.lang.function import Function, local_annotations
-from sim.core.lang.ir import Func, verify, walk
+from sim.core.lang.ir import Func, to_text, verify, walk
 from sim.core.lang.kernel_adjoint import KernelAdjoint, KernelNeeds, kernel_adjoint, kernel_needs
+from sim.core.lang.memoize import compiling
 from sim.core.lang.passes import WRITES, dce, inline, promise_exclusive, settle_updates
 from sim.core.lang.references import Reference, StructOfReferences, reference, struct_of_references
 from sim.core.lang.source import Parameter, caller_locals
@@ -43,6 +45,8 @@ class LaunchError(SimError, TypeError):
     """A launch whose arguments do not fit the kernel: names the argument and the cure."""
 
 
+VARIANTS = 8
+"""Specialisations that are kept for one choice of argument types, for captured values that come back."""
 Aliases = tuple[frozenset[int], ...]
 Traits = tuple[int, ...]
 """What is known of each array parameter in order, as bits: `sim.core.runtime.buffer.traits_of`."""
@@ -61,24 +65,29 @@ class Compiled:
     executables: dict[tuple[Device, Traits, bool], Executable] = field(default_factory=dict)
 
     def executable(self, device: Device, traits: Traits, check: bool) -> Executable:
-        key = (device, traits, check)
-        found = self.executables.get(key)
-        if found is None:
-            numbers = [k for k, p in enumerate(self.func.params) if isinstance(p.type, ArrayType)]
-            by_number = list(zip(numbers, traits, strict=True))
-            known = {
-                "packed": frozenset(k for k, bits in by_number if bits & 1), "tight": frozenset(k for k, bits in by_number if bits & 2),
-                "narrow": {k: bits >> 2 for k, bits in by_number if bits >> 2},
-            }
-            func = Func(self.func.name, self.func.body, self.func.span, self.func.dims, {**self.func.attrs, **known})
-            found = self.executables[key] = device.backend.compile(func, check)
-        return found
+        found = self.executables.get((device, traits, check))
+        return found or self._compile(device, traits, check)
+
+    def _compile(self, device: Device, traits: Traits, check: bool) -> Executable:
+        with compiling:
+            found = self.executables.get((device, traits, check))
+            if found is None:
+                numbers = [k for k, p in enumerate(self.func.params) if isinstance(p.type, ArrayType)]
+                by_number = list(zip(numbers, traits, strict=True))
+                known = {
+                    "packed": frozenset(k for k, bits in by_number if bits & 1), "tight": frozenset(k for k, bits in by_number if bits & 2),
+                    "narrow": {k: bits >> 2 for k, bits in by_number if bits >> 2},
+                }
+                func = Func(self.func.name, self.func.body, self.func.span, self.func.dims, {**self.func.attrs, **known})
+                found = self.executables[device, traits, check] = device.backend.compile(func, check)
+            return found
 
 
 @dataclass(eq=False)
 class Specialisation:
     """A kernel for one choice of argument types: its IR, and on demand its adjoints.
 
+    captures: what it has read of Python; once that has `changed`, launches take another one, and tapes keep the one that they recorded.
     source: functions with a derivative in closed form are still calls, so that the adjoint uses that derivative.
     """
 
@@ -88,6 +97,7 @@ class Specialisation:
     forward: Compiled
     writes: frozenset[int]
     reads: frozenset[int]
+    captures: Captures
     written: tuple[int, ...] = ()
     arrays: tuple[int, ...] = field(init=False)
     _reals: tuple[int, ...] = field(init=False)
@@ -138,7 +148,11 @@ class Specialisation:
         """This kernel with gradients of the parameters `active`, where those in one group of `aliases` overlap.  Raises GradientError."""
         found = self._differentiated.get((active, aliases))
         if found is None:
-            found = self._differentiated[active, aliases] = Differentiated(kernel_needs(self.source, active, aliases), self.writes.union(*aliases))
+            with compiling:
+                found = self._differentiated.get((active, aliases))
+                if found is None:
+                    found = Differentiated(kernel_needs(self.source, active, aliases), self.writes.union(*aliases))
+                    self._differentiated[active, aliases] = found
         return found
 
     def reached(self, sources: frozenset[int]) -> frozenset[int]:
@@ -176,12 +190,16 @@ class Differentiated:
 
     def adjoint(self, record: frozenset[int]) -> AdjointPair:
         """The adjoint for which the loads of the arrays `record` are recorded."""
-        found = self._adjoints.get(record)
-        if found is None:
-            plan = kernel_adjoint(self.needs, record)
-            forward = Compiled(settle_updates(dce(inline(plan.forward))), plan.forward) if plan.forward is not None else None
-            found = self._adjoints[record] = AdjointPair(plan, Compiled(settle_updates(plan.func), plan.source), forward)
-        return found
+        return self._adjoints.get(record) or self._make(record)
+
+    def _make(self, record: frozenset[int]) -> AdjointPair:
+        with compiling:
+            found = self._adjoints.get(record)
+            if found is None:
+                plan = kernel_adjoint(self.needs, record)
+                forward = Compiled(settle_updates(dce(inline(plan.forward))), plan.forward) if plan.forward is not None else None
+                found = self._adjoints[record] = AdjointPair(plan, Compiled(settle_updates(plan.func), plan.source), forward)
+            return found
 
 
 @dataclass(eq=False)
@@ -208,6 +226,7 @@ class Kernel:
         self.race_free = False
         """A promise: the results do not depend on the order of the threads, although they may touch the same elements."""
         self.specialisations: dict[tuple[Type, ...], Specialisation] = {}
+        self._earlier: dict[tuple[Type, ...], list[Specialisation]] = {}
         self.bindings: dict[tuple, Specialisation] = {}
 
     @property
@@ -215,19 +234,41 @@ class Kernel:
         """Name, type (None: generic) and default of each argument."""
         return self.function.parameters(self.real)
 
-    def specialise(self, types: tuple[Type, ...]) -> Specialisation:
-        """The kernel for these argument types, traced and verified when first asked for."""
-        found = self.specialisations.get(types)
-        if found is None:
-            source = promise_exclusive(dce(trace_kernel(self.function, types, name=self.name, real=self.real)), self.exclusive)
-            func = verify(settle_updates(dce(inline(source))))
-            number = {p: k for k, p in enumerate(func.params)}
-            ops = [op for op in walk(func.body) if op.name in ("load", *WRITES)]
-            writes = frozenset(number[op.operands[0]] for op in ops if op.name in WRITES)
-            reads = frozenset(number[op.operands[0]] for op in ops if op.name in ("load", "atomic"))
-            found = self.specialisations[types] = Specialisation(self, types, source, Compiled(func, source), writes, reads, tuple(sorted(writes)))
-        return found
+    @property
+    def outdated(self) -> bool:
+        """Whether what it has captured is something else since it was traced last."""
+        return any(spec.captures.changed() for spec in self.specialisations.values())
 
+    def specialise(self, types: tuple[Type, ...]) -> Specialisation:
+        """The kernel for these argument types, traced and verified when first asked for, and again when what it has captured changes."""
+        with compiling:
+            found = self.specialisations.get(types)
+            if found is None or found.captures.changed():
+                earlier = self._earlier.setdefault(types, []) if found is not None else []
+                back = next((s for s in earlier if not s.captures.changed()), None)
+                found = self.specialisations[types] = back or self._trace(types, earlier)
+                self._earlier[types] = earlier
+            return found
+
+    def _trace(self, types: tuple[Type, ...], earlier: list[Specialisation]) -> Specialisation:
+        """A new specialisation; or one of the `earlier` ones, where what has changed makes no difference."""
+        source = promise_exclusive(dce(trace_kernel(self.function, types, name=self.name, real=self.real)), self.exclusive)
+        text, ops = to_text(source), list(walk(source.body))
+        for known in earlier:
+            if to_text(known.source) == text and same_calls(list(walk(known.source.body)), ops):
+                known.captures = source.captures
+                return known
+        func = verify(settle_updates(dce(inline(source))))
+        number = {p: k for k, p in enumerate(func.params)}
+        ops = [op for op in walk(func.body) if op.name in ("load", *WRITES)]
+        writes = frozenset(number[op.operands[0]] for op in ops if op.name in WRITES)
+        reads = frozenset(number[op.operands[0]] for op in ops if op.name in ("load", "atomic"))
+        made = Specialisation(self, types, source, Compiled(func, source), writes, reads, source.captures, tuple(sorted(writes)))
+        earlier.insert(0, made)
+        del earlier[VARIANTS:]
+        return made
+
+    @entry_point
     def __call__(self, *args: Any, **named: Any) -> Any:
         raise LaunchError(f"kernel '{self.name}' cannot be called; use sim.launch({self.name}, dim=..., inputs=[...], outputs=[...])")
 
@@ -239,6 +280,7 @@ class Kernel:
 def kernel(python: Callable[..., Any]) -> Kernel: ...
 @overload
 def kernel(python: None = None, *, name: str | None = None) -> Callable[[Callable[..., Any]], Kernel]: ...
+@entry_point
 def kernel(python: Callable[..., Any] | None = None, *, name: str | None = None, **options: Any) -> Any:
     """`@kernel`: a function of the kernel language that runs once per thread of a launch.
 
@@ -247,8 +289,9 @@ def kernel(python: Callable[..., Any] | None = None, *, name: str | None = None,
     unknown = set(options) - {"enable_backward", "module"}
     if unknown:
         raise TypeError(f"@kernel takes no option '{unknown.pop()}'")
-    caller = caller_locals()
+    caller = caller_locals(2)
 
+    @entry_point
     def wrap(f: Callable[..., Any]) -> Kernel:
         return Kernel(f, name, local_annotations(f, caller))
 
