@@ -394,7 +394,7 @@ def _parser() -> argparse.ArgumentParser:
         return made
 
     run = verb("run", _run, "simulate, and identify what the scene seeks", scene)
-    run.add_argument("--iterations", type=_positive, help="iterations in all, instead of the scene's")
+    run.add_argument("--iterations", type=_positive, help="iterations in all (on every horizon), instead of the scene's")
     run.add_argument("--resume", type=Path, metavar="DIR", help="go on with the run in this folder")
     run.add_argument("--out", type=Path, metavar="DIR", help="the run folder; default runs/<scene>/<time>")
     run.add_argument("--profile", action="store_true", help="measure the time of every kernel, for the report")

@@ -110,11 +110,10 @@ def _unfinished(problem: Problem, search: OptimizeResult, known: Uncertainty | N
     why, method = search.stopped_because, problem.method
     if why in ("interrupted", "non_finite"):
         return []
-    if known is not None:
-        if known.away <= FAR:
-            return []
+    if known is not None and known.away > FAR:
         distance = f"about {known.away:.2g} standard errors away from the optimum"
-    elif why == "iterations" and search.falling:
+    elif why == "iterations" and search.falling and (known is None or known.scatter > LARGE):
+        # Far from the optimum the standard errors are as large as the residuals, and the distance in them is small.
         distance = "while the loss was still falling"
     else:
         return []
