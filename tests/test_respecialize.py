@@ -12,6 +12,8 @@ import pytest
 
 import sim
 from sim.constraints import base
+from sim.constraints.flow import make_flow
+from sim.constraints.projection import parameter_struct
 from sim.model.derive import Derivation
 from sim.model.law import _law_kernel, value_struct
 
@@ -339,6 +341,26 @@ def test_constraints_and_the_steps_that_solvers_remember(monkeypatch):
         assert distance(**options) == pytest.approx(0.5, abs=1e-5)
         rest = 0.75
         assert distance(**options) == pytest.approx(0.75, abs=1e-5)
+
+
+def test_the_memory_of_a_constraint(monkeypatch):
+    monkeypatch.setattr(base, "REGISTRY", dict(base.REGISTRY))
+    rate = 2.0
+
+    @sim.constraint(points=2)
+    def creeping(x, rest: float, crept: float):
+        return sim.length(x[0] - x[1]) - rest - crept
+
+    @creeping.remember("crept")
+    def _(x, rest, crept, dt):
+        return crept + rate * dt
+
+    data = parameter_struct(creeping, sim.float32)(rest=ones(1), crept=ones(1))
+    x, after = sim.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]], dtype=sim.vec3), sim.zeros(1)
+    for expected in (2.0, 3.0):
+        sim.launch(make_flow(creeping, sim.float32, "crept"), 1, [sim.array([[0, 1]]), data, x, 0.5], [after])
+        assert after.numpy()[0] == expected
+        rate = 4.0
 
 
 def test_a_material_law(monkeypatch):

@@ -48,13 +48,12 @@ def alignment_notes(problem: Problem, spaces: Mapping[str, FileSpace]) -> list[s
     spaces: experiment -> how its file is read now.
     """
     out = []
-    for experiment in problem.experiments:
-        if not experiment.targets:
-            continue
+    for experiment in (e for e in problem.experiments if e.targets):
         q = problem.start_positions(experiment)
         for name, target in experiment.targets.items():
             time, there = _first_frame(experiment, target)
-            found = _note(problem, problem.markers[name], q, there, time, spaces.get(experiment.name, FileSpace()))
+            with np.errstate(over="ignore", invalid="ignore"):  # of a start that is too far for numbers: the run says so
+                found = _note(problem, problem.markers[name], q, there, time, spaces.get(experiment.name, FileSpace()))
             if found:
                 out.append(f"experiments.{experiment.name}.target: {found}")
     return out
@@ -125,7 +124,7 @@ def _absolute(problem: Problem, name: str) -> bool:
 
 def _unit(ratio: float, unit: float) -> str:
     """The unit that the file is in, where lengths are off by a power of ten.  ratio: of the recording's to ours, read in `unit`."""
-    power = math.log10(ratio) if ratio > 0 else 0.0
+    power = math.log10(ratio) if 1e-30 < ratio < 1e30 else 0.0
     whole = round(power)
     if whole == 0 or abs(power - whole) > POWER:
         return ""

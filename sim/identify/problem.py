@@ -170,6 +170,14 @@ class Problem:
                     for e in counted]
         return out
 
+    def reaches(self, i: int, experiment: Experiment) -> bool:
+        """Whether coordinate i can change an experiment: not that of a parameter with a value for each, in another one."""
+        p = next(p for p in self.sought if self.space.slices[p.name].start <= i < self.space.slices[p.name].stop)
+        if not p.experiments:
+            return True
+        inside = i - self.space.slices[p.name].start
+        return p.experiments[inside // (p.start.size // len(p.experiments))] == experiment.name
+
     def compare(self, simulation: Simulation) -> float | None:
         """The loss of a simulation against its recording, counted or not; None where there is nothing to compare."""
         e = simulation.experiment

@@ -15,8 +15,9 @@ from typing import Any
 
 from sim.core.lang.memoize import compiling
 from sim.core.lang.types import ArrayType, Scalar
+from sim.core.runtime.arguments import scalar_format
 from sim.core.runtime.buffer import slots_of, traits_of
-from sim.core.runtime.kernel import Compiled, LaunchError, Traits, scalar_format
+from sim.core.runtime.kernel import Compiled, LaunchError, Traits
 
 _HEADER = struct.Struct("<5q")
 

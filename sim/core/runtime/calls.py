@@ -16,6 +16,7 @@ from sim.core.lang.function import rules
 from sim.core.lang.references import Reference
 from sim.core.lang.types import ArrayType, Composite, Struct, StructValue
 from sim.core.runtime import recording, shadows
+from sim.core.runtime.arguments import argument_type, flatten_argument
 from sim.core.runtime.array import array
 from sim.core.runtime.blocks import layout_of
 from sim.core.runtime.buffer import announce
@@ -26,8 +27,6 @@ from sim.core.runtime.kernel import (
     Kernel,
     LaunchError,
     Specialisation,
-    argument_type,
-    flatten_argument,
 )
 from sim.core.runtime.profile import bytes_per_thread, open_profiles, timed
 from sim.core.runtime.threads import grain_of

@@ -9,6 +9,7 @@ from sim.core.lang.errors import SimError, entry_point, hide_internals
 from sim.core.lang.references import Reference
 from sim.core.lang.types import ArrayType
 from sim.core.runtime import recording, shadows
+from sim.core.runtime.arguments import argument_type, flatten_argument
 from sim.core.runtime.array import array
 from sim.core.runtime.blocks import layout_of
 from sim.core.runtime.calls import Call, as_dims, bind, check_dims, prepare, thread_count
@@ -16,8 +17,6 @@ from sim.core.runtime.graph import capturing
 from sim.core.runtime.kernel import (
     Kernel,
     LaunchError,
-    argument_type,
-    flatten_argument,
 )
 from sim.core.runtime.profile import open_profiles
 from sim.core.runtime.stacks import anywhere
