@@ -192,7 +192,7 @@ class _Finder(ast.NodeVisitor):
         return self.starts[at[0] - 1] + at[1], self.starts[at[2] - 1] + at[3]
 
     def _add(self, node: ast.AST, new: ast.AST | None) -> None:
-        if new is None:
+        if new is None or (type(new) is type(node) and ast.dump(new) == ast.dump(node)):
             return
         place: ast.AST = node
         if isinstance(new, _Condition):

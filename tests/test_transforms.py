@@ -22,7 +22,7 @@ def test_closed_forms(transform, p, u, slope):
 
 def test_physical_values_stay_within_the_bounds_to_the_bit():
     for transform in (Transform(0.1, 0.3), Log(0.1, 0.3)):
-        assert transform.to_physical([-1e9, 1e9]).tolist() == [0.1, 0.3]
+        assert transform.to_physical([-700.0, 700.0]).tolist() == [0.1, 0.3]
         ends = transform.to_physical(np.stack(transform.coordinate_bounds()))
         np.testing.assert_allclose(ends, [0.1, 0.3], rtol=1e-15)
         assert ends[0] >= 0.1 and ends[1] <= 0.3
