@@ -14,7 +14,7 @@ from sim.identify.jacobian import Linearised
 from sim.identify.losses import Match
 from sim.identify.residuals import Residuals, single
 from sim.identify.transforms import Log, Logit, ParameterSpace, Transform
-from sim.identify.uncertainty import MOST, _by_noise, _by_residuals, _inverse, assess, coordinate_names, estimate
+from sim.identify.uncertainty import MOST, _by_noise, _by_residuals, _inverse, _notes, _notes_on_residuals, assess, coordinate_names, estimate
 
 RNG = np.random.default_rng(11)
 
@@ -273,3 +273,80 @@ def test_why_there_are_no_standard_errors(monkeypatch):
 
     monkeypatch.setattr("sim.identify.uncertainty.linearise", breaks)
     assert "beside the optimum the simulation breaks down (step 3)" in estimate(stated, np.zeros(1), {})
+
+
+# ------------------------------------------------------------------------------------------------ words
+def remarks(largest, correlation=None, lost=(), unseen=(), stated=None) -> list[str]:
+    """What is said of parameters a, b, ... with these standard errors in coordinates."""
+    n = len(largest)
+    stated = stated or problem(**{name: 1.0 for name in "abcdef"[:n]})
+    flags = [np.isin(np.arange(n), chosen) for chosen in (lost, unseen)]
+    return _notes(stated, coordinate_names(stated), np.array(largest), np.eye(n) if correlation is None else correlation, *flags)
+
+
+def test_what_is_poorly_known_and_what_is_not_at_all():
+    notes = remarks([0.7, 0.71, 3.0, 3.1, math.nan])
+    assert [note.partition(":")[0] for note in notes] == ["`b` is poorly known", "`c` is poorly known", "`d` is not identifiable from these recordings"]
+    assert notes[0].endswith("its standard error is 0.71 times its scale")
+    notes = remarks([math.inf, math.inf, 0.1], lost=(0, 1), unseen=(1,))
+    assert len(notes) == 1 and notes[0].startswith("`a` is not identifiable: the loss does not change along some direction that includes it")
+
+
+def test_a_standard_error_of_a_logarithm_is_a_factor():
+    stated = Stated([Sought("c", Log(scale=2.0), "log"), Sought("d", Log(scale=np.array([1.0, 4.0])), "log")], {"c": np.array(1.0), "d": np.ones(2)})
+    notes = remarks([1.0, 1.0, 1e9], stated=stated)
+    assert notes[0] == "`c` is poorly known: its standard error is a factor of 7.4" and "`d[0]` is poorly known: its standard error is a factor of 55" in notes[1]
+    assert notes[2].startswith("`d[1]` is not identifiable") and notes[2].endswith(f"{math.exp(300.0):.2g}")
+
+
+def correlated(n, **pairs) -> np.ndarray:
+    out = np.eye(n)
+    for pair, value in pairs.items():
+        i, j = ("abcdef".index(letter) for letter in pair)
+        out[i, j] = out[j, i] = value
+    return out
+
+
+def test_pairs_that_make_each_other_uncertain():
+    (note,) = remarks([0.2, 0.05], correlated(2, ab=0.96))
+    assert note.startswith("`a` and `b` can hardly be told apart (correlation +0.960)") and "by growing" in note and "3.6 times smaller" in note
+    (note,) = remarks([0.05, 0.2], correlated(2, ab=-0.99))
+    assert "(correlation -0.990)" in note and "by shrinking" in note and "7.1 times smaller" in note
+    assert not remarks([0.2, 0.2], correlated(2, ab=0.95)) and not remarks([0.09, 0.09], correlated(2, ab=0.99)), "alike, or known well"
+    assert remarks([0.1, 0.01], correlated(2, ab=0.99))
+    assert not remarks([0.2, math.nan], correlated(2, ab=0.99)) and not remarks([0.2, 0.2], correlated(2, ab=math.nan))
+    assert len(remarks([0.2] * 4, correlated(4, ab=0.99, ac=0.5, cd=-0.97))) == 2
+
+
+def test_of_parameters_with_several_numbers_the_pair_that_is_alike_most():
+    stated = problem(v=[1.0, 2.0], g=[3.0, 4.0])
+    (note,) = remarks([0.2] * 4, correlated(4, ac=0.96, bd=-0.98, ad=0.97), stated=stated)
+    assert note.startswith("`v[1]` and `g[1]`")
+    notes = remarks([0.2] * 4, correlated(4, ab=0.96, cd=0.97), stated=stated)
+    assert [note.partition(" can")[0] for note in notes] == ["`v[0]` and `v[1]`", "`g[0]` and `g[1]`"]
+
+
+def test_what_residuals_say():
+    def say(scatter, own=(1.0, 1.0), actual=(1.0, 1.0)):
+        deviations = [np.array(own), np.array(actual)]
+        return _notes_on_residuals(np.maximum(*deviations), deviations, scatter)
+
+    assert not say(0.5, actual=(0.5, 0.5)) and not say(1.0) and not say(1.0, actual=(1.4, 1.5))
+    assert [note[:42] for note in say(0.4, actual=(0.4, 0.4))] == ["the residuals are only 0.4 times the state"]
+    (note,) = say(1.0, actual=(1.2, 1.8))
+    assert note.startswith("the residuals are alike from frame to frame") and "up to 1.8 times" in note
+    (note,) = say(2.0, actual=(3.2, 1.0))
+    assert "up to 1.6 times" in note, "beyond what their size explains"
+    assert not say(1.0, own=(math.inf, 0.0), actual=(math.inf, 0.0))
+
+
+def test_how_far_the_search_ended_from_the_optimum():
+    part = recorded(30, 1)
+    j = jacobian(part, 2)
+    found = assess(problem(a=1.0, b=2.0), Linearised(np.array([1.0, 2.0]), [part], [j]))
+    rows, _ = flat(part, j)
+    missing = np.linalg.solve(rows.T @ rows, -rows.T @ part.values.ravel())
+    assert found.away == pytest.approx(max(abs(missing[0]) / found.errors["a"], abs(missing[1]) / found.errors["b"]), rel=1e-9)
+    assert found.unseen.tolist() == [False, False]
+    j[..., 1] = 0.0
+    assert assess(problem(a=1.0, b=2.0), Linearised(np.array([1.0, 2.0]), [part], [j])).unseen.tolist() == [False, True]
