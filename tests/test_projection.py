@@ -44,7 +44,7 @@ def projected(s, host, first, damped, averaged, own=False, start=0):
     return a["x"].numpy() + (moved.numpy() if averaged else 0.0), a["multiplier"].numpy(), kernel
 
 
-@pytest.mark.parametrize(("first", "damped", "averaged"), product((True, False), repeat=3))
+@pytest.mark.parametrize(("first", "damped", "averaged"), list(product((True, False), repeat=3)))
 @pytest.mark.parametrize("name", NAMES)
 def test_projection(name, first, damped, averaged):
     s = sample(name, count=4)
