@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from sim.core.lang.errors import did_you_mean
@@ -53,6 +54,12 @@ class State:
         """A copy that shares nothing; recorded and differentiable."""
         memory = {name: clone(a) for name, a in self.memory.items()}
         return State(self.model, clone(self.particle_q), clone(self.particle_qd), clone(self.particle_f), self.time, memory)
+
+    def bound(self) -> State:
+        """The same arrays under another object, where those stay that this one has now."""
+        made = copy.copy(self)
+        made.memory = dict(self.memory)
+        return made
 
     def follow(self, other: State) -> None:
         """Copies what a step changes, and the time, from another state of the same model; forces stay."""
