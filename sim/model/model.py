@@ -178,7 +178,11 @@ class Model:
             f"{s.name}.{name}": zeros_like(s.parameters[name], requires_grad=real) for s in self.constraint_sets.values() for name in s.constraint.memory
         }
         q, qd = (clone(a, requires_grad=real or None) for a in (self.particle_q, self.particle_qd))
-        return State(self, q, qd, zeros_like(self.particle_qd, requires_grad=real and not self._narrowed), memory=memory)
+        made = State(self, q, qd, zeros_like(self.particle_qd, requires_grad=real and not self._narrowed), memory=memory)
+        if capturing() is not None:
+            for a in (made.particle_f, *memory.values()):
+                a.zero_()  # a replay begins with it too
+        return made
 
     def control(self) -> Control:
         """New inputs for a step, as the model has them."""

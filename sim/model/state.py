@@ -9,6 +9,7 @@ from sim.core.lang.errors import did_you_mean
 from sim.core.lang.types import float64
 from sim.core.runtime.array import array, clone
 from sim.core.runtime.creation import full
+from sim.core.runtime.graph import capturing
 
 from .errors import ModelError
 from .fields import STATE_FIELDS
@@ -26,6 +27,8 @@ class State:
         self.model = model
         self.particle_q, self.particle_qd, self.particle_f = particle_q, particle_qd, particle_f
         self.clock = full(1, time, float64, particle_q.device)
+        if capturing() is not None:
+            self.clock.fill_(time)  # a replay begins with it too
 
     @property
     def time(self) -> float:
@@ -53,7 +56,9 @@ class State:
     def clone(self) -> State:
         """A copy that shares nothing; recorded and differentiable."""
         memory = {name: clone(a) for name, a in self.memory.items()}
-        return State(self.model, clone(self.particle_q), clone(self.particle_qd), clone(self.particle_f), self.time, memory)
+        made = State(self.model, clone(self.particle_q), clone(self.particle_qd), clone(self.particle_f), memory=memory)
+        made.clock.assign(self.clock)
+        return made
 
     def bound(self) -> State:
         """The same arrays under another object, where those stay that this one has now."""
