@@ -54,15 +54,20 @@ SYSTEMS: dict[str, Callable[[], sim.SolverXPBD | sim.SolverSemiImplicit]] = {
 }
 
 
+SYSTEM_MOTION = np.array([[0, 0.1, 0], [0.05, 0, 0], [0, 0.1, 0], [0.05, 0, 0]])
+
+
 @dataclass(eq=False)
 class Case:
     """A solver, and a start, forces and motions drawn at random."""
 
     solver: Any
     state: sim.State = field(init=False)
-    control: Any = field(init=False)
+    control: Any = field(init=False, default=None)
 
     def __post_init__(self) -> None:
+        vectors = self.model.motion_vector
+        self.motion = sim.array(vectors.numpy(), dtype=vectors.dtype, requires_grad=True)
         self.renew()
 
     @property
@@ -74,13 +79,14 @@ class Case:
         return DT if isinstance(self.solver, sim.SolverXPBD) else DT / 50
 
     def renew(self) -> None:
-        """A new start and control, of the same values every time."""
+        """A new start and control, of the same values every time; the motions stay in their array, and rollouts of one kind."""
         rng, model = np.random.default_rng(SEED), self.model
         self.state, self.control = model.state(), model.control()
         for a, size in ((self.state.particle_q, 1e-3), (self.state.particle_qd, 1e-2), (self.state.particle_f, 1e-2)):
             a.assign(a.numpy() + size * rng.normal(size=a.numpy().shape))
-        motion = model.motion_vector.numpy()
-        self.control.motion_vector = sim.array(motion + 0.01 * rng.normal(size=motion.shape), dtype=model.motion_vector.dtype, requires_grad=True)
+        motion = SYSTEM_MOTION[: self.motion.size]
+        self.motion.assign(motion + 0.01 * rng.normal(size=motion.shape))
+        self.control.motion_vector = self.motion
         if not motion.size:
             self.control = None
 

@@ -202,7 +202,8 @@ class Windy(sim.SolverXPBD):
         """Wind adds to the velocity before the step."""
         blown = self.model.state() if not hasattr(self, "blown") else self.blown
         self.blown = blown
-        sim.launch(blow, self.model.particle_count, [state_in.particle_q, state_in.particle_qd, self.wind, self.strength], [blown.particle_q, blown.particle_qd])
+        given = [state_in.particle_q, state_in.particle_qd, self.wind, self.strength]
+        sim.launch(blow, self.model.particle_count, given, [blown.particle_q, blown.particle_qd])
         blown.clock.assign(state_in.clock)
         super().step(blown, state_out, control, contacts, dt)
 
