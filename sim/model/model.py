@@ -93,6 +93,11 @@ class Model:
         """The arrays of `MODEL_FIELDS` by name."""
         return {field.name: self.__dict__[field.name] for field in MODEL_FIELDS}
 
+    @property
+    def remembered(self) -> dict[str, array]:
+        """What elements remember in a state: "constraint.parameter" -> the array of the model in whose place it comes."""
+        return {f"{s.name}.{name}": s.parameters[name] for s in self.constraint_sets.values() for name in s.constraint.memory}
+
     # ------------------------------------------------------------------------------------------ derived data
     def refresh(self, force: bool = False) -> None:
         """Brings everything that follows from material values up to date: masses, compliances, initial positions, ...
@@ -174,9 +179,7 @@ class Model:
         """A new state: the initial positions and velocities, no forces, time 0.  Differentiable."""
         self.refresh()
         real = self.requires_grad
-        memory = {
-            f"{s.name}.{name}": zeros_like(s.parameters[name], requires_grad=real) for s in self.constraint_sets.values() for name in s.constraint.memory
-        }
+        memory = {name: zeros_like(a, requires_grad=real) for name, a in self.remembered.items()}
         q, qd = (clone(a, requires_grad=real or None) for a in (self.particle_q, self.particle_qd))
         made = State(self, q, qd, zeros_like(self.particle_qd, requires_grad=real and not self._narrowed), memory=memory)
         if capturing() is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 from sim.core.lang.errors import did_you_mean
@@ -62,7 +61,8 @@ class State:
 
     def bound(self) -> State:
         """The same arrays under another object, where those stay that this one has now."""
-        made = copy.copy(self)
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
         made.memory = dict(self.memory)
         return made
 

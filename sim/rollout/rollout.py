@@ -16,7 +16,7 @@ from sim.model.state import State
 from sim.rollout.recorded import RecordedRun
 from sim.rollout.runs import STACKS, Run
 from sim.rollout.strategies import StoreAll, Strategy
-from sim.rollout.trajectory import Plan, Trajectory, blank_state
+from sim.rollout.trajectory import Plan, Trajectory
 from sim.rollout.workspace import kind_of
 from sim.solvers.base import Solver
 
@@ -53,7 +53,7 @@ def rollout(
         raise RolloutError(f"frame_every={frame_every}; expected 1 to steps={steps}, or None")
     if state.model is not solver.model:
         raise RolloutError("the state belongs to another model; make it with solver.model.state()")
-    if state.memory.keys() != (expected := blank_state(solver.model, state.particle_f).memory.keys()):
+    if state.memory.keys() != (expected := solver.model.remembered).keys():
         raise RolloutError(f"the memory of the state has {sorted(state.memory)}; expected {sorted(expected)}; make it with solver.model.state()")
     solver.begin()
     plan = Plan(solver, state, int(steps), float(dt), control, int(every))

@@ -86,8 +86,7 @@ def blank_state(model: Model, forces: array) -> State:
     """A state of a model in memory of its own, of undefined content, under these external forces."""
     kind = vector(3, model.dtype)
     q, qd = (empty(model.particle_count, kind, model.device, requires_grad=model.requires_grad) for _ in range(2))
-    remembered = {f"{s.name}.{name}": s.parameters[name] for s in model.constraint_sets.values() for name in s.constraint.memory}
-    memory = {name: empty(a.shape, a.dtype, model.device, requires_grad=model.requires_grad) for name, a in remembered.items()}
+    memory = {name: empty(a.shape, a.dtype, model.device, requires_grad=model.requires_grad) for name, a in model.remembered.items()}
     return State(model, q, qd, forces, 0.0, memory)
 
 
