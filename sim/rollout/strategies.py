@@ -244,4 +244,3 @@ def _forget(a: array) -> None:
     """Clear the gradient of an array."""
     grad = _gradient(a)
     grad.device.clear(grad)
-    grad.buffer.left_by = None

@@ -23,7 +23,7 @@ from sim.core.lang.types import size_of
 from sim.core.runtime import shadows
 from sim.core.runtime.arena import Arena
 from sim.core.runtime.array import array
-from sim.core.runtime.buffer import Buffer, ByteRange, duplicate, refill
+from sim.core.runtime.buffer import Buffer, ByteRange, duplicate
 from sim.core.runtime.graph import Told, capturing, note_native
 
 
@@ -228,22 +228,20 @@ def _bytes(buffer: Buffer, low: int = 0, high: int | None = None) -> np.ndarray:
 
 @contextmanager
 def restored(claims: list[Claim]) -> Iterator[None]:
-    """Inside the block the live memory has the content that the claims ask for; afterwards what it had before."""
-    moved = {id(c.kept): c.kept for c in claims if c.kept is not None}.values()
-    for kept in moved:
-        _swap(kept)
+    """Inside the block the live memory has the content that the claims ask for; afterwards what it had before, however the block ends."""
+    present: list[tuple[Kept, Buffer]] = []
+    shadow = shadows.current()
     try:
+        for kept in {id(c.kept): c.kept for c in claims if c.kept is not None}.values():
+            present.append((kept, duplicate(kept.buffer, kept.low, kept.low + kept.data.nbytes)))
+            kept.buffer.device.copy(kept.live, ByteRange(kept.data))
+            kept.buffer.epoch += 1
+            if shadow is not None:
+                shadow.swapped(kept)
         yield
     finally:
-        for kept in moved:
-            _swap(kept)
-
-
-def _swap(kept: Kept) -> None:
-    now = duplicate(kept.buffer, kept.low, kept.low + kept.data.nbytes)
-    kept.buffer.device.copy(kept.live, ByteRange(kept.data))
-    refill(kept.data, now)
-    kept.buffer.epoch += 1
-    shadow = shadows.current()
-    if shadow is not None:
-        shadow.swapped(kept)
+        for kept, content in reversed(present):
+            kept.buffer.device.copy(kept.live, ByteRange(content))
+            kept.buffer.epoch += 1
+            if shadow is not None:
+                shadow.swapped(kept)

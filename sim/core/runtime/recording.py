@@ -23,6 +23,9 @@ class Recorder(Protocol):
     def recorded(self, operation: Any) -> None:
         """Called after it has run."""
 
+    def broke_off(self, written: Iterable[Any], writer: str) -> None:
+        """Called instead where it raised after it had begun to write to these arrays."""
+
     def launch(self, call: Any) -> None:
         """Records the launch of a `Call`, and runs it."""
 
