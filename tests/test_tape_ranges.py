@@ -129,7 +129,8 @@ def test_a_seed_in_one_slice_makes_no_seed_of_older_results_beside_it(write):
         target.assign(ones)
     elif write == "adjoint launch":
         target.zero_()
-        sim.launch(square, 3, [sim.array(np.full(3, 0.5), dtype=f64)], [ones], adj_inputs=[target], adj_outputs=[sim.array(np.ones(3), dtype=f64)], adjoint=True)
+        half, weights = sim.array(np.full(3, 0.5), dtype=f64), sim.array(np.ones(3), dtype=f64)
+        sim.launch(square, 3, [half], [ones], adj_inputs=[target], adj_outputs=[weights], adjoint=True)
     else:
         (y.grad.numpy() if view is None else view)[3:] = 1.0
     tape.backward()

@@ -10,9 +10,10 @@ operations has no place on the tape: `Watch` finds it by comparing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from weakref import ref
 
 import numpy as np
@@ -25,6 +26,7 @@ from sim.core.runtime.arena import Arena
 from sim.core.runtime.array import array
 from sim.core.runtime.buffer import Buffer, ByteRange, duplicate
 from sim.core.runtime.graph import Told, capturing, note_native
+from sim.core.runtime.stacks import insist
 
 
 def span_of(a: array) -> tuple[int, int]:
@@ -229,19 +231,24 @@ def _bytes(buffer: Buffer, low: int = 0, high: int | None = None) -> np.ndarray:
 @contextmanager
 def restored(claims: list[Claim]) -> Iterator[None]:
     """Inside the block the live memory has the content that the claims ask for; afterwards what it had before, however the block ends."""
-    present: list[tuple[Kept, Buffer]] = []
+    back: list[Callable[[], None]] = []
+    swapped: list[Kept] = []
     shadow = shadows.current()
     try:
         for kept in {id(c.kept): c.kept for c in claims if c.kept is not None}.values():
-            present.append((kept, duplicate(kept.buffer, kept.low, kept.low + kept.data.nbytes)))
-            kept.buffer.device.copy(kept.live, ByteRange(kept.data))
+            live, device = kept.live, kept.buffer.device
+            present = ByteRange(duplicate(kept.buffer, kept.low, kept.low + kept.data.nbytes))
+            back.insert(0, partial(device.copy, live, present))
+            device.copy(live, ByteRange(kept.data))
             kept.buffer.epoch += 1
             if shadow is not None:
+                swapped.append(kept)
                 shadow.swapped(kept)
         yield
     finally:
-        for kept, content in reversed(present):
-            kept.buffer.device.copy(kept.live, ByteRange(content))
-            kept.buffer.epoch += 1
-            if shadow is not None:
+        insist(back)
+        for claim in claims:
+            claim.buffer.epoch += 1
+        if shadow is not None:
+            for kept in reversed(swapped):
                 shadow.swapped(kept)

@@ -48,13 +48,12 @@ class Footprints:
         for record in records[self._count :] if self._count else records:
             for a in record.arrays:
                 if id(a) not in self._known:
-                    self._known.add(id(a))
                     self.touch(a)
+                    self._known.add(id(a))
             for a in record.writes:
                 if id(a) not in self._written:
+                    self.of[a.buffer].written |= Spans.of(a)
                     self._written.add(id(a))
-                    found = self.of[a.buffer]
-                    found.written |= Spans.of(a)
         self._count = len(records)
         return self.of
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Protocol
 
-from sim.core.runtime.stacks import Stack, anywhere
+from sim.core.runtime.stacks import Stack, anywhere, insist
 
 
 class Recorder(Protocol):
@@ -65,8 +66,9 @@ def current() -> Recorder | None:
 @contextmanager
 def paused() -> Iterator[None]:
     """`with paused():` nothing is recorded inside the block."""
-    push(None)
+    end = [partial(opened.cut, len(opened.entries))]
     try:
+        push(None)
         yield
     finally:
-        pop()
+        insist(end)

@@ -26,6 +26,7 @@ from sim.core.runtime.buffer import Buffer, Strided
 from sim.core.runtime.footprints import Footprint
 from sim.core.runtime.gradient_owners import CLEAR, OTHERS, ZEROED, GradientOwners, Owner
 from sim.core.runtime.spans import NOTHING, Spans
+from sim.core.runtime.stacks import insist
 
 
 @dataclass(eq=False)
@@ -99,8 +100,7 @@ class Seeds:
 
     def abort(self) -> None:
         """The backward broke off: all that it could have changed is as before `begin`."""
-        for part in self._open:
-            part.put_back()
+        insist([part.put_back for part in self._open])
         self._open = []
 
     def _parts(self) -> dict[Buffer, _Part]:
@@ -237,7 +237,6 @@ class _Part:
             sums.setdefault(before.joined(owner), []).append((view.offset, view.offset + view.nbytes))
         for joined, runs in sums.items():
             self.gradient.leave(joined, Spans.union(runs))
-        self._aside, self._saved = [], []
 
     def put_back(self) -> None:
         """As when it was saved."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Sequence
 from typing import Any
 
 anywhere: list[None] = []
@@ -16,9 +17,26 @@ class Stack(threading.local):
         self.entries: list[Any] = []
 
     def push(self, entry: Any) -> None:
+        anywhere.append(None)  # first, and removed last: an interrupt in between costs time and nothing else
         self.entries.append(entry)
-        anywhere.append(None)
 
     def pop(self) -> Any:
+        made = self.entries.pop()
         anywhere.pop()
-        return self.entries.pop()
+        return made
+
+    def cut(self, depth: int) -> None:
+        """Pop what is above so many entries."""
+        while len(self.entries) > depth:
+            self.pop()
+
+
+def insist(actions: Sequence[Callable[[], None]]) -> None:
+    """Do all of these, each of which may be done twice, even where the user interrupts."""
+    try:
+        for action in actions:
+            action()
+    except BaseException:
+        for action in actions:
+            action()
+        raise
