@@ -189,9 +189,9 @@ class _Part:
             "clear it before: a.grad.zero_() or tape.zero(); or name it: grads={a: a.grad, ...}; or call backward() without arguments",
         )
         self._refuse(
-            user & self.written & self.given - (self.named | self.replaced),
-            "holds what was written there, and grads= gives other weights",
-            "clear it before: a.grad.zero_(); or add the two in an array of weights",
+            ((user - self.named) | (later - self.written)) & self.given - self.replaced,
+            "holds what was written there, or what a later tape has left, and grads= gives other weights: are they to be added?",
+            "clear it before: a.grad.zero_(); or pass the sum as the weights, or the gradient itself: grads={a: a.grad}",
         )
         self._consumed = (user | later) & (self.replaced | (self.given & self.written))
 
