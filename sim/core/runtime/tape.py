@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from sim.core.lang.errors import GradientError
 from sim.core.lang.types import int32
@@ -22,6 +22,7 @@ from sim.core.runtime.buffer import Buffer, ByteRange, announce
 from sim.core.runtime.calls import Call, thread_count
 from sim.core.runtime.claims import Claim, Claims, Watch, span_of
 from sim.core.runtime.creation import zeros
+from sim.core.runtime.cuts import Cut
 from sim.core.runtime.footprints import Footprint, Footprints
 from sim.core.runtime.graph import capturing, note
 from sim.core.runtime.kernel import AdjointPair, Aliases, Differentiated
@@ -43,30 +44,6 @@ from sim.core.runtime.tape_records import (
 from sim.core.runtime.visualize import TapeGraph
 
 _tapes = count(1)
-
-
-class Cut(NamedTuple):
-    """Memory whose content the tape cannot take a gradient back from: an array there, what became of it, and what to do."""
-
-    where: array
-    what: str
-    hint: str
-
-    @classmethod
-    def without_gradient(cls, a: array, written_as: str) -> Cut:
-        """Values with a gradient were stored where there is none."""
-        return cls(
-            a, f"was written as {written_as} from values with a gradient, but had none itself then: the gradient would be lost",
-            "make that array with requires_grad=True, or read a copy made by sim.clone(a, requires_grad=False)",
-        )  # fmt: skip
-
-    @classmethod
-    def half_written(cls, a: array, writer: str) -> Cut:
-        """What has written there was not recorded."""
-        return cls(
-            a, f"was left half written when a {writer} broke off: the tape does not know its content",
-            "overwrite all of it first (a.zero_(), a.assign(...)), or record on a new tape",
-        )  # fmt: skip
 
 
 @dataclass(eq=False)
@@ -297,9 +274,11 @@ class Tape:
 
         loss: an array with one element.  grads: final arrays -> weights, arrays or host data like them (never changed).  Without
             both, what has been written to `.grad` is the gradient to start from, and what the backward of a later tape has left there.
+        Seeds that are given are the only ones.  Twice without `zero` the gradients add up.
         Raises GradientError for a tape that recorded nothing, nothing to start from, a loss without gradient, with several elements, or
-        not on this tape.
-        Twice without `zero` the gradients add up.
+        not on this tape; where `requires_grad` was changed since; where it is not clear whether what `.grad` holds is a seed
+        (docs/decisions/16-seeds.md).
+        Where it raises, or is interrupted, all gradients are as before.
         """
         if not self.records:
             raise GradientError("backward on a tape that recorded nothing", hint="launch kernels inside `with tape:` first")
@@ -318,8 +297,6 @@ class Tape:
         outer, graph = recording.current(), capturing()
         if graph is not None:
             graph.on_failure(seeds.abort)
-        if outer is not None:
-            outer.gradients_change(self.gradients)
 
         def begin() -> None:
             self._announce_gradients(seeds.memory, "backward")
@@ -335,6 +312,8 @@ class Tape:
             if graph is not None:
                 graph.broken = f"{type(problem).__name__} was raised by a backward"
             raise
+        if outer is not None:
+            outer.gradients_change(self.gradients)
 
     def sweep(self, begin: int = 0, end: int | None = None) -> None:
         """Take gradients back through records begin .. end - 1, without seeds: a part of what `backward` does."""
