@@ -47,6 +47,8 @@ class GradientOwners:
 
     def written(self, view: Layout, zero: bool = False) -> None:
         """The user has written to a view; `zero`: zeros."""
+        if not (self.left or zero):
+            return
         spans = Spans.of(view)
         self._release(spans)
         if zero:

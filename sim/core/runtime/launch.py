@@ -125,10 +125,12 @@ class Launch:
         """Run it, or record it if a tape is open."""
         if self._block is not None and not (anywhere and (recording.current() or capturing() is not None or shadows.current()) or open_profiles):
             go, written = self._block
-            for buffer in written:
-                if buffer.watchers or buffer.owners is not None:
+            for buffer, view in written:
+                if buffer.watchers:
                     break
                 buffer.version += 1
+                if buffer.owners is not None:
+                    buffer.owners.written(view)
             else:
                 go()
                 return
@@ -152,7 +154,8 @@ class Launch:
             return
         block = layout.fresh()
         block.fill(call.dims, 0, parts)
-        written = tuple({id(b): b for k in call.spec.writes if call.args[k] is not None for b in (call.args[k].buffer,)}.values())
+        views = [call.args[k] for k in call.spec.written if call.args[k] is not None]
+        written = tuple({(id(a.buffer), a.slots): (a.buffer, a) for a in views}.values())
         go, row = call.device.runner(executable, block.address, thread_count(call.dims), call.spec.forward)
         self._block, self._keep = (go, written), (block, row, executable)
 
