@@ -29,7 +29,6 @@ class RecordedRun(Run):
     inputs: list[array] = field(default_factory=list)
     kept: dict[int, Snapshot] | None = None
     graphs: list[Graph] = field(default_factory=list)
-    _differentiated: list[bool] = field(default_factory=list)
 
     @property
     def last(self) -> int:
@@ -43,7 +42,6 @@ class RecordedRun(Run):
 
     def record(self, tape: Tape) -> None:
         """Put the rollout on a tape, after `forward`: where that raises, the tape knows of nothing."""
-        self._differentiated = [a.requires_grad for a in (*self.inputs, *self.outputs)]
         detached = [a for a in self.multipliers if not a.requires_grad]
         tape.record_function(
             f"rollout of {self.plan.steps} steps", self.back, self.inputs, [*self.outputs, self.result.final.clock], self.memory, detached
@@ -83,11 +81,6 @@ class RecordedRun(Run):
         """The reverse sweep: from the gradients of the result to those of the start and of the model."""
         if self.kept is None:
             raise GradientError("this rollout did not come to its end when its graph was replayed", hint="replay the graph again, or record again")
-        if [a.requires_grad for a in (*self.inputs, *self.outputs)] != self._differentiated:
-            raise GradientError(
-                f"requires_grad of an array of the rollout of {self.plan.steps} steps was changed after that was recorded: its gradient cannot be right",
-                hint="set requires_grad before recording, and go backward inside of `gradients_of`, or record again",
-            )
         contained(self._back, *STACKS)
 
     def _back(self) -> None:
@@ -196,4 +189,3 @@ def _forget(a: array) -> None:
     """Clear the gradient of an array."""
     grad = _gradient(a)
     grad.device.clear(grad)
-    grad.buffer.left_by = None

@@ -183,7 +183,8 @@ class Call:
                     graph.reads(args_now[k])
         for a in written:
             a.buffer.version += 1
-            a.buffer.left_by = None
+            if a.buffer.owners is not None:
+                a.buffer.owners.written(a)
             if graph is not None:
                 graph.writes(a)
 
@@ -220,9 +221,13 @@ class Call:
         for g in gradients.values():
             announce(g, f"adjoint launch of '{spec.kernel.name}'")
         run(pair.adjoint, self.device, self.dims, [*self.args, *(gradients[k] for k in pair.plan.active)])
+        graph = capturing()
         for g in gradients.values():
             g.buffer.version += 1
-            g.buffer.left_by = None
+            if g.buffer.owners is not None:
+                g.buffer.owners.written(g)
+            if graph is not None:
+                graph.writes(g)
 
 
 def argument_label(position: int, n_inputs: int) -> str:
