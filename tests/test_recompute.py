@@ -95,7 +95,27 @@ def downwards(x: sim.array2d[f64], at: sim.array2d[int], n: int):
             x[i, k % 3] += x[i, 0] * 0.1 * x[i, k % 3]
 
 
-KERNELS = [around_loops, places_that_are_stored, nested, nested_with_values_carried, until, downwards]
+@sim.kernel
+def sweeps(x: sim.array2d[f64], at: sim.array2d[int], n: int):
+    i = sim.tid()
+    for _ in range(n):
+        for k in range(1, x.shape[1]):
+            x[i, k] = 0.6 * x[i, k] * x[i, k - 1] + 0.2
+        for k in range(x.shape[1] - 1, 0, -1):
+            x[i, k - 1] += 0.3 * x[i, k] * x[i, k - 1]
+
+
+@sim.kernel
+def sweeps_in_sweeps(x: sim.array2d[f64], at: sim.array2d[int], n: int):
+    i = sim.tid()
+    for j in range(n):
+        for m in range(j):
+            for k in range(1, x.shape[1]):
+                x[i, k] = 0.6 * x[i, k] * x[i, k - 1] + 0.1 * f64(m)
+    x[i, 0] = x[i, 2] * x[i, 1]
+
+
+KERNELS = [around_loops, places_that_are_stored, nested, nested_with_values_carried, until, downwards, sweeps, sweeps_in_sweeps]
 
 
 @pytest.mark.parametrize("n", [0, 1, 4])
