@@ -254,6 +254,16 @@ def test_what_is_left_behind_is_told_but_not_refused():
     check(left_behind, [2], [numbers(2), numbers(2), numbers(2)], {"x", "y"})
 
 
+@sim.kernel
+def reads_and_writes(x: sim.array[f64], t: sim.array[f64], y: sim.array[f64]):
+    i = sim.tid()
+    y[i] = t[i] * x[i]
+
+
+def test_what_has_a_gradient_loses_nothing_by_another_name_of_it():
+    assert needs_of(traced(reads_and_writes), {"x", "y"}, [(1, 2)]).lossy == frozenset()
+
+
 def test_an_array_under_another_name_is_lost_with_it():
     func = traced(through_two)
     with pytest.raises(GradientError, match="pass through 'a' and 'b'"):
@@ -589,3 +599,18 @@ def test_calls_are_inlined_in_the_adjoint_and_stay_in_its_source():
     found, made = gradients(func, [2], args, {"x": np.zeros(2), "y": np.ones(2)})
     assert found["x"].tolist() == [2 * 17.5 * 3, 2 * 22.0 * 3]
     assert not any(op.name == "call" for op in walk(made.func.body)) and any(op.name == "call" for op in walk(made.source.body))
+
+
+@pytest.mark.parametrize(("kernel", "active"), [
+    (takes_in_nested_loops, {"x", "y"}), (lists_in_a_loop, {"x", "y"}), (overwrites_in_a_loop, {"x", "z"}), (integers_at_places_of_their_own, {"x"}),
+], ids=lambda v: getattr(v, "name", ""))  # fmt: skip
+def test_positions_in_logs_begin_at_zero(kernel, active):
+    """Storage of a thread holds anything at first: it is written before it is read, in the adjoint and in the launch that counts."""
+    made = kernel_adjoint(needs_of(traced(kernel), active))
+    for func in (made.func, made.forward):
+        ops = list(walk(func.body))
+        positions = [op.results[0] for op in ops if op.name == "tape" and op.attrs["slots"] == 1]
+        assert positions
+        for position in positions:
+            first = next(op for op in ops if position in op.operands)
+            assert first.name == "tape_store" and first.operands[2].const == 0 and first in func.body.ops
