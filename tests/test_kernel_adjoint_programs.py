@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from adjoint_tools import Fault, check, gradients, needs_of, traced
+from adjoint_tools import Fault, check, gradients, needs_of, run, traced
 from test_kernel_adjoint import lists_in_a_loop, numbers, overwrites_in_a_loop
 
 import sim
@@ -186,3 +186,26 @@ def test_positions_in_logs_begin_at_zero(kernel, active):
         for position in positions:
             first = next(op for op in ops if position in op.operands)
             assert first.name == "tape_store" and first.operands[2].const == 0 and first in func.body.ops
+
+
+@sim.kernel
+def counted_trips(x: sim.array2d[f64], n: int):
+    i = sim.tid()
+    k, a = 0, x[i, 0]
+    while k < n:
+        a = sim.sin(a) * x[i, k % 3]
+        x[i, (k + 1) % 3] = x[i, k % 3] * a
+        k += 1
+    x[i, 0] = a
+
+
+def test_the_launch_counts_as_many_entries_as_there_are_trips():
+    made = kernel_adjoint(needs_of(traced(counted_trips), {"x"}))
+    found = []
+    for n in (0, 2, 6):
+        counts = np.zeros(4, np.int32)
+        run(made.forward, [2], [numbers(2, 3), n, counts])
+        found.append(counts)
+    assert found[1].any() and not found[0].any()
+    np.testing.assert_array_equal(found[2], 3 * found[1])
+    check(counted_trips, [2], [numbers(2, 3), 5], {"x"}, tolerance=1e-6)
