@@ -67,8 +67,8 @@ class Coverage:
         touched = set(range(mutant.line, mutant.last + 1))
         tests = sorted(self.lines, key=lambda t: (-self.kills[t], self.seconds[t]))
         hit = [t for t in tests if touched & self.lines[t]]
-        if not hit and touched & self.imported:
-            hit = tests
+        if touched & self.imported:
+            hit += [t for t in tests if t not in set(hit)]
         return self._within(hit, limit), self._within([t for t in tests if t not in set(hit)], limit)
 
     def _within(self, tests: list[str], limit: float) -> list[str]:
