@@ -165,8 +165,6 @@ class Graph:
             )
         if shadows.current() is not self._shadow:
             raise GradientError("this graph was captured outside of the forward mode in which it is replayed, or the other way round", hint="capture it again")
-        for tape in self.recorders:
-            tape.replayed()
         recorder = recording.current()
         if recorder is not None:
             recorder.replay(self._written.values(), self.carries)
@@ -176,6 +174,8 @@ class Graph:
                 announce(view, "replay of a captured graph")
             buffer.version += 1
             buffer.left_by = None
+        for tape in self.recorders:  # now that they have saved what is overwritten
+            tape.replayed()
         outer = capturing()
         with unnoted():
             for part in self._parts:
