@@ -128,7 +128,7 @@ def test_run_is_read_back(run):
     assert (sheet.name, len(sheet.points), len(sheet.triangles)) == ("sheet", 16, 18)
     assert shown.scenery.shapes["one"][0].kind == "sphere" and shown.scenery.up == (0, 1, 0)
     take = shown.take("one")
-    assert take.fps == pytest.approx(20) and [layer.name for layer in take.layers] == ["sheet", "target corners"]
+    assert take.times == pytest.approx([0.05, 0.1, 0.15, 0.2]) and [layer.name for layer in take.layers] == ["sheet", "target corners"]
     with np.load(run / "trajectory.npz") as file:
         np.testing.assert_array_equal(take.layers[0].positions, file["one"])
     assert np.isfinite(take.layers[1].positions).all()

@@ -59,7 +59,7 @@ def full_report(text="cloth"):
     layers = [Layer(text, positions, triangles=[[0, 1, 2]], segments=[[2, 3]], point_size=4.0)]
     shapes = [Shape("sphere", (0, 1, 0), radius=0.2, name=text), Shape("plane", (0, 0, 0), name=text)]
     return ReportData(
-        title=text, about=text, highlights=[(text, text)], takes=[Take(text, layers, shapes)],
+        title=text, about=text, highlights=[(text, text)], takes=[Take(text, layers, shapes, np.arange(5) / 60)],
         curves=[Curve(text, [0, 1, 2], [3.0, float("nan"), 1.0], unit=text, log=True, reference=2.0)],
         parameters=[ParameterRow(text, 0.3, 0.01, text, -1e-7, (1e-4, 10.0), 0.01, 1e-4, True, text)],
         expectations=[ExpectationRow(text, text, 0.01, True), ExpectationRow(text, text, text, False)],
@@ -132,6 +132,11 @@ def test_gaps_and_axes_of_curves():
     assert Page(not_positive).data()["curves"][0]["log"] is False
 
 
+def take_of(*layers, fps=60, **options):
+    """A take whose frames are kept after each step of 1 / fps."""
+    return Take("t", layers, times=(np.arange(max(len(layer.positions) for layer in layers)) + 1) / fps, **options)
+
+
 def decode(layer):
     """Positions (frames, points, 3) of a layer as the page reads them."""
     quantised = np.frombuffer(base64.b64decode(layer["positions"]), "<u2").reshape(layer["frames"], layer["points"], 3)
@@ -142,7 +147,7 @@ def decode(layer):
 def test_positions_survive_quantisation():
     positions = np.random.default_rng(1).uniform([-1, 0, 5], [1, 1e-3, 5], size=(7, 20, 3))  # flat along z
     positions[3, 4, 1] = np.nan
-    (take,) = player_data([Take("t", [Layer("markers", positions, point_size=5)])])
+    (take,) = player_data([take_of(Layer("markers", positions, point_size=5))])
     back = decode(take["layers"][0])
     assert np.isnan(back[3, 4]).all() and np.isnan(back).sum() == 3
     seen = np.isfinite(positions).all(axis=2)
@@ -154,12 +159,10 @@ def test_a_surface_ends_where_the_simulation_broke_down():
     positions = np.zeros((6, 3, 3))
     positions[:] = np.eye(3)
     positions[4, 1] = np.inf
-    (take,) = player_data(
-        [Take("t", [Layer("s", positions, triangles=[[0, 1, 2]]), Layer("p", positions, point_size=3)])]
-    )
+    (take,) = player_data([take_of(Layer("s", positions, triangles=[[0, 1, 2]]), Layer("p", positions, point_size=3))])
     assert [layer["frames"] for layer in take["layers"]] == [4, 6] and take["frames"] == 6
     broken = np.full((2, 3, 3), np.nan)
-    (take,) = player_data([Take("t", [Layer("s", broken, triangles=[[0, 1, 2]])])])
+    (take,) = player_data([take_of(Layer("s", broken, triangles=[[0, 1, 2]]))])
     assert take["layers"][0]["frames"] == 0 and np.isfinite(take["box"]).all()
 
 
@@ -167,14 +170,23 @@ def test_the_view_ignores_what_flew_away():
     calm = np.random.default_rng(2).uniform(0, 1, size=(10, 50, 3))
     wild = calm.copy()
     wild[5:] *= 1e8
-    (take,) = player_data([Take("t", [Layer("a", calm), Layer("b", calm + 0.1), Layer("c", wild)])])
+    (take,) = player_data([take_of(Layer("a", calm), Layer("b", calm + 0.1), Layer("c", wild))])
     low, high = np.array(take["box"])
     assert (low > -0.5).all() and (high < 1.5).all()
 
 
+def test_times_of_the_frames():
+    """A frame that is kept after a step is at the end of that step, also where frames are left out."""
+    positions = np.zeros((30, 4, 3))
+    (take,) = player_data([take_of(Layer("a", positions), fps=50)], max_bytes=500)
+    assert take["stride"] > 1
+    shown = take["begin"] + np.arange(take["layers"][0]["frames"]) * take["stride"] * take["interval"]
+    np.testing.assert_allclose(shown, (np.arange(30) + 1)[:: take["stride"]] / 50, rtol=1e-12)
+
+
 def test_up_is_normalised_and_long_takes_are_thinned():
     positions = np.random.default_rng(3).normal(size=(100, 10, 3))
-    (take,) = player_data([Take("t", [Layer("a", positions)], up=(0, 0, 9.81))], max_bytes=3000)
+    (take,) = player_data([take_of(Layer("a", positions), up=(0, 0, 9.81))], max_bytes=3000)
     assert take["up"] == [0, 0, 1]
     assert take["stride"] == 3 and take["layers"][0]["frames"] == 34
     np.testing.assert_allclose(decode(take["layers"][0]), positions[::3], atol=1e-3)
@@ -189,6 +201,10 @@ def test_up_is_normalised_and_long_takes_are_thinned():
         (lambda: Layer("a", np.zeros((1, 3, 3)), color="red;}"), "not a colour"),
         (lambda: Shape("sphere", (0, 0, 0), color="url(x)"), "not a colour"),
         (lambda: Shape("cube", (0, 0, 0)), "there are `sphere` and `plane`"),
+        (lambda: Layer("a", np.zeros((1, 3, 3)), dots=[[0]]), "expected (count,)"),
+        (lambda: Layer("a", np.zeros((1, 3, 3)), side="left"), "there are `before` and `after`"),
+        (lambda: Take("t", [Layer("a", np.zeros((3, 3, 3)))], times=[0.0, 0.1]), "2 times for 3 frames"),
+        (lambda: Take("t", [Layer("a", np.zeros((3, 3, 3)))], times=[0.0, 0.1, 0.3]), "not evenly spaced"),
     ],
 )
 def test_mistakes_of_the_caller(make, what):

@@ -7,31 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from sim.identify.experiments import Simulation
 from sim.identify.misfit import Misfit
 from sim.identify.problem import Problem
-from sim.io import (
-    COLORS,
-    Body,
-    Correlation,
-    Curve,
-    ExpectationRow,
-    ExperimentRow,
-    Layer,
-    ParameterRow,
-    Recording,
-    ReportData,
-    ResidualRow,
-    Scenery,
-    Shape,
-    Take,
-    TermRow,
-    body,
-)
+from sim.identify.report_takes import Simulations, takes
+from sim.io import Correlation, Curve, ExpectationRow, ExperimentRow, ParameterRow, ReportData, ResidualRow, TermRow
 from sim.io.html import format_number, with_error
-from sim.model import Sphere
-
-Simulations = Mapping[str, Simulation]
 
 
 def report_data(
@@ -52,93 +32,6 @@ def report_data(
                                reference=1e3 * np.sqrt(3.0) * m.noise, over="s") for m in misfit if len(m.times) > 1],
         notes=notes, facts=_facts(problem, result), status=status,
     )  # fmt: skip
-
-
-def takes(problem: Problem, before: Simulations, after: Simulations | None) -> list[Take]:
-    """What the player shows of each experiment: targets, the start, and what was found."""
-    up = _up(problem).tolist()
-    out = []
-    for e in problem.experiments:
-        layers = []
-        if after is not None:
-            layers.append(_bodies(problem, "before", before[e.name], COLORS["before"], opacity=0.3))
-            layers.append(_bodies(problem, "after", after[e.name], COLORS["after"]))
-        else:
-            layers.append(_bodies(problem, "simulation", before[e.name], COLORS["after"]))
-        for name, target in e.targets.items():
-            layers.append(Layer(f"target {name}", target.positions, point_size=7, color=COLORS["target"]))
-            if after is not None:
-                followed = problem.markers[name].at(after[e.name].positions)
-                layers.append(Layer(f"markers {name}", followed, point_size=5, color=COLORS["after"], visible=False))
-        out.append(Take(e.name, layers, _shapes(problem, e.settings), e.schedule.fps, up))
-    return out
-
-
-def scenery(problem: Problem) -> Scenery:
-    """What a run's folder keeps to show it later without its model."""
-    markers = {name: Body(name, *m.table) for name, m in problem.markers.items()}
-    targets = {e.name: {name: Recording(t.positions, e.schedule.times) for name, t in e.targets.items()}
-               for e in problem.experiments}
-    x, y, z = _up(problem).tolist()
-    return Scenery(problem.description.name, _drawn(problem), (x, y, z),
-                   {e.name: _shapes(problem, e.settings) for e in problem.experiments}, markers, targets)
-
-
-def _drawn(problem: Problem) -> list[Body]:
-    """A body for each object, and one for springs and points that belong to none."""
-    model = problem.model
-    out = []
-    free = np.ones(model.particle_count, bool)
-    links = model.spring_indices.numpy().reshape(-1, 2)
-    for name, group in model.groups.items():
-        own = (links >= group.start).all(axis=1) & (links < group.start + group.count).all(axis=1)
-        if group.surface is not None:
-            carrier = group.surface.embedding
-            out.append(Body(name, carrier.points + group.start, carrier.weights, group.surface.triangles))
-        else:
-            out.append(body(name, group.points, group.triangles - group.start, links[own] - group.start))
-        links = links[~own]
-        free[group.points] = False
-    free[links.reshape(-1)] = True
-    if free.any():
-        index = np.cumsum(free) - 1
-        out.append(body("others", np.flatnonzero(free), segments=index[links]))
-    return out
-
-
-def _up(problem: Problem) -> np.ndarray:
-    """The opposite of gravity, of unit length; y without one."""
-    up = -problem.model.gravity.numpy()[0].astype(np.float64)
-    size = np.linalg.norm(up)
-    return up / size if size > 0 else np.array([0.0, 1.0, 0.0])
-
-
-def _bodies(problem: Problem, name: str, simulation: Simulation, color: str, opacity: float = 1.0) -> Layer:
-    """All objects as one layer: surfaces, links, and dots where there is neither."""
-    model = problem.model
-    triangles, links = model.tri_indices.numpy(), model.spring_indices.numpy()
-    joined = np.zeros(model.particle_count, bool)
-    for indices in (triangles, links):
-        joined[indices.reshape(-1)] = True
-    dots = 0.0 if len(triangles) and joined.all() else 6.0
-    return Layer(name, simulation.positions, triangles if len(triangles) else None, links if len(links) else None,
-                 point_size=dots, color=color, opacity=opacity)
-
-
-def _shapes(problem: Problem, settings: Mapping[str, np.ndarray]) -> list[Shape]:
-    def value(path: str) -> np.ndarray:
-        return settings.get(path, problem.model[path].numpy())[0]
-
-    out = []
-    for shape in problem.model.shapes:
-        if isinstance(shape, Sphere):
-            center, radius = value(f"{shape.label}.center"), value(f"{shape.label}.radius")
-            # A little smaller: chords between points that touch the sphere would run inside of it and flicker.
-            out.append(Shape("sphere", center.tolist(), radius=0.985 * float(radius), name=shape.label))
-        else:
-            point, normal = value(f"{shape.label}.point"), value(f"{shape.label}.normal")
-            out.append(Shape("plane", point.tolist(), normal=normal.tolist(), name=shape.label))
-    return out
 
 
 def _highlights(result: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -21,7 +21,8 @@ from sim.identify.experiments import Experiment, Simulation
 from sim.identify.loop import NonFinite
 from sim.identify.misfit import Misfit, misfits
 from sim.identify.problem import Problem, Result
-from sim.identify.report_data import report_data, scenery
+from sim.identify.report_data import report_data
+from sim.identify.report_takes import scenery
 from sim.identify.starts import Chosen
 from sim.identify.uncertainty import Uncertainty, estimate
 from sim.io import Recording, RunFolder, RunFolderError, default_run_path, environment, write_recording, write_report, write_scenery

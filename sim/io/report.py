@@ -167,7 +167,7 @@ def report_html(data: ReportData) -> str:
         style=_asset("report.css"),
         data=_script_json({"takes": player_data(data.takes),
                            "curves": [_curve_data(curve) for curve in (*data.curves, *data.residual_curves)]}),
-        scripts="\n".join(_asset(name) for name in ("charts.js", "drawing.js", "renderer.js", "player.js")),
+        scripts="\n".join(_asset(name) for name in ("charts.js", "drawing.js", "renderer.js", "player.js", "page.js")),
     )
 
 

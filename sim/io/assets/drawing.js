@@ -138,6 +138,8 @@ function uniqueEdges(triangles) {
   return new Uint32Array([...seen.values()].flat());
 }
 
+const UNSEEN = 65535, MOST_TRAIL = 100000; // segments of a trail; beyond it frames are left out
+
 // One layer: its quantised frames, and buffers that hold the frame last asked for.
 class LayerGeometry {
   constructor(gl, layer) {
@@ -146,6 +148,7 @@ class LayerGeometry {
     this.frames = decode(layer.positions, Uint16Array);
     this.triangles = layer.triangles && decode(layer.triangles, Uint32Array);
     this.segments = layer.segments && decode(layer.segments, Uint32Array);
+    this.dots = layer.dots ? decode(layer.dots, Uint32Array) : Uint32Array.from({ length: layer.points }, (_, i) => i);
     this.position = new Float32Array(3 * layer.points);
     this.normal = new Float32Array(this.triangles ? 3 * layer.points : 0);
     this.ends = new Float32Array(this.segments ? 3 * this.segments.length : 0);
@@ -156,6 +159,7 @@ class LayerGeometry {
       this.normalBuffer = gl.createBuffer();
       this.surface = this.vertexArray([[0, this.positionBuffer, 0, 0], [1, this.normalBuffer, 0, 0]], this.triangles);
     }
+    this.beads = this.vertexArray([[0, this.positionBuffer, 0, 0]], this.dots);
     if (this.segments) {
       this.endsBuffer = gl.createBuffer();
       this.ribbon = this.vertexArray([[0, this.endsBuffer, 24, 0], [1, this.endsBuffer, 24, 12]], null, 1);
@@ -200,7 +204,7 @@ class LayerGeometry {
     for (let i = 0; i < size; i++) {
       const a = q[from + i], b = q[to + i];
       // An unseen point is put beyond the far plane, where it is clipped.
-      position[i] = a === 65535 || b === 65535 ? 1e9 : layer.low[i % 3] + layer.step[i % 3] * (a + weight * (b - a));
+      position[i] = a === UNSEEN || b === UNSEEN ? 1e9 : layer.low[i % 3] + layer.step[i % 3] * (a + weight * (b - a));
     }
     this.upload(this.positionBuffer, position);
     if (this.triangles) this.upload(this.normalBuffer, this.smoothNormals());
@@ -211,6 +215,30 @@ class LayerGeometry {
       this.upload(this.endsBuffer, this.ends);
     }
     return true;
+  }
+
+  coordinate(i, frame) { // of a point, counted through x, y, z of all points; null: not seen
+    const { layer } = this, q = this.frames[frame * 3 * layer.points + i];
+    return q === UNSEEN ? null : layer.low[i % 3] + layer.step[i % 3] * q;
+  }
+
+  // The paths of all points as segments ordered by time, made when first asked for; `count(frame)`: how many are past.
+  trail() {
+    if (!this.trailArray) {
+      const { layer } = this, size = layer.points, stride = Math.max(1, Math.ceil((layer.frames * size) / MOST_TRAIL));
+      const steps = Math.floor((layer.frames - 1) / stride), ends = new Float32Array(Math.max(0, steps) * size * 6);
+      for (let k = 0, at = 0; k < steps; k++) {
+        for (let point = 0; point < size; point++, at += 6) {
+          const seen = [0, 1].every((j) => this.coordinate(3 * point, (k + j) * stride) !== null);
+          for (let c = 0; c < 6; c++) ends[at + c] = seen ? this.coordinate(3 * point + (c % 3), (k + (c > 2)) * stride) : 1e9;
+        }
+      }
+      const buffer = this.gl.createBuffer();
+      this.upload(buffer, ends);
+      const array = this.vertexArray([[0, buffer, 24, 0], [1, buffer, 24, 12]], null, 1);
+      this.trailArray = { array, count: (frame) => Math.min(steps, Math.floor(frame / stride + 1e-6)) * size };
+    }
+    return this.trailArray;
   }
 
   upload(buffer, values) {
