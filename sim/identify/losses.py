@@ -64,6 +64,13 @@ class Match(Term):
     at: str | tuple[float, float] = "all"
     huber: float = math.inf
 
+    def counted(self, experiment: Experiment) -> tuple[np.ndarray, np.ndarray]:
+        """Where a recording is compared (frames, markers) bool, and each marker's first frame of those (markers,)."""
+        frames = chosen_frames(experiment.schedule, self.at)
+        seen = np.zeros(experiment.targets[self.markers].seen.shape, bool)
+        seen[frames] = experiment.targets[self.markers].seen[frames]
+        return seen, np.argmax(seen, axis=0)
+
     def prepare(self, model: Model, markers: Mapping[str, Markers], experiment: Experiment) -> Measured:
         """The term for one experiment.  Raises ValueError where nothing is left to compare."""
         target = experiment.targets[self.markers]

@@ -10,6 +10,7 @@ import numpy as np
 from sim.identify.misfit import Misfit
 from sim.identify.problem import Problem
 from sim.identify.report_takes import Simulations, takes
+from sim.identify.tracks import tracks
 from sim.io import Correlation, Curve, ExpectationRow, ExperimentRow, ParameterRow, ReportData, ResidualRow, TermRow
 from sim.io.html import format_number, with_error
 
@@ -23,7 +24,7 @@ def report_data(
     status = {"interrupted": "interrupted", "non_finite": "failed"}.get(result["stopped_because"], "")
     return ReportData(
         title=problem.description.name, about=problem.description.about, highlights=_highlights(result),
-        takes=takes(problem, before, after), curves=_curves(problem, log), parameters=_parameters(problem, result),
+        takes=takes(problem, before, after), tracks=tracks(problem, before, after), curves=_curves(problem, log), parameters=_parameters(problem, result),
         expectations=[ExpectationRow(row["path"], row["want"], row["got"], row["ok"]) for row in result["expect"]],
         terms=_terms(result, log),
         experiments=[_experiment(name, e) for name, e in result["experiments"].items()],

@@ -32,6 +32,15 @@ def format_number(value: Any, digits: int = 4) -> str:
     return text.replace("-", "−")
 
 
+def quantity(value: float | None, unit: str, digits: int = 4) -> str:
+    """A number with its unit, lengths and speeds below a tenth in thousandths: `12.3 mm`, `7.94 Hz`; a dash for what is missing."""
+    if value is None:
+        return "–"
+    if unit in ("m", "m/s") and 0.0 < abs(value) < 0.1:
+        return f"{format_number(1e3 * value, digits)} m{unit}"
+    return f"{format_number(value, digits)} {unit}".strip()
+
+
 def with_error(value: float, error: float) -> str:
     """`value ± error`, to two digits of the error: `0.010003 ± 0.000074`, `(2.810 ± 0.012)e5`."""
     if not (math.isfinite(value) and math.isfinite(error) and error > 0):

@@ -20,7 +20,11 @@ import numpy as np
 from sim.io.html import charts, format_number, name_cell, section, table
 from sim.io.player import Take, player_data
 from sim.io.report_fit import Correlation, ResidualRow, correlation_section, residual_section
+from sim.io.report_tracks import Track, track_data
 from sim.io.run_folder import to_json, write_atomically
+
+STYLES = ("one", "two", "three", "four")
+"""Classes of the style sheet for the lines of a chart."""
 
 Value = float | Sequence[float] | np.ndarray | None
 
@@ -32,20 +36,22 @@ class Curve:
     Attributes:
         name: title of the chart.
         iterations: (n,) iteration numbers, or what `over` says.
-        values: (n,) values; a non-finite one is a gap.
+        values: (n,) values, or (n, lines) of up to four that share the axes; a non-finite one is a gap.
         unit: shown beside the name.
         log: logarithmic axis; taken as linear if a value is not positive.
-        reference: a level drawn dashed, such as the true value.
-        over: what the horizontal axis counts, with its unit if it has one.
+        reference: a level drawn dashed, such as the true value; one for each line, or one.
+        over: what the horizontal axis counts: `iteration`, or a unit.
+        labels: a name for each line.
     """
 
     name: str
     iterations: Sequence[float]
-    values: Sequence[float]
+    values: Sequence[float] | np.ndarray
     unit: str = ""
     log: bool = False
-    reference: float | None = None
+    reference: float | Sequence[float] | None = None
     over: str = "iteration"
+    labels: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -113,7 +119,8 @@ class ReportData:
         title, about: name of the scene and its sentence.
         highlights: (label, text) of a few key figures, shown large.
         takes: what the player shows; several can be chosen from.
-        curves: charts over the iterations; the first is drawn wide.
+        tracks: what was measured and simulated over time; one is shown at a time.
+        curves: charts over the iterations.
         parameters, expectations, terms, experiments: rows of the tables.
         correlation: of the errors of the parameters.
         residuals: rows of the table of residuals; residual_curves: charts below it.
@@ -126,6 +133,7 @@ class ReportData:
     about: str = ""
     highlights: Sequence[tuple[str, str]] = ()
     takes: Sequence[Take] = ()
+    tracks: Sequence[Track] = ()
     curves: Sequence[Curve] = ()
     parameters: Sequence[ParameterRow] = ()
     expectations: Sequence[ExpectationRow] = ()
@@ -149,6 +157,7 @@ def report_html(data: ReportData) -> str:
     sections = [
         _notes(data.notes),
         _player(data.takes),
+        _asset("tracks.html") if data.tracks else "",
         _parameters(data.parameters),
         _curves(data.curves),
         _expectations(data.expectations),
@@ -166,8 +175,9 @@ def report_html(data: ReportData) -> str:
         sections="\n".join(section for section in sections if section),
         style=_asset("report.css"),
         data=_script_json({"takes": player_data(data.takes),
+                           "tracks": [track_data(track) for track in data.tracks],
                            "curves": [_curve_data(curve) for curve in (*data.curves, *data.residual_curves)]}),
-        scripts="\n".join(_asset(name) for name in ("charts.js", "drawing.js", "renderer.js", "player.js", "page.js")),
+        scripts="\n".join(_asset(name) for name in ("charts.js", "drawing.js", "renderer.js", "player.js", "tracks.js", "page.js")),
     )
 
 
@@ -295,14 +305,19 @@ def _curves(curves: Sequence[Curve]) -> str:
 
 def _curve_data(curve: Curve) -> dict[str, Any]:
     values = np.asarray(curve.values, dtype=np.float64)
+    lines = values.reshape(len(values), -1).T
     finite = values[np.isfinite(values)]
+    references = [] if curve.reference is None else np.atleast_1d(np.asarray(curve.reference, dtype=np.float64)).tolist()
+    names = curve.labels or [""] * len(lines)
     return {
         "name": curve.name,
         "unit": curve.unit,
         "x": [float(value) for value in curve.iterations],
-        "y": values,
+        "series": [{"name": name, "y": line, "style": style} for name, line, style in zip(names, lines, STYLES, strict=False)],
         "log": bool(curve.log and finite.size and finite.min() > 0),
-        "reference": curve.reference,
+        "references": references,
+        "band": None,
+        "goals": [],
         "over": curve.over,
     }
 
