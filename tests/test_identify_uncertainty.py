@@ -128,7 +128,7 @@ def test_shared_noise_of_displacements_and_steps(tmp_path, compare):
     assert found.correlation[0, 3] == pytest.approx(wanted, rel=1e-5)
     assert found.scatter == pytest.approx(1.0, abs=0.3)
     if compare == "position":
-        assert wanted < -0.95 and any("`v[0]` and `g[0]` can hardly be told apart" in note for note in found.notes)
+        assert wanted < -0.95 and any("`v.x` and `g.x` can hardly be told apart" in note for note in found.notes)
 
 
 def test_a_prior_alone_leaves_its_width(tmp_path):
@@ -245,7 +245,7 @@ def test_on_a_bound(tmp_path):
     found = known(problem, x)
     assert problem.physical(x)["v"][0] == 0.3  # the truth is 0.5
     assert np.isnan(found.errors["v"][0]) and np.isfinite(found.errors["v"][1:]).all()
-    assert any("`v[0]` ended on its upper bound" in note for note in found.notes)
+    assert any("`v.x` ended on its upper bound" in note for note in found.notes)
 
 
 def test_far_from_the_optimum_and_noise_that_is_stated_wrongly(tmp_path):

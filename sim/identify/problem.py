@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,8 @@ class Method:
 class Description:
     """What people read about a problem, and what a run does besides searching.
 
-    resolved: the scene as text, with all defaults; record_every: frames between recorded ones.
+    resolved: the scene as text, with all defaults; record_every: frames between recorded ones.  source: the scene's file;
+    files: those that it names, as they are written there -> where they are.
     """
 
     name: str = "problem"
@@ -69,6 +71,8 @@ class Description:
     record_every: int = 1
     report: bool = True
     notes: tuple[str, ...] = ()
+    source: Path | None = None
+    files: Mapping[str, Path] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,9 +220,9 @@ class Problem:
         """J' W J (n, n) and -J' W r (n,) of the residuals at coordinates x: half the second and first derivative of the loss."""
         return linearise(self, x).matrix, -0.5 * self.evaluate(x).gradient  # exact, where the differences are not
 
-    def measure(self, simulation: Simulation) -> dict[str, dict[str, float | None]]:
-        """Every measure of a simulation and of its recording: {simulated, measured, error: relative}."""
-        out = {}
+    def measure(self, simulation: Simulation) -> dict[str, dict[str, Any]]:
+        """Every measure of a simulation and of its recording: {simulated, measured, error: relative, unit}."""
+        out: dict[str, dict[str, Any]] = {}
         for m in self.measures:
             places, target = self.markers[m.markers], simulation.experiment.targets.get(m.markers)
             simulated = m.take(simulation.times, places.at(simulation.positions), places.at(simulation.start))
@@ -226,7 +230,7 @@ class Problem:
             if target is not None and target.start is not None:
                 measured = m.take(simulation.times, target.positions, target.start)
             error = (simulated - measured) / abs(measured) if simulated is not None and measured else None
-            out[m.name] = {"simulated": simulated, "measured": measured, "error": error}
+            out[m.name] = {"simulated": simulated, "measured": measured, "error": error, "unit": m.unit}
         return out
 
     def measured(self, simulations: Mapping[str, Simulation]) -> dict[str, float]:

@@ -18,6 +18,7 @@ import numpy as np
 from sim.core.runtime.profile import Profile, profile
 from sim.identify.expectations import check_all
 from sim.identify.experiments import Experiment, Simulation
+from sim.identify.found import file_hashes, found_arrays, started
 from sim.identify.loop import NonFinite
 from sim.identify.misfit import Misfit, misfits
 from sim.identify.problem import Problem, Result
@@ -140,6 +141,8 @@ class _Run:
         })  # fmt: skip
         write_scenery(self.folder, scenery(problem))
         result["expect"] = check_all(problem.expectations, result)
+        for name, values in found_arrays(problem, result).items():
+            self.folder.write_npy(name, values)
         if self.profile is not None:
             result["profile"] = self.profile.rows()
             most = [f"{row['kernel']} {row['share']:.0%} ({row['calls']} launches)" for row in result["profile"][:6]]
@@ -190,7 +193,10 @@ class _Run:
             "peak_memory_mb": peak_memory_mb(),
             "starts": _starts(found),
             "notes": list(self.notes),
+            "scene_file": problem.description.source,
+            "files": file_hashes(problem),
             **about,
+            "started": started(self.begun),
         }  # fmt: skip
 
 
@@ -235,13 +241,15 @@ def _parameters(problem: Problem, found: Result | None, uncertainty: Uncertainty
     start = problem.physical()
     for p in problem.sought:
         row: dict[str, Any] = {"start": start[p.name], "final": None, "unit": p.unit, "gradient": None}
+        if np.ndim(start[p.name]):
+            row["labels"] = p.labels
         if found is not None:
             row |= {"final": found.parameters[p.name], "gradient": found.gradient[p.name]}
         if uncertainty is not None:
             row |= {"standard_error": uncertainty.errors[p.name],
                     "standard_error_by": {"noise": uncertainty.by_noise[p.name],
                                           "residuals": uncertainty.by_residuals[p.name]}}
-        remark = next((note for note in notes if f"`{p.name}`" in note or f"`{p.name}[" in note), "")
+        remark = next((note for note in notes if any(f"`{label}`" in note for label in (p.name, *p.labels))), "")
         out[p.name] = row | ({"note": remark} if remark else {})
     return out
 

@@ -46,7 +46,7 @@ def build_problem(scene: Document, device: DeviceLike = None, dtype: Any = float
     made.warnings += [f"solver: {text}" for text in step_warnings(solver, [e.schedule.dt for e in experiments])]
     output = scene.data["output"]
     description = Description(scene.name, scene.data["about"], scene.resolved_yaml(), output["record"]["every"],
-                              output["report"], tuple(made.warnings))
+                              output["report"], tuple(made.warnings), scene.path, scene.files())
     return Problem(model, solver, experiments, markers, sought, terms, make_strategy(scene.data),
                    make_method(scene.data), expectations, description, make_measures(made))
 
