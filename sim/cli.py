@@ -12,12 +12,10 @@ import importlib.util
 import sys
 import traceback
 import webbrowser
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
-
-import numpy as np
 
 from sim.core.backends.cache import clear_kernel_cache, kernel_cache_dir, kernel_cache_size
 from sim.core.backends.cuda_text import CudaText
@@ -29,10 +27,10 @@ from sim.core.lang.types import ArrayType, as_scalar, float64
 from sim.core.runtime.device import cuda_missing, get_device, get_devices
 from sim.core.runtime.kernel import Kernel
 from sim.core.runtime.threads import get_num_threads, set_num_threads
-from sim.display import LiveWatcher, PlainWatcher, print_table, size_text
+from sim.display import LiveWatcher, PlainWatcher, number_text, print_table, show_result, size_text
 from sim.identify.gradcheck import TOLERANCE, check_gradient
 from sim.identify.problem import Problem
-from sim.identify.run import OK, REPORT, Watcher, run_problem
+from sim.identify.run import OK, Watcher, run_problem
 from sim.io import (
     RecordingError,
     RunFolderError,
@@ -94,34 +92,12 @@ def _run(options: argparse.Namespace) -> int:
     if options.json:
         print(to_json({**outcome.result, "folder": str(outcome.folder)}, indent=2))
     else:
-        _show_outcome(outcome.result, outcome.folder)
+        show_result(outcome.result, outcome.folder)
         if options.profile and "profile" in outcome.result:
             print_table("kernels", ["", "launches", "time [s]", "share", "GB/s"], [
                 [row["kernel"], str(row["calls"]), f"{row['seconds']:.3f}", f"{row['share']:.1%}", f"{row['bytes'] / row['seconds'] / 1e9:.1f}"]
                 for row in outcome.result["profile"]])
     return outcome.status
-
-
-def _show_outcome(result: Mapping[str, Any], folder: Path) -> None:
-    rows = [[name, _number(p["start"]), _number(p["final"]), _error(p.get("standard_error")), p["unit"]]
-            for name, p in result["parameters"].items()]
-    if rows:
-        print_table("parameters", ["", "start", "found", "standard error", "unit"], rows)
-    measures = [[name, key, _number(m["simulated"]), _number(m["measured"]), "-" if m["error"] is None else f"{m['error']:+.1%}"]
-                for name, e in result["experiments"].items() for key, m in e.items() if isinstance(m, Mapping) and "simulated" in m]
-    if measures:
-        print_table("measures", ["", "", "simulated", "measured", "error"], measures)
-    if result["expect"]:
-        print_table("expected", ["", "want", "got", ""], [
-            [row["path"], row["want"], _number(row["got"]), "ok" if row["ok"] else "NOT MET"]
-            for row in result["expect"]])
-    loss = result["loss"]
-    if loss["final"] is not None:
-        print(f"loss {_number(loss['initial'])} -> {_number(loss['final'])} in {result['iterations']} iterations, "
-              f"{result['evaluations']} evaluations, {result['wall_s']:.1f} s; ended: {result['stopped_because']}")
-    else:
-        print(f"{result['stopped_because']} in {result['wall_s']:.1f} s")
-    print(f"{folder / REPORT if (folder / REPORT).exists() else folder}")
 
 
 def _view(options: argparse.Namespace) -> int:
@@ -154,7 +130,7 @@ def _check(options: argparse.Namespace) -> int:
         for name, e in facts["experiments"].items()])
     if facts["parameters"]:
         print_table("parameters", ["", "start", "unit", "low", "high"], [
-            [name, _number(p["start"]), p["unit"], _number(p["bounds"][0]), _number(p["bounds"][1])]
+            [name, number_text(p["start"]), p["unit"], number_text(p["bounds"][0]), number_text(p["bounds"][1])]
             for name, p in facts["parameters"].items()])
         print(f"memory of the gradient: {size_text(facts['gradient_bytes'])}")
     for warning in facts["warnings"]:
@@ -318,21 +294,6 @@ def _import_file(path: Path) -> Any:
     finally:
         sys.path.pop(0)
     return module
-
-
-def _number(value: Any) -> str:
-    if value is None:
-        return "-"
-    flat = np.atleast_1d(np.asarray(value, dtype=np.float64))
-    if flat.size > 4:
-        return f"{flat.min():.5g} ... {flat.max():.5g} ({flat.size})"
-    return ", ".join(f"{item:.5g}" for item in flat)
-
-
-def _error(value: Any) -> str:
-    if value is None or np.isnan(value).all():
-        return "-"
-    return "not identifiable" if np.isinf(value).any() else f"{_number(value)}"
 
 
 def _positive(text: str) -> int:

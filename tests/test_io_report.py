@@ -13,13 +13,15 @@ from sim.io.report import (
     Curve,
     ExpectationRow,
     ExperimentRow,
-    ParameterRow,
+    MeasureRow,
     ReportData,
     TermRow,
     format_number,
     report_html,
     write_report,
 )
+from sim.io.report_parameters import ParameterRow
+from sim.io.report_tracks import Track
 
 EVIL = "</script><img src=x onerror=alert(1)>&\"'$x ${y} <!--"
 
@@ -64,7 +66,8 @@ def full_report(text="cloth"):
         parameters=[ParameterRow(text, 0.3, 0.01, text, -1e-7, (1e-4, 10.0), 0.01, 1e-4, True, text)],
         expectations=[ExpectationRow(text, text, 0.01, True), ExpectationRow(text, text, text, False)],
         terms=[TermRow(text, 160.0, 1.0)],
-        experiments=[ExperimentRow(text, text, 1.0, {text: (1.0, 1.1, -0.0909)}, text)],
+        experiments=[ExperimentRow(text, text, 1.0, {text: MeasureRow(1.0, 1.1, -0.0909, text)}, text)],
+        summary=[(text, text)], results=[(text, text)], tracks=[Track(text, text, np.arange(3.0), np.zeros((3, 1, 3)), labels=[text])],
         notes=[text], facts=[(text, text)],
     )  # fmt: skip
 
@@ -92,7 +95,7 @@ def test_empty_parts_are_left_out():
     text = report_html(ReportData("chain"))
     page = Page(text)
     assert not [tag for tag, _ in page.tags if tag in ("section", "canvas", "table", "figure")]
-    assert page.data() == {"takes": [], "curves": []}
+    assert page.data() == {"takes": [], "tracks": [], "curves": []}
 
 
 def test_the_badge_says_whether_expectations_hold():
@@ -113,7 +116,8 @@ def test_numbers_in_tables():
     assert format_number(0.00998) == "0.00998" and format_number(1007.23) == "1007"
     assert format_number(-1.2341e-7) == "−1.234e−7" and format_number(3e12) == "3e12"
     assert format_number(None) == "–" and format_number(float("inf")) == "not finite"
-    assert format_number(np.array([3.0, 1.0, 2.0])) == "1 … 3 (3 values)"
+    assert format_number(np.array([3.0, 1.0, 2.0])) == "3, 1, 2"
+    assert format_number(np.arange(5.0)) == "0 … 4 (5 values)"
 
 
 def test_deviation_and_place_on_the_scale():
@@ -127,7 +131,7 @@ def test_deviation_and_place_on_the_scale():
 
 def test_gaps_and_axes_of_curves():
     data = Page(report_html(full_report())).data()["curves"][0]
-    assert data["y"] == [3.0, None, 1.0] and data["log"] is True and data["reference"] == 2.0
+    assert data["series"][0]["y"] == [3.0, None, 1.0] and data["log"] is True and data["references"] == [2.0]
     not_positive = report_html(ReportData("t", curves=[Curve("c", [0, 1], [0.0, 1.0], log=True)]))
     assert Page(not_positive).data()["curves"][0]["log"] is False
 

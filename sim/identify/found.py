@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-import time
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +40,7 @@ def found_values(problem: Problem, result: Mapping[str, Any]) -> dict[str, Any]:
 def not_in_scene(p: Parameter) -> str:
     """Why what was found for a parameter cannot be written into a scene; empty where it can."""
     if not p.places:
-        return "it belongs to no place of a scene"
+        return "its `start` stands for all regions at once" if p.per == "region" else "it belongs to no place of a scene"
     each = any(place.endswith(".each") for place in p.places)
     if p.per in ("element", "point") and (each or np.ndim(p.start) > 1 or any(place.endswith(".start") for place in p.places)):
         return f"a scene takes no list of these from a file: they stand in result.json, parameters.{p.name}.final"
@@ -96,11 +94,6 @@ def file_hashes(problem: Problem) -> dict[str, str]:
     source = problem.description.source
     files = ({source.name: source} if source is not None else {}) | dict(problem.description.files)
     return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in files.items() if path.is_file()}
-
-
-def started(begun: float) -> str:
-    """The time of day (UTC, ISO 8601) of a moment of `time.perf_counter`."""
-    return (datetime.now(UTC) - timedelta(seconds=time.perf_counter() - begun)).isoformat(timespec="seconds")
 
 
 def command_line(command: list[str]) -> str:

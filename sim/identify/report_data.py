@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from sim.identify.found import command_line, fragment, set_options
 from sim.identify.misfit import Misfit
 from sim.identify.problem import Problem
 from sim.identify.report_takes import Simulations, takes
 from sim.identify.tracks import tracks
-from sim.io import Correlation, Curve, ExpectationRow, ExperimentRow, ParameterRow, ReportData, ResidualRow, TermRow
-from sim.io.html import format_number, with_error
+from sim.io import (
+    Correlation,
+    Curve,
+    ExpectationRow,
+    ExperimentRow,
+    MeasureRow,
+    ParameterRow,
+    ReportData,
+    ResidualRow,
+    TermRow,
+    found_text,
+)
+from sim.io.html import format_number
+
+MOST_SHOWN, MOST_LINES = 6, 4
+"""Parameters in the head of the page, and numbers of one that have a line each in its chart."""
 
 
 def report_data(
@@ -23,9 +39,9 @@ def report_data(
     result: what stands in result.json; log: the entries of log.jsonl; misfit: of the better simulation."""
     status = {"interrupted": "interrupted", "non_finite": "failed"}.get(result["stopped_because"], "")
     return ReportData(
-        title=problem.description.name, about=problem.description.about, highlights=_highlights(result),
+        title=problem.description.name, about=problem.description.about, highlights=_highlights(result), summary=_summary(result),
         takes=takes(problem, before, after), tracks=tracks(problem, before, after), curves=_curves(problem, log), parameters=_parameters(problem, result),
-        expectations=[ExpectationRow(row["path"], row["want"], row["got"], row["ok"]) for row in result["expect"]],
+        results=_results(problem, result), expectations=[_expectation(problem, row) for row in result["expect"]],
         terms=_terms(result, log),
         experiments=[_experiment(name, e) for name, e in result["experiments"].items()],
         correlation=_correlation(result), residuals=_residuals(result, misfit),
@@ -36,19 +52,17 @@ def report_data(
 
 
 def _highlights(result: Mapping[str, Any]) -> list[tuple[str, str]]:
-    out = [(name, f"{_found(p)} {p['unit']}".strip()) for name, p in result["parameters"].items()][:4]
-    if result["loss"]["final"] is not None:
-        out.append(("loss", format_number(result["loss"]["final"])))
+    return [(name, found_text(p["final"], p.get("standard_error"), p["unit"])) for name, p in list(result["parameters"].items())[:MOST_SHOWN]]
+
+
+def _summary(result: Mapping[str, Any]) -> list[tuple[str, str]]:
+    out = []
+    loss = result["loss"]
+    if loss["final"] is not None:
+        out.append(("loss", f"{format_number(loss['initial'])} → {format_number(loss['final'])}"))
     if result["parameters"]:
         out.append(("iterations", str(result["iterations"])))
-    return [*out, ("time", f"{result['wall_s']:.3g} s")]
-
-
-def _found(parameter: Mapping[str, Any]) -> str:
-    final, error = parameter["final"], parameter.get("standard_error")
-    if error is None or np.ndim(error) > 0:
-        return format_number(final)
-    return with_error(float(final), float(error))
+    return [*out, ("wall time", f"{result['wall_s']:.3g} s")]
 
 
 def _true(problem: Problem, name: str) -> Any:
@@ -63,11 +77,12 @@ def _curves(problem: Problem, log: Sequence[Mapping[str, Any]]) -> list[Curve]:
     iterations = [entry["iteration"] for entry in log]
     curves = [Curve("loss", iterations, [entry["loss"] for entry in log], log=True)]
     for p in problem.sought:
-        values = [entry["parameters"][p.name] for entry in log]
-        if np.ndim(values[0]) == 0:
-            true = _true(problem, p.name)
-            reference = float(true) if true is not None and np.ndim(true) == 0 else None
-            curves.append(Curve(p.name, iterations, values, p.unit, log=p.kind == "log", reference=reference))
+        values = np.array([np.reshape(entry["parameters"][p.name], -1) for entry in log], dtype=np.float64)
+        labels = [label.removeprefix(p.name).strip(".[]") for label in p.labels] if values.shape[1] > 1 else []
+        true = _true(problem, p.name)
+        if values.shape[1] > MOST_LINES:
+            values, labels, true = np.stack([values.min(1), np.median(values, 1), values.max(1)], axis=1), ["lowest", "median", "highest"], None
+        curves.append(Curve(p.name, iterations, values, p.unit, log=p.kind == "log", reference=true, labels=labels))
     norms = [entry["gradient_norm"] for entry in log]
     return [*curves, Curve("gradient norm", iterations, norms, log=True)]
 
@@ -76,13 +91,31 @@ def _parameters(problem: Problem, result: Mapping[str, Any]) -> list[ParameterRo
     rows = []
     for p in problem.sought:
         found = result["parameters"][p.name]
-        true = _true(problem, p.name)
         rows.append(ParameterRow(
-            p.name, found["start"], found["final"], p.unit, found["gradient"], p.bounds,
-            true=float(true) if true is not None and np.ndim(true) == 0 else None, log=p.kind == "log",
-            note=found.get("note", ""), error=found.get("standard_error"),
+            p.name, found["start"], found["final"], p.unit, found["gradient"], p.bounds, true=_true(problem, p.name), log=p.kind == "log",
+            note=found.get("note", ""), error=found.get("standard_error"), labels=p.labels,
         ))  # fmt: skip
     return rows
+
+
+def _expectation(problem: Problem, row: Mapping[str, Any]) -> ExpectationRow:
+    """With the unit of a parameter or of a measure."""
+    units = {f"parameters.{p.name}": p.unit for p in problem.sought}
+    units |= {f"experiments.{e.name}.{m.name}": m.unit for e in problem.experiments for m in problem.measures}
+    path = row["path"].removesuffix(".final").removesuffix(".simulated")
+    return ExpectationRow(row["path"], row["want"], row["got"], row["ok"], units.get(path, ""))
+
+
+def _results(problem: Problem, result: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What was found as a fragment of a scene, and as options of the command."""
+    source = problem.description.source
+    yaml, options = fragment(problem, result), set_options(problem, result)
+    out = []
+    if yaml:
+        out.append((f"a scene that starts here: save it beside {source.name}" if source else "values for the scene", yaml))
+    if options and source:
+        out.append(("or on the command line", f"simopt run {shlex.quote(str(source))} {options}"))
+    return out
 
 
 def _correlation(result: Mapping[str, Any]) -> Correlation | None:
@@ -102,7 +135,7 @@ def _terms(result: Mapping[str, Any], log: Sequence[Mapping[str, Any]]) -> list[
 
 
 def _experiment(name: str, entry: Mapping[str, Any]) -> ExperimentRow:
-    measures = {key: (value["simulated"], value["measured"], value["error"])
+    measures = {key: MeasureRow(value["simulated"], value["measured"], value["error"], value["unit"], value.get("standard_error"))
                 for key, value in entry.items() if isinstance(value, Mapping) and "simulated" in value}
     return ExperimentRow(name, entry["use"], entry["loss"], measures)
 
@@ -112,15 +145,18 @@ def _facts(problem: Problem, result: Mapping[str, Any]) -> list[tuple[str, str]]
     sets = ", ".join(f"{s.count} {name} in {s.color_count} colour{'s' * (s.color_count > 1)}"
                      for name, s in problem.model.constraint_sets.items())
     facts = [
+        ("command", command_line(result["command"])),
+        ("started", result["started"].replace("T", " ").replace("+00:00", " UTC")),
+        ("wall time", f"{result['wall_s']:.3g} s"),
         ("points", f"{problem.model.particle_count}"),
         ("constraints", sets or "none"),
         ("steps", f"{schedule.steps} of {schedule.dt:.4g} s"),
         ("device", f"{result['device']}, {result['dtype']}"),
-        ("wall time", f"{result['wall_s']:.3g} s"),
     ]
     if result.get("evaluations"):
         facts.append(("evaluations", str(result["evaluations"])))
         facts.append(("ended because", result["stopped_because"]))
     if result["peak_memory_mb"] is not None:
         facts.append(("peak memory", f"{result['peak_memory_mb']:.0f} MB"))
-    return [*facts, *((name, str(version)) for name, version in result["versions"].items() if version)]
+    facts += [(name, str(version)) for name, version in result["versions"].items() if version]
+    return [*facts, *((f"SHA-256 of {name}", digest) for name, digest in result["files"].items())]

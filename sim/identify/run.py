@@ -9,7 +9,8 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import numpy as np
 from sim.core.runtime.profile import Profile, profile
 from sim.identify.expectations import check_all
 from sim.identify.experiments import Experiment, Simulation
-from sim.identify.found import file_hashes, found_arrays, started
+from sim.identify.found import file_hashes, found_arrays
 from sim.identify.loop import NonFinite
 from sim.identify.misfit import Misfit, misfits
 from sim.identify.problem import Problem, Result
@@ -94,6 +95,7 @@ class _Run:
     begun: float
     notes: list[str]
     profile: Profile | None = None
+    started: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def search(self, iterations: int, state: dict[str, Any] | None) -> Result:
         """The search; every finished iteration is on disk before the next one begins."""
@@ -196,7 +198,7 @@ class _Run:
             "scene_file": problem.description.source,
             "files": file_hashes(problem),
             **about,
-            "started": started(self.begun),
+            "started": self.started.isoformat(timespec="seconds"),
         }  # fmt: skip
 
 

@@ -13,12 +13,15 @@ from sim.io.recording_files import write_recording as write_recording
 from sim.io.report import Curve as Curve
 from sim.io.report import ExpectationRow as ExpectationRow
 from sim.io.report import ExperimentRow as ExperimentRow
-from sim.io.report import ParameterRow as ParameterRow
+from sim.io.report import MeasureRow as MeasureRow
 from sim.io.report import ReportData as ReportData
 from sim.io.report import TermRow as TermRow
 from sim.io.report import write_report as write_report
 from sim.io.report_fit import Correlation as Correlation
 from sim.io.report_fit import ResidualRow as ResidualRow
+from sim.io.report_parameters import ParameterRow as ParameterRow
+from sim.io.report_parameters import found_text as found_text
+from sim.io.report_tracks import Track as Track
 from sim.io.run_folder import RunFolder as RunFolder
 from sim.io.run_folder import RunFolderError as RunFolderError
 from sim.io.run_folder import default_run_path as default_run_path

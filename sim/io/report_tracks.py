@@ -99,6 +99,7 @@ def track_data(track: Track) -> dict[str, Any]:
         "unit": unit,
         "residualUnit": residual_unit,
         "noise": track.noise / small,
+        "least": 8 * track.noise / scale,
         "markers": [_heading(track, int(i), float(rms[i])) for i in order],
         "goals": [{"time": time, "values": [value / scale for value in values]} for time, values in track.goals],
         "levels": [[value / scale for value in values] for values in track.levels],

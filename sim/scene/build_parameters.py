@@ -28,7 +28,7 @@ def make_parameters(made: Building, model: Model) -> list[Parameter]:
             for region in first.names:
                 inside = [Reached(found, entry["of"][place], made.by_region[place].within(region)) for place, found in paths.items()]
                 value = made.scene.get(f"{next(iter(paths))}.regions.{region}") / next(iter(entry["of"].values()))
-                places = {f"{place}.regions.{region}": factor for place, factor in entry["of"].items()}
+                places = {} if "start" in entry else {f"{place}.regions.{region}": factor for place, factor in entry["of"].items()}
             _add(out, made, path, f"{name}.{region}", entry, np.asarray(entry.get("start", value), float), inside, places)
             continue
         places = dict(entry["of"]) | ({f"{path}.start": 1.0} if "start" in entry else {})  # a start goes before the value

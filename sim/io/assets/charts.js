@@ -2,7 +2,7 @@
 //
 // A chart is { name, unit, over, x, log, series, references, band, goals }: `series` is a list of { name, y, style },
 // `style` a class of the style sheet (dots where it ends in "dots"); `references` are levels drawn dashed, `band` is a
-// range [low, high] that is tinted, `goals` are points [x, y] that should be met.
+// range [low, high] that is tinted, `goals` are points [x, y] that should be met, `least` is the least range of the vertical axis.
 const SVG = "http://www.w3.org/2000/svg";
 
 function element(name, attributes, parent, text) {
@@ -61,13 +61,15 @@ function levelRange(chart) {
   const used = chart.log ? levels.filter((v) => v > 0) : levels;
   const map = chart.log ? Math.log10 : (y) => y, back = chart.log ? (y) => 10 ** y : (y) => y;
   let low = used.reduce((a, b) => Math.min(a, b), Infinity), high = used.reduce((a, b) => Math.max(a, b), -Infinity);
+  const missing = (chart.least ?? 0) - (high - low);
+  if (missing > 0) [low, high] = [low - missing / 2, high + missing / 2];
   let margin = 0.07 * (map(high) - map(low));
   if (!(margin > 1e-6 * Math.max(Math.abs(map(high)), 1e-300))) margin = chart.log ? 0.2 : 0.1 * Math.abs(high) || 1;
   return { low: back(map(low) - margin), high: back(map(high) + margin), map };
 }
 
 // Draws a chart into a figure; returns a function that moves its time mark, which is null where there is none.
-function drawChart(figure, chart, { height = 190, onPick = null } = {}) {
+function drawChart(figure, chart, { height = 190, onPick = null, quiet = false } = {}) {
   const { svg, values, width } = chartFrame(figure, chart, height);
   const xs = chart.x, seen = chart.series.filter(({ y }) => y.some((v) => v !== null));
   if (!seen.length) {
@@ -75,7 +77,7 @@ function drawChart(figure, chart, { height = 190, onPick = null } = {}) {
     return null;
   }
   const { low, high, map } = levelRange(chart);
-  const ticks = (chart.log ? logTicks : linearTicks)(low, high, height > 120 ? 4 : 2);
+  const ticks = (chart.log ? logTicks : linearTicks)(low, high, height > 120 ? 4 : 3);
   const digits = tickDigits(ticks);
   const left = 14 + 6.3 * Math.max(...ticks.map((tick) => shortNumber(tick, digits).length)), right = 8, top = 8, bottom = 22;
   const counts = chart.over === "iteration"; // whole numbers, from the first
@@ -115,7 +117,7 @@ function drawChart(figure, chart, { height = 190, onPick = null } = {}) {
       return part;
     });
     if (named) parts.unshift(counts ? `iteration ${xs[index]}: ` : `${shortNumber(xs[index], 4)} ${chart.over}: `);
-    values.replaceChildren(...parts);
+    values.replaceChildren(...(named || !quiet ? parts : [])); // quiet: only what is pointed at
   };
   const nearest = (event) => {
     const box = svg.getBoundingClientRect(), x = ((event.clientX - box.left) / box.width) * width;

@@ -25,14 +25,14 @@ function startTracks(root, tracks) {
     const holder = document.createElement("div"), upper = document.createElement("figure"), lower = document.createElement("figure");
     upper.className = lower.className = "chart";
     const series = [["before", "before"], ["measured", "measured-dots"], ["skipped", "skipped-dots"], ["after", "after"]]
-      .map(([key, style]) => ({ name: track.words[key], y: line(key, marker, axis), style })).filter(({ y }) => y);
+      .map(([key, style]) => ({ name: "", y: line(key, marker, axis), style })).filter(({ y }) => y);
     const goals = track.goals.map(({ time, values }) => [time, values[axis]]);
     const references = track.levels.map((levels) => levels[axis]);
-    const charts = [[upper, chart(track, track.axes[axis], track.unit, series, { goals, references }), 150]];
+    const charts = [[upper, chart(track, track.axes[axis], track.unit, series, { goals, references, least: track.least }), 150]];
     const residual = line("residual", marker, axis);
     if (residual) {
       const band = track.noise > 0 ? [-track.noise, track.noise] : null;
-      charts.push([lower, chart(track, "simulated − measured", track.residualUnit, [{ name: "", y: residual, style: "residual" }], { band }), 84]);
+      charts.push([lower, chart(track, "simulated − measured", track.residualUnit, [{ name: "", y: residual, style: "residual" }], { band }), 92]);
     }
     holder.append(...charts.map(([figure]) => figure));
     return { holder, charts };
@@ -54,7 +54,7 @@ function startTracks(root, tracks) {
       rows.append(heading, row);
     }
     const onPick = (time) => document.dispatchEvent(new CustomEvent("seek", { detail: { take: track.experiment, time } }));
-    marks = jobs.map(([figure, one, height]) => drawChart(figure, one, { height, onPick })).filter(Boolean);
+    marks = jobs.map(([figure, one, height]) => drawChart(figure, one, { height, onPick, quiet: true })).filter(Boolean);
     move();
     root.querySelector(".track-note").textContent = track.note;
     for (const key of ["before", "measured", "skipped", "after", "goals", "noise", "levels"]) {
