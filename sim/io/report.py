@@ -267,8 +267,8 @@ def _experiments(rows: Sequence[ExperimentRow]) -> str:
         measures = [
             [
                 escape(name),
-                quantity(m.simulated, m.unit) + (f" ± {quantity(m.standard_error, m.unit, 2)}" if m.standard_error else ""),
-                quantity(m.measured, m.unit),
+                escape(quantity(m.simulated, m.unit) + (f" ± {quantity(m.standard_error, m.unit, 2)}" if m.standard_error else "")),
+                escape(quantity(m.measured, m.unit)),
                 "–" if m.error is None else f"{100 * m.error:+.1f} %".replace("-", "−"),
             ]
             for name, m in row.measures.items()
