@@ -298,7 +298,7 @@ def test_a_run_states_them(tmp_path, capsys):
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     errors = result["parameters"]["v"]
     assert errors["standard_error"] == pytest.approx(np.maximum(errors["standard_error_by"]["noise"], errors["standard_error_by"]["residuals"]))
-    assert result["uncertainty"]["names"] == ["v[0]", "v[1]", "v[2]", "m"]
+    assert result["uncertainty"]["names"] == ["v.x", "v.y", "v.z", "m"]
     assert result["parameters"]["m"]["standard_error"] is None  # infinite
     assert "not identifiable" in result["parameters"]["m"]["note"] or "does not depend" in result["parameters"]["m"]["note"]
     residuals = result["experiments"]["main"]["residuals"]["balls"]

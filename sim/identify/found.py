@@ -14,10 +14,6 @@ from sim.identify.parameters import Parameter
 from sim.identify.problem import Problem
 from sim.io.html import format_number
 
-INLINE = 24
-"""Numbers of a value that a fragment holds; of more than that it names a file in the run folder."""
-
-
 def found_values(problem: Problem, result: Mapping[str, Any]) -> dict[str, Any]:
     """Path in the scene -> what was found for it: a number, a vector, or `{"file": name}` for one value per element.
 
@@ -82,9 +78,9 @@ def fragment(problem: Problem, result: Mapping[str, Any]) -> str:
 
 
 def set_options(problem: Problem, result: Mapping[str, Any]) -> str:
-    """The options of the command that set what was found; empty where that needs a file."""
+    """The options of the command that set what was found; empty where that needs a file, as values by element or experiment do."""
     values = found_values(problem, result)
-    if not values or any(isinstance(value, dict) for value in values.values()) or len(values) > INLINE:
+    if any(isinstance(value, dict) or ".set." in path for path, value in values.items()):
         return ""
     return " ".join(f"--set {shlex.quote(f'{path}={_yaml_number(value)}')}" for path, value in values.items())
 

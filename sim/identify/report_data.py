@@ -159,4 +159,4 @@ def _facts(problem: Problem, result: Mapping[str, Any]) -> list[tuple[str, str]]
     if result["peak_memory_mb"] is not None:
         facts.append(("peak memory", f"{result['peak_memory_mb']:.0f} MB"))
     facts += [(name, str(version)) for name, version in result["versions"].items() if version]
-    return [*facts, *((f"SHA-256 of {name}", digest) for name, digest in result["files"].items())]
+    return [*facts, *((f"SHA-256 of {name}", f"{digest[:16]}… (all of it: result.json)") for name, digest in result["files"].items())]

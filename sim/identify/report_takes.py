@@ -54,7 +54,7 @@ def _goals(problem: Problem, e: Experiment, before: Simulation, after: Simulatio
             layers.append(Layer(f"centre of {name}{f', {side}' * bool(side)}", centre, point_size=6, color=COLORS[side or "after"],
                                 trail=True, side=side))
         points = np.array([goal.point for goal in goals if goal.markers == name])
-        layers.append(Layer(f"goal of {name}", points[None], point_size=11, color=COLORS["goal"]))
+        layers.append(Layer(f"goal of {name}", points[None], point_size=12, color=COLORS["goal"], behind=0.8))
     return layers
 
 

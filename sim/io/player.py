@@ -41,6 +41,7 @@ class Layer:
         color: `#rrggbb`.
         visible: whether the layer is switched on when the page opens.
         opacity: of surfaces and lines, 0 to 1.
+        behind: how strongly its dots shine through what stands in front of them, 0 to 1.
         trail: whether the paths of its points can be shown, up to the frame that is looked at.
         side: `before` or `after`: the half that it belongs to when the two are shown side by side; empty: both.
     """
@@ -54,6 +55,7 @@ class Layer:
     visible: bool = True
     opacity: float = 1.0
     dots: np.ndarray | None = None
+    behind: float = 0.22
     trail: bool = False
     side: str = ""
 
@@ -194,6 +196,7 @@ def _layer_data(layer: Layer, stride: int) -> dict[str, Any]:
         "color": layer.color,
         "visible": bool(layer.visible),
         "opacity": float(layer.opacity),
+        "behind": float(layer.behind),
         "trail": bool(layer.trail),
         "side": layer.side,
     }

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -143,7 +144,7 @@ def report_html(data: ReportData) -> str:
     sections = [
         _notes(data.notes),
         _player(data.takes),
-        _asset("tracks.html") if data.tracks else "",
+        _tracks(data.tracks),
         parameter_section(data.parameters),
         _results(data.results),
         _curves(data.curves),
@@ -201,12 +202,24 @@ def _notes(notes: Sequence[str]) -> str:
     if not notes:
         return ""
     return (
-        '<section class="card notes"><ul>' + "".join(f"<li>{escape(note)}</li>" for note in notes) + "</ul></section>"
+        '<section class="card notes"><ul>' + "".join(f"<li>{_with_code(note)}</li>" for note in notes) + "</ul></section>"
     )
+
+
+def _with_code(text: str) -> str:
+    """Words in backticks as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def _player(takes: Sequence[Take]) -> str:
     return _asset("player.html") if takes else ""
+
+
+def _tracks(tracks: Sequence[Track]) -> str:
+    if not tracks:
+        return ""
+    heading = "Measured and simulated" if any(track.measured is not None for track in tracks) else "Motion over time"
+    return Template(_asset("tracks.html")).substitute(heading=heading)
 
 
 def _results(results: Sequence[tuple[str, str]]) -> str:

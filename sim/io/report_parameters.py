@@ -111,7 +111,8 @@ def number_cells(row: ParameterRow) -> tuple[str, str]:
     if not final.size:
         return "–", "–"
     value, sigma = value_and_error(float(final[0]), float(error[0]) if error.size else math.nan)
-    percent = f" ({format_number(100 * error[0] / abs(final[0]), 2)} %)" if error.size and np.isfinite(error[0]) and final[0] else ""
+    share = 100 * float(error[0] / abs(final[0])) if error.size and final[0] else math.inf
+    percent = f" ({format_number(share, 2)} %)" if share < 100 else ""
     return value, f"{sigma}{percent}" or "–"
 
 
@@ -154,7 +155,7 @@ def _histogram(row: ParameterRow) -> str:
     both = np.concatenate([start, shown])
     if not np.isfinite(both).all():
         return ""
-    log = row.log and both.min() > 0
+    log = row.log and bool(both.min() > 0)
     low, high = (np.log10 if log else np.asarray)(np.array([both.min(), both.max()]))
     if high <= low:
         return f"{row.size} × {format_number(both[0])}"

@@ -165,7 +165,7 @@ class Renderer {
     for (const layer of layers) this.drawPoints(layer, ratio, 1);
     for (const layer of clear) this.drawBody(layer, edges);
     gl.disable(gl.DEPTH_TEST); // markers behind a surface shine through a little
-    for (const layer of layers) this.drawPoints(layer, ratio, 0.22);
+    for (const layer of layers) this.drawPoints(layer, ratio, layer.layer.behind);
     gl.enable(gl.DEPTH_TEST);
   }
 
