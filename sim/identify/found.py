@@ -14,6 +14,7 @@ from sim.identify.parameters import Parameter
 from sim.identify.problem import Problem
 from sim.io.html import format_number
 
+
 def found_values(problem: Problem, result: Mapping[str, Any]) -> dict[str, Any]:
     """Path in the scene -> what was found for it: a number, a vector, or `{"file": name}` for one value per element.
 

@@ -18,10 +18,12 @@ from sim.io import (
     Curve,
     ExpectationRow,
     ExperimentRow,
+    HorizonRow,
     MeasureRow,
     ParameterRow,
     ReportData,
     ResidualRow,
+    StartRow,
     TermRow,
     found_text,
 )
@@ -41,7 +43,8 @@ def report_data(
     return ReportData(
         title=problem.description.name, about=problem.description.about, highlights=_highlights(result), summary=_summary(result),
         takes=takes(problem, before, after), tracks=tracks(problem, before, after), curves=_curves(problem, log), parameters=_parameters(problem, result),
-        results=_results(problem, result), expectations=[_expectation(problem, row) for row in result["expect"]],
+        starts=_starts(result), horizons=_horizons(result), results=_results(problem, result),
+        expectations=[_expectation(problem, row) for row in result["expect"]],
         terms=_terms(result, log),
         experiments=[_experiment(name, e) for name, e in result["experiments"].items()],
         correlation=_correlation(result), residuals=_residuals(result, misfit),
@@ -75,7 +78,7 @@ def _curves(problem: Problem, log: Sequence[Mapping[str, Any]]) -> list[Curve]:
     if not log:
         return []
     iterations = [entry["iteration"] for entry in log]
-    curves = [Curve("loss", iterations, [entry["loss"] for entry in log], log=True)]
+    curves = [_loss_curve(iterations, log)]
     for p in problem.sought:
         values = np.array([np.reshape(entry["parameters"][p.name], -1) for entry in log], dtype=np.float64)
         labels = [label.removeprefix(p.name).strip(".[]") for label in p.labels] if values.shape[1] > 1 else []
@@ -85,6 +88,33 @@ def _curves(problem: Problem, log: Sequence[Mapping[str, Any]]) -> list[Curve]:
         curves.append(Curve(p.name, iterations, values, p.unit, log=p.kind == "log", reference=true, labels=labels))
     norms = [entry["gradient_norm"] for entry in log]
     return [*curves, Curve("gradient norm", iterations, norms, log=True)]
+
+
+def _loss_curve(iterations: Sequence[int], log: Sequence[Mapping[str, Any]]) -> Curve:
+    """The loss, with a line for each horizon: losses of two of them are of different things."""
+    losses = np.array([np.nan if entry["loss"] is None else entry["loss"] for entry in log], dtype=np.float64)
+    horizons = [entry.get("horizon", "") for entry in log]
+    labels = list(dict.fromkeys(horizons))
+    if not 1 < len(labels) <= MOST_LINES:
+        return Curve("loss", iterations, losses, log=True)
+    lines = np.stack([np.where([h == label for h in horizons], losses, np.nan) for label in labels], axis=1)
+    return Curve("loss up to", iterations, lines, log=True, labels=labels)
+
+
+def _starts(result: Mapping[str, Any]) -> list[StartRow]:
+    rows = (result.get("starts") or {}).get("rows", [])
+    return [StartRow(_told(result, row["start"]), row["loss"], _told(result, row["end"]), row["reached"], row["iterations"], row["chosen"])
+            for row in rows]
+
+
+def _told(result: Mapping[str, Any], values: Mapping[str, Any]) -> str:
+    """Parameters and their values in a line."""
+    return ", ".join(f"{name} {format_number(value)} {result['parameters'][name]['unit']}".rstrip() for name, value in values.items())
+
+
+def _horizons(result: Mapping[str, Any]) -> list[HorizonRow]:
+    return [HorizonRow(row["horizon"], row["initial"], row["final"], row["iteration"], row["stopped_because"])
+            for row in result.get("horizons") or []]
 
 
 def _parameters(problem: Problem, result: Mapping[str, Any]) -> list[ParameterRow]:

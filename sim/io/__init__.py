@@ -21,6 +21,8 @@ from sim.io.report_fit import Correlation as Correlation
 from sim.io.report_fit import ResidualRow as ResidualRow
 from sim.io.report_parameters import ParameterRow as ParameterRow
 from sim.io.report_parameters import found_text as found_text
+from sim.io.report_search import HorizonRow as HorizonRow
+from sim.io.report_search import StartRow as StartRow
 from sim.io.report_tracks import Track as Track
 from sim.io.run_folder import RunFolder as RunFolder
 from sim.io.run_folder import RunFolderError as RunFolderError

@@ -21,6 +21,7 @@ from sim.io.html import charts, copyable, format_number, name_cell, quantity, se
 from sim.io.player import Take, player_data
 from sim.io.report_fit import Correlation, ResidualRow, correlation_section, residual_section
 from sim.io.report_parameters import ParameterRow, Value, parameter_section
+from sim.io.report_search import HorizonRow, StartRow, search_sections
 from sim.io.report_tracks import Track, track_data
 from sim.io.run_folder import to_json, write_atomically
 
@@ -105,6 +106,7 @@ class ReportData:
         takes: what the player shows; several can be chosen from.
         tracks: what was measured and simulated over time; one is shown at a time.
         curves: charts over the iterations.
+        starts, horizons: of a search that had several.
         results: (title, text) of what was found in forms that can be copied.
         parameters, expectations, terms, experiments: rows of the tables.
         correlation: of the errors of the parameters.
@@ -121,6 +123,8 @@ class ReportData:
     takes: Sequence[Take] = ()
     tracks: Sequence[Track] = ()
     curves: Sequence[Curve] = ()
+    starts: Sequence[StartRow] = ()
+    horizons: Sequence[HorizonRow] = ()
     results: Sequence[tuple[str, str]] = ()
     parameters: Sequence[ParameterRow] = ()
     expectations: Sequence[ExpectationRow] = ()
@@ -148,6 +152,7 @@ def report_html(data: ReportData) -> str:
         parameter_section(data.parameters),
         _results(data.results),
         _curves(data.curves),
+        search_sections(data.starts, data.horizons),
         _expectations(data.expectations),
         _terms(data.terms),
         correlation_section(data.correlation),
