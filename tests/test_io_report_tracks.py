@@ -148,3 +148,25 @@ def test_what_a_page_leaves_out_is_said():
                                                (0.02, "m/s", "mm/s"), (5.0, "Pa", "Pa")])
 def test_units_that_values_are_shown_in(size, unit, shown):
     assert shown_unit(size, unit)[1] == shown
+
+
+def test_surfaces_are_coloured_by_what_was_found(tmp_path):
+    """A value by element is shown at the points: the geometric mean of what meets there, where it was sought as a logarithm."""
+    of = "objects.sheet.cloth.material.distance.compliance"
+    text = SHEET.replace(f"of: {of}, transform", f"of: {of}, per: element, transform")
+    problem = sheet(tmp_path, text)
+    run = problem.simulate()
+    assert takes(problem, run, run)[0].layers[1].tints == []  # all alike
+    group = problem.model.groups["sheet"]
+    edges = group.elements["distance"]
+    values = np.where((edges < 8).all(axis=1), 0.01, 0.04)
+    problem.model["sheet.distance.compliance"].assign(values)
+    (take,) = takes(problem, run, run)
+    (tint,) = take.layers[1].tints
+    expected = [np.exp(np.log(values[(edges == point).any(axis=1)]).mean()) for point in range(16)]
+    np.testing.assert_allclose(tint.values, expected, rtol=1e-12)
+    data = player_data([take])[0]["layers"][1]["tints"][0]
+    shares = np.frombuffer(base64.b64decode(data["values"]), "<u1") / 254
+    back = data["low"] * (data["high"] / data["low"]) ** shares
+    np.testing.assert_allclose(back, expected, rtol=0.01)
+    assert (data["name"], data["unit"], data["log"]) == ("stretch", "m/N", True) and take.layers[0].tints == ()

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.identify.found import command_line, fragment, set_options
+from sim.identify.found import command_line, found_arrays, fragment, set_options
 from sim.identify.misfit import Misfit
 from sim.identify.problem import Problem
 from sim.identify.report_takes import Simulations, takes
@@ -142,7 +142,8 @@ def _results(problem: Problem, result: Mapping[str, Any]) -> list[tuple[str, str
     yaml, options = fragment(problem, result), set_options(problem, result)
     out = []
     if yaml:
-        out.append((f"a scene that starts here: save it beside {source.name}" if source else "values for the scene", yaml))
+        files = "".join(f" and {name} of the run folder" for name in found_arrays(problem, result))
+        out.append((f"a scene that starts here: save it{files} beside {source.name}" if source else "values for the scene", yaml))
     if options and source:
         out.append(("or on the command line", f"simopt run {shlex.quote(str(source))} {options}"))
     return out

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from sim.identify.experiments import Experiment, Markers, Simulation
 from sim.identify.losses import Reach
 from sim.identify.problem import Problem
-from sim.io import COLORS, Body, Layer, Recording, Scenery, Shape, Take, body
+from sim.io import COLORS, Body, Layer, Recording, Scenery, Shape, Take, Tint, body
 from sim.model import Sphere
 
 Simulations = Mapping[str, Simulation]
@@ -22,12 +22,13 @@ def takes(problem: Problem, before: Simulations, after: Simulations | None) -> l
     """
     up = _up(problem).tolist()
     bodies = [_without_inside(b) for b in _drawn(problem)]
+    tints = _tints(problem, bodies)
     out = []
     for e in problem.experiments:
         if after is None:
             layers = [_bodies(bodies, "simulation", before[e.name], "")]
         else:
-            layers = [_bodies(bodies, "before", before[e.name], "before"), _bodies(bodies, "after", after[e.name], "after")]
+            layers = [_bodies(bodies, "before", before[e.name], "before"), _bodies(bodies, "after", after[e.name], "after", tints)]
         last = before[e.name] if after is None else after[e.name]
         for name, target in e.targets.items():
             unseen = np.full((problem.markers[name].count, 3), np.nan)
@@ -67,7 +68,7 @@ def _from_start(start: np.ndarray, positions: np.ndarray) -> np.ndarray:
     return np.concatenate([start[None], positions])
 
 
-def _bodies(bodies: list[Body], name: str, simulation: Simulation, side: str) -> Layer:
+def _bodies(bodies: list[Body], name: str, simulation: Simulation, side: str, tints: Sequence[Tint] = ()) -> Layer:
     """All bodies as one layer: surfaces, links, and dots where there is no surface."""
     counts = [len(b.points) for b in bodies]
     starts = np.cumsum([0, *counts[:-1]])
@@ -77,7 +78,35 @@ def _bodies(bodies: list[Body], name: str, simulation: Simulation, side: str) ->
     dots = [np.arange(start, start + count) for b, start, count in zip(bodies, starts, counts, strict=True) if not len(b.triangles)]
     return Layer(name, np.concatenate(places, axis=1), triangles if len(triangles) else None, segments if len(segments) else None,
                  point_size=8.0 if dots else 0.0, color=COLORS[side or "after"], opacity=0.3 if side == "before" else 1.0,
-                 dots=np.concatenate(dots) if dots else None, side=side)
+                 dots=np.concatenate(dots) if dots else None, side=side, tints=tints)
+
+
+def _tints(problem: Problem, bodies: list[Body]) -> list[Tint]:
+    """What was found element by element, point by point or region by region, at the places of the bodies."""
+    out = []
+    reached = {r.path: p for p in problem.sought if p.per in ("element", "point", "region") for r in p.reach}
+    for path, p in reached.items():
+        label, _, key = path.partition(".")
+        group, values = problem.model.groups.get(label), problem.model[path].numpy().astype(np.float64)
+        if group is None or values.ndim != 1:
+            continue
+        elements = group.elements.get(key.rpartition(".")[0]) if "." in key else group.points[:, None]
+        if elements is None or len(elements) != len(values) or np.ptp(values) == 0.0:
+            continue
+        log = p.kind == "log"
+        at_points = _mean_at_points(np.log(values) if log else values, elements, problem.model.particle_count)
+        places = np.concatenate([np.einsum("nk,nk->n", b.weights, at_points[b.points]) for b in bodies])
+        name = p.name.partition(".")[0] if p.per == "region" else p.name
+        out.append(Tint(f"{name} ({path})" if len(p.reach) > 1 else name, p.unit, np.exp(places) if log else places, log))
+    return out
+
+
+def _mean_at_points(values: np.ndarray, elements: np.ndarray, count: int) -> np.ndarray:
+    """The mean (count,) of the values (n,) of the elements (n, k) that each point belongs to; nan where it belongs to none."""
+    flat = elements.reshape(-1)
+    total = np.bincount(flat, np.repeat(values, elements.shape[1]), minlength=count)
+    share = np.bincount(flat, minlength=count)
+    return np.divide(total, share, out=np.full(count, np.nan), where=share > 0)
 
 
 def _without_inside(b: Body) -> Body:

@@ -6,6 +6,7 @@ from sim.io.player import COLORS as COLORS
 from sim.io.player import Layer as Layer
 from sim.io.player import Shape as Shape
 from sim.io.player import Take as Take
+from sim.io.player import Tint as Tint
 from sim.io.recording import Recording as Recording
 from sim.io.recording import RecordingError as RecordingError
 from sim.io.recording_files import load_recording as load_recording

@@ -27,6 +27,22 @@ FAR = 3.0
 
 
 @dataclass(frozen=True, eq=False)
+class Tint:
+    """A number at each point of a layer that its surface can be coloured by.
+
+    Attributes:
+        name, unit: shown beside the scale of colours.
+        values: (n,) in `unit`; nan: none here.
+        log: whether the scale is logarithmic; the values are positive then.
+    """
+
+    name: str
+    unit: str
+    values: np.ndarray
+    log: bool = False
+
+
+@dataclass(frozen=True, eq=False)
 class Layer:
     """One animated thing of a take, drawn as a surface, as lines, as points, or as several of these.
 
@@ -43,6 +59,7 @@ class Layer:
         opacity: of surfaces and lines, 0 to 1.
         behind: how strongly its dots shine through what stands in front of them, 0 to 1.
         trail: whether the paths of its points can be shown, up to the frame that is looked at.
+        tints: what its surface can be coloured by.
         side: `before` or `after`: the half that it belongs to when the two are shown side by side; empty: both.
     """
 
@@ -58,6 +75,7 @@ class Layer:
     behind: float = 0.22
     trail: bool = False
     side: str = ""
+    tints: Sequence[Tint] = ()
 
     def __post_init__(self) -> None:
         positions = np.asarray(self.positions)
@@ -199,7 +217,19 @@ def _layer_data(layer: Layer, stride: int) -> dict[str, Any]:
         "behind": float(layer.behind),
         "trail": bool(layer.trail),
         "side": layer.side,
+        "tints": [_tint_data(tint) for tint in layer.tints],
     }
+
+
+def _tint_data(tint: Tint) -> dict[str, Any]:
+    """Its values as shares of its range, in steps of 1/254; 255: none."""
+    values = np.asarray(tint.values, dtype=np.float64)
+    shown = np.log10(values) if tint.log else values
+    low, high = float(np.nanmin(shown)), float(np.nanmax(shown))
+    share = (shown - low) / (high - low if high > low else 1.0)
+    quantised = np.where(np.isfinite(share), np.rint(254 * np.nan_to_num(share)), 255).astype("<u1")
+    return {"name": tint.name, "unit": tint.unit, "low": float(np.nanmin(values)), "high": float(np.nanmax(values)), "log": tint.log,
+            "values": _base64(quantised)}
 
 
 def _view_box(take: Take) -> tuple[np.ndarray, np.ndarray]:

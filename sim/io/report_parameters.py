@@ -82,7 +82,7 @@ def found_text(value: Value, error: Value, unit: str) -> str:
         text = ", ".join(with_error(float(n), float(e)) for n, e in zip(numbers, errors if errors.size else [math.nan] * numbers.size, strict=True))
         text = f"({text})"
     else:
-        text = f"{format_number(np.median(numbers))} ({format_number(numbers.min())} … {format_number(numbers.max())})"
+        return f"{format_number(numbers.min())} … {format_number(numbers.max())} {unit} ({numbers.size} numbers)"
     return f"{text} {unit}".strip()
 
 
@@ -128,7 +128,7 @@ def _line(row: ParameterRow, has_true: bool, has_error: bool) -> list[str]:
 def _summary(row: ParameterRow, has_true: bool, has_error: bool) -> list[str]:
     """One row for many numbers: their median, their range, how they are spread."""
     cells = [name_cell(row.name, f"{row.size} numbers: median, range" + (f"; {row.note}" if row.note else "")),
-             _spread(row.start), f"<strong>{_spread(row.final)}</strong>"]
+             _spread(row.start), _spread(row.final, strong=True)]
     if has_error:
         errors = _flat(row.error)
         known = errors[np.isfinite(errors)]
@@ -138,14 +138,14 @@ def _summary(row: ParameterRow, has_true: bool, has_error: bool) -> list[str]:
     return [*cells, _spread(row.gradient, 3), _histogram(row)]
 
 
-def _spread(value: Value, digits: int = 4) -> str:
+def _spread(value: Value, digits: int = 4, strong: bool = False) -> str:
     numbers = _flat(value)
     if not numbers.size:
         return "–"
     if np.ptp(numbers) == 0:
         return format_number(numbers[0], digits)
     low, middle, high = (format_number(v, digits) for v in (numbers.min(), np.median(numbers), numbers.max()))
-    return f'{middle}<div class="remark">{low} … {high}</div>'
+    return f'{f"<strong>{middle}</strong>" if strong else middle}<div class="remark">{low} … {high}</div>'
 
 
 def _histogram(row: ParameterRow) -> str:

@@ -111,7 +111,7 @@ function drawChart(figure, chart, { height = 190, onPick = null, quiet = false }
     points.replaceChildren();
     const parts = seen.map(({ name, y, style }) => {
       const i = index ?? y.findLastIndex((v) => v !== null), part = document.createElement("span");
-      if (y[i] !== null) element("circle", { class: `dot ${style}`, r: 4, cx: px(xs[i]), cy: py(y[i]) }, points);
+      if (y[i] !== null && (named || !quiet)) element("circle", { class: `dot ${style}`, r: 4, cx: px(xs[i]), cy: py(y[i]) }, points);
       if (seen.length > 1) part.className = `key ${style}`;
       part.textContent = (seen.length > 1 && name ? `${name} ` : "") + (y[i] === null ? "–" : shortNumber(y[i], 4));
       return part;

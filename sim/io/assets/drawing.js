@@ -11,7 +11,11 @@ vec3 place(vec3 p) {  // where a point is drawn: itself, or its shadow on the fl
 const GLSL_OUT = `
 out vec4 result;
 void paint(vec3 c, float a) { result = vec4(c * a, a); }
-vec3 shade(vec3 n, vec3 p) {
+vec3 scaleColor(float t) { // dark blue, teal, yellow: brighter is more
+  vec3 a = vec3(0.19, 0.20, 0.55), b = vec3(0.13, 0.56, 0.55), c = vec3(0.98, 0.87, 0.28);
+  return t < 0.5 ? mix(a, b, 2.0 * t) : mix(b, c, 2.0 * t - 1.0);
+}
+vec3 shade(vec3 n, vec3 p, vec3 base) {
   vec3 toEye = normalize(eye - p);
   vec3 flatNormal = normalize(cross(dFdx(p), dFdy(p)));  // on the side that is seen, whatever the triangles' winding
   if (dot(flatNormal, toEye) < 0.0) flatNormal = -flatNormal;
@@ -21,19 +25,23 @@ vec3 shade(vec3 n, vec3 p) {
   float key = max(dot(n, light), 0.0);
   float gleam = pow(max(dot(n, normalize(light + toEye)), 0.0), 36.0);
   float rim = pow(1.0 - clamp(dot(n, toEye), 0.0, 1.0), 3.0);
-  return color * (0.52 + 0.14 * dot(n, up) + 0.52 * key) + vec3(0.09 * gleam + 0.10 * rim);
+  return base * (0.52 + 0.14 * dot(n, up) + 0.52 * key) + vec3(0.09 * gleam + 0.10 * rim);
 }`;
 
 const PROGRAMS = {
   surface: [`
 layout(location = 0) in vec3 position;
 layout(location = 1) in vec3 normal;
+layout(location = 2) in float tint;
 out vec3 n, p;
-void main() { n = normal; p = position; gl_Position = view * vec4(place(position), 1.0); }`, `
+out float t;
+void main() { n = normal; p = position; t = tint; gl_Position = view * vec4(place(position), 1.0); }`, `
 in vec3 n, p;
+in float t;
+uniform float tinted;
 void main() {
   if (shadow > 0.0) { if (dot(p, floorPlane.xyz) < floorPlane.w) discard; paint(vec3(0.0), shadow); }
-  else paint(shade(n, p), opacity);
+  else paint(shade(n, p, tinted > 0.0 && t <= 1.0 ? scaleColor(t) : color), opacity);
 }`],
   edges: [`
 layout(location = 0) in vec3 position;
@@ -169,10 +177,10 @@ class LayerGeometry {
   vertexArray(attributes, indices, divisor = 0) {
     const gl = this.gl, array = gl.createVertexArray();
     gl.bindVertexArray(array);
-    for (const [location, buffer, stride, offset] of attributes) {
+    for (const [location, buffer, stride, offset, size = 3] of attributes) {
       gl.bindBuffer(gl.ARRAY_BUFFER, buffer);
       gl.enableVertexAttribArray(location);
-      gl.vertexAttribPointer(location, 3, gl.FLOAT, false, stride, offset);
+      gl.vertexAttribPointer(location, size, gl.FLOAT, false, stride, offset);
       gl.vertexAttribDivisor(location, divisor);
     }
     if (indices) {
@@ -190,6 +198,21 @@ class LayerGeometry {
       this.edgeArray = this.vertexArray([[0, this.positionBuffer, 0, 0]], pairs);
     }
     return this.edgeArray;
+  }
+
+  // The surface coloured by one of the layer's tints: a share of the range at each point, 2 where there is none.
+  tinted(name) {
+    const index = this.layer.tints.findIndex((tint) => tint.name === name);
+    if (index < 0 || !this.triangles) return null;
+    this.tintArrays ??= {};
+    if (!this.tintArrays[index]) {
+      const shares = Float32Array.from(decode(this.layer.tints[index].values, Uint8Array), (v) => (v === 255 ? 2 : v / 254));
+      const buffer = this.gl.createBuffer();
+      this.upload(buffer, shares);
+      this.tintArrays[index] = this.vertexArray(
+        [[0, this.positionBuffer, 0, 0], [1, this.normalBuffer, 0, 0], [2, buffer, 0, 0, 1]], this.triangles);
+    }
+    return this.tintArrays[index];
   }
 
   // Whether the layer exists at this frame (a fraction is between two frames); fills the buffers if so.

@@ -25,7 +25,7 @@ function startPlayer(root, takes) {
   part(".controls").hidden = false;
 
   const darkness = window.matchMedia("(prefers-color-scheme: dark)");
-  let take, frame = 0, playing = false, last = 0, dirty = true, edges = false, trails = false, halves = false;
+  let take, frame = 0, playing = false, last = 0, dirty = true, edges = false, trails = false, halves = false, tint = "";
   let shown = new Set();
   const camera = { fov: FOV };
 
@@ -79,6 +79,10 @@ function startPlayer(root, takes) {
     part(".layers").replaceChildren(...buttons);
     part(".trails").hidden = !take.layers.some((layer) => layer.trail && !layer.static);
     press(part(".trails"), (trails = take.layers.some((layer) => layer.trail && layer.visible && layer.points <= 8)));
+    const tints = [...new Set(take.layers.flatMap((layer) => layer.tints.map(({ name }) => name)))];
+    part(".tint").replaceChildren(new Option("one colour", ""), ...tints.map((name) => new Option(`by ${name}`, name)));
+    part(".tint").hidden = !tints.length;
+    setTint(tints.includes(tint) ? tint : (tints[0] ?? ""));
     part(".halves").hidden = !["before", "after"].every((side) => take.layers.some((layer) => layer.side === side));
     setHalves(halves && !part(".halves").hidden);
     const thinned = take.stride > 1 ? `1 frame in ${take.stride}, ` : "";
@@ -89,6 +93,17 @@ function startPlayer(root, takes) {
 
   function press(button, on) {
     button.setAttribute("aria-pressed", on);
+    dirty = true;
+  }
+
+  function setTint(name) {
+    const scale = part(".scale"), found = take.layers.flatMap((layer) => layer.tints).find((one) => one.name === name);
+    part(".tint").value = tint = name;
+    scale.hidden = !found;
+    if (found) {
+      const [low, high] = [found.low, found.high].map((value) => shortNumber(value));
+      scale.replaceChildren(`${low} `, document.createElement("i"), ` ${high} ${found.unit}${found.log ? ", log scale" : ""}`);
+    }
     dirty = true;
   }
 
@@ -126,7 +141,7 @@ function startPlayer(root, takes) {
       part(".clock").textContent = `${seconds(timeOf(frame))} s · frame ${numberOf(whole)} of ${numberOf(take.frames - 1)}`;
       document.dispatchEvent(new CustomEvent("player", { detail: { take: take.name, time: timeOf(frame) } }));
       const ink = getComputedStyle(root).getPropertyValue("--soft").trim();
-      renderer.draw({ camera, frame, panes: panes(), solid: halves, edges, trails, ink, dark: darkness.matches });
+      renderer.draw({ camera, frame, panes: panes(), solid: halves, edges, trails, tint, ink, dark: darkness.matches });
     }
     requestAnimationFrame(tick);
   }
@@ -197,6 +212,7 @@ function startPlayer(root, takes) {
     setHalves(!halves);
     camera.distance = renderer.fittingDistance(camera, paneAspect());
   });
+  part(".tint").addEventListener("change", (event) => setTint(event.currentTarget.value));
   part(".full").hidden = !document.fullscreenEnabled;
   part(".full").addEventListener("click", () => {
     if (document.fullscreenElement) document.exitFullscreen();

@@ -114,13 +114,14 @@ class Renderer {
   }
 
   // Panes: parts of the canvas [x, y, width, height] as shares of it, each with the keys of what is shown there.
-  draw({ camera, frame, panes, solid, edges, trails, ink, dark }) {
+  draw({ camera, frame, panes, solid, edges, trails, tint, ink, dark }) {
     const gl = this.gl, { canvas } = this, ratio = Math.min(window.devicePixelRatio || 1, 2);
     canvas.width = Math.max(1, Math.round(canvas.clientWidth * ratio));
     canvas.height = Math.max(1, Math.round(canvas.clientHeight * ratio));
     gl.clearColor(0, 0, 0, 0);
     gl.clear(gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT | gl.STENCIL_BUFFER_BIT);
     this.solid = solid;
+    this.tint = tint;
     for (const { box, shown } of panes) {
       const pixels = box.map((share, i) => Math.round(share * (i % 2 ? canvas.height : canvas.width)));
       gl.viewport(...pixels);
@@ -137,7 +138,7 @@ class Renderer {
     const { eye, right, back, view } = this.look(camera, pixels[0] / pixels[1]);
     const light = unit(add(add(back, take.up, 1.1), right, -0.55));
     this.common = {
-      view, eye, light, up: take.up, floorPlane: this.floor, shadow: 0, opacity: 1,
+      view, eye, light, up: take.up, floorPlane: this.floor, shadow: 0, opacity: 1, tinted: 0,
       pixels, width: 2.6 * ratio,
     };
     const layers = this.layers.filter((layer, i) => shown.has(`layer${i}`) && layer.show(frame));
@@ -209,8 +210,9 @@ class Renderer {
         this.drawIndexed(gl.TRIANGLES, geometry.surface, geometry.triangles.length);
         gl.colorMask(true, true, true, true);
       }
-      this.use("surface", look);
-      this.drawIndexed(gl.TRIANGLES, geometry.surface, geometry.triangles.length);
+      const tinted = geometry.tinted(this.tint);
+      this.use("surface", { ...look, tinted: tinted ? 1 : 0 });
+      this.drawIndexed(gl.TRIANGLES, tinted ?? geometry.surface, geometry.triangles.length);
       if (edges) {
         const array = geometry.edges();
         this.use("edges", { ...look, opacity: 0.5 * look.opacity });
