@@ -64,6 +64,7 @@ def test_what_was_found_loads_again(kind, tmp_path):
         (tmp_path / file.name).write_bytes(file.read_bytes())
     again = [sim.load_scene(tmp_path / "found.yaml")]
     options = set_options(problem, outcome.result)
+    assert len(found_values(problem, outcome.result)) == sum(len(p.places) * max(1, len(p.experiments)) for p in problem.sought) > 0
     assert bool(options) == (kind not in ("elements", "experiments"))
     if options:
         texts = [word for word in shlex.split(options) if word != "--set"]

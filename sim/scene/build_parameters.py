@@ -29,7 +29,7 @@ def make_parameters(made: Building, model: Model) -> list[Parameter]:
                 inside = [Reached(found, entry["of"][place], made.by_region[place].within(region)) for place, found in paths.items()]
                 value = made.scene.get(f"{next(iter(paths))}.regions.{region}") / next(iter(entry["of"].values()))
                 places = {} if "start" in entry else {f"{place}.regions.{region}": factor for place, factor in entry["of"].items()}
-            _add(out, made, path, f"{name}.{region}", entry, np.asarray(entry.get("start", value), float), inside, places)
+                _add(out, made, path, f"{name}.{region}", entry, np.asarray(entry.get("start", value), float), inside, places)
             continue
         places = dict(entry["of"]) | ({f"{path}.start": 1.0} if "start" in entry else {})  # a start goes before the value
         _add(out, made, path, name, entry, _start(made, model, entry, paths),

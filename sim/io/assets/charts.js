@@ -77,7 +77,9 @@ function drawChart(figure, chart, { height = 190, onPick = null, quiet = false }
     return null;
   }
   const { low, high, map } = levelRange(chart);
-  const ticks = (chart.log ? logTicks : linearTicks)(low, high, height > 120 ? 4 : 3);
+  const place = chart.log ? logTicks : linearTicks, wanted = height > 120 ? 4 : 3;
+  let ticks = place(low, high, wanted);
+  if (ticks.length < 2) ticks = place(low, high, 2 * wanted);
   const digits = tickDigits(ticks);
   const left = 14 + 6.3 * Math.max(...ticks.map((tick) => shortNumber(tick, digits).length)), right = 8, top = 8, bottom = 22;
   const counts = chart.over === "iteration"; // whole numbers, from the first

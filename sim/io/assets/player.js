@@ -80,8 +80,8 @@ function startPlayer(root, takes) {
     part(".trails").hidden = !take.layers.some((layer) => layer.trail && !layer.static);
     press(part(".trails"), (trails = take.layers.some((layer) => layer.trail && layer.visible && layer.points <= 8)));
     const tints = [...new Set(take.layers.flatMap((layer) => layer.tints.map(({ name }) => name)))];
-    part(".tint").replaceChildren(new Option("one colour", ""), ...tints.map((name) => new Option(`by ${name}`, name)));
-    part(".tint").hidden = !tints.length;
+    part(".colour").replaceChildren(new Option("one colour", ""), ...tints.map((name) => new Option(`by ${name}`, name)));
+    part(".colour").hidden = !tints.length;
     setTint(tints.includes(tint) ? tint : (tints[0] ?? ""));
     part(".halves").hidden = !["before", "after"].every((side) => take.layers.some((layer) => layer.side === side));
     setHalves(halves && !part(".halves").hidden);
@@ -98,7 +98,7 @@ function startPlayer(root, takes) {
 
   function setTint(name) {
     const scale = part(".scale"), found = take.layers.flatMap((layer) => layer.tints).find((one) => one.name === name);
-    part(".tint").value = tint = name;
+    part(".colour").value = tint = name;
     scale.hidden = !found;
     if (found) {
       const [low, high] = [found.low, found.high].map((value) => shortNumber(value));
@@ -212,7 +212,7 @@ function startPlayer(root, takes) {
     setHalves(!halves);
     camera.distance = renderer.fittingDistance(camera, paneAspect());
   });
-  part(".tint").addEventListener("change", (event) => setTint(event.currentTarget.value));
+  part(".colour").addEventListener("change", (event) => setTint(event.currentTarget.value));
   part(".full").hidden = !document.fullscreenEnabled;
   part(".full").addEventListener("click", () => {
     if (document.fullscreenElement) document.exitFullscreen();
