@@ -65,7 +65,7 @@ def _summary(result: Mapping[str, Any]) -> list[tuple[str, str]]:
         out.append(("loss", f"{format_number(loss['initial'])} → {format_number(loss['final'])}"))
     if result["parameters"]:
         out.append(("iterations", str(result["iterations"])))
-    return [*out, ("wall time", f"{result['wall_s']:.3g} s")]
+    return [*out, ("wall time", f"{format_number(result['wall_s'])} s")]
 
 
 def _true(problem: Problem, name: str) -> Any:
@@ -178,7 +178,7 @@ def _facts(problem: Problem, result: Mapping[str, Any]) -> list[tuple[str, str]]
     facts = [
         ("command", command_line(result["command"])),
         ("started", result["started"].replace("T", " ").replace("+00:00", " UTC")),
-        ("wall time", f"{result['wall_s']:.3g} s"),
+        ("wall time", f"{format_number(result['wall_s'])} s"),
         ("points", f"{problem.model.particle_count}"),
         ("constraints", sets or "none"),
         ("steps", f"{schedule.steps} of {schedule.dt:.4g} s"),

@@ -25,6 +25,9 @@ from sim.io.report_search import HorizonRow, StartRow, search_sections
 from sim.io.report_tracks import Track, track_data
 from sim.io.run_folder import to_json, write_atomically
 
+MOST_LETTERS = 48
+"""Of a claim and what it wants, where the expectations share their line of the page with another table."""
+
 STYLES = ("one", "two", "three", "four")
 """Classes of the style sheet for the lines of a chart."""
 
@@ -241,7 +244,8 @@ def _expectations(rows: Sequence[ExpectationRow]) -> str:
         [name_cell(row.path, ""), escape(row.want), escape(f"{format_number(row.got)} {row.unit}".strip()), marks[bool(row.ok)]]
         for row in rows
     ]
-    return section("Expectations", table(["Claim", "Wanted", "#Got", ""], lines), "half")
+    short = all(len(row.path) + len(row.want) <= MOST_LETTERS for row in rows)
+    return section("Expectations", table(["Claim", "Wanted", "#Got", ""], lines), "half" if short else "")
 
 
 def _curves(curves: Sequence[Curve]) -> str:

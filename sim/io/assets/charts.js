@@ -36,7 +36,7 @@ function logTicks(low, high, wanted) {
   for (let power = first; power <= last; power += every) decades.push(power);
   const inside = (tick) => tick >= low * 0.999 && tick <= high * 1.001;
   const whole = decades.map((power) => 10 ** power).filter(inside);
-  if (whole.length >= 3) return whole;
+  if (whole.length >= 3 || (every > 1 && whole.length === 2)) return whole;
   const finer = decades.flatMap((power) => [1, 2, 5].map((part) => part * 10 ** power)).filter(inside);
   return finer.length >= 2 ? finer : linearTicks(low, high, wanted);
 }
