@@ -55,7 +55,8 @@ def report_data(
 
 
 def _highlights(result: Mapping[str, Any]) -> list[tuple[str, str]]:
-    return [(name, found_text(p["final"], p.get("standard_error"), p["unit"])) for name, p in list(result["parameters"].items())[:MOST_SHOWN]]
+    found = [(name, p) for name, p in result["parameters"].items() if p["final"] is not None]
+    return [(name, found_text(p["final"], p.get("standard_error"), p["unit"])) for name, p in found[:MOST_SHOWN]]
 
 
 def _summary(result: Mapping[str, Any]) -> list[tuple[str, str]]:
