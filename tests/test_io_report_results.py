@@ -123,7 +123,7 @@ def test_many_numbers_are_summed_up(capsys, tmp_path):
     assert page.count("<tr>") == 2 and "<strong>2<" in page and "1 … 3" in page and "0.1 (median)" in page
     assert "All 201 numbers" in page and "parameters.k.final" in page and '<rect class="bar"' in page
     result = {"parameters": {"k": {"start": np.ones(201), "final": final, "unit": "m/N"}}, "experiments": {}, "expect": [],
-              "loss": {"final": None}, "stopped_because": "gradient", "wall_s": 1.0}
+              "starts": None, "horizons": None, "loss": {"final": None}, "stopped_because": "gradient", "wall_s": 1.0}
     show_result(result, tmp_path)
     shown = capsys.readouterr().out
     assert "1 ... 2 ... 3" in shown and "201 numbers" in shown and "result.json" in shown
@@ -136,6 +136,7 @@ def test_tables_in_a_terminal_fit_into_80_columns(tmp_path, capsys):
                                     "labels": ["velocity.x", "velocity.y", "velocity.z"]}},
         "experiments": {"load101_a": {"use": "predict", "drop": measure}},
         "expect": [{"path": "experiments.load101_a.drop", "want": "0.025797, as measured, within 19 %", "got": 0.0216431, "ok": False}],
+        "starts": None, "horizons": None, "method": "lbfgs",
         "loss": {"final": 1.0, "initial": 2.0}, "iterations": 3, "evaluations": 4, "stopped_because": "gradient", "wall_s": 1.0}  # fmt: skip
     show_result(result, tmp_path)
     shown = capsys.readouterr().out

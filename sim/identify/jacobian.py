@@ -40,6 +40,9 @@ class Simulated(Protocol):
     def simulate(self, x: Any, experiments: Sequence[Experiment] | None = None) -> dict[str, Simulation]:
         """Experiments at coordinates x."""
 
+    def reaches(self, i: int, experiment: Experiment) -> bool:
+        """Whether coordinate i can change an experiment."""
+
     def residuals(self, x: Any, simulations: Mapping[str, Simulation]) -> list[Residuals]:
         """What the loss at x is made of."""
 
@@ -59,9 +62,17 @@ class Linearised:
     @property
     def matrix(self) -> np.ndarray:
         """The Gauss-Newton matrix J' W J (n, n): half the second derivative of the loss, where residuals are small."""
+        return self._product([part.stiffness for part in self.residuals])
+
+    @property
+    def step_matrix(self) -> np.ndarray:
+        """The same for a step of the search, from where residuals may be large; see `Residuals.secant`."""
+        return self._product([part.secant for part in self.residuals])
+
+    def _product(self, weights: list[np.ndarray]) -> np.ndarray:
         out = np.zeros((self.x.size, self.x.size))
-        for part, jacobian in zip(self.residuals, self.jacobians, strict=True):
-            out += np.einsum("fmai,fma,fmaj->ij", jacobian, part.stiffness, jacobian)
+        for weight, jacobian in zip(weights, self.jacobians, strict=True):
+            out += np.einsum("fmai,fma,fmaj->ij", jacobian, weight, jacobian)
         return out
 
     @property
@@ -91,7 +102,7 @@ def linearise(problem: Simulated, x: Any, at_x: Mapping[str, Simulation] | None 
         moved = x.copy()
         moved[i] += step
         step = moved[i] - x[i]  # as it was rounded
-        there = problem.simulate(moved, wanted)
+        there = {**base, **problem.simulate(moved, [e for e in wanted if problem.reaches(i, e)])}
         for jacobian, part, other in zip(jacobians, residuals, problem.residuals(moved, there), strict=True):
             jacobian[..., i] = (other.values - part.values) / step
         for name, value in numbers(there).items() if numbers is not None else ():

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sim.identify.found import command_line, found_arrays, fragment, set_options
+from sim.identify.loop import ENDED
 from sim.identify.misfit import Misfit
 from sim.identify.problem import Problem
 from sim.identify.report_takes import Simulations, takes
@@ -114,7 +115,7 @@ def _told(result: Mapping[str, Any], values: Mapping[str, Any]) -> str:
 
 
 def _horizons(result: Mapping[str, Any]) -> list[HorizonRow]:
-    return [HorizonRow(row["horizon"], row["initial"], row["final"], row["iteration"], row["stopped_because"])
+    return [HorizonRow(row["horizon"], row["initial"], row["final"], row["iteration"], ENDED[row["stopped_because"]])
             for row in result.get("horizons") or []]
 
 
@@ -187,7 +188,7 @@ def _facts(problem: Problem, result: Mapping[str, Any]) -> list[tuple[str, str]]
     ]
     if result.get("evaluations"):
         facts.append(("evaluations", str(result["evaluations"])))
-        facts.append(("ended because", result["stopped_because"]))
+        facts.append(("ended because", ENDED[result["stopped_because"]]))
     if result["peak_memory_mb"] is not None:
         facts.append(("peak memory", f"{result['peak_memory_mb']:.0f} MB"))
     facts += [(name, str(version)) for name, version in result["versions"].items() if version]

@@ -25,6 +25,7 @@ from sim.io.report_parameters import found_text as found_text
 from sim.io.report_search import HorizonRow as HorizonRow
 from sim.io.report_search import StartRow as StartRow
 from sim.io.report_tracks import Track as Track
+from sim.io.run_folder import STATE as STATE
 from sim.io.run_folder import RunFolder as RunFolder
 from sim.io.run_folder import RunFolderError as RunFolderError
 from sim.io.run_folder import default_run_path as default_run_path
