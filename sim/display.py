@@ -70,7 +70,7 @@ def _parameter(row: ParameterRow) -> list[list[str]]:
     if row.size > MOST_ROWS:
         return [[row.name, _range(row.start), _range(row.final), _range(row.error), row.unit]]
     numbers = [row] if row.size == 1 else list(row.numbers())
-    return [[one.name, number_text(one.start), *(cell.replace("−", "-") for cell in number_cells(one)), one.unit] for one in numbers]
+    return [[one.name, number_text(one.start), *(cell.replace("−", "-").replace("–", "-") for cell in number_cells(one)), one.unit] for one in numbers]
 
 
 def _unit(result: Mapping[str, Any], path: str) -> str:

@@ -65,9 +65,12 @@ def _summary(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     loss = result["loss"]
     if loss["final"] is not None:
         out.append(("loss", f"{format_number(loss['initial'])} → {format_number(loss['final'])}"))
-    if result["parameters"]:
         out.append(("iterations", str(result["iterations"])))
-    return [*out, ("wall time", f"{format_number(result['wall_s'])} s")]
+    return [*out, ("wall time", _seconds(result["wall_s"]))]
+
+
+def _seconds(time: float) -> str:
+    return f"{time:.3g} s" if time < 1000 else f"{time:.0f} s"
 
 
 def _true(problem: Problem, name: str) -> Any:
@@ -180,7 +183,7 @@ def _facts(problem: Problem, result: Mapping[str, Any]) -> list[tuple[str, str]]
     facts = [
         ("command", command_line(result["command"])),
         ("started", result["started"].replace("T", " ").replace("+00:00", " UTC")),
-        ("wall time", f"{format_number(result['wall_s'])} s"),
+        ("wall time", _seconds(result["wall_s"])),
         ("points", f"{problem.model.particle_count}"),
         ("constraints", sets or "none"),
         ("steps", f"{schedule.steps} of {schedule.dt:.4g} s"),

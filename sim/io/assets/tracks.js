@@ -32,7 +32,8 @@ function startTracks(root, tracks) {
     const residual = line("residual", marker, axis);
     if (residual) {
       const band = track.noise > 0 ? [-track.noise, track.noise] : null;
-      charts.push([lower, chart(track, "simulated − measured", track.residualUnit, [{ name: "", y: residual, style: "residual" }], { band }), 92]);
+      const style = residual.filter((v) => v !== null).length > 3 ? "residual" : "residual-dots";
+      charts.push([lower, chart(track, "simulated − measured", track.residualUnit, [{ name: "", y: residual, style }], { band }), 92]);
     }
     holder.append(...charts.map(([figure]) => figure));
     return { holder, charts };
