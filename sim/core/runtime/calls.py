@@ -178,6 +178,9 @@ class Call:
         if graph is not None:
             graph.carries |= bool(self.spec.active(args_now))
             graph.uses(self.spec.captures)
+            for k in self.spec.reads:
+                if isinstance(args_now[k], array):
+                    graph.reads(args_now[k])
         for a in written:
             a.buffer.version += 1
             a.buffer.left_by = None

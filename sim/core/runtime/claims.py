@@ -174,6 +174,18 @@ class Claims:
         if not still:
             a.buffer.unwatch(self._reference)
 
+    def present(self) -> set[Claim]:
+        """The open claims."""
+        return {c for waiting in self.open.values() for c in waiting}
+
+    def drop(self, claims: Iterable[Claim]) -> None:
+        """Give claims up: what they are on may change."""
+        gone = set(claims)
+        for buffer in {c.buffer for c in gone} & self.open.keys():
+            still = self.open[buffer] = [c for c in self.open[buffer] if c not in gone]
+            if not still:
+                buffer.unwatch(self._reference)
+
     def release(self) -> None:
         """Stop watching: the content that is claimed may change from now on."""
         for buffer in self.open:

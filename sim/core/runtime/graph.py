@@ -77,6 +77,7 @@ class Graph:
         self._parts: list[_Table | _Stretch | Callable[[], None]] = []
         self._keep: list[Any] = []
         self._written: dict[Any, Strided] = {}
+        self._read: dict[tuple[Any, ...], Any] = {}
         self._shadow = shadows.current()
         self._count = 0
         self._gradients: dict[Buffer, Buffer | None] = {}
@@ -132,6 +133,21 @@ class Graph:
         known = self._written.setdefault(view.buffer, view)
         if known is not view and (known.offset, known.shape, known.strides) != (view.offset, view.shape, view.strides):
             self._written[view.buffer] = ByteRange(view.buffer)
+
+    def reads(self, view: Strided) -> None:
+        """Note what memory is read."""
+        if view.buffer not in self._written:
+            self._read.setdefault((view.buffer, view.offset, view.shape, view.strides), view)
+
+    @property
+    def written(self) -> list[Buffer]:
+        """The memory that it writes."""
+        return list(self._written)
+
+    @property
+    def read(self) -> list[Any]:
+        """The arrays that it reads before it writes to their memory, if it does."""
+        return list(self._read.values())
 
     def uses_gradient(self, buffer: Buffer) -> None:
         """Note that the memory of this gradient is in the table."""
@@ -205,7 +221,10 @@ def joined(graphs: Iterable[Graph]) -> Graph:
         out._count += len(graph)
         out.carries |= graph.carries
         out._gradients |= graph._gradients
+        out._captures |= graph._captures
         out.recorders |= graph.recorders
+        for view in graph._read.values():
+            out.reads(view)
         for view in graph._written.values():
             out.writes(view)
     return out
@@ -225,11 +244,12 @@ def unnoted() -> Iterator[None]:
     if not opened.entries:
         yield
         return
+    before = list(opened.entries)
     opened.push(None)
     try:
         yield
     finally:
-        opened.pop()
+        opened.restore(before)
 
 
 def note(action: Callable[[], None]) -> None:
@@ -238,6 +258,24 @@ def note(action: Callable[[], None]) -> None:
     graph = capturing()
     if graph is not None:
         graph.call(action)
+
+
+def note_whole(action: Callable[[], None], reads: Iterable[Any], writes: Iterable[Any]) -> None:
+    """As `note`, for Python code with launches of its own, which a replay runs again as it is.
+
+    reads, writes: the arrays that others see it read and write.
+    """
+    graph = capturing()
+    with unnoted():
+        action()
+    if graph is None:
+        return
+    graph.call(action)
+    for view in reads:
+        graph.reads(view)
+        graph.carries |= view.requires_grad
+    for view in writes:
+        graph.writes(view)
 
 
 @dataclass(frozen=True)
@@ -265,13 +303,14 @@ def note_native(action: Callable[[], None], row: Callable[[], Row | Told | None]
 def capture() -> Iterator[Graph]:
     """`with capture() as graph:` notes what happens to memory inside the block; `graph.replay()` does it again.
 
-    Launches, copies, fills, writes from the host (with the data they had) and `backward` of a tape are noted, also what an open tape
-    records of them.  Python code in between is not: its decisions and the numbers it passed stay as they were, and so do
-    the constants and functions that the launched kernels had captured.
+    Launches, copies, fills, writes from the host (with the data they had), rollouts and `backward` of a tape are noted, also what an open
+    tape records of them; so is the derived data of a model whose solver takes a step.  Python code in between is not: its decisions and
+    the numbers it passed (dt, settings of a solver) stay as they were, and so do the constants and functions that the launched kernels had
+    captured.
     """
-    graph = Graph()
+    graph, before = Graph(), list(opened.entries)
     opened.push(graph)
     try:
         yield graph
     finally:
-        opened.pop()
+        opened.restore(before)

@@ -74,6 +74,8 @@ def perform(operation: Operation) -> None:
     graph = capturing()
     if graph is not None:
         graph.carries |= any(view.buffer.requires_grad for view in operation.reads)
+        for view in operation.reads:
+            graph.reads(view)
     for view in operation.writes:
         if graph is not None:
             graph.writes(view)

@@ -62,8 +62,9 @@ def current() -> Recorder | None:
 @contextmanager
 def paused() -> Iterator[None]:
     """`with paused():` nothing is recorded inside the block."""
+    before = list(opened.entries)
     push(None)
     try:
         yield
     finally:
-        pop()
+        opened.restore(before)

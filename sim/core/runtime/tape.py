@@ -7,7 +7,8 @@ to the content that it had when recording began.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -235,21 +236,40 @@ class Tape:
         arrays = list(arrays)
         self.records.append(FunctionRecord("recorded function", backward, [self._claims.claim(a, "recorded function", "array") for a in arrays], arrays, list))
 
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """`with tape.all_or_nothing():` where the block is left by an exception, the tape knows nothing of what it has recorded there."""
+        count, cut, before = len(self.records), dict(self._cut), self._claims.present()
+        try:
+            yield
+        except BaseException:
+            del self.records[count:]
+            self._cut = cut
+            self._claims.drop(self._claims.present() - before)
+            raise
+
     def record_function(
-        self, name: str, backward: Callable[[], None], reads: Iterable[array], writes: Iterable[array], memory: Callable[[], list[Remembered]] = list
+        self, name: str, backward: Callable[[], None], reads: Iterable[array], writes: Iterable[array],
+        memory: Callable[[], list[Remembered]] = list, detached: Iterable[array] = (),
     ) -> None:
-        """Record a stretch that was or will be run unrecorded.  Call it *before* the stretch writes.
+        """Record a stretch that was or will be run unrecorded.  Call it *before* the stretch writes, unless it writes to fresh memory only.
 
         backward: adds to gradients; it runs while `reads` have the values that they have now.
         writes:   arrays that the stretch writes (their gradients are `backward`'s business).
         memory:   tells what the stretch keeps for `backward`.
+        detached: arrays without gradients that it writes with values that depend on what has some: they must not reach the loss.
         """
         reads, writes = list(reads), list(writes)
         self._refuse_cut(reads, name, any(a.requires_grad for a in writes))
-        claims = [self._claims.claim(a, name, "input") for a in reads]
-        for a in writes:
-            announce(a, name)
-        self.records.append(FunctionRecord(name, backward, claims, [*reads, *writes], memory))
+        graph = capturing()
+        if graph is not None:
+            graph.recorders.add(self)
+        with self.all_or_nothing():
+            claims = [self._claims.claim(a, name, "input") for a in reads]
+            for a in writes:
+                announce(a, name)
+            self._cut |= {a.buffer: (a, f"a result of the {name}") for a in detached}
+            self.records.append(FunctionRecord(name, backward, claims, [*reads, *writes], memory))
 
     # -- backward
     @entry_point

@@ -6,7 +6,8 @@ Each knows how to take gradients back (`backward`), and which `arrays` it has to
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from sim.core.runtime.blocks import Memory
 from sim.core.runtime.calls import Call, run, thread_count
 from sim.core.runtime.claims import Claim, restored
 from sim.core.runtime.creation import empty
-from sim.core.runtime.graph import capturing, note, note_native
+from sim.core.runtime.graph import capturing, note, note_native, note_whole
 from sim.core.runtime.kernel import AdjointPair
 from sim.core.runtime.marks import passing
 from sim.core.runtime.operations import Operation
@@ -128,7 +129,12 @@ class FunctionRecord:
     memory: Callable[[], list[Remembered]]
 
     def backward(self) -> None:
-        with restored(self.claims):
+        # A replay runs the same again; what of its input is not kept by then, lies where it lay.
+        kept = [replace(c) for c in self.claims if c.kept is not None]
+        note_whole(partial(self._run_with, kept), (), ())
+
+    def _run_with(self, claims: list[Claim]) -> None:
+        with restored(claims):
             self.run()
 
     @property
