@@ -20,7 +20,11 @@ from workflow_models import Fresh
 from workflow_reference import Array, Model, State, Tape, Trajectory
 from workflow_run import Report, Run, Statement
 
-KINDS = ("chain", "soft_chain", "cloth", "solid", "viscoelastic", "balls")
+SETTINGS = {
+    "chain": ("colored", "zero"), "soft_chain": ("jacobi", "zero"), "cloth": ("colored", "elastic"), "solid": ("colored", "zero"),
+    "viscoelastic": ("colored", "elastic"), "balls": ("colored", "zero"),
+}  # fmt: skip
+"""Kind of model -> order and start of its first solver."""
 FAMILIES = ("change", "replace", "interrupt", "fail", "seeds", "capture", "slices", "toggle", "gradients", "redefine", "threads", "solvers")
 """What programs do beside recording and going backward."""
 
@@ -111,9 +115,10 @@ class Generator:
 
     def begin(self) -> Iterator[Statement]:
         if self.physics:
-            kind = self.pick(KINDS)
+            kind = self.pick(SETTINGS)
             yield Statement(f'm0 = model("{kind}")')
-            yield Statement(f"solver0 = sim.SolverXPBD(m0, iterations={self.pick([1, 1, 2])}, order={self.pick(['colored', 'colored', 'jacobi'])!r}, start={self.pick(['zero', 'zero', 'elastic'])!r})")
+            order, start = SETTINGS[kind]
+            yield Statement(f"solver0 = sim.SolverXPBD(m0, iterations={self.pick([1, 1, 2])}, order={order!r}, start={start!r})")
             yield Statement("s0 = m0.state()")
             yield Statement("c0 = m0.control()")
             yield Statement(f"f0 = sim.array(rand({self.seed()}, {self.points}, 3), dtype=sim.vec3d, requires_grad=True)")
@@ -214,7 +219,7 @@ class Generator:
     def work(self) -> Iterator[Statement]:
         options = [self.launch, self.copies]
         if self.physics:
-            options = [self.rollout] * 5 + [self.step, self.new_state, self.replace_force, self.launch, self.copies]
+            options = [self.rollout] * 5 + [self.step, self.new_state, self.launch, self.copies] + [self.replace_force] * ("replace" in self.families)
         yield from self.pick(options)()
 
     def dt(self) -> float:

@@ -107,6 +107,8 @@ class Operation:
 
     reads: list[Array]
     writes: list[Array]
+    vague = False
+    """Whether it may not look at all that it could read."""
 
     def values(self) -> list[np.ndarray]:
         """What it depends on, now."""
@@ -160,7 +162,7 @@ class Rollout(Operation):
             self.named["motion"] = motion
         self.begin_clock, self.clock = begin.clock if begin is not None else None, clock
         self.task = dict(kind=model.kind, settings=dict(settings), steps=steps, dt=dt, every=every)
-        self.outputs = outputs
+        self.outputs, self.vague = outputs, not steps
         self.reads, self.writes = list(self.named.values()), list(outputs.values())
 
     def values(self) -> list[Any]:
@@ -369,10 +371,11 @@ class Tape:
     def __exit__(self, *exc: object) -> None:
         self.world.tapes.pop()
 
-    def touched(self, nodes: list[Node]) -> dict[Cell, np.ndarray]:
-        """Cell -> which of its elements the tape has to do with."""
+    def touched(self, nodes: list[Node], surely: bool = False) -> dict[Cell, np.ndarray]:
+        """Cell -> which of its elements the tape has to do with.  surely: without those that only a new state may have read."""
         out: dict[Cell, np.ndarray] = {}
-        for a in [*(a for n in nodes for a in (*n.operation.reads, *n.operation.writes)), *self.seeded]:
+        reads = [a for n in nodes for a in n.operation.reads if not (surely and n.operation.vague)]
+        for a in [*reads, *(a for n in nodes for a in n.operation.writes), *self.seeded]:
             out.setdefault(a.cell, np.zeros(a.cell.value.shape, bool))[a.at] = True
         return out
 
@@ -416,13 +419,15 @@ class Tape:
         self.nodes.append(Node(Copy(arrays[0], arrays[0]), [arrays[0].value]))
 
     def zero(self) -> None:
-        touched = self.touched(self.nodes)
-        self.world.act(lambda: self.clear(touched))
+        touched, surely = self.touched(self.nodes), self.touched(self.nodes, surely=True)
+        self.world.act(lambda: self.clear(touched, surely))
 
-    def clear(self, touched: dict[Cell, np.ndarray]) -> None:
+    def clear(self, touched: dict[Cell, np.ndarray], surely: dict[Cell, np.ndarray]) -> None:
         for cell, at in touched.items():
             if cell.requires and cell.gradient is not None:
                 places = cell.gradient.at.ravel()[at]
+                if cell not in surely and cell.gradient.cell.value[places].any():
+                    raise Ambiguous("a material value that a new state may have been made from")
                 cell.gradient.cell.value[places] = 0.0
                 cell.gradient.cell.left[places] = USER
 

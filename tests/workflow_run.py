@@ -141,7 +141,7 @@ class Run:
             return fate
         report.statements.append(statement)
         if fate == "done" and call.startswith("enter"):
-            self.open.append(name.rpartition(" ")[2])
+            self.open.append(name.rpartition(" ")[2])  # "graph = capture.__enter__()"
         elif fate == "done" and call.startswith("exit"):
             self.open.pop()
         if fate == "refused" and self.calm:
@@ -291,15 +291,20 @@ def shrink(report: Report, fresh: Fresh, own_kernels: bool, tries: int = 150) ->
     while size and tries:
         begin = 0
         while begin < len(report.statements) and tries:
-            fewer = report.statements[:begin] + report.statements[begin + size :]
             tries -= 1
-            found = run(fewer, fresh, own_kernels)
-            if found.failure is not None and found.failure.kind == kind:
+            found = run(_without(report.statements, begin, begin + size), fresh, own_kernels)
+            if found.failure is not None and found.failure.kind == kind and len(found.statements) < len(report.statements):
                 report = found
             else:
                 begin += size
         size //= 2
     return report
+
+
+def _without(statements: list[Statement], begin: int, end: int) -> list[Statement]:
+    """Those that remain; what is entered and left, both or neither."""
+    gone = {s.text.partition(".__")[0].rpartition(" ")[2] for s in statements[begin:end] if ".__" in s.text}
+    return [s for s in statements[:begin] + statements[end:] if not (".__" in s.text and s.text.partition(".__")[0].rpartition(" ")[2] in gone)]
 
 
 def program_text(report: Report, own_kernels: bool) -> str:
