@@ -12,13 +12,14 @@ import argparse
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
-import workflow_run
+import workflow_problems
 from workflow_models import Fresh
 from workflow_reference import Array, Model, State, Tape, Trajectory
-from workflow_run import Report, Run, Statement
+from workflow_run import HEAD, Report, Statement, program_text, run, shrink
 
 SETTINGS = {
     "chain": ("colored", "zero"), "soft_chain": ("jacobi", "zero"), "cloth": ("colored", "elastic"), "solid": ("colored", "zero"),
@@ -106,6 +107,7 @@ class Generator:
 
     # -- a program
     def statements(self) -> Iterator[Statement]:
+        self.made.update({"solver": 1, "s": 1, "f": 1, "x": 1})
         yield from self.begin()
         for _ in range(int(self.rng.integers(1, 4))):
             yield from self.episode()
@@ -418,27 +420,41 @@ class Generator:
             yield Statement(f"{self.pick(graphs)}.replay()", calm=False)
 
 
-def generate(seed: int, families: frozenset[str], run: Run, physics: bool) -> Iterator[Statement]:
-    made = Generator(np.random.default_rng(seed), families, physics, run.mirror)
-    made.made.update({"solver": 1, "s": 1, "f": 1, "x": 1})
-    yield from made.statements()
-
-
-def one(seed: int, fresh: Fresh, families: frozenset[str] | None = None) -> tuple[Report, bool]:
-    """The program of a seed; and whether it has kernels of its own."""
+def one(seed: int, fresh: Fresh, families: frozenset[str] | None = None) -> Program:
+    """The program of a seed, and what became of it."""
     rng = np.random.default_rng(seed)
     if families is None:
         families = frozenset(f for f in FAMILIES if rng.random() < 0.3)
-    physics = bool(rng.random() < 0.5)
+    draw = rng.random()
+    if draw < 0.1 and (not families or families & {"interrupt", "change", "fail"}):
+        kind = str(rng.choice(list(workflow_problems.SCENES)))
+        made = workflow_problems.Generator(rng, kind, "interrupt" in families)
+        again = partial(workflow_problems.run, fresh=fresh, kind=kind)
+        return Program(again(made.statements()), again, f"from workflow_problems import *\np = problem({kind!r})")
     own = "redefine" in families
-    run = Run(fresh, own)
-    try:
-        for statement in generate(seed, families, run, physics):
-            if run.do(statement) in ("failed", "over"):
-                break
-    finally:
-        run.close()
-    return run.report, own
+    again = partial(run, fresh=fresh, own_kernels=own)
+
+    def statements(names: dict[str, Any]) -> Iterator[Statement]:
+        yield from Generator(rng, families, bool(draw < 0.55), names).statements()
+
+    return Program(again(statements), again, HEAD + ".fresh()" * own)
+
+
+@dataclass
+class Program:
+    """report: of the program; again: runs statements as it did; head: the lines before them."""
+
+    report: Report
+    again: Callable[[list[Statement]], Report]
+    head: str
+
+    def smallest(self) -> Program:
+        """It fails; the smallest one that fails in the same way."""
+        return Program(shrink(self.report, self.again), self.again, self.head)
+
+    def text(self) -> str:
+        assert self.report.failure is not None
+        return f"{program_text(self.report, self.head)}\n# {self.report.failure.what}"
 
 
 def main() -> None:
@@ -451,14 +467,14 @@ def main() -> None:
     families = frozenset(given.families.replace("none", "").strip(",").split(",")) - {""} if given.families else None
     fresh, fates, compared, kinds = Fresh(), Counter(), 0, Counter()
     for seed in range(given.first, given.first + given.count):
-        report, own = one(seed, fresh, families)
-        fates.update(report.fates)
-        compared += report.compared
-        if report.failure is None:
+        program = one(seed, fresh, families)
+        fates.update(program.report.fates)
+        compared += program.report.compared
+        if program.report.failure is None:
             continue
-        small = workflow_run.shrink(report, fresh, own)
-        kinds[small.failure.kind] += 1
-        print(f"# seed {seed}\n{workflow_run.program_text(small, own)}\n# {small.failure.what}\n", flush=True)
+        small = program.smallest()
+        kinds[small.report.failure.kind] += 1
+        print(f"# seed {seed}\n{small.text()}\n", flush=True)
         if not given.all:
             break
     fresh.close()

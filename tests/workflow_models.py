@@ -81,6 +81,9 @@ class Task:
     every: int
     cotangents: dict[str, np.ndarray] | None = None
 
+    def carry_out(self) -> Outcome:
+        return carry_out(self)
+
 
 @dataclass
 class Outcome:
@@ -133,13 +136,13 @@ def carry_out(task: Task) -> Outcome:
 
 
 class Fresh:
-    """`carry_out` in a process of its own, which remembers what it has been asked."""
+    """Carries tasks out in a process of its own; remembers what it has been asked."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen | None = None
-        self._known: dict[bytes, Outcome] = {}
+        self._known: dict[bytes, Any] = {}
 
-    def __call__(self, task: Task) -> Outcome:
+    def __call__(self, task: Any) -> Any:
         text = pickle.dumps(task)
         if text not in self._known:
             if len(self._known) > 2000:
@@ -147,7 +150,7 @@ class Fresh:
             self._known[text] = self._ask(text)
         return self._known[text]
 
-    def _ask(self, text: bytes) -> Outcome:
+    def _ask(self, text: bytes) -> Any:
         if self._process is None:
             code = f"import sys; sys.path[:0] = {sys.path!r}; import workflow_models; workflow_models.serve()"
             self._process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=Path(__file__).parent)
@@ -175,7 +178,7 @@ def serve() -> None:
     while head := source.read(8):
         task = pickle.loads(source.read(int.from_bytes(head, "little")))
         try:
-            found: Any = carry_out(task)
+            found: Any = task.carry_out()
         except sim.SimError as problem:
             found = OracleError(f"{type(problem).__name__}: {problem}")
         text = pickle.dumps(found)

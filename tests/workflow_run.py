@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextlib import suppress as suppress
 from dataclasses import dataclass, field
@@ -115,6 +115,32 @@ def in_thread(action: Callable[[], None]) -> None:
         raise problems[0]
 
 
+def attempt(statement: Statement, names: dict[str, Any]) -> tuple[str, str]:
+    """Executes a statement on `sim`: (fate, problem)."""
+    code = compile(statement.text, FILE, "exec")
+    try:
+        if statement.interrupt is not None:
+            with interrupted(statement.interrupt) as fired:
+                exec(code, names)
+            if fired[0]:
+                return "interrupted", ""
+        elif statement.thread:
+            in_thread(lambda: exec(code, names))
+        else:
+            exec(code, names)
+    except Boom as error:
+        return "refused", str(error)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        if _innermost(error) == FILE:
+            return "unfit", ""
+        if isinstance(error, sim.SimError | ValueError | TypeError):
+            return "refused", f"{type(error).__name__}: {error}"
+        return "failed", f"bare {type(error).__name__}: {error} in {_where(error)}"
+    return "done", ""
+
+
 class Run:
     """Both worlds of a program."""
 
@@ -136,7 +162,7 @@ class Run:
         if call.startswith("exit") and self.open[-1:] != [name]:
             return "unfit"
         self.calm = self.calm and statement.calm and statement.interrupt is None and not statement.thread
-        fate, problem = self._really(statement)
+        fate, problem = attempt(statement, self.real)
         if fate == "unfit":
             return fate
         report.statements.append(statement)
@@ -170,31 +196,6 @@ class Run:
         report.fates.append(fate)
         return fate
 
-    def _really(self, statement: Statement) -> tuple[str, str]:
-        """What `sim` does: (fate, problem)."""
-        code = compile(statement.text, FILE, "exec")
-        try:
-            if statement.interrupt is not None:
-                with interrupted(statement.interrupt) as fired:
-                    exec(code, self.real)
-                if fired[0]:
-                    return "interrupted", ""
-            elif statement.thread:
-                in_thread(lambda: exec(code, self.real))
-            else:
-                exec(code, self.real)
-        except Boom as error:
-            return "refused", str(error)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:
-            if _innermost(error) == FILE:
-                return "unfit", ""
-            if isinstance(error, sim.SimError | ValueError | TypeError):
-                return "refused", f"{type(error).__name__}: {error}"
-            return "failed", f"bare {type(error).__name__}: {error} in {_where(error)}"
-        return "done", ""
-
     # -- comparison
     def difference(self) -> str:
         """The first array in which the worlds differ, in words."""
@@ -205,7 +206,7 @@ class Run:
                 return "over"
             if bool(real.requires_grad) != array.requires_grad:
                 return f"requires_grad of {name}: expected {array.requires_grad}, got {real.requires_grad}"
-            if not _near(value, wanted):
+            if not near(value, wanted):
                 return f"value of {name}: expected {_text(wanted)}, got {_text(value)}"
             if not array.requires_grad:
                 continue
@@ -214,7 +215,7 @@ class Run:
             value = np.zeros_like(wanted) if buffer.gradient is None else real.device.numpy(real.grad)
             if not np.isfinite(wanted).all():
                 return "over"
-            if not _near(value, wanted):
+            if not near(value, wanted):
                 return f"gradient of {name}: expected {_text(wanted)}, got {_text(value)}"
             self.report.compared += bool(wanted.any())
         return ""
@@ -246,7 +247,8 @@ def of_state(name: str, state: State) -> Iterator[tuple[str, Array]]:
         yield f'{name}.memory["{key}"]', a
 
 
-def _near(a: np.ndarray, b: np.ndarray) -> bool:
+def near(a: np.ndarray, b: np.ndarray) -> bool:
+    """Equal but for rounding."""
     return a.shape == b.shape and bool(np.all(np.abs(a - b) <= TOLERANCE * (1e-3 + np.abs(b).max(initial=0.0))))
 
 
@@ -272,11 +274,11 @@ def _where(error: BaseException) -> str:
 
 
 # ------------------------------------------------------------------------------------------ whole programs
-def run(statements: Iterable[Statement], fresh: Fresh, own_kernels: bool = False) -> Report:
-    """Until one fails.  Those that make no sense are left out."""
+def run(statements: list[Statement] | Callable[[dict[str, Any]], Iterator[Statement]], fresh: Fresh, own_kernels: bool = False) -> Report:
+    """Until one fails.  Those that make no sense are left out.  statements: also a function that draws them, looking at the stand-ins."""
     made = Run(fresh, own_kernels)
     try:
-        for statement in statements:
+        for statement in statements if isinstance(statements, list) else statements(made.mirror):
             if made.do(statement) in ("failed", "over"):
                 break
     finally:
@@ -284,7 +286,7 @@ def run(statements: Iterable[Statement], fresh: Fresh, own_kernels: bool = False
     return made.report
 
 
-def shrink(report: Report, fresh: Fresh, own_kernels: bool, tries: int = 150) -> Report:
+def shrink(report: Report, again: Callable[[list[Statement]], Report], tries: int = 150) -> Report:
     """Leaves statements out while it fails in the same way."""
     assert report.failure is not None
     kind, size = report.failure.kind, max(1, len(report.statements) // 2)
@@ -292,7 +294,7 @@ def shrink(report: Report, fresh: Fresh, own_kernels: bool, tries: int = 150) ->
         begin = 0
         while begin < len(report.statements) and tries:
             tries -= 1
-            found = run(_without(report.statements, begin, begin + size), fresh, own_kernels)
+            found = again(_without(report.statements, begin, begin + size))
             if found.failure is not None and found.failure.kind == kind and len(found.statements) < len(report.statements):
                 report = found
             else:
@@ -307,11 +309,12 @@ def _without(statements: list[Statement], begin: int, end: int) -> list[Statemen
     return [s for s in statements[:begin] + statements[end:] if not (".__" in s.text and s.text.partition(".__")[0].rpartition(" ")[2] in gone)]
 
 
-def program_text(report: Report, own_kernels: bool) -> str:
+HEAD = "import numpy as np, sim, workflow_kernels\nfrom workflow_models import model\nfrom workflow_run import *\nkernels = workflow_kernels"
+
+
+def program_text(report: Report, head: str = HEAD) -> str:
     """The program, to be run in the folder of the tests."""
-    kernels = "workflow_kernels" + (".fresh()" if own_kernels else "")
-    lines = ["import numpy as np, sim, workflow_kernels", "from workflow_models import model", "from workflow_run import *", f"kernels = {kernels}"]
-    indent = 0
+    lines, indent = [head], 0
     for statement, fate in zip(report.statements, [*report.fates, ""], strict=False):
         name, _, call = statement.text.partition(".__")
         if call.startswith("exit"):
