@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import workflow_problems
+import workflow_torch
 from workflow_models import Fresh
 from workflow_reference import Array, Model, State, Tape, Trajectory
 from workflow_run import HEAD, Report, Statement, program_text, run, shrink
@@ -431,6 +432,9 @@ def one(seed: int, fresh: Fresh, families: frozenset[str] | None = None) -> Prog
         made = workflow_problems.Generator(rng, kind, "interrupt" in families)
         again = partial(workflow_problems.run, fresh=fresh, kind=kind)
         return Program(again(made.statements()), again, f"from workflow_problems import *\np = problem({kind!r})")
+    if draw < 0.15 and workflow_torch.AVAILABLE and not families:
+        again = partial(run, fresh=fresh, kind=workflow_torch.TorchRun)
+        return Program(again(lambda _: workflow_torch.Generator(rng).statements()), again, workflow_torch.HEAD)
     own = "redefine" in families
     again = partial(run, fresh=fresh, own_kernels=own)
 

@@ -274,9 +274,13 @@ def _where(error: BaseException) -> str:
 
 
 # ------------------------------------------------------------------------------------------ whole programs
-def run(statements: list[Statement] | Callable[[dict[str, Any]], Iterator[Statement]], fresh: Fresh, own_kernels: bool = False) -> Report:
-    """Until one fails.  Those that make no sense are left out.  statements: also a function that draws them, looking at the stand-ins."""
-    made = Run(fresh, own_kernels)
+Statements = list[Statement] | Callable[[dict[str, Any]], Iterator[Statement]]
+"""Those of a program, or a function that draws them, looking at the names of the stand-in."""
+
+
+def run(statements: Statements, fresh: Fresh, own_kernels: bool = False, kind: type[Run] = Run) -> Report:
+    """Until one fails.  Those that make no sense are left out."""
+    made = kind(fresh, own_kernels)
     try:
         for statement in statements if isinstance(statements, list) else statements(made.mirror):
             if made.do(statement) in ("failed", "over"):
