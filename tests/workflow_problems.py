@@ -177,7 +177,8 @@ class Generator:
             "p.experiments[0].targets[next(iter(p.experiments[0].targets))].positions[:] *= 1.1",
             "p.model['gravity'].assign([[0.3, -8.0, 0.2]])", "p.model.gravity.fill_(1.5)",
             f"p.model['{first}.distance.damping'].assign([0.02])", f"p.model['{first}.spin'].assign([[0.1, 0.2, 0.5]])",
-            f"p.model['{first}.distance.compliance'].assign([0.007])", f"p.model['{first}.{'density' if first == 'sheet' else 'mass'}'].assign([0.15])",
+            f"p.model['{first}.distance.compliance'].assign([0.007])",
+            f"p.model['{first}.{'density' if first == 'sheet' else 'mass'}'].assign([0.15])",
             "p.terms.append(p.terms[0])", "p.terms.pop()", "p.optimize(iterations=1)", "p.experiments.pop()",
             "p.space.start[:] += 0.05",
         ]  # fmt: skip

@@ -7,11 +7,11 @@ does again what the code did.  Rollouts are computed from their values by `workf
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from workflow_models import BUILDERS, Fresh, Task, model, parts
 
 USER = -1
 """In the place of the number of a tape: whoever wrote this gradient was no backward."""
@@ -38,7 +38,7 @@ class Cell:
 class Array:
     """Some elements of a cell: `at` are their numbers; `inner`: axes at the end that belong to an element."""
 
-    def __init__(self, world: Sim, cell: Cell, at: np.ndarray, inner: int) -> None:
+    def __init__(self, world: World, cell: Cell, at: np.ndarray, inner: int) -> None:
         self.world, self.cell, self.at, self.inner = world, cell, at, inner
 
     @property
@@ -150,43 +150,6 @@ class Launch(Operation):
         return self.kernel.back(self.bound, *values, cotangents[0])
 
 
-class Rollout(Operation):
-    """Steps of a solver, or (steps 0) a start state.  begin: None: `Model.state()`."""
-
-    def __init__(self, model: Model, settings: dict[str, Any], begin: State | None, motion: Array | None, steps: int, dt: float, every: int,
-                 outputs: dict[str, Array], clock: Cell) -> None:  # fmt: skip
-        self.named = {f"material {path}": a for path, a in model.materials.items()}
-        if begin is not None:
-            self.named |= {**begin.parts, "f": begin.particle_f}
-        if motion is not None:
-            self.named["motion"] = motion
-        self.begin_clock, self.clock = begin.clock if begin is not None else None, clock
-        self.task = dict(kind=model.kind, settings=dict(settings), steps=steps, dt=dt, every=every)
-        self.outputs, self.vague = outputs, not steps
-        self.reads, self.writes = list(self.named.values()), list(outputs.values())
-
-    def values(self) -> list[Any]:
-        time = float(self.begin_clock.value[0]) if self.begin_clock is not None else 0.0
-        return [*super().values(), time]
-
-    def ask(self, values: list[Any], cotangents: dict[str, np.ndarray] | None) -> Any:
-        by_name = dict(zip(self.named, values, strict=False))
-        materials = {name.removeprefix("material "): v for name, v in by_name.items() if name.startswith("material ")}
-        motion = by_name.pop("motion", None)
-        start = {name: v for name, v in by_name.items() if not name.startswith("material ")}
-        world = self.writes[0].world
-        return world.fresh(Task(materials=materials, start=start or None, time=values[-1], motion=motion, cotangents=cotangents, **self.task))
-
-    def run(self, values: list[Any]) -> list[np.ndarray]:
-        found = self.ask(values, None)
-        self.clock.value[0] = found.values["time"]
-        return [found.values[name] for name in self.outputs]
-
-    def back(self, values: list[Any], cotangents: list[np.ndarray]) -> list[np.ndarray]:
-        found = self.ask(values, dict(zip(self.outputs, cotangents, strict=True))).gradients
-        return [found[name] for name in self.named]
-
-
 @dataclass(eq=False)
 class Node:
     """An operation on a tape, with the values that it saw."""
@@ -283,82 +246,25 @@ class Kernel:
         return [0.2 * v[1][0] * c, np.array([0.2 * (v[0] * c).sum()]), 0.0 * c]
 
 
-# ------------------------------------------------------------------------------------------ models
-class Model:
-    def __init__(self, world: Sim, kind: str) -> None:
-        self.world, self.kind = world, kind
-        start, self.motions = world.start_of(kind)
-        self.materials = {path: world.made(value, True, value.ndim - 1) for path, value in start.items()}
-
-    def __getitem__(self, path: str) -> Array:
-        return self.materials[path]
-
-    def state(self) -> State:
-        made = State(self)
-        operation = Rollout(self, {"type": "SolverXPBD"}, None, None, 0, 1.0, 1, made.parts, made.clock)
-        self.world.perform(operation)
-        return made
-
-    def control(self) -> Control:
-        return Control()
-
-
-class Control:
-    """motion_vector: None: that of the model."""
-
-    motion_vector: Array | None = None
-
-
-class State:
-    """Arrays of a state."""
-
-    def __init__(self, model: Model) -> None:
-        self.model, world = model, model.world
-        shapes = world.state_of(model.kind)
-        made = {name: world.made(np.zeros(shape), True, len(shape) - 1) for name, shape in shapes.items()}
-        self.particle_q, self.particle_qd = made.pop("q"), made.pop("qd")
-        self.particle_f = world.made(np.zeros(shapes["q"]), True, 1)
-        self.memory, self.clock = made, Cell(np.zeros(1))
-
-    @property
-    def parts(self) -> dict[str, Array]:
-        return {"q": self.particle_q, "qd": self.particle_qd, **self.memory}
-
-
 @dataclass(eq=False)
-class Trajectory:
-    particle_q: Array
-    final: State
+class Command:
+    """A launch for later."""
 
+    world: World
+    kernel: Kernel
+    arrays: list[Array]
 
-class Solver:
-    """Settings are attributes."""
+    def launch(self) -> None:
+        self.world.perform(Launch(self.kernel, list(self.arrays)))
 
-    def __init__(self, model: Model, **settings: Any) -> None:
-        self.__dict__.update(settings)
-        self.model = model
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        return {"type": type(self).__name__, **{k: v for k, v in self.__dict__.items() if k != "model"}}
-
-    def step(self, before: State, after: State, control: Control | None, contacts: None, dt: float) -> None:
-        motion = control.motion_vector if control is not None else None
-        self.model.world.perform(Rollout(self.model, self.settings, before, motion, 1, dt, 1, after.parts, after.clock))
-
-
-class SolverXPBD(Solver):
-    pass
-
-
-class SolverSemiImplicit(Solver):
-    pass
+    def set_param_at_index(self, index: int, value: Array) -> None:
+        self.arrays[index] = value
 
 
 # ------------------------------------------------------------------------------------------ tapes and graphs
 @dataclass(eq=False)
 class Tape:
-    world: Sim
+    world: World
     nodes: list[Node] = field(default_factory=list)
     order: int = 0
     seeded: list[Array] = field(default_factory=list)
@@ -440,7 +346,7 @@ class Tape:
 class Graph:
     """What a capture noted."""
 
-    world: Sim
+    world: World
     actions: list[Callable[[], None]] = field(default_factory=list)
 
     def __enter__(self) -> Graph:
@@ -458,15 +364,12 @@ class Graph:
 
 
 # ------------------------------------------------------------------------------------------ the module
-class Sim:
-    """The stand-in for the module `sim`."""
+class World:
+    """The stand-in for the module `sim`, without physics."""
 
     float64, vec3d = "float64", "vec3d"
-    _starts: dict[str, tuple[dict[str, np.ndarray], int]] = {}
-    _states: dict[str, dict[str, tuple[int, ...]]] = {}
 
-    def __init__(self, fresh: Fresh) -> None:
-        self.fresh = fresh
+    def __init__(self) -> None:
         self.tapes: list[Tape] = []
         self.graphs: list[Graph] = []
         self._order = 0
@@ -504,41 +407,16 @@ class Sim:
         if self.graphs:
             self.graphs[-1].actions.append(action)
 
-    @classmethod
-    def start_of(cls, kind: str) -> tuple[dict[str, np.ndarray], int]:
-        """Material values of a model, and the number of its motions."""
-        if kind not in cls._starts:
-            made = model(kind)
-            cls._starts[kind] = {path: np.array(a.numpy()) for path, a in made.materials.items()}, made.motion_vector.size
-            cls._states[kind] = {name: a.numpy().shape for name, a in parts(made.state()).items()}
-        return cls._starts[kind]
-
-    @classmethod
-    def state_of(cls, kind: str) -> dict[str, tuple[int, ...]]:
-        cls.start_of(kind)
-        return cls._states[kind]
-
     # -- what programs call
-    def model(self, kind: str) -> Model:
-        assert kind in BUILDERS
-        return Model(self, kind)
-
-    def SolverXPBD(self, model: Model, **settings: Any) -> Solver:  # noqa: N802
-        return SolverXPBD(model, **settings)
-
-    def SolverSemiImplicit(self, model: Model) -> Solver:  # noqa: N802
-        return SolverSemiImplicit(model)
-
-    def Checkpointed(self, **_: Any) -> None:  # noqa: N802
-        return None
-
-    StoreAll = Checkpointed
 
     def Tape(self, **_: Any) -> Tape:  # noqa: N802
         return Tape(self)
 
     def capture(self) -> Graph:
         return Graph(self)
+
+    def detect_nonfinite(self) -> AbstractContextManager:
+        return nullcontext()
 
     def array(self, data: Any, dtype: str, requires_grad: bool = False) -> Array:
         return self.made(data, requires_grad, int(dtype == "vec3d"))
@@ -556,19 +434,11 @@ class Sim:
     def copy(self, target: Array, source: Array) -> None:
         target.assign(source)
 
-    def launch(self, kernel: Kernel, dim: int, inputs: list[Array], outputs: list[Array] = ()) -> None:
+    def launch(self, kernel: Kernel, dim: int, inputs: list[Array], outputs: list[Array] = (), record_cmd: bool = False) -> Command | None:
+        if record_cmd:
+            return Command(self, kernel, [*inputs, *outputs])
         self.perform(Launch(kernel, [*inputs, *outputs]))
+        return None
 
     def func_grad(self, function: Function) -> Callable[[float], None]:
         return lambda factor: setattr(function, "factor", factor)
-
-    def rollout(self, solver: Solver, state: State, steps: int, dt: float, control: Control | None = None, frame_every: int | None = None,
-                strategy: None = None) -> Trajectory:  # fmt: skip
-        every = steps if frame_every is None else frame_every
-        final = State(solver.model)
-        final.particle_f = state.particle_f
-        frames = self.made(np.zeros((steps // every, *final.particle_q.at.shape)), True, 1)
-        motion = control.motion_vector if control is not None else None
-        outputs = {"frames": frames, **final.parts}
-        self.perform(Rollout(solver.model, solver.settings, state, motion, steps, dt, every, outputs, final.clock))
-        return Trajectory(frames, final)

@@ -3,38 +3,50 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextlib import suppress as suppress
 from dataclasses import dataclass, field
+from functools import partial as partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import workflow_kernels
 from workflow_models import Fresh, OracleError, model
-from workflow_reference import Ambiguous, Array, Kernels, Model, Sim, State, Trajectory
+from workflow_physics import Model, Sim, State, Trajectory
+from workflow_reference import Ambiguous, Array, Kernels
 
 import sim
 
 SOURCE = str(Path(sim.__file__).parent)
 TOLERANCE = 1e-7
 FILE = "<program>"
+ENTRY = re.compile(r"(?:\w+ = )?(\w+)\.__(enter|exit)__\(.*\)")
 
 
 @dataclass(frozen=True)
 class Statement:
     """A line of a program.  interrupt: Ctrl-C comes at so many lines inside of `sim`; thread: runs in a thread of its own.
 
-    calm: nothing about it is unusual: a program of calm statements must not be refused.
+    together: every line of it in a thread of its own, at the same time.  calm: nothing about it is unusual: a program of calm statements
+    must not be refused.
     """
 
     text: str
     interrupt: int | None = None
     thread: bool = False
+    together: bool = False
     calm: bool = True
+
+    @property
+    def entry(self) -> tuple[str, str] | None:
+        """The name of the context manager that it enters or exits, and which of both."""
+        found = ENTRY.fullmatch(self.text)
+        return (found[1], found[2]) if found else None
 
 
 @dataclass
@@ -98,21 +110,28 @@ def interrupted(at: int) -> Iterator[list[bool]]:
         sys.settrace(before)
 
 
-def in_thread(action: Callable[[], None]) -> None:
-    """Runs it in a thread of its own."""
+def in_threads(*actions: Callable[[], object]) -> None:
+    """Runs each in a thread of its own, at the same time; raises what the first one raises."""
     problems: list[BaseException] = []
 
-    def run() -> None:
+    def run(action: Callable[[], object]) -> None:
         try:
             action()
         except BaseException as problem:
             problems.append(problem)
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
+    threads = [threading.Thread(target=run, args=(action,)) for action in actions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     if problems:
         raise problems[0]
+
+
+def aside(action: Callable[[], object]) -> None:
+    """Does something that must not matter to anything else; the stand-in does nothing."""
+    action()
 
 
 def attempt(statement: Statement, names: dict[str, Any]) -> tuple[str, str]:
@@ -125,7 +144,9 @@ def attempt(statement: Statement, names: dict[str, Any]) -> tuple[str, str]:
             if fired[0]:
                 return "interrupted", ""
         elif statement.thread:
-            in_thread(lambda: exec(code, names))
+            in_threads(lambda: exec(code, names))
+        elif statement.together:
+            in_threads(*(partial(exec, compile(line, FILE, "exec"), names) for line in statement.text.split("\n")))
         else:
             exec(code, names)
     except Boom as error:
@@ -147,8 +168,9 @@ class Run:
     def __init__(self, fresh: Fresh, own_kernels: bool) -> None:
         self.world = Sim(fresh)
         common = {"np": np, "rand": rand, "inf": math.inf, "failing": failing}
-        self.real: dict[str, Any] = {**common, "sim": sim, "model": model, "kernels": workflow_kernels.fresh() if own_kernels else workflow_kernels}
-        self.mirror: dict[str, Any] = {**common, "sim": self.world, "model": self.world.model, "kernels": Kernels()}
+        kernels = workflow_kernels.fresh() if own_kernels else workflow_kernels
+        self.real: dict[str, Any] = {**common, "aside": aside, "sim": sim, "model": model, "kernels": kernels}
+        self.mirror: dict[str, Any] = {**common, "aside": lambda _: None, "sim": self.world, "model": self.world.model, "kernels": Kernels()}
         self.report = Report()
         self.calm = True
         self.open: list[str] = []
@@ -158,25 +180,23 @@ class Run:
     def do(self, statement: Statement) -> str:
         """done, refused, interrupted, failed, over (nobody knows what should happen), or unfit (it makes no sense here)."""
         report = self.report
-        name, _, call = statement.text.partition(".__")
-        if call.startswith("exit") and self.open[-1:] != [name]:
+        entry = statement.entry
+        if entry is not None and entry[1] == "exit" and self.open[-1:] != [entry[0]]:
             return "unfit"
-        self.calm = self.calm and statement.calm and statement.interrupt is None and not statement.thread
+        self.calm = self.calm and statement.calm and statement.interrupt is None and not (statement.thread or statement.together)
         fate, problem = attempt(statement, self.real)
         if fate == "unfit":
             return fate
         report.statements.append(statement)
-        if fate == "done" and call.startswith("enter"):
-            self.open.append(name.rpartition(" ")[2])  # "graph = capture.__enter__()"
-        elif fate == "done" and call.startswith("exit"):
-            self.open.pop()
+        if fate == "done" and entry is not None:
+            self.open.append(entry[0]) if entry[1] == "enter" else self.open.pop()
         if fate == "refused" and self.calm:
             problem = f"refused a calm program: {problem}"
         elif fate == "refused":
             problem = ""
         if fate == "done":
             held = (self.world.tapes, self.world.graphs)
-            if statement.thread:
+            if statement.thread or statement.together:
                 self.world.tapes, self.world.graphs = [], []
             try:
                 exec(compile(statement.text, FILE, "exec"), self.mirror)
@@ -185,7 +205,7 @@ class Run:
             except OracleError as error:
                 problem = f"no error, but the oracle raises {error}"
             finally:
-                if statement.thread:
+                if statement.thread or statement.together:
                     self.world.tapes, self.world.graphs = held
         if not problem and fate != "over":
             problem = self.difference()
@@ -309,8 +329,8 @@ def shrink(report: Report, again: Callable[[list[Statement]], Report], tries: in
 
 def _without(statements: list[Statement], begin: int, end: int) -> list[Statement]:
     """Those that remain; what is entered and left, both or neither."""
-    gone = {s.text.partition(".__")[0].rpartition(" ")[2] for s in statements[begin:end] if ".__" in s.text}
-    return [s for s in statements[:begin] + statements[end:] if not (".__" in s.text and s.text.partition(".__")[0].rpartition(" ")[2] in gone)]
+    gone = {s.entry[0] for s in statements[begin:end] if s.entry is not None}
+    return [s for s in statements[:begin] + statements[end:] if s.entry is None or s.entry[0] not in gone]
 
 
 HEAD = "import numpy as np, sim, workflow_kernels\nfrom workflow_models import model\nfrom workflow_run import *\nkernels = workflow_kernels"
@@ -320,22 +340,23 @@ def program_text(report: Report, head: str = HEAD) -> str:
     """The program, to be run in the folder of the tests."""
     lines, indent = [head], 0
     for statement, fate in zip(report.statements, [*report.fates, ""], strict=False):
-        name, _, call = statement.text.partition(".__")
-        if call.startswith("exit"):
+        entry, text = statement.entry, statement.text
+        if entry is not None and entry[1] == "exit":
             indent -= 1
             continue
-        text = statement.text
-        if call.startswith("enter"):
-            target, _, name = name.rpartition(" = ")
-            text = f"with {name}" + (f" as {target}:" if target else ":")
+        if entry is not None:
+            target = text.partition(" = ")[0] if " = " in text else ""
+            text = f"with {entry[0]}" + (f" as {target}:" if target else ":")
         elif statement.interrupt is not None:
             text = f"with interrupted({statement.interrupt}): {text}"
         elif statement.thread:
-            text = f"in_thread(lambda: exec({text!r}, globals()))"
+            text = f"in_threads(lambda: exec({text!r}, globals()))"
+        elif statement.together:
+            text = f"in_threads(*(partial(exec, line, globals()) for line in {text.split(chr(10))!r}))"
         if fate == "refused":
             text = f"with suppress(Exception): {text}"
         lines.append("    " * indent + text)
-        indent += call.startswith("enter")
+        indent += entry is not None
     return "\n".join(lines)
 
 

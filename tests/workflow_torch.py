@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 import workflow_kernels
-from workflow_reference import Array, Cell, Sim
+from workflow_physics import Sim
+from workflow_reference import Array, Cell
 from workflow_run import Run, Statement, near
 
 import sim
@@ -84,7 +85,11 @@ class TorchRun(Run):
         yield from ((name, a) for name, a in super().arrays() if not isinstance(a.cell, _Shared))
 
 
-HEAD = "import numpy as np, sim, torch, workflow_kernels\nfrom workflow_run import *\nfrom workflow_torch import squares\nkernels, function = workflow_kernels, sim.torch_function(squares)"
+HEAD = """\
+import numpy as np, sim, torch, workflow_kernels
+from workflow_run import *
+from workflow_torch import squares
+kernels, function = workflow_kernels, sim.torch_function(squares)"""
 
 
 @dataclass
