@@ -174,7 +174,7 @@ class Generator:
             calm = False
         thread = "threads" in self.families and self.chance(0.2)
         if "aside" in self.families and self.chance(0.1):
-            text = f"with sim.detect_nonfinite(): {text}"
+            text = f"with sim.autograd.detect_nonfinite(): {text}"
         yield Statement(text, thread=thread, calm=calm)
 
     def written(self, tape: str) -> list[str]:

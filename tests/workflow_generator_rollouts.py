@@ -111,7 +111,7 @@ class RolloutGenerator(Generator):
             yield from self.failing(text)
             return
         if "aside" in self.families and how > 0.9:
-            text = f"with sim.detect_nonfinite(): {text}"
+            text = f"with sim.autograd.detect_nonfinite(): {text}"
         yield Statement(text, thread="threads" in self.families and how > 0.8)
 
     def failing(self, text: str) -> Iterator[Statement]:

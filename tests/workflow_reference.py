@@ -415,6 +415,10 @@ class World:
     def capture(self) -> Graph:
         return Graph(self)
 
+    @property
+    def autograd(self) -> World:
+        return self
+
     def detect_nonfinite(self) -> AbstractContextManager:
         return nullcontext()
 
