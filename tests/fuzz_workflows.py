@@ -24,25 +24,30 @@ from workflow_models import Fresh
 from workflow_run import HEAD, Report, Statement, program_text, run, shrink
 
 
-def one(seed: int, fresh: Fresh, families: frozenset[str] | None = None) -> Program:
+WORLDS = {"arrays": 0.45, "rollouts": 0.4, "problems": 0.1, "torch": 0.05}
+"""Kinds of programs, and how often they are drawn."""
+
+
+def one(seed: int, fresh: Fresh, families: frozenset[str] | None = None, world: str | None = None) -> Program:
     """The program of a seed, and what became of it."""
     rng = np.random.default_rng(seed)
     if families is None:
-        families = frozenset(f for f in FAMILIES if rng.random() < 0.3)
-    draw = rng.random()
-    if draw < 0.1 and (not families or families & {"interrupt", "change", "fail"}):
+        families = frozenset(f for f in FAMILIES if rng.random() < 0.25)
+    drawn = str(rng.choice(list(WORLDS), p=list(WORLDS.values())))
+    world = world or drawn
+    if world == "problems":
         kind = str(rng.choice(list(workflow_problems.SCENES)))
         made = workflow_problems.Generator(rng, kind, "interrupt" in families)
         again = partial(workflow_problems.run, fresh=fresh, kind=kind)
         return Program(again(made.statements()), again, f"from workflow_problems import *\np = problem({kind!r})")
-    if draw < 0.15 and workflow_torch.AVAILABLE and not families:
+    if world == "torch" and workflow_torch.AVAILABLE:
         again = partial(run, fresh=fresh, kind=workflow_torch.TorchRun)
         return Program(again(lambda _: workflow_torch.Generator(rng).statements()), again, workflow_torch.HEAD)
     own = "redefine" in families
     again = partial(run, fresh=fresh, own_kernels=own)
 
     def statements(names: dict[str, Any]) -> Iterator[Statement]:
-        yield from (RolloutGenerator if draw < 0.55 else Generator)(rng, families, names).statements()
+        yield from (RolloutGenerator if world == "rollouts" else Generator)(rng, families, names).statements()
 
     return Program(again(statements), again, HEAD + ".fresh()" * own)
 
@@ -69,12 +74,13 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--families", default="", help="with commas; drawn for each program where not given; 'none'")
+    parser.add_argument("--world", choices=WORLDS, help="the kind of programs; drawn for each where not given")
     parser.add_argument("--all", action="store_true", help="go on after a failure")
     given = parser.parse_args()
     families = frozenset(given.families.replace("none", "").strip(",").split(",")) - {""} if given.families else None
     fresh, fates, compared, kinds = Fresh(), Counter(), 0, Counter()
     for seed in range(given.first, given.first + given.count):
-        program = one(seed, fresh, families)
+        program = one(seed, fresh, families, given.world)
         fates.update(program.report.fates)
         compared += program.report.compared
         if program.report.failure is None:
