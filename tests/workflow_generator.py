@@ -224,7 +224,7 @@ class Generator:
         if how < 0.3:
             x = self.pick(n for n in self.arrays() if not n.startswith("bad"))
             detached = ", requires_grad=False" if self.chance(0.1) else ""
-            yield Statement(f"{self.name('y' if self.get(x).inner == 0 else 'v')} = sim.clone({x}{detached})")
+            yield Statement(f"{self.name('y' if self.get(x).inner == 0 else 'v')} = sim.clone({x}{detached})", calm=not detached)
             return
         x = self.pick(self.numbers())
         size = self.get(x).size

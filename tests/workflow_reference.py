@@ -60,6 +60,9 @@ class Array:
 
     @requires_grad.setter
     def requires_grad(self, wanted: bool) -> None:
+        for tape in self.world.tapes if wanted and not self.cell.requires else ():
+            if self.cell in tape.touched(tape.nodes):
+                raise Ambiguous("an array gets a gradient in the middle of a recording")
         self.cell.requires = wanted
         if not wanted:
             self.cell.gradient = None
@@ -126,14 +129,14 @@ class Operation:
 class Copy(Operation):
     """A copy, or a write of constants."""
 
-    def __init__(self, target: Array, source: Array | None, data: np.ndarray | None = None) -> None:
-        self.reads, self.writes, self.data = [source] if source is not None else [], [target], data
+    def __init__(self, target: Array, source: Array | None, data: np.ndarray | None = None, detached: bool = False) -> None:
+        self.reads, self.writes, self.data, self.detached = [source] if source is not None else [], [target], data, detached
 
     def run(self, values: list[np.ndarray]) -> list[np.ndarray]:
         return [self.data if self.data is not None else values[0]]
 
     def back(self, values: list[np.ndarray], cotangents: list[np.ndarray]) -> list[np.ndarray]:
-        return cotangents if self.data is None else []
+        return [c * (not self.detached) for c in cotangents] if self.data is None else []
 
 
 class Launch(Operation):
@@ -298,11 +301,14 @@ class Tape:
             adjoint[cell], aside[cell] = np.zeros(cell.value.shape), np.zeros(cell.value.shape)
             if cell.gradient is not None and cell.requires:
                 value, left = cell.gradient.value.ravel(), cell.gradient.cell.left[cell.gradient.at].ravel()
-                result = touched[cell] & ((left != USER) if given else ((left != USER) & (left <= order)))
-                aside[cell] = np.where(result, value, 0.0)
-                adjoint[cell] = np.where(touched[cell] & ~result, value, 0.0)
-                if given and adjoint[cell][self.overwritten(nodes, cell)].any():
-                    raise Ambiguous("seeds are given, and `.grad` of an array that the tape overwrites has been written")
+                written = self.overwritten(nodes, cell)
+                seed = touched[cell] & ((left > order) | (left == USER))
+                if given:  # they are the only seeds: docs/decisions/16-seeds.md
+                    if (written & (left == USER) & (value != 0.0)).any():
+                        raise Ambiguous("seeds are given, and `.grad` of an array that the tape overwrites has been written")
+                    aside[cell] = np.where(touched[cell] & ~(written & seed), value, 0.0)
+                else:
+                    adjoint[cell], aside[cell] = np.where(seed, value, 0.0), np.where(touched[cell] & ~seed, value, 0.0)
         for a, weights in given:
             adjoint[a.cell][a.at] += weights
         for node in reversed(nodes):
@@ -427,12 +433,7 @@ class World:
 
     def clone(self, source: Array, requires_grad: bool | None = None) -> Array:
         made = self.made(np.zeros(source.at.shape), source.requires_grad if requires_grad is None else requires_grad, source.inner)
-        if requires_grad is False:
-            held, self.tapes = self.tapes, []
-            self.perform(Copy(made, source))
-            self.tapes = held
-        else:
-            self.perform(Copy(made, source))
+        self.perform(Copy(made, source, detached=requires_grad is False))
         return made
 
     def copy(self, target: Array, source: Array) -> None:

@@ -59,7 +59,7 @@ class Failure:
     @property
     def kind(self) -> str:
         """In short, to tell failures apart."""
-        return self.what.split("\n")[0].split(":")[0]
+        return re.sub(r"\d+", "0", self.what[:90]) if self.what.startswith(("refused", "bare")) else self.what.split(" ")[0]
 
 
 @dataclass
@@ -209,8 +209,8 @@ class Run:
                     self.world.tapes, self.world.graphs = held
         if not problem and fate != "over":
             problem = self.difference()
-        if problem == "over":
-            fate = "over"
+        if problem == "over" or (problem and fate == "refused" and ".replay()" in statement.text and not self.calm):
+            fate = "over"  # a replay that breaks off has done a part of it
         elif problem:
             report.failure, fate = Failure(len(report.statements) - 1, problem), "failed"
         report.fates.append(fate)
