@@ -8,6 +8,7 @@ from sim.constraints import ConstraintError as ConstraintError
 from sim.constraints import constraint as constraint
 from sim.core import optim as optim
 from sim.core.backends.cache import clear_kernel_cache as clear_kernel_cache
+from sim.core.lang import elsewhere as _elsewhere
 from sim.core.lang import types as types
 from sim.core.lang.builtins import abs as abs
 from sim.core.lang.builtins import atan as atan
@@ -77,6 +78,7 @@ from sim.core.lang.custom import func_replay as func_replay
 from sim.core.lang.errors import GradientError as GradientError
 from sim.core.lang.errors import KernelError as KernelError
 from sim.core.lang.errors import SimError as SimError
+from sim.core.lang.errors import did_you_mean as _did_you_mean
 from sim.core.lang.function import func as func
 from sim.core.lang.library.decompose import eig3 as eig3
 from sim.core.lang.library.decompose import polar3 as polar3
@@ -323,7 +325,10 @@ def __getattr__(name: str) -> _Any:
         return getattr(_import_module("sim.scene"), name)
     if name in ("scene", "identify", "io"):
         return _import_module(f"sim.{name}")
-    raise AttributeError(f"module 'sim' has no attribute {name!r}")
+    if name.startswith("_"):
+        raise AttributeError(f"module 'sim' has no attribute {name!r}")
+    hint = _elsewhere.instead(_elsewhere.WARP, name)
+    raise AttributeError(f"module 'sim' has no attribute {name!r}{': ' + hint if hint else _did_you_mean(name, __dir__())}")
 
 
 def __dir__() -> list[str]:

@@ -14,8 +14,8 @@ from sim.core.backends.llvm import LlvmBackend
 from sim.core.lang.ir import Func
 from sim.core.lang.sharing import late_updates, suits_lanes
 from sim.core.lang.types import ArrayType, float32, float64
+from sim.core.runtime.arguments import argument_type
 from sim.core.runtime.calls import bind
-from sim.core.runtime.kernel import argument_type
 
 SEED = 11
 

@@ -114,7 +114,7 @@ ROWS: list[tuple[str, str, str, str, str]] = [
     ("component out of range", "y = v[0][3]", "v[0][3]", "index 3 is outside of 0 .. 2", ""),
     ("unknown component", "y = v[0].a", "v[0].a", "vec3<float32> has no component 'a'", "it has x, y, z"),
     ("no fourth component", "y = v[0].w", "v[0].w", "vec3<float32> has no component 'w'", "it has x, y, z"),
-    ("method of a vector", "q = v[0]\ny = q.dot(q)", "q.dot", "vec3<float32> has no component 'dot'", "it has x, y, z"),
+    ("method of a vector", "q = v[0]\ny = q.dot(q)", "q.dot", "vec3<float32> has no component 'dot'", "it has x, y, z; write sim.dot(...)"),
     ("element of the wrong type", "x[0] = n", "x[0]", "an element of `x` is float32: expected float32, got int32", "write float(...) to convert"),
     ("vector into a scalar", "x[0] = v[0]", "x[0]", "an element of `x` is float32: expected float32, got vec3<float32>", ""),
     ("scalar into a vector", "v[0] = s", "v[0]", "an element of `v` is vec3<float32>: expected vec3<float32>, got float32", ""),

@@ -123,17 +123,17 @@ def test_axes_and_unit_and_mirror(tmp_path):
 
 
 @pytest.mark.parametrize(("name", "text", "message"), [
-    ("skrit1252.obj", None, "does not exist.*Did you mean 'skirt1252.obj'"),
+    ("skrit1252.obj", None, "does not exist.*Did you mean `skirt1252.obj`"),
     ("empty.obj", "", "is empty"),
     ("words.obj", "hello\nworld\n", "holds no triangles"),
     ("points.obj", "v 0 0 0\nv 1 0 0\n", r"holds no triangles \(2 vertices\)"),
     ("index.obj", "v 0 0 0\nv 1 0 0\nv 1 1 0\nf 1 2 9\n", r"triangle 0 names a vertex.*there are 3"),
-    ("cut.obj", "v 0 0 0\nv 1 0\n", "corrupt: line 2: 'v 1 0'"),
-    ("two.obj", "v 0 0 0\nv 1 0 0\nf 1 2\n", "corrupt: line 3"),
-    ("zero.obj", "v 0 0 0\nv 1 0 0\nv 1 1 0\nf 0 1 2\n", "corrupt: line 4"),
-    ("nan.obj", "v 0 0 0\nv 1 0 nan\nv 1 1 0\nf 1 2 3\n", "vertex 1 is not finite"),
-    ("cut.ply", "ply\nformat ascii 1.0\nelement vertex 3\nproperty float x", "corrupt"),
-    ("noise.stl", "garbage", "holds no triangles|corrupt"),
+    ("cut.obj", "v 0 0 0\nv 1 0\n", "line 2: a vertex of 2 numbers, in `v 1 0`"),
+    ("two.obj", "v 0 0 0\nv 1 0 0\nf 1 2\n", "line 3: a face of fewer than three"),
+    ("zero.obj", "v 0 0 0\nv 1 0 0\nv 1 1 0\nf 0 1 2\n", "line 4: vertices are counted from 1"),
+    ("nan.obj", "v 0 0 0\nv 1 0 nan\nv 1 1 0\nf 1 2 3\n", "line 2: `nan` is not a number"),
+    ("cut.ply", "ply\nformat ascii 1.0\nelement vertex 3\nproperty float x", "no header from `ply` to `end_header`"),
+    ("noise.stl", "garbage", "line 1: `garbage`, expected `facet normal`"),
     ("cloud.xyz", "0 0 0\n", "unknown type '.xyz'.*Known types: .obj"),
 ])
 def test_bad_files_say_what_is_wrong(tmp_path, name, text, message):

@@ -271,16 +271,16 @@ def test_gmsh(tmp_path, version, binary):
 
 
 @pytest.mark.parametrize(("name", "content", "match"), [
-    ("a.msh", "$MeshFormat\n4.0 0 8\n$EndMeshFormat\n", "format version 4.0"),
+    ("a.msh", "$MeshFormat\n4.0 0 8\n$EndMeshFormat\n", "format version `4.0`"),
     ("a.msh", "no mesh", "no Gmsh file"),
     ("a.msh", "$MeshFormat\n4.1 0 8\n$EndMeshFormat\n", r"has no \$Nodes"),
-    ("a.msh", "$MeshFormat\n2.2 0 8\n$EndMeshFormat\n$Nodes\n2\n1 0 0 0\n$EndNodes\n", "ends too early"),
+    ("a.msh", "$MeshFormat\n2.2 0 8\n$EndMeshFormat\n$Nodes\n2\n1 0 0 0\n$EndNodes\n", "announces 2 nodes and has 1"),
     ("a.msh", "$MeshFormat\n2.2 0 8\n$EndMeshFormat\n$Nodes\n1\n1 0 0 0\n$EndNodes\n$Elements\n1\n1 15 0 1\n$EndElements\n",
      "no tetrahedra"),
-    ("a.node", "4 2 0 0\n", "corrupt"),
+    ("a.node", "1 2 0 0\n0 0 0\n", "line 1: the dimension is `2`, expected 3"),
     ("a.node", "4 3 0 0\n0 0 0 0\n", "announces 4 rows and has 1"),
     ("a.node", "2 3 0 0\n5 0 0 0\n6 1 0 0\n", "not numbered one after another"),
-    ("a.node", "2 3 0 0\n0 0 x 0\n1 1 0 0\n", "corrupt"),
+    ("a.node", "2 3 0 0\n0 0 x 0\n1 1 0 0\n", "line 2: `x` is not a number"),
     ("a.obj", "v 0 0 0\n", "unknown type '.obj'"),
 ])
 def test_bad_files(tmp_path, name, content, match):
@@ -293,5 +293,5 @@ def test_bad_files(tmp_path, name, content, match):
 def test_a_missing_companion(tmp_path):
     write_tetgen(tmp_path, BOX.mesh.positions, BOX.mesh.tets, 0)
     (tmp_path / "body.ele").unlink()
-    with pytest.raises(GeometryError, match="body.ele does not exist"):
+    with pytest.raises(GeometryError, match="body.ele is missing.*copy both"):
         load_tets(tmp_path / "body.node")

@@ -10,7 +10,7 @@ import pytest
 
 from sim.core.optim import LBFGS, SGD, Adam, Descent, GaussNewton
 from sim.identify.loop import NonFinite, Stop, optimize
-from sim.identify.objectives import make_objective
+from sim.identify.objectives import ObjectiveError, make_objective
 
 TIME = np.linspace(0.02, 1.2, 60)
 TRUTH = np.log(np.array([0.01, 2.0]))
@@ -263,8 +263,10 @@ def test_objectives():
     for loss in (0.0, 1e-3, 1.0, 50.0):
         slope = (log(loss + 2 * eps, np.ones(1))[0] - log(loss, np.ones(1))[0]) / (2 * eps)
         assert log(loss + eps, np.array([3.0]))[1][0] == pytest.approx(3.0 * slope, rel=1e-6)
-    assert np.isnan(log(-1.0, np.ones(1))[0])
-    with pytest.raises(ValueError, match="use `objective: plain`"):
+    assert np.isnan(log(np.nan, np.ones(1))[0])
+    with pytest.raises(ObjectiveError, match="the loss is -1 and has no logarithm: use `optimize: {objective: plain}`"):
+        log(-1.0, np.ones(1))
+    with pytest.raises(ObjectiveError, match="use `optimize: {objective: plain}`"):
         make_objective("log", -1.0)
     with pytest.raises(ValueError, match="did you mean 'log'"):
         make_objective("logg", 1.0)

@@ -142,7 +142,8 @@ def test_newest_run_is_found(run, tmp_path):
     (tmp_path / "result.json").write_text("{}")
     with pytest.raises(sim.io.RunFolderError, match="has no geometry.npz"):
         load_run(tmp_path)
-    (tmp_path / "geometry.npz").write_bytes(b"nonsense")
+    for name in ("geometry.npz", "trajectory.npz"):
+        (tmp_path / name).write_bytes(b"nonsense")
     with pytest.raises(sim.io.RunFolderError, match="cannot be read"):
         load_run(tmp_path)
 

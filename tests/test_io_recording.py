@@ -213,7 +213,7 @@ BAD_CSV = [
     ("time,a.x,a.y,b.z\n0,1,2,3\n", "line 1: the header is"),
     ("time,a.x,a.y,a.z,a.x,a.y,a.z\n0,1,2,3,1,2,3\n", "twice"),
     ("time,a.x,a.y,a.z\n0,1,2,3\n1,1,2\n", "line 3: 3 cells, the header has 4"),
-    ("time,a.x,a.y,a.z\n\n0,1,2,3\n1,1,two,3\n", "line 4: `two` under `a.y` is not a number"),
+    ("time,a.x,a.y,a.z\n\n0,1,2,3\n1,1,two,3\n", "line 4: `two` is not a number, under `a.y`"),
     ("time,a.x,a.y,a.z\n", "empty: 0 frames"),
     ("time,a.x,a.y,a.z\n,1,2,3\n", "time of frame 0"),
     ("a.x,a.y,a.z\n1,2,3\n", "no rate"),

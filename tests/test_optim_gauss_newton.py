@@ -96,8 +96,16 @@ def test_starts_on_a_bound_and_leaves_it():
 def test_max_step():
     function = Squares(rosenbrock)
     minimise(function, [-1.2, 1.0], max_step=0.1, steps=200)
-    assert max(np.abs(np.diff(function.points, axis=0)).max(axis=1)) <= 0.2 + 1e-12  # a trial may fail on either side
+    lengths = np.abs(np.diff(function.points, axis=0)).max(axis=1)
+    assert lengths[0] <= 0.1 + 1e-12 and np.all(lengths[1:] <= 2 * lengths.cumsum()[:-1] + 1e-12)  # it grows with what it has gone
     np.testing.assert_allclose(function.points[-1], [1, 1], atol=1e-6)
+
+
+def test_a_scale_that_is_off_by_thousands_costs_a_few_steps():
+    """With steps of a fixed length the way would take 5000 of them."""
+    function = Squares(lambda x: (np.array([x[0] - 50.0]), np.ones((1, 1))))
+    method = minimise(function, [0.0], max_step=0.01)
+    assert method.x[0] == pytest.approx(50.0, abs=1e-6) and len(function.points) < 25
 
 
 def test_singular_curvature():

@@ -79,7 +79,7 @@ def test_defaults_are_filled_in(tmp_path):
     assert scene.get("objects.rope.rotation") == {"angle": 0.0, "axis": [0.0, 0.0, 1.0]}
     assert scene.get("objects.rope.chain.material.distance.damping") == 0.0
     assert scene.get("objects.rope.chain.mass") == 0.03
-    assert (scene.get("loss"), scene.get("parameters"), scene.get("optimize.lbfgs.iterations")) == ([], {}, 30)
+    assert (scene.get("loss"), scene.get("parameters"), scene.get("optimize.starts")) == ([], {}, 1)
     assert load_text(tmp_path, CHAIN + "experiments:\nparameters:\nloss:\n").get("experiments.main.use") == "fit"
 
 
@@ -217,9 +217,10 @@ def test_an_unreadable_scene(tmp_path):
     (tmp_path / "cloth.yaml").write_text(CLOTH)
     with pytest.raises(SceneError, match="did you mean `cloth.yaml`"):
         load_scene(tmp_path / "clth.yaml", (), MATERIALS)
-    (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(SceneError, match="not UTF-8"):
-        load_scene(tmp_path / "binary.yaml", (), MATERIALS)
+    for content, said in ((b"\xff\xfe\x00", "is UTF-16 text"), (b"a: 1\nb: \xe9\n", "line 2: byte 0xe9 is not UTF-8 text")):
+        (tmp_path / "binary.yaml").write_bytes(content)
+        with pytest.raises(SceneError, match=said):
+            load_scene(tmp_path / "binary.yaml", (), MATERIALS)
 
 
 def test_set_value_gives_another_scene(tmp_path):

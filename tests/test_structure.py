@@ -10,9 +10,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = [
-    "core.lang.errors", "core.lang.constants", "core.lang.types", "core.lang.ir", "core.lang.ops",
+    "core.lang.errors", "core.lang.constants", "core.lang.memoize", "core.lang.types", "core.lang.ir", "core.lang.ops",
     # the front end and the transforms know the table, not each other's insides
-    "core.lang", "core.lang.library", "core.backends", "core.runtime", "core.spatial", "core.optim", "core", "geometry", "constraints", "model",
+    "core.lang", "core.lang.library", "core.backends", "core.runtime", "core.spatial", "core.optim", "core", "files", "geometry", "constraints", "model",
     "solvers", "rollout", "io", "identify", "scene", "display", "cli", "",
 ]
 LIMIT = 700

@@ -13,17 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 import numpy as np
 
-from sim.core.lang.errors import SimError, did_you_mean
-from sim.core.lang.frontend import trace_function
+from sim.core.lang.errors import SimError, did_you_mean, entry_point
+from sim.core.lang.frontend import traced
 from sim.core.lang.function import Function, local_annotations
 from sim.core.lang.ir import Func
-from sim.core.lang.source import caller_locals
+from sim.core.lang.memoize import memoize
+from sim.core.lang.source import annotation_span, caller_locals
 from sim.core.lang.tangent import Gradient, vjp_rule
+from sim.core.lang.traced import Members
 from sim.core.lang.types import Scalar, Type, float32, vector
 
 Factor = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -154,15 +155,23 @@ class Constraint:
         return ("rest",) if size == self.rows else ()
 
     def argument_types(self, real: Scalar) -> list[Any]:
-        return [(vector(3, real),) * self.points, *(p.type(real) for p in self.parameters.values())]
+        points = Members((vector(3, real),) * self.points, f"this constraint has {self.points} point{'s' if self.points > 1 else ''}")
+        return [points, *(p.type(real) for p in self.parameters.values())]
 
+    @entry_point
     def traced(self, real: Scalar = float32) -> Func:
         """C as a pure function of the components of its points, then of its parameters.  Yields `rows` values."""
-        return _traced(self, real)
+        func = traced(self.function, self.argument_types(real), real)
+        if len(func.body.yields) != self.rows:
+            raise ConstraintError(
+                f"constraint '{self.name}' returns {len(func.body.yields)} values and declares rows={self.rows}; "
+                f"write @constraint(points={self.points}, rows={len(func.body.yields)})"
+            )
+        return func
 
     def gradient(self, real: Scalar = float32) -> Gradient:
         """The vector-Jacobian product of C with respect to its points."""
-        return _gradient(self, real)
+        return _gradient(self.traced(real), 3 * self.points)
 
     def __hash__(self) -> int:
         return id(self)
@@ -171,26 +180,16 @@ class Constraint:
         return f"<constraint {self.name}>"
 
 
-@cache
-def _traced(c: Constraint, real: Scalar) -> Func:
-    func = trace_function(c.function, c.argument_types(real), real=real)
-    if len(func.body.yields) != c.rows:
-        raise ConstraintError(
-            f"constraint '{c.name}' returns {len(func.body.yields)} values and declares rows={c.rows}; "
-            f"write @constraint(points={c.points}, rows={len(func.body.yields)})"
-        )
-    return func
-
-
-@cache
-def _gradient(c: Constraint, real: Scalar) -> Gradient:
-    return vjp_rule(_traced(c, real), range(3 * c.points))
+@memoize
+def _gradient(traced_c: Func, components: int) -> Gradient:
+    return vjp_rule(traced_c, range(components))
 
 
 REGISTRY: dict[str, Constraint] = {}
 """Every declared constraint by name."""
 
 
+@entry_point
 def constraint(
     points: int, rows: int = 1, internal: bool = True, unilateral: bool = False, name: str | None = None, units: dict[str, str] | None = None,
     elastic: Sequence[bool] | None = None, damped: Sequence[bool] | None = None,
@@ -208,8 +207,9 @@ def constraint(
     acts = [tuple(given) if given is not None else (True,) * rows for given in (elastic, damped)]
     if any(len(given) != rows for given in acts):
         raise ConstraintError(f"elastic and damped say something about each of the {rows} rows")
-    caller = caller_locals()
+    caller = caller_locals(2)
 
+    @entry_point
     def wrap(python: Callable[..., Any]) -> Constraint:
         function = Function(python, name, local_annotations(python, caller))
         described = function.parameters(float32)[1:]
@@ -217,7 +217,9 @@ def constraint(
         for p in described:
             kind = "float" if p.type in (None, float32) else "vec3" if p.type is vector(3, float32) else ""
             if not kind:
-                raise ConstraintError(f"parameter '{p.name}' of constraint '{function.name}' is {p.type}; expected float or sim.vec3")
+                where = annotation_span(python, p.name)
+                what = f"parameter '{p.name}' of constraint '{function.name}' is {p.type}; expected float or sim.vec3"
+                raise ConstraintError(f"{where}: {what}\n{where.excerpt()}")
             default = float(p.default) if isinstance(p.default, int | float) else None
             parameters[p.name] = ConstraintParameter(p.name, kind, (units or {}).get(p.name, ""), default=default)
         # While tracing, every parameter takes the precision of the model: `float` means it, vectors are left open.

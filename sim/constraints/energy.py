@@ -7,7 +7,6 @@ where C < 0 only.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,8 @@ import numpy as np
 from sim.constraints.base import Constraint, ConstraintError
 from sim.constraints.projection import _at, parameter_struct, value_type
 from sim.core.lang.builtins import atomic_add, static, tid
-from sim.core.lang.errors import did_you_mean
+from sim.core.lang.errors import did_you_mean, entry_point
+from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, vector
 from sim.core.runtime.array import array, array2d
 from sim.core.runtime.creation import zeros
@@ -23,7 +23,7 @@ from sim.core.runtime.kernel import Kernel, kernel
 from sim.core.runtime.launch import launch
 
 
-@cache
+@memoize
 def make_energy(c: Constraint, real: Scalar) -> Kernel:
     """A kernel, one thread per constraint, that adds C^T alpha^-1 C / 2 [J] to `energy[0]`."""
     vec3, Data, value = vector(3, real), parameter_struct(c, real), value_type(c, real)
@@ -43,7 +43,7 @@ def make_energy(c: Constraint, real: Scalar) -> Kernel:
     return energy_of
 
 
-@cache
+@memoize
 def make_force(c: Constraint, real: Scalar) -> Kernel:
     """A kernel, one thread per constraint, that adds -J^T alpha^-1 C [N] to the forces on its points."""
     vec3, Data, value = vector(3, real), parameter_struct(c, real), value_type(c, real)
@@ -63,6 +63,7 @@ def make_force(c: Constraint, real: Scalar) -> Kernel:
     return force_of
 
 
+@entry_point
 def constraint_energy(model: Any, state: Any, name: str) -> float:
     """Elastic energy [J] of all constraints of one kind of a model (`Model`) in a state (`State`)."""
     if name not in model.constraint_sets:
@@ -73,6 +74,7 @@ def constraint_energy(model: Any, state: Any, name: str) -> float:
     return float(total.numpy()[0])
 
 
+@entry_point
 def constraint_forces(model: Any, state: Any, out: array) -> None:
     """Adds the elastic forces of all constraints of a model (`Model`) in a state (`State`) to `out`, (n,) vec3 [N]."""
     for made in model.constraint_sets.values():

@@ -3,22 +3,21 @@
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
 # mypy: ignore-errors
 import ast
-from functools import cache
 from typing import Any
 
 from sim.constraints.base import Constraint
 from sim.constraints.projection import parameter_struct
 from sim.core.lang.builtins import Builtin, static, tid
 from sim.core.lang.context import Context
-from sim.core.lang.frontend import trace_function
-from sim.core.lang.passes import inline_call
+from sim.core.lang.frontend import traced
+from sim.core.lang.memoize import memoize
 from sim.core.lang.traced import flatten
 from sim.core.lang.types import Scalar, leaves_of, vector
 from sim.core.runtime.array import array, array2d
 from sim.core.runtime.kernel import Kernel, kernel
 
 
-@cache
+@memoize
 def make_flow(c: Constraint, real: Scalar, name: str) -> Kernel:
     """A kernel, one thread per constraint, that writes the memory `name` after a step of dt to `after`.
 
@@ -27,7 +26,6 @@ def make_flow(c: Constraint, real: Scalar, name: str) -> Kernel:
     vec3, Data, kind = vector(3, real), parameter_struct(c, real), c.parameters[name].type(real)
     n_points = c.points
     types = [(vec3,) * n_points, *(p.type(real) for p in c.parameters.values()), real]
-    traced = trace_function(c.flow, types, real=real)
     sizes = {m: len(leaves_of(c.parameters[m].type(real))) for m in c.memory}
     begin = sum(sizes[m] for m in c.memory[: c.memory.index(name)])
     width = sizes[name]
@@ -37,7 +35,7 @@ def make_flow(c: Constraint, real: Scalar, name: str) -> Kernel:
         flat = flatten(points)
         for parameter in c.parameters:
             flat = [*flat, *flatten(t.load(t.item(data.values[parameter], (k,), node)))]
-        return tuple(inline_call(t.b, traced, [*flat, *flatten(dt)])[begin : begin + width])
+        return tuple(t.inline(traced(c.flow, types, real), [*flat, *flatten(dt)])[begin : begin + width])
 
     flow_at = Builtin(f"flow_of_{c.name}", handler)
 

@@ -7,7 +7,6 @@ Dynamics", MIG 2016.
 from __future__ import annotations
 
 import ast
-from functools import cache
 from typing import Any
 
 from sim.constraints.base import Constraint
@@ -16,7 +15,7 @@ from sim.core.lang.context import Context
 from sim.core.lang.function import func
 from sim.core.lang.library.matrix import transpose
 from sim.core.lang.library.vector import dot, outer
-from sim.core.lang.passes import inline_call
+from sim.core.lang.memoize import memoize
 from sim.core.lang.traced import flatten
 from sim.core.lang.types import Scalar, Struct, array_type, matrix, vector
 from sim.core.runtime.array import array, array2d
@@ -25,7 +24,7 @@ from sim.core.runtime.kernel import Kernel, kernel
 matrix_of = matrix
 
 
-@cache
+@memoize
 def parameter_struct(c: Constraint, real: Scalar) -> Struct:
     """The parameters of a set of constraints: one array each."""
     return Struct(f"{c.name}_parameters", {p.name: array_type(p.type(real)) for p in c.parameters.values()})
@@ -44,7 +43,7 @@ def _at(c: Constraint, real: Scalar, gradient: bool) -> Builtin:
         flat = flatten(points)
         for name in c.parameters:
             flat = [*flat, *flatten(t.load(t.item(parameters.values[name], (k,), node)))]
-        values = inline_call(t.b, c.traced(real), flat)
+        values = t.inline(c.traced(real), flat)
         if not gradient:
             return tuple(values)
         rows = []
@@ -80,7 +79,7 @@ def _solve_vjp(a, b, x, ct):
     return outer(-t, x), t
 
 
-@cache
+@memoize
 def make_projection(c: Constraint, real: Scalar, first: bool, damped: bool, averaged: bool, exclusive: bool = False) -> Kernel:
     """One XPBD projection of constraints `start + tid()`, eq. 18, with Rayleigh damping, eq. 26.
 

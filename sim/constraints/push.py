@@ -11,13 +11,13 @@ smooths what the explicit part overshoots.
 
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
 # mypy: ignore-errors
-from functools import cache
 
 from sim.constraints.base import Constraint
 from sim.constraints.projection import _at, parameter_struct, value_type
 from sim.core.lang.builtins import static, tid
 from sim.core.lang.function import func
 from sim.core.lang.library.vector import dot
+from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, vector
 from sim.core.runtime.array import array, array2d
 from sim.core.runtime.kernel import Kernel, kernel
@@ -43,7 +43,7 @@ def share(t):
     return t * t * t * t / (t * t * t * t + u * u * u * u)
 
 
-@cache
+@memoize
 def make_push(c: Constraint, real: Scalar, damped: bool, limited: bool, exclusive: bool = False) -> Kernel:
     """Multipliers at the start of a step, of constraints `start + tid()`; moves `x_out` by W J^T lambda.
 

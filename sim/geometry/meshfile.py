@@ -1,25 +1,36 @@
-"""Surface meshes from files: OBJ by a reader of our own, PLY, STL, OFF and GLB through trimesh; merged by position.
+"""Surface meshes from files: OBJ, PLY, STL and OFF by readers of our own, GLB through trimesh; merged by position.
 
 Garment files carry several texture coordinates and normals for one position; a loader that keeps them apart hands over
 thousands of loose triangles. Points here are positions and nothing else, in the order in which the file first names
 them, and ``file_to_point`` says where each vertex of the file went.
 """
 
-import difflib
+import io
 import itertools
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from sim.files import FileError, near, number, quoted, read_bytes, read_text, whole
+
 from .errors import GeometryError, listed
+from .glb_checks import check_glb
+from .surface_formats import read_off, read_ply, read_stl
 from .transforms import axes_matrix
 
 # Self-contained files. A .gltf is left out: it names further files, and a scene reads none that it does not name.
 FORMATS = (".obj", ".ply", ".stl", ".off", ".glb")
+
+FARTHEST = 1e12
+"""A coordinate at most, in units of the file (a kilometre in nanometres): areas and volumes of larger ones lose all digits."""
+
+_CORNER = re.compile(r"-?[0-9]+(?:/(?:-?[0-9]+)?(?:/(?:-?[0-9]+)?)?)?")
 
 
 @dataclass(frozen=True)
@@ -49,7 +60,8 @@ def load_mesh(path: str | os.PathLike[str], unit: float = 1.0, axes: Sequence[st
         raise GeometryError(f"unit {unit!r} of mesh {path} must be a positive length in metres", "1 mm is 0.001")
     matrix = axes_matrix(axes, mirror)
     check_exists(path, FORMATS)
-    vertices, triangles = _read(path)
+    with errors_of(path):
+        vertices, triangles = _read(path)
     _check_arrays(path, vertices, triangles)
     positions, file_to_point = merge_positions(vertices)
     triangles = file_to_point[triangles]
@@ -73,35 +85,47 @@ def merge_positions(vertices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def check_exists(path: Path, formats: Sequence[str]) -> None:
-    """Raises unless the path is a file of one of these types that is not empty."""
+    """Raises unless the path is a file of one of these types."""
     if not path.exists():
-        names = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
-        near = difflib.get_close_matches(path.name, names, n=1)
-        if near:
-            hint = f"Did you mean {near[0]!r}?"
-        else:
-            hint = "Check the name" if names else f"There is no folder {path.parent}"
-        raise GeometryError(f"mesh file {path} does not exist", hint)
-    if not path.is_file():
+        raise GeometryError(f"mesh file {path} does not exist", capitalised(near(path)))
+    if path.is_dir():
         raise GeometryError(f"mesh file {path} is a folder", "Name the file in it")
     if path.suffix.lower() not in formats:
         raise GeometryError(f"mesh file {path} has the unknown type {path.suffix or '(none)'!r}",
                             f"Known types: {', '.join(formats)}")
-    if path.stat().st_size == 0:
-        raise GeometryError(f"mesh file {path} is empty", "Export it again")
+
+
+@contextmanager
+def errors_of(path: Path) -> Iterator[None]:
+    """What is wrong with the content becomes a GeometryError that names the file."""
+    try:
+        yield
+    except FileError as error:
+        raise GeometryError(f"mesh file {path}: {error.what}", capitalised(error.hint) or "Export it again") from error
+
+
+def capitalised(hint: str) -> str:
+    """A hint as a sentence."""
+    return hint[:1].upper() + hint[1:]
 
 
 def _read(path: Path) -> tuple[np.ndarray, np.ndarray]:
     """Vertices (n, 3) float64 in file order and triangles (m, 3) int64."""
     if path.suffix.lower() == ".obj":
-        return _read_obj(path)
+        return _read_obj(read_text(path, lenient=True))
+    content = read_bytes(path)
+    readers = {".ply": read_ply, ".stl": read_stl, ".off": read_off, ".glb": _read_glb}
+    return readers[path.suffix.lower()](content)
+
+
+def _read_glb(content: bytes) -> tuple[np.ndarray, np.ndarray]:
+    check_glb(content)
     import trimesh
 
     try:
-        loaded: Any = trimesh.load(str(path), process=False, maintain_order=True, skip_materials=True)
+        loaded: Any = trimesh.load(io.BytesIO(content), file_type="glb", process=False, maintain_order=True, skip_materials=True)
     except Exception as error:  # trimesh lets the IndexError, ValueError, ... of its parsers through
-        raise GeometryError(f"mesh file {path} is corrupt: {type(error).__name__}: {error}",
-                            "Open it in a mesh viewer and export it again") from error
+        raise FileError(f"it is corrupt: {type(error).__name__}: {quoted(str(error))}", "open it in a mesh viewer and export it again") from error
     if isinstance(loaded, trimesh.Scene):
         parts = _scene_parts(loaded)
     else:
@@ -113,7 +137,7 @@ def _read(path: Path) -> tuple[np.ndarray, np.ndarray]:
     return vertices, triangles
 
 
-def _read_obj(path: Path) -> tuple[np.ndarray, np.ndarray]:
+def _read_obj(text: str) -> tuple[np.ndarray, np.ndarray]:
     """The ``v`` and ``f`` lines of an OBJ file, in its order, polygons cut into fans.
 
     Not through trimesh: it groups triangles by material, last one first, may drop vertices, and counts negative indices
@@ -122,25 +146,42 @@ def _read_obj(path: Path) -> tuple[np.ndarray, np.ndarray]:
     """
     vertices: list[list[float]] = []
     triangles: list[tuple[int, int, int]] = []
-    # A line may end in a backslash and go on in the next one.
-    for number, line in enumerate(path.read_text(errors="replace").replace("\\\n", " ").split("\n"), start=1):
-        words = line.split()
-        if not words or words[0] not in ("v", "f"):
+    line, first = "", 1
+    for count, part in enumerate(text.split("\n"), start=1):
+        line += part
+        if line.endswith("\\"):  # it goes on in the next line
+            line = line[:-1] + " "
             continue
+        words = line.partition("#")[0].split()
         try:
-            if words[0] == "v":
-                vertices.append([float(words[1]), float(words[2]), float(words[3])])
-            else:
-                # A corner is v, v/vt, v//vn or v/vt/vn; counted from 1, or back from the latest vertex if negative.
-                corners = [int(word.split("/")[0]) for word in words[1:] if not word.startswith("#")]
-                polygon = [corner - 1 if corner > 0 else len(vertices) + corner for corner in corners]
-                if len(polygon) < 3 or 0 in corners:
-                    raise ValueError
+            if words and words[0] == "v":
+                vertices.append(_vertex(words[1:]))
+            elif words and words[0] == "f":
+                polygon = [_corner(word, len(vertices)) for word in words[1:]]
+                if len(polygon) < 3:
+                    raise FileError("a face of fewer than three corners")
                 triangles += [(polygon[0], b, c) for b, c in itertools.pairwise(polygon[1:])]
-        except (ValueError, IndexError):
-            raise GeometryError(f"mesh file {path} is corrupt: line {number}: {line.strip()[:60]!r}",
-                                "Open it in a mesh viewer and export it again") from None
+        except FileError as error:
+            raise FileError(f"line {first}: {error.what}, in {quoted(line.strip())}", "open it in a mesh viewer and export it again") from None
+        line, first = "", count + 1
     return np.array(vertices, np.float64).reshape(-1, 3), np.array(triangles, np.int64).reshape(-1, 3)
+
+
+def _vertex(words: list[str]) -> list[float]:
+    """x, y, z; a weight or a colour may follow."""
+    if not 3 <= len(words) <= 7:
+        raise FileError(f"a vertex of {len(words)} numbers")
+    return [number(word) for word in words[:3]]
+
+
+def _corner(word: str, known: int) -> int:
+    """A vertex of a corner v, v/vt, v//vn or v/vt/vn, from 0.  In the file from 1, or back from the latest of those `known`, if negative."""
+    if _CORNER.fullmatch(word) is None:
+        raise FileError(f"{quoted(word)} is not the corner of a face")
+    corner = whole(word.partition("/")[0], low=-known)
+    if corner == 0:
+        raise FileError("vertices are counted from 1")
+    return corner - 1 if corner > 0 else known + corner
 
 
 def _scene_parts(scene: Any) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -172,3 +213,6 @@ def _check_arrays(path: Path, vertices: np.ndarray, triangles: np.ndarray) -> No
     if len(broken):
         raise GeometryError(f"mesh file {path}: the position of vertex {listed(broken)} is not finite",
                             "Export it again")
+    far = np.flatnonzero((np.abs(vertices) > FARTHEST).any(axis=1))
+    if len(far):
+        raise GeometryError(f"mesh file {path}: vertex {listed(far)} is more than {FARTHEST:g} units away", "Export it again")

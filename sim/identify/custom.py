@@ -19,10 +19,11 @@ of the launches; numbers that go through NumPy lose it, and are refused (`Custom
 """
 
 # Annotations of kernels are types: they are evaluated here, not postponed.
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -75,6 +76,7 @@ class Custom(Term):
 
     function: Callable[[Take], Any] | None = None
     source: str = ""
+    has_residuals: ClassVar[bool] = False
 
     def prepare(self, model: Model, markers: Mapping[str, Markers], experiment: Experiment) -> Measured:
         """The term for one experiment."""
@@ -83,16 +85,27 @@ class Custom(Term):
     def check(self, model: Model, markers: Mapping[str, Markers], experiment: Experiment) -> None:
         """Tries the function on points near their rest, and raises CustomLossError where it cannot be used.
 
-        What it raises itself goes through.  Its gradient by the positions is compared with differences along a direction, and
+        Its gradient by the positions is compared with differences along a direction, and
         refused where it is off for two directions at two places: a detour through NumPy always is, a kink hardly ever.
         """
         rng = np.random.default_rng(0)
         for _ in range(2):
-            slope, difference, close = self._try(model, markers, experiment, rng)
+            try:
+                slope, difference, close = self._try(model, markers, experiment, rng)
+            except CustomLossError:
+                raise
+            except Exception as error:  # of the gradient: what the function raises itself is told already
+                raise self.failed(experiment, error) from error
             if close:
                 return
         raise CustomLossError(f"the gradient of `{self.source}` by the positions is wrong: along some direction the tape gives {slope:.4g}, "
                               f"differences {difference:.4g}", hint="compute it by kernels from `take.positions`, with no NumPy in between")
+
+    def failed(self, experiment: Experiment, error: Exception) -> CustomLossError:
+        """The error that says where the user's code is, for one that came out of it."""
+        assert self.function is not None
+        return CustomLossError(f"`{self.source}` fails for the experiment `{experiment.name}`: {type(error).__name__}: {error}",
+                               hint=f"raised in {_line(self.function, error)}")
 
     def _try(self, model: Model, markers: Mapping[str, Markers], experiment: Experiment, rng: np.random.Generator) -> tuple[float, float, bool]:
         """The slope along a random direction as the tape has it, by differences, and whether they agree as far as these can tell."""
@@ -121,6 +134,16 @@ def _number(value: array) -> float:
     return float(value.numpy()[0])
 
 
+def _line(function: Callable[..., Any], error: Exception) -> str:
+    """`file:line` of the user's code: the last line of a traceback that is in the file of the function, else the function's own."""
+    code = getattr(function, "__code__", None)
+    if code is None:  # an object with a method __call__
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        return f"{last.filename}:{last.lineno}"
+    own = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == code.co_filename]
+    return f"{code.co_filename}:{own[-1] if own else code.co_firstlineno}"
+
+
 _RETURN = "return sim.zeros(1, sim.float64, requires_grad=True), filled by kernels"
 
 
@@ -141,15 +164,29 @@ class _PreparedCustom:
         self.term, self.model, self.markers, self.experiment = term, model, markers, experiment
 
     def value(self, q: array) -> array:
-        assert self.term.function is not None
-        value = self.term.function(Take(q, self.model, self.experiment, self.markers))
+        value = self._call(Take(q, self.model, self.experiment, self.markers))
         if not isinstance(value, array):
-            raise CustomLossError(f"`{self.term.source}` returns {type(value).__name__}, not an array", hint=_RETURN)
+            raise self._wrong(f"returns {type(value).__name__}, not an array")
         if value.dtype is not float64 or value.shape != (1,):
-            raise CustomLossError(f"`{self.term.source}` returns {value.dtype} of shape {value.shape}, not one float64", hint=_RETURN)
+            raise self._wrong(f"returns {value.dtype} of shape {value.shape}, not one float64")
         if recording.current() is not None and not value.requires_grad:
-            raise CustomLossError(f"`{self.term.source}` returns an array without a gradient", hint=_RETURN)
+            raise self._wrong("returns an array without a gradient")
         return value
+
+    def _wrong(self, what: str) -> CustomLossError:
+        code = getattr(self.term.function, "__code__", None)
+        place = f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
+        return CustomLossError(f"`{self.term.source}` {what}", hint=_RETURN + place)
+
+    def _call(self, take: Take) -> Any:
+        """The function's answer; what it raises is an error that names the line of it."""
+        assert self.term.function is not None
+        try:
+            return self.term.function(take)
+        except (CustomLossError, FloatingPointError):
+            raise
+        except Exception as error:
+            raise self.term.failed(self.experiment, error) from error
 
     def launch(self, q: array, out: array, slot: int) -> None:
         launch(_put(), 1, [self.value(q), slot], [out])

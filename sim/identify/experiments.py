@@ -97,6 +97,10 @@ class Experiment:
     settings: Mapping[str, np.ndarray] = field(default_factory=dict)
     targets: Mapping[str, Target] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        seen = ", ".join(f"{name} ({t.positions.shape[1]} markers)" for name, t in self.targets.items()) or "no recording"
+        return f"Experiment({self.name}, {'fit' if self.fit else 'predict'}: {self.schedule.frames} frames at {self.schedule.fps:g} Hz, {seen})"
+
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
@@ -106,6 +110,9 @@ class Simulation:
     times: np.ndarray
     positions: np.ndarray
     start: np.ndarray
+
+    def __repr__(self) -> str:
+        return f"Simulation({self.experiment.name}: {len(self.times)} frames of {self.start.shape[0]} points, up to t={self.times[-1]:g} s)"
 
 
 def group_by_rollout(experiments: Sequence[Experiment], own: bool) -> list[list[Experiment]]:

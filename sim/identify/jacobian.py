@@ -59,9 +59,17 @@ class Linearised:
     @property
     def matrix(self) -> np.ndarray:
         """The Gauss-Newton matrix J' W J (n, n): half the second derivative of the loss, where residuals are small."""
+        return self._product([part.stiffness for part in self.residuals])
+
+    @property
+    def step_matrix(self) -> np.ndarray:
+        """The same for a step of the search, from where residuals may be large; see `Residuals.secant`."""
+        return self._product([part.secant for part in self.residuals])
+
+    def _product(self, weights: list[np.ndarray]) -> np.ndarray:
         out = np.zeros((self.x.size, self.x.size))
-        for part, jacobian in zip(self.residuals, self.jacobians, strict=True):
-            out += np.einsum("fmai,fma,fmaj->ij", jacobian, part.stiffness, jacobian)
+        for weight, jacobian in zip(weights, self.jacobians, strict=True):
+            out += np.einsum("fmai,fma,fmaj->ij", jacobian, weight, jacobian)
         return out
 
     @property

@@ -18,6 +18,16 @@ State = dict[str, Any]
 WORTHWHILE = 1e-4
 """`patience` counts the iterations that lowered the best loss by less than this share."""
 
+ENDED = {
+    "loss": "the loss is low enough", "gradient": "the gradient is small enough", "patience": "the loss hardly falls any more",
+    "iterations": "all iterations were used up", "line_search": "no step lowers the loss any further", "interrupted": "interrupted",
+    "non_finite": "the simulation breaks down wherever the search turns",
+}
+"""Reasons to end a search, in words."""
+
+FEW = 3
+"""Iterations without a worthwhile improvement after which a loss no longer counts as falling."""
+
 
 @dataclass(frozen=True)
 class Stop:
@@ -33,12 +43,22 @@ class Stop:
 
 
 @dataclass(frozen=True)
+class Progress:
+    """What was done before a search begins: the number of its first log entry, evaluations and seconds so far."""
+
+    iteration: int = 0
+    evaluations: int = 0
+    wall_s: float = 0.0
+
+
+@dataclass(frozen=True)
 class OptimizeResult:
     """What the search found.
 
     x: the best coordinates (n,).  loss, gradient: the plain loss there and its gradient by x.  stopped_because: "loss",
     "gradient", "patience", "iterations", "line_search" (no step lowers the loss any further) or "interrupted".
     state: for `resume_state`; empty if not even the start was evaluated (then the loss is nan).
+    falling: whether one of the last few iterations still lowered the loss by a worthwhile share.
     """
 
     x: np.ndarray
@@ -51,6 +71,11 @@ class OptimizeResult:
     stopped_because: str
     wall_s: float
     state: State
+    falling: bool = False
+
+    def __repr__(self) -> str:
+        return (f"OptimizeResult(loss {self.initial_loss:.6g} -> {self.loss:.6g} in {self.iterations} iterations; "
+                f"{ENDED.get(self.stopped_because, self.stopped_because)})")
 
 
 class NonFinite(FloatingPointError):
@@ -65,13 +90,13 @@ def optimize(value_and_grad: ValueAndGrad, start: Any, bounds: tuple[Any, Any] |
              method: Minimizer | None = None, *, iterations: int = 50, objective: str = "log", stop: Stop | None = None,
              log: Callable[[dict[str, Any]], Any] | None = None, save: Callable[[State], Any] | None = None,
              resume_state: Mapping[str, Any] | None = None, should_stop: Callable[[], bool] | None = None,
-             describe: Callable[[np.ndarray], Mapping[str, Any]] | None = None) -> OptimizeResult:
+             describe: Callable[[np.ndarray], Mapping[str, Any]] | None = None, after: Progress | None = None) -> OptimizeResult:
     """Minimise a loss, step by step, in a way that can be watched, interrupted and resumed.
 
     value_and_grad: coordinates x (n,) -> plain loss, gradient (n,).  Where the simulation breaks down it may return nan
     or raise FloatingPointError: the search then backs off.  start, bounds = (lower, upper): in the same coordinates
     (see `ParameterSpace`).  method: `LBFGS(...)` (default) or `Descent(Adam, lr=...)`.  objective: "log" or "plain".
-    iterations: how many in all, those before a resume included.
+    iterations: at most so many, those before a resume included.
     log(entry): called with one dictionary per iteration (0 = the start): iteration, loss, gradient_norm (of the
     objective, projected), step (max-norm, in coordinates), evaluations (so far), wall_s, and what describe(x) says;
     parameters = x without it.
@@ -79,9 +104,10 @@ def optimize(value_and_grad: ValueAndGrad, start: Any, bounds: tuple[Any, Any] |
     (to a method with the same settings), the search goes on as if it had not been interrupted, to the bit.
     should_stop(): asked before every evaluation; a true answer ends the search, as Ctrl-C does, with the last complete
     iteration saved.
+    after: counts go on from there; the iterations that count are those of this search.
     """
     method = LBFGS(max_step=4.0, noise=1e-7) if method is None else method
-    run = _Run(value_and_grad, method, Stop() if stop is None else stop, should_stop)
+    run = _Run(value_and_grad, method, Stop() if stop is None else stop, should_stop, Progress() if after is None else after)
     report = _reporter(run, log, save, describe)
     try:
         if resume_state is not None:
@@ -164,18 +190,18 @@ class _Best:
 class _Run:
     """The state of one search, and what happens to it in one iteration."""
 
-    def __init__(self, function: ValueAndGrad, method: Minimizer, stop: Stop, should_stop: Callable[[], bool] | None):
-        self.evaluator = _Evaluator(function, should_stop)
+    def __init__(self, function: ValueAndGrad, method: Minimizer, stop: Stop, should_stop: Callable[[], bool] | None, after: Progress):
+        self.evaluator = _Evaluator(function, should_stop, after.evaluations)
         self.method = method
         self.stop = stop
-        self.iteration = 0
+        self.first = self.iteration = after.iteration
         self.initial_loss = float("nan")
         self.best: _Best | None = None
         self.mark = float("nan")                # the best loss at the last worthwhile improvement ...
         self.stale = 0                          # ... and the iterations since
         self.saved: State = {}
         self._since = time.perf_counter()
-        self._wall_before = 0.0
+        self._wall_before = after.wall_s
 
     @property
     def wall_s(self) -> float:
@@ -199,7 +225,7 @@ class _Run:
         self.evaluator.objective = make_objective(objective, loss)
         self.method.begin(self.evaluator, start, bounds)
         self.initial_loss = self.mark = loss
-        self.best = _Best(start, loss, gradient, 0)
+        self.best = _Best(start, loss, gradient, self.iteration)
 
     def iterate(self) -> tuple[float, str | None]:
         """One step of the method: its length, and why it was none."""
@@ -227,13 +253,13 @@ class _Run:
             return "gradient"
         if self.stop.patience is not None and self.stale >= self.stop.patience:
             return "patience"
-        return "iterations" if self.iteration >= iterations else None
+        return "iterations" if self.iteration - self.first >= iterations else None
 
     def result(self, why: str, start: np.ndarray) -> OptimizeResult:
         """The outcome; without a single evaluation the start, with a loss of nan."""
         best = self.best or _Best(start, float("nan"), np.full(start.shape, np.nan), 0)
         return OptimizeResult(best.x.copy(), best.loss, best.gradient.copy(), self.initial_loss, best.iteration,
-                              self.iteration, self.evaluator.evaluations, why, self.wall_s, self.saved)
+                              self.iteration, self.evaluator.evaluations, why, self.wall_s, self.saved, self.stale < FEW)
 
     def snapshot(self) -> State:
         """Everything that the rest of the search depends on, flat."""
@@ -242,7 +268,7 @@ class _Run:
         loss, gradient = self.evaluator.plain(self.method.x)
         own: State = {
             "method": type(self.method).__name__, "objective": objective.name, "reference": objective.reference,
-            "iteration": self.iteration, "evaluations": self.evaluator.evaluations, "initial_loss": self.initial_loss,
+            "iteration": self.iteration, "first": self.first, "evaluations": self.evaluator.evaluations, "initial_loss": self.initial_loss,
             "loss": loss, "gradient": gradient.copy(), "best_x": best.x.copy(), "best_loss": best.loss,
             "best_gradient": best.gradient.copy(), "best_iteration": best.iteration,
             "mark": self.mark, "stale": self.stale, "wall_s": self.wall_s}
@@ -262,7 +288,7 @@ class _Run:
         self.evaluator.evaluations = int(state["evaluations"])
         known = float(state["loss"]), np.array(state["gradient"], dtype=np.float64)
         self.evaluator.known = {self.method.x.tobytes(): known}
-        self.iteration, self.stale = int(state["iteration"]), int(state["stale"])
+        self.iteration, self.first, self.stale = (int(state[key]) for key in ("iteration", "first", "stale"))
         self.initial_loss, self.mark = float(state["initial_loss"]), float(state["mark"])
         self.best = _Best(np.array(state["best_x"], dtype=np.float64), float(state["best_loss"]),
                           np.array(state["best_gradient"], dtype=np.float64), int(state["best_iteration"]))

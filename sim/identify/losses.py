@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -39,15 +39,24 @@ class Measured(Protocol):
 
 @dataclass(frozen=True)
 class Term:
-    """What every term has: a name for the log, a weight, and the experiments that it counts (None: all fitted)."""
+    """What every term has: a name for the log, a weight, and the experiments that it counts (None: all fitted).
+
+    has_residuals: whether it is a sum of squares whose residuals are known.  simulated: whether it looks at a simulation.
+    """
 
     name: str
     weight: float = 1.0
     experiments: tuple[str, ...] | None = None
+    has_residuals: ClassVar[bool] = True
+    simulated: ClassVar[bool] = True
 
     def counts(self, experiment: Experiment) -> bool:
         """Whether the experiment enters the term."""
         return experiment.fit and (self.experiments is None or experiment.name in self.experiments)
+
+    def lies_within(self, whole: Experiment, short: Experiment) -> bool:
+        """Whether what the term looks at in an experiment is there in the first part of it.  By default it looks at everything."""
+        return short.schedule.frames == whole.schedule.frames
 
 
 @dataclass(frozen=True)
@@ -67,27 +76,44 @@ class Match(Term):
     def prepare(self, model: Model, markers: Mapping[str, Markers], experiment: Experiment) -> Measured:
         """The term for one experiment.  Raises ValueError where nothing is left to compare."""
         target = experiment.targets[self.markers]
+        frames, used, reference = self._compared(experiment)
+        if not used.any():
+            raise ValueError(f"no marker of `{self.markers}` is seen in a frame that counts")
+        wanted, noise = target.positions[frames], target.noise
+        relative = reference >= 0
+        marker = np.broadcast_to(np.arange(used.shape[1]), used.shape)
+        wanted[relative] -= target.positions[reference[relative], marker[relative]]
+        if self.compare == "velocity":
+            noise = noise * math.sqrt(2.0)
+        weight = used / (3.0 * used.sum())
+        wanted = np.where(used[..., None], wanted, 0.0)
+        return _PreparedMatch(self, model, markers[self.markers], experiment.name, frames, reference, wanted, weight, noise)
+
+    def lies_within(self, whole: Experiment, short: Experiment) -> bool:
+        """Whether a marker is seen in a frame that counts; the last frame is that of the whole experiment."""
+        if self.at == "last" and short.schedule.frames < whole.schedule.frames:
+            return False
+        try:
+            return bool(self._compared(short)[1].any())
+        except ValueError:
+            return False
+
+    def _compared(self, experiment: Experiment) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The frames that count (k,), which observations of them do (k, markers), and the frame that each is relative to, -1: none."""
+        target = experiment.targets[self.markers]
         frames = chosen_frames(experiment.schedule, self.at)
-        positions, seen = target.positions[frames], target.seen[frames]
-        count = seen.shape[1]
-        reference = np.full(seen.shape, -1, np.int32)
-        used, wanted, noise = seen.copy(), positions, target.noise
+        used = target.seen[frames]
+        count = used.shape[1]
+        reference = np.full(used.shape, -1, np.int32)
         if self.compare == "displacement":
-            first = np.argmax(seen, axis=0)
+            first = np.argmax(used, axis=0)
+            reference = np.broadcast_to(frames[first], used.shape).astype(np.int32)
             used[first, np.arange(count)] = False  # zero by construction: it says nothing
-            reference = np.broadcast_to(frames[first], seen.shape).astype(np.int32)
-            wanted = positions - positions[first, np.arange(count)]
         elif self.compare == "velocity":
             before = np.maximum(frames - 1, 0)
             used &= target.seen[before] & (frames > 0)[:, None]
             reference = np.repeat(before[:, None], count, axis=1).astype(np.int32)
-            wanted = positions - target.positions[before]
-            noise = noise * math.sqrt(2.0)
-        if not used.any():
-            raise ValueError(f"no marker of `{self.markers}` is seen in a frame that counts")
-        weight = used / (3.0 * used.sum())
-        wanted = np.where(used[..., None], wanted, 0.0)
-        return _PreparedMatch(self, model, markers[self.markers], experiment.name, frames, reference, wanted, weight, noise)
+        return frames, used, reference
 
 
 @dataclass(frozen=True)
@@ -104,6 +130,10 @@ class Reach(Term):
         frame = frame_at(experiment.schedule, self.at)
         return _PreparedReach(self, model, markers[self.markers], experiment.name, frame)
 
+    def lies_within(self, whole: Experiment, short: Experiment) -> bool:
+        """Whether its moment does."""
+        return frame_at(whole.schedule, self.at) < short.schedule.frames
+
 
 @dataclass(frozen=True)
 class Slow(Term):
@@ -119,6 +149,10 @@ class Slow(Term):
         if schedule.frames < 2:
             raise ValueError("a velocity needs two frames")
         return _PreparedSlow(self, model, markers[self.markers], experiment.name, max(1, frame_at(schedule, self.at)), schedule.fps)
+
+    def lies_within(self, whole: Experiment, short: Experiment) -> bool:
+        """Whether its moment does."""
+        return max(1, frame_at(whole.schedule, self.at)) < short.schedule.frames
 
 
 def frame_at(schedule: Schedule, at: str | float) -> int:

@@ -8,6 +8,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from sim.core.lang.errors import SimError
+
+
+class ObjectiveError(SimError, ValueError):
+    """A loss that the objective cannot take: a search that only stayed away from there would end beside the minimum and not tell."""
+
 
 @dataclass(frozen=True)
 class Objective:
@@ -39,9 +45,9 @@ class LogObjective(Objective):
     share: ClassVar[float] = 1e-2
 
     def __call__(self, loss: float, gradient: np.ndarray) -> tuple[float, np.ndarray]:
-        """Objective and its gradient; nan where the loss is negative."""
-        if not loss >= 0:
-            return float("nan"), gradient
+        """Objective and its gradient.  Raises ObjectiveError where the loss is negative."""
+        if loss < 0:
+            raise ObjectiveError(f"the loss is {loss:g} and has no logarithm: use `optimize: {{objective: plain}}`")
         return float(np.log(loss + self.reference)), gradient / (loss + self.reference)
 
 
@@ -66,7 +72,7 @@ def make_objective(name: str, initial_loss: float) -> Objective:
         return PlainObjective(abs(initial_loss) or 1.0)
     if name == "log":
         if initial_loss < 0:
-            raise ValueError(f"the loss at the start is {initial_loss:g} and has no logarithm: use `objective: plain`")
+            raise ObjectiveError(f"the loss at the start is {initial_loss:g} and has no logarithm: use `optimize: {{objective: plain}}`")
         return LogObjective(LogObjective.share * initial_loss or 1.0)
     near = difflib.get_close_matches(str(name), OBJECTIVES, n=1)
     instead = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(OBJECTIVES)}"

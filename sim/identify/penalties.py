@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,6 +21,8 @@ Values = Mapping[str, np.ndarray]
 @dataclass(frozen=True)
 class Penalty(Term, ABC):
     """A term that needs no simulation."""
+
+    simulated: ClassVar[bool] = False
 
     @abstractmethod
     def value_and_grad(self, values: Values) -> tuple[float, dict[str, np.ndarray]]:

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from sim.core.lang.types import float64
-from sim.core.optim import LBFGS, Adam, Descent, GaussNewton, Minimizer
 from sim.core.runtime.array import array
 from sim.core.runtime.creation import zeros
 from sim.core.runtime.tape import Tape
 from sim.identify.custom import Custom
 from sim.identify.expectations import Expectation
 from sim.identify.experiments import Experiment, Markers, Schedule, Simulation, group_by_rollout
+from sim.identify.horizon import Horizon
 from sim.identify.jacobian import linearise
-from sim.identify.loop import OptimizeResult, Stop, optimize
 from sim.identify.losses import Match, Measured, Term
 from sim.identify.measures import Measure
+from sim.identify.method import Method
 from sim.identify.parameters import Parameter
 from sim.identify.penalties import Penalty
 from sim.identify.residuals import Residuals
-from sim.identify.starts import Chosen, choose_start
+from sim.identify.results import Evaluation, Result, short
+from sim.identify.search import Search, Stage, search
 from sim.identify.transforms import ParameterSpace
 from sim.model import Model
 from sim.rollout import Checkpointed, StoreAll, Trajectory, rollout
@@ -33,27 +34,6 @@ from sim.solvers import Solver
 
 REMEMBERED = 64
 """Evaluations whose terms are kept: more than a line search makes between two log entries."""
-
-
-@dataclass(frozen=True)
-class Method:
-    """How to search: the optimiser's name ("lbfgs", "gauss_newton" or "adam") and its settings, objective, stop, starts."""
-
-    name: str = "lbfgs"
-    iterations: int = 30
-    rate: float = 0.1
-    objective: str = "log"
-    stop: Stop = field(default_factory=Stop)
-    starts: int = 1
-    seed: int = 0
-
-    def minimizer(self, model: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]) -> Minimizer:
-        """A fresh optimiser.  model: what Gauss-Newton needs to know of the residuals."""
-        if self.name == "adam":
-            return Descent(Adam, lr=self.rate)
-        if self.name == "gauss_newton":
-            return GaussNewton(model, max_step=4.0, noise=1e-7)
-        return LBFGS(max_step=4.0, noise=1e-7)
 
 
 @dataclass(frozen=True)
@@ -69,33 +49,6 @@ class Description:
     record_every: int = 1
     report: bool = True
     notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class Evaluation:
-    """The loss at one point: value, gradient by coordinates, gradient by physical values, terms, experiments."""
-
-    loss: float
-    gradient: np.ndarray
-    physical: dict[str, np.ndarray]
-    terms: dict[str, float]
-    experiments: dict[str, float]
-
-
-@dataclass(frozen=True, eq=False)
-class Result:
-    """What a search found: parameters (physical), loss, its terms, gradient by physical values, and how it ended.
-
-    chosen: the start it went on from, where there were several.
-    """
-
-    parameters: dict[str, Any]
-    loss: float
-    terms: dict[str, float]
-    experiments: dict[str, float]
-    gradient: dict[str, np.ndarray]
-    search: OptimizeResult
-    chosen: Chosen | None = None
 
 
 @dataclass(eq=False)
@@ -122,8 +75,19 @@ class Problem:
         touched = {path for e in self.experiments for path in e.settings} | {r.path for p in self.sought for r in p.reach}
         # What a value was before any experiment or parameter changed it.
         self._base = {path: self.model[path].numpy().astype(np.float64) for path in sorted(touched)}
+        self.method = self.method.chosen(self.terms, self.space.size)
         self._prepared: dict[tuple[str, str], Measured] = {}
         self._known: dict[bytes, Evaluation] = {}
+
+    def __repr__(self) -> str:
+        rows = [("model", repr(self.model)), ("solver", type(self.solver).__name__), *(("experiment", repr(e)) for e in self.experiments)]
+        for p in self.sought:
+            low, high = ("open" if end is None else f"{end:g}" for end in p.bounds)
+            rows.append(("parameter", f"{p.name} = {short(p.start)} {p.unit}".strip() + f", {low} to {high}, transform {p.kind}"))
+        rows += [("loss", f"{t.name}, weight {t.weight:g}") for t in self.terms]
+        if self.sought:
+            rows.append(("search", f"{self.method.name}, at most {self.method.limit} iterations"))
+        return "\n".join([f"Problem {self.description.name}", *(f"  {word:<11} {text}" for word, text in rows)])
 
     # ------------------------------------------------------------------------------------------ what it is
     @property
@@ -186,6 +150,13 @@ class Problem:
         self._restore()
         return {e.name: out[e.name] for e in wanted}
 
+    def start_positions(self, experiment: Experiment) -> np.ndarray:
+        """Where all points (n, 3) [m] are at the start of an experiment, with the parameters at theirs; nothing is simulated."""
+        self._write(experiment, self.space.unpack(self.start))
+        positions = self.model.state().particle_q.numpy().astype(np.float64)
+        self._restore()
+        return positions
+
     def residuals(self, x: Any, simulations: Mapping[str, Simulation]) -> list[Residuals]:
         """What the loss at x is made of: the sum of their losses is the loss.  simulations: of the fitted experiments."""
         values = self.space.unpack(np.asarray(x, dtype=np.float64))
@@ -214,7 +185,7 @@ class Problem:
 
     def gauss_newton(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """J' W J (n, n) and -J' W r (n,) of the residuals at coordinates x: half the second and first derivative of the loss."""
-        return linearise(self, x).matrix, -0.5 * self.evaluate(x).gradient  # exact, where the differences are not
+        return linearise(self, x).step_matrix, -0.5 * self.evaluate(x).gradient  # exact, where the differences are not
 
     def measure(self, simulation: Simulation) -> dict[str, dict[str, float | None]]:
         """Every measure of a simulation and of its recording: {simulated, measured, error: relative}."""
@@ -258,44 +229,53 @@ class Problem:
         save: Callable[[dict[str, Any]], Any] | None = None, resume_state: Mapping[str, Any] | None = None,
         should_stop: Callable[[], bool] | None = None,
     ) -> Result:
-        """Search as the scene asks.  The arguments are those of `sim.identify.loop.optimize`.
+        """Search as the scene asks.  The arguments are those of `sim.identify.search.search`.
 
         After it the model holds the best values.
         """
-        method = self.method
-        start, chosen = self.start, None
-        if method.starts > 1 and resume_state is None:
-            starts = self.space.starts(method.starts, method.seed)
-            chosen = choose_start(self.value_and_grad, starts, self.bounds, lambda: method.minimizer(self.gauss_newton),
-                                  method.objective, should_stop)
-            start = chosen.x
-        found = optimize(
-            self.value_and_grad, start, self.bounds, method.minimizer(self.gauss_newton),
-            iterations=method.iterations if iterations is None else iterations, objective=method.objective,
-            stop=method.stop, log=log, save=save, resume_state=resume_state, should_stop=should_stop,
-            describe=self.describe,
-        )  # fmt: skip
-        return self.result(found, chosen)
+        starts = self.space.starts(self.method.starts, self.method.seed)
+        stages = [Stage(h.label, p.value_and_grad, p.gauss_newton, p.describe) for h in self.method.horizons for p in (self.up_to(h),)]
+        found = search(stages, starts, self.bounds, self.method, iterations=iterations, log=log, save=save,
+                       resume_state=resume_state, should_stop=should_stop)
+        return self.result(found)
 
-    def result(self, found: OptimizeResult, chosen: Chosen | None = None) -> Result:
+    def up_to(self, horizon: Horizon) -> Problem:
+        """The problem on the first part of every experiment; itself where that is all of them."""
+        if all(horizon.frames(e.schedule) == e.schedule.frames for e in self.experiments):
+            return self
+        return replace(self, experiments=[horizon.of(e) for e in self.experiments], terms=horizon.terms(self.terms, self.experiments))
+
+    def result(self, found: Search) -> Result:
         """The outcome of a search in physical terms; writes the best values into the model."""
-        if not np.isfinite(found.loss):
+        last = found.last
+        whole = len(found.stages) == len(self.method.horizons)
+        try:
+            best = self.evaluate(last.x) if np.isfinite(last.loss) else None
+        except FloatingPointError:
+            if whole:
+                raise
+            best = None  # interrupted on a short horizon; beyond it the simulation breaks down
+        if best is None:
             empty = {name: np.full(shape, np.nan) for name, shape in self.space.shapes.items()}
-            return Result(self.physical(found.x), found.loss, {}, {}, empty, found, chosen)
-        best = self.evaluate(found.x)
-        for path, value in self._values(self.space.unpack(found.x)).items():
+            return Result(self.physical(last.x), np.nan, {}, {}, empty, last, np.nan, found.chosen, found.stages)
+        for path, value in self._values(self.space.unpack(last.x)).items():
             self.model[path].assign(value)
             self._base[path] = value
-        return Result(self.physical(found.x), best.loss, best.terms, best.experiments, best.physical, found, chosen)
+        return Result(self.physical(last.x), best.loss, best.terms, best.experiments, best.physical, last, self._initial_loss(found),
+                      found.chosen, found.stages)
+
+    def _initial_loss(self, found: Search) -> float:
+        """The loss at the stated start, which a search of several starts or horizons may not have met."""
+        if len(self.method.horizons) > 1:
+            try:
+                return self.value(self.start)
+            except FloatingPointError:
+                return float("nan")
+        return found.last.initial_loss if found.chosen is None else float(found.chosen.losses[0])
 
     def describe(self, x: np.ndarray) -> dict[str, Any]:
         """What a log entry says about a point: physical parameters and the terms of the loss."""
         return {"parameters": self.physical(x), "terms": self.evaluate(x).terms}
-
-    def insensitive(self) -> list[str]:
-        """Parameters that the loss does not depend on, as far as the gradient at the start can tell."""
-        gradient = self.evaluate(self.start).gradient
-        return [name for name, part in self.space.slices.items() if not gradient[part].any()]
 
     def gradient_memory(self) -> float:
         """Bytes that the largest rollout needs for its gradient."""

@@ -41,6 +41,15 @@ class Residuals:
         return self.weight[..., None] * (np.abs(self.values) <= self.huber)
 
     @property
+    def secant(self) -> np.ndarray:
+        """As `stiffness`, but never zero: weight * score / value, the curvature of a parabola that lies above the loss and touches it.
+
+        Gauss-Newton steps by it come down from anywhere (iteratively reweighted least squares: P. Holland, R. Welsch, 1977), where by
+        `stiffness` residuals that are all beyond `huber` would give no step.
+        """
+        return self.weight[..., None] * np.minimum(1.0, self.huber / np.maximum(np.abs(self.values), 1e-300))
+
+    @property
     def loss(self) -> float:
         """The term's value, weight included."""
         r = np.abs(self.values)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,11 +19,13 @@ import numpy as np
 from sim.core.runtime.profile import Profile, profile
 from sim.identify.expectations import check_all
 from sim.identify.experiments import Experiment, Simulation
-from sim.identify.loop import NonFinite
 from sim.identify.misfit import Misfit, misfits
-from sim.identify.problem import Problem, Result
+from sim.identify.notes import notes_on
+from sim.identify.problem import Problem
 from sim.identify.report_data import report_data, scenery
-from sim.identify.starts import Chosen
+from sim.identify.result_rows import finite, horizon_rows, loss_row, parameter_rows, start_rows, uncertainty_row
+from sim.identify.results import Result
+from sim.identify.search import BrokenSearch
 from sim.identify.uncertainty import Uncertainty, estimate
 from sim.io import Recording, RunFolder, RunFolderError, default_run_path, environment, write_recording, write_report, write_scenery
 
@@ -42,6 +45,9 @@ class Watcher:
     def note(self, text: str) -> None:
         """Something to know."""
 
+    def interrupted(self) -> None:
+        """Ctrl-C was pressed; the run stops before its next evaluation.  Called within a signal handler."""
+
     def end(self) -> None:
         """The search ended; results are written next."""
 
@@ -56,27 +62,28 @@ class Outcome:
 
 
 def run_problem(problem: Problem, out: Path | None = None, resume: Path | None = None, iterations: int | None = None,
-                watcher: Watcher | None = None, profiled: bool = False) -> Outcome:
+                watcher: Watcher | None = None, profiled: bool = False, search: bool = True) -> Outcome:
     """Search (if the problem seeks anything), simulate, record, report.
 
     out: the run folder, new; default runs/<name>/<time>.  resume: the folder of an earlier run of the same scene, to
     go on with.  iterations: how many in all, instead of the scene's.  profiled: the time of every kernel is measured, for the report.
+    search: False only simulates, with the parameters at their start, and checks what is expected of experiments alone.
     Raises RunFolderError before anything is written if the folder cannot be used.
     """
     watcher = watcher or Watcher()
     begun = time.perf_counter()
-    wanted = problem.method.iterations if iterations is None else iterations
+    wanted = problem.method.limit if iterations is None else iterations
     folder, state = _open(problem, out, resume)
     if state is not None:
         begun -= float(state["wall_s"])  # what the run took before it was interrupted counts
-    watcher.begin(problem, folder, wanted)
+    watcher.begin(problem, folder, len(problem.method.horizons) * (wanted + 1) - 1)
+    run = _Run(problem, folder, watcher, begun, wanted, [])
     for note in problem.description.notes:
-        watcher.note(note)
-    run = _Run(problem, folder, watcher, begun, list(problem.description.notes))
+        run.note(note)
     try:
         with profile() if profiled else nullcontext() as run.profile:
             before = problem.simulate()
-            found = run.search(wanted, state) if problem.sought else None
+            found = run.search(wanted, state) if problem.sought and search else None
     except FloatingPointError as error:
         watcher.end()
         return run.broken(error)
@@ -90,37 +97,31 @@ class _Run:
     folder: RunFolder
     watcher: Watcher
     begun: float
+    limit: int
     notes: list[str]
     profile: Profile | None = None
 
     def search(self, iterations: int, state: dict[str, Any] | None) -> Result:
         """The search; every finished iteration is on disk before the next one begins."""
-        insensitive: list[str] = []
 
         def log(entry: dict[str, Any]) -> None:
             self.folder.log(entry)
             self.watcher.iteration(entry)
-            if entry["iteration"] == 0:
-                insensitive.extend(self.problem.insensitive())
 
-        with _interruptible() as asked:
+        setting = _setting(self.problem)
+        with _interruptible(self.watcher.interrupted) as asked:
             try:
-                found = self.problem.optimize(iterations, log=log, save=lambda s: _save(self.folder, self.problem, s),
-                                              resume_state=state, should_stop=asked)
-            except NonFinite as error:
-                if error.result is None:
-                    raise
+                return self.problem.optimize(iterations, log=log, save=lambda s: _save(self.folder, setting, s),
+                                             resume_state=state, should_stop=asked)
+            except BrokenSearch as error:
                 self.note(str(error))
-                found = self.problem.result(error.result)
-        if found.chosen is not None:
-            self.note(_tournament(found.chosen))
-        for name in insensitive:
-            self.note(f"the loss does not depend on `{name}`: its gradient at the start is zero")
-        return found
+                return self.problem.result(error.found)
 
     def note(self, text: str) -> None:
-        self.notes.append(text)
-        self.watcher.note(text)
+        """Keeps and shows a note, once."""
+        if text not in self.notes:
+            self.notes.append(text)
+            self.watcher.note(text)
 
     def finish(self, before: Mapping[str, Simulation], found: Result | None) -> Outcome:
         """Simulates with what was found, and writes everything."""
@@ -131,6 +132,9 @@ class _Run:
         best = before if after is None else after
         uncertainty = self.uncertainty(found, best) if after is not None else None
         misfit = misfits(problem, best)
+        if found is not None and after is not None:
+            for note in notes_on(problem, found, uncertainty, misfit, self.limit, str(self.folder.path)):
+                self.note(note)
         result = self.result(found, best, uncertainty, misfit)
         every = description.record_every
         write_recording(self.folder.file(TRAJECTORY), **{
@@ -138,7 +142,8 @@ class _Run:
             for name, s in best.items() if len(s.times) >= every
         })  # fmt: skip
         write_scenery(self.folder, scenery(problem))
-        result["expect"] = check_all(problem.expectations, result)
+        expected = [e for e in problem.expectations if found is not None or not problem.sought or e.path.startswith("experiments.")]
+        result["expect"] = check_all(expected, result)
         if self.profile is not None:
             result["profile"] = self.profile.rows()
             most = [f"{row['kernel']} {row['share']:.0%} ({row['calls']} launches)" for row in result["profile"][:6]]
@@ -177,21 +182,22 @@ class _Run:
         search = found.search if found is not None else None
         return {
             "scene": problem.description.name,
-            "parameters": _parameters(problem, found, uncertainty, self.notes),
-            "uncertainty": _uncertainty(uncertainty),
-            "loss": _loss(found),
+            "parameters": parameter_rows(problem, found, uncertainty, self.notes),
+            "uncertainty": uncertainty_row(uncertainty),
+            "loss": loss_row(found),
             "experiments": {e.name: self.experiment(e, best[e.name], uncertainty, misfit) for e in problem.experiments
                             if e.name in best},
             "iterations": search.iterations if search else 0,
             "evaluations": search.evaluations if search else 0,
+            "method": problem.method.name if search else None,
             "stopped_because": search.stopped_because if search else "simulated",
             "wall_s": time.perf_counter() - self.begun,
             "peak_memory_mb": peak_memory_mb(),
-            "starts": _starts(found),
+            "starts": start_rows(problem, found),
+            "horizons": horizon_rows(found),
             "notes": list(self.notes),
             **about,
         }  # fmt: skip
-
 
     def experiment(self, e: Experiment, best: Simulation, uncertainty: Uncertainty | None, misfit: Sequence[Misfit]
                    ) -> dict[str, Any]:
@@ -202,58 +208,8 @@ class _Run:
             if uncertainty is not None and f"{e.name}.{name}" in uncertainty.measures:
                 error, slopes = uncertainty.measures[f"{e.name}.{name}"]
                 measures[name] |= {"standard_error": error, "sensitivity": slopes}
-        return {"use": "fit" if e.fit else "predict", "loss": _finite(self.problem.compare(best)),
+        return {"use": "fit" if e.fit else "predict", "loss": finite(self.problem.compare(best)),
                 "residuals": {m.markers: m.summary() for m in misfit if m.experiment == e.name}, **measures}
-
-
-def _tournament(chosen: Chosen) -> str:
-    """What came of several starts, in a sentence."""
-    low = f"{chosen.losses[chosen.index]:.4g}"
-    which = "the scene's own" if chosen.index == 0 else f"number {chosen.index + 1}"
-    return (f"of {len(chosen.losses)} starts {which} was the best: its loss fell from {low} to {chosen.reached[chosen.index]:.4g} in the "
-            f"tournament of {chosen.evaluations} evaluations")
-
-
-def _starts(found: Result | None) -> dict[str, Any] | None:
-    if found is None or found.chosen is None:
-        return None
-    return {"chosen": found.chosen.index, "losses": found.chosen.losses, "reached": found.chosen.reached,
-            "evaluations": found.chosen.evaluations}
-
-
-def _uncertainty(known: Uncertainty | None) -> dict[str, Any] | None:
-    if known is None:
-        return None
-    return {"names": list(known.names), "correlation": known.correlation, "scatter": known.scatter,
-            "rollouts": known.rollouts}
-
-
-def _parameters(problem: Problem, found: Result | None, uncertainty: Uncertainty | None, notes: list[str]
-                ) -> dict[str, Any]:
-    out = {}
-    start = problem.physical()
-    for p in problem.sought:
-        row: dict[str, Any] = {"start": start[p.name], "final": None, "unit": p.unit, "gradient": None}
-        if found is not None:
-            row |= {"final": found.parameters[p.name], "gradient": found.gradient[p.name]}
-        if uncertainty is not None:
-            row |= {"standard_error": uncertainty.errors[p.name],
-                    "standard_error_by": {"noise": uncertainty.by_noise[p.name],
-                                          "residuals": uncertainty.by_residuals[p.name]}}
-        remark = next((note for note in notes if f"`{p.name}`" in note or f"`{p.name}[" in note), "")
-        out[p.name] = row | ({"note": remark} if remark else {})
-    return out
-
-
-def _loss(found: Result | None) -> dict[str, Any]:
-    if found is None:
-        return {"initial": None, "final": None, "best_iteration": None, "terms": {}}
-    return {"initial": _finite(found.search.initial_loss), "final": _finite(found.loss),
-            "best_iteration": found.search.best_iteration, "terms": found.terms}
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and np.isfinite(value) else None
 
 
 def _status(result: Mapping[str, Any]) -> int:
@@ -290,8 +246,9 @@ def _same_scene(problem: Problem, folder: RunFolder, meta: Mapping[str, Any]) ->
     changes = difflib.unified_diff(then.splitlines(), now.splitlines(), lineterm="", n=0)
     lines = [line for line in changes if not line.startswith(("---", "+++", "@@"))]
     for key, value in _setting(problem).items():
-        if meta["run"][key] != value:
-            lines += [f"-{key}: {meta['run'][key]}", f"+{key}: {value}"]
+        if meta["run"].get(key) != value:
+            what = "contents of meshes and recordings" if key == "files" else key
+            lines += [f"-{what}: {meta['run'].get(key)}", f"+{what}: {value}"]
     if lines:
         shown = "\n".join(f"    {line}" for line in lines)
         raise RunFolderError(f"{folder.path} is a run of another scene; what changed:\n{shown}",
@@ -299,19 +256,25 @@ def _same_scene(problem: Problem, folder: RunFolder, meta: Mapping[str, Any]) ->
 
 
 def _setting(problem: Problem) -> dict[str, str]:
-    return {"device": str(problem.model.device), "dtype": str(problem.model.dtype)}
+    """What a run depends on beside the text of its scene: device, precision, and a digest of meshes and recordings."""
+    files = hashlib.sha256()
+    for group in problem.model.groups.values():
+        files.update(np.asarray(group.positions, np.float64).tobytes())
+    for target in (target for e in problem.experiments for target in e.targets.values()):
+        files.update(target.positions.tobytes())
+    return {"device": str(problem.model.device), "dtype": str(problem.model.dtype), "files": files.hexdigest()[:16]}
 
 
-def _save(folder: RunFolder, problem: Problem, state: Mapping[str, Any]) -> None:
+def _save(folder: RunFolder, setting: Mapping[str, str], state: Mapping[str, Any]) -> None:
     arrays = {key: value for key, value in state.items() if isinstance(value, np.ndarray)}
     rest = {key: value for key, value in state.items() if key not in arrays}
-    folder.save_state(arrays, {"state": rest, "run": _setting(problem)})
+    folder.save_state(arrays, {"state": rest, "run": setting})
 
 
 # ------------------------------------------------------------------------------------------------ the process
 @contextmanager
-def _interruptible() -> Iterator[Any]:
-    """Ctrl-C asks to stop before the next evaluation, a second one stops at once.  Yields: was it asked?"""
+def _interruptible(tell: Callable[[], None]) -> Iterator[Any]:
+    """Ctrl-C asks to stop before the next evaluation, and tells so; a second one stops at once.  Yields: was it asked?"""
     asked = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield asked.is_set
@@ -322,6 +285,7 @@ def _interruptible() -> Iterator[Any]:
         if asked.is_set():
             raise KeyboardInterrupt
         asked.set()
+        tell()
 
     signal.signal(signal.SIGINT, on_signal)
     try:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -18,15 +19,36 @@ ROUND = 3
 class Chosen:
     """The start to go on from.
 
-    x: (n,) how far its search came.  index: which of the starts.  losses: of the starts; reached: how low each of them
-    came (nan: the simulation breaks down there); evaluations: how many it took.
+    index: which of the starts.  starts, ends: (k, n) coordinates where each began and how far it came; losses, reached: (k,) the
+    losses there (nan: the simulation breaks down); iterations: (k,) of each; evaluations: how many all of them took.
     """
 
-    x: np.ndarray
     index: int
-    losses: list[float]
-    reached: list[float]
+    starts: np.ndarray
+    ends: np.ndarray
+    losses: np.ndarray
+    reached: np.ndarray
+    iterations: np.ndarray
     evaluations: int
+
+    @property
+    def x(self) -> np.ndarray:
+        """Coordinates (n,) that the search of the best start reached."""
+        return self.ends[self.index].copy()
+
+    def state(self) -> State:
+        """Everything as a flat dictionary, for `from_state`."""
+        return {f"starts.{name}": value for name, value in vars(self).items()}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, object]) -> Self | None:
+        """The opposite of `state`; None where there was one start."""
+        if "starts.index" not in state:
+            return None
+        index, evaluations = (int(np.asarray(state[f"starts.{name}"])) for name in ("index", "evaluations"))
+        starts, ends, losses, reached, iterations = (
+            np.array(state[f"starts.{name}"]) for name in ("starts", "ends", "losses", "reached", "iterations"))
+        return cls(index, starts, ends, losses, reached, iterations, evaluations)
 
 
 def choose_start(value_and_grad: ValueAndGrad, starts: Sequence[np.ndarray], bounds: tuple[np.ndarray, np.ndarray] | None,
@@ -39,8 +61,14 @@ def choose_start(value_and_grad: ValueAndGrad, starts: Sequence[np.ndarray], bou
     a true answer ends the tournament with the best so far.  Raises NonFinite if the loss is finite at none of them.
     """
     found: dict[int, OptimizeResult] = {}
-    losses, cause = [float("nan")] * len(starts), ""
+    losses, cause = np.full(len(starts), np.nan), ""
     evaluations = 0
+
+    def chosen(index: int) -> Chosen:
+        ends = [found[k].x if k in found else np.asarray(x, np.float64) for k, x in enumerate(starts)]
+        reached = [found[k].loss if k in found else np.nan for k in range(len(starts))]
+        iterations = [found[k].iterations if k in found else 0 for k in range(len(starts))]
+        return Chosen(index, np.array(starts, np.float64), np.array(ends), losses, np.array(reached), np.array(iterations), evaluations)
 
     def go_on(k: int, iterations: int) -> None:
         nonlocal evaluations, cause
@@ -64,7 +92,7 @@ def choose_start(value_and_grad: ValueAndGrad, starts: Sequence[np.ndarray], bou
     if not found:
         stopped = should_stop is not None and should_stop()
         if stopped:
-            return Chosen(np.array(starts[0], np.float64), 0, losses, losses, evaluations)
+            return chosen(0)
         raise NonFinite(f"the loss is finite at none of the {len(starts)} starts{cause}: narrow the bounds")
     alive, done = sorted(found, key=lambda k: found[k].loss), 0
     alive = alive[:max(2, (len(alive) + 1) // 2)]
@@ -73,6 +101,4 @@ def choose_start(value_and_grad: ValueAndGrad, starts: Sequence[np.ndarray], bou
         for k in alive:
             go_on(k, done)
         alive = sorted(alive, key=lambda k: found[k].loss)[:(len(alive) + 1) // 2 if len(alive) > 2 else 1]
-    best = alive[0]
-    reached = [found[k].loss if k in found else float("nan") for k in range(len(starts))]
-    return Chosen(found[best].x.copy(), best, losses, reached, evaluations)
+    return chosen(alive[0])

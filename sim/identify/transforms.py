@@ -13,6 +13,12 @@ from typing import Any
 
 import numpy as np
 
+INSIDE = 0.01
+"""How far a start on a bound is moved inside: the share of the range."""
+
+BESIDE = 1e-3
+"""The share of the range within which a value that cannot reach its bound counts as standing on it."""
+
 
 class Transform:
     """An increasing map between physical values p (any shape) and coordinates u (same shape), with bounds on p.
@@ -46,6 +52,22 @@ class Transform:
     def coordinate_bounds(self) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper bound of u."""
         return self.to_coordinates(self.lower), self.to_coordinates(self.upper)
+
+    def side(self, p: Any) -> np.ndarray:
+        """-1 where physical values stand on their lower bound, 1 on the upper one, 0 between; in their shape."""
+        values = np.asarray(p, dtype=np.float64)
+        return np.where(values <= self.lower, -1, np.where(values >= self.upper, 1, 0))
+
+    def off_the_bounds(self, p: Any) -> np.ndarray:
+        """Physical values moved inside where they stand on a bound: by `INSIDE` of the coordinates' range, of their unit where it is open.
+
+        On a bound that it should leave, a search can only take the steps that lead inside, and differences have one side.
+        """
+        values = np.asarray(p, dtype=np.float64)
+        side = Transform.side(self, values)
+        low, high = self.coordinate_bounds()
+        step = INSIDE * np.where(np.isfinite(high - low), high - low, 1.0)
+        return np.where(side == 0, values, self.to_physical(self.to_coordinates(values) - side * step))
 
     def check(self, p: Any, name: str) -> None:
         """Refuse physical values outside the bounds."""
@@ -115,6 +137,12 @@ class Logit(Transform):
             raise ValueError(f"{name} = {_show(p)} is on one of its bounds [{_show(self.lower)}, {_show(self.upper)}]; "
                              "transform logit can only start between them")
 
+    def side(self, p: Any) -> np.ndarray:
+        """As in `Transform`; beside a bound counts as on it."""
+        values = np.asarray(p, dtype=np.float64)
+        room = BESIDE * (self.upper - self.lower)
+        return np.where(values <= self.lower + room, -1, np.where(values >= self.upper - room, 1, 0))
+
     def sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
         """Random physical values, uniform between the bounds (strictly inside)."""
         return self.lower + (self.upper - self.lower) * rng.uniform(1e-3, 1 - 1e-3, size=shape)
@@ -175,6 +203,10 @@ class ParameterSpace:
             n += value.size
         self.size = n
         self.start = self.pack(start)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}{list(self.shapes[name]) or ''}: {type(t).__name__}" for name, t in self.transforms.items())
+        return f"ParameterSpace({shown or 'no parameters'})"
 
     def pack(self, values: Mapping[str, Any]) -> np.ndarray:
         """Coordinates (n,) of physical values by name."""

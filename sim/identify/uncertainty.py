@@ -28,6 +28,7 @@ from sim.identify.jacobian import Linearised, Numbers, linearise
 from sim.identify.losses import Match
 from sim.identify.problem import Problem
 from sim.identify.residuals import Residuals
+from sim.identify.results import short
 
 MOST = 40
 """Numbers beyond which no standard errors are estimated: each costs a rollout."""
@@ -35,8 +36,9 @@ MOST = 40
 WEAK, LOST = 0.7, 3.0
 """Standard errors in coordinates (in a logarithm: factors of 2 and of 20) from which a remark is made."""
 
-ALIKE = 0.95
-"""Correlation from which two parameters are said to be hardly told apart."""
+ALIKE, MATTERS = 0.95, 0.1
+"""Two parameters are said to be hardly told apart from this correlation on, where one of them has a standard error in coordinates of
+more than this (10 % of a quantity with a logarithm): two that are known well may make up for each other as they like."""
 
 SINGULAR = 1e-12
 """Eigenvalues of the Gauss-Newton matrix, scaled to a diagonal of one, that count as zero."""
@@ -50,6 +52,8 @@ class Uncertainty:
     the parameter (`errors` the larger of the two; infinite: not identifiable; nan: held by a bound).
     correlation: (n, n), nan where there is no error.  scatter: size of the residuals over the stated noise, allowing for
     the parameters that were fitted.  measures: number -> (standard error, parameter -> d number / d parameter).
+    unseen: (n,) bool, coordinates on which no residual depends.
+    away: how far x is from the optimum of the linearised problem, in standard errors, the worst coordinate.
     notes: remarks for people.  rollouts: how many simulations it took.
     """
 
@@ -60,8 +64,14 @@ class Uncertainty:
     correlation: np.ndarray
     scatter: float
     measures: dict[str, tuple[float, dict[str, np.ndarray]]] = field(default_factory=dict)
+    unseen: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
+    away: float = 0.0
     notes: tuple[str, ...] = ()
     rollouts: int = 0
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name} {short(error)}" for name, error in self.errors.items())
+        return f"Uncertainty({shown}; residuals {self.scatter:.3g} times the noise)"
 
 
 def estimate(problem: Problem, x: np.ndarray, at_x: Mapping[str, Simulation], numbers: Numbers | None = None
@@ -112,10 +122,12 @@ def assess(problem: Problem, found: Linearised) -> Uncertainty:
     largest = np.maximum(*deviations)
     errors, own, actual = (_physical(problem, x, d) for d in (largest, *deviations))
     correlation = _correlation(covariance[0], free & ~lost)
-    notes = _notes(problem, x, names, largest, correlation, free)
-    notes += _notes_on_residuals(largest, deviations, inverse @ found.descent, scatter)
+    unseen = free & ~(np.diagonal(matrix) > 0)
+    known = np.isfinite(largest) & (largest > 0)
+    away = float(np.max(np.abs(inverse @ found.descent)[known] / largest[known], initial=0.0))
+    notes = _notes(problem, names, largest, correlation, lost, unseen) + _notes_on_residuals(largest, deviations, scatter)
     measures = _measures(problem, found, covariance, lost)
-    return Uncertainty(names, errors, own, actual, correlation, scatter, measures, tuple(notes), x.size)
+    return Uncertainty(names, errors, own, actual, correlation, scatter, measures, unseen, away, tuple(notes), x.size)
 
 
 def coordinate_names(problem: Problem) -> tuple[str, ...]:
@@ -217,42 +229,47 @@ def _measures(problem: Problem, found: Linearised, covariance: list[np.ndarray],
 
 
 # ------------------------------------------------------------------------------------------------ words
-def _notes(problem: Problem, x: np.ndarray, names: tuple[str, ...], largest: np.ndarray, correlation: np.ndarray,
-           free: np.ndarray) -> list[str]:
+def _notes(problem: Problem, names: tuple[str, ...], largest: np.ndarray, correlation: np.ndarray, lost: np.ndarray,
+           unseen: np.ndarray) -> list[str]:
     """What is not known, and why."""
     notes = []
     for i, name in enumerate(names):
-        if not free[i]:
-            side = "lower" if x[i] <= problem.bounds[0][i] else "upper"
-            notes.append(f"`{name}` ended on its {side} bound: it has no standard error, and those of the others hold "
-                         "for this value of it")
-        elif largest[i] == np.inf:
+        if lost[i] and not unseen[i]:
             notes.append(f"`{name}` is not identifiable: the loss does not change along some direction that includes it; "
                          "leave it out, give it a prior, or record what depends on it")
+        elif not np.isfinite(largest[i]):
+            continue  # held by a bound, or not seen at all: what `notes` says
         elif largest[i] > LOST:
             notes.append(f"`{name}` is not identifiable from these recordings: {_span(problem, name, largest[i])}")
         elif largest[i] > WEAK:
             notes.append(f"`{name}` is poorly known: {_span(problem, name, largest[i])}")
+    return notes + _alike(problem, names, largest, correlation)
+
+
+def _alike(problem: Problem, names: tuple[str, ...], largest: np.ndarray, correlation: np.ndarray) -> list[str]:
+    """Pairs that make each other uncertain: of two parameters with several numbers each, the pair that is alike most."""
+    owner = [name for name, part in problem.space.slices.items() for _ in range(part.start, part.stop)]
+    worst: dict[tuple[str, str], tuple[int, int]] = {}
     for i, j in combinations(range(len(names)), 2):
-        if abs(correlation[i, j]) > ALIKE and np.isfinite(largest[[i, j]]).all():
-            how = "growing" if correlation[i, j] > 0 else "shrinking"
-            notes.append(f"`{names[i]}` and `{names[j]}` can hardly be told apart (correlation {correlation[i, j]:+.3f}): "
-                         f"when one grows, the other makes up for it by {how}")
+        if not abs(correlation[i, j]) > ALIKE or not np.isfinite(largest[[i, j]]).all() or max(largest[i], largest[j]) < MATTERS:
+            continue
+        pair = owner[i], owner[j]
+        if pair not in worst or abs(correlation[i, j]) > abs(correlation[worst[pair]]) + 1e-6:
+            worst[pair] = i, j
+    notes = []
+    for i, j in worst.values():
+        how = "growing" if correlation[i, j] > 0 else "shrinking"
+        gain = 1.0 / math.sqrt(max(1.0 - correlation[i, j] ** 2, 1e-12))
+        notes.append(f"`{names[i]}` and `{names[j]}` can hardly be told apart (correlation {correlation[i, j]:+.3f}): when one grows, the "
+                     f"other makes up for it by {how}; with one of them known, the other's standard error were {gain:.2g} times smaller")
     return notes
 
 
-def _notes_on_residuals(largest: np.ndarray, deviations: list[np.ndarray], missing: np.ndarray, scatter: float
-                        ) -> list[str]:
-    """What the residuals say about the fit.  missing: (n,) how far the optimum is still away."""
+def _notes_on_residuals(largest: np.ndarray, deviations: list[np.ndarray], scatter: float) -> list[str]:
+    """What the residuals say about the fit; that they are too large is said in `notes`."""
     notes = []
     known = np.isfinite(largest) & (largest > 0)
-    away = float(np.max(np.abs(missing[known]) / largest[known], initial=0.0))
-    if away > 0.5:
-        notes.append(f"the search ended about {away:.2g} standard errors away from the optimum: let it go on")
-    if scatter > 1.5:
-        notes.append(f"the residuals are {scatter:.2g} times as large as the stated noise: the model misses something, "
-                     "or the noise is larger; the standard errors allow for it")
-    elif scatter < 0.5:
+    if scatter < 0.5:
         notes.append(f"the residuals are only {scatter:.2g} times the stated noise: the standard errors go by the stated "
                      "noise and may be too large")
     ratio = deviations[1][known] / deviations[0][known] / scatter

@@ -19,6 +19,7 @@ from sim.io.report import TermRow as TermRow
 from sim.io.report import write_report as write_report
 from sim.io.report_fit import Correlation as Correlation
 from sim.io.report_fit import ResidualRow as ResidualRow
+from sim.io.run_folder import STATE as STATE
 from sim.io.run_folder import RunFolder as RunFolder
 from sim.io.run_folder import RunFolderError as RunFolderError
 from sim.io.run_folder import default_run_path as default_run_path

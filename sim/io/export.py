@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -29,11 +29,12 @@ def page(run: Shown) -> Path:
 
 
 def export_run(run: Shown, kind: str, out: str | os.PathLike[str] | None = None, experiments: Sequence[str] = (),
-               every: int = 1, size: tuple[int, int] = (640, 480)) -> list[Path]:
+               every: int = 1, size: tuple[int, int] = (640, 480), progress: Callable[[str, int, int], None] | None = None) -> list[Path]:
     """Write a run as `glb`, `npz`, `csv` or `mp4`; returns the files.
 
     out: a file, where there is one to write, or a folder; default: the run folder.  experiments: which; default all.
     every: only each so-many-th recorded frame.  size: of an mp4, (width, height) in pixels.
+    progress: told of every frame of an mp4: name of the file, frames done, frames in all.
 
     * glb: one file for each experiment, with shapes and an animation.
     * npz: one file: `<experiment>` (frames, particles, 3) [m] and `<experiment>_time` [s]; `<experiment>.<markers>`;
@@ -59,7 +60,7 @@ def export_run(run: Shown, kind: str, out: str | os.PathLike[str] | None = None,
     elif kind == "glb":
         writers = {f"{stem}.{name}.glb": partial(_glb, run, name, take) for name, take in takes.items()}
     elif kind == "mp4":
-        writers = {f"{stem}.{name}.mp4": partial(_mp4, run, name, take, size) for name, take in takes.items()}
+        writers = {f"{stem}.{name}.mp4": partial(_mp4, run, name, take, size, progress) for name, take in takes.items()}
     else:
         raise RunFolderError(f"there is no format `{kind}`", "choose glb, npz, csv or mp4")
     files = _places(run, kind, out, list(writers))
@@ -115,8 +116,15 @@ def _glb(run: Shown, name: str, take: Recording, path: Path) -> None:
     write_atomically(path, glb(run.scenery, name, take))
 
 
-def _mp4(run: Shown, name: str, take: Recording, size: tuple[int, int], path: Path) -> None:
+def _mp4(run: Shown, name: str, take: Recording, size: tuple[int, int], progress: Callable[[str, int, int], None] | None, path: Path) -> None:
     fps = 1.0 / take.interval if take.interval > 0 else 1.0
     skip = max(1, int(np.ceil(fps / FASTEST - 1e-6)))
     shown = Recording(take.positions[::skip], take.time[::skip])
-    write_mp4(path, pictures(run, name, shown, size), fps / skip)
+
+    def frames() -> Iterator[np.ndarray]:
+        for done, picture in enumerate(pictures(run, name, shown, size), start=1):
+            yield picture
+            if progress is not None:
+                progress(path.name, done, shown.frame_count)
+
+    write_mp4(path, frames(), fps / skip)

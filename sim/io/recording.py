@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from sim.files import quoted
 
 # Two times closer than this part of a frame interval are the same time: 1/60 + 1/60 + ... and k/60 differ by rounding.
 SAME_TIME = 1e-6
@@ -60,9 +63,17 @@ class Recording:
         if bad.any():
             frame = int(np.argmax(bad))
             raise RecordingError(f"the time of frame {frame} ({time[frame]:g} s) does not come after the one before it")
+        if not np.isfinite(time[-1] - time[0]):
+            raise RecordingError(f"the times run from {time[0]:g} to {time[-1]:g} s: too far for numbers")
         labels = tuple(str(label) for label in self.labels) or tuple(str(i) for i in range(positions.shape[1]))
         if len(labels) != positions.shape[1]:
             raise RecordingError(f"{len(labels)} labels for {positions.shape[1]} markers")
+        repeated = next((label for label, count in Counter(labels).items() if count > 1), None)
+        if repeated is not None:
+            raise RecordingError(f"two markers are called {quoted(repeated)}: a marker is chosen by its name")
+        unfit = next((label for label in labels if not label or not label.isprintable()), None)
+        if unfit is not None:
+            raise RecordingError(f"{quoted(unfit)} is not the name of a marker")
         object.__setattr__(self, "positions", positions)
         object.__setattr__(self, "time", time)
         object.__setattr__(self, "labels", labels)

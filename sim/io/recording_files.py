@@ -11,16 +11,20 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import os
-import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from sim.files import Archive, FileError, number, quoted, read_bytes, read_text
 from sim.io.recording import SAME_TIME, Recording, RecordingError, suggest
 from sim.io.run_folder import npz_bytes, write_atomically
+
+FARTHEST = 1e9
+"""A coordinate [m] at most: what is further away is no measurement."""
 
 
 def load_recording(
@@ -60,7 +64,9 @@ def load_recording(
                 f"the recording has {recording.marker_count} markers, the scene compares {marker_count}",
                 "choose the columns that belong to the scene's markers with `markers: {name: [columns]}`",
             )
-        positions = recording.positions * unit
+        with np.errstate(over="ignore"):
+            positions = recording.positions * unit
+        _check_near(positions)
         if axes is not None:
             positions = positions @ _axes_matrix(axes, mirror).T
         recording = Recording(positions, recording.time, recording.labels)
@@ -68,7 +74,7 @@ def load_recording(
             recording = recording.from_time(_start_time(recording, start))
         if duration is not None:
             recording = _first(recording, duration)
-    except RecordingError as error:
+    except (RecordingError, FileError) as error:
         raise RecordingError(f"{path}{f' [{key}]' if key else ''}: {error.what}", error.hint) from error
     return recording
 
@@ -95,80 +101,93 @@ def write_recording(path: str | os.PathLike[str], /, **recordings: Recording) ->
 
 
 def _read_npz(path: Path, key: str | None, rate: float | None) -> Recording:
-    content = _open(path)
-    if path.suffix.lower() not in (".npz", ".npy") and not zipfile.is_zipfile(path):
+    content = read_bytes(path)
+    if path.suffix.lower() not in (".npz", ".npy") and not content.startswith(b"PK"):
         raise RecordingError(f"unknown kind of recording `{path.suffix}`", "recordings are .npz or .csv files")
-    try:
-        archive = np.load(io.BytesIO(content), allow_pickle=False)
-        if isinstance(archive, np.ndarray):
-            raise RecordingError(
-                "this is a single array, not an .npz archive", "write it with write_recording or np.savez"
-            )
-        names = archive.files
-        if key is None:
-            key = _only_key(archive)
-        if key not in names:
-            raise RecordingError(f"there is no array `{key}`", suggest(key, names, "arrays"))
-        positions = archive[key]
-        side = (f"{key}_time", f"{key}_rate", f"{key}_labels", "rate", "labels")
-        optional = {name: archive[name] for name in side if name in names}
-    except RecordingError:
-        raise
-    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, SyntaxError) as error:
-        if "pickle" in str(error):
-            raise RecordingError(
-                "the file holds pickled Python objects, which are never read: they can run code",
-                "store plain numeric arrays",
-            ) from error
-        raise RecordingError(f"the file is damaged or not an .npz archive ({error})", "write it again") from error
-    if not np.issubdtype(positions.dtype, np.number) or np.iscomplexobj(positions):
-        raise RecordingError(f"the array has the type {positions.dtype}, expected real numbers")
-    if positions.ndim != 3 or positions.shape[2] != 3:
+    if content.startswith(b"\x93NUMPY"):
+        raise RecordingError("this is a single array, not an .npz archive", "write it with write_recording or np.savez")
+    archive = Archive(content)
+    if key is None:
+        key = _only_key(archive)
+    if key not in archive:
+        raise RecordingError(f"there is no array `{key}`", suggest(key, archive.names, "arrays"))
+    header = archive.header(key)
+    if header.dtype.kind not in "fiu":
+        raise RecordingError(f"the array has the type {header.dtype}, expected real numbers")
+    if len(header.shape) != 3 or header.shape[2] != 3:
         raise RecordingError(
-            f"the array has the shape {positions.shape}, expected (frames, markers, 3)", "one marker is (frames, 1, 3)"
+            f"the array has the shape {header.shape}, expected (frames, markers, 3)", "one marker is (frames, 1, 3)"
         )
-    stored_rate = optional.get(f"{key}_rate", optional.get("rate"))
-    time = _times(len(positions), optional.get(f"{key}_time"), rate, stored_rate, key)
-    own = optional.get(f"{key}_labels")
-    labels = own if own is not None else optional.get("labels", np.array([]))
-    if own is None and labels.shape != (positions.shape[1],):
-        labels = np.array([])  # a file's common `labels` may belong to another of its arrays
-    return Recording(positions, time, tuple(str(label) for label in labels))
+    frames, markers, _ = header.shape
+    time = _times(frames, _numbers(archive, f"{key}_time"), rate, _stored_rate(archive, key), key)
+    labels = _labels(archive, f"{key}_labels", markers) if f"{key}_labels" in archive else ()
+    if not labels and "labels" in archive and archive.header("labels").shape == (markers,):
+        labels = _labels(archive, "labels", markers)  # else a file's common `labels` belong to another of its arrays
+    return Recording(archive[key], time, labels)
 
 
-def _only_key(archive: Any) -> str:
+def _only_key(archive: Archive) -> str:
     """The one array of an archive that can be a recording."""
-    fitting = [name for name in archive.files if archive[name].ndim == 3 and archive[name].shape[2] == 3]
+    shapes = {name: archive.header(name).shape for name in archive.names}
+    fitting = [name for name, shape in shapes.items() if len(shape) == 3 and shape[2] == 3]
     if len(fitting) == 1:
         return fitting[0]
     what = "several arrays" if fitting else "no array"
     raise RecordingError(
         f"{what} of the shape (frames, markers, 3)",
-        f"say which one with `key`; arrays: {', '.join(archive.files) or 'none'}",
+        f"say which one with `key`; arrays: {', '.join(archive.names[:20]) or 'none'}",
     )
 
 
-def _times(
-    frames: int, stored: np.ndarray | None, rate: float | None, stored_rate: np.ndarray | None, key: str
-) -> np.ndarray:
+def _numbers(archive: Archive, name: str) -> np.ndarray | None:
+    """An array of real numbers, where the archive has it."""
+    if name not in archive:
+        return None
+    kind = archive.header(name).dtype
+    if kind.kind not in "fiu":
+        raise RecordingError(f"`{name}` has the type {kind}, expected real numbers")
+    return archive[name]
+
+
+def _stored_rate(archive: Archive, key: str) -> float | None:
+    """The rate [Hz] that the archive gives for an array, or for all of them."""
+    for name in (f"{key}_rate", "rate"):
+        stored = _numbers(archive, name)
+        if stored is not None:
+            if stored.size != 1:
+                raise RecordingError(f"`{name}` has the shape {stored.shape}, expected one number [Hz]")
+            return float(stored.reshape(-1)[0])
+    return None
+
+
+def _labels(archive: Archive, name: str, markers: int) -> tuple[str, ...]:
+    """The names of the markers."""
+    header = archive.header(name)
+    if header.dtype.kind not in "USiu":
+        raise RecordingError(f"`{name}` has the type {header.dtype}, expected texts")
+    if header.shape != (markers,):
+        raise RecordingError(f"`{name}` has the shape {header.shape}, {math.prod(header.shape)} labels for {markers} markers")
+    texts = [text.decode("utf-8", errors="replace") if isinstance(text, bytes) else str(text) for text in archive[name].tolist()]
+    return tuple(texts)
+
+
+def _times(frames: int, stored: np.ndarray | None, rate: float | None, stored_rate: float | None, key: str) -> np.ndarray:
     """Times [s] of the frames: those stored, else frame / rate, the rate that was given before the stored one."""
     if stored is not None:
-        if not np.issubdtype(stored.dtype, np.number):
-            raise RecordingError(f"`{key}_time` has the type {stored.dtype}, expected numbers [s]")
         if stored.shape == (frames,) and rate is not None and frames > 1:
-            measured = 1.0 / float(np.median(np.diff(stored)))
+            with np.errstate(all="ignore"):
+                measured = 1.0 / float(np.median(np.diff(stored.astype(np.float64))))
             if not abs(measured / rate - 1.0) < 0.01:
                 raise RecordingError(
                     f"`rate` is {rate:g} Hz, but `{key}_time` in the file says {measured:.4g} Hz", "leave `rate` out"
                 )
         return stored
-    if rate is None and stored_rate is not None and stored_rate.size == 1:
-        rate = float(stored_rate.reshape(-1)[0])
+    rate = stored_rate if rate is None else rate
     if rate is None:
         raise RecordingError(
             f"the file has no times (`{key}_time`) and no rate", "say how fast it was recorded: `rate: 100 Hz`"
         )
-    if not rate > 0:
+    if not 0 < rate < math.inf or not math.isfinite(frames / rate):
         raise RecordingError(f"the rate is {rate:g} Hz, expected a positive number")
     return np.arange(frames) / rate
 
@@ -176,36 +195,47 @@ def _times(
 def _read_csv(path: Path, key: str | None, rate: float | None) -> Recording:
     if key is not None:
         raise RecordingError("a csv file holds one recording and has no keys", "leave `key` out")
+    reader = csv.reader(io.StringIO(read_text(path)), strict=True)
     try:
-        rows = list(csv.reader(io.StringIO(_open(path).decode("utf-8-sig"))))
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise RecordingError(f"the file is not a text in csv form ({error})") from error
-    numbered = [(number, row) for number, row in enumerate(rows, start=1) if any(cell.strip() for cell in row)]
+        numbered = [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
+    except csv.Error as error:
+        raise RecordingError(f"line {reader.line_num}: the file is not a text in csv form ({error})") from error
     if not numbered:
         raise RecordingError("the file is empty", "expected a header `time, <marker>.x, <marker>.y, <marker>.z, ...`")
     header = [cell.strip() for cell in numbered[0][1]]
     has_time = header[0] == "time"
-    columns = header[1:] if has_time else header
-    labels = [name.rpartition(".")[0] for name in columns[::3]]
-    if columns != [f"{label}.{axis}" for label in labels for axis in "xyz"] or not labels or not all(labels):
-        raise RecordingError(
-            f"line {numbered[0][0]}: the header is `{', '.join(header)[:120]}`",
-            "expected `time, <marker>.x, <marker>.y, <marker>.z, ...`",
-        )
-    if len(set(labels)) != len(labels):
-        raise RecordingError("a marker stands twice in the header")
+    labels = _csv_labels(numbered[0][0], header[1:] if has_time else header)
     values = np.empty((len(numbered) - 1, len(header)))
-    for i, (number, row) in enumerate(numbered[1:]):
+    for i, (line, row) in enumerate(numbered[1:]):
         if len(row) != len(header):
-            raise RecordingError(f"line {number}: {len(row)} cells, the header has {len(header)}")
+            raise RecordingError(f"line {line}: {len(row)} cells, the header has {len(header)}")
         for j, cell in enumerate(row):
-            try:
-                values[i, j] = float(cell) if cell.strip() else np.nan
-            except ValueError:
-                raise RecordingError(f"line {number}: `{cell.strip()}` under `{header[j]}` is not a number") from None
+            values[i, j] = _csv_number(cell.strip(), line, header[j])
     positions = values[:, 1:] if has_time else values
     time = _times(len(values), values[:, 0] if has_time else None, rate, None, "time")
-    return Recording(positions.reshape(len(values), len(labels), 3), time, tuple(labels))
+    return Recording(positions.reshape(len(values), len(labels), 3), time, labels)
+
+
+def _csv_labels(line: int, columns: list[str]) -> tuple[str, ...]:
+    """The names of the markers, of the header without `time`."""
+    labels = tuple(name.rpartition(".")[0] for name in columns[::3])
+    if columns != [f"{label}.{axis}" for label in labels for axis in "xyz"] or not labels or not all(labels):
+        separated = len(columns) == 1 and any(sign in columns[0] for sign in ";\t")
+        raise RecordingError(
+            f"line {line}: the header is {quoted(', '.join(columns))}",
+            "separate the cells by commas, with points in the numbers" if separated else
+            "expected `time, <marker>.x, <marker>.y, <marker>.z, ...`",
+        )
+    return labels
+
+
+def _csv_number(cell: str, line: int, column: str) -> float:
+    if not cell or cell.lower() == "nan":
+        return np.nan
+    try:
+        return number(cell)
+    except FileError as error:
+        raise RecordingError(f"line {line}: {error.what}, under {quoted(column)}", "leave the cell empty where a marker was not seen") from None
 
 
 def _csv_text(recording: Recording) -> str:
@@ -219,18 +249,13 @@ def _csv_text(recording: Recording) -> str:
     return buffer.getvalue()
 
 
-def _open(path: Path) -> bytes:
-    """The bytes of a file that has some."""
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        beside = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
-        raise RecordingError("there is no such file", suggest(path.name, beside, "")) from None
-    except OSError as error:
-        raise RecordingError(f"cannot read the file: {error.strerror or error}") from error
-    if not content:
-        raise RecordingError("the file is empty")
-    return content
+def _check_near(positions: np.ndarray) -> None:
+    """Some systems write an enormous number for a marker that was not seen."""
+    far = np.argwhere((np.abs(positions) > FARTHEST).any(axis=2))
+    if len(far):
+        frame, marker = far[0]
+        raise RecordingError(f"marker {marker} is more than {FARTHEST:g} m away in frame {frame}",
+                             "write NaN where a marker was not seen; or is it the `unit`?")
 
 
 def _axes_matrix(axes: Sequence[str], mirror: bool) -> np.ndarray:

@@ -24,6 +24,8 @@ from typing import Any
 
 import numpy as np
 
+from sim.files import Archive, read_bytes
+
 LOG = "log.jsonl"
 STATE = "state.npz"
 _META = "__meta__"
@@ -44,7 +46,10 @@ def write_atomically(path: str | os.PathLike[str], content: bytes | str) -> Path
     """
     path = Path(path)
     data = content.encode("utf-8") if isinstance(content, str) else content
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    except OSError as error:
+        raise type(error)(error.errno, error.strerror, str(path)) from None  # not the temporary name, which nobody knows
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
@@ -221,13 +226,13 @@ class RunFolder:
     def load_state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """The arrays and the meta data of the last `save_state`."""
         path = self.path / STATE
+        if not path.exists():
+            raise RunFolderError(f"{self.path} has no saved state ({STATE})", "start a new run")
         try:
-            with np.load(path, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
+            archive = Archive(read_bytes(path))
+            arrays = {name: archive[name] for name in archive.names}
             meta = json.loads(arrays.pop(_META).tobytes().decode("utf-8"))
-        except FileNotFoundError as error:
-            raise RunFolderError(f"{self.path} has no saved state ({STATE})", "start a new run") from error
-        except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
+        except (ValueError, KeyError, RecursionError) as error:  # FileError is a ValueError
             raise RunFolderError(f"{path} is not a saved state of a run: {error}", "start a new run") from error
         return arrays, meta
 

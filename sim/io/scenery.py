@@ -10,11 +10,10 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
+from sim.files import Archive, read_bytes
 from sim.io.player import COLORS, Layer, Shape, Take
 from sim.io.recording import Recording
 from sim.io.run_folder import RunFolder, RunFolderError, to_json
@@ -83,7 +82,7 @@ class Scenery:
         return out
 
 
-def read_scenery(arrays: Mapping[str, Any]) -> Scenery:
+def read_scenery(arrays: Archive) -> Scenery:
     """The opposite of `Scenery.arrays`.  Raises KeyError or ValueError for what is no geometry.npz."""
     about = json.loads(str(arrays["about"]))
 
@@ -132,16 +131,15 @@ def load_run(path: str | os.PathLike[str]) -> Shown:
     """A run folder, or the newest run below a folder of runs.  Raises RunFolderError where there is none."""
     folder = find_run(path)
     scenery_file, trajectory_file = folder / GEOMETRY, folder / TRAJECTORY
+    missing = next((file.name for file in (scenery_file, trajectory_file) if not file.exists()), None)
+    if missing is not None:
+        raise RunFolderError(f"{folder} has no {missing}", "only a run that came to its end can be shown; run the scene again")
     try:
-        with np.load(scenery_file, allow_pickle=False) as file:
-            scenery = read_scenery(file)
-        with np.load(trajectory_file, allow_pickle=False) as file:
-            names = [name for name in file.files if f"{name}_time" in file.files]
-            takes = {name: Recording(file[name], file[f"{name}_time"]) for name in names}
-    except FileNotFoundError as error:
-        raise RunFolderError(f"{folder} has no {Path(error.filename).name}",
-                             "only a run that came to its end can be shown; run the scene again") from None
-    except (ValueError, KeyError, OSError, EOFError, BadZipFile) as error:
+        scenery = read_scenery(Archive(read_bytes(scenery_file)))
+        archive = Archive(read_bytes(trajectory_file))
+        names = [name for name in archive.names if f"{name}_time" in archive]
+        takes = {name: Recording(archive[name], archive[f"{name}_time"]) for name in names}
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:  # FileError and RecordingError are ValueErrors
         raise RunFolderError(f"{folder}: {GEOMETRY} or {TRAJECTORY} cannot be read: {error}", "run the scene again") from error
     return Shown(folder, scenery, takes)
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from sim.constraints.base import Constraint
+from sim.core.lang.errors import entry_point
 from sim.core.lang.types import float32
 from sim.core.runtime.device import DeviceLike
 from sim.geometry import (
@@ -273,6 +274,7 @@ class ModelBuilder:
             self._labels.add(block.label)
             self._constraints.append(block)
 
+    @entry_point
     def add_constraints(
         self, constraint: Constraint | str, points: Any, compliance: Any, damping: Any = 0.0, label: str | None = None,
         **parameters: Any,
@@ -424,6 +426,7 @@ class ModelBuilder:
         self._worlds = int(worlds)
         return self
 
+    @entry_point
     def finalize(self, device: DeviceLike = None, requires_grad: bool = False, dtype: Any = float32) -> Model:
         """The model, on a device, in float32 or float64.  Nothing can be added afterwards.
 

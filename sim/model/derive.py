@@ -38,8 +38,8 @@ class Derivation:
         return [*self._values, *self._derived]
 
     def due(self) -> bool:
-        """Whether what it depends on was written since the last run."""
-        return self._seen is None or self._state() != self._seen
+        """Whether what it depends on was written since the last run, or its kernel reads another constant or function now."""
+        return self._seen is None or self._state() != self._seen or self.kernel.outdated
 
     def run(self) -> None:
         """Launches the kernel, on the tape if one is open."""

@@ -4,7 +4,6 @@
 # mypy: ignore-errors
 import ast
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,8 @@ from sim.constraints.base import Constraint
 from sim.constraints.projection import value_type
 from sim.core.lang.builtins import Builtin, static, tid
 from sim.core.lang.context import Context
-from sim.core.lang.frontend import trace_function
-from sim.core.lang.passes import inline_call
+from sim.core.lang.frontend import traced
+from sim.core.lang.memoize import memoize
 from sim.core.lang.traced import flatten
 from sim.core.lang.types import Scalar, Struct, array_type
 from sim.core.runtime.array import array, array2d
@@ -39,17 +38,16 @@ def law_derivations(c: Constraint, values: Mapping[str, array], count: int, chos
             for name, out in outputs.items()]
 
 
-@cache
+@memoize
 def value_struct(c: Constraint, real: Scalar) -> Struct:
     """The values of a law: one array each."""
     return Struct(f"{c.name}_values", {name: array_type(real) for name in c.law.values})
 
 
-@cache
+@memoize
 def _law_kernel(c: Constraint, real: Scalar, output: str) -> Kernel:
     """out[target[k]] = what the law says of `output` for element k."""
     Values, names, rows = value_struct(c, real), list(c.law.values), c.rows
-    law = trace_function(c.law.function, [real] * (len(names) + 1), real=real)
     first, width = (0, rows) if output == "compliance" else (rows + c.law.derived.index(output), 1)
     kind = value_type(c, real) if output == "compliance" else real
 
@@ -58,7 +56,8 @@ def _law_kernel(c: Constraint, real: Scalar, output: str) -> Kernel:
         flat = []
         for name, at in zip(names, index, strict=True):
             flat += flatten(t.load(t.item(values.values[name], (at,), node)))
-        return tuple(inline_call(t.b, law, [*flat, *flatten(size)])[first : first + width])
+        law = traced(c.law.function, [real] * (len(names) + 1), real)
+        return tuple(t.inline(law, [*flat, *flatten(size)])[first : first + width])
 
     law_at = Builtin(f"law_of_{c.name}", handler)
 

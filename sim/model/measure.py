@@ -4,7 +4,6 @@
 # mypy: ignore-errors
 import ast
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,8 @@ from sim.constraints.base import Constraint
 from sim.constraints.projection import parameter_struct
 from sim.core.lang.builtins import Builtin, static, tid
 from sim.core.lang.context import Context
-from sim.core.lang.frontend import trace_function
-from sim.core.lang.passes import inline_call
+from sim.core.lang.frontend import traced
+from sim.core.lang.memoize import memoize
 from sim.core.lang.traced import flatten
 from sim.core.lang.types import Scalar, leaves_of, vector
 from sim.core.runtime.array import array, array2d
@@ -42,21 +41,21 @@ def measure_rest(c: Constraint, real: Scalar, x: array, points: array, parameter
     return {n: col[:, 0] if size == 1 else col for n, col, size in zip(names, columns, sizes, strict=True)}
 
 
-@cache
+@memoize
 def _measurement(c: Constraint, real: Scalar) -> Kernel:
     vec3, Data = vector(3, real), parameter_struct(c, real)
-    own = None if c.measure is None else trace_function(c.measure, [(vec3,) * c.points], real=real)
-    width = c.rows if own is None else len(own.body.yields)
+    types = [(vec3,) * c.points]
+    width = c.rows if c.measure is None else len(traced(c.measure, types, real).body.yields)
     n_points = c.points
 
     def handler(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
         at, data, k = args
         flat = flatten(at)
-        if own is not None:
-            return tuple(inline_call(t.b, own, flat))
+        if c.measure is not None:
+            return tuple(t.inline(traced(c.measure, types, real), flat))
         for name in c.parameters:
             flat = [*flat, *flatten(t.load(t.item(data.values[name], (k,), node)))]
-        return tuple(inline_call(t.b, c.traced(real), flat))
+        return tuple(t.inline(c.traced(real), flat))
 
     values_at = Builtin(f"measure_{c.name}", handler)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numbers import Real
 
-from sim.core.lang.errors import SimError
+from sim.core.lang.errors import SimError, entry_point
 from sim.core.runtime import recording, shadows
 from sim.core.runtime.tape import Tape
 from sim.model.control import Control
@@ -18,6 +18,7 @@ class RolloutError(SimError, ValueError):
     """A rollout that cannot be run as asked."""
 
 
+@entry_point
 def rollout(
     solver: Solver, state: State, steps: int, dt: float, control: Control | None = None, frame_every: int | None = None,
     strategy: Strategy | None = None,

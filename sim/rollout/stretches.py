@@ -56,6 +56,11 @@ class Steps:
     _graphs: dict[int, Graph] = field(default_factory=dict)
     _joined: dict[tuple[int, int], Graph] = field(default_factory=dict)
 
+    @property
+    def stale(self) -> bool:
+        """See `Graph.stale`."""
+        return any(graph.stale for graph in self._graphs.values())
+
     def run(self, plan: Plan, first: int, count: int) -> None:
         """Take steps `first` to `first + count - 1`; step k begins in `states[k % 2]`."""
         plan.solver.turn += 1
@@ -94,6 +99,11 @@ class Stretch:
     def outdated(self) -> bool:
         """Whether an array has got another gradient since the way back was captured."""
         return any(graph.outdated for graph in self._back[:2])  # the others go between the same two states
+
+    @property
+    def stale(self) -> bool:
+        """See `Graph.stale`."""
+        return any(graph.stale for graph in self._forward[:2])  # the others go between the same two states
 
     def run(self, plan: Plan, frames: Frames) -> None:
         """Take the steps."""
@@ -164,6 +174,11 @@ class Captured:
     holds: list[array]
     stretches: dict[int, Stretch] = field(default_factory=dict)
 
+    @property
+    def stale(self) -> bool:
+        """Whether a kernel of the steps, a constraint of the user say, reads another constant or function now than when it was captured."""
+        return self.steps.stale or any(stretch.stale for stretch in self.stretches.values())
+
     def stretch(self, plan: Plan, count: int) -> Stretch:
         """The stretch of so many steps; of at most `LENGTHS`, so that memory of rollouts with other ones is freed."""
         found = self.stretches.pop(count, None)
@@ -181,7 +196,7 @@ def captured(plan: Plan) -> Captured:
     key = (plan.dt, plan.solver.settings, plan.control is None, plan.start.particle_f.requires_grad, *((id(a.buffer), a.ptr, a.requires_grad) for a in arrays))
     known: dict[Any, Captured] = plan.solver.captured
     found = known.pop(key, None)
-    if found is None:
+    if found is None or found.stale:
         forces = empty_like(plan.start.particle_f)
         found = Captured(Steps((plan.scratch(forces), plan.scratch(forces))), forces, arrays)
     known[key] = found

@@ -32,6 +32,10 @@ class Trajectory:
     particle_q: array
     final: State
 
+    def __repr__(self) -> str:
+        frames, points = self.particle_q.shape
+        return f"Trajectory({frames} frames of {points} points, up to t={self.final.time:g} s)"
+
 
 @dataclass(eq=False)
 class Plan:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from sim.core.lang.types import float32
+from sim.core.lang.types import float64
 from sim.core.runtime.device import DeviceLike
+from sim.identify.alignment import FileSpace, alignment_notes
+from sim.identify.method import Method
 from sim.identify.problem import Description, Problem
 from sim.model import Model, ModelBuilder
 from sim.scene.build_objects import add_parts
@@ -24,9 +27,12 @@ from sim.scene.building import Building
 from sim.scene.document import Document
 from sim.solvers import Solver, SolverError, SolverSemiImplicit, SolverXPBD, step_warnings
 
+PRECISION = float64
+"""Of a scene's model where nobody says, in Python and on the command line alike: differences and far digits of gradients survive in it."""
 
-def build_problem(scene: Document, device: DeviceLike = None, dtype: Any = float32) -> Problem:
-    """The problem that a scene states, on a device, in float32 or float64.
+
+def build_problem(scene: Document, device: DeviceLike = None, dtype: Any = PRECISION) -> Problem:
+    """The problem that a scene states, on a device, in float64 or float32.
 
     Reads meshes and recordings.  Raises `SceneError` with everything that is wrong with them, and with what the scene
     format knows and this version has not built yet.
@@ -39,16 +45,31 @@ def build_problem(scene: Document, device: DeviceLike = None, dtype: Any = float
     sought = make_parameters(made, model) if model is not None else []
     terms = make_terms(made, model, markers, experiments, sought)
     expectations = make_expectations(made)
+    method = make_method(made, experiments, terms).chosen(terms, sum(p.start.size for p in sought))
     made.finish()
     assert model is not None
     solver = make_solver(made, model, scene.data["solver"])
     made.finish()
     made.warnings += [f"solver: {text}" for text in step_warnings(solver, [e.schedule.dt for e in experiments])]
     output = scene.data["output"]
-    description = Description(scene.name, scene.data["about"], scene.resolved_yaml(), output["record"]["every"],
+    description = Description(scene.name, scene.data["about"], _with_method(scene, method).resolved_yaml(), output["record"]["every"],
                               output["report"], tuple(made.warnings))
-    return Problem(model, solver, experiments, markers, sought, terms, make_strategy(scene.data),
-                   make_method(scene.data), expectations, description, make_measures(made))
+    problem = Problem(model, solver, experiments, markers, sought, terms, make_strategy(scene.data),
+                      method, expectations, description, make_measures(made))
+    targets = {name: entry["target"] for name, entry in scene.data["experiments"].items() if "target" in entry}
+    spaces = {name: FileSpace(target["unit"], tuple(target["axes"])) for name, target in targets.items()}
+    notes = alignment_notes(problem, spaces)
+    if notes:
+        problem.description = replace(description, notes=(*description.notes, *notes))
+    return problem
+
+
+def _with_method(scene: Document, method: Method) -> Document:
+    """The scene with the method that it does not name, so that a run's folder tells it."""
+    optimize = scene.data["optimize"]
+    if method.name in optimize or not scene.data["parameters"]:
+        return scene
+    return replace(scene, data={**scene.data, "optimize": {method.name: {"iterations": method.limit}, **optimize}})
 
 
 def make_solver(made: Building, model: Model, data: Mapping[str, Any]) -> Solver:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sim.files import FileError, read_npy
 from sim.geometry import (
     TET_FORMATS,
     GeometryError,
@@ -237,12 +238,16 @@ def _value(made: Building, path: str, value: Any) -> Any:
         return next(iter(value["regions"].values()), 1.0)  # of one of them, until the elements are there to be told apart
     file = made.scene.file(f"{path}.file")
     try:
-        loaded = np.load(file, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        made.problem(f"{path}.file", f"cannot read `{value['file']}`: {reason}", "it is an array written by numpy.save")
+        loaded = read_npy(file)
+    except FileError as error:
+        made.problem(f"{path}.file", f"cannot read `{value['file']}`: {error.what}", error.hint)
         return 1.0
-    if not isinstance(loaded, np.ndarray) or loaded.dtype.kind not in "fiu":
+    if loaded.dtype.kind not in "fiu":
         made.problem(f"{path}.file", f"`{value['file']}` holds no array of numbers", "write it by numpy.save")
+        return 1.0
+    broken = np.argwhere(~np.isfinite(loaded))
+    if len(broken):
+        made.problem(f"{path}.file", f"`{value['file']}`: value {', '.join(str(k) for k in broken[0])} is not finite, as are {len(broken)} in all",
+                     "every element needs a number")
         return 1.0
     return loaded

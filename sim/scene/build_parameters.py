@@ -49,7 +49,17 @@ def _add(out: list[Parameter], made: Building, path: str, name: str, entry: dict
     except ValueError as error:
         made.problem(path, str(error))
         return
+    inside = transform.off_the_bounds(start)
+    if (inside != start).any():
+        side = "lower" if (inside > start).any() else "upper"
+        made.warnings.append(f"`{name}` starts on its {side} bound; the search begins beside it, at {_shown(inside[inside != start])}: give "
+                             "a `start` between the bounds")
+        start = inside
     out.append(Parameter(name, start, reach, transform, _unit(made, next(iter(entry["of"]))), entry["transform"], bounds, own))
+
+
+def _shown(values: np.ndarray) -> str:
+    return f"{values.flat[0]:.5g}" + (" and so on" if values.size > 1 else "")
 
 
 def _model_path(made: Building, model: Model, path: str, place: str) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,11 @@ import numpy as np
 from sim.geometry import GeometryError, embed, embed_in_triangles, farthest_points
 from sim.identify.expectations import Expectation
 from sim.identify.experiments import Experiment, Markers, Schedule, Target
+from sim.identify.horizon import Horizon
 from sim.identify.loop import Stop
+from sim.identify.losses import Term
 from sim.identify.measures import Measure
-from sim.identify.problem import Method
+from sim.identify.method import ITERATIONS, Method
 from sim.io import Recording, load_recording
 from sim.model import Group, Model
 from sim.rollout import Checkpointed, StoreAll
@@ -147,7 +150,7 @@ def _targets(made: Building, path: str, entry: dict[str, Any], schedule: Schedul
     return out
 
 
-def load_target(made: Building, path: str, entry: dict[str, Any], columns: list[int] | None, count: int | None) -> Recording | None:
+def load_target(made: Building, path: str, entry: dict[str, Any], columns: list[int | str] | None, count: int | None) -> Recording | None:
     """The recording of a target, of some of its columns, so many if `count` is known; None, and a problem, where it cannot be used."""
     with made.at(f"{path}.file"):
         file = made.scene.file(f"{path}.file")
@@ -159,13 +162,32 @@ def load_target(made: Building, path: str, entry: dict[str, Any], columns: list[
     return None
 
 
-def make_method(data: dict[str, Any]) -> Method:
+def make_method(made: Building, experiments: Sequence[Experiment], terms: Sequence[Term]) -> Method:
     """How to search."""
-    optimize = data["optimize"]
-    name = next(name for name in ("lbfgs", "adam", "gauss_newton") if name in optimize)
-    stop = Stop(**optimize["stop"])
-    return Method(name, optimize[name]["iterations"], optimize[name].get("rate", 0.1), optimize["objective"], stop,
-                  optimize["starts"], optimize["seed"])
+    optimize = made.data["optimize"]
+    name = next((name for name in ITERATIONS if name in optimize), "default")
+    own = optimize.get(name, {})
+    horizons = tuple(Horizon(**part) if isinstance(part, dict) else Horizon(part) for part in optimize["horizon"])
+    _check_horizons(made, horizons, [e for e in experiments if e.fit], terms)
+    return Method(name, own.get("iterations"), own.get("rate", 0.1), optimize["objective"], Stop(**optimize["stop"]), optimize["starts"],
+                  optimize["seed"], horizons)
+
+
+def _check_horizons(made: Building, horizons: Sequence[Horizon], fitted: Sequence[Experiment], terms: Sequence[Term]) -> None:
+    """Each horizon is longer than the one before, finds something to compare, and the last one leaves nothing out."""
+    if not fitted:
+        return
+    complete = not made.problems
+    frames = [[h.frames(e.schedule) for e in fitted] for h in horizons]
+    for k, horizon in enumerate(horizons):
+        path = f"optimize.horizon.{k}"
+        if k and not (all(np.greater_equal(frames[k], frames[k - 1])) and frames[k] != frames[k - 1]):
+            made.problem(path, f"the horizon {horizon.label} is not longer than the one before", "let them grow, by a frame at least")
+        elif complete and k < len(horizons) - 1 and not any(term.simulated for term in horizon.terms(terms, fitted)):
+            made.problem(path, f"nothing that the loss compares lies within the horizon {horizon.label}", "begin with a longer one")
+    if horizons[-1] != Horizon():
+        made.problem(f"optimize.horizon.{len(horizons) - 1}", "the last horizon leaves out a part of the recordings",
+                     "end with `all`; a shorter `time.duration`, or `at` in the loss, leaves out the rest for good")
 
 
 def make_strategy(data: dict[str, Any]) -> StoreAll | Checkpointed:

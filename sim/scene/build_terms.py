@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import traceback
 from collections.abc import Sequence
 from typing import Any
 
@@ -109,11 +108,6 @@ def _custom(made: Building, path: str, common: dict[str, Any], entry: dict[str, 
             term.check(model, markers, experiment)
         except CustomLossError as error:
             made.problem(f"{path}.custom", error.what, error.hint)
-            return []
-        except Exception as error:
-            last = traceback.extract_tb(error.__traceback__)[-1]
-            made.problem(f"{path}.custom", f"`{source}` fails for the experiment `{experiment.name}`: {type(error).__name__}: {error}",
-                         f"raised in {last.filename}:{last.lineno}")
             return []
     return [term]
 

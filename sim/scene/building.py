@@ -81,6 +81,8 @@ class Building:
         except (ModelError, GeometryError, RecordingError) as error:
             named = re.match(r"material\['(\w+)'\]", error.what) if material else None
             self.problem(f"{material}.{named[1]}" if named else path, error.what, error.hint)
+        except MemoryError as error:
+            self.problem(path, f"it does not fit into memory{f': {error}' if str(error) else ''}", "fewer points, frames or steps need less")
 
     def finish(self) -> None:
         """Raises everything that was found."""

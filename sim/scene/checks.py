@@ -5,6 +5,7 @@ Every check looks only at what could be read, notes its problems in the `Reading
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -12,7 +13,7 @@ from sim.scene.errors import did_you_mean
 from sim.scene.kinds import Axes
 from sim.scene.paths import NoSuchPath, find, path_hint
 from sim.scene.reading import BROKEN, Reading, SchemaLine, Steps
-from sim.scene.schema import MaterialSpec
+from sim.scene.schema import MOST_CELLS, MaterialSpec
 
 OBJECT_KINDS = ("cloth", "soft", "chain", "particles")
 _SET_TABLES = ("world", "time", "loads", "attachments", "shapes")
@@ -59,6 +60,11 @@ def _objects(data: dict[str, Any], materials: Mapping[str, MaterialSpec], readin
                 _axes(body["mesh"], (*place, "mesh"), reading)
             if kind == "chain" and "from" in body and body["from"] == body.get("to"):
                 reading.problem((*place, "to"), "the chain has length zero: `from` and `to` are the same point")
+            for made in ("grid", "lattice"):
+                cells = body.get(made, {}).get("cells", [])
+                if math.prod(cells) > MOST_CELLS:
+                    reading.problem((*place, made, "cells"), f"{' x '.join(str(n) for n in cells)} are {math.prod(cells):,} cells, more than "
+                                    f"{MOST_CELLS:,}", "give fewer along each side")
             for name, values in body.get("material", {}).items():
                 accepted = materials[name].objects
                 if accepted and kind not in accepted:

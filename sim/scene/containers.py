@@ -122,10 +122,11 @@ class Later(Kind):
 
 @dataclass(frozen=True)
 class Table(Kind):
-    """A mapping with known keys. Of each group of `one_of` exactly one key is given."""
+    """A mapping with known keys. Of each group of `one_of` exactly one key is given, of each of `at_most_one` one or none."""
 
     lines: tuple[SchemaLine, ...]
     one_of: tuple[tuple[str, ...], ...] = ()
+    at_most_one: tuple[tuple[str, ...], ...] = ()
     noun: str = "key"
     needs_one: bool = False  # at least one key of any
     title: str = ""
@@ -141,7 +142,7 @@ class Table(Kind):
 
     def rivals(self, key: str) -> tuple[str, ...]:
         """The keys that cannot stand beside `key`."""
-        return tuple(other for group in self.one_of if key in group for other in group if other != key)
+        return tuple(other for group in (*self.one_of, *self.at_most_one) if key in group for other in group if other != key)
 
     def children(self, line: SchemaLine, value: Any) -> Mapping[str, SchemaLine]:
         return {child.name: child for child in self.lines}
@@ -182,12 +183,12 @@ class Table(Kind):
         return {name: data[name] for name in known if name in data}
 
     def _check_groups(self, given: Mapping[str, Node], misspelt: set[str], steps: Steps, reading: Reading) -> None:
-        for group in self.one_of:
+        for group in (*self.one_of, *self.at_most_one):
             chosen = [key for key in given if key in group]
             if len(chosen) > 1:
                 both = " and ".join(f"`{key}`" for key in chosen)
                 reading.problem((*steps, chosen[1]), f"{both} exclude each other", "keep one of them", key=True)
-            elif not chosen and not misspelt.intersection(group):
+            elif not chosen and group in self.one_of and not misspelt.intersection(group):
                 options = ", ".join(f"`{key}`" for key in group)
                 reading.problem(steps, f"missing key: one of {options}", key=True)
                 reading.broken.update((*steps, key) for key in group)

@@ -31,6 +31,12 @@ class Document:
     allow_outside: bool = False
     modules: Mapping[str, Any] = field(default_factory=dict)  # name -> module whose functions the scene may name
 
+    def __repr__(self) -> str:
+        counts = ((len(self.data[key]), word) for key, word in (("objects", "object"), ("experiments", "experiment"), ("parameters", "parameter"),
+                                                                ("loss", "loss term"), ("expect", "expectation")))
+        listed = ", ".join(f"{n} {word}{'s' * (n != 1)}" for n, word in counts if n)
+        return f"{type(self).__name__}({self.name}, {self.path}: {listed})"
+
     @property
     def name(self) -> str:
         """Identifier of the scene: its `name`, or the name of its file."""

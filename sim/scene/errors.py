@@ -7,6 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+LONGEST = 240
+"""Characters of a line, or of what is wrong with it, that are shown."""
+
 
 @dataclass(frozen=True)
 class Source:
@@ -47,15 +50,30 @@ class Problem:
     hint: str = ""
 
     def __str__(self) -> str:
-        parts = [f"{self.mark}: {self.path}: {self.what}" if self.path else f"{self.mark}: {self.what}"]
-        line = self.mark.source.line(self.mark.line).rstrip()
+        parts = [f"{self.mark}: {_short(self.path)}: {_short(self.what)}" if self.path else f"{self.mark}: {_short(self.what)}"]
+        line, column = _window(self.mark.source.line(self.mark.line).rstrip(), self.mark.column)
         if line:
             # Tabs are kept in front of the caret, so that it stands under its character in any terminal.
-            before = "".join("\t" if c == "\t" else " " for c in line[: self.mark.column - 1])
+            before = "".join("\t" if c == "\t" else " " for c in line[: column - 1])
             parts += [f"    {line}", f"    {before}^"]
         if self.hint:
             parts.append(f"    {self.hint}")
         return "\n".join(parts)
+
+
+def _short(text: str) -> str:
+    """A message without most of a value of thousands of characters."""
+    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} ... {text[-LONGEST // 4 :]}"
+
+
+def _window(line: str, column: int) -> tuple[str, int]:
+    """The part of a long line around a column, and the column in it."""
+    if len(line) <= LONGEST:
+        return line, column
+    start = min(max(0, column - LONGEST // 2), len(line) - LONGEST // 2)
+    shown = line[start : start + LONGEST]
+    before = "..." if start else ""
+    return before + shown + ("..." if start + LONGEST < len(line) else ""), column - start + len(before)
 
 
 class SceneError(Exception):

@@ -8,7 +8,7 @@ from typing import Any
 
 from sim.identify import custom
 from sim.scene.containers import Either, Later, Listing, Names, Table
-from sim.scene.kinds import Axes, Choice, Flag, FrameText, Number, Text, UnitName, Vector, Whole, bounds_words
+from sim.scene.kinds import Axes, Choice, Flag, FrameText, Number, PartOfDuration, Text, UnitName, Vector, Whole, bounds_words
 from sim.scene.reading import Default, Kind, SchemaLine
 from sim.scene.schema import FORMAT, VALUE_TABLE, MaterialSpec, scene_schema, value
 from sim.scene.units import units_of
@@ -53,7 +53,7 @@ def _(kind: Vector) -> Json:
 
 @_json.register
 def _(kind: Whole) -> Json:
-    return {"type": "integer", "minimum": kind.least}
+    return {"type": "integer", "minimum": kind.least, "maximum": kind.most}
 
 
 @_json.register
@@ -85,6 +85,11 @@ def _(kind: Axes) -> Json:
 @_json.register
 def _(kind: FrameText) -> Json:
     return {"type": "string", "pattern": "^frame +[0-9]+$"}
+
+
+@_json.register
+def _(kind: PartOfDuration) -> Json:
+    return {"anyOf": [{"type": "number", "exclusiveMinimum": 0, "maximum": 1}, {"type": "string", "pattern": f"^all$|{_QUANTITY}"}]}
 
 
 @_json.register
@@ -121,7 +126,10 @@ def _(kind: Table) -> Json:
         schema["required"] = required
     if kind.needs_one:
         schema["minProperties"] = 1
-    choices = [{"oneOf": [{"required": [name]} for name in group]} for group in kind.one_of]
+    choices: list[Json] = [{"oneOf": [{"required": [name]} for name in group]} for group in kind.one_of]
+    for group in kind.at_most_one:
+        nothing_else: Json = {"properties": {line.name: {} for line in kind.lines if line.name not in group}, "additionalProperties": False}
+        choices.append({"oneOf": [*({"required": [name]} for name in group), nothing_else]})
     if choices:
         schema["allOf"] = choices
     dependencies: dict[str, Json] = {}
@@ -144,6 +152,9 @@ def _description(line: SchemaLine, table: Table) -> str:
     group = next((group for group in table.one_of if line.name in group), ())
     if group:
         parts.append(f"exactly one of: {', '.join(group)}")
+    group = next((group for group in table.at_most_one if line.name in group), ())
+    if group:
+        parts.append(f"at most one of: {', '.join(group)}")
     if line.only_with:
         parts.append(f"only with: {', '.join(line.only_with)}")
     if not isinstance(line.default, Default):
@@ -176,6 +187,8 @@ def scene_reference(materials: Mapping[str, MaterialSpec]) -> str:
         parts.append(f"## {path}" if path else "## A scene")
         for group in table.one_of:
             parts.append("Exactly one of " + ", ".join(f"`{name}`" for name in group) + ".")
+        for group in table.at_most_one:
+            parts.append("At most one of " + ", ".join(f"`{name}`" for name in group) + ".")
         if table.needs_one:
             parts.append("At least one key.")
         if not table.lines:

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sim.files import LARGEST_WHOLE
 from sim.scene.errors import did_you_mean
 from sim.scene.reading import BROKEN, Kind, Reading, SchemaLine, Steps, described
-from sim.scene.units import UnitError, expected, parse_unit, to_si, units_of
+from sim.scene.units import UnitError, expected, is_in, parse_unit, to_si, units_of
 from sim.scene.yaml_marks import Node
 
 
@@ -100,12 +101,13 @@ class Vector(Kind):
 
 @dataclass(frozen=True)
 class Whole(Kind):
-    """A whole number, at least `least`."""
+    """A whole number from `least` to `most`."""
 
     least: int = 0
+    most: int = LARGEST_WHOLE
 
     def words(self) -> str:
-        return f"a whole number from {self.least}"
+        return f"a whole number from {self.least}" + (f" to {self.most:,}" if self.most != LARGEST_WHOLE else "")
 
     def fits(self, value: Any) -> bool:
         return isinstance(value, int) and not isinstance(value, bool)
@@ -113,6 +115,8 @@ class Whole(Kind):
     def take(self, node: Node, steps: Steps, reading: Reading) -> Any:
         if node.value < self.least:
             return reading.fail(steps, f"{node.value} is below {self.least}")
+        if node.value > self.most:
+            return reading.fail(steps, f"{node.value:,} is above {self.most:,}, the most that is taken")
         return node.value
 
 
@@ -225,6 +229,34 @@ class FrameText(Kind):
 
     def take(self, node: Node, steps: Steps, reading: Reading) -> Any:
         return {"frame": int(node.value.split()[1])}
+
+
+@dataclass(frozen=True)
+class PartOfDuration(Kind):
+    """The first part of an experiment: a fraction of its duration (a plain number, or in %), a time from its start, or `all`.
+
+    The data is the fraction, or {"time": seconds}.
+    """
+
+    def words(self) -> str:
+        return "a fraction of the duration (0.1, 10 %), a time with its unit (0.2 s), or `all`"
+
+    def fits(self, value: Any) -> bool:
+        return _is_number(value) or isinstance(value, str)
+
+    def take(self, node: Node, steps: Steps, reading: Reading) -> Any:
+        if node.value == "all":
+            return 1.0
+        try:
+            if isinstance(node.value, str) and is_in(node.value, "s"):
+                time = to_si(node.value, "s")
+                return {"time": time} if time > 0.0 else reading.fail(steps, f"{node.value} is not {bounds_words('(0, inf)')}")
+            fraction = to_si(node.value, "") if isinstance(node.value, str) else float(node.value)
+        except UnitError as error:
+            return reading.fail(steps, f"expected {self.words()}, got `{node.value}`", error.hint)
+        if not 0.0 < fraction <= 1.0:
+            return reading.fail(steps, f"{node.value} is no fraction of the duration: it must lie in (0, 1]", f"for a time write its unit: `{node.value} s`")
+        return fraction
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
+from sim.files import FileError, read_text
 from sim.scene.checks import check_parts, check_references
 from sim.scene.containers import Listing, Table
 from sim.scene.errors import Mark, Problem, SceneError, Source, did_you_mean
@@ -21,6 +22,9 @@ from sim.scene.schema import MaterialSpec, scene_schema
 from sim.scene.sought import check_sought
 from sim.scene.sound_parts import problems_of_sound_parts
 from sim.scene.yaml_marks import Node, node_of, read_yaml
+
+LARGEST_SCENE = 2**24
+"""Bytes of a scene file at most (16 MiB): numbers in bulk belong into recordings, meshes and .npy files."""
 
 
 def load_scene(
@@ -101,11 +105,11 @@ def _merged_file(path: Path, reading: Reading, schema: SchemaLine, above: tuple[
 
 def _text(path: Path, reading: Reading, asked: Mark | None) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        return read_text(path, LARGEST_SCENE)
+    except FileError as error:
+        reason = error.what if path.exists() else "there is no such file"
         siblings = [p.name for p in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
-        hint = did_you_mean(path.name, siblings, list_up_to=0) if not path.exists() else ""
+        hint = error.hint if path.exists() else did_you_mean(path.name, siblings, list_up_to=0)
         mark = asked or Mark(Source(str(path), "", path.parent), 1, 1)
         where = "include" if asked else ""
         raise SceneError([*reading.problems, Problem(mark, where, f"cannot read `{path}`: {reason}", hint)]) from None

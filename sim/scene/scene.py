@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sim.core.lang.types import float32
 from sim.core.runtime.device import DeviceLike
 from sim.identify.problem import Problem
-from sim.scene.build import build_problem
+from sim.scene.build import PRECISION, build_problem
 from sim.scene.document import Document
 
 
@@ -16,7 +15,7 @@ from sim.scene.document import Document
 class Scene(Document):
     """A valid scene, that can be built."""
 
-    def build(self, device: DeviceLike = None, dtype: Any = float32) -> Problem:
+    def build(self, device: DeviceLike = None, dtype: Any = PRECISION) -> Problem:
         """Model, solver, experiments, parameters and loss; reads meshes and recordings.
 
         Raises `SceneError` with everything that is wrong with them.

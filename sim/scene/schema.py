@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from sim.identify.method import ITERATIONS, MOST_LINEARISED
 from sim.scene.containers import Either, Later, Listing, Names, Table
 from sim.scene.kinds import (
     Axes,
@@ -19,6 +20,7 @@ from sim.scene.kinds import (
     Flag,
     FrameText,
     Number,
+    PartOfDuration,
     Reference,
     Text,
     UnitName,
@@ -32,6 +34,8 @@ FORMAT = 1  # the version of the format that this schema describes
 
 POSITIVE = "(0, inf)"
 NOT_NEGATIVE = "[0, inf)"
+MOST_CELLS = 20_000_000  # points of a chain, cells of a grid or lattice: gigabytes before the first step
+MOST_PER_SIDE = 10_000
 VALUE_TABLE = "a material value that differs from place to place"
 
 
@@ -110,7 +114,7 @@ def _objects(materials: Mapping[str, MaterialSpec]) -> Table:
     material = key("material", _material(materials), "the constraints that hold the object together", {})
     density = "mass per {}, spread over the points"
     cells = "number of cells along each side"
-    tetrahedralize = Table((key("lattice", Whole(1), "cells along the longest side", REQUIRED),))
+    tetrahedralize = Table((key("lattice", Whole(1, MOST_PER_SIDE), "cells along the longest side", REQUIRED),))
     cloth = Table((
         key("mesh", Table((
             key("file", File(), "triangle mesh (obj, ply, stl, off, glb)", REQUIRED),
@@ -118,7 +122,7 @@ def _objects(materials: Mapping[str, MaterialSpec]) -> Table:
         )), "mesh"),
         key("grid", Table((
             key("size", Vector(2, "m", POSITIVE), "width and height", REQUIRED),
-            key("cells", Listing(Whole(1), 2, 2), cells, REQUIRED),
+            key("cells", Listing(Whole(1, MOST_CELLS), 2, 2), cells, REQUIRED),
         )), "rectangle of triangles in the x-y plane"),
         key("density", value("kg/m^2", POSITIVE), density.format("area"), REQUIRED, vary=True),
         key("thickness", Number("m", NOT_NEGATIVE), "contact distance", 0),
@@ -133,7 +137,7 @@ def _objects(materials: Mapping[str, MaterialSpec]) -> Table:
         key("lattice", Table((
             key("origin", Vector(3, "m"), "corner with the smallest x, y, z", [0, 0, 0]),
             key("size", Vector(3, "m", POSITIVE), "lengths of the sides", REQUIRED),
-            key("cells", Listing(Whole(1), 3, 3), cells, REQUIRED),
+            key("cells", Listing(Whole(1, MOST_CELLS), 3, 3), cells, REQUIRED),
         )), "block of cells, five tetrahedra in each"),
         key("density", value("kg/m^3", POSITIVE), density.format("volume"), REQUIRED, vary=True),
         material,
@@ -141,7 +145,7 @@ def _objects(materials: Mapping[str, MaterialSpec]) -> Table:
     chain = Table((
         key("from", Vector(3, "m"), "first point", REQUIRED),
         key("to", Vector(3, "m"), "last point", REQUIRED),
-        key("points", Whole(2), "number of points, both ends included", REQUIRED),
+        key("points", Whole(2, MOST_CELLS), "number of points, both ends included", REQUIRED),
         key("mass", Number("kg", POSITIVE), "mass of the whole chain", REQUIRED, vary=True),
         material,
     ))  # fmt: skip
@@ -224,8 +228,8 @@ MEASURES = Table((
 TARGET = Table((
     key("file", File(), "recording, .npz or .csv", REQUIRED),
     key("key", Text(), "array in an npz file, (frames, markers, 3)"),
-    key("markers", Names(Listing(Whole(), 1), keys="markers"),
-        "markers -> columns of the recording; default: all columns are the one set of markers"),
+    key("markers", Names(Listing(Either((Whole(), Text("a marker's name in the recording"))), 1), keys="markers"),
+        "markers -> columns of the recording, by number from 0 or by name; default: all columns are the one set of markers"),
     key("rate", Number("Hz", POSITIVE), "frames per second, where the file has no times"),
     *FILE_SPACE,
     key("start", Either((FrameText(), Table((key("frame", Whole(), "frame number from 0", REQUIRED),)), Number("s"))),
@@ -250,7 +254,8 @@ PARAMETERS = Table((
     key("transform", Choice(("none", "log", "logit")), "the scale that the optimiser sees", "none"),
     key("bounds", Later(f"[low, high], {_OF_TARGET}; null is open"), f"[low, high], {_OF_TARGET}; null is open"),
     key("start", Later(f"a value {_OF_TARGET}"), f"first guess, {_OF_TARGET}; default: the value in the scene; one that an experiment sets goes before"),
-    key("scale", Later(f"a number {_OF_TARGET}"), f"size of a typical change, {_OF_TARGET}"),
+    key("scale", Later(f"a number {_OF_TARGET}"), f"size of a typical change, {_OF_TARGET}; with a transform a plain number, 1 (the default) "
+        "being a factor of e"),
 ))  # fmt: skip
 
 TIME_OR_LAST = Either((Choice(("last",)), Number("s", NOT_NEGATIVE)))
@@ -288,14 +293,20 @@ LOSS = Table((
     key("weight", Number("", NOT_NEGATIVE), "factor of the term", 1),
 ), one_of=(("match", "reach", "slow", "prior", "smooth", "custom"),))  # fmt: skip
 
+def _iterations(method: str) -> SchemaLine:
+    return key("iterations", Whole(1), "at most so many steps (on every horizon)", ITERATIONS[method])
+
+
 OPTIMIZE = Table((
-    key("lbfgs", Table((key("iterations", Whole(1), "at most so many steps", 30),)), "L-BFGS with bounds"),
+    key("lbfgs", Table((_iterations("lbfgs"),)), "L-BFGS with bounds: the default where losses have no residuals (`custom`), "
+        f"or more than {MOST_LINEARISED} numbers are sought"),
     key("adam", Table((
-        key("iterations", Whole(1), "at most so many steps", 100),
+        _iterations("adam"),
         key("rate", Number("", POSITIVE), "step in the scale of `transform`", 0.1),
     )), "Adam"),
-    key("gauss_newton", Table((key("iterations", Whole(1), "at most so many steps", 15),)),
-        "Gauss-Newton with damping: few steps, each with one more rollout for every number that is sought"),
+    key("gauss_newton", Table((_iterations("gauss_newton"),)),
+        "Gauss-Newton with damping: few steps, each with one more rollout for every number that is sought; the default where all losses "
+        f"have residuals and up to {MOST_LINEARISED} numbers are sought"),
     key("objective", Choice(("log", "plain")), "minimise the logarithm of the loss, or the loss", "log"),
     key("rollout", Table((
         key("store_all", Table(()), "keep everything for the gradient"),
@@ -309,9 +320,12 @@ OPTIMIZE = Table((
         key("gradient", Number("", NOT_NEGATIVE), "stop below this norm of the gradient, in the optimiser's scale"),
         key("patience", Whole(1), "stop after so many iterations without a better loss"),
     )), "when to stop early", {}),
-    key("starts", Whole(1), "number of starts, the first from the scene, others drawn within the bounds", 1),
+    key("starts", Whole(1), "number of starts, the first from the scene, others drawn within the bounds; tried on the first horizon", 1),
+    key("horizon", Listing(Either((PartOfDuration(), Table((key("time", Number("s", POSITIVE), "from the start", REQUIRED),)))), 1),
+        "fit the first part of every experiment, then go on from there with more: `[0.1, 0.3, all]`, or `[0.2 s, 0.5 s, all]`. Losses count "
+        "what lies within; those at a later moment, and `custom` ones, only on the last, which is `all`", ["all"]),
     key("seed", Whole(), "of everything drawn at random", 0),
-), one_of=(("lbfgs", "adam", "gauss_newton"),))  # fmt: skip
+), at_most_one=(("lbfgs", "adam", "gauss_newton"),))  # fmt: skip
 
 EXPECT = Table((
     key("value", Later("a value in the unit of the result"), "should be this, up to `within`"),
@@ -337,11 +351,11 @@ def scene_schema(materials: Mapping[str, MaterialSpec]) -> SchemaLine:
         key("time", Table((
             key("duration", Number("s", POSITIVE), "simulated time", REQUIRED),
             key("fps", Number("Hz", POSITIVE), "frames per second; markers are compared at frames", REQUIRED),
-            key("substeps", Whole(1), "steps of the solver per frame", REQUIRED),
+            key("substeps", Whole(1, 1_000_000), "steps of the solver per frame", REQUIRED),
         )), "time steps", REQUIRED),
         key("solver", Table((
             key("xpbd", Table((
-                key("iterations", Whole(1), "sweeps over the constraints per substep", 1),
+                key("iterations", Whole(1, 100_000), "sweeps over the constraints per substep", 1),
                 key("order", Choice(("colored", "jacobi")),
                     "colored: one after the other (Gauss-Seidel); jacobi: at once, averaged", "colored"),
                 key("start", Choice(("zero", "elastic")),
@@ -358,7 +372,7 @@ def scene_schema(materials: Mapping[str, MaterialSpec]) -> SchemaLine:
         key("experiments", Names(EXPERIMENTS, table="experiments"), "one model, several takes", {"main": {}}),
         key("parameters", Names(PARAMETERS, table="parameters"), "what is sought", {}),
         key("loss", Listing(LOSS), "why: terms that are added up", []),
-        key("optimize", OPTIMIZE, "how", {"lbfgs": {}}),
+        key("optimize", OPTIMIZE, "how", {}),
         key("output", Table((
             key("record", Table((key("every", Whole(1), "frames", 1),)), "writes the trajectory", {}),
             key("report", Flag(), "writes report.html", True),

@@ -180,7 +180,8 @@ def _range(steps: Steps, entry: dict[str, Any], targets: list[Target], reading: 
     """Reads bounds, start and scale in the unit of the targets, and checks them against each other."""
     unit, count = targets[0].kind.unit, _count(targets[0])
     bounds = _later(steps, "bounds", entry, Vector(2, unit, none=True), reading)
-    _later(steps, "scale", entry, Number(unit, "(0, inf)"), reading)
+    plain = entry.get("transform", "none") != "none"  # a change of a logarithm has no unit
+    _later(steps, "scale", entry, Number("" if plain else unit, "(0, inf)"), reading)
     if "start" in entry:
         start = _later(steps, "start", entry, Vector(count, unit) if count > 1 else Number(unit), reading)
         starts = [] if start is None else start if isinstance(start, list) else [start]

@@ -142,6 +142,15 @@ def units_of(unit: str) -> list[str]:
     return [name for name, (_, d) in _UNITS.items() if d == dimension and name.isascii()]
 
 
+def is_in(text: str, unit: str) -> bool:
+    """Whether a text is a number with a unit of the dimension of `unit`, as `200 ms` is in `s`."""
+    match = _NUMBER.match(text)
+    try:
+        return match is not None and match.group(2) != "" and parse_unit(match.group(2))[1] == parse_unit(unit)[1]
+    except UnitError:
+        return False
+
+
 def to_si(text: str, unit: str) -> float:
     """The SI number of a quantity such as `5 mm`, whose dimension must be that of the SI unit `unit`."""
     match = _NUMBER.match(text)
@@ -154,6 +163,10 @@ def to_si(text: str, unit: str) -> float:
         same = [name for name in units_of(unit) if name != unit][:3]
         hint = "" if not unit else f"write it in {', '.join([unit, *same])}"
         raise UnitError(f"`{text}` is {dimension_name(dimension)}, expected {expected(unit)}", hint)
-    if not math.isfinite(number):
+    try:
+        value = float(Fraction(repr(number)) * factor) if written else number
+    except (OverflowError, ValueError):  # of 1e308 km, and of an infinite number
+        value = math.inf
+    if not math.isfinite(value):
         raise UnitError(f"`{text}` is too large for a number")
-    return float(Fraction(repr(number)) * factor) if written else number
+    return value

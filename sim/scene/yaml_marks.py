@@ -7,6 +7,7 @@ scene is data), anchors and `<<` work and keep the positions of where their cont
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z")
 _SPECIAL = {".inf": "inf", "+.inf": "inf", "-.inf": "-inf", ".nan": "nan"}
 _LARGEST = 500_000  # values in one file with its aliases written out: stops alias bombs, far above any scene
 _DEEPEST = 60
+_LONGEST_INTEGER = 250  # digits: what is longer is no float64 either, and Python refuses to print it
 
 
 @dataclass(frozen=True)
@@ -62,9 +64,9 @@ def resolve_scalar(text: str) -> None | bool | int | float | str:
     if text in ("true", "True", "TRUE", "false", "False", "FALSE"):
         return text[0] in "tT"
     if _INTEGER.match(text):
-        return int(text) if len(text) < 300 else float(text)
+        return int(text) if len(text) < _LONGEST_INTEGER else float(text)
     if _BASED.match(text):
-        return int(text, 0)
+        return int(text, 0) if len(text) < _LONGEST_INTEGER else math.inf
     if _FLOAT.match(text):
         return float(text)
     if text.lower() in _SPECIAL:

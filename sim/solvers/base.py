@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache
 from numbers import Real
 from typing import Any
@@ -14,7 +14,7 @@ from sim.constraints.flow import make_flow
 from sim.constraints.projection import parameter_struct, value_type
 from sim.core.lang.builtins import cos, tid
 from sim.core.lang.constants import pi
-from sim.core.lang.errors import SimError, did_you_mean
+from sim.core.lang.errors import SimError, did_you_mean, entry_point
 from sim.core.lang.function import func
 from sim.core.lang.library.scalar import clamp
 from sim.core.lang.library.vector import length
@@ -158,6 +158,10 @@ class Solver:
         self._target = soft.parameters["target"] if soft is not None else zeros(1, vec3, model.device, requires_grad=model.requires_grad)
         self._prescribes = model.attachment_point.size if soft is not None or model.motion_kind.size else 0
 
+    def __repr__(self) -> str:
+        own = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if f.init and f.name != "model")
+        return f"{type(self).__name__}({own}{'; ' if own else ''}{self.model!r})"
+
     @property
     def settings(self) -> tuple[Any, ...]:
         """What a step depends on beside arrays."""
@@ -182,6 +186,7 @@ class Solver:
                 return p.multiplier
         raise SolverError(f"the model has no constraint '{constraint}'{did_you_mean(constraint, [p.set.constraint.name for p in self.passes])}")
 
+    @entry_point
     def step(self, state_in: State, state_out: State, control: Control | None, contacts: Contacts | None, dt: float) -> None:
         """One step of `dt` seconds from `state_in` (never written) to `state_out`."""
         self._check(state_in, state_out, dt)

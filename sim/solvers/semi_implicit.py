@@ -8,13 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim.constraints.push import make_push
+from sim.core.lang.errors import entry_point
 from sim.core.runtime.array import array
 from sim.model.control import Contacts, Control
 from sim.model.state import State
 from sim.solvers.base import Pass, Solver, SolverError
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class SolverSemiImplicit(Solver):
     """Steps a model by the forces -J^T alpha^-1 (C + damping dC/dt) of its constraints, explicitly.
 
@@ -29,6 +30,7 @@ class SolverSemiImplicit(Solver):
                          for p in self.passes for own in (False, True)}
         self._checked: tuple[int, ...] | None = None
 
+    @entry_point
     def step(self, state_in: State, state_out: State, control: Control | None, contacts: Contacts | None, dt: float) -> None:
         """One step of `dt` seconds from `state_in` (never written) to `state_out`."""
         self.model.refresh()

@@ -24,7 +24,7 @@ from sim.model.state import State
 from sim.solvers.base import Pass, Solver, SolverError
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class SolverXPBD(Solver):
     """Steps a model by XPBD.
 

@@ -36,7 +36,7 @@ class Site:
     kind: int
     span: Span | None
     text: str
-    """The message of an assertion, or the parameter that is indexed."""
+    """The message of an assertion, or the parameter that is indexed ("": a value of the thread)."""
     derivative: bool = False
     """Whether it is an assertion about a derivative, and no part of the user's kernel."""
 
@@ -50,7 +50,7 @@ class Executable(Protocol):
 
 
 class Backend(Protocol):
-    """Compiles kernels.  With `check`, accesses are compared with the shape: outside they read 0, write nothing."""
+    """Compiles kernels.  With `check`, indices are compared with the shape: outside, arrays read 0 and nothing is written."""
 
     name: str
 
@@ -66,6 +66,8 @@ def error_sites(func: Func, check: bool) -> tuple[list[Site], dict[int, int]]:
             site = Site(ASSERT_FAILED, op.span, op.attrs.get("message") or "", bool(op.attrs.get("derivative")))
         elif check and op.name in MEMORY_OPS:
             site = Site(OUT_OF_BOUNDS, op.span, op.operands[0].name)
+        elif check and op.name == "in_bounds":
+            site = Site(OUT_OF_BOUNDS, op.span, "")
         else:
             continue
         numbers[id(op)] = len(sites)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -71,6 +72,7 @@ class CudaExecutable:
         self._apart = [] if ordered else _to_compare(func, slots)
         self._fast = self._make(False)
         self._careful: _Variant | None = None
+        self._turn = threading.Lock()  # of the threads that fill the parameters, and the log
         self._parameters = (ctypes.c_void_p * 2)()
         self._log = np.zeros(0, np.int64)
         if self._prints:
@@ -90,14 +92,15 @@ class CudaExecutable:
             if self._careful is None:
                 self._careful = self._make(True)
             kernel = self._careful.kernel
-        self._parameters[0] = block
-        if self._prints:
-            self._log[:3] = 0, 0, PRINT_WORDS
         blocks = 1 if self._serial else -(-end // BLOCK)
-        self.driver.launch(kernel, blocks, 1 if self._serial else BLOCK, ctypes.addressof(self._parameters))
-        if self._prints:
-            self.driver.synchronize()
-            self._show()
+        with self._turn:
+            self._parameters[0] = block
+            if self._prints:
+                self._log[:3] = 0, 0, PRINT_WORDS
+            self.driver.launch(kernel, blocks, 1 if self._serial else BLOCK, ctypes.addressof(self._parameters))
+            if self._prints:
+                self.driver.synchronize()
+                self._show()
 
     def _as_promised(self, block: int) -> bool:
         """Whether the arrays lie as the fast text takes for granted: aligned for wide loads, and not over each other."""

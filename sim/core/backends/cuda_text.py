@@ -105,6 +105,9 @@ class CudaText:
             target = op.results[0].type
             assert isinstance(target, Scalar)
             return cast(args[0], kind, target)
+        if op.name == "in_bounds" and self.check:
+            outside = f"(unsigned long long)(long long){args[0]} >= (unsigned long long)(long long){args[1]}"
+            self.put(f"if ({outside}) sim_fail(args.error, {OUT_OF_BOUNDS}, {self.numbers[id(op)]}, thread, {args[0]}, {args[1]});")
         return arithmetic(op.name, kind, args)
 
     def emit_const(self, op: Op) -> None:

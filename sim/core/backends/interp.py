@@ -96,7 +96,10 @@ class Thread:
             if op.name in OPS:
                 kind = op.results[0].type
                 assert isinstance(kind, Scalar)
-                self.set(op.results, [apply(op.name, self.get(op.operands), kind)])
+                args = self.get(op.operands)
+                if op.name == "in_bounds" and not 0 <= args[0] < args[1]:
+                    self.fault(_Fault(op, OUT_OF_BOUNDS, int(args[0]), int(args[1])), self.linear)
+                self.set(op.results, [apply(op.name, args, kind)])
             else:
                 self.set(op.results, getattr(self, f"do_{op.name}")(op))
         return self.get(block.yields)
@@ -239,6 +242,8 @@ def _raise(fault: _Fault, linear: int) -> None:
     where = f"{fault.op.span}: " if fault.op.span else ""
     if fault.kind == ASSERT_FAILED:
         raise SimError(f"{where}assertion failed: {fault.op.attrs.get('message') or ''}")
+    if fault.op.name == "in_bounds":
+        raise IndexError(f"{where}index {fault.index} is outside of 0 .. {fault.bound - 1} (thread {linear})")
     access = f"{fault.op.name} of '{fault.op.operands[0].name}'"
     raise IndexError(f"{where}{access} at {fault.index}, outside of 0 .. {fault.bound - 1} (thread {linear})")
 
@@ -273,6 +278,8 @@ class InterpExecutable:
 
         def fault(what: _Fault, linear: int) -> None:
             number = self.numbers.get(id(what.op))
+            if number is None and what.op.name == "in_bounds":
+                return
             if number is None:  # an unchecked access outside of its array: native code would crash or corrupt memory
                 _raise(what, linear)
             elif record is not None and not record[0]:

@@ -7,7 +7,6 @@ without it where that is possible (`objects.py`).
 from __future__ import annotations
 
 import ctypes
-import functools
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -19,6 +18,7 @@ from sim.core.backends.base import Site, print_text, symbol_name
 from sim.core.backends.llvm_text import PRINT_SYMBOL, Emitter
 from sim.core.backends.objects import host, load_object
 from sim.core.lang.ir import Func
+from sim.core.lang.memoize import compiling, memoize
 from sim.core.lang.types import SCALARS
 
 _RUN = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)  # calls release the GIL
@@ -86,7 +86,7 @@ class _Toolchain:
         return engine, [engine.get_function_address(symbol) for symbol in symbols]
 
 
-@functools.cache
+@memoize
 def _toolchain() -> _Toolchain:
     return _Toolchain()
 
@@ -98,11 +98,12 @@ def load_functions(text: str, symbols: Sequence[str], level: int = 3, explicit: 
         tools = _toolchain()
         about = "\n".join((tools.version, tools.triple, tools.cpu, tools.features))
     key = cache.cache_key(text, about, f"{level} {explicit}")
-    code = cache.load(key)
-    if code is None:
-        code = _toolchain().build(text, level, explicit)
-        cache.save(key, code)
-    owner, addresses = load_object(code, symbols, {PRINT_SYMBOL: _print_address()}) or _toolchain().link(code, symbols)
+    with compiling:
+        code = cache.load(key)
+        if code is None:
+            code = _toolchain().build(text, level, explicit)
+            cache.save(key, code)
+        owner, addresses = load_object(code, symbols, {PRINT_SYMBOL: _print_address()}) or _toolchain().link(code, symbols)
     return owner, dict(zip(symbols, addresses, strict=True))
 
 

@@ -373,7 +373,19 @@ class Emitter(Writer):
             target = op.results[0].type
             assert isinstance(target, Scalar)
             return self.cast(args[0], kind, target)
+        if op.name == "in_bounds" and self.check:
+            self.report(op)
         return self.arithmetic(op.name, kind, args)
+
+    def report(self, op: Op) -> None:
+        """An index of a value of the thread that is outside is recorded, and the thread goes on."""
+        index, bound = map(self.to_i64, op.operands)
+        after, bad = self.label(), self.label()
+        self.put(f"br i1 {self.let(f'icmp ult i64 {index}, {bound}')}, label %{after}, label %{bad}, !prof !3")
+        self.start(bad)
+        self.fail(op, OUT_OF_BOUNDS, index, bound)
+        self.put(f"br label %{after}")
+        self.start(after)
 
     # -- the module
     def text(self) -> str:

@@ -116,6 +116,8 @@ class Writer:
             return self.let(f"{compare} {_row_of(kind, _PREDICATES[name])} {t} {args[0]}, {args[1]}")
         if name in ("div", "mod"):
             return self.divide(name, kind, args)
+        if name == "in_bounds":
+            return args[0]
         if name == "select":
             return self.let(f"select {self.type(bool_)} {args[0]}, {t} {args[1]}, {t} {args[2]}")
         if name == "not":

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import ctypes
 import platform
-import threading
 from typing import Any
 
 import numpy as np
 
 from sim.core.backends.llvm import load_functions
+from sim.core.lang.memoize import compiling
 
 ROW = 4
 """int64 per row of a table."""
@@ -359,14 +359,13 @@ class Native:
 
 
 _native: Native | None = None
-_making = threading.Lock()
 
 
 def native() -> Native:
     """Made when first needed: it takes the compiler, or a hit in its cache.  Once: its code goes when it does."""
     global _native
     if _native is None:
-        with _making:
+        with compiling:
             if _native is None:
                 _native = Native()
     return _native

@@ -88,7 +88,7 @@ def takes(t: Context, node: ast.AST, name: str, args: tuple, kwargs: dict, low: 
 
 
 # ---- primitives of the op table
-_HIDDEN = frozenset("and or xor not shl shr lt le gt ge eq ne select cast add sub mul div mod neg min max pow".split())
+_HIDDEN = frozenset("and or xor not shl shr lt le gt ge eq ne select cast add sub mul div mod neg min max pow in_bounds".split())
 
 
 def _primitive(name: str) -> None:
@@ -238,6 +238,7 @@ def _static(t: Context, node: ast.AST, args: list, kwargs: dict) -> Any:
             space.pop(key, None)  # a value of the run hides a captured name
         else:
             space[key] = value
+    t.captures.expression(t.frame.function, args[0], t.env)
     try:
         code = compile(ast.Expression(args[0]), t.frame.function.source.file, "eval")
         value = eval(code, space)  # noqa: S307 the user's own expression

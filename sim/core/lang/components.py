@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
 from sim.core.lang.builtins import NAMES, fit_or_error
 from sim.core.lang.construct import fit_field
 from sim.core.lang.context import Context
+from sim.core.lang.elsewhere import NUMPY, WARP, instead
 from sim.core.lang.errors import did_you_mean
 from sim.core.lang.ir import Value
-from sim.core.lang.traced import ArrayRef, Fields, Parts, Place, Range, describe, is_number, is_traced, type_of, whole
+from sim.core.lang.source import own_module
+from sim.core.lang.traced import ArrayRef, Fields, Members, Parts, Place, Range, describe, is_number, is_traced, type_of, whole
 from sim.core.lang.types import (
     Homogeneous,
     Matrix,
@@ -68,9 +71,12 @@ class Components(Context):
         if isinstance(x, Type) and name == "dtype" and isinstance(x, Scalar):
             return x
         try:
-            return self.static(getattr(x, name), name, node)
+            found = getattr(x, name)
         except AttributeError:
-            raise self.error(node, f"{describe(x)} has no attribute '{name}'{did_you_mean(name, dir(x))}") from None
+            hint = instead(WARP, name) if isinstance(x, ModuleType) and own_module(x.__name__) else ""
+            raise self.error(node, f"{describe(x)} has no attribute '{name}'{'' if hint else did_you_mean(name, dir(x))}", hint) from None
+        self.captures.attribute(self.frame.function, x, name, found)
+        return self.static(found, name, node)
 
     def field(self, x: Fields, name: str, node: ast.AST) -> Any:
         value = x.values[name]
@@ -105,7 +111,8 @@ class Components(Context):
             known = ("p", "q")
         elif isinstance(kind, Struct):
             known = list(kind.fields)
-        hint = f"it has {', '.join(known)}" if known else f"write sim.{name}(...)" if name in NAMES else ""
+        ours = instead(NUMPY, name) or (f"write sim.{name}(...)" if name in NAMES else "")
+        hint = "; ".join([*([f"it has {', '.join(known)}"] if known else []), *([ours] if ours else [])])
         raise self.error(node, f"{kind} has no component '{name}'{did_you_mean(name, known)}", hint)
 
     def part(self, x: Parts | Place, kind: Type, first: int) -> Any:
@@ -134,7 +141,7 @@ class Components(Context):
             return self._component(x, key, node)
         k = whole(key)
         if isinstance(x, tuple) and k is not None:
-            return x[self._position(k, len(x), node)]
+            return x[self._position(k, len(x), node, x.what if isinstance(x, Members) else "")]
         if isinstance(x, tuple) and x and isinstance(key, Value):
             return self._choose_item(x, key, node)
         if is_traced(x) or isinstance(x, Place) or is_number(x) or isinstance(key, Value):
@@ -155,9 +162,9 @@ class Components(Context):
             return key
         raise self.error(node, f"an array index is an integer, not {describe(key)}", "write int(...)" if type_of(key, self.real) else "")
 
-    def _position(self, k: int, size: int, node: ast.AST) -> int:
+    def _position(self, k: int, size: int, node: ast.AST, what: str = "") -> int:
         if not -size <= k < size:
-            raise self.error(node, f"index {k} is outside of 0 .. {size - 1}")
+            raise self.error(node, f"index {k} is outside of 0 .. {size - 1}{': ' if what else ''}{what}")
         return k % size
 
     def _component(self, x: Parts | Place, key: Any, node: ast.AST) -> Any:
@@ -173,6 +180,7 @@ class Components(Context):
         if not (isinstance(key, Value) and isinstance(key.type, Scalar) and key.type.is_int):
             raise self.error(node, f"a component index is an integer, not {describe(key)}", "write int(...)" if type_of(key, self.real) else "")
         if isinstance(x, Place):
+            key = self.b.emit("in_bounds", key, count)
             offset = self.b.emit("mul", key, stride) if stride > 1 else key
             if x.offset is not None:
                 return Place(x.array, x.index, inner, x.first, self.b.emit("add", x.offset, offset), x.extent)
@@ -181,13 +189,14 @@ class Components(Context):
         return self._choose_item(tuple(rows), key, node)
 
     def _choose_item(self, items: tuple, key: Value, node: ast.AST) -> Any:
-        """items[key] with an index of the run: a chain of choices (the last one beyond the end)."""
+        """items[key] with an index of the run: a chain of choices.  Outside of 0 .. n - 1, negative ones too, it is the last item."""
         kinds = {type_of(i, self.real) for i in items}
         kind = kinds.pop()
         if kinds or not isinstance(kind, (Scalar, Homogeneous)):
             raise self.error(node, "an index of the run into a tuple needs items of one type")
         rows = [self.fit(i, kind) for i in items]
         columns = [[row] if isinstance(row, Value) else list(row.leaves) for row in rows]
+        key = self.b.emit("in_bounds", key, len(items))
         out = columns[-1]
         for k in range(len(rows) - 2, -1, -1):
             chosen = self.b.emit("eq", key, k)
@@ -234,6 +243,7 @@ class Components(Context):
         new = fit_or_error(self, self.load(value), kind, f"a component of {x.type}", node)
         parts = [new] if isinstance(new, Value) else list(new.leaves)
         leaves = []
+        key = self.b.emit("in_bounds", key, count)
         for r in range(count):
             here = self.b.emit("eq", key, r)
             leaves += [self.b.emit("select", here, parts[c], x.leaves[r * stride + c]) for c in range(stride)]

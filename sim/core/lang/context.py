@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from sim.core.lang.captures import Captures
 from sim.core.lang.errors import KernelError, Span
 from sim.core.lang.function import Function
 from sim.core.lang.ir import Block, Builder, Func, Value
+from sim.core.lang.passes import inline_call
 from sim.core.lang.traced import (
     ArrayRef,
     Fields,
@@ -40,6 +42,7 @@ from sim.core.lang.types import (
     from_numpy,
     int32,
     leaves_of,
+    public_name,
 )
 
 RETURNED, BROKE, CONTINUED, VALUE = "$returned", "$broke", "$continued", "$value"
@@ -64,6 +67,7 @@ class Context:
         self.b = Builder(self.block)
         self.real = real
         self.frames: list[Frame] = []
+        self.captures = Captures()
         self.dims = 1
         self.unpack: tuple[ast.AST | None, int] = (None, 1)  # a call whose result is unpacked into so many names
         self.unused: ast.AST | None = None  # a call whose result nobody reads
@@ -183,7 +187,8 @@ class Context:
             return self._fit_array(x, kind)
         if type_of(x) is kind:
             return x
-        raise Mismatch(f"expected {kind}, got {describe(x)}", self._cast_hint(kind) if isinstance(kind, Homogeneous) else "")
+        made_of = isinstance(x, tuple) and isinstance(kind, Homogeneous)
+        raise Mismatch(f"expected {kind}, got {describe(x)}", f"write {public_name(kind)}(...)" if made_of else "")
 
     @staticmethod
     def _fit_array(x: Any, kind: ArrayType) -> Any:
@@ -307,7 +312,12 @@ class Context:
 
     def finish(self, name: str, span: Span | None, values: Sequence[Value]) -> Func:
         self.block.yields = list(values)
-        return Func(name, self.block, span, self.dims)
+        return Func(name, self.block, span, self.dims, {"captures": self.captures})
+
+    def inline(self, func: Func, args: Sequence[Value]) -> list[Value]:
+        """The results of a traced function for these arguments; what it has captured, this trace has too."""
+        self.captures.include(func.captures)
+        return inline_call(self.b, func, args)
 
 
 def _what_and_hint(problem: Mismatch) -> tuple[str, str]:

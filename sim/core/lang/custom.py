@@ -20,7 +20,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
-from sim.core.lang.errors import KernelError
+from sim.core.lang.errors import KernelError, entry_point
 from sim.core.lang.function import Function, local_annotations
 from sim.core.lang.source import MISSING, Source, caller_locals
 
@@ -87,6 +87,7 @@ class _Rewrite(ast.NodeTransformer):
         return MISSING
 
 
+@entry_point
 def func_grad(f: Function) -> Callable[[Callable[..., Any]], Function]:
     """Decorator `@func_grad(f)`: the derivative of f, used instead of differentiating its body.
 
@@ -94,16 +95,16 @@ def func_grad(f: Function) -> Callable[[Callable[..., Any]], Function]:
     `adjoint[x]` for each argument x with a derivative.  Also for functions without types (they are traced anew).
     """
     _check(f, "func_grad")
-    caller = caller_locals()
+    caller = caller_locals(2)
 
+    @entry_point
     def wrap(g: Callable[..., Any]) -> Function:
-        f.adjoint = GradientFunction(g, annotations=local_annotations(g, caller))
-        f.traces.clear()
-        return f.adjoint
+        return f.differentiate_by(GradientFunction(g, annotations=local_annotations(g, caller)))
 
     return wrap
 
 
+@entry_point
 def func_replay(f: Function) -> Callable[[Callable[..., Any]], Function]:
     """Decorator `@func_replay(f)`: what gives the results of f again in a reverse sweep, for functions with side effects.
 
@@ -111,8 +112,9 @@ def func_replay(f: Function) -> Callable[[Callable[..., Any]], Function]:
     the reverse sweep needs (the counts that `atomic_add` returned, for example), which is what a replay function is for.
     """
     _check(f, "func_replay")
-    caller = caller_locals()
+    caller = caller_locals(2)
 
+    @entry_point
     def wrap(g: Callable[..., Any]) -> Function:
         made = Function(g, annotations=local_annotations(g, caller))
         want, have = ([p.name for p in x.parameters()] for x in (f, made))

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import functools
+import os
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -26,6 +33,40 @@ class Span:
 
 class SimError(Exception):
     """Base of every error that this project raises on purpose."""
+
+
+_PACKAGE = str(Path(__file__).parents[2]) + os.sep
+
+
+def hide_internals(problem: BaseException) -> None:
+    """Takes the frames of this package out of an error's traceback: it ends at the user's call.  Not with SIM_FULL_TRACEBACKS=1.
+
+    For `except SimError as problem: hide_internals(problem); raise`, which leaves out the present frame too.
+    """
+    if os.environ.get("SIM_FULL_TRACEBACKS", "0") not in ("", "0"):
+        return
+    kept, at = [], problem.__traceback__
+    while at is not None:
+        if not at.tb_frame.f_code.co_filename.startswith(_PACKAGE):
+            kept.append(at)
+        at = at.tb_next
+    for entry in reversed(kept):
+        at = TracebackType(at, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    problem.__traceback__ = at
+
+
+def entry_point(function: F) -> F:
+    """Decorator for what users call: errors of ours that leave it show no frames of this package."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except SimError as problem:
+            hide_internals(problem)
+            raise
+
+    return call  # type: ignore[return-value]
 
 
 class KernelError(SimError):

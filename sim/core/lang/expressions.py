@@ -15,6 +15,7 @@ from sim.core.lang.components import Components
 from sim.core.lang.construct import construct
 from sim.core.lang.constructors import zeros
 from sim.core.lang.context import FLAGS, VALUE, Frame
+from sim.core.lang.elsewhere import NUMPY, PYTHON, instead
 from sim.core.lang.errors import KernelError, did_you_mean
 from sim.core.lang.function import Function
 from sim.core.lang.ir import OPS, Block, Op, Value
@@ -76,6 +77,7 @@ class Expressions(Components):
         if name in function.python.__code__.co_varnames:
             raise self.error(node, f"`{name}` is used before it has a value", "assign it first")
         x = function.scope.find(name)
+        self.captures.name(function, name, x)
         if x is MISSING:
             near = did_you_mean(name, [*(k for k in self.env if not k.startswith("$")), *function.scope.names()])
             hint = f"the language has it as sim.{name}" if name in NAMES else ""
@@ -227,20 +229,19 @@ class Expressions(Components):
             if found is not None:
                 return found
         shown = f"{module}.{name}" if module and name and module not in ("builtins", self.frame.function.python.__module__) else name or describe(x)
-        if module.split(".")[0] == "numpy" or type(x).__module__ == "numpy":
-            known = f"write sim.{name}(...)" if name in NAMES else "write it with functions of the language"
-            raise self.error(node, f"`numpy.{name}` is a NumPy function: it cannot run inside of a kernel", known)
+        if module.split(".")[0] == "numpy" or type(x).__module__ == "numpy" or type(getattr(x, "__self__", None)).__module__.startswith("numpy"):
+            known = instead(NUMPY, name) or _as_ours(name) or "write it with functions of the language"
+            raise self.error(node, f"`{module or 'numpy'}.{name}` is a NumPy function: it cannot run inside of a kernel", known)
         if module.startswith("sim.core.runtime") and name == "zeros":
             return zeros
         if module.startswith("sim.core.runtime") and name in ("ones", "full", "empty"):
             raise self.error(node, f"`sim.{name}` makes an array: it cannot run inside of a kernel",
                              "for a few numbers write sim.zeros(shape=3, dtype=float), and fill it; pass a larger array as an argument")
+        own = instead({**NUMPY, **PYTHON}, name) if module in ("math", "builtins") else ""
         if isinstance(x, python_types.FunctionType):
             hint = "decorate it with @sim.func"
-        elif name in NAMES:
-            hint = f"write sim.{name}(...)"
         else:
-            hint = "call it outside, and pass the result as an argument" + (did_you_mean(name, NAMES) if name else "")
+            hint = own or _as_ours(name) or "call it outside, and pass the result as an argument" + (did_you_mean(name, NAMES) if name else "")
         raise self.error(node, f"`{shown}` is a Python function, not one of the kernel language", hint)
 
     def apply(self, target: Any, args: tuple, kwargs: dict[str, Any], node: ast.AST) -> Any:
@@ -259,6 +260,7 @@ class Expressions(Components):
     def call(self, function: Function, args: Sequence[Any], kwargs: dict[str, Any], node: ast.AST) -> Any:
         """A call of a function of the language: traced in place, or kept as a call if its derivative is in closed form."""
         function, values = self._chosen(function, args, kwargs, node)
+        self.captures.rule(function)
         if function.adjoint is not None:
             return self.call_op(function, values, node)
         key = (function, *map(describe, values.values()))
@@ -335,13 +337,18 @@ class Expressions(Components):
         raise NotImplementedError
 
 
+def _as_ours(name: str) -> str:
+    """What to write, if the language has a function of this name."""
+    return "" if name not in NAMES else f"write {name}(...)" if hasattr(python_builtins, name) else f"write sim.{name}(...)"
+
+
 def _arguments(n: int) -> str:
     return f"{n} argument{'s' if n != 1 else ''}"
 
 
 def harmless(block: Block) -> bool:
-    """Whether operations may run although the program would not have got there: arithmetic only."""
-    return all(op.name in OPS or op.name in ("const", "tid", "shape") for op in block.ops)
+    """Whether operations may run although the program would not have got there: arithmetic only, and no index that may be refused."""
+    return all((op.name in OPS and op.name != "in_bounds") or op.name in ("const", "tid", "shape") for op in block.ops)
 
 
 _EXPRESSIONS: dict[type, Callable[[Expressions, Any], Any]] = {

@@ -13,6 +13,7 @@ from itertools import chain
 from typing import Any
 
 from sim.core.lang.builtins import NAMES, Builtin, builtin, register
+from sim.core.lang.captures import remembered
 from sim.core.lang.context import Frame
 from sim.core.lang.custom import GradientFunction, adjoint_name
 from sim.core.lang.errors import KernelError
@@ -21,8 +22,8 @@ from sim.core.lang.ir import Func, Op, Value, walk
 from sim.core.lang.loops import Loops
 from sim.core.lang.operators import OPERATORS
 from sim.core.lang.references import Reference, StructOfReferences
-from sim.core.lang.source import MISSING, Parameter, resolve_annotations, signature
-from sim.core.lang.traced import ArrayRef, Fields, Mismatch, Parts, Place, Undefined, describe, flatten, is_number, type_of, whole
+from sim.core.lang.source import MISSING, Parameter, own_module, resolve_annotations, signature
+from sim.core.lang.traced import ArrayRef, Fields, Members, Mismatch, Parts, Place, Undefined, describe, flatten, is_number, type_of, whole
 from sim.core.lang.types import ArrayType, CompositeType, Scalar, Struct, Type, float32, has_float, int32, leaves_of, scalar_of
 
 Arguments = Sequence[Type | tuple[Type, ...]]
@@ -40,16 +41,14 @@ class Tracer(Loops):
             kinds.append(kind)
             typed += [x.array] if isinstance(x, ArrayRef) else flatten(self.as_value(x, kind, node) if isinstance(kind, Scalar) else tuple(
                 self.as_value(v, k, node) if isinstance(k, Scalar) else v for v, k in zip(x, kind, strict=True)) if isinstance(kind, tuple) else x)
-        key = (tuple(kinds), self.real)
-        entry = function.traces.get(key)
-        if entry is None:
-            try:
-                entry = function.traces[key] = ClosedForm(function, kinds, self.real)
-            except KernelError as problem:
-                raise self._inside(function, problem, node) from None
+        try:
+            entry = remembered(function.traces, ("closed form", *kinds, self.real), lambda: ClosedForm(function, kinds, self.real))
+        except KernelError as problem:
+            raise self._inside(function, problem, node) from None
+        self.captures.include(entry.captures)
         callee = entry.callee
         op = Op("call", typed, [Value(v.type) for v in callee.body.yields], {"callee": callee, "vjp": entry.vjp})
-        if function.separator is not None:
+        if entry.separator is not None:
             op.attrs["separated"] = entry.separated
         results = iter(self.b.append(op).results)
         result = callee.attrs["result"]
@@ -82,44 +81,57 @@ def _float_of(x: Any) -> Scalar | None:
 
 
 class ClosedForm:
-    """A function with a derivative in closed form, for given argument types."""
+    """A function with a derivative in closed form, for given argument types.
+
+    A derivative of the user is traced with the function, since what it reads of Python may be something else when a gradient asks for it.
+    """
 
     def __init__(self, function: Function, kinds: Sequence[Any], real: Scalar) -> None:
         self.function, self.kinds, self.real = function, kinds, real
+        self.adjoint, self.separator = function.adjoint, function.separator
         self.callee = trace_function(function, kinds, real)
+        self.captures = self.callee.captures
         for op in walk(self.callee.body):
             if op.name in ("store", "accum", "atomic"):
                 raise KernelError(f"`{function.name}` has a derivative in closed form, and writes to '{op.operands[0].name}'", op.span, "return the value")
-        self._vjp: Func | None = None
+        self._vjp: Func | KernelError | None = None
         self._separated: Func | None = None
+        if not own_module(function.__module__):
+            try:
+                self.captures.include(self.vjp().captures)
+            except KernelError as problem:
+                self._vjp = problem
 
     def separated(self) -> Func:
         """Parameters: results; yields the results moved apart."""
         if self._separated is None:
-            assert self.function.separator is not None
-            self._separated = trace_function(self.function.separator, list(self.callee.attrs["result"]), self.real)
+            assert self.separator is not None
+            self._separated = trace_function(self.separator, list(self.callee.attrs["result"]), self.real)
         return self._separated
 
     def vjp(self) -> Func:
         """Parameters: operands, results, cotangents of floating results; yields a cotangent per floating operand."""
         if self._vjp is None:
-            result = self.callee.attrs["result"]
-            results = result if isinstance(result, tuple) else (result,)
-            floats = [k for k in results if has_float(k)]
-            assert self.function.adjoint is not None
-            adjoint = self.function.adjoint
-            if isinstance(adjoint, GradientFunction):
-                self._vjp = _trace_gradient(adjoint, self.callee, self.kinds, floats, self.real)
-                return self._vjp
-            traced = trace_function(adjoint, [*self.kinds, *results, *floats], self.real)
-            wanted = [leaf.scalar for kind in self.kinds for k in (kind if isinstance(kind, tuple) else (kind,))
-                      for leaf in leaves_of(k) if leaf.scalar.is_float]
-            if [v.type for v in traced.body.yields] != wanted:
-                raise KernelError(
-                    f"the derivative `{self.function.adjoint.name}` of `{self.function.name}` returns {traced.attrs['result']}", traced.span,
-                    f"it has to return one cotangent per floating argument: {', '.join(str(k) for k in self.kinds)}")
-            self._vjp = traced
+            self._vjp = self._trace_vjp()
+        if isinstance(self._vjp, KernelError):
+            raise self._vjp
         return self._vjp
+
+    def _trace_vjp(self) -> Func:
+        result = self.callee.attrs["result"]
+        results = result if isinstance(result, tuple) else (result,)
+        floats = [k for k in results if has_float(k)]
+        assert self.adjoint is not None
+        if isinstance(self.adjoint, GradientFunction):
+            return _trace_gradient(self.adjoint, self.callee, self.kinds, floats, self.real)
+        traced = trace_function(self.adjoint, [*self.kinds, *results, *floats], self.real)
+        wanted = [leaf.scalar for kind in self.kinds for k in (kind if isinstance(kind, tuple) else (kind,))
+                  for leaf in leaves_of(k) if leaf.scalar.is_float]
+        if [v.type for v in traced.body.yields] != wanted:
+            raise KernelError(
+                f"the derivative `{self.adjoint.name}` of `{self.function.name}` returns {traced.attrs['result']}", traced.span,
+                f"it has to return one cotangent per floating argument: {', '.join(str(k) for k in self.kinds)}")
+        return traced
 
 
 def _trace_gradient(function: GradientFunction, callee: Func, kinds: Sequence[Any], floats: Sequence[Any], real: Scalar) -> Func:
@@ -163,6 +175,11 @@ def _check_accesses(function: GradientFunction, rule: Func, gradients: set[Value
         if not (adds if op.operands[0] in gradients else op.name == "load"):
             what = f"`{function.name}` can read array arguments and add to their adjoint[...]; this is something else"
             raise KernelError(what, op.span, "write adjoint[x][i] += ...")
+
+
+def traced(function: Function, arg_types: Arguments, real: Scalar = float32) -> Func:
+    """As `trace_function`, remembered as long as what the function has captured stays the same."""
+    return remembered(function.traces, ("function", *arg_types, real), lambda: trace_function(function, arg_types, real))
 
 
 def trace_function(function: Function | Callable[..., Any], arg_types: Arguments, real: Scalar = float32) -> Func:
@@ -235,7 +252,8 @@ def trace_kernel(python: Callable[..., Any], arg_types: Sequence[Type], name: st
 def _parameter(t: Tracer, name: str, kind: Any) -> Any:
     """The traced value of an argument, with its parameters added to the function."""
     if isinstance(kind, tuple):
-        return tuple(_parameter(t, f"{name}.{k}", part) for k, part in enumerate(kind))
+        parts = tuple(_parameter(t, f"{name}.{k}", part) for k, part in enumerate(kind))
+        return Members(parts, kind.what) if isinstance(kind, Members) else parts
     if isinstance(kind, (Scalar, ArrayType)):
         if isinstance(kind, ArrayType) and kind.dtype is None:
             raise t.error(None, f"argument '{name}': an array of anything needs the type of its elements here")
@@ -260,5 +278,5 @@ def _parameter(t: Tracer, name: str, kind: Any) -> Any:
 __all__ = [
     "MISSING", "NAMES", "OPERATORS", "ArrayRef", "Builtin", "Fields", "Function", "Mismatch", "Parameter", "Parts", "Place", "Tracer",
     "Undefined", "builtin", "describe", "flatten", "func", "register", "resolve_annotations", "signature", "trace_function",
-    "trace_kernel", "type_of", "whole",
+    "trace_kernel", "traced", "type_of", "whole",
 ]

@@ -6,8 +6,19 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
+from sim.core.lang.errors import entry_point
+from sim.core.lang.memoize import compiling
 from sim.core.lang.source import Parameter, Scope, Source, caller_locals, resolve_annotations, signature
 from sim.core.lang.types import Scalar, float32
+
+
+class _Rules:
+    """version: grows whenever a function gets another derivative in closed form."""
+
+    version = 0
+
+
+rules = _Rules()
 
 
 class Function:
@@ -27,7 +38,7 @@ class Function:
         self.separator: Function | None = None
         self.earlier: Function | None = None  # of this name with other argument types: see `func`
         self.internal = (python.__module__ or "").startswith("sim.core.lang.library")
-        self.traces: dict[Any, Any] = {}  # of calls that stay calls, by argument types
+        self.traces: dict[Any, Any] = {}  # by argument types: see `captures.remembered`
         self._annotations = annotations
         self._parameters: dict[Scalar, list[Parameter]] = {}
 
@@ -43,7 +54,8 @@ class Function:
         """Names, types and defaults; the annotation `float` means `real`."""
         found = self._parameters.get(real)
         if found is None:
-            found = self._parameters[real] = signature(self.python, real, self._annotations)
+            with compiling:
+                found = self._parameters[real] = signature(self.python, real, self._annotations)
         return found
 
     def vjp(self, g: Callable[..., Any]) -> Function:
@@ -58,9 +70,14 @@ class Function:
             @length.vjp
             def length_vjp(v, result, ct): return v * (ct / result)
         """
-        self.adjoint = g if isinstance(g, Function) else Function(g)
+        return self.differentiate_by(g if isinstance(g, Function) else Function(g))
+
+    def differentiate_by(self, rule: Function) -> Function:
+        """Makes `rule` the derivative in closed form.  Kernels that call this function are traced anew."""
+        self.adjoint = rule
         self.traces.clear()
-        return self.adjoint
+        rules.version += 1
+        return rule
 
     def separated(self, g: Callable[..., Any]) -> Function:
         """Decorator: g moves results that coincide apart, by about the root of the rounding error, and returns all results.
@@ -70,11 +87,13 @@ class Function:
         """
         self.separator = g if isinstance(g, Function) else Function(g)
         self.traces.clear()
+        rules.version += 1
         return self.separator
 
     on_host: Any = None
     """What a call outside of a kernel does; the runtime sets it."""
 
+    @entry_point
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.on_host is None or kwargs:
             raise TypeError(f"`{self.name}` is a function of the kernel language: call it inside of a kernel or another such function")
@@ -84,14 +103,16 @@ class Function:
         return f"<function {self.name} of the kernel language>"
 
 
+@entry_point
 def func(python: Callable[..., Any] | None = None, *, name: str | None = None) -> Any:
     """Decorator `@func` or `@func(name=...)`: makes a Python function callable inside of kernels.
 
     Defined again in the same place with other argument types, a function is an overload: a call takes the last definition
     that its arguments fit.
     """
-    caller = caller_locals()
+    caller = caller_locals(2)
 
+    @entry_point
     def wrap(f: Callable[..., Any]) -> Function:
         made = Function(f, name, local_annotations(f, caller))
         before = (f.__globals__ if caller is None else caller).get(f.__name__)

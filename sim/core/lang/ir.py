@@ -30,6 +30,7 @@ With `dynamic` the last index operand is a leaf number at run time: it counts fr
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -162,6 +163,11 @@ class Func:
     def params(self) -> list[Value]:
         return self.body.params
 
+    @property
+    def captures(self) -> Any:
+        """Of a traced function: the `Captures` of its trace."""
+        return self.attrs["captures"]
+
     def __str__(self) -> str:
         return to_text(self)
 
@@ -187,12 +193,19 @@ def split_memory(op: Op) -> tuple[Value, list[Value], Value | None, list[Value]]
 
 
 # ------------------------------------------------------------------------------------------------ building
-_open: list[Builder] = []
+class _Open(threading.local):
+    """The builders that are open in a thread, the innermost last."""
+
+    def __init__(self) -> None:
+        self.builders: list[Builder] = []
+
+
+_open = _Open()
 _FOLDED = frozenset("add sub mul div neg min max and or not lt le gt ge eq ne select cast".split())
 
 
 def current() -> Builder:
-    return _open[-1]
+    return _open.builders[-1]
 
 
 def emit(name: str, *operands: Any, type: Type | None = None) -> Value:
@@ -212,11 +225,11 @@ class Builder:
         self.span: Span | None = None
 
     def __enter__(self) -> Builder:
-        _open.append(self)
+        _open.builders.append(self)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        _open.pop()
+        _open.builders.pop()
 
     def append(self, op: Op) -> Op:
         op.span = op.span or self.span
@@ -285,6 +298,8 @@ class Builder:
             return args[1] if consts[0] == 1 else args[0] if consts[1] == 1 else None
         if name == "div":
             return args[0] if consts[1] == 1 else None
+        if name == "in_bounds":
+            return args[0] if None not in consts and 0 <= consts[0] < consts[1] else None
         if name == "neg" and args[0].op is not None and args[0].op.name == "neg":
             return args[0].op.operands[0]
         if name == "not" and args[0].op is not None and args[0].op.name == "not":

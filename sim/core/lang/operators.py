@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from sim.core.lang.context import Context
+from sim.core.lang.errors import KernelError
 from sim.core.lang.function import Function
 from sim.core.lang.ir import OPS, Value
 from sim.core.lang.traced import Parts, constant, describe, is_number, is_traced, kind_of
-from sim.core.lang.types import Scalar, Type, bool_
+from sim.core.lang.types import Scalar, Type, bool_, public_name
 
 OPERATORS: dict[tuple[str, str, str], Function] = {}
 """Products that the library defines: ("mul", kind, kind) -> function; kinds as `traced.kind_of` names them.
@@ -56,7 +57,13 @@ def binary(t: Context, op: str, sign: str, a: Any, b: Any, node: ast.AST) -> Any
             return _PYTHON[op](a, b)
         except TypeError:
             pass
-    raise t.error(node, f"{sign} is not defined for {describe(a)} and {describe(b)}")
+    raise _not_defined(t, sign, a, b, node)
+
+
+def _not_defined(t: Context, sign: str, a: Any, b: Any, node: ast.AST) -> KernelError:
+    kind = next((public_name(x.type) for x in (a, b) if isinstance(x, Parts)), "sim.vector")
+    hint = f"write {kind}(...) around the tuple" if isinstance(a, tuple) or isinstance(b, tuple) else ""
+    return t.error(node, f"{sign} is not defined for {describe(a)} and {describe(b)}", hint)
 
 
 def _static(t: Context, op: str, sign: str, a: Any, b: Any, node: ast.AST) -> Any:
@@ -185,7 +192,7 @@ def _composites(t: Context, op: str, sign: str, a: Any, b: Any, ka: str, kb: str
                           f"convert the scalar to {parts.type.dtype}")
         s = t.as_value(scalar, parts.type.dtype, node)
         return Parts(parts.type, tuple(t.b.emit(op, x, s) if parts is a else t.b.emit(op, s, x) for x in parts.leaves))
-    raise t.error(node, f"{sign} is not defined for {describe(a)} and {describe(b)}")
+    raise _not_defined(t, sign, a, b, node)
 
 
 def unary(t: Context, op: ast.unaryop, x: Any, node: ast.AST) -> Any:

@@ -129,6 +129,10 @@ _op("not", 1, "iub", "bitwise complement or logical not", np.invert, ZERO, ("spe
 _op("shl", 2, "iu", "shift left", _shift(np.left_shift), ZERO, ("instr", "", "shl", "shl"), "({0} << {1})")
 _op("shr", 2, "iu", "shift right, arithmetic for signed integers", _shift(np.right_shift), ZERO, ("instr", "", "ashr", "lshr"), "({0} >> {1})")
 
+# ---- indices
+_op("in_bounds", 2, "iu", "the index a itself, which has to be one of 0 .. b - 1: reported where accesses are checked", lambda a, b: a, ZERO,
+    ("special",), "{0}", (0.0, 3.0))
+
 # ---- choice and conversion
 _op("select", 3, "fiub", "b if a else c",
     lambda c, a, b: np.asarray(np.where(c, a, b))[()], lambda ct, y, c, a, b: (None, select(c, ct, 0.0), select(c, 0.0, ct)),

@@ -15,7 +15,13 @@ from sim.core.lang.errors import KernelError, Span
 from sim.core.lang.types import Scalar, Type, as_type, float32
 
 MISSING = inspect.Parameter.empty
+_PACKAGE = __name__.partition(".")[0]
 _CLOSERS = (")", "]", "}")
+
+
+def own_module(name: str | None) -> bool:
+    """Whether a module is one of this package."""
+    return name is not None and (name == _PACKAGE or name.startswith(f"{_PACKAGE}."))
 
 
 @dataclass(frozen=True)
@@ -130,6 +136,10 @@ class Scope:
             return self._globals[name]
         return getattr(builtins, name, MISSING)
 
+    def cell(self, name: str) -> Any:
+        """The closure's cell of a name, or None."""
+        return self._cells.get(name)
+
     def names(self) -> list[str]:
         return [*self._cells, *self._globals, *dir(builtins)]
 
@@ -153,10 +163,21 @@ def resolve_annotations(python: Callable[..., Any], caller: Mapping[str, Any] | 
                 try:
                     raw[key] = eval(text, space, dict(caller or {}))  # noqa: S307 what Python itself would evaluate
                 except Exception as problem:
-                    code = python.__code__
-                    raise KernelError(f"the annotation '{text}' of `{key}` cannot be evaluated: {problem}",
-                                      Span(code.co_filename, code.co_firstlineno)) from None
+                    raise KernelError(f"the annotation '{text}' of `{key}` cannot be evaluated: {problem}", annotation_span(python, key)) from None
     return raw
+
+
+def annotation_span(python: Callable[..., Any], name: str) -> Span:
+    """Where the annotation of a parameter (or of "return") stands; the parameter, or the function, where it has none."""
+    code = python.__code__
+    try:
+        source = Source(python)
+    except KernelError:
+        return Span(code.co_filename, code.co_firstlineno)
+    args = source.node.args
+    found = next((a for a in (*args.posonlyargs, *args.args, *args.kwonlyargs) if a.arg == name), None)
+    node = source.node.returns if name == "return" else found.annotation or found if found is not None else None
+    return source.span(node if node is not None else source.node)
 
 
 def caller_locals(depth: int = 1) -> Mapping[str, Any] | None:
@@ -186,7 +207,7 @@ def signature(
         try:
             kind = annotated_type(known.get(name), real)
         except TypeError as problem:
-            raise KernelError(f"the annotation of `{name}` in `{python.__name__}`: {problem}", span) from None
+            raise KernelError(f"the annotation of `{name}` in `{python.__name__}`: {problem}", annotation_span(python, name)) from None
         out.append(Parameter(name, kind, defaults.get(name, MISSING)))
     return out
 

@@ -19,6 +19,7 @@ from sim.core.lang.operators import BINARY, unary
 from sim.core.lang.source import MISSING, annotated_type
 from sim.core.lang.traced import (
     ArrayRef,
+    Members,
     Mismatch,
     Parts,
     Place,
@@ -156,7 +157,7 @@ class Statements(Expressions):
         if not isinstance(value, tuple):
             raise self.error(target, f"{describe(value)} cannot be unpacked")
         if len(value) != len(target.elts):
-            raise self.error(target, f"{len(value)} values for {len(target.elts)} names")
+            raise self.error(target, f"{len(value)} values for {len(target.elts)} names", value.what if isinstance(value, Members) else "")
         return list(value)
 
     def path(self, target: ast.expr) -> tuple[str | None, list[tuple[str, Any]], list[Any]]:

@@ -14,7 +14,7 @@ has not been loaded yet, so that `a[i].x` loads one scalar and can be assigned t
 from __future__ import annotations
 
 import types as python_types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,6 +80,17 @@ class Place:
     first: int = 0
     offset: Value | None = None
     extent: int = 0
+
+
+class Members(tuple[Any, ...]):
+    """A tuple that messages can say something of: `what`, as in "this constraint has 2 points"."""
+
+    what: str
+
+    def __new__(cls, items: Iterable[Any], what: str) -> Members:
+        made = super().__new__(cls, items)
+        made.what = what
+        return made
 
 
 @dataclass(frozen=True, eq=False)

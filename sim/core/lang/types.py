@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from sim.core.lang.memoize import compiling
+
 
 class Type:
     """Base of all types, compared by identity.  `name` is what error messages and the IR print."""
@@ -177,9 +179,13 @@ _interned: dict[tuple, Type] = {}
 
 def _intern(cls: Callable[..., Any], *key: Any) -> Any:
     full = (cls, *key)
-    if full not in _interned:
-        _interned[full] = cls(*key)
-    return _interned[full]
+    found = _interned.get(full)
+    if found is None:
+        with compiling:
+            found = _interned.get(full)
+            if found is None:
+                found = _interned[full] = cls(*key)
+    return found
 
 
 def vector(length: int, dtype: Any = float) -> Vector:
@@ -433,6 +439,11 @@ def named_types() -> dict[str, Type]:
 vec3 = vector(3, float32)
 
 _named = named_types()
+
+
+def public_name(kind: Type) -> str:
+    """How a user writes a composite type: `sim.vec3`; one without a name of its own: `sim.vector`."""
+    return next((f"sim.{name}" for name, named in _named.items() if named is kind), "sim.matrix" if isinstance(kind, Matrix) else "sim.vector")
 
 
 def __getattr__(name: str) -> Any:

@@ -33,7 +33,8 @@ LOWEST, HIGHEST = 1e-9, 1e9
 class GaussNewton:
     """Minimises a sum of squares, or any increasing function of it, from its values, gradients and residuals' derivatives.
 
-    model: called once per step; see `Model`.  max_step: no component moves further in one step.  damping: of the first
+    model: called once per step; see `Model`.  max_step: no component moves further in the first step; where a step of that length is
+    predicted well, the next may be twice as long, so that a poorly chosen scale of x costs a few steps and no more.  damping: of the first
     step, in units of the diagonal of J' W J.  noise: changes of the value below noise * max(1, |value|) are taken for
     rounding.
     """
@@ -41,7 +42,8 @@ class GaussNewton:
     def __init__(self, model: Model, max_step: float = np.inf, damping: float = 1e-3, noise: float = 1e-15):
         if not (max_step > 0 and damping > 0):
             raise ValueError(f"max_step = {max_step}, damping = {damping}: both must be positive")
-        self.model, self.max_step, self.noise = model, max_step, noise
+        self.model, self.noise = model, noise
+        self._first_reach = self.reach = max_step
         self._first_damping = self.damping = damping
 
     def begin(self, value_and_grad: ValueAndGrad, x0: np.ndarray, bounds: Bounds = None) -> None:
@@ -49,7 +51,7 @@ class GaussNewton:
         self.lower, self.upper = as_bounds(bounds, np.size(x0))
         self.x = as_start(x0, self.lower, self.upper)
         self.value, self.gradient = evaluate(value_and_grad, self.x)
-        self.damping = self._first_damping
+        self.damping, self.reach = self._first_damping, self._first_reach
 
     def step(self, value_and_grad: ValueAndGrad) -> Step:
         """One step to a lower value, more damped with every trial that fails."""
@@ -78,6 +80,8 @@ class GaussNewton:
                 self.damping *= 0.2 if gained > 0.75 * predicted else 0.5 if gained > 0.25 * predicted else 2.0
                 self.damping = max(self.damping, LOWEST)
                 length = float(np.max(np.abs(x - self.x), initial=0.0))
+                if length >= self.reach * (1 - 1e-9) and gained > 0.75 * predicted:
+                    self.reach *= 2.0
                 self.x, self.value, self.gradient = x, value, gradient
                 return Step(length, evaluations)
             if predicted < noise:
@@ -93,13 +97,13 @@ class GaussNewton:
     def state_dict(self) -> State:
         """Everything that the following steps depend on, as plain arrays and scalars (copies)."""
         return {"x": self.x.copy(), "value": self.value, "gradient": self.gradient.copy(), "lower": self.lower.copy(),
-                "upper": self.upper.copy(), "damping": self.damping}
+                "upper": self.upper.copy(), "damping": self.damping, "reach": self.reach}
 
     def load_state_dict(self, state: Mapping[str, object]) -> None:
         """Go on from a saved state; the following steps are the same to the bit."""
         self.x, self.gradient, self.lower, self.upper = (
             np.array(state[key], dtype=np.float64) for key in ("x", "gradient", "lower", "upper"))
-        self.value, self.damping = (float(np.asarray(state[key])) for key in ("value", "damping"))
+        self.value, self.damping, self.reach = (float(np.asarray(state[key])) for key in ("value", "damping", "reach"))
 
     def _scaled(self, matrix: np.ndarray, descent: np.ndarray) -> np.ndarray:
         """The second derivative of what is minimised: J' W J with the factor that turns -J' W r into its gradient."""
@@ -126,4 +130,4 @@ class GaussNewton:
                 break
             fixed |= beyond
         largest = float(np.max(np.abs(d), initial=0.0))
-        return d * min(1.0, self.max_step / largest) if largest > 0 else d
+        return d * min(1.0, self.reach / largest) if largest > 0 else d

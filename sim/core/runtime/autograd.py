@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.core.lang.errors import GradientError
+from sim.core.lang.errors import GradientError, entry_point
 from sim.core.runtime.array import array
 from sim.core.runtime.buffer import Buffer, duplicate, refill
 from sim.core.runtime.forward import Forward
@@ -33,6 +33,7 @@ __all__ = [
 
 
 # ------------------------------------------------------------------------------------------------ forward mode, second order
+@entry_point
 def jvp(function: Function, inputs: Sequence[Any], tangents: Sequence[Any], dim: Any = None, outputs: Sequence[Any] = ()) -> tuple[list[array], list[array]]:
     """The Jacobian-vector product: runs the function, and says how its outputs change when the inputs do.
 
@@ -46,6 +47,7 @@ def jvp(function: Function, inputs: Sequence[Any], tangents: Sequence[Any], dim:
         return results, [forward.tangent(a) for a in results]
 
 
+@entry_point
 def hvp(function: Function, inputs: Sequence[Any], vectors: Sequence[Any], dim: Any = None, outputs: Sequence[Any] = ()) -> list[array | None]:
     """The product of the Hessian of a loss with a vector: the derivative of the gradient along `vectors`.
 
@@ -108,6 +110,7 @@ def _own_gradients(tape: Tape) -> Iterator[None]:
 Jacobians = dict[tuple[Number, Number], np.ndarray]
 
 
+@entry_point
 def jacobian(function: Function, dim: Any = None, inputs: Sequence[Any] = (), outputs: Sequence[Any] = ()) -> Jacobians:
     """Jacobians by reverse mode: {(number of the input, number of the output): (components of output, of input)}.
 
@@ -133,6 +136,7 @@ def jacobian(function: Function, dim: Any = None, inputs: Sequence[Any] = (), ou
     return out
 
 
+@entry_point
 def jacobian_fd(
     function: Function, dim: Any = None, inputs: Sequence[Any] = (), outputs: Sequence[Any] = (), eps: float = 1e-4, max_inputs_per_var: int = -1
 ) -> Jacobians:

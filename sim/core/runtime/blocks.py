@@ -13,9 +13,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+from sim.core.lang.memoize import compiling
 from sim.core.lang.types import ArrayType, Scalar
+from sim.core.runtime.arguments import scalar_format
 from sim.core.runtime.buffer import slots_of, traits_of
-from sim.core.runtime.kernel import Compiled, LaunchError, Traits, scalar_format
+from sim.core.runtime.kernel import Compiled, LaunchError, Traits
 
 _HEADER = struct.Struct("<5q")
 
@@ -108,6 +110,7 @@ class Layout:
 def layout_of(compiled: Compiled) -> Layout:
     """The layout of a compiled function, made once."""
     if compiled.layout is None:
-        compiled.layout = Layout(compiled)
+        with compiling:
+            compiled.layout = compiled.layout or Layout(compiled)
     found: Layout = compiled.layout
     return found

@@ -12,9 +12,11 @@ import numpy as np
 
 from sim.core.backends.base import ASSERT_FAILED, Executable
 from sim.core.lang.errors import GradientError, SimError
+from sim.core.lang.function import rules
 from sim.core.lang.references import Reference
 from sim.core.lang.types import ArrayType, Composite, Struct, StructValue
 from sim.core.runtime import recording, shadows
+from sim.core.runtime.arguments import argument_type, flatten_argument
 from sim.core.runtime.array import array
 from sim.core.runtime.blocks import layout_of
 from sim.core.runtime.buffer import announce
@@ -25,8 +27,6 @@ from sim.core.runtime.kernel import (
     Kernel,
     LaunchError,
     Specialisation,
-    argument_type,
-    flatten_argument,
 )
 from sim.core.runtime.profile import bytes_per_thread, open_profiles, timed
 from sim.core.runtime.threads import grain_of
@@ -40,10 +40,12 @@ _check_bounds = os.environ.get("SIM_CHECK_BOUNDS", "0") not in ("", "0")
 
 
 def set_check_bounds(check: bool) -> None:
-    """Compare every array access of the launches from now on, adjoints too, with the shape (default: $SIM_CHECK_BOUNDS, or not).
+    """Compare every index of the launches from now on, adjoints too, with the shape (default: $SIM_CHECK_BOUNDS, or not).
 
-    An access outside of an array then raises `KernelFault` with array, index, thread and line instead of touching other memory.
-    Slower; what was captured or recorded before stays as it is.
+    An index outside of an array then raises `KernelFault` with array, index, thread and line instead of touching other memory; so does
+    one outside of a vector, matrix, tuple or local array, which is otherwise its last component when it is read, and dropped when it is
+    written.  An index counts from 0; a negative one counts from the end only if it is a constant, and of a value of the thread.
+    Slower; recorded launches and captured graphs stay as they are.
     """
     global _check_bounds
     _check_bounds = bool(check)
@@ -145,7 +147,8 @@ def raise_fault(compiled: Compiled, executable: Executable, fault: np.ndarray, d
     if fault[1] == ASSERT_FAILED:
         what = f"assertion failed{': ' + site.text if site.text else ''}"
     else:
-        what = f"index {int(fault[4])} is outside of '{site.text}' (length {int(fault[5])})"
+        index, bound = int(fault[4]), int(fault[5])
+        what = f"index {index} is outside of " + (f"'{site.text}' (length {bound})" if site.text else f"0 .. {bound - 1}")
     excerpt = f"\n{site.span.excerpt()}" if site.span and site.span.text else ""
     raise KernelFault(f"{where}{what}, in thread {thread} of kernel '{compiled.func.name}'{excerpt}")
 
@@ -174,6 +177,7 @@ class Call:
         graph = capturing()
         if graph is not None:
             graph.carries |= bool(self.spec.active(args_now))
+            graph.uses(self.spec.captures)
         for a in written:
             a.buffer.version += 1
             a.buffer.left_by = None
@@ -257,6 +261,8 @@ def bind(kernel: Kernel, dims: tuple[int, ...], args: Sequence[Any], n_inputs: i
             if kind in _SLOW_KINDS:
                 plain = False
     spec = kernel.bindings.get(tuple(key)) if plain else None
+    if spec is not None and (spec.captures.live or spec.captures.rules_version != rules.version) and spec.captures.changed():
+        spec = kernel.bindings[tuple(key)] = kernel.specialise(spec.types)
     if spec is None:
         spec, slow = _bind_slowly(kernel, args, n_inputs)
         if plain and len(flat) == len(slow) and not any(isinstance(kind, Reference) for kind in spec.types):
@@ -295,7 +301,8 @@ def _bind_slowly(kernel: Kernel, args: Sequence[Any], n_inputs: int) -> tuple[Sp
         raise LaunchError(f"kernel '{kernel.name}' takes {len(parameters)} arguments ({', '.join(p.name for p in parameters)}), got {len(args)}")
     if len(args) < len(parameters):
         missing = ", ".join(f"'{p.name}'" for p in parameters[len(args) :])
-        raise LaunchError(f"kernel '{kernel.name}' takes {len(parameters)} arguments, got {len(args)}: {missing} is missing from inputs or outputs")
+        unused = "" if all(p.required for p in parameters[len(args) :]) else "; the defaults of a kernel's parameters are not used: pass every argument"
+        raise LaunchError(f"kernel '{kernel.name}' takes {len(parameters)} arguments, got {len(args)}: {missing} is missing from inputs or outputs{unused}")
     types = tuple(argument_type(kernel, k, a, argument_label(k, n_inputs)) for k, a in enumerate(args))
     flat: list[Any] = []
     for k, (kind, a) in enumerate(zip(types, args, strict=True)):

@@ -19,6 +19,7 @@ from sim.core.backends.cuda import Compiler, CudaBackend
 from sim.core.backends.cuda_compile import NvrtcCompiler, target_of
 from sim.core.backends.cuda_driver import CudaDriver, find_gpus
 from sim.core.lang.ir import Block, Builder, Func, Value, element_leaves
+from sim.core.lang.memoize import compiling
 from sim.core.lang.types import Type, array_type, size_of
 from sim.core.runtime import dlpack
 from sim.core.runtime.base_device import Device
@@ -362,10 +363,11 @@ _made: list[CudaDevice] = []
 def cuda_devices() -> list[CudaDevice]:
     """The GPUs of this machine, made when first asked for.  `SIM_DETERMINISTIC=1`: the same bits on every run."""
     if not _made:
-        deterministic = os.environ.get("SIM_DETERMINISTIC", "0") not in ("", "0")
-        for ordinal in range(find_gpus()[0]):
-            driver = CudaDriver(ordinal)
-            _made.append(CudaDevice(f"cuda:{ordinal}", driver, NvrtcCompiler(target_of(driver.capability, driver.version)), deterministic))
+        with compiling:
+            if not _made:
+                deterministic = os.environ.get("SIM_DETERMINISTIC", "0") not in ("", "0")
+                drivers = [CudaDriver(ordinal) for ordinal in range(find_gpus()[0])]
+                _made.extend([CudaDevice(f"cuda:{d.ordinal}", d, NvrtcCompiler(target_of(d.capability, d.version)), deterministic) for d in drivers])
     return list(_made)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from sim.core.backends.interp import evaluate
 from sim.core.lang.adjoint import vjp
 from sim.core.lang.analysis import is_float
-from sim.core.lang.errors import SimError
+from sim.core.lang.errors import SimError, entry_point
 from sim.core.lang.frontend import ClosedForm
 from sim.core.lang.function import Function
 from sim.core.lang.passes import inline
@@ -69,6 +69,7 @@ class GradientReport:
         return "\n".join(lines)
 
 
+@entry_point
 def gradcheck(
     function: Any, dim: Any = None, inputs: Sequence[Any] = (), outputs: Sequence[Any] = (), eps: float | None = None,
     atol: float | None = None, rtol: float | None = None, raise_exception: bool = True, show_summary: bool = False,
@@ -93,6 +94,7 @@ def gradcheck(
     return _finish([_check(program, title, eps, atol, rtol, directions, max_inputs_per_var, seed)], title, raise_exception, show_summary)
 
 
+@entry_point
 def gradcheck_tape(
     tape: Tape, eps: float | None = None, atol: float | None = None, rtol: float | None = None, raise_exception: bool = True,
     blacklist_kernels: Collection[Any] = (), whitelist_kernels: Collection[Any] = (), show_summary: bool = False, seed: int = 0,

@@ -17,7 +17,8 @@ from weakref import WeakSet
 import numpy as np
 
 from sim.core.backends.native import ROW, Row
-from sim.core.lang.errors import GradientError
+from sim.core.lang.captures import Captures
+from sim.core.lang.errors import GradientError, entry_point
 from sim.core.runtime import recording, shadows
 from sim.core.runtime.buffer import Buffer, ByteRange, Strided, announce
 from sim.core.runtime.profile import open_profiles, timed
@@ -79,6 +80,7 @@ class Graph:
         self._shadow = shadows.current()
         self._count = 0
         self._gradients: dict[Buffer, Buffer | None] = {}
+        self._captures: dict[int, Captures] = {}
         self.recorders: WeakSet[Any] = WeakSet()
         """The tapes that recorded while this was captured: a replay is told to them."""
         self.carries = False
@@ -135,11 +137,25 @@ class Graph:
         """Note that the memory of this gradient is in the table."""
         self._gradients[buffer] = buffer.gradient
 
+    def uses(self, captures: Captures) -> None:
+        """Note what a launched kernel has read of Python."""
+        if captures.watches:
+            self._captures[id(captures)] = captures
+
+    @property
+    def stale(self) -> bool:
+        """Whether a kernel would be traced anew if it were launched: a name or a function that it reads is another one now.
+
+        A replay runs the code that was captured all the same, as it passes the numbers that were captured.
+        """
+        return any(captures.changed() for captures in self._captures.values())
+
     @property
     def outdated(self) -> bool:
         """Whether an array has got another gradient since: a replay would add to the one that it had when this was captured."""
         return any(buffer.gradient is not gradient for buffer, gradient in self._gradients.items())
 
+    @entry_point
     def replay(self) -> None:
         """Do it all again.  Raises GradientError if an array has got another gradient array since, or for one who records."""
         if self.outdated:
@@ -250,7 +266,8 @@ def capture() -> Iterator[Graph]:
     """`with capture() as graph:` notes what happens to memory inside the block; `graph.replay()` does it again.
 
     Launches, copies, fills, writes from the host (with the data they had) and `backward` of a tape are noted, also what an open tape
-    records of them.  Python code in between is not: its decisions and the numbers it passed stay as they were.
+    records of them.  Python code in between is not: its decisions and the numbers it passed stay as they were, and so do
+    the constants and functions that the launched kernels had captured.
     """
     graph = Graph()
     opened.push(graph)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from sim.core.lang.errors import SimError, entry_point, hide_internals
 from sim.core.lang.references import Reference
 from sim.core.lang.types import ArrayType
 from sim.core.runtime import recording, shadows
+from sim.core.runtime.arguments import argument_type, flatten_argument
 from sim.core.runtime.array import array
 from sim.core.runtime.blocks import layout_of
 from sim.core.runtime.calls import Call, as_dims, bind, check_dims, prepare, thread_count
@@ -15,8 +17,6 @@ from sim.core.runtime.graph import capturing
 from sim.core.runtime.kernel import (
     Kernel,
     LaunchError,
-    argument_type,
-    flatten_argument,
 )
 from sim.core.runtime.profile import open_profiles
 from sim.core.runtime.stacks import anywhere
@@ -36,33 +36,37 @@ def launch(
     record_tape: False hides the launch from an open tape.
     Raises LaunchError where the arguments do not fit.  `stream` and `block_dim` matter on GPUs only.
     """
-    if not isinstance(kernel, Kernel):
-        raise LaunchError(f"{kernel!r} is not a kernel; decorate the function with @sim.kernel")
-    dims = as_dims(dim)
-    if type(inputs) is array or type(outputs) is array:
-        label = "inputs" if type(inputs) is array else "outputs"
-        raise LaunchError(f"kernel '{kernel.name}': {label} is an array; expected a list of arguments: {label}=[array]")
-    args = [*inputs, *outputs]
-    call = bind(kernel, dims, args, len(inputs), device)
-    if adjoint:
-        for label, given, own in (("adj_inputs", adj_inputs, inputs), ("adj_outputs", adj_outputs, outputs)):
-            if len(given) > len(own):
-                raise LaunchError(f"kernel '{kernel.name}': {label} has {len(given)} entries, {label[4:]} has {len(own)}")
-        named = [*adj_inputs, *(None,) * (len(inputs) - len(adj_inputs)), *adj_outputs]
-        named += [None] * (len(args) - len(named))
-        gradients = gradient_arrays(call, kernel, args, named)
+    try:
+        if not isinstance(kernel, Kernel):
+            raise LaunchError(f"{kernel!r} is not a kernel; decorate the function with @sim.kernel")
+        dims = as_dims(dim)
+        if type(inputs) is array or type(outputs) is array:
+            label = "inputs" if type(inputs) is array else "outputs"
+            raise LaunchError(f"kernel '{kernel.name}': {label} is an array; expected a list of arguments: {label}=[array]")
+        args = [*inputs, *outputs]
+        call = bind(kernel, dims, args, len(inputs), device)
+        if adjoint:
+            for label, given, own in (("adj_inputs", adj_inputs, inputs), ("adj_outputs", adj_outputs, outputs)):
+                if len(given) > len(own):
+                    raise LaunchError(f"kernel '{kernel.name}': {label} has {len(given)} entries, {label[4:]} has {len(own)}")
+            named = [*adj_inputs, *(None,) * (len(inputs) - len(adj_inputs)), *adj_outputs]
+            named += [None] * (len(args) - len(named))
+            gradients = gradient_arrays(call, kernel, args, named)
+            if record_cmd:
+                return Launch(call, gradients)
+            call.run_adjoint(gradients)
+            return None
         if record_cmd:
-            return Launch(call, gradients)
-        call.run_adjoint(gradients)
+            return Launch(call, None)
+        recorder = recording.current()
+        if recorder is not None and record_tape:
+            recorder.launch(call)
+        elif thread_count(dims):
+            call.run()
         return None
-    if record_cmd:
-        return Launch(call, None)
-    recorder = recording.current()
-    if recorder is not None and record_tape:
-        recorder.launch(call)
-    elif thread_count(dims):
-        call.run()
-    return None
+    except SimError as problem:
+        hide_internals(problem)
+        raise
 
 
 def check_gradient(kernel: Kernel, name: str, kind: Any, value: Any, given: Any) -> array:
@@ -99,7 +103,10 @@ def gradient_arrays(call: Call, kernel: Kernel, args: Sequence[Any], named: Sequ
 
 
 class Launch:
-    """A recorded launch: `launch()` runs it again on the present content of its arrays."""
+    """A recorded launch: `launch()` runs it again on the present content of its arrays.
+
+    It keeps the code of the kernel as it was recorded: constants and functions that the kernel captures are not looked up again.
+    """
 
     def __init__(self, call: Call, gradients: dict[int, Any] | None) -> None:
         self._call, self._gradients = call, gradients
@@ -116,27 +123,31 @@ class Launch:
 
     def launch(self) -> None:
         """Run it, or record it if a tape is open."""
-        if self._block is not None and not (anywhere and (recording.current() or capturing() is not None or shadows.current()) or open_profiles):
-            go, written = self._block
-            for buffer in written:
-                if buffer.watchers:
-                    break
-                buffer.version += 1
-                buffer.left_by = None
-            else:
-                go()
+        try:
+            if self._block is not None and not (anywhere and (recording.current() or capturing() is not None or shadows.current()) or open_profiles):
+                go, written = self._block
+                for buffer in written:
+                    if buffer.watchers:
+                        break
+                    buffer.version += 1
+                    buffer.left_by = None
+                else:
+                    go()
+                    return
+            call = self._call
+            if self._gradients is not None:
+                call.run_adjoint(self._gradients)
                 return
-        call = self._call
-        if self._gradients is not None:
-            call.run_adjoint(self._gradients)
-            return
-        recorder = recording.current()
-        if recorder is not None:
-            recorder.launch(Call(call.spec, call.dims, list(call.args), call.device))
-            return
-        call.run()
-        if self._block is None:
-            self._prepare()
+            recorder = recording.current()
+            if recorder is not None:
+                recorder.launch(Call(call.spec, call.dims, list(call.args), call.device))
+                return
+            call.run()
+            if self._block is None:
+                self._prepare()
+        except SimError as problem:
+            hide_internals(problem)
+            raise
 
     def _prepare(self) -> None:
         call = self._call
@@ -150,12 +161,14 @@ class Launch:
         go, row = call.device.runner(executable, block.address, thread_count(call.dims), call.spec.forward)
         self._block, self._keep = (go, written), (block, row, executable)
 
+    @entry_point
     def set_dim(self, dim: Any) -> None:
         """Change the launch dimensions."""
         dims = as_dims(dim)
         check_dims(self._call.spec, dims)
         self._call, self._block = Call(self._call.spec, dims, self._call.args, self._call.device), None
 
+    @entry_point
     def set_param_at_index(self, index: int, value: Any, adjoint: bool = False) -> None:
         """Change an argument by position; with `adjoint`, the gradient array of that argument."""
         signature = self._call.spec.func.attrs["signature"]
@@ -188,6 +201,7 @@ class Launch:
                 if isinstance(old, array) and k in self._gradients and self._gradients[k] is old.grad:
                     self._gradients = {**self._gradients, k: getattr(args[k], "grad", None)}
 
+    @entry_point
     def set_param_by_name(self, name: str, value: Any, adjoint: bool = False) -> None:
         """Change an argument by its name in the kernel."""
         names = [entry[0] for entry in self._call.spec.func.attrs["signature"]]
@@ -195,6 +209,7 @@ class Launch:
             raise LaunchError(f"kernel '{self.kernel.name}' has no argument '{name}'; it has {', '.join(names)}")
         self.set_param_at_index(names.index(name), value, adjoint)
 
+    @entry_point
     def set_params(self, values: Sequence[Any]) -> None:
         """Change all arguments."""
         for k, value in enumerate(values):

@@ -14,7 +14,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from sim.core.lang.errors import GradientError
+from sim.core.lang.errors import GradientError, entry_point
 from sim.core.lang.types import int32
 from sim.core.runtime import recording, shadows
 from sim.core.runtime.array import array
@@ -57,6 +57,9 @@ class Tape:
         if self.on_overwrite not in ("save", "error"):
             raise ValueError(f"on_overwrite is {self.on_overwrite!r}; expected 'save' or 'error'")
         self._claims.refuse = self.on_overwrite == "error"
+
+    def __repr__(self) -> str:
+        return f"Tape({len(self.records)} operations{self.begun})"
 
     # -- recording
     def __enter__(self) -> Tape:
@@ -249,6 +252,7 @@ class Tape:
         self.records.append(FunctionRecord(name, backward, claims, [*reads, *writes], memory))
 
     # -- backward
+    @entry_point
     def backward(self, loss: array | None = None, grads: Mapping[array, array] | None = None) -> None:
         """Add the gradient of `loss`, or of the sum of array * weight over `grads`, to `.grad` of the arrays on the tape.
 

@@ -22,6 +22,7 @@ import numpy as np
 from sim.core.backends.base import Executable
 from sim.core.backends.native import ACTIVE, ROW, STOP, WORDS, YIELD, native
 from sim.core.lang.ir import walk
+from sim.core.lang.memoize import compiling
 from sim.core.lang.sharing import late_updates
 
 WORTH = 30000
@@ -119,6 +120,7 @@ def set_num_threads(n: int) -> None:
 
 
 def get_num_threads() -> int:
+    """How many threads a large launch uses; `set_num_threads` changes it."""
     return _threads
 
 
@@ -147,7 +149,8 @@ def run_table(table: int, rows: int, splits: bool) -> None:
         native().walk(table, rows)
         return
     if _pool is None:
-        _pool = _Pool(_threads)
+        with compiling:
+            _pool = _pool or _Pool(_threads)
     _pool.run(table, rows)
 
 

@@ -1,0 +1,142 @@
+"""docs/reference/python.md: the public Python API, grouped, from signatures and docstrings."""
+
+import ast
+import importlib
+import inspect
+import re
+import types
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import sim
+
+_DEVICES = "Devices, streams and graphs"
+GROUPS = {  # prefix of the module that a name comes from -> heading, "" for what other pages hold; the first that fits
+    "sim.core.lang.errors": "Errors",
+    "sim.core.lang.builtins": "",
+    "sim.core.lang.library": "",
+    "sim.core.lang.constants": "",
+    "sim.core.lang.constructors": "",
+    "sim.core.lang.types": "Types",
+    "sim.core.lang.function": "Kernels",
+    "sim.core.lang.custom": "Kernels",
+    "sim.core.runtime.kernel": "Kernels",
+    "sim.core.runtime.launch": "Kernels",
+    "sim.core.runtime.calls": "Kernels",
+    "sim.core.runtime.threads": "Kernels",
+    "sim.core.backends.cache": "Kernels",
+    "sim.core.runtime.host": "",
+    "sim.core.runtime.array": "Arrays",
+    "sim.core.runtime.creation": "Arrays",
+    "sim.core.runtime.utils": "Arrays",
+    "sim.core.runtime.tape": "Gradients",
+    "sim.core.runtime.autograd": "Gradients",
+    "sim.core.runtime.frameworks": "Other frameworks",
+    "sim.core.runtime.device": _DEVICES,
+    "sim.core.runtime.streams": _DEVICES,
+    "sim.core.runtime.graph": _DEVICES,
+    "sim.core.runtime.conditionals": _DEVICES,
+    "sim.core.runtime.profile": "Time",
+    "sim.core.optim": "Optimisers",
+    "sim.constraints": "Models",
+    "sim.model": "Models",
+    "sim.solvers": "Simulation",
+    "sim.rollout": "Simulation",
+    "sim.scene": "Scenes",
+    "sim.io": "Recordings and runs",
+}
+HEAD = """# The Python API
+
+What `import sim` gives, from its docstrings. Functions of the kernel language are in [language.md](language.md), arrays of models and
+states in [arrays.md](arrays.md), keys of scenes in [scene.md](scene.md). Arrays are given as (shape) with units in [brackets].
+"""
+
+
+def origins() -> dict[str, str]:
+    """Public name -> the module that it is imported from, in the order of `sim/__init__.py`."""
+    tree = ast.parse(Path(sim.__file__).read_text(encoding="utf-8"))
+    found = {a.asname: f"{node.module}.{a.name}" if isinstance(getattr(sim, a.asname), types.ModuleType) else str(node.module)
+             for node in tree.body if isinstance(node, ast.ImportFrom) for a in node.names if a.asname and not a.asname.startswith("_")}
+    lazy = {name: "sim.scene" for name in ("load_scene", "Scene", "SceneError")}
+    return found | lazy | {f"io.{name}": "sim.io" for name in vars(importlib.import_module("sim.io")) if not name.startswith("_")}
+
+
+def python_reference() -> str:
+    groups: dict[str, list[tuple[str, object]]] = {}
+    for name, module in origins().items():
+        value = sim
+        for part in name.split("."):
+            value = getattr(value, part)
+        heading = next((title for prefix, title in GROUPS.items() if f"{module}.".startswith(f"{prefix}.")), None)
+        if heading is None:
+            raise KeyError(f"`sim.{name}` comes from {module}, which has no heading in GROUPS")
+        if isinstance(value, types.ModuleType):
+            inside = [(f"{name}.{n}", v) for n, v in vars(value).items() if _shown(n, v, value.__name__)]
+            groups.setdefault(heading, []).extend(inside if heading and name != "types" else [])
+        elif heading:
+            groups.setdefault(heading, []).append((name, value))
+    headings = list(dict.fromkeys(title for title in GROUPS.values() if title))
+    out = [HEAD, " | ".join(f"[{title}](#{title.lower().replace(',', '').replace(' ', '-')})" for title in headings) + "\n"]
+    for heading in headings:
+        out += [f"## {heading}\n", *_group(sorted(groups.get(heading, []), key=lambda row: row[0].lower()))]
+    return "\n".join(out).rstrip() + "\n"
+
+
+def _shown(name: str, value: object, module: str) -> bool:
+    if name.startswith("_") or not (inspect.isclass(value) or inspect.isfunction(value)):
+        return False
+    return str(value.__module__).startswith(module)
+
+
+def _group(rows: list[tuple[str, object]]) -> Iterator[str]:
+    plain = [name for name, value in rows if not _callable(value)]
+    if plain:
+        yield ", ".join(f"`{name}`" for name in plain) + "\n"
+    for name, value in rows:
+        if _callable(value):
+            yield from _entry(name, value)
+
+
+def _callable(value: object) -> bool:
+    return inspect.isclass(value) or inspect.isfunction(value) or inspect.ismethod(value)
+
+
+def _entry(name: str, value: object) -> Iterator[str]:
+    yield f"### sim.{name}\n"
+    yield f"```python\n{signature(name, value)}\n```\n"
+    yield text(value)
+    if not inspect.isclass(value):
+        return
+    for key, member in vars(value).items():
+        if key.startswith("_"):
+            continue
+        inner = member.__func__ if isinstance(member, classmethod | staticmethod) else member
+        if inspect.isfunction(inner):
+            yield f"* `{signature(key, inner)}`  \n  {line(inner)}"
+        elif isinstance(inner, property) or hasattr(inner, "func") and inspect.isfunction(inner.func):  # a cached property
+            yield f"* `{key}`  \n  {line(inner)}"
+    yield ""
+
+
+def signature(name: str, value: Callable[..., object]) -> str:
+    """Name and parameters; what has no fixed text (an object as a default) is left as `...`."""
+    try:
+        parameters = str(inspect.signature(value))
+    except (TypeError, ValueError):
+        parameters = "(...)"
+    plain = re.sub(r"(: |-> )'([^']*)'", r"\1\2", f"{name}{parameters}")
+    return re.sub(r"<[^<>]*>", "...", plain).replace(" -> None", "")
+
+
+def text(value: object) -> str:
+    """A docstring; that of a dataclass which Python made is its signature, and left out."""
+    doc = inspect.cleandoc(getattr(value, "__doc__", None) or "")
+    if inspect.isclass(value) and doc.startswith(f"{value.__name__}("):
+        doc = ""
+    return f"{doc}\n" if doc else ""
+
+
+def line(value: object) -> str:
+    """The first paragraph of a docstring, on one line."""
+    doc = inspect.cleandoc(getattr(value, "__doc__", None) or "")
+    return " ".join(doc.split("\n\n")[0].split())

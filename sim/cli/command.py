@@ -1,0 +1,68 @@
+"""The command: reads its arguments, does what the verb says, and turns what goes wrong into words and an exit status."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+from collections.abc import Sequence
+
+from sim.cli import verbs
+from sim.cli.arguments import make_parser
+from sim.cli.modules import import_module
+from sim.cli.show_ir import show_ir
+from sim.core.lang.errors import SimError
+from sim.identify.run import INTERRUPTED
+from sim.io import RecordingError, RunFolderError, to_json
+from sim.scene import SceneError
+
+BAD_INPUT, BROKEN_PIPE = 2, 141
+
+VERBS = {"run": verbs.run, "view": verbs.view, "export": verbs.export, "check": verbs.check, "gradcheck": verbs.gradcheck,
+         "schema": verbs.schema, "info": verbs.info, "show-ir": show_ir}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line `argv` (default: that of the process); returns the exit status."""
+    options = make_parser().parse_args(argv)
+    try:
+        status = _do(options)
+        sys.stdout.flush()
+        return status
+    except SceneError as error:
+        return _bad_input(options, str(error), [
+            {"where": str(p.mark), "path": p.path, "what": p.what, "hint": p.hint} for p in error.problems])
+    except (RunFolderError, RecordingError, SimError) as error:
+        return _bad_input(options, str(error), [])
+    except MemoryError as error:
+        return _bad_input(options, f"not enough memory: {error}\n  fewer points, frames or steps need less", [])
+    except BrokenPipeError:
+        # As a program that the signal SIGPIPE ends; what is still in the buffer goes nowhere, instead of failing once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename is not None else ""
+        return _bad_input(options, f"cannot read or write {place}{error.strerror or error}", [])
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _do(options: argparse.Namespace) -> int:
+    if options.modules:
+        sys.path.insert(0, "")  # modules of the folder where the command is given
+    options.imported = [import_module(module) for module in options.modules]
+    if not options.quiet or options.json:
+        return VERBS[options.verb](options)
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+        return VERBS[options.verb](options)
+
+
+def _bad_input(options: argparse.Namespace, text: str, problems: list[dict[str, str]]) -> int:
+    if options.json:
+        print(to_json({"error": text, "problems": problems}, indent=2))
+    else:
+        count = f"\n\n{len(problems)} problems" if len(problems) > 1 else ""
+        print(f"{text}{count}", file=sys.stderr)
+    return BAD_INPUT

@@ -1,0 +1,85 @@
+"""Names of NumPy, Python and Warp that are called something else here, or are not there: what messages say instead.
+
+The keys are names as the other library has them; `name_*` stands for every name that begins so.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Mapping
+
+_OPERATORS = {
+    "add": "a + b", "subtract": "a - b", "multiply": "a * b", "divide": "a / b", "true_divide": "a / b", "floor_divide": "a // b",
+    "remainder": "a % b", "fmod": "a % b", "negative": "-a", "square": "a * a", "power": "a ** b", "float_power": "a ** b", "matmul": "a @ b",
+    "logical_and": "a and b", "logical_or": "a or b", "logical_not": "not a", "equal": "a == b", "not_equal": "a != b", "less": "a < b",
+    "less_equal": "a <= b", "greater": "a > b", "greater_equal": "a >= b", "reciprocal": "1.0 / a",
+}
+_ARRAY = "write sim.vec3(a, b, c), or sim.vector(a, b, ...) and sim.matrix(..., shape=(2, 2)) for other sizes"
+_FILLED = "for a few numbers write sim.zeros(shape=3, dtype=float), and fill it; pass a larger array as an argument"
+_ROUND = "write sim.round(x), or sim.rint(x) for halves to even"
+_ASIN, _ACOS, _ATAN, _ATAN2 = (f"write sim.{name}" for name in ("asin(x)", "acos(x)", "atan(x)", "atan2(y, x)"))
+NUMPY: Mapping[str, str] = {
+    **{name: f"write {how}" for name, how in _OPERATORS.items()},
+    "norm": "write sim.length(v)", "absolute": "write abs(x)", "fabs": "write abs(x)", "clip": "write sim.clamp(x, low, high)",
+    "maximum": "write max(a, b)", "fmax": "write max(a, b)", "amax": "write max(v)", "minimum": "write min(a, b)", "fmin": "write min(a, b)",
+    "amin": "write min(v)", "arcsin": _ASIN, "arccos": _ACOS, "arctan": _ATAN, "arctan2": _ATAN2,
+    "array": _ARRAY, "asarray": _ARRAY, "ascontiguousarray": _ARRAY, "stack": _ARRAY, "concatenate": _ARRAY, "hstack": _ARRAY, "vstack": _ARRAY,
+    "zeros": _FILLED, "ones": _FILLED, "full": _FILLED, "empty": _FILLED, "zeros_like": _FILLED, "ones_like": _FILLED,
+    "arange": "write `for i in range(n)`", "linspace": "write `for i in range(n)`", "eye": "write sim.identity(n=3, dtype=float)",
+    "identity": "write sim.identity(n=3, dtype=float)", "det": "write sim.determinant(m)", "inv": "write sim.inverse(m)", "pinv": "write sim.inverse(m)",
+    "solve": "write sim.inverse(m) * b", "svd": "write sim.svd3(m)", "qr": "write sim.qr3(m)", "eigh": "write sim.eig3(m)", "eig": "write sim.eig3(m)",
+    "inner": "write sim.dot(a, b)", "vdot": "write sim.dot(a, b)", "einsum": "write it with loops", "tensordot": "write it with loops",
+    "mean": "write sum(v) / float(len(v))", "average": "write sum(v) / float(len(v))", "prod": "write it with a loop", "deg2rad": "write sim.radians(x)",
+    "rad2deg": "write sim.degrees(x)", "hypot": "write sim.sqrt(x * x + y * y)", "interp": "write sim.lerp(a, b, t)", "fix": "write sim.trunc(x)",
+    "round_": _ROUND, "around": _ROUND, "expm1": "write sim.exp(x) - 1.0", "log1p": "write sim.log(1.0 + x)", "exp2": "write 2.0 ** x",
+    "float32": "write sim.float32(x)", "float64": "write sim.float64(x)", "int32": "write sim.int32(x)", "int64": "write sim.int64(x)",
+    "float_": "write float(x)", "int_": "write int(x)", "bool_": "write sim.bool(x)",
+    **dict.fromkeys(("rand", "random", "uniform", "random_sample"), "write `state = sim.rand_init(seed, i)`, then `sim.randf(state)`"),
+    **dict.fromkeys(("normal", "standard_normal"), "write `state = sim.rand_init(seed, i)`, then `sim.randn(state)`"),
+    "T": "write sim.transpose(m)",
+}
+"""Functions of NumPy and `math`, and methods of its arrays."""
+PYTHON: Mapping[str, str] = {
+    "fsum": "write sum((a, b, c))", "dist": "write sim.length(a - b)", "any": "write a or b or c", "all": "write a and b and c",
+    "divmod": "write a // b and a % b", "list": "write a tuple, or sim.zeros(shape=3, dtype=float) and fill it",
+    "set": "use a tuple", "dict": "use a @sim.struct",
+    "sorted": "compare and exchange with min(a, b) and max(a, b)", "str": 'write print("x =", x)', "repr": 'write print("x =", x)',
+    "isinstance": "annotate the arguments: a function may be defined more than once, for other types", "tuple": "write (a, b, c)",
+}
+"""Functions of Python that the language does not have."""
+_LATER = "are not there yet"
+_GRAPH = "write `with sim.capture() as graph:`, then graph.replay()"
+_COMPILED = "there is nothing to load: a kernel is compiled at its first launch, and kept on disk"
+_OPTIONS = "write sim.set_check_bounds(True), sim.set_num_threads(n), ...; there is no object of settings"
+WARP: Mapping[str, str] = {
+    "tile": f"tiles {_LATER}; write a kernel per element, sums with sim.atomic_add",
+    "tile_*": f"tiles {_LATER}; write a kernel per element, sums with sim.atomic_add",
+    "launch_tiled": f"tiles {_LATER}; write a kernel per element with sim.launch",
+    **dict.fromkeys(("Mesh", "mesh_*", "Bvh", "bvh_*"), f"queries of meshes {_LATER}; shapes to collide with are planes and spheres (sim.ModelBuilder)"),
+    **dict.fromkeys(("HashGrid", "hash_grid_*"), f"grids of neighbours {_LATER}; pass pairs of neighbours as an array"),
+    **dict.fromkeys(("Volume", "volume_*", "Texture*", "texture_*", "MarchingCubes"), f"sampled fields {_LATER}; index a sim.array3d in the kernel"),
+    **dict.fromkeys(("fem", "sparse"), "it is not there yet"), "sim": "models are built by sim.ModelBuilder, and moved by sim.SolverXPBD",
+    "render": "write `simopt run scene.yaml`: it makes a report with a player", "config": _OPTIONS, "context": _OPTIONS,
+    **dict.fromkeys(("capture_begin", "capture_end", "capture_launch", "ScopedCapture", "is_capturing"), _GRAPH),
+    **dict.fromkeys(("load_module", "force_load", "get_module", "set_module_options", "get_module_options", "*_aot_module"), _COMPILED),
+    "from_ptr": "write sim.array(ptr=..., shape=..., dtype=...)",
+    **dict.fromkeys(("indexedarray*", "fabricarray*", "indexedfabricarray*"), "pass the indices as an array, and write a[index[i]] in the kernel"),
+    "atomic_cas": "there are sim.atomic_add, sim.atomic_min, sim.atomic_max and sim.atomic_exch",
+    "select": "write sim.where(cond, if_true, if_false)", "func_native": f"snippets of C++ or CUDA {_LATER}; write it with @sim.func",
+    "overload": "a kernel with `Any` in its annotations is compiled for the types of each launch by itself",
+    **dict.fromkeys(("expect_eq", "expect_neq", "expect_near"), "write `assert a == b, \"message\"` in the kernel"),
+    **dict.fromkeys(("jax_kernel", "jax_callable"), "write sim.from_jax(a) and sim.to_jax(a)"),
+    **dict.fromkeys(("spatial_vectorf", "spatial_vectord"), "write sim.spatial_vector(w, v) in kernels, and sim.types.vector(6, float) for the type"),
+    **dict.fromkeys(("spatial_matrix", "spatial_matrixf", "spatial_matrixd"), "write sim.types.matrix((6, 6), float) for the type"),
+    **dict.fromkeys(("is_cuda_available", "is_device_available", "get_cuda_devices", "get_cuda_device", "get_cuda_device_count", "get_preferred_device"),
+                    "write sim.get_devices(), or sim.get_device(\"cuda:0\")"),
+    **dict.fromkeys(("svd3x3", "eig3x3"), "write sim.svd3(m), sim.eig3(m)"), "map": "write a @sim.kernel, and sim.launch",
+    "vec?h": "half precision is not there; write sim.vec3", "mat??h": "half precision is not there; write sim.mat33", "float16": "half precision is not there",
+    "autograd_*": "see sim.autograd", "ScopedMempool*": "memory is kept by the device itself", "set_mempool_*": "memory is kept by the device itself",
+}
+"""Names of Warp that this package does not have."""
+
+
+def instead(table: Mapping[str, str], name: str) -> str:
+    """What to write instead of a name of another library, or an empty string."""
+    return table.get(name) or next((how for pattern, how in table.items() if fnmatch.fnmatchcase(name, pattern)), "")
