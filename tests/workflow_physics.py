@@ -62,7 +62,7 @@ class Model:
 
     def state(self) -> State:
         made = State(self)
-        operation = Rollout(self, {"type": "SolverXPBD"}, None, None, 0, 1.0, 1, made.parts, made.clock)
+        operation = Rollout(self, {"type": "SolverXPBD"}, None, None, 0, 1.0, 1, {"q": made.particle_q, "qd": made.particle_qd}, made.clock)
         self.world.perform(operation)
         return made
 
