@@ -23,7 +23,6 @@ from workflow_generator_rollouts import RolloutGenerator
 from workflow_models import Fresh
 from workflow_run import HEAD, Report, Statement, program_text, run, shrink
 
-
 WORLDS = {"arrays": 0.45, "rollouts": 0.4, "problems": 0.1, "torch": 0.05}
 """Kinds of programs, and how often they are drawn."""
 

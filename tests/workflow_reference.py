@@ -112,6 +112,8 @@ class Operation:
     writes: list[Array]
     vague = False
     """Whether it may not look at all that it could read."""
+    detached = False
+    """Whether no tape sees it."""
 
     def values(self) -> list[np.ndarray]:
         """What it depends on, now."""
@@ -136,14 +138,14 @@ class Copy(Operation):
         return [self.data if self.data is not None else values[0]]
 
     def back(self, values: list[np.ndarray], cotangents: list[np.ndarray]) -> list[np.ndarray]:
-        return [c * (not self.detached) for c in cotangents] if self.data is None else []
+        return cotangents if self.data is None else []
 
 
 class Launch(Operation):
     """A kernel, with the function and the numbers that it had when launched."""
 
-    def __init__(self, kernel: Kernel, arrays: list[Array]) -> None:
-        self.kernel, self.bound = kernel, kernel.bind()
+    def __init__(self, kernel: Kernel, arrays: list[Array], bound: Bound | None = None) -> None:
+        self.kernel, self.bound = kernel, bound or kernel.bind()
         self.reads, self.writes = arrays, [arrays[-1]]
 
     def run(self, values: list[np.ndarray]) -> list[np.ndarray]:
@@ -194,6 +196,10 @@ class Function:
     factor: float | None = None
 
 
+Bound = tuple[float, Shape, float | None]
+"""What a kernel finds outside of its arguments: a factor, a function, its derivative where `func_grad` has set one."""
+
+
 class Kernels:
     """The stand-in for `workflow_kernels`."""
 
@@ -214,11 +220,11 @@ class Kernel:
     module: Kernels
     name: str
 
-    def bind(self) -> tuple[float, Shape, float | None]:
+    def bind(self) -> Bound:
         function = self.module.shape
         return self.module.GAIN, SHAPES[function.name], function.factor
 
-    def run(self, bound: tuple[float, Shape, float | None], *v: np.ndarray) -> np.ndarray:
+    def run(self, bound: Bound, *v: np.ndarray) -> np.ndarray:
         gain, shape, _ = bound
         if self.name == "apply":
             return gain * shape.value(v[0])
@@ -232,7 +238,7 @@ class Kernel:
             return v[2] + (v[1] * v[0] + 0.5 * v[0] * v[0]).sum()
         return 0.2 * v[1][0] * v[0]
 
-    def back(self, bound: tuple[float, Shape, float | None], *v: np.ndarray) -> list[np.ndarray]:
+    def back(self, bound: Bound, *v: np.ndarray) -> list[np.ndarray]:
         gain, shape, factor = bound
         *v, c = v
         slope = shape.slope(v[0]) if factor is None else factor
@@ -251,14 +257,17 @@ class Kernel:
 
 @dataclass(eq=False)
 class Command:
-    """A launch for later."""
+    """A launch for later, with the function and the numbers of now."""
 
     world: World
     kernel: Kernel
     arrays: list[Array]
 
+    def __post_init__(self) -> None:
+        self.bound = self.kernel.bind()
+
     def launch(self) -> None:
-        self.world.perform(Launch(self.kernel, list(self.arrays)))
+        self.world.perform(Launch(self.kernel, list(self.arrays), self.bound))
 
     def set_param_at_index(self, index: int, value: Array) -> None:
         self.arrays[index] = value
@@ -399,7 +408,7 @@ class World:
             node.values = operation.values()
             for a, value in zip(operation.writes, operation.run(node.values), strict=True):
                 a.value = value
-            if self.tapes:
+            if self.tapes and not operation.detached:
                 self.tapes[-1].nodes.append(node if first else Node(operation, node.values))
 
         first = True
