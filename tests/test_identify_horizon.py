@@ -84,6 +84,7 @@ def test_interrupted_and_resumed_by_the_command(tmp_path, capsys):
     assert [row["horizon"] for row in rows] == ["10 %", "30 %", "all"] and result["iterations"] == rows[-1]["iteration"]
     assert rows[-1]["stopped_because"] == "iterations"
     shown = capsys.readouterr().out
+    assert "growing horizons" in (tmp_path / "run" / "report.html").read_text() and "growing horizons" in shown
     assert "horizon 10 %  loss" in shown and "all iterations were used up" in shown
     assert main(["run", scene, "--resume", out, "--iterations", "30"]) == 0
     result = json.loads((tmp_path / "run" / "result.json").read_text())

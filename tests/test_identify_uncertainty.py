@@ -164,13 +164,11 @@ def test_errors_are_those_of_many_noisy_repetitions(tmp_path):
     for _ in range(40):
         noisy = Target(exact + 0.01 * rng.normal(size=exact.shape), 0.01)
         experiment.targets["corners"] = noisy
-        problem._prepared.clear()
         x = problem.start
         for _ in range(5):  # Gauss-Newton
             line = linearise(problem, x)
             x = x + np.linalg.solve(line.matrix, line.descent)
         found.append(x)
-        problem._known.clear()
         assert np.abs(problem.value_and_grad(x)[1]).max() < 1e-3  # differences are one-sided
         errors = assess(problem, linearise(problem, x))
         stated.append([errors.by_noise[name] / problem.physical(x)[name] for name in ("stretch", "bend")])
@@ -197,7 +195,6 @@ def test_coloured_residuals(tmp_path):
             errors[k] = 0.9 * errors[k - 1] + white[k]
         seen = times[:, None, None] * np.array([0.5, 0.0, -0.5]) + errors
         experiment.targets["balls"] = Target(rest + seen, NOISE)
-        problem._prepared.clear()
         x = np.einsum("f,fma->a", times, seen) / (2 * np.sum(times**2)) / problem.space.transforms["v"].scale
         errors = assess(problem, linearise(problem, x))
         found.append(problem.physical(x)["v"])

@@ -171,7 +171,7 @@ def test_loss_of_the_users_own(tmp_path):
     assert found.loss == pytest.approx(sum(found.terms.values())) == pytest.approx(problem.value(problem.start))
     assert all(row.ok for row in check_gradient(problem))
     assert problem.compare(problem.simulate()["one"]) == pytest.approx(found.loss)
-    problem.strategy, problem._known = Checkpointed(every=7), {}
+    problem.strategy = Checkpointed(every=7)
     assert problem.evaluate(problem.start).gradient.tobytes() == found.gradient.tobytes()
     assert "is a loss without residuals" in estimate(problem, problem.start, problem.simulate())
     assert "custom_bent" in [term.name for term in build(tmp_path, own("bent")).terms], "kinks are no detour"

@@ -84,7 +84,7 @@ def make_parser() -> argparse.ArgumentParser:
 
     run = verb("run", "simulate, and identify what the scene seeks", scene)
     run.add_argument("--simulate", action="store_true", help="only simulate, with the parameters at their start; recordings are shown beside it")
-    run.add_argument("--iterations", type=_positive, help="iterations in all, instead of the scene's")
+    run.add_argument("--iterations", type=_positive, help="iterations in all (on every horizon), instead of the scene's")
     run.add_argument("--resume", type=Path, metavar="DIR", help="go on with the run in this folder")
     run.add_argument("--out", type=Path, metavar="DIR", help="the run folder; default runs/<scene>/<time>")
     run.add_argument("--profile", action="store_true", help="measure the time of every kernel, for the report")

@@ -40,6 +40,9 @@ class Simulated(Protocol):
     def simulate(self, x: Any, experiments: Sequence[Experiment] | None = None) -> dict[str, Simulation]:
         """Experiments at coordinates x."""
 
+    def reaches(self, i: int, experiment: Experiment) -> bool:
+        """Whether coordinate i can change an experiment."""
+
     def residuals(self, x: Any, simulations: Mapping[str, Simulation]) -> list[Residuals]:
         """What the loss at x is made of."""
 
@@ -99,7 +102,7 @@ def linearise(problem: Simulated, x: Any, at_x: Mapping[str, Simulation] | None 
         moved = x.copy()
         moved[i] += step
         step = moved[i] - x[i]  # as it was rounded
-        there = problem.simulate(moved, wanted)
+        there = {**base, **problem.simulate(moved, [e for e in wanted if problem.reaches(i, e)])}
         for jacobian, part, other in zip(jacobians, residuals, problem.residuals(moved, there), strict=True):
             jacobian[..., i] = (other.values - part.values) / step
         for name, value in numbers(there).items() if numbers is not None else ():

@@ -34,7 +34,7 @@ def notes_on(problem: Problem, found: Result, known: Uncertainty | None, misfit:
 
     known: its standard errors, if there are any; misfit: of what was found; limit: iterations that it was given; folder: of the run.
     """
-    notes = _starts(found) + _unseen(problem, found, known) + _bounds(problem, found, known)
+    notes = _starts(found) + _horizons(found) + _unseen(problem, found, known) + _bounds(problem, found, known)
     return notes + _unfinished(problem, found.search, known, limit, folder) + _too_far(problem, found, known, misfit)
 
 
@@ -49,6 +49,14 @@ def _starts(found: Result) -> list[str]:
     if len(found.stages) > 1:
         text += f", on the horizon {found.stages[0].label}"
     return [text]
+
+
+def _horizons(found: Result) -> list[str]:
+    """How the loss fell on each of several horizons; the losses of two of them are not of the same thing."""
+    if len(found.stages) < 2:
+        return []
+    shown = ", ".join(f"{s.label} ({s.initial_loss:.4g} -> {s.loss:.4g}, up to iteration {s.iteration})" for s in found.stages)
+    return [f"the search went over growing horizons, and the loss of each counts only what lies within: {shown}"]
 
 
 # ------------------------------------------------------------------------------------------------ parameters
@@ -110,11 +118,10 @@ def _unfinished(problem: Problem, search: OptimizeResult, known: Uncertainty | N
     why, method = search.stopped_because, problem.method
     if why in ("interrupted", "non_finite"):
         return []
-    if known is not None:
-        if known.away <= FAR:
-            return []
+    if known is not None and known.away > FAR:
         distance = f"about {known.away:.2g} standard errors away from the optimum"
-    elif why == "iterations" and search.falling:
+    elif why == "iterations" and search.falling and (known is None or known.scatter > LARGE):
+        # Far from the optimum the standard errors are as large as the residuals, and the distance in them is small.
         distance = "while the loss was still falling"
     else:
         return []

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,7 +34,7 @@ from sim.rollout.trajectory import Plan
 from sim.solvers import Solver
 
 REMEMBERED = 64
-"""Evaluations whose terms are kept: more than a line search makes between two log entries."""
+"""Evaluations that are kept during a search: more than a line search makes between two log entries."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,14 @@ class Description:
     record_every: int = 1
     report: bool = True
     notes: tuple[str, ...] = ()
+
+
+@dataclass(eq=False)
+class _Memory:
+    """What a search need not compute again: evaluations by coordinates, terms made ready by their names and those of experiments."""
+
+    evaluations: dict[bytes, Evaluation] = field(default_factory=dict)
+    prepared: dict[tuple[str, str], Measured] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -72,12 +81,10 @@ class Problem:
 
     def __post_init__(self) -> None:
         self.space = ParameterSpace({p.name: p.transform for p in self.sought}, {p.name: p.start for p in self.sought})
-        touched = {path for e in self.experiments for path in e.settings} | {r.path for p in self.sought for r in p.reach}
-        # What a value was before any experiment or parameter changed it.
-        self._base = {path: self.model[path].numpy().astype(np.float64) for path in sorted(touched)}
         self.method = self.method.chosen(self.terms, self.space.size)
-        self._prepared: dict[tuple[str, str], Measured] = {}
-        self._known: dict[bytes, Evaluation] = {}
+        # What a value is before any experiment or parameter changes it.
+        self._base: dict[str, np.ndarray] = {}
+        self._remembered: _Memory | None = None
 
     def __repr__(self) -> str:
         rows = [("model", repr(self.model)), ("solver", type(self.solver).__name__), *(("experiment", repr(e)) for e in self.experiments)]
@@ -125,12 +132,26 @@ class Problem:
     def evaluate(self, x: Any) -> Evaluation:
         """As `value_and_grad`, with everything that is known about it."""
         x = np.array(x, dtype=np.float64)
-        key = x.tobytes()
-        if key not in self._known:
-            if len(self._known) >= REMEMBERED:
-                del self._known[next(iter(self._known))]
-            self._known[key] = self._evaluate(x, gradient=True)
-        return self._known[key]
+        if self._remembered is None:
+            return self._evaluate(x, gradient=True)
+        known, key = self._remembered.evaluations, x.tobytes()
+        if key not in known:
+            if len(known) >= REMEMBERED:
+                del known[next(iter(known))]
+            known[key] = self._evaluate(x, gradient=True)
+        return known[key]
+
+    @contextmanager
+    def remembering(self) -> Iterator[None]:
+        """Inside, nothing is computed twice at the same coordinates: for a search, which asks for value, terms and gradient at different times.
+
+        Model, solver, data, terms and weights must stay as they are until the block ends.  Outside, every call looks at them anew.
+        """
+        before, self._remembered = self._remembered, self._remembered or _Memory()
+        try:
+            yield
+        finally:
+            self._remembered = before
 
     def value(self, x: Any) -> float:
         """The loss alone: no tape, and less than half of the time."""
@@ -141,21 +162,20 @@ class Problem:
         values = self.space.unpack(self.start if x is None else np.asarray(x, dtype=np.float64))
         wanted = self.experiments if experiments is None else list(experiments)
         out = {}
-        for group in self._groups(wanted):
-            self._write(group[0], values)
-            positions = self._rollout(group[0].schedule).particle_q.numpy()
-            start = self.model.particle_q.numpy().astype(np.float64)
-            for e in group:
-                out[e.name] = Simulation(e, e.schedule.times, np.array(positions, dtype=np.float64), start)
-        self._restore()
+        with self._values_kept():
+            for group in self._groups(wanted):
+                self._write(group[0], values)
+                positions = self._rollout(group[0].schedule).particle_q.numpy()
+                start = self.model.particle_q.numpy().astype(np.float64)
+                for e in group:
+                    out[e.name] = Simulation(e, e.schedule.times, np.array(positions, dtype=np.float64), start)
         return {e.name: out[e.name] for e in wanted}
 
     def start_positions(self, experiment: Experiment) -> np.ndarray:
         """Where all points (n, 3) [m] are at the start of an experiment, with the parameters at theirs; nothing is simulated."""
-        self._write(experiment, self.space.unpack(self.start))
-        positions = self.model.state().particle_q.numpy().astype(np.float64)
-        self._restore()
-        return positions
+        with self._values_kept():
+            self._write(experiment, self.space.unpack(self.start))
+            return self.model.state().particle_q.numpy().astype(np.float64)
 
     def residuals(self, x: Any, simulations: Mapping[str, Simulation]) -> list[Residuals]:
         """What the loss at x is made of: the sum of their losses is the loss.  simulations: of the fitted experiments."""
@@ -169,6 +189,14 @@ class Problem:
             out += [self._prepare(term, e).residuals(simulations[e.name].positions).times(term.weight / len(counted))
                     for e in counted]
         return out
+
+    def reaches(self, i: int, experiment: Experiment) -> bool:
+        """Whether coordinate i can change an experiment: not that of a parameter with a value for each, in another one."""
+        p = next(p for p in self.sought if self.space.slices[p.name].start <= i < self.space.slices[p.name].stop)
+        if not p.experiments:
+            return True
+        inside = i - self.space.slices[p.name].start
+        return p.experiments[inside // (p.start.size // len(p.experiments))] == experiment.name
 
     def compare(self, simulation: Simulation) -> float | None:
         """The loss of a simulation against its recording, counted or not; None where there is nothing to compare."""
@@ -210,17 +238,17 @@ class Problem:
         values = self.space.unpack(np.asarray(x, dtype=np.float64))
         touching = [name for name, s in self.model.constraint_sets.items() if s.constraint.unilateral]
         patterns = []
-        for group in self._groups(self.fitted) if touching else []:
-            self._write(group[0], values)
-            schedule, rows = group[0].schedule, []
-            self.model.refresh(force=True)
-            a, b = self.model.state(), self.model.state()
-            for _ in range(schedule.steps):
-                self.solver.step(a, b, None, None, schedule.dt)
-                rows.append(np.concatenate([self.solver.multipliers(name).numpy() > 0 for name in touching]))
-                a, b = b, a
-            patterns.append(np.array(rows))
-        self._restore()
+        with self._values_kept():
+            for group in self._groups(self.fitted) if touching else []:
+                self._write(group[0], values)
+                schedule, rows = group[0].schedule, []
+                self.model.refresh(force=True)
+                a, b = self.model.state(), self.model.state()
+                for _ in range(schedule.steps):
+                    self.solver.step(a, b, None, None, schedule.dt)
+                    rows.append(np.concatenate([self.solver.multipliers(name).numpy() > 0 for name in touching]))
+                    a, b = b, a
+                patterns.append(np.array(rows))
         return patterns
 
     # ------------------------------------------------------------------------------------------ the search
@@ -234,10 +262,14 @@ class Problem:
         After it the model holds the best values.
         """
         starts = self.space.starts(self.method.starts, self.method.seed)
-        stages = [Stage(h.label, p.value_and_grad, p.gauss_newton, p.describe) for h in self.method.horizons for p in (self.up_to(h),)]
-        found = search(stages, starts, self.bounds, self.method, iterations=iterations, log=log, save=save,
-                       resume_state=resume_state, should_stop=should_stop)
-        return self.result(found)
+        problems = [self.up_to(h) for h in self.method.horizons]
+        stages = [Stage(h.label, p.value_and_grad, p.gauss_newton, p.describe) for h, p in zip(self.method.horizons, problems, strict=True)]
+        with ExitStack() as memories:
+            for p in {id(p): p for p in (*problems, self)}.values():
+                memories.enter_context(p.remembering())
+            found = search(stages, starts, self.bounds, self.method, iterations=iterations, log=log, save=save,
+                           resume_state=resume_state, should_stop=should_stop)
+            return self.result(found)
 
     def up_to(self, horizon: Horizon) -> Problem:
         """The problem on the first part of every experiment; itself where that is all of them."""
@@ -258,11 +290,12 @@ class Problem:
         if best is None:
             empty = {name: np.full(shape, np.nan) for name, shape in self.space.shapes.items()}
             return Result(self.physical(last.x), np.nan, {}, {}, empty, last, np.nan, found.chosen, found.stages)
-        for path, value in self._values(self.space.unpack(last.x)).items():
+        initial = self._initial_loss(found)
+        with self._values_kept():
+            values = self._values(self.space.unpack(last.x))
+        for path, value in values.items():
             self.model[path].assign(value)
-            self._base[path] = value
-        return Result(self.physical(last.x), best.loss, best.terms, best.experiments, best.physical, last, self._initial_loss(found),
-                      found.chosen, found.stages)
+        return Result(self.physical(last.x), best.loss, best.terms, best.experiments, best.physical, last, initial, found.chosen, found.stages)
 
     def _initial_loss(self, found: Search) -> float:
         """The loss at the stated start, which a search of several starts or horizons may not have met."""
@@ -288,18 +321,18 @@ class Problem:
         sums: dict[str, list[float]] = {t.name: [] for t in self.terms}
         of_experiment = {e.name: 0.0 for e in self.fitted}
         loss = 0.0
-        for group in self._groups(self.fitted):
-            self._write(group[0], values)
-            pairs = [(t, e) for e in group for t in self.terms if not isinstance(t, Penalty) and t.counts(e)]
-            shares = np.array([t.weight / sum(t.counts(other) for other in self.fitted) for t, _ in pairs])
-            found = self._measure(group[0].schedule, pairs, shares if gradient else None)
-            if gradient:
-                self._collect(group[0], by_value)
-            loss += float(shares @ found)
-            for (term, experiment), value in zip(pairs, found.tolist(), strict=True):
-                sums[term.name].append(value)
-                of_experiment[experiment.name] += term.weight * value
-        self._restore()
+        with self._values_kept():
+            for group in self._groups(self.fitted):
+                self._write(group[0], values)
+                pairs = [(t, e) for e in group for t in self.terms if not isinstance(t, Penalty) and t.counts(e)]
+                shares = np.array([t.weight / sum(t.counts(other) for other in self.fitted) for t, _ in pairs])
+                found = self._measure(group[0].schedule, pairs, shares if gradient else None)
+                if gradient:
+                    self._collect(group[0], by_value)
+                loss += float(shares @ found)
+                for (term, experiment), value in zip(pairs, found.tolist(), strict=True):
+                    sums[term.name].append(value)
+                    of_experiment[experiment.name] += term.weight * value
         terms = {t.name: t.weight * float(np.mean(sums[t.name])) for t in self.terms if sums[t.name]}
         for term in self.terms:
             if isinstance(term, Penalty):
@@ -334,10 +367,12 @@ class Problem:
         return out.numpy().copy()
 
     def _prepare(self, term: Any, experiment: Experiment) -> Measured:
-        key = term.name, experiment.name
-        if key not in self._prepared:
-            self._prepared[key] = term.prepare(self.model, self.markers, experiment)
-        return self._prepared[key]
+        if self._remembered is None:
+            return term.prepare(self.model, self.markers, experiment)
+        prepared, key = self._remembered.prepared, (term.name, experiment.name)
+        if key not in prepared:
+            prepared[key] = term.prepare(self.model, self.markers, experiment)
+        return prepared[key]
 
     def _rollout(self, schedule: Schedule) -> Trajectory:
         return rollout(self.solver, self.model.state(), schedule.steps, schedule.dt, frame_every=schedule.substeps,
@@ -365,9 +400,16 @@ class Problem:
         for path, value in {**self._base, **self._values(values, experiment)}.items():
             self.model[path].assign(value)
 
-    def _restore(self) -> None:
-        for path, value in self._base.items():
-            self.model[path].assign(value)
+    @contextmanager
+    def _values_kept(self) -> Iterator[None]:
+        """Inside, experiments and parameters may be written to the model, which has its values again afterwards, however the block ends."""
+        touched = {path for e in self.experiments for path in e.settings} | {r.path for p in self.sought for r in p.reach}
+        self._base = {path: np.array(a.device.numpy(a), dtype=np.float64) for path in sorted(touched) for a in (self.model[path],)}
+        try:
+            yield
+        finally:
+            for path, value in self._base.items():
+                self.model[path].assign(value)
 
     def _clear(self) -> None:
         """Gradients of the material values, which backward adds to."""

@@ -155,7 +155,8 @@ class RunFolder:
         if not path.is_dir():
             raise RunFolderError(f"there is no run folder {path}", "--resume takes the folder of an earlier run")
         if not (path / STATE).is_file():
-            raise RunFolderError(f"{path} has no saved state ({STATE})", "only a run that optimises can be resumed")
+            raise RunFolderError(f"{path} has no saved state ({STATE})",
+                                 "a search can be resumed from its first iteration on, behind the tournament of several starts; start a new run")
         return cls(path)
 
     def file(self, name: str) -> Path:

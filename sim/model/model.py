@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from sim.core.runtime import recording, shadows
 from sim.core.runtime.array import array, clone
 from sim.core.runtime.creation import zeros_like
 from sim.core.runtime.device import Device
+from sim.core.runtime.graph import Graph, capturing
 
 from .constraint_set import ConstraintSet
 from .control import Contacts, Control
@@ -57,7 +59,9 @@ class Model:
         self.shapes, self.attachments, self.in_air, self.worlds = shapes, attachments, in_air, worlds
         self._derivations = list(derivations)
         self._recorded: tuple[weakref.ref[Any], int, Any] | None = None
-        self._held = False
+        self._noted: weakref.ref[Graph] | None = None  # the graph that derived data was last noted in
+        self.held = False
+        """Does derived data stay as it is?"""
         self._narrowed = 0  # open blocks of `gradients_of`
 
     # ------------------------------------------------------------------------------------------ what it is
@@ -89,18 +93,24 @@ class Model:
         """The arrays of `MODEL_FIELDS` by name."""
         return {field.name: self.__dict__[field.name] for field in MODEL_FIELDS}
 
+    @property
+    def remembered(self) -> dict[str, array]:
+        """What elements remember in a state: "constraint.parameter" -> the array of the model in whose place it comes."""
+        return {f"{s.name}.{name}": s.parameters[name] for s in self.constraint_sets.values() for name in s.constraint.memory}
+
     # ------------------------------------------------------------------------------------------ derived data
     def refresh(self, force: bool = False) -> None:
         """Brings everything that follows from material values up to date: masses, compliances, initial positions, ...
 
-        Launches what is due: where a value has changed, and all of it where a tape is open that has not seen it yet.
+        Launches what is due: where a value has changed, and all of it where a tape or a graph is open that has not seen it yet.
         force: all of it in any case.
         """
-        if self._held:
+        if self.held:
             return
         tape: Any = recording.current() if self.requires_grad else None
-        shadow = shadows.current()
+        shadow, graph = shadows.current(), capturing()
         everything = force or (tape is not None and not self._seen_by(tape)) or (shadow is not None and shadow.first_meets(self))
+        everything |= graph is not None and (self._noted is None or self._noted() is not graph)
         ran = False
         for derivation in self._derivations:
             # In order, each checked when its turn comes: a derivation may depend on the result of an earlier one.
@@ -109,18 +119,20 @@ class Model:
                 ran = True
         if ran:
             self._recorded = None if tape is None else self._mark(tape)
+        if graph is not None:
+            self._noted = weakref.ref(graph)
 
-    @contextmanager
-    def hold(self) -> Iterator[None]:
-        """`with model.hold():` derived data stays as it is; `refresh` does nothing.
+    def bound(self) -> Model:
+        """The same arrays under another object, where those stay that this one has now, and whose `refresh` does nothing.
 
         For a rollout that runs stretches again: derived data was recorded once, before them.
         """
-        before, self._held = self._held, True
-        try:
-            yield
-        finally:
-            self._held = before
+        made = copy.copy(self)
+        made.materials, made.held = copy.copy(self.materials), True
+        made.constraint_sets = {name: copy.copy(s) for name, s in self.constraint_sets.items()}
+        for s in made.constraint_sets.values():
+            s.parameters = dict(s.parameters)
+        return made
 
     @contextmanager
     def gradients_of(self, paths: Iterable[str]) -> Iterator[None]:
@@ -167,11 +179,13 @@ class Model:
         """A new state: the initial positions and velocities, no forces, time 0.  Differentiable."""
         self.refresh()
         real = self.requires_grad
-        memory = {
-            f"{s.name}.{name}": zeros_like(s.parameters[name], requires_grad=real) for s in self.constraint_sets.values() for name in s.constraint.memory
-        }
+        memory = {name: zeros_like(a, requires_grad=real) for name, a in self.remembered.items()}
         q, qd = (clone(a, requires_grad=real or None) for a in (self.particle_q, self.particle_qd))
-        return State(self, q, qd, zeros_like(self.particle_qd, requires_grad=real and not self._narrowed), memory=memory)
+        made = State(self, q, qd, zeros_like(self.particle_qd, requires_grad=real and not self._narrowed), memory=memory)
+        if capturing() is not None:
+            for a in (made.particle_f, *memory.values()):
+                a.zero_()  # a replay begins with it too
+        return made
 
     def control(self) -> Control:
         """New inputs for a step, as the model has them."""

@@ -8,6 +8,7 @@ from sim.core.lang.errors import did_you_mean
 from sim.core.lang.types import float64
 from sim.core.runtime.array import array, clone
 from sim.core.runtime.creation import full
+from sim.core.runtime.graph import capturing
 
 from .errors import ModelError
 from .fields import STATE_FIELDS
@@ -25,6 +26,8 @@ class State:
         self.model = model
         self.particle_q, self.particle_qd, self.particle_f = particle_q, particle_qd, particle_f
         self.clock = full(1, time, float64, particle_q.device)
+        if capturing() is not None:
+            self.clock.fill_(time)  # a replay begins with it too
 
     @property
     def time(self) -> float:
@@ -52,7 +55,16 @@ class State:
     def clone(self) -> State:
         """A copy that shares nothing; recorded and differentiable."""
         memory = {name: clone(a) for name, a in self.memory.items()}
-        return State(self.model, clone(self.particle_q), clone(self.particle_qd), clone(self.particle_f), self.time, memory)
+        made = State(self.model, clone(self.particle_q), clone(self.particle_qd), clone(self.particle_f), memory=memory)
+        made.clock.assign(self.clock)
+        return made
+
+    def bound(self) -> State:
+        """The same arrays under another object, where those stay that this one has now."""
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        made.memory = dict(self.memory)
+        return made
 
     def follow(self, other: State) -> None:
         """Copies what a step changes, and the time, from another state of the same model; forces stay."""

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from functools import partial
 from numbers import Real
 
 from sim.core.lang.errors import SimError, entry_point
 from sim.core.runtime import recording, shadows
+from sim.core.runtime.graph import note_whole
+from sim.core.runtime.stacks import contained
 from sim.core.runtime.tape import Tape
 from sim.model.control import Control
 from sim.model.state import State
-from sim.rollout.strategies import StoreAll, Strategy, run_plain
+from sim.rollout.recorded import RecordedRun
+from sim.rollout.runs import STACKS, Run
+from sim.rollout.strategies import StoreAll, Strategy
 from sim.rollout.trajectory import Plan, Trajectory
+from sim.rollout.workspace import kind_of
 from sim.solvers.base import Solver
 
 
@@ -29,7 +36,9 @@ def rollout(
     strategy:    how a gradient finds its way back: `StoreAll()` or `Checkpointed(every=k)`; both give the same bits.
                  In forward mode (`sim.autograd.jvp`, `hvp`) everything is stored.
     The forces `state.particle_f` act during all steps.  Without an open tape nothing is kept but the frames.
-    Raises NonFiniteState where the simulation breaks down.
+    A rollout is bound to the arrays and settings that it was called with: what is set or put in their place later does not matter to it,
+    nor to its gradient.  Inside of `sim.capture()` it is noted as a whole, and a replay runs it again on the present content of these arrays.
+    Raises NonFiniteState where the simulation breaks down; then, and where it is interrupted, a tape knows nothing of it.
     """
     for name, count in (("steps", steps), ("frame_every", frame_every)):
         if count is not None and not hasattr(count, "__index__"):
@@ -38,21 +47,34 @@ def rollout(
         raise RolloutError(f"steps={steps}; expected at least 1")
     if not isinstance(dt, Real) or not dt > 0.0:
         raise RolloutError(f"dt={dt!r}; expected a positive time step in seconds")
-    if strategy is not None and not hasattr(strategy, "run"):
+    if strategy is not None and not hasattr(strategy, "schedule"):
         raise RolloutError(f"strategy={strategy!r}; expected StoreAll(), Checkpointed(every=k), or None")
     every = steps if frame_every is None else frame_every
     if not 1 <= every <= steps:
         raise RolloutError(f"frame_every={frame_every}; expected 1 to steps={steps}, or None")
     if state.model is not solver.model:
         raise RolloutError("the state belongs to another model; make it with solver.model.state()")
-    solver.model.refresh(force=True)
+    if state.memory.keys() != (expected := solver.model.remembered).keys():
+        raise RolloutError(f"the memory of the state has {sorted(state.memory)}; expected {sorted(expected)}; make it with solver.model.state()")
+    solver.begin()
     plan = Plan(solver, state, int(steps), float(dt), control, int(every))
     recorder = recording.current()
-    if isinstance(recorder, Tape):
-        # Checkpoints hold values without their tangents.
-        chosen = StoreAll() if strategy is None or shadows.current() is not None else strategy
-        return chosen.run(plan, recorder)
-    result = plan.result()
-    with recording.paused(), solver.model.hold():
-        run_plain(plan, result)
+    tape = recorder if isinstance(recorder, Tape) else None
+    wanted = tape is not None and any(a.requires_grad for a in plan.inputs)
+    if wanted and not solver.model.requires_grad:
+        raise RolloutError(
+            "the model was made without gradients, but an input of this rollout (the state, its forces, the control) requires one; "
+            "make the model with finalize(requires_grad=True), or leave the `with` block of the tape"
+        )
+    result, multipliers = plan.result(), [p.multiplier for p in solver.passes]
+    run = Run(plan, kind_of(plan), result.bound(), multipliers)
+    if shadows.current() is not None:  # somebody looks at every launch; checkpoints hold values without their tangents
+        with tape.all_or_nothing() if tape is not None else nullcontext():
+            contained(partial(run.launch_by_launch, tape), *STACKS)
+        return result
+    if tape is not None and wanted:
+        run = RecordedRun(plan, run.kind, run.result, multipliers, (strategy or StoreAll()).schedule(plan))
+    note_whole(run.forward, plan.inputs, [*result.arrays, *multipliers])
+    if isinstance(run, RecordedRun) and tape is not None:
+        run.record(tape)
     return result

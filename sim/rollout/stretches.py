@@ -1,31 +1,30 @@
-"""Captured steps of a solver: replayed by rollouts, by reverse sweeps, and by later rollouts of the same solver.
+"""Captured steps of a solver: replayed by rollouts, by reverse sweeps, and by later rollouts of the same kind.
 
 A *stretch* is a number of steps that were recorded on a tape of their own and captured as graphs, forward and backward.  It owns the
 memory of its records, which every replay fills again, and the two states that the steps go between: nobody else writes them.
+
+What is captured is put in its place when it is complete.  Until then it is known only to the function that captures it: where that is
+left by an exception, nothing of it stays.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from sim.core.runtime.array import array, clone
-from sim.core.runtime.creation import empty_like
+from sim.core.runtime.buffer import Buffer
 from sim.core.runtime.graph import Graph, capture, joined
 from sim.core.runtime.marks import passing, watched
 from sim.core.runtime.tape import Remembered, Tape
 from sim.model.state import State
-from sim.rollout.trajectory import Plan
 
-KEPT = 8
-"""Kinds of rollouts (time step, forces, motions) that a solver remembers the steps of; the one not used for longest goes."""
 LONGEST = 64
 """Steps that are joined to one table."""
-LENGTHS = 4
-"""Stretches of different lengths that are kept for one kind of rollout."""
 Frames = Mapping[int, Callable[[State], None]]
 """What to do with the state after a step, by step."""
+Step = Callable[[State, State], None]
+"""Takes a step from a state to another."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,22 +52,22 @@ class Steps:
     """Steps between two states, captured in each direction without a tape."""
 
     states: tuple[State, State]
+    step: Step
     _graphs: dict[int, Graph] = field(default_factory=dict)
     _joined: dict[tuple[int, int], Graph] = field(default_factory=dict)
 
     @property
-    def stale(self) -> bool:
-        """See `Graph.stale`."""
-        return any(graph.stale for graph in self._graphs.values())
+    def graphs(self) -> list[Graph]:
+        """What has been captured, one graph per direction."""
+        return list(self._graphs.values())
 
-    def run(self, plan: Plan, first: int, count: int) -> None:
+    def run(self, first: int, count: int) -> None:
         """Take steps `first` to `first + count - 1`; step k begins in `states[k % 2]`."""
-        plan.solver.turn += 1
         while count:
             side = first % 2
             if side not in self._graphs:
                 with capture() as graph:
-                    plan.step(self.states[side], self.states[1 - side])
+                    self.step(self.states[side], self.states[1 - side])
                 self._graphs[side], taken = graph, 1
             elif 1 - side not in self._graphs:
                 self._graphs[side].replay()
@@ -82,124 +81,135 @@ class Steps:
 
 
 @dataclass(eq=False)
+class _Graphs:
+    """One graph per step in one direction, in the order of the steps."""
+
+    of_step: list[Graph]
+    backward: bool = False
+    _joined: dict[tuple[int, int], Graph] = field(default_factory=dict)
+
+    def replay(self, begin: int, end: int) -> None:
+        """Steps `begin` to `end - 1`."""
+        pieces = [(first, min(first + LONGEST, end)) for first in range(begin, end, LONGEST)]
+        for piece in reversed(pieces) if self.backward else pieces:
+            if piece not in self._joined:
+                part = self.of_step[slice(*piece)]
+                self._joined[piece] = joined(part[::-1] if self.backward else part)
+            self._joined[piece].replay()
+
+
+@dataclass(frozen=True, eq=False)
+class _Recording:
+    """The steps of a stretch as they were recorded: forward graphs, and the tape; marks[k]: where step k begins on it."""
+
+    forward: _Graphs
+    tape: Tape
+    marks: list[int]
+    memory: list[Remembered]
+    read: list[array]
+    written: list[Buffer]
+
+
+@dataclass(eq=False)
 class Stretch:
-    """`count` steps from `states[0]`, with all that their gradient needs.  `content`: whose steps the memory holds now."""
+    """`count` steps from `states[0]`, with all that their gradient needs."""
 
     count: int
     states: tuple[State, State]
-    content: object = None
-    memory: list[Remembered] = field(default_factory=list)
-    _forward: list[Graph] = field(default_factory=list)
-    _back: list[Graph] = field(default_factory=list)
-    _tape: Tape = field(default_factory=Tape)
-    _marks: list[int] = field(default_factory=list)
-    _joined: dict[tuple[bool, int, int], Graph] = field(default_factory=dict)
+    step: Step
+    _recording: _Recording | None = None
+    _back: _Graphs | None = None
+    _content: tuple[object, int, list[int]] | None = None
+
+    @property
+    def memory(self) -> list[Remembered]:
+        """What is kept for the way back."""
+        return self._recording.memory if self._recording is not None else []
+
+    @property
+    def owner(self) -> object:
+        """For whom it was filled."""
+        return self._content[0] if self._content is not None else None
+
+    @property
+    def graphs(self) -> list[Graph]:
+        """What has been captured of the way forward, one graph per direction: all others are like these."""
+        return self._recording.forward.of_step[:2] if self._recording is not None else []
 
     @property
     def outdated(self) -> bool:
         """Whether an array has got another gradient since the way back was captured."""
-        return any(graph.outdated for graph in self._back[:2])  # the others go between the same two states
+        return self._back is not None and any(graph.outdated for graph in self._back.of_step[:2])  # the others go between the same two states
 
-    @property
-    def stale(self) -> bool:
-        """See `Graph.stale`."""
-        return any(graph.stale for graph in self._forward[:2])  # the others go between the same two states
+    def holds(self, owner: object, first: int) -> bool:
+        """Whether the memory holds what `fill` of the same owner and first step left there, and nobody has written to it since."""
+        return self._content is not None and self._content[0] is owner and self._content[1:] == (first, self._versions())
 
-    def run(self, plan: Plan, frames: Frames) -> None:
-        """Take the steps."""
-        plan.solver.turn += 1
-        if self._forward:
+    def _versions(self) -> list[int]:
+        return [buffer.version for buffer in self._recording.written] if self._recording is not None else []
+
+    def fill(self, owner: object, first: int, frames: Frames) -> None:
+        """Take the steps, for `owner`, to whom the first of them has the number `first`; `frames[step]` looks at the state after a step."""
+        self._content = None
+        recording = self._recording
+        if recording is None:
+            self._recording = self._record(frames)
+        else:
             done = 0
             for stop in sorted({*(step + 1 for step in frames), self.count}):
-                self._replay(True, done, stop)
+                recording.forward.replay(done, stop)
                 done = stop
                 if stop - 1 in frames:
                     frames[stop - 1](self.states[stop % 2])
-            return
-        graphs = []
+        self._content = owner, first, self._versions()
+
+    def _record(self, frames: Frames) -> _Recording:
+        tape, graphs, marks = Tape(), list[Graph](), list[int]()
         for step in range(self.count):
-            self._marks.append(len(self._tape.records))
-            with capture() as graph, self._tape:
-                plan.step(self.states[step % 2], self.states[1 - step % 2])
+            marks.append(len(tape.records))
+            with capture() as graph, tape:
+                self.step(self.states[step % 2], self.states[1 - step % 2])
             graphs.append(graph)
             if step in frames:
                 frames[step](self.states[1 - step % 2])
-        self._marks.append(len(self._tape.records))
-        self._forward, self.memory = graphs, list(self._tape.memory())
-        self._tape.release()  # nobody else writes the states, and replays write the same again
+        marks.append(len(tape.records))
+        memory = list(tape.memory())
+        tape.release()  # nobody else writes the states, and replays write the same again
+        written = dict.fromkeys(buffer for graph in graphs for buffer in graph.written)
+        return _Recording(_Graphs(graphs), tape, marks, memory, joined(graphs).read, list(written))
+
+    @property
+    def read(self) -> list[array]:
+        """What the steps read, and do not write before."""
+        return self._recording.read if self._recording is not None else []
 
     def back(self, frames: Frames, name: Callable[[int], str]) -> None:
         """Take gradients back from the last state to the first; `frames[step]` first adds to the gradient of the state after it."""
-        if self._back and not watched():
+        recording = self._recording
+        assert recording is not None, "a stretch goes back before it was filled"
+        if self._back is not None and not watched():
             done = self.count
             for step in sorted(frames, reverse=True):
-                self._replay(False, step + 1, done)
+                self._back.replay(step + 1, done)
                 done = step + 1
                 frames[step](self.states[done % 2])
-            self._replay(False, 0, done)
+            self._back.replay(0, done)
             return
-        graphs = self._back or [Graph() for _ in range(self.count)]
+        graphs = list[Graph]()
         for step in reversed(range(self.count)):
             if step in frames:
                 frames[step](self.states[1 - step % 2])
-            if self._back:
-                graphs[step].replay()
-            else:
-                with capture() as graphs[step]:
-                    self._tape.sweep(self._marks[step], self._marks[step + 1])
+            graphs.append(self._step_back(recording, step))
             before = self.states[step % 2]
             passing(name(step), {"particle_q": before.particle_q, "particle_qd": before.particle_qd})
-        if not self._back:
-            self._back = graphs
-            self._tape.records.clear()  # the graphs keep what they need
+        if self._back is None:
+            self._back = _Graphs(graphs[::-1], backward=True)
+            recording.tape.records.clear()  # the graphs keep what they need
 
-    def _replay(self, forward: bool, begin: int, end: int) -> None:
-        for first in range(begin, end, LONGEST) if forward else reversed(range(begin, end, LONGEST)):
-            key = (forward, first, min(first + LONGEST, end))
-            if key not in self._joined:
-                part = (self._forward if forward else self._back)[key[1] : key[2]]
-                self._joined[key] = joined(part if forward else part[::-1])
-            self._joined[key].replay()
-
-
-@dataclass(eq=False)
-class Captured:
-    """What is remembered of one kind of rollout of a solver.
-
-    forces: external forces, copied from the start of a rollout.  holds: keeps alive what its key is made of.
-    """
-
-    steps: Steps
-    forces: array
-    holds: list[array]
-    stretches: dict[int, Stretch] = field(default_factory=dict)
-
-    @property
-    def stale(self) -> bool:
-        """Whether a kernel of the steps, a constraint of the user say, reads another constant or function now than when it was captured."""
-        return self.steps.stale or any(stretch.stale for stretch in self.stretches.values())
-
-    def stretch(self, plan: Plan, count: int) -> Stretch:
-        """The stretch of so many steps; of at most `LENGTHS`, so that memory of rollouts with other ones is freed."""
-        found = self.stretches.pop(count, None)
-        if found is None or found.outdated:
-            found = Stretch(count, (plan.scratch(self.forces), plan.scratch(self.forces)))
-        self.stretches[count] = found
-        while len(self.stretches) > LENGTHS:
-            self.stretches.pop(next(iter(self.stretches)))
-        return found
-
-
-def captured(plan: Plan) -> Captured:
-    """What is remembered of rollouts like this one: of the same arrays, time step and settings."""
-    arrays = [*([plan.control.motion_vector] if plan.control is not None else []), *plan.solver.inputs]
-    key = (plan.dt, plan.solver.settings, plan.control is None, plan.start.particle_f.requires_grad, *((id(a.buffer), a.ptr, a.requires_grad) for a in arrays))
-    known: dict[Any, Captured] = plan.solver.captured
-    found = known.pop(key, None)
-    if found is None or found.stale:
-        forces = empty_like(plan.start.particle_f)
-        found = Captured(Steps((plan.scratch(forces), plan.scratch(forces))), forces, arrays)
-    known[key] = found
-    while len(known) > KEPT:
-        known.pop(next(iter(known)))
-    return found
+    def _step_back(self, recording: _Recording, step: int) -> Graph:
+        if self._back is not None:
+            self._back.of_step[step].replay()
+            return self._back.of_step[step]
+        with capture() as graph:
+            recording.tape.sweep(*recording.marks[step : step + 2])
+        return graph

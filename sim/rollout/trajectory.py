@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from sim.core.lang.errors import SimError
 from sim.core.lang.types import vector
-from sim.core.runtime import recording
 from sim.core.runtime.array import array
 from sim.core.runtime.creation import empty
-from sim.core.runtime.nonfinite import NonFiniteError
 from sim.model.control import Control
+from sim.model.model import Model
 from sim.model.state import State
 from sim.solvers.base import Solver
 
@@ -36,10 +37,19 @@ class Trajectory:
         frames, points = self.particle_q.shape
         return f"Trajectory({frames} frames of {points} points, up to t={self.final.time:g} s)"
 
+    @property
+    def arrays(self) -> list[array]:
+        """All that a rollout writes, the clock last."""
+        return [self.particle_q, *self.final.moving, self.final.clock]
+
+    def bound(self) -> Trajectory:
+        """The same arrays under another object, where those stay that this one has now."""
+        return Trajectory(self.particle_q, self.final.bound())
+
 
 @dataclass(eq=False)
 class Plan:
-    """The steps of one rollout."""
+    """The steps of one rollout: from the arrays that the start and the control have now."""
 
     solver: Solver
     start: State
@@ -48,60 +58,43 @@ class Plan:
     control: Control | None
     frame_every: int
 
+    def __post_init__(self) -> None:
+        self.start, self.control = self.start.bound(), copy.copy(self.control)
+
+    @property
+    def inputs(self) -> list[array]:
+        """Arrays of the user's that the steps read."""
+        given = [a for a in vars(self.control).values() if isinstance(a, array)] if self.control is not None else []
+        return [*self.start.moving, self.start.clock, self.start.particle_f, *given, *self.solver.inputs]
+
     def result(self) -> Trajectory:
         model = self.solver.model
         frames = empty((self.steps // self.frame_every, model.particle_count), vector(3, model.dtype), model.device, requires_grad=model.requires_grad)
-        return Trajectory(frames, self.scratch())
-
-    def scratch(self, forces: array | None = None) -> State:
-        """A state of its own memory, under the external forces of the start, or others."""
-        model = self.solver.model
-        kind = vector(3, model.dtype)
-        q, qd = (empty(model.particle_count, kind, model.device, requires_grad=model.requires_grad) for _ in range(2))
-        memory = {name: empty(a.shape, a.dtype, model.device, requires_grad=model.requires_grad) for name, a in self.start.memory.items()}
-        return State(model, q, qd, self.start.particle_f if forces is None else forces, self.start.time, memory)
-
-    def step(self, before: State, after: State) -> None:
-        self.solver.step(before, after, self.control, None, self.dt)
+        return Trajectory(frames, blank_state(model, self.start.particle_f))
 
     def name(self, step: int) -> str:
         """What a step is called in messages; the first is 1."""
         return f"step {step + 1} of {self.steps}"
 
-    def step_of(self, step: int, before: State, after: State) -> None:
-        """The step of this number; says so where a launch makes a number that is not finite."""
-        try:
-            self.step(before, after)
-        except NonFiniteError as problem:
-            raise problem.at(self.name(step)) from None
-
     def frame_after(self, step: int) -> int | None:
         """Number of the frame that is kept after a step, or None."""
         return (step + 1) // self.frame_every - 1 if (step + 1) % self.frame_every == 0 else None
 
-    def frames_in(self, first: int, count: int) -> range:
+    def frames_in(self, first: int, count: int) -> Iterable[int]:
         """Those of `count` steps from `first` on after which a frame is kept."""
         every = self.frame_every
         return range((first + every) // every * every - 1, first + count, every)
 
-    def check(self, state: State, step: int) -> None:
-        """Raise where a position is no longer finite."""
-        q = state.particle_q.device.numpy(state.particle_q)
-        if np.isfinite(np.dot(q.ravel(), np.zeros(q.size, q.dtype))):
-            return
-        raise self.locate(step)
 
-    def locate(self, step: int) -> NonFiniteState:
-        """Run again to find the first step, and the constraint and point where it happened."""
-        with recording.paused():
-            a, b = self.scratch(), self.scratch()
-            a.follow(self.start)
-            for k in range(step + 1):
-                self.step(a, b)
-                a, b = b, a
-                if not np.isfinite(a.particle_q.device.numpy(a.particle_q)).all():
-                    return NonFiniteState(
-                        f"the simulation became non-finite in step {k + 1} of {self.steps} (t = {a.time:.6g} s), first "
-                        f"{self.solver.blame(b, a, self.control, self.dt)}; take shorter steps (more substeps), or check masses and compliances"
-                    )
-        return NonFiniteState(f"the simulation became non-finite before step {step + 1} of {self.steps}")
+def blank_state(model: Model, forces: array) -> State:
+    """A state of a model in memory of its own, of undefined content, under these external forces."""
+    kind = vector(3, model.dtype)
+    q, qd = (empty(model.particle_count, kind, model.device, requires_grad=model.requires_grad) for _ in range(2))
+    memory = {name: empty(a.shape, a.dtype, model.device, requires_grad=model.requires_grad) for name, a in model.remembered.items()}
+    return State(model, q, qd, forces, 0.0, memory)
+
+
+def is_finite(a: array) -> bool:
+    """Whether all numbers of an array are finite."""
+    host = a.device.numpy(a)
+    return bool(np.isfinite(np.dot(host.ravel(), np.zeros(host.size, host.dtype))))

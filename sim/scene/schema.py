@@ -281,7 +281,8 @@ LOSS = Table((
     )), "markers that should be slow"),
     key("experiments", Listing(Reference("experiments"), 1), "the experiments that count; default: all that are fitted",
         only=("match", "reach", "slow", "custom")),
-    key("prior", Reference("parameters"), "a parameter that should stay near `value`"),
+    key("prior", Reference("parameters"), "a parameter that should stay near `value`. A `match` is a mean: with weight 1 a prior counts as much "
+        "as all observations together; by Bayes' rule its weight were 1 / (3 x markers x frames)"),
     key("value", Later("a value in the unit of the parameter"), "the expected value", REQUIRED, only=("prior",)),
     key("factor", Number("", "(1, inf)"), "(log(p / value) / log(factor))^2", only=("prior",)),
     key("smooth", Reference("parameters"), "a parameter per element, point or region whose neighbours should be alike: "

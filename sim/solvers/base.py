@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import copy
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field, fields
 from functools import cache
 from numbers import Real
@@ -20,7 +21,7 @@ from sim.core.lang.library.scalar import clamp
 from sim.core.lang.library.vector import length
 from sim.core.lang.types import Scalar, float64, vector
 from sim.core.runtime.array import array
-from sim.core.runtime.creation import zeros
+from sim.core.runtime.creation import zeros, zeros_like
 from sim.core.runtime.kernel import Kernel, kernel
 from sim.core.runtime.launch import launch
 from sim.model.constraint_set import ConstraintSet
@@ -129,43 +130,74 @@ class Pass:
                 yield shared, end - shared, False
 
 
+def token(value: Any) -> Hashable:
+    """Tells whether an attribute is what it was: numbers and text by value, arrays by their memory, other objects by identity.
+
+    The objects have to be kept alive for as long as the token.
+    """
+    if isinstance(value, array):
+        return id(value.buffer), value.ptr, value.shape, value.strides, value.requires_grad
+    return value if value is None or isinstance(value, (bool, int, float, str)) else id(value)
+
+
 @dataclass(eq=False)
 class Solver:
     """Steps a model from one state to the next.  What happens to predicted positions is up to the kind of solver."""
 
     model: Model
     passes: list[Pass] = field(init=False, default_factory=list)
-    captured: dict[Any, Any] = field(init=False, default_factory=dict, repr=False)
-    """What rollouts remember of its steps (`sim.rollout.stretches`)."""
-    turn: int = field(init=False, default=0, repr=False)
-    """Counts what was run of its steps: who finds it unchanged finds multipliers and targets as the last step left them."""
 
     def _prepare(self, keeps: bool) -> None:
-        """Passes over all sets of constraints.  keeps: gradients flow through the multipliers."""
+        """Kernels and scratch for a step.  keeps: gradients flow through the multipliers."""
+        model = self.model
+        self._kernels, self._keeps = _kernels(model.dtype, model.in_air), keeps
+        self._no_damping = zeros(1, model.dtype, model.device)
+        self._prescribes = model.attachment_point.size if "attachment" in model.constraint_sets or model.motion_kind.size else 0
+        self._own_scratch()
+
+    def _own_scratch(self) -> None:
+        """Makes arrays for all that a step writes before it reads it."""
         model = self.model
         real, vec3 = model.dtype, vector(3, model.dtype)
-        self._kernels = _kernels(real, model.in_air)
+        self.passes = []
         for constraints in model.constraint_sets.values():
             c = constraints.constraint
             data = parameter_struct(c, real)()
             for name, values in constraints.parameters.items():
                 setattr(data, name, values)
-            multiplier = zeros(constraints.count, value_type(c, real), model.device, requires_grad=model.requires_grad and keeps)
+            multiplier = zeros(constraints.count, value_type(c, real), model.device, requires_grad=model.requires_grad and self._keeps)
             flows = {name: make_flow(c, real, name) for name in c.memory}
             self.passes.append(Pass(constraints, data, multiplier, flows))
-        self._no_damping = zeros(1, real, model.device)
         soft = model.constraint_sets.get("attachment")
         self._target = soft.parameters["target"] if soft is not None else zeros(1, vec3, model.device, requires_grad=model.requires_grad)
-        self._prescribes = model.attachment_point.size if soft is not None or model.motion_kind.size else 0
+
+    def _ready(self) -> None:
+        """Prepares anew where settings were changed."""
+
+    def begin(self) -> None:
+        """Before many steps at once: settings and derived data are brought up to date, also on an open tape."""
+        self._ready()
+        self.model.refresh(force=True)
+
+    def bound(self) -> Solver:
+        """A solver that takes the same steps, now and later: with the settings and the arrays that this one has now, and scratch of its own."""
+        self._ready()
+        made = copy.copy(self)
+        made.model = self.model.bound()
+        soft = made.model.constraint_sets.get("attachment")
+        if soft is not None:
+            soft.parameters["target"] = zeros_like(soft.parameters["target"])
+        made._own_scratch()
+        return made
 
     def __repr__(self) -> str:
         own = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if f.init and f.name != "model")
         return f"{type(self).__name__}({own}{'; ' if own else ''}{self.model!r})"
 
     @property
-    def settings(self) -> tuple[Any, ...]:
-        """What a step depends on beside arrays."""
-        return ()
+    def settings(self) -> Hashable:
+        """What a step depends on beside the content of arrays: all attributes, objects by identity."""
+        return tuple((name, token(value)) for name, value in vars(self).items())
 
     @property
     def sweeps(self) -> int:
@@ -179,6 +211,11 @@ class Solver:
                 if a is not None and not (a is self._target and self._prescribes)]
         return [*self.model.arrays.values(), self.model.gravity, *sets]
 
+    @property
+    def scratch(self) -> list[array]:
+        """Arrays that every step writes before it reads them."""
+        return [*(p.multiplier for p in self.passes), self._target]
+
     def multipliers(self, constraint: str) -> array:
         """Multipliers lambda of the last step for a constraint type, in the order of its set; force = lambda / dt^2 times the gradient."""
         for p in self.passes:
@@ -190,8 +227,8 @@ class Solver:
     def step(self, state_in: State, state_out: State, control: Control | None, contacts: Contacts | None, dt: float) -> None:
         """One step of `dt` seconds from `state_in` (never written) to `state_out`."""
         self._check(state_in, state_out, dt)
+        self._ready()
         self.model.refresh()
-        self.turn += 1
         motion = self.model.motion_vector if control is None else control.motion_vector
         for _ in self._stages(state_in, state_out, motion, dt):
             pass

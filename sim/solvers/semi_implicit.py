@@ -10,6 +10,7 @@ import numpy as np
 from sim.constraints.push import make_push
 from sim.core.lang.errors import entry_point
 from sim.core.runtime.array import array
+from sim.core.runtime.graph import note
 from sim.model.control import Contacts, Control
 from sim.model.state import State
 from sim.solvers.base import Pass, Solver, SolverError
@@ -28,14 +29,20 @@ class SolverSemiImplicit(Solver):
         self._prepare(keeps=False)
         self._push_by = {(p.set.constraint, own): make_push(p.set.constraint, self.model.dtype, p.set.damping is not None, False, own)
                          for p in self.passes for own in (False, True)}
-        self._checked: tuple[int, ...] | None = None
+        self._checked: list[int] = []
 
     @entry_point
     def step(self, state_in: State, state_out: State, control: Control | None, contacts: Contacts | None, dt: float) -> None:
         """One step of `dt` seconds from `state_in` (never written) to `state_out`."""
-        self.model.refresh()
-        self.refuse_rigid()
+        if not self.model.held:
+            self.model.refresh()
+            note(self.refuse_rigid)
         super().step(state_in, state_out, control, contacts, dt)
+
+    def begin(self) -> None:
+        """See `Solver`.  Raises SolverError where a compliance is zero."""
+        super().begin()
+        note(self.refuse_rigid)
 
     def _stages(self, state_in: State, state_out: State, motion: array, dt: float) -> Iterator[tuple[array, Pass | None, int, int]]:
         x = state_out.particle_q
@@ -49,7 +56,7 @@ class SolverSemiImplicit(Solver):
 
     def refuse_rigid(self) -> None:
         """Raises SolverError where a compliance is zero; looks again only when a compliance was written."""
-        versions = tuple(p.set.compliance.buffer.version for p in self.passes)
+        versions = [p.set.compliance.buffer.version for p in self.passes]
         if versions == self._checked:
             return
         for p in self.passes:
@@ -58,4 +65,4 @@ class SolverSemiImplicit(Solver):
                 points = p.set.points.device.numpy(p.set.points)[rigid[0][0]].tolist()
                 raise SolverError(f"the constraint '{p.set.constraint.name}' on points {points} has compliance 0, which no force can "
                                   "hold; give it a positive compliance, or use SolverXPBD")
-        self._checked = versions
+        self._checked[:] = versions

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -35,6 +34,7 @@ class SolverXPBD(Solver):
                 damping forces at the start of the step, which act on the predicted positions; what is at rest then stays
                 at rest exactly, and solids need far fewer steps (see `sim.constraints.push`).  Contacts begin at zero.
     Pinned points (zero inverse mass) never move, unless their attachment prescribes a motion.
+    All three may be changed between steps; what a tape or a graph has recorded stays as it is.
     """
 
     iterations: int = 1
@@ -42,6 +42,16 @@ class SolverXPBD(Solver):
     start: str = "zero"
 
     def __post_init__(self) -> None:
+        self._prepared: tuple[int, str, str] | None = None
+        self._ready()
+
+    def _ready(self) -> None:
+        chosen = self.iterations, self.order, self.start
+        if self._prepared != chosen:
+            self._prepare_settings()
+            self._prepared = chosen
+
+    def _prepare_settings(self) -> None:
         if int(self.iterations) < 1:
             raise SolverError(f"iterations={self.iterations}; expected at least 1")
         for name, known in (("order", ("colored", "jacobi")), ("start", ("zero", "elastic"))):
@@ -60,12 +70,18 @@ class SolverXPBD(Solver):
                 if self.start == "elastic" and not c.unilateral:
                     self._push_by[c, own] = make_push(c, real, damped, True, own)
         self._share = self._shares() if averaged else self._no_damping
-        self._correction = zeros(model.particle_count, vector(3, real), model.device, requires_grad=model.requires_grad) if averaged else None
         self._no_correction = zeros(1, vector(3, real), model.device)
 
+    def _own_scratch(self) -> None:
+        super()._own_scratch()
+        model, averaged = self.model, self.order == "jacobi"
+        kind = vector(3, model.dtype)
+        self._correction = zeros(model.particle_count, kind, model.device, requires_grad=model.requires_grad) if averaged else None
+
     @property
-    def settings(self) -> tuple[Any, ...]:
-        return self.iterations, self.order, self.start
+    def scratch(self) -> list[array]:
+        """Arrays that every step writes before it reads them."""
+        return [*super().scratch, *([self._correction] if self._correction is not None else [])]
 
     @property
     def sweeps(self) -> int:

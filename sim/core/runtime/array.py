@@ -151,7 +151,7 @@ class array:  # noqa: N801  Warp's name
     def grad(self) -> array | None:
         """The gradient, of the same type and shape (None without `requires_grad`); zero until a backward adds to it.
 
-        Setting an array makes it hold the gradient from now on; setting None forgets the values.
+        Setting an array makes it hold the gradient from now on, what it holds is as if written to the gradient; setting None forgets the values.
         """
         if not self.requires_grad:
             return None
@@ -165,6 +165,8 @@ class array:  # noqa: N801  Warp's name
     @grad.setter
     def grad(self, value: array | None) -> None:
         if value is None:
+            for link in self.buffer.links:
+                link.drop()
             self.buffer.drop_gradient()
             return
         if not isinstance(value, array):
@@ -176,7 +178,7 @@ class array:  # noqa: N801  Warp's name
         if value.buffer is self.buffer:
             raise ValueError("an array cannot hold its own gradient")
         self.requires_grad = True
-        self.buffer.gradient, self.buffer.gradient_shift = value.buffer, value.offset - self.offset
+        self.buffer.hold_gradient_in(value.buffer, value.offset - self.offset)
 
     # ------------------------------------------------------------------------------------------ views
     def __getitem__(self, key: Any) -> array:

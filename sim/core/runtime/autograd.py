@@ -17,6 +17,7 @@ from sim.core.runtime.array import array
 from sim.core.runtime.buffer import Buffer, duplicate, refill
 from sim.core.runtime.forward import Forward
 from sim.core.runtime.gradcheck import GradcheckError, GradientReport, GradientRow, gradcheck, gradcheck_tape
+from sim.core.runtime.gradient_owners import GradientOwners
 from sim.core.runtime.kernel import Kernel
 from sim.core.runtime.launch import launch
 from sim.core.runtime.marks import GradientNorms, gradient_norms
@@ -90,17 +91,18 @@ def _run(function: Function, dim: Any, inputs: Sequence[Any], outputs: Sequence[
 @contextmanager
 def _own_gradients(tape: Tape) -> Iterator[None]:
     """Inside, the gradients of all arrays on the tape start from zero; afterwards they are what they were."""
-    before: dict[Buffer, tuple[Buffer, int | None]] = {}
+    before: dict[Buffer, tuple[Buffer, GradientOwners | None]] = {}
     for buffer in tape.buffers():
         if buffer.gradient is not None:
-            before[buffer] = duplicate(buffer.gradient), buffer.gradient.left_by
+            owners = buffer.gradient.owners
+            before[buffer] = duplicate(buffer.gradient), owners and owners.copy()
     tape.zero()
     try:
         yield
     finally:
         for buffer in tape.buffers():
             if buffer.gradient is not None and buffer in before:
-                content, buffer.gradient.left_by = before[buffer]
+                content, buffer.gradient.owners = before[buffer]
                 refill(buffer.gradient, content)
             else:
                 buffer.drop_gradient()

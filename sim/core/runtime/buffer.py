@@ -11,6 +11,8 @@ from weakref import ReferenceType, WeakSet, WeakValueDictionary, ref
 import numpy as np
 
 from sim.core.lang.types import Type, size_of, uint8
+from sim.core.runtime.gradient_owners import CLEAR, GradientOwners, Owner
+from sim.core.runtime.spans import Spans
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector register
 SPARE = 16  # bytes after the end that a vectorised load of the last vec3 may touch
@@ -49,6 +51,16 @@ class Strided(Protocol):
     def nbytes(self) -> int: ...
 
 
+class GradientLink(Protocol):
+    """What ties the gradient of a buffer to a tensor of another library."""
+
+    def follow(self, buffer: Buffer) -> None:
+        """Let both have the same gradient, whatever the other library has done since.  Raises GradientError where that cannot be."""
+
+    def drop(self) -> None:
+        """The gradient is forgotten: let the tensor have none."""
+
+
 class Buffer:
     """One allocation: `nbytes` bytes from `address` on `device`.
 
@@ -65,11 +77,12 @@ class Buffer:
         "owner",
         "foreign",
         "requires_grad",
-        "gradient",
+        "links",
+        "_gradient",
         "gradient_shift",
         "version",
         "epoch",
-        "left_by",
+        "owners",
         "watchers",
         "pinned",
         "_exported",
@@ -84,8 +97,9 @@ class Buffer:
         self._memory, self.owner, self.foreign = memory, owner, foreign
         self.pinned = False  # memory of the CPU that GPUs copy from and to on their own
         self.requires_grad = False
-        self.gradient: Buffer | None = None
-        self.left_by: int | None = None  # (of a gradient) the backward that left what it holds, by the number of its tape; None: it is a seed
+        self.links: tuple[GradientLink, ...] = ()  # tensors of another library that show the gradient too
+        self._gradient: Buffer | None = None
+        self.owners: GradientOwners | None = None  # (of a gradient) who has left what it holds
         self.watchers: list[ReferenceType[Any]] | None = None  # claims of tapes on the present content; told of writes by `announce`
         self.version = 0  # counts the writes that the framework made: tells whether derived data is out of date
         self.epoch = 0  # counts other changes of the content: older content put back for a while
@@ -101,11 +115,62 @@ class Buffer:
             raise TypeError(f"memory on {self.device} is not host memory")
         return self._memory
 
+    @property
+    def gradient(self) -> Buffer | None:
+        """The gradient buffer, if there is one.  Raises GradientError where another library has lost sight of it."""
+        if self.links and self.requires_grad:
+            for link in self.links:
+                link.follow(self)
+        return self._gradient
+
     def make_gradient(self) -> Buffer:
         """The gradient buffer, zero when it is made."""
-        if self.gradient is None:
-            self.gradient, self.gradient_shift = self.device.allocate(self.nbytes, zero=True), 0
-        return self.gradient
+        if self._gradient is None:
+            made: Buffer = self.device.allocate(self.nbytes, zero=True)
+            made.owners = GradientOwners({CLEAR: made.whole})
+            self.hold_gradient_in(made, 0)
+            return made
+        return self._gradient
+
+    def hold_gradient_in(self, gradient: Buffer, shift: int) -> None:
+        """From now on the gradient of offset o lies at o + shift of `gradient`."""
+        self._gradient, self.gradient_shift = gradient, shift
+        if gradient.owners is None:
+            gradient.owners = GradientOwners()
+
+    def has_gradient_in(self, gradient: Buffer | None, shift: int) -> bool:
+        """Whether the gradient lies there."""
+        return self._gradient is gradient and self.gradient_shift == shift
+
+    def drop_gradient(self) -> None:
+        """Forget the gradient; tensors that are linked keep theirs."""
+        self._gradient, self.gradient_shift = None, 0
+
+    @property
+    def whole(self) -> Spans:
+        """All of it."""
+        return Spans(((0, self.nbytes),) if self.nbytes else ())
+
+    def look(self) -> None:
+        """(Of a gradient) others can write here from now on: remember what it holds."""
+        if self.owners is not None and self.owners.compares and not self.owners.looked:
+            self.owners.look(self.device.numpy(ByteRange(self)))
+
+    def compared(self, size: int, first: int) -> GradientOwners:
+        """(Of a gradient) the owners, after a look at what others have written.  size: bytes of a number; the first one lies at `first`."""
+        if self.owners is None:
+            self.owners = GradientOwners()
+        if self.owners.looked:
+            self.owners.compare(self.device.numpy(ByteRange(self)), size, first)
+        return self.owners
+
+    def leave(self, owner: Owner, spans: Spans) -> None:
+        """(Of a gradient) `owner` has just left what a range holds.  After `compared`."""
+        assert self.owners is not None
+        self.owners.leave(owner, spans)
+        self.owners.forget()
+        if self.shared:
+            self.look()
 
     def watch(self, reference: ReferenceType[Any]) -> None:
         """From now on `watcher.before_write(view, writer)` is called before the framework writes here, on what is referred to."""
@@ -114,9 +179,6 @@ class Buffer:
     def unwatch(self, reference: ReferenceType[Any]) -> None:
         """The opposite of `watch`."""
         self.watchers = [r for r in self.watchers or () if r is not reference] or None
-
-    def drop_gradient(self) -> None:
-        self.gradient, self.gradient_shift = None, 0
 
     @property
     def exported(self) -> bool:
@@ -139,6 +201,8 @@ class Buffer:
         buffer again."""
         if self._memory is None:
             return None
+        if writable:
+            self.look()
         self._exported = True
         if not writable:
             _known[id(_root(self.memory)[0])] = self
@@ -152,6 +216,7 @@ class Buffer:
 
     def lend(self) -> Any:
         """What another library keeps for as long as it uses this memory, where NumPy has no view of it."""
+        self.look()
         holder = self._view() if self._view is not None else None
         if holder is None:
             holder = _Lent(self)
@@ -160,6 +225,7 @@ class Buffer:
 
     def share(self) -> None:
         """From now on others may write here at any time."""
+        self.look()
         self._exported = self.foreign = True
         if self._memory is not None:
             _known[id(_root(self._memory)[0])] = self

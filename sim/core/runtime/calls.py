@@ -178,9 +178,13 @@ class Call:
         if graph is not None:
             graph.carries |= bool(self.spec.active(args_now))
             graph.uses(self.spec.captures)
+            for k in self.spec.reads:
+                if isinstance(args_now[k], array):
+                    graph.reads(args_now[k])
         for a in written:
             a.buffer.version += 1
-            a.buffer.left_by = None
+            if a.buffer.owners is not None:
+                a.buffer.owners.written(a)
             if graph is not None:
                 graph.writes(a)
 
@@ -217,9 +221,13 @@ class Call:
         for g in gradients.values():
             announce(g, f"adjoint launch of '{spec.kernel.name}'")
         run(pair.adjoint, self.device, self.dims, [*self.args, *(gradients[k] for k in pair.plan.active)])
+        graph = capturing()
         for g in gradients.values():
             g.buffer.version += 1
-            g.buffer.left_by = None
+            if g.buffer.owners is not None:
+                g.buffer.owners.written(g)
+            if graph is not None:
+                graph.writes(g)
 
 
 def argument_label(position: int, n_inputs: int) -> str:

@@ -10,9 +10,10 @@ operations has no place on the tape: `Watch` finds it by comparing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from weakref import ref
 
 import numpy as np
@@ -23,8 +24,9 @@ from sim.core.lang.types import size_of
 from sim.core.runtime import shadows
 from sim.core.runtime.arena import Arena
 from sim.core.runtime.array import array
-from sim.core.runtime.buffer import Buffer, ByteRange, duplicate, refill
+from sim.core.runtime.buffer import Buffer, ByteRange, duplicate
 from sim.core.runtime.graph import Told, capturing, note_native
+from sim.core.runtime.stacks import insist
 
 
 def span_of(a: array) -> tuple[int, int]:
@@ -174,6 +176,18 @@ class Claims:
         if not still:
             a.buffer.unwatch(self._reference)
 
+    def present(self) -> set[Claim]:
+        """The open claims."""
+        return {c for waiting in self.open.values() for c in waiting}
+
+    def drop(self, claims: Iterable[Claim]) -> None:
+        """Give claims up: what they are on may change."""
+        gone = set(claims)
+        for buffer in {c.buffer for c in gone} & self.open.keys():
+            still = self.open[buffer] = [c for c in self.open[buffer] if c not in gone]
+            if not still:
+                buffer.unwatch(self._reference)
+
     def release(self) -> None:
         """Stop watching: the content that is claimed may change from now on."""
         for buffer in self.open:
@@ -228,22 +242,25 @@ def _bytes(buffer: Buffer, low: int = 0, high: int | None = None) -> np.ndarray:
 
 @contextmanager
 def restored(claims: list[Claim]) -> Iterator[None]:
-    """Inside the block the live memory has the content that the claims ask for; afterwards what it had before."""
-    moved = {id(c.kept): c.kept for c in claims if c.kept is not None}.values()
-    for kept in moved:
-        _swap(kept)
+    """Inside the block the live memory has the content that the claims ask for; afterwards what it had before, however the block ends."""
+    back: list[Callable[[], None]] = []
+    swapped: list[Kept] = []
+    shadow = shadows.current()
     try:
+        for kept in {id(c.kept): c.kept for c in claims if c.kept is not None}.values():
+            live, device = kept.live, kept.buffer.device
+            present = ByteRange(duplicate(kept.buffer, kept.low, kept.low + kept.data.nbytes))
+            back.insert(0, partial(device.copy, live, present))
+            device.copy(live, ByteRange(kept.data))
+            kept.buffer.epoch += 1
+            if shadow is not None:
+                swapped.append(kept)
+                shadow.swapped(kept)
         yield
     finally:
-        for kept in moved:
-            _swap(kept)
-
-
-def _swap(kept: Kept) -> None:
-    now = duplicate(kept.buffer, kept.low, kept.low + kept.data.nbytes)
-    kept.buffer.device.copy(kept.live, ByteRange(kept.data))
-    refill(kept.data, now)
-    kept.buffer.epoch += 1
-    shadow = shadows.current()
-    if shadow is not None:
-        shadow.swapped(kept)
+        insist(back)
+        for claim in claims:
+            claim.buffer.epoch += 1
+        if shadow is not None:
+            for kept in reversed(swapped):
+                shadow.swapped(kept)

@@ -7,7 +7,7 @@ the Hessian.  No array needs `requires_grad` for that.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from weakref import WeakSet
 
@@ -181,10 +181,17 @@ class Forward:
         """See `Shadow`."""
         return buffer in self._of
 
-    def cleared(self, buffer: Buffer) -> None:
+    def remembered(self, buffer: Buffer) -> Callable[[], None]:
         """See `Shadow`."""
-        if buffer in self._of:
-            del self._of[buffer]
+        now = duplicate(self._of[buffer]) if buffer in self._of else None
+
+        def put_back() -> None:
+            if now is not None:
+                refill(self._of[buffer], now)
+            else:
+                self._of.pop(buffer, None)
+
+        return put_back
 
     def first_meets(self, thing: object) -> bool:
         """See `Shadow`."""

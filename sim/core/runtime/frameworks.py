@@ -14,43 +14,9 @@ import numpy as np
 from sim.core.lang.errors import GradientError, SimError
 from sim.core.lang.types import Struct
 from sim.core.runtime.array import array
-from sim.core.runtime.buffer import buffer_of
-from sim.core.runtime.creation import from_dlpack
-from sim.core.runtime.device import get_device
 from sim.core.runtime.interop import differentiable
 from sim.core.runtime.tape import Tape
-
-
-def _torch() -> Any:
-    try:
-        import torch
-    except ImportError:
-        raise SimError("PyTorch is not installed; install it with `pip install torch`") from None
-    return torch
-
-
-def _tensor(value: Any, torch: Any, what: str) -> Any:
-    if not isinstance(value, torch.Tensor):
-        raise TypeError(f"{what} is a {type(value).__name__}; expected a torch.Tensor")
-    if value.layout is not torch.strided:
-        raise TypeError(f"{what} has the layout {value.layout}; make it dense first: t.to_dense()")
-    if value.device.type not in ("cpu", "cuda"):
-        raise TypeError(f"{what} lies on {value.device}; only tensors on the CPU and on GPUs of NVIDIA are shared: t.cpu()")
-    if value.dtype in (torch.bfloat16, torch.complex64, torch.complex128):
-        raise TypeError(f"{what} has elements of type {value.dtype}, which no array holds; convert it: t.float()")
-    return value
-
-
-def _shared(tensor: Any, dtype: Any, torch: Any) -> array:
-    """The memory of a tensor as an array; all arrays on one storage share a buffer, so that tapes see where they overlap."""
-    if tensor.device.type == "cuda":
-        return from_dlpack(tensor.detach(), dtype)
-    storage = tensor.untyped_storage()
-    whole = torch.empty(0, dtype=torch.uint8).set_(storage).numpy()
-    known = buffer_of(whole, get_device("cpu")) if whole.size else None
-    made: array = array(tensor.detach().numpy(), dtype=dtype, copy=False, device="cpu")
-    assert known is None or made.size == 0 or made.buffer is known
-    return made
+from sim.core.runtime.tensors import as_tensor, checked, link, pytorch, shared
 
 
 def from_torch(tensor: Any, dtype: Any = None, requires_grad: bool | None = None, grad: Any = None) -> array:
@@ -59,13 +25,14 @@ def from_torch(tensor: Any, dtype: Any = None, requires_grad: bool | None = None
     On a GPU what PyTorch has told its stream comes before what the array's device is told next.  After that the two are in order by
     themselves as long as PyTorch works on its default stream; else use `Stream` and events.
     dtype: the element type; a composite one, such as vec3, takes its components from the last axes.
-    requires_grad: None takes it from the tensor.  Then the gradient is shared too: it is `tensor.grad`, which is made (zero)
-        where there is none yet, and `Tape.backward` adds to it.
+    requires_grad: None takes it from the tensor.  Then the gradient is shared too: it is `tensor.grad`, whichever tensor that is when
+        the gradient is asked for, and `Tape.backward` adds to it; where there is none (`optimizer.zero_grad()`) zeros are made.
     grad: a tensor that holds the gradient instead.
-    Raises GradientError for a tensor that is the result of other tensors: its gradient would not reach them.
+    Raises GradientError for a tensor that is the result of other tensors: its gradient would not reach them.  A tensor that gets other
+    memory afterwards (`t.data = ...`) is an error when the gradient is asked for.
     """
-    torch = _torch()
-    _tensor(tensor, torch, "the argument of from_torch")
+    torch = pytorch()
+    checked(tensor, torch, "the argument of from_torch")
     if requires_grad is None:
         requires_grad = tensor.requires_grad or grad is not None
     if requires_grad and not tensor.is_leaf:
@@ -73,29 +40,22 @@ def from_torch(tensor: Any, dtype: Any = None, requires_grad: bool | None = None
             "this tensor is the result of other tensors: a gradient of the array would not reach them",
             hint="wrap the launches as sim.torch_function(f), or pass t.detach()",
         )
-    made = _shared(tensor, dtype, torch)
+    made = shared(tensor, dtype, torch)
     if not requires_grad:
         return made
-    if grad is None:
-        if tensor.grad is None:
-            tensor.grad = torch.zeros_like(tensor.detach())
-        grad = tensor.grad
-    _tensor(grad, torch, "the gradient")
-    if grad.shape != tensor.shape or grad.dtype != tensor.dtype:
-        raise ValueError(f"the gradient of a tensor of shape {tuple(tensor.shape)} of {tensor.dtype} has shape {tuple(grad.shape)} of {grad.dtype}")
-    made.grad = _shared(grad, dtype, torch)
-    assert made.buffer.gradient is not None
-    made.buffer.gradient.left_by = 0  # what PyTorch has added up there is no seed of ours
+    if grad is not None:
+        checked(grad, torch, "the gradient")
+    link(made, tensor, torch, owns=True, given=grad)
     return made
 
 
 def to_torch(a: array, requires_grad: bool | None = None) -> Any:
     """A tensor that shares the memory of an array, of shape `shape` + component shape; on a GPU in the order of the streams, see `from_torch`.
 
-    requires_grad: None takes it from the array.  Then `tensor.grad` shares the gradient of the array.
+    requires_grad: None takes it from the array.  Then `tensor.grad` shares the gradient of the array, whichever of the two is replaced.
     A tape cannot see what PyTorch writes there: raises GradientError while one is recording, or still needs the values.
     """
-    torch = _torch()
+    torch = pytorch()
     if not isinstance(a, array):
         raise TypeError(f"to_torch takes an array, not a {type(a).__name__}")
     if not a.may_be_written():
@@ -105,12 +65,12 @@ def to_torch(a: array, requires_grad: bool | None = None) -> Any:
         )
     if isinstance(a.dtype, Struct):
         raise TypeError(f"elements of struct {a.dtype} are no tensor; take one field, or use a.numpy()")
-    tensor = torch.from_numpy(a.numpy()) if a.device.is_cpu else torch.from_dlpack(a)
+    tensor = as_tensor(a, torch)
     wanted = a.requires_grad if requires_grad is None else requires_grad
     if wanted:
         tensor.requires_grad_(True)
-        if a.grad is not None:
-            tensor.grad = to_torch(a.grad, requires_grad=False)
+        if a.requires_grad:
+            link(a, tensor, torch, owns=False)
     return tensor
 
 
@@ -125,7 +85,7 @@ def torch_function(function: Callable[..., Any], dtypes: Sequence[Any] = ()) -> 
     may be mixed and repeated, each has a tape of its own.  First derivatives only.  Arrays with a gradient that the function
     knows from elsewhere get theirs added to `.grad`, as by any tape.
     """
-    torch = _torch()
+    torch = pytorch()
 
     class Final(torch.autograd.Function):  # type: ignore[misc, name-defined]
         """Passes a gradient on that cannot be differentiated."""
@@ -197,7 +157,7 @@ def torch_function(function: Callable[..., Any], dtypes: Sequence[Any] = ()) -> 
 
 def _copied_in(value: Any, what: str, dtype: Any, torch: Any) -> Any:
     """A tensor as an array of its own; anything else as it is."""
-    return array(_tensor(value, torch, what).detach().numpy(), dtype=dtype, device="cpu") if isinstance(value, torch.Tensor) else value
+    return array(checked(value, torch, what).detach().numpy(), dtype=dtype, device="cpu") if isinstance(value, torch.Tensor) else value
 
 
 def _copied_out(a: array, torch: Any) -> Any:

@@ -77,6 +77,10 @@ class Graph:
         self._parts: list[_Table | _Stretch | Callable[[], None]] = []
         self._keep: list[Any] = []
         self._written: dict[Any, Strided] = {}
+        self._read: dict[tuple[Any, ...], Any] = {}
+        self._parts_written: dict[Any, dict[Any, Strided]] = {}
+        """The views of gradients that are written: whose a result is, is known by ranges."""
+        self._undo: list[Callable[[], None]] = []
         self._shadow = shadows.current()
         self._count = 0
         self._gradients: dict[Buffer, Buffer | None] = {}
@@ -85,6 +89,8 @@ class Graph:
         """The tapes that recorded while this was captured: a replay is told to them."""
         self.carries = False
         """Whether it reads arrays that required a gradient when it was captured."""
+        self.broken = ""
+        """What broke off while this was captured."""
 
     def __len__(self) -> int:
         return self._count
@@ -129,9 +135,30 @@ class Graph:
 
     def writes(self, view: Strided) -> None:
         """Note what memory is written, so that a replay can announce it."""
+        if view.buffer.owners is not None:
+            self._parts_written.setdefault(view.buffer, {})[view.offset, view.shape, view.strides] = view
         known = self._written.setdefault(view.buffer, view)
         if known is not view and (known.offset, known.shape, known.strides) != (view.offset, view.shape, view.strides):
             self._written[view.buffer] = ByteRange(view.buffer)
+
+    def reads(self, view: Strided) -> None:
+        """Note what memory is read."""
+        if view.buffer not in self._written:
+            self._read.setdefault((view.buffer, view.offset, view.shape, view.strides), view)
+
+    @property
+    def written(self) -> list[Buffer]:
+        """The memory that it writes."""
+        return list(self._written)
+
+    @property
+    def read(self) -> list[Any]:
+        """The arrays that it reads before it writes to their memory, if it does."""
+        return list(self._read.values())
+
+    def on_failure(self, undo: Callable[[], None]) -> None:
+        """Note what to do if a replay breaks off."""
+        self._undo.append(undo)
 
     def uses_gradient(self, buffer: Buffer) -> None:
         """Note that the memory of this gradient is in the table."""
@@ -157,7 +184,12 @@ class Graph:
 
     @entry_point
     def replay(self) -> None:
-        """Do it all again.  Raises GradientError if an array has got another gradient array since, or for one who records."""
+        """Do it all again.  Raises GradientError if an array has got another gradient array since, or for one who records.
+
+        Where a replay breaks off, gradients that a `backward` in it was about to change are put back.
+        """
+        if self.broken:
+            raise GradientError(f"this graph is not complete: {self.broken} while it was captured", hint="capture it again")
         if self.outdated:
             raise GradientError(
                 "an array has got another gradient (`a.grad = ...` or `a.requires_grad = ...`) since this graph was captured",
@@ -165,8 +197,6 @@ class Graph:
             )
         if shadows.current() is not self._shadow:
             raise GradientError("this graph was captured outside of the forward mode in which it is replayed, or the other way round", hint="capture it again")
-        for tape in self.recorders:
-            tape.replayed()
         recorder = recording.current()
         if recorder is not None:
             recorder.replay(self._written.values(), self.carries)
@@ -175,14 +205,23 @@ class Graph:
             if buffer.watchers:
                 announce(view, "replay of a captured graph")
             buffer.version += 1
-            buffer.left_by = None
+            if buffer.owners is not None:
+                for written in self._parts_written.get(buffer, {0: view}).values():
+                    buffer.owners.written(written)
+        for tape in self.recorders:  # now that they have saved what is overwritten
+            tape.replayed()
         outer = capturing()
         with unnoted():
-            for part in self._parts:
-                if isinstance(part, (_Table, _Stretch)):
-                    part.run()
-                else:
-                    part()
+            try:
+                for part in self._parts:
+                    if isinstance(part, (_Table, _Stretch)):
+                        part.run()
+                    else:
+                        part()
+            except BaseException:
+                for undo in reversed(self._undo):
+                    undo()
+                raise
         if outer is not None:
             outer.call(self.replay)
 
@@ -204,9 +243,14 @@ def joined(graphs: Iterable[Graph]) -> Graph:
         out._keep.append(graph)
         out._count += len(graph)
         out.carries |= graph.carries
+        out.broken = out.broken or graph.broken
+        out._undo += graph._undo
         out._gradients |= graph._gradients
+        out._captures |= graph._captures
         out.recorders |= graph.recorders
-        for view in graph._written.values():
+        for view in graph._read.values():
+            out.reads(view)
+        for view in [*graph._written.values(), *(v for views in graph._parts_written.values() for v in views.values())]:
             out.writes(view)
     return out
 
@@ -225,11 +269,12 @@ def unnoted() -> Iterator[None]:
     if not opened.entries:
         yield
         return
+    before = list(opened.entries)
     opened.push(None)
     try:
         yield
     finally:
-        opened.pop()
+        opened.restore(before)
 
 
 def note(action: Callable[[], None]) -> None:
@@ -238,6 +283,24 @@ def note(action: Callable[[], None]) -> None:
     graph = capturing()
     if graph is not None:
         graph.call(action)
+
+
+def note_whole(action: Callable[[], None], reads: Iterable[Any], writes: Iterable[Any]) -> None:
+    """As `note`, for Python code with launches of its own, which a replay runs again as it is.
+
+    reads, writes: the arrays that others see it read and write.
+    """
+    graph = capturing()
+    with unnoted():
+        action()
+    if graph is None:
+        return
+    graph.call(action)
+    for view in reads:
+        graph.reads(view)
+        graph.carries |= view.requires_grad
+    for view in writes:
+        graph.writes(view)
 
 
 @dataclass(frozen=True)
@@ -265,13 +328,17 @@ def note_native(action: Callable[[], None], row: Callable[[], Row | Told | None]
 def capture() -> Iterator[Graph]:
     """`with capture() as graph:` notes what happens to memory inside the block; `graph.replay()` does it again.
 
-    Launches, copies, fills, writes from the host (with the data they had) and `backward` of a tape are noted, also what an open tape
-    records of them.  Python code in between is not: its decisions and the numbers it passed stay as they were, and so do
-    the constants and functions that the launched kernels had captured.
+    Launches, copies, fills, writes from the host (with the data they had), rollouts and `backward` of a tape are noted, also what an open
+    tape records of them; so is the derived data of a model whose solver takes a step.  Python code in between is not: its decisions and
+    the numbers it passed (dt, settings of a solver) stay as they were, and so do the constants and functions that the launched kernels had
+    captured.
     """
-    graph = Graph()
+    graph, before = Graph(), list(opened.entries)
     opened.push(graph)
     try:
         yield graph
+    except BaseException as problem:
+        graph.broken = f"{type(problem).__name__} was raised"
+        raise
     finally:
-        opened.pop()
+        opened.restore(before)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sim.core.lang.errors import SimError, entry_point, hide_internals
@@ -51,10 +51,10 @@ def launch(
                     raise LaunchError(f"kernel '{kernel.name}': {label} has {len(given)} entries, {label[4:]} has {len(own)}")
             named = [*adj_inputs, *(None,) * (len(inputs) - len(adj_inputs)), *adj_outputs]
             named += [None] * (len(args) - len(named))
-            gradients = gradient_arrays(call, kernel, args, named)
+            gradients = named_gradients(call, args, named)
             if record_cmd:
                 return Launch(call, gradients)
-            call.run_adjoint(gradients)
+            call.run_adjoint(all_gradients(call, gradients))
             return None
         if record_cmd:
             return Launch(call, None)
@@ -87,29 +87,35 @@ def check_gradient(kernel: Kernel, name: str, kind: Any, value: Any, given: Any)
     return given
 
 
-def gradient_arrays(call: Call, kernel: Kernel, args: Sequence[Any], named: Sequence[Any]) -> dict[int, array]:
-    """Gradient array by flat parameter number: the named one, else the array's own."""
-    out: dict[int, array] = {}
+def named_gradients(call: Call, args: Sequence[Any], named: Sequence[Any]) -> dict[int, array]:
+    """The gradient arrays that are given, by flat parameter number."""
     signature = call.spec.func.attrs["signature"]
-    for (name, kind, first, count), value, given in zip(signature, args, named, strict=True):
-        if given is not None:
-            out[first] = check_gradient(kernel, name, kind, value, given)
-            continue
-        for k in range(first, first + count):
-            a = call.args[k]
-            if isinstance(a, array) and a.grad is not None:
-                out[k] = a.grad
-    return out
+    return {
+        first: check_gradient(call.spec.kernel, name, kind, value, given)
+        for (name, kind, first, _), value, given in zip(signature, args, named, strict=True) if given is not None
+    }
+
+
+def all_gradients(call: Call, named: Mapping[int, array | None]) -> dict[int, array | None]:
+    """Gradient array by flat parameter number: the named one, else the array's own, as it is now; None where one that is wanted is missing."""
+    own = {k: a.grad for k, a in enumerate(call.args) if isinstance(a, array) and named.get(k) is None}
+    return {**named, **{k: gradient for k, gradient in own.items() if gradient is not None or k in named}}
 
 
 class Launch:
     """A recorded launch: `launch()` runs it again on the present content of its arrays.
 
     It keeps the code of the kernel as it was recorded: constants and functions that the kernel captures are not looked up again.
+
+    In adjoint form gradients go to the arrays that were named, for arguments without to `.grad` of the argument at that time.
     """
 
-    def __init__(self, call: Call, gradients: dict[int, Any] | None) -> None:
-        self._call, self._gradients = call, gradients
+    def __init__(self, call: Call, gradients: Mapping[int, array] | None) -> None:
+        self._call = call
+        self._gradients: dict[int, array | None] | None = None
+        """(Of one in adjoint form) the gradient arrays that were named, by flat parameter number; None: the argument's own."""
+        if gradients is not None:
+            self._gradients = {**dict.fromkeys(all_gradients(call, gradients)), **gradients}
         self._block: tuple[Callable[[], None], tuple] | None = None
         self._keep: Any = None
 
@@ -126,17 +132,18 @@ class Launch:
         try:
             if self._block is not None and not (anywhere and (recording.current() or capturing() is not None or shadows.current()) or open_profiles):
                 go, written = self._block
-                for buffer in written:
+                for buffer, view in written:
                     if buffer.watchers:
                         break
                     buffer.version += 1
-                    buffer.left_by = None
+                    if buffer.owners is not None:
+                        buffer.owners.written(view)
                 else:
                     go()
                     return
             call = self._call
             if self._gradients is not None:
-                call.run_adjoint(self._gradients)
+                call.run_adjoint(all_gradients(call, self._gradients))
                 return
             recorder = recording.current()
             if recorder is not None:
@@ -157,7 +164,8 @@ class Launch:
             return
         block = layout.fresh()
         block.fill(call.dims, 0, parts)
-        written = tuple({id(b): b for k in call.spec.writes if call.args[k] is not None for b in (call.args[k].buffer,)}.values())
+        views = [call.args[k] for k in call.spec.written if call.args[k] is not None]
+        written = tuple({(id(a.buffer), a.slots): (a.buffer, a) for a in views}.values())
         go, row = call.device.runner(executable, block.address, thread_count(call.dims), call.spec.forward)
         self._block, self._keep = (go, written), (block, row, executable)
 
@@ -170,7 +178,10 @@ class Launch:
 
     @entry_point
     def set_param_at_index(self, index: int, value: Any, adjoint: bool = False) -> None:
-        """Change an argument by position; with `adjoint`, the gradient array of that argument."""
+        """Change an argument by position; with `adjoint`, the gradient array of that argument (None: its own).
+
+        A gradient array that was named stays, whatever the argument.
+        """
         signature = self._call.spec.func.attrs["signature"]
         if not 0 <= index < len(signature):
             raise LaunchError(f"kernel '{self.kernel.name}' has {len(signature)} arguments; there is no index {index}")
@@ -179,27 +190,17 @@ class Launch:
             if self._gradients is None:
                 raise LaunchError("this launch is a forward one; adjoint=True sets the gradient arrays of a launch recorded with adjoint=True")
             rest = {k: g for k, g in self._gradients.items() if not first <= k < first + count}
-            arg = self._call.args[first]
             if value is not None:
-                rest[first] = check_gradient(self.kernel, name, kind, arg, value)
-            else:
-                own = {k: self._call.args[k] for k in range(first, first + count)}
-                rest |= {k: a.grad for k, a in own.items() if isinstance(a, array) and a.grad is not None}
-            self._gradients = rest
+                rest[first] = check_gradient(self.kernel, name, kind, self._call.args[first], value)
+            self._gradients = dict.fromkeys(all_gradients(self._call, rest)) | rest
             return
         have = argument_type(self.kernel, index, value, f"argument {index}")
         if have is not kind:
             raise LaunchError(f"'{name}' of kernel '{self.kernel.name}' was recorded as {kind}, got {have}; record the launch again")
         flat = flatten_argument(kind, value, f"'{name}' of kernel '{self.kernel.name}'")
         args = list(self._call.args)
-        before = args[first : first + count]
         args[first : first + count] = flat
         self._call, self._block = Call(self._call.spec, self._call.dims, args, self._call.device), None
-        if self._gradients is not None:
-            # An argument whose gradient was its own array's follows the new array.
-            for k, old in zip(range(first, first + count), before, strict=True):
-                if isinstance(old, array) and k in self._gradients and self._gradients[k] is old.grad:
-                    self._gradients = {**self._gradients, k: getattr(args[k], "grad", None)}
 
     @entry_point
     def set_param_by_name(self, name: str, value: Any, adjoint: bool = False) -> None:

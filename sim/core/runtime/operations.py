@@ -43,6 +43,10 @@ class Operation:
         """Does it (again)."""
         raise NotImplementedError
 
+    def zeros(self) -> bool:
+        """Whether it writes zeros, as far as that is known."""
+        return False
+
     def row(self) -> Row | Told | None:
         """Its form in a graph, if it has one."""
         return None
@@ -70,15 +74,23 @@ def perform(operation: Operation) -> None:
         recorder.record(operation)
     for view in operation.writes:
         announce(view, operation.name)
-    note_native(operation.run, operation.row, operation)
+    try:
+        note_native(operation.run, operation.row, operation)
+    except BaseException:
+        if recorder is not None and any(view.requires_grad for view in (*operation.reads, *operation.writes)):
+            recorder.broke_off(operation.writes, operation.name)
+        raise
     graph = capturing()
     if graph is not None:
         graph.carries |= any(view.buffer.requires_grad for view in operation.reads)
+        for view in operation.reads:
+            graph.reads(view)
     for view in operation.writes:
         if graph is not None:
             graph.writes(view)
         view.buffer.version += 1
-        view.buffer.left_by = None
+        if view.buffer.owners is not None:
+            view.buffer.owners.written(view, operation.zeros())
     if recorder is not None:
         recorder.recorded(operation)
 
@@ -135,6 +147,9 @@ class _Overwrite(Operation):
     def __init__(self, dest: View, value: np.ndarray) -> None:
         self.dest, self.value = dest, value
         self.writes = (dest,)
+
+    def zeros(self) -> bool:
+        return not self.value.tobytes().strip(b"\0")
 
     def run(self) -> None:
         self.dest.buffer.device.write(self.dest, self.value)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Protocol
 
-from sim.core.runtime.stacks import Stack, anywhere
+from sim.core.runtime.stacks import Stack, anywhere, insist
 
 
 class Recorder(Protocol):
@@ -22,6 +23,9 @@ class Recorder(Protocol):
 
     def recorded(self, operation: Any) -> None:
         """Called after it has run."""
+
+    def broke_off(self, written: Iterable[Any], writer: str) -> None:
+        """Called instead where it raised after it had begun to write to these arrays."""
 
     def launch(self, call: Any) -> None:
         """Records the launch of a `Call`, and runs it."""
@@ -62,8 +66,9 @@ def current() -> Recorder | None:
 @contextmanager
 def paused() -> Iterator[None]:
     """`with paused():` nothing is recorded inside the block."""
-    push(None)
+    before = list(opened.entries)
     try:
+        push(None)
         yield
     finally:
-        pop()
+        insist([partial(opened.restore, before)])

@@ -1,35 +1,50 @@
 """What a backward starts from: the gradients of some arrays, given by the caller or left where they are needed.
 
-A gradient buffer knows whether a backward has left its content (`left_by`): then it is a result, to which the next one adds, and not
-a seed.  The exception is a program that is cut into several tapes: `later.backward(loss); earlier.backward()`.
+A gradient knows, range by range, whose its content is (`GradientOwners`).  For a tape it is
+
+* a *result*, of this tape or of one recorded before: it is put aside, and the new gradient is added to it at the end;
+* *left by a later tape*: where this tape writes, the gradient to start from (`later.backward(loss); earlier.backward()`);
+* *written*, by the user: a seed of a backward without seeds of its own.
+
+Seeds that are given are the only ones.  Where two readings of what `.grad` holds would differ, it is an error.  See
+docs/decisions/17-seeds.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from sim.core.lang.errors import GradientError
-from sim.core.lang.types import scalar_of, size_of
+from sim.core.lang.types import Type, scalar_of, size_of
 from sim.core.runtime import shadows
 from sim.core.runtime.array import array, make_array
 from sim.core.runtime.buffer import Buffer, Strided
+from sim.core.runtime.footprints import Footprint
+from sim.core.runtime.gradient_owners import CLEAR, OTHERS, ZEROED, GradientOwners, Owner
+from sim.core.runtime.spans import NOTHING, Spans
+from sim.core.runtime.stacks import insist
 
 
 @dataclass(eq=False)
 class Seeds:
-    """The arrays that a backward starts from, each with weights; None: it is the loss, with weight one."""
+    """The arrays that a backward starts from, each with weights; None: it is the loss, with weight one.
 
-    given: list[tuple[array, array | None]] = field(default_factory=list)
-    _earlier: list[tuple[array, Strided]] = field(default_factory=list)
+    memory: what the tape has to do with, the given arrays included; order: when the tape was recorded, counted over all.
+    """
+
+    given: list[tuple[array, array | None]]
+    memory: Mapping[Buffer, Footprint]
+    order: int
+    _open: list[_Part] = field(default_factory=list)
 
     @classmethod
-    def of(cls, loss: array | None, grads: Mapping[array, Any], on_tape: Mapping[Buffer, array], order: int) -> Seeds:
-        """Checked.  on_tape: the memory that the tape has to do with; order: when it was recorded.  Raises GradientError."""
-        seeds = cls()
+    def of(cls, loss: array | None, grads: Mapping[array, Any], on_tape: Mapping[Buffer, Footprint], order: int) -> Seeds:
+        """Checked.  Raises GradientError."""
+        seeds = cls([], on_tape, order)
         if loss is not None:
             if not isinstance(loss, array) or loss.size != 1:
                 shape = loss.shape if isinstance(loss, array) else type(loss).__name__
@@ -43,61 +58,236 @@ class Seeds:
             what = "the loss" if target is loss else f"an array of shape {target.shape} that backward starts from"
             if not target.requires_grad:
                 raise GradientError(f"{what} does not require a gradient", hint="make it with requires_grad=True")
-        if seeds.given and not any(target.buffer in on_tape for target, _ in seeds.given):
+        if seeds.given and not any(target.buffer in on_tape and Spans.of(target) & on_tape[target.buffer].touched for target, _ in seeds.given):
             what = "the loss" if loss is not None else "what backward starts from"
             raise GradientError(f"{what} was neither written nor read on this tape", hint="compute it inside `with tape:`, or call backward of its tape")
-        if not seeds.given and not any(b.gradient is not None and not _is_result(b.gradient, order) for b in on_tape):
+        return seeds
+
+    def begin(self) -> None:
+        """Put aside what is not a seed, and set those that were given.  Raises GradientError, before anything changes, where it is not clear
+        what `.grad` holds."""
+        parts = self._parts()
+        for part in parts.values():
+            part.divide(self.order, bool(self.given))
+        if not self.given and not any(part.starts for part in parts.values()):
             raise GradientError(
                 "backward has nothing to start from", hint="pass the loss, or grads={array: weights}, or write to `.grad` of the results before"
             )
-        return seeds
-
-    @property
-    def buffers(self) -> dict[Buffer, array]:
-        """The memory of the arrays that gradients are given for."""
-        return {target.buffer: target for target, _ in self.given}
-
-    def plant(self, on_tape: Mapping[Buffer, array], order: int) -> None:
-        """Put aside what is not a seed, and set those that were given."""
-        gradients = {buffer.gradient for buffer in on_tape}
-        values = [(target, weights, _held(target, weights, gradients)) for target, weights in self.given]
-        self._put_aside(on_tape, None if self.given else order)
+        values = [(target, weights, _held(weights, parts)) for target, weights in self.given]
+        for part in parts.values():
+            part.save()
+        self._open = list(parts.values())
+        for part in self._open:
+            part.put_aside()
         shadow = shadows.current()
         for target, weights, held in values:
             grad = target.grad
             assert grad is not None
-            if weights is None:
+            if held is None:
                 grad.device.write(grad, np.ones(()))
-            elif held is not None:
+            else:
                 grad.device.add(grad, held)
             if shadow is not None:
                 shadow.seeded(grad, weights)
 
-    def _put_aside(self, on_tape: Mapping[Buffer, array], order: int | None) -> None:
-        """What a backward has left must not change how sums round: put it aside until the end.  order: of a tape without seeds of its own."""
-        self._earlier.clear()
+    def end(self) -> None:
+        """Add what was put aside: what the gradients hold now is a result."""
+        for part in self._open:
+            part.add()
+        for part in self._open:
+            part.leave(Owner(self.order, self.order))
+        self._open = []
+
+    def abort(self) -> None:
+        """The backward broke off: all that it could have changed is as before `begin`."""
+        insist([part.put_back for part in self._open])
+        self._open = []
+
+    def _parts(self) -> dict[Buffer, _Part]:
+        """By gradient buffer.  Raises GradientError where two arrays have the same gradient, and one of them is written."""
+        parts: dict[Buffer, _Part] = {}
+        for buffer, found in self.memory.items():
+            if not buffer.requires_grad:
+                continue
+            gradient = buffer.gradient or buffer.make_gradient()
+            touched, written = found.touched.shifted(buffer.gradient_shift), found.written.shifted(buffer.gradient_shift)
+            part = parts.get(gradient)
+            if part is None:
+                part = parts[gradient] = _Part(gradient, found.example)
+            elif touched & part.touched & (written | part.written):
+                raise GradientError(
+                    f"two arrays on the tape have the same gradient memory, one of shape {found.example.shape}, and the tape writes to one of them",
+                    hint="give each its own: a.grad = sim.zeros_like(a)",
+                )
+            part.touched, part.written = part.touched | touched, part.written | written
+        for target, weights in self.given:
+            grad = target.grad
+            assert grad is not None
+            part, spans = parts[grad.buffer], Spans.of(grad)
+            if weights is None:
+                part.replaced |= spans
+            else:
+                part.given |= spans
+            if weights is not None and weights.buffer in parts:
+                parts[weights.buffer].named |= Spans.of(weights)
+            if weights is not None and weights.buffer is grad.buffer:
+                part.replaced |= Spans.of(weights) & spans
+        return parts
+
+
+@dataclass(eq=False)
+class _Part:
+    """What a backward does to one gradient buffer.
+
+    touched, written: the gradients of what the tape has to do with, and of what it writes.  given: of the arrays in `grads`; named: what
+    serves as their weights; replaced: of the loss, and of arrays whose own gradient is their weight.
+    """
+
+    gradient: Buffer
+    example: array
+    touched: Spans = NOTHING
+    written: Spans = NOTHING
+    given: Spans = NOTHING
+    named: Spans = NOTHING
+    replaced: Spans = NOTHING
+    starts: bool = False
+    _owners: GradientOwners = field(default_factory=GradientOwners)
+    _seeds: Spans = NOTHING
+    _consumed: Spans = NOTHING
+    _aside: list[tuple[Owner, array, Strided]] = field(default_factory=list)
+    _saved: list[tuple[array, Strided]] = field(default_factory=list)
+    _tangent: Callable[[], None] | None = None
+    """Puts the tangent of the gradient back."""
+
+    def divide(self, order: int, given: bool) -> None:
+        """Into seeds, what is consumed by seeds in its place, and results (the rest).  Changes nothing."""
+        owners = self.gradient.compared(*_numbers(self.example)[1:])
+        self._owners = owners.copy()
+        results, later, mixed, zero = NOTHING, NOTHING, NOTHING, NOTHING
+        for owner, spans in owners.left.items():
+            if owner in self._zeros():
+                zero |= spans
+            elif owner.newest <= order:
+                results |= spans
+            elif owner.oldest > order:
+                later |= spans
+            else:
+                mixed |= spans
+        user = self.touched - (zero | results | later | mixed)
+        later, mixed = later & self.touched, mixed & self.touched
+        self._refuse(
+            mixed & self.written, "holds a sum of gradients before and after this tape, which writes there",
+            "clear it between the two: tape.zero(), or a.grad.zero_()",
+        )  # fmt: skip
+        if not given:
+            self._seeds = user | (later & self.written)
+            self.starts = bool((self._seeds | owners.left.get(ZEROED, NOTHING)) & self.written)
+            return
+        self._refuse(
+            (user | later) & self.written - (self.given | self.replaced),
+            "holds what was written there, or what a later tape has left, and this tape writes to that array: is it a seed beside those that are given?",
+            "clear it before: a.grad.zero_() or tape.zero(); or name it: grads={a: a.grad, ...}; or call backward() without arguments",
+        )
+        self._refuse(
+            ((user - self.named) | (later - self.written)) & self.given - self.replaced,
+            "holds what was written there, or what a later tape has left, and grads= gives other weights: are they to be added?",
+            "clear it before: a.grad.zero_(); or pass the sum as the weights, or the gradient itself: grads={a: a.grad}",
+        )
+        self._consumed = (user | later) & (self.replaced | (self.given & self.written))
+
+    def _zeros(self) -> tuple[Owner, ...]:
+        """Whose content is known to be zero: others may have added to it where nobody compares."""
+        return (CLEAR, ZEROED) if self._owners.compares else ()
+
+    def _refuse(self, spans: Spans, what: str, hint: str) -> None:
+        if any(_any(view) for view in self._views(spans)):
+            raise GradientError(f"the gradient of an array of shape {self.example.shape} {what}", hint=hint)
+
+    def save(self) -> None:
+        """Copy what is there, so that it can be put back.  Changes nothing."""
         shadow = shadows.current()
-        for buffer, a in on_tape.items():
-            gradient = buffer.gradient
-            if gradient is not None and _is_result(gradient, order):
-                whole = _elements(gradient, a)
-                self._earlier.append((whole, gradient.device.duplicate(whole)))
-                gradient.device.clear(whole)
-                if shadow is not None and shadow.tracks(gradient):
-                    raise GradientError("a second backward in one forward mode: the tangents of the first are still there", hint="call tape.zero() before")
+        content = {owner: spans & self.touched for owner, spans in self._owners.left.items() if owner not in self._zeros()}
+        content[OTHERS] = content.get(OTHERS, NOTHING) | (self.touched - self._owners.owned())  # what the user has written counts as theirs
+        kept, consumed = self._seeds, self._consumed
+        for owner, spans in content.items():
+            self._saved += [(view, view.device.duplicate(view)) for view in self._views(spans & (kept | consumed))]
+            self._aside += [(owner, view, view.device.duplicate(view)) for view in self._views(spans - kept - consumed) if _any(view)]
+        if shadow is not None:
+            if shadow.tracks(self.gradient) and (self._aside or consumed):
+                raise GradientError("a second backward in one forward mode: the tangents of the first are still there", hint="call tape.zero() before")
+            self._tangent = shadow.remembered(self.gradient)
 
-    def end(self, on_tape: Mapping[Buffer, array], order: int) -> None:
-        """Add what was put aside."""
-        for part, before in self._earlier:
-            part.device.add(part, before)
-        for buffer in on_tape:
-            if buffer.gradient is not None:
-                buffer.gradient.left_by = order
+    def put_aside(self) -> None:
+        """Clear what is no seed."""
+        for view in self._views(self._consumed):
+            view.device.clear(view)
+        for _, view, _ in self._aside:
+            view.device.clear(view)
+
+    def add(self) -> None:
+        """What was put aside to the new gradient: only now, so that it does not change how sums round."""
+        for _, view, copy in self._aside:
+            view.device.add(view, copy)
+
+    def leave(self, owner: Owner) -> None:
+        """The gradient is a result of `owner`, and of those whose results it was added to."""
+        self.gradient.leave(owner, self.touched)
+        sums: dict[Owner, list[tuple[int, int]]] = {}
+        for before, view, _ in self._aside:
+            sums.setdefault(before.joined(owner), []).append((view.offset, view.offset + view.nbytes))
+        for joined, runs in sums.items():
+            self.gradient.leave(joined, Spans.union(runs))
+
+    def put_back(self) -> None:
+        """As when it was saved."""
+        for view in self._views(self.touched):
+            view.device.clear(view)
+        for view, copy in [*self._saved, *((view, copy) for _, view, copy in self._aside)]:
+            view.device.copy(view, copy)
+        self.gradient.owners = self._owners
+        if self._tangent is not None:
+            self._tangent()
+
+    def _views(self, spans: Spans) -> Iterator[array]:
+        """Runs of the gradient, as numbers."""
+        kind, size, _ = _numbers(self.example)
+        for low, high in spans.runs:
+            yield make_array(self.gradient, low, ((high - low) // size,), (size,), kind)
 
 
-def _is_result(gradient: Buffer, order: int | None) -> bool:
-    """Whether a backward has left this content.  For a tape without seeds of its own, the `order`-th recorded, that of later tapes is a seed."""
-    return gradient.left_by is not None and (order is None or gradient.left_by <= order)
+def _numbers(a: array) -> tuple[Type, int, int]:
+    """What the memory of an array consists of: scalars, or structs; their size in bytes, and where the first one begins."""
+    kind = scalar_of(a.dtype) or a.dtype
+    size = size_of(kind)
+    return kind, size, (a.offset + a.buffer.gradient_shift) % size
+
+
+def _any(view: array) -> bool:
+    """Whether a gradient is not zero."""
+    return _any_number(view.device.numpy(view))
+
+
+def _any_number(host: np.ndarray) -> bool:
+    if host.dtype.names:
+        return any(_any_number(host[name]) for name in host.dtype.names)
+    return host.dtype.kind == "f" and bool(host.any())
+
+
+def clear(memory: Mapping[Buffer, Footprint], announce: Callable[[Buffer, Spans], None]) -> None:
+    """Clear the gradients of the memory of a tape, and only those: neighbours in the same buffers stay as they are."""
+    shadow = shadows.current()
+    for buffer, found in memory.items():
+        gradient = buffer.gradient
+        if gradient is None:
+            continue
+        part = _Part(gradient, found.example, found.touched.shifted(buffer.gradient_shift))
+        gradient.compared(*_numbers(found.example)[1:])
+        announce(gradient, part.touched)
+        for view in part._views(part.touched):
+            view.device.clear(view)
+            if shadow is not None:
+                shadow.overwritten(view)
+        gradient.leave(CLEAR, part.touched)
 
 
 def _weights(target: array, weights: Any) -> array:
@@ -114,18 +304,8 @@ def _weights(target: array, weights: Any) -> array:
     return weights
 
 
-def _held(target: array, weights: array | None, gradients: Collection[Buffer | None]) -> Strided | None:
-    """The present values of the weights; a copy where clearing `gradients` changes them.  None: they are there already, or are one."""
-    grad = target.grad
-    assert grad is not None
-    if weights is None or (weights.buffer is grad.buffer and weights.offset == grad.offset and grad.buffer.left_by is None):
+def _held(weights: array | None, parts: Mapping[Buffer, Any]) -> Strided | None:
+    """The present values of weights; a copy where they lie in a gradient that is about to change.  None: the weight is one."""
+    if weights is None:
         return None
-    return weights.device.duplicate(weights) if weights.buffer in gradients else weights
-
-
-def _elements(gradient: Buffer, a: array) -> array:
-    """All of a gradient buffer, as elements like those of an array that has its gradient there."""
-    kind = scalar_of(a.dtype) or a.dtype
-    size = size_of(kind)
-    first = a.offset % size
-    return make_array(gradient, first, ((gradient.nbytes - first) // size,), (size,), kind)
+    return weights.device.duplicate(weights) if weights.buffer in parts else weights

@@ -6,7 +6,7 @@ the saving and swapping of kept values are repeated on the tangents.  Nothing he
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from sim.core.runtime.stacks import Stack, anywhere
@@ -39,11 +39,15 @@ class Shadow(Protocol):
     def tracks(self, buffer: Any) -> bool:
         """Whether a buffer has a tangent."""
 
-    def cleared(self, buffer: Any) -> None:
-        """A gradient buffer has been cleared."""
+    def remembered(self, buffer: Any) -> Callable[[], None]:
+        """What puts the tangent of a buffer back as it is now."""
 
     def first_meets(self, thing: object) -> bool:
         """Whether `thing`, with derived data to bring up to date, is met for the first time."""
+
+
+def _nothing() -> None:
+    pass
 
 
 class Silent:
@@ -70,8 +74,8 @@ class Silent:
     def tracks(self, buffer: Any) -> bool:
         return False
 
-    def cleared(self, buffer: Any) -> None:
-        pass
+    def remembered(self, buffer: Any) -> Callable[[], None]:
+        return _nothing
 
     def first_meets(self, thing: object) -> bool:
         return False

@@ -7,7 +7,8 @@ to the content that it had when recording began.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -16,19 +17,31 @@ from typing import Any
 
 from sim.core.lang.errors import GradientError, entry_point
 from sim.core.lang.types import int32
-from sim.core.runtime import recording, shadows
+from sim.core.runtime import recording
 from sim.core.runtime.array import array
 from sim.core.runtime.buffer import Buffer, ByteRange, announce
 from sim.core.runtime.calls import Call, thread_count
 from sim.core.runtime.claims import Claim, Claims, Watch, span_of
 from sim.core.runtime.creation import zeros
+from sim.core.runtime.cuts import Cut
+from sim.core.runtime.footprints import Footprint, Footprints
 from sim.core.runtime.graph import capturing, note
 from sim.core.runtime.kernel import AdjointPair, Aliases, Differentiated
 from sim.core.runtime.nonfinite import NonFiniteError
 from sim.core.runtime.operations import Operation
 from sim.core.runtime.races import refuse_races
-from sim.core.runtime.seeds import Seeds
-from sim.core.runtime.tape_records import FunctionRecord, LaunchRecord, Mark, Remembered, TapeMemory, WriteRecord, room_for_returned
+from sim.core.runtime.seeds import Seeds, clear
+from sim.core.runtime.spans import Spans
+from sim.core.runtime.tape_records import (
+    FunctionRecord,
+    LaunchRecord,
+    Mark,
+    Remembered,
+    TapeMemory,
+    WriteRecord,
+    active_now,
+    room_for_returned,
+)
 from sim.core.runtime.visualize import TapeGraph
 
 _tapes = count(1)
@@ -46,12 +59,14 @@ class Tape:
     records: list[Any] = field(default_factory=list)
     _claims: Claims = field(default_factory=Claims)
     _watch: Watch = field(default_factory=Watch)
-    _seeded: dict[Buffer, array] = field(default_factory=dict)
+    _recorded: Footprints = field(default_factory=Footprints)
+    _seeded: Footprints = field(default_factory=Footprints)
     begun: str = ""
     """Where it began to record, for messages: " since file:line"."""
     _replayed: bool = False
+    _broken: str = ""  # the record in which a backward broke off, where that has spoilt what the tape keeps
     _order: int = 0  # when it began to record, counted over all tapes
-    _cut: dict[Buffer, tuple[array, str]] = field(default_factory=dict)
+    _cut: dict[Buffer, Cut] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.on_overwrite not in ("save", "error"):
@@ -87,11 +102,16 @@ class Tape:
                 self._cut.setdefault(target.buffer, lost)
             elif _is_whole(target):
                 self._cut.pop(target.buffer, None)
-        self.records.append(WriteRecord(operation))
 
     def recorded(self, operation: Operation) -> None:
         """It has run."""
+        self.records.append(WriteRecord(operation, active_now((*operation.reads, *operation.writes))))
         self._watch.after(operation.writes)
+
+    def broke_off(self, written: Iterable[array], writer: str) -> None:
+        """A write to these that carries a gradient broke off: it is not recorded."""
+        for a in written:
+            self._cut[a.buffer] = Cut.half_written(a, writer)
 
     def launch(self, call: Call) -> None:
         """A launch: claims what its adjoint needs, saves what it overwrites, and runs it."""
@@ -111,16 +131,20 @@ class Tape:
         refuse_races(call, active, aliases, made)
         pair = made.adjoint(self._worth_recording(call, made) if made.candidates else made.candidates)
         claims = self._claim_needs(call, pair, aliases, made) if pair.plan.needs else {}
-        if pair.forward is None:
-            call.run()
-            record = LaunchRecord(call, pair, claims, (), (), None, {})
-        else:
-            record = self._run_recording(call, pair, claims)
-        if shared:
-            self._watch.after(args[k] for k in active if k in spec.writes)
-        if pair.plan.finals:
-            record.finals = self._claim(call, pair.plan.finals)
-        self.records.append(record)
+        try:
+            if pair.forward is None:
+                call.run()
+                record = LaunchRecord(call, pair, claims, (), (), None, {})
+            else:
+                record = self._run_recording(call, pair, claims)
+            if shared:
+                self._watch.after(args[k] for k in active if k in spec.writes)
+            if pair.plan.finals:
+                record.finals = self._claim(call, pair.plan.finals)
+            self.records.append(record)
+        except BaseException:
+            self.broke_off((args[k] for k in spec.written if args[k] is not None), f"launch of '{spec.kernel.name}'")
+            raise
 
     @staticmethod
     def _worth_recording(call: Call, made: Differentiated) -> frozenset[int]:
@@ -172,12 +196,12 @@ class Tape:
                     f"{name} writes an array that requires a gradient, on an open tape: it cannot be differentiated",
                     hint="launch it outside of the tape",
                 )
-            self._cut.setdefault(g.buffer, (g, f"the gradient of '{call.spec.func.params[k].name}' in the {name}"))
+            self._cut.setdefault(g.buffer, Cut.without_gradient(g, f"the gradient of '{call.spec.func.params[k].name}' in the {name}"))
 
     def gradients_change(self, gradients: Mapping[array, array]) -> None:
         """The backward of another tape is about to run.  It is not differentiated either."""
         for a, g in gradients.items():
-            self._cut.setdefault(g.buffer, (g, f"the gradient of an array of shape {a.shape} by the backward of another tape"))
+            self._cut.setdefault(g.buffer, Cut.without_gradient(g, f"the gradient of an array of shape {a.shape} by the backward of another tape"))
 
     def replay(self, written: Iterable[Any], carries: bool) -> None:
         """A captured graph is about to be replayed: its launches are not recorded, so what it writes must not matter to a gradient."""
@@ -188,7 +212,7 @@ class Tape:
                     hint="launch the kernels under the tape, or capture the forward pass and tape.backward() together, and replay that outside",
                 )
             if carries:
-                self._cut.setdefault(view.buffer, (view, "the result of a replayed graph"))
+                self._cut.setdefault(view.buffer, Cut.without_gradient(view, "the result of a replayed graph"))
 
     def replayed(self) -> None:
         """A graph that was captured while this recorded is about to be replayed: what was saved outside of it would belong to another run."""
@@ -206,17 +230,13 @@ class Tape:
                 for k in (k for k in reached - active if args[k] is not None):
                     self._cut.setdefault(args[k].buffer, lost)
         for k in (k for k in lossy if args[k] is not None):
-            self._cut.setdefault(args[k].buffer, (args[k], f"'{spec.func.params[k].name}' of kernel '{spec.kernel.name}'"))
+            self._cut.setdefault(args[k].buffer, Cut.without_gradient(args[k], f"'{spec.func.params[k].name}' of kernel '{spec.kernel.name}'"))
 
-    def _refuse_cut(self, reads: Iterable[array], reader: str, matters: bool) -> tuple[array, str] | None:
-        """How values with a gradient came to be in one of these arrays that has none, or None; an error if that `matters`."""
+    def _refuse_cut(self, reads: Iterable[array], reader: str, matters: bool) -> Cut | None:
+        """What has cut one of these arrays off from values with a gradient, or None; an error if that `matters`."""
         lost = next((self._cut[a.buffer] for a in reads if a.buffer in self._cut), None)
         if lost is not None and matters:
-            raise GradientError(
-                f"{reader} reads an array of shape {lost[0].shape} that was written as {lost[1]} from values with a gradient, "
-                "but had none itself then: the gradient would be lost",
-                hint="make that array with requires_grad=True, or read a copy made by sim.clone(a, requires_grad=False)",
-            )
+            raise GradientError(f"{reader} reads an array of shape {lost.where.shape} that {lost.what}", hint=lost.hint)
         return lost
 
     def mark(self, name: str, state: Mapping[str, array] | None = None) -> None:
@@ -233,23 +253,43 @@ class Tape:
             at, have the values that they have now.
         """
         arrays = list(arrays)
-        self.records.append(FunctionRecord("recorded function", backward, [self._claims.claim(a, "recorded function", "array") for a in arrays], arrays, list))
+        claims = [self._claims.claim(a, "recorded function", "array") for a in arrays]
+        self.records.append(FunctionRecord("recorded function", backward, claims, arrays, arrays, list, active_now(arrays)))
+
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """`with tape.all_or_nothing():` where the block is left by an exception, the tape knows nothing of what it has recorded there."""
+        count, cut, before = len(self.records), dict(self._cut), self._claims.present()
+        try:
+            yield
+        except BaseException:
+            del self.records[count:]
+            self._cut = cut
+            self._claims.drop(self._claims.present() - before)
+            raise
 
     def record_function(
-        self, name: str, backward: Callable[[], None], reads: Iterable[array], writes: Iterable[array], memory: Callable[[], list[Remembered]] = list
+        self, name: str, backward: Callable[[], None], reads: Iterable[array], writes: Iterable[array],
+        memory: Callable[[], list[Remembered]] = list, detached: Iterable[array] = (),
     ) -> None:
-        """Record a stretch that was or will be run unrecorded.  Call it *before* the stretch writes.
+        """Record a stretch that was or will be run unrecorded.  Call it *before* the stretch writes, unless it writes to fresh memory only.
 
         backward: adds to gradients; it runs while `reads` have the values that they have now.
         writes:   arrays that the stretch writes (their gradients are `backward`'s business).
         memory:   tells what the stretch keeps for `backward`.
+        detached: arrays without gradients that it writes with values that depend on what has some: they must not reach the loss.
         """
         reads, writes = list(reads), list(writes)
         self._refuse_cut(reads, name, any(a.requires_grad for a in writes))
-        claims = [self._claims.claim(a, name, "input") for a in reads]
-        for a in writes:
-            announce(a, name)
-        self.records.append(FunctionRecord(name, backward, claims, [*reads, *writes], memory))
+        graph = capturing()
+        if graph is not None:
+            graph.recorders.add(self)
+        with self.all_or_nothing():
+            claims = [self._claims.claim(a, name, "input") for a in reads]
+            for a in writes:
+                announce(a, name)
+            self._cut |= {a.buffer: Cut.without_gradient(a, f"a result of the {name}") for a in detached}
+            self.records.append(FunctionRecord(name, backward, claims, [*reads, *writes], writes, memory, active_now([*reads, *writes])))
 
     # -- backward
     @entry_point
@@ -258,9 +298,11 @@ class Tape:
 
         loss: an array with one element.  grads: final arrays -> weights, arrays or host data like them (never changed).  Without
             both, what has been written to `.grad` is the gradient to start from, and what the backward of a later tape has left there.
+        Seeds that are given are the only ones.  Twice without `zero` the gradients add up.
         Raises GradientError for a tape that recorded nothing, nothing to start from, a loss without gradient, with several elements, or
-        not on this tape.
-        Twice without `zero` the gradients add up.
+        not on this tape; where `requires_grad` was changed since; where it is not clear whether what `.grad` holds is a seed
+        (docs/decisions/17-seeds.md).
+        Where it raises, or is interrupted, all gradients are as before.
         """
         if not self.records:
             raise GradientError("backward on a tape that recorded nothing", hint="launch kernels inside `with tape:` first")
@@ -269,21 +311,33 @@ class Tape:
                 "a graph has replayed the forward pass on this tape after something that it had read was overwritten: what was kept belongs to the first run",
                 hint="put backward into the graph too, or record again",
             )
-        seeds = Seeds.of(loss, grads or {}, self._recorded(), self._order)
-        self._seeded |= seeds.buffers
-        buffers = self.buffers()
-        outer = recording.current()
-        if outer is not None:
-            outer.gradients_change(self.gradients)
+        if self._broken:
+            raise GradientError(f"an earlier backward of this tape broke off in the {self._broken}, which works on what the tape keeps", hint="record again")
+        seeds = Seeds.of(loss, grads or {}, self._recorded.update(self.records), self._order)
+        self._refuse_cut([target for target, _ in seeds.given], "backward", True)
+        for target, _ in seeds.given:
+            self._seeded.touch(target)
+        seeds.memory = self._recorded.joined(self._seeded)
+        outer, graph = recording.current(), capturing()
+        if graph is not None:
+            graph.on_failure(seeds.abort)
 
         def begin() -> None:
-            self._announce_gradients(buffers, "backward")
-            seeds.plant(buffers, self._order)
+            self._announce_gradients(seeds.memory, "backward")
+            seeds.begin()
 
-        with recording.paused():
-            note(begin)
-            self.sweep()
-            note(partial(seeds.end, buffers, self._order))
+        try:
+            with recording.paused():
+                note(begin)
+                self.sweep()
+                note(seeds.end)
+        except BaseException as problem:
+            seeds.abort()
+            if graph is not None:
+                graph.broken = f"{type(problem).__name__} was raised by a backward"
+            raise
+        if outer is not None:
+            outer.gradients_change(self.gradients)
 
     def sweep(self, begin: int = 0, end: int | None = None) -> None:
         """Take gradients back through records begin .. end - 1, without seeds: a part of what `backward` does."""
@@ -291,8 +345,12 @@ class Tape:
         for k in range(end - 1, begin - 1, -1):
             try:
                 self.records[k].backward()
-            except NonFiniteError as problem:
+            except NonFiniteError as problem:  # found when the launch had ended
                 raise problem.at(f"backward pass{self._place(k)}, {self.records[k]}") from None
+            except BaseException:
+                if self.records[k].works_on_kept:
+                    self._broken = str(self.records[k])
+                raise
 
     def _place(self, index: int) -> str:
         """Words for the mark before a record."""
@@ -304,24 +362,18 @@ class Tape:
         self._claims.release()
 
     def zero(self) -> None:
-        """Clear the gradients of all arrays on the tape."""
-        buffers = self.buffers()
-        note(lambda: self._clear(buffers))
+        """Clear the gradients of all arrays on the tape, and of those that it was seeded with.
 
-    def _clear(self, buffers: Iterable[Buffer]) -> None:
-        self._announce_gradients(buffers, "zero() of a tape")
-        for buffer in buffers:
-            if buffer.gradient is not None:
-                buffer.gradient.device.clear(ByteRange(buffer.gradient))
-                buffer.gradient.left_by = None
-                shadow = shadows.current()
-                if shadow is not None:
-                    shadow.cleared(buffer.gradient)
+        An array is what an operation was given: where that is a slice, the rest of its memory keeps its gradient.
+        """
+        self._recorded.update(self.records)
+        memory = self._recorded.joined(self._seeded)
+        note(lambda: clear(memory, _announce_zero))
 
     @staticmethod
-    def _announce_gradients(buffers: Iterable[Buffer], writer: str) -> None:
+    def _announce_gradients(memory: Mapping[Buffer, Footprint], writer: str) -> None:
         """Gradients are about to change: another tape may have read them as values."""
-        for buffer in buffers:
+        for buffer in memory:
             gradient = buffer.gradient
             if gradient is not None and gradient.watchers:
                 announce(ByteRange(gradient), writer)
@@ -330,8 +382,9 @@ class Tape:
         """Forget what was recorded, and clear the gradients."""
         self.zero()
         self.records.clear()
-        self._order, self._replayed = 0, False
-        self._seeded.clear()
+        self._order, self._replayed, self._broken = 0, False, ""
+        self._recorded.forget()
+        self._seeded.forget()
         self._claims.clear()
         self._watch.seen.clear()
         self._cut.clear()
@@ -378,12 +431,17 @@ class Tape:
 
     def buffers(self) -> dict[Buffer, array]:
         """The memory that the tape has to do with, and an array there that tells its type."""
-        return self._seeded | self._recorded()
-
-    def _recorded(self) -> dict[Buffer, array]:
-        return {a.buffer: a for r in self.records for a in r.arrays}
+        self._recorded.update(self.records)
+        return {buffer: found.example for buffer, found in self._recorded.joined(self._seeded).items()}
 
 
 def _is_whole(a: array) -> bool:
     """Is it all of its memory?"""
     return a.nbytes == a.buffer.nbytes and span_of(a) == (0, a.nbytes)
+
+
+def _announce_zero(gradient: Buffer, spans: Spans) -> None:
+    """Part of a gradient is about to be cleared: another tape may have read it as values."""
+    if gradient.watchers:
+        for low, high in spans.runs:
+            announce(ByteRange(gradient, low, high), "zero() of a tape")

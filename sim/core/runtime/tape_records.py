@@ -5,8 +5,10 @@ Each knows how to take gradients back (`backward`), and which `arrays` it has to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import ClassVar
 
 import numpy as np
 
@@ -17,7 +19,7 @@ from sim.core.runtime.blocks import Memory
 from sim.core.runtime.calls import Call, run, thread_count
 from sim.core.runtime.claims import Claim, restored
 from sim.core.runtime.creation import empty
-from sim.core.runtime.graph import capturing, note, note_native
+from sim.core.runtime.graph import capturing, note, note_native, note_whole
 from sim.core.runtime.kernel import AdjointPair
 from sim.core.runtime.marks import passing
 from sim.core.runtime.operations import Operation
@@ -41,11 +43,7 @@ class LaunchRecord:
         active = call.spec.active(call.args)
         if active != plan.active:
             changed = set(active).symmetric_difference(plan.active)
-            name = call.spec.func.params[min(changed)].name
-            raise GradientError(
-                f"requires_grad of '{name}' of the {self} was changed after that was recorded: its gradient cannot be right",
-                hint="set requires_grad before recording, or record again",
-            )
+            raise _changed(f"'{call.spec.func.params[min(changed)].name}'", self)
         args = list(call.args)
         for k, claim in self.claims.items():
             args[k] = self._memory(args[k], claim)
@@ -85,6 +83,15 @@ class LaunchRecord:
     def arrays(self) -> list[array]:
         return [a for a in self.call.args if isinstance(a, array)]
 
+    @property
+    def writes(self) -> list[array]:
+        return [self.call.args[k] for k in self.call.spec.written if self.call.args[k] is not None]
+
+    @property
+    def works_on_kept(self) -> bool:
+        """Whether the adjoint changes, for a while, what the tape keeps: where it breaks off that may be spoilt."""
+        return any(k in self.call.spec.writes for k in self.claims)
+
     def __str__(self) -> str:
         return f"launch of '{self.call.spec.kernel.name}'"
 
@@ -94,8 +101,11 @@ class WriteRecord:
     """A copy, fill or write from the host."""
 
     operation: Operation
+    active: tuple[bool, ...]
+    works_on_kept: ClassVar[bool] = False
 
     def backward(self) -> None:
+        _check_active(self, self.active)
         gradients = [a.grad for a in self.arrays]
         graph = capturing()
         if graph is not None:
@@ -113,22 +123,38 @@ class WriteRecord:
     def arrays(self) -> list[array]:
         return [*self.operation.reads, *self.operation.writes]
 
+    @property
+    def writes(self) -> Sequence[array]:
+        return self.operation.writes
+
     def __str__(self) -> str:
         return self.operation.name
 
 
 @dataclass(eq=False)
 class FunctionRecord:
-    """A stretch of the program whose way back the caller knows: it runs with its inputs as they were."""
+    """A stretch of the program whose way back the caller knows: it runs with its inputs as they were.
+
+    writes: those of the arrays that are touched that may be written.
+    """
 
     name: str
     run: Callable[[], None]
     claims: list[Claim]
     touched: list[array]
+    writes: list[array]
     memory: Callable[[], list[Remembered]]
+    active: tuple[bool, ...]
+    works_on_kept: ClassVar[bool] = False
 
     def backward(self) -> None:
-        with restored(self.claims):
+        # A replay runs the same again; what of its input is not kept by then, lies where it lay.
+        kept = [replace(c) for c in self.claims if c.kept is not None]
+        note_whole(partial(self._run_with, kept), (), ())
+
+    def _run_with(self, claims: list[Claim]) -> None:
+        _check_active(self, self.active)
+        with restored(claims):
             self.run()
 
     @property
@@ -145,6 +171,7 @@ class Mark:
 
     name: str
     state: Mapping[str, array]
+    works_on_kept: ClassVar[bool] = False
 
     def backward(self) -> None:
         note(lambda: passing(self.name, self.state))
@@ -153,8 +180,32 @@ class Mark:
     def arrays(self) -> list[array]:
         return []
 
+    @property
+    def writes(self) -> list[array]:
+        return []
+
     def __str__(self) -> str:
         return self.name
+
+
+def active_now(arrays: Iterable[array]) -> tuple[bool, ...]:
+    """Which of these require a gradient."""
+    return tuple(a.requires_grad for a in arrays)
+
+
+def _check_active(record: WriteRecord | FunctionRecord, active: tuple[bool, ...]) -> None:
+    """Raises GradientError if arrays of a record have got or lost their gradient since it was made."""
+    now = active_now(record.arrays)
+    if now != active:
+        which = next(a for a, before, after in zip(record.arrays, active, now, strict=True) if before != after)
+        raise _changed(f"an array of shape {which.shape}", record)
+
+
+def _changed(what: str, record: object) -> GradientError:
+    return GradientError(
+        f"requires_grad of {what} of the {record} was changed after that was recorded: its gradient cannot be right",
+        hint="set requires_grad before recording, or record again",
+    )
 
 
 def room_for_returned(call: Call, pair: AdjointPair, records: list[array]) -> list[array]:

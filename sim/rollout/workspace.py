@@ -1,0 +1,148 @@
+"""What the steps of rollouts need beside the user's arrays, and what a solver remembers of it.
+
+A *kind* of rollout is a solver with its settings, a control, the arrays that both read, and a time step, all as they were when the first
+rollout of the kind was made: what is set or replaced on the user's objects later makes another kind, and does not show in this one.
+
+A *workspace* is memory and graphs for one rollout at a time.  Who uses one takes it away, and gives it back when it has come to
+its end.  Where it does not come to its end (an error, Ctrl-C at any instruction) the workspace is gone with it, whatever state it was in;
+and two threads never use the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from sim.core.lang.types import vector
+from sim.core.runtime.array import array
+from sim.core.runtime.buffer import Buffer
+from sim.core.runtime.creation import zeros
+from sim.core.runtime.tape import Remembered
+from sim.model.control import Control
+from sim.model.state import State
+from sim.rollout.stretches import Steps, Stretch
+from sim.rollout.trajectory import NonFiniteState, Plan, blank_state
+from sim.solvers.base import Solver, token
+
+KEPT = 8
+"""Kinds of rollouts that a solver remembers; the one not used for longest goes."""
+LENGTHS = 4
+"""Stretches of different lengths that a workspace keeps."""
+
+
+@dataclass(eq=False)
+class Workspace:
+    """A solver with scratch of its own, room for the external forces, and captured steps."""
+
+    solver: Solver
+    control: Control | None
+    dt: float
+    forces: array
+    steps: Steps = field(init=False)
+    stretches: dict[int, Stretch] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.steps = Steps((self.state(), self.state()), self.step)
+
+    def step(self, before: State, after: State) -> None:
+        """Take a step."""
+        self.solver.step(before, after, self.control, None, self.dt)
+
+    def state(self, forces: array | None = None) -> State:
+        """A state in memory of its own."""
+        return blank_state(self.solver.model, self.forces if forces is None else forces)
+
+    @property
+    def buffers(self) -> set[Buffer]:
+        """Memory that nobody else knows of, that of the stretches aside."""
+        states = [a for state in self.steps.states for a in (*state.moving, state.clock)]
+        return {a.buffer for a in (self.forces, *states, *self.solver.scratch)}
+
+    @property
+    def stale(self) -> bool:
+        """Whether a kernel of the steps, a constraint of the user say, reads another constant or function now than when it was captured."""
+        graphs = [*self.steps.graphs, *(graph for stretch in self.stretches.values() for graph in stretch.graphs)]
+        return any(graph.stale for graph in graphs)
+
+    def stretch(self, count: int) -> Stretch:
+        """The stretch of so many steps; of at most `LENGTHS`, so that memory of rollouts with other ones is freed."""
+        found = self.stretches.pop(count, None)
+        if found is None or found.outdated:
+            found = Stretch(count, (self.state(), self.state()), self.step)
+        self.stretches[count] = found
+        while len(self.stretches) > LENGTHS:
+            self.stretches.pop(next(iter(self.stretches)))
+        return found
+
+
+@dataclass(eq=False)
+class Kind:
+    """One kind of rollout.  forced: do external forces have a gradient?  holds: keeps alive what its key is made of."""
+
+    solver: Solver
+    control: Control | None
+    dt: float
+    forced: bool
+    holds: list[Any]
+    _idle: list[Workspace] = field(default_factory=list)
+
+    def make(self) -> Workspace:
+        """A new workspace."""
+        model = self.solver.model
+        return Workspace(self.solver.bound(), self.control, self.dt, zeros(model.particle_count, vector(3, model.dtype), model.device, self.forced))
+
+    @contextmanager
+    def workspace(self) -> Iterator[Workspace]:
+        """`with kind.workspace() as w:` takes one, and gives it back if the block comes to its end.
+
+        A simulation that breaks down between two steps has come to its end too.
+        """
+        try:
+            taken = self._idle.pop()
+        except IndexError:
+            taken = self.make()
+        try:
+            yield taken
+        except NonFiniteState:
+            self._give(taken)
+            raise
+        self._give(taken)
+
+    @property
+    def stale(self) -> bool:
+        """See `Workspace.stale`."""
+        return any(w.stale for w in self._idle)
+
+    def memory_of(self, owner: object) -> list[Remembered]:
+        """What the stretches of an owner keep."""
+        return [entry for w in self._idle for s in w.stretches.values() if s.owner is owner for entry in s.memory]
+
+    def _give(self, workspace: Workspace) -> None:
+        if not self._idle:
+            self._idle.append(workspace)
+
+
+_kinds: WeakKeyDictionary[Solver, dict[Hashable, Kind]] = WeakKeyDictionary()
+"""The kinds of rollouts of each solver, the last used last."""
+_lock = Lock()
+
+
+def kind_of(plan: Plan) -> Kind:
+    """The kind of a rollout: of those that the solver remembers, or new."""
+    solver, control, forced = plan.solver, plan.control, plan.start.particle_f.requires_grad
+    fields = list(vars(control).items()) if control is not None else []
+    used = solver.inputs
+    key = plan.dt, forced, type(control), tuple((name, token(value)) for name, value in fields), solver.settings, tuple(map(token, used))
+    with _lock:
+        known = _kinds.setdefault(solver, {})
+        found = known.pop(key, None)
+        if found is None or found.stale:
+            found = Kind(solver.bound(), control, plan.dt, forced, [*used, *vars(solver).values(), *(value for _, value in fields)])
+        known[key] = found
+        while len(known) > KEPT:
+            known.pop(next(iter(known)))
+    return found
