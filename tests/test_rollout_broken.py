@@ -27,11 +27,11 @@ def nothing_is_open() -> None:
 
 # ------------------------------------------------------------------------------------------ by place
 @pytest.mark.parametrize("known", [False, True], ids=["new", "known"])
-@pytest.mark.parametrize("system", ["cloth", "jacobi", "semi-implicit"])
+@pytest.mark.parametrize("system", ["cloth", "semi-implicit"])
 @pytest.mark.parametrize("strategy", ["all", "every 3"])
 def test_a_step_that_raises(strategy, system, known, monkeypatch):
     """Step k of a first run (where it is captured), or of one that is known; the way back is captured later."""
-    for k in (0, 1, STEPS - 2, STEPS - 1, STEPS):
+    for k in (0, 1, STEPS - 1, STEPS):
         case = Case(SYSTEMS[system]())
         if known:
             case.result(STRATEGIES[strategy])
@@ -53,9 +53,8 @@ def test_a_step_that_raises(strategy, system, known, monkeypatch):
         same(case.result(STRATEGIES[strategy]), reference(system))
 
 
-@pytest.mark.parametrize("system", ["cloth", "iterated", "elastic"])
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_interruptions_at_any_line_of_the_rollout(strategy, system):
+@pytest.mark.parametrize(("system", "strategy"), [("cloth", "all"), ("jacobi", "every 3"), ("elastic", "all"), ("iterated", "budget")])
+def test_interruptions_at_any_line_of_the_rollout(system, strategy):
     """Of those of `sim/rollout` alone, forward: at many lines in turn, on one solver."""
     rng, case = random.Random(SEED), Case(SYSTEMS[system]())
     want = reference(system)  # after this everything is compiled

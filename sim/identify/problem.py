@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,8 @@ REMEMBERED = 64
 class Description:
     """What people read about a problem, and what a run does besides searching.
 
-    resolved: the scene as text, with all defaults; record_every: frames between recorded ones.
+    resolved: the scene as text, with all defaults; record_every: frames between recorded ones.  source: the scene's file;
+    files: those that it names, as they are written there -> where they are.
     """
 
     name: str = "problem"
@@ -50,6 +52,8 @@ class Description:
     record_every: int = 1
     report: bool = True
     notes: tuple[str, ...] = ()
+    source: Path | None = None
+    files: Mapping[str, Path] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -215,9 +219,9 @@ class Problem:
         """J' W J (n, n) and -J' W r (n,) of the residuals at coordinates x: half the second and first derivative of the loss."""
         return linearise(self, x).step_matrix, -0.5 * self.evaluate(x).gradient  # exact, where the differences are not
 
-    def measure(self, simulation: Simulation) -> dict[str, dict[str, float | None]]:
-        """Every measure of a simulation and of its recording: {simulated, measured, error: relative}."""
-        out = {}
+    def measure(self, simulation: Simulation) -> dict[str, dict[str, Any]]:
+        """Every measure of a simulation and of its recording: {simulated, measured, error: relative, unit}."""
+        out: dict[str, dict[str, Any]] = {}
         for m in self.measures:
             places, target = self.markers[m.markers], simulation.experiment.targets.get(m.markers)
             simulated = m.take(simulation.times, places.at(simulation.positions), places.at(simulation.start))
@@ -225,7 +229,7 @@ class Problem:
             if target is not None and target.start is not None:
                 measured = m.take(simulation.times, target.positions, target.start)
             error = (simulated - measured) / abs(measured) if simulated is not None and measured else None
-            out[m.name] = {"simulated": simulated, "measured": measured, "error": error}
+            out[m.name] = {"simulated": simulated, "measured": measured, "error": error, "unit": m.unit}
         return out
 
     def measured(self, simulations: Mapping[str, Simulation]) -> dict[str, float]:

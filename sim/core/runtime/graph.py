@@ -197,8 +197,6 @@ class Graph:
             )
         if shadows.current() is not self._shadow:
             raise GradientError("this graph was captured outside of the forward mode in which it is replayed, or the other way round", hint="capture it again")
-        for tape in self.recorders:
-            tape.replayed()
         recorder = recording.current()
         if recorder is not None:
             recorder.replay(self._written.values(), self.carries)
@@ -210,6 +208,8 @@ class Graph:
             if buffer.owners is not None:
                 for written in self._parts_written.get(buffer, {0: view}).values():
                     buffer.owners.written(written)
+        for tape in self.recorders:  # now that they have saved what is overwritten
+            tape.replayed()
         outer = capturing()
         with unnoted():
             try:
