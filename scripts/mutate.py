@@ -257,9 +257,7 @@ class Trial:
         if self.child is not None:
             if not self.child.poll():
                 return None
-            if self.child.status == pytest.ExitCode.NO_TESTS_COLLECTED:
-                raise SystemExit(f"{self.mutant.name}: none of its tests was found:\n{self.child.log.read_text(errors='replace')}")
-            if self.child.status != 0:
+            if self.child.status not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):  # a mutant may do away with a test's parameters
                 return self.child.killer()
         if not self.left:
             return ""
