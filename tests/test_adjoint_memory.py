@@ -278,6 +278,13 @@ def test_a_value_that_is_used_often_gets_the_sum():
     assert evaluate(vjp(f), 3.0, 1.0, 10.0, 100.0) == (117.0,)
 
 
+def test_an_operand_without_a_cotangent_keeps_what_it_has_from_elsewhere():
+    f = function([float64, float64], lambda b, x, y: [emit("copysign", x, y) * y])
+    assert evaluate(vjp(f), 3.0, -2.0, 1.0) == (2.0, -3.0)
+    f = function([float64, float64], lambda b, x, y: [y * emit("copysign", x, y)])
+    assert evaluate(vjp(f), 3.0, -2.0, 1.0) == (2.0, -3.0)
+
+
 def test_a_dead_carried_value_is_not_recorded():
     def fill(b, x, n):
         return b.for_(n, [x, x], lambda k, a, dead: [a * 2.0, emit("sin", dead)])[:1]

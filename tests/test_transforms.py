@@ -104,10 +104,10 @@ def test_random_values_need_both_bounds(transform):
 
 
 def test_a_sigmoid():
-    v = np.array([-800.0, -1.0, 0.0, 1.0, 800.0])
+    v = np.array([-800.0, -1.0, 0.0, 0.5, 1.0, 800.0])
     with np.errstate(over="raise", invalid="raise"):
         found = _sigmoid(v)
-    np.testing.assert_allclose(found, [0.0, 1 / (1 + np.e), 0.5, np.e / (1 + np.e), 1.0], rtol=1e-15)
+    np.testing.assert_allclose(found, [0.0, 1 / (1 + np.e), 0.5, 1 / (1 + np.exp(-0.5)), np.e / (1 + np.e), 1.0], rtol=1e-15)
 
 
 # ------------------------------------------------------------------------------------------------ as a scene asks
