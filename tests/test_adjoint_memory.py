@@ -399,3 +399,15 @@ def test_a_function_of_vectors_and_values_together_is_right_where_values_coincid
     for m in (np.diag([3.0, 2.0, 1.0]), np.eye(3), np.diag([2.0, 2.0, 1.0])):
         found = np.reshape(evaluate(inline(vjp(traced_function)), *m.ravel(), *ct.ravel()), (3, 3))
         np.testing.assert_allclose(found, ct, atol=1e-6)
+
+
+def test_what_an_adjoint_does_to_memory_has_the_place_of_what_the_kernel_does_there():
+    """So that an index outside of an array is told with its line."""
+    func = traced(branches)
+    made = kernel_adjoint(needs_of(func, {"x", "y"}))
+    lines = {name: {op.span.line for op in walk(func.body) if op.name == name} for name in ("load", "store", "accum")}
+    for op in walk(made.func.body):
+        if op.operands and op.operands[0].name == "adj_x":
+            assert op.span.line in lines["load"]
+        elif op.operands and op.operands[0].name == "adj_y":
+            assert op.span.line in lines["store"] | lines["accum"]
