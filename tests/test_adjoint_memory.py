@@ -206,8 +206,17 @@ def nothing_carried(x: sim.array2d[f64], y: sim.array[f64], n: int):
             y[i] += x[i, j % 3] * x[i, j % 3]
 
 
+@sim.kernel
+def last_value(x: sim.array2d[f64], y: sim.array[f64], n: int):
+    i = sim.tid()
+    a = x[i, 2]
+    for j in range(n):
+        a = x[i, j % 3] * x[i, 0]
+    y[i] = a * a
+
+
 @pytest.mark.parametrize("n", [0, 1, 5])
-@pytest.mark.parametrize("kernel", [loops, downwards, while_loops, nothing_carried], ids=lambda k: k.name)
+@pytest.mark.parametrize("kernel", [last_value, loops, downwards, while_loops, nothing_carried], ids=lambda k: k.name)
 def test_loops(kernel, n):
     check(kernel, [2], [numbers(2, 3), numbers(2), n], {"x", "y"}, tolerance=1e-6)
 
