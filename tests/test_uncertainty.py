@@ -171,7 +171,17 @@ def test_errors_are_of_physical_values():
 def test_more_parameters_than_observations_leave_no_scatter():
     part = recorded(1, 1)
     found = assess(problem(a=[0.0, 1.0, 2.0]), Linearised(np.array([0.0, 1.0, 2.0]), [part], [np.eye(3).reshape(1, 1, 3, 3)]))
-    assert math.isnan(found.scatter) and np.isfinite(found.by_residuals["a"]).all()
+    assert math.isnan(found.scatter)
+    np.testing.assert_allclose(found.by_residuals["a"], np.sqrt(np.diagonal(_by_residuals(part, np.eye(3).reshape(1, 1, 3, 3)))), rtol=1e-12)
+
+
+def test_the_unit_of_the_loss_does_not_matter():
+    part = recorded(30, 2)
+    j = jacobian(part, 3)
+    one, other = (assess(problem(a=[1.0, 2.0, 3.0]), Linearised(np.array([1.0, 2.0, 3.0]), [part.times(w)], [j])) for w in (1.0, 1e-9))
+    for a, b in ((one.errors["a"], other.errors["a"]), (one.correlation, other.correlation), (one.scatter, other.scatter), (one.away, other.away)):
+        np.testing.assert_allclose(a, b, rtol=1e-9)
+    assert not other.unseen.any()
 
 
 def test_a_coordinate_on_its_bound_is_held_and_the_others_are_as_if_it_were_known():
