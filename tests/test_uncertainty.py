@@ -236,6 +236,13 @@ def test_errors_of_numbers_that_follow_from_parameters():
     assert found.measures["none"][0] == 0.0
 
 
+def test_a_value_that_no_coordinate_moves_any_more_has_no_slope():
+    """So far out that a logit stands on its bound to the last bit."""
+    stated, part = Stated([sought("e", [1.0, 1.0], Logit(0.0, 4.0))]), recorded(30, 1)
+    found = assess(stated, Linearised(np.array([0.0, 800.0]), [part], [jacobian(part, 2)], {"sag": np.array([2.0, 3.0])}))
+    assert found.measures["sag"][1]["e"].tolist() == [2.0, 0.0] and found.by_noise["e"][1] == 0.0
+
+
 def test_a_number_that_depends_on_what_is_lost_is_not_known():
     part = recorded(20, 1)
     j = np.concatenate([jacobian(part, 1), np.zeros((20, 1, 3, 1))], axis=-1)
@@ -324,6 +331,8 @@ def test_of_parameters_with_several_numbers_the_pair_that_is_alike_most():
     stated = problem(v=[1.0, 2.0], g=[3.0, 4.0])
     (note,) = remarks([0.2] * 4, correlated(4, ac=0.96, bd=-0.98, ad=0.97), stated=stated)
     assert note.startswith("`v[1]` and `g[1]`")
+    (other,) = remarks([0.2] * 4, correlated(4, ac=-0.98, bd=0.96), stated=stated)
+    assert "(correlation -0.980)" in other
     notes = remarks([0.2] * 4, correlated(4, ab=0.96, cd=0.97), stated=stated)
     assert [note.partition(" can")[0] for note in notes] == ["`v[0]` and `v[1]`", "`g[0]` and `g[1]`"]
 
