@@ -127,6 +127,14 @@ def test_memory_of_others_is_kept_at_once_and_once_for_as_long_as_it_stays_the_s
     assert not claims.open.get(x.buffer) and not x.buffer.watchers
 
 
+def test_equal_bytes_at_another_place_are_another_copy():
+    x, _ = shared(1.0, 2.0, 1.0, 2.0, 1.0)
+    claims = Claims()
+    one, other, longer = claims.claim(x[:2], "f", "a"), claims.claim(x[2:4], "f", "b"), claims.claim(x[:4], "f", "c")
+    assert len({id(c.kept) for c in (one, other, longer)}) == 3 and other.address(16) == other.kept.address
+    assert claims.claim(x[:2], "g", "a").kept is one.kept and content(longer) == [1.0, 2.0, 1.0, 2.0]
+
+
 def test_claims_on_memory_of_others_that_are_joined_share_one_copy():
     x, host = shared(1.0, 2.0, 3.0)
     claims = Claims()

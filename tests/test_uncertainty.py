@@ -346,6 +346,7 @@ def test_what_residuals_say():
     assert [note[:42] for note in say(0.4, actual=(0.4, 0.4))] == ["the residuals are only 0.4 times the state"]
     (note,) = say(1.0, actual=(1.2, 1.8))
     assert note.startswith("the residuals are alike from frame to frame") and "up to 1.8 times" in note
+    assert len(say(1.0, own=(0.1, 0.1), actual=(0.1, 0.2))) == 1
     (note,) = say(2.0, actual=(3.2, 1.0))
     assert "up to 1.6 times" in note, "beyond what their size explains"
     assert not say(1.0, own=(math.inf, 0.0), actual=(math.inf, 0.0))
