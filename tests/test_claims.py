@@ -112,6 +112,25 @@ def test_what_is_released_may_change():
     assert not claims.kept
 
 
+def test_claims_that_are_given_up_are_not_kept_and_the_others_are():
+    x, y, claims = array(1.0, 2.0), array(3.0), Claims()
+    first, second, alone = claims.claim(x, "f", "x"), claims.claim(x[1:], "g", "x"), claims.claim(y, "f", "y")
+    assert claims.present() == {first, second, alone}
+    claims.drop([first, alone])
+    assert claims.present() == {second} and x.buffer.watchers and not y.buffer.watchers
+    claims.before_write(x, "w")
+    claims.before_write(y, "w")
+    assert first.kept is None and alone.kept is None and second.kept is not None and claims.present() == set()
+    claims.drop([second])
+
+
+def test_what_is_cleared_watches_nothing():
+    x, claims = array(1.0), Claims()
+    claims.claim(x, "f", "x")
+    claims.clear()
+    assert not x.buffer.watchers and not claims.open and not claims.present()
+
+
 # ------------------------------------------------------------------------------------------------ memory of others
 def test_memory_of_others_is_kept_at_once_and_once_for_as_long_as_it_stays_the_same():
     x, host = shared(1.0, 2.0, 3.0)
