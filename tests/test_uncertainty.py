@@ -179,7 +179,8 @@ def test_the_unit_of_the_loss_does_not_matter():
     part = recorded(30, 2)
     j = jacobian(part, 3)
     one, other = (assess(problem(a=[1.0, 2.0, 3.0]), Linearised(np.array([1.0, 2.0, 3.0]), [part.times(w)], [j])) for w in (1.0, 1e-9))
-    for a, b in ((one.errors["a"], other.errors["a"]), (one.correlation, other.correlation), (one.scatter, other.scatter), (one.away, other.away)):
+    assert one.scatter == pytest.approx(other.scatter, rel=1e-9) and one.away == pytest.approx(other.away, rel=1e-9)
+    for a, b in ((one.by_noise["a"], other.by_noise["a"]), (one.by_residuals["a"], other.by_residuals["a"]), (one.correlation, other.correlation)):
         np.testing.assert_allclose(a, b, rtol=1e-9)
     assert not other.unseen.any()
 
