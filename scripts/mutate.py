@@ -67,7 +67,7 @@ class Coverage:
         touched = set(range(mutant.line, mutant.last + 1))
         tests = sorted(self.lines, key=lambda t: (-self.kills[t], self.seconds[t]))
         hit = [t for t in tests if touched & self.lines[t]]
-        if touched & self.imported:
+        if touched & self.imported or not hit:  # kernels are compiled from their text, not executed
             hit += [t for t in tests if t not in set(hit)]
         return self._within(hit, limit), self._within([t for t in tests if t not in set(hit)], limit)
 

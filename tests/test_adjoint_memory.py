@@ -344,6 +344,13 @@ def test_a_loop_passes_the_cotangent_of_what_it_does_not_change():
     assert evaluate(vjp(function([float64, float64, int32], fill)), 2.0, 3.0, 2, 1.0, 10.0) == (9.0, 22.0)
 
 
+def test_a_carried_value_that_nobody_uses_behind_the_loop_starts_without_a_cotangent():
+    def fill(b, x, y, n):
+        return b.for_(n, [x, y], lambda k, a, c: [c * 2.0, a + c])[:1]
+
+    assert evaluate(vjp(function([float64, float64, int32], fill)), 2.0, 3.0, 3, 1.0) == (2.0, 6.0), "2 a + 6 c"
+
+
 @pytest.mark.parametrize("reverse", [False, True])
 def test_the_counter_of_a_loop_runs_as_it_did(reverse):
     """a -> a (k + x), whichever way k runs: the derivative is that of the product (x + 0) (x + 1) (x + 2)."""

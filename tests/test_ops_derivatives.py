@@ -172,6 +172,15 @@ def test_each_row_says_how_every_back_end_does_it(row) -> None:
     assert set(row.accepts) <= set("fiub") and callable(row.numpy) and row.domain[0] < row.domain[1]
 
 
+def test_an_index_is_itself() -> None:
+    """Where it has to lie is looked at by back ends that check accesses."""
+    block = Block([Value(int32), Value(int32)])
+    with Builder(block):
+        block.yields = [emit("in_bounds", *block.params)]
+    assert [evaluate(verify(Func("index", block)), at, 3) for at in (0, 2)] == [(0,), (2,)]
+    assert OPS["in_bounds"].numpy(np.int32(2), np.int32(3)) == 2
+
+
 def test_a_choice_takes_the_first_value_where_the_condition_holds() -> None:
     block = Block([Value(bool_), Value(float64), Value(float64)])
     with Builder(block):

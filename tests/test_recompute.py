@@ -115,7 +115,18 @@ def sweeps_in_sweeps(x: sim.array2d[f64], at: sim.array2d[int], n: int):
     x[i, 0] = x[i, 2] * x[i, 1]
 
 
-KERNELS = [around_loops, places_that_are_stored, nested, nested_with_values_carried, until, downwards, sweeps, sweeps_in_sweeps]
+@sim.kernel
+def sweeps_of_counted_length(x: sim.array2d[f64], at: sim.array2d[int], n: int):
+    i = sim.tid()
+    for j in range(n):
+        length = 0
+        for m in range(j + 1):
+            length = (length + m + 1) % 3
+        for k in range(1, length + 1):
+            x[i, k] = 0.6 * x[i, k] * x[i, k - 1] + 0.2
+
+
+KERNELS = [around_loops, places_that_are_stored, nested, nested_with_values_carried, until, downwards, sweeps, sweeps_in_sweeps, sweeps_of_counted_length]
 
 
 @pytest.mark.parametrize("n", [0, 1, 4])
