@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sim.core.lang.types import float64
-from sim.core.runtime.array import array
+from sim.core.runtime.array import array, clone
 from sim.core.runtime.creation import zeros
 from sim.core.runtime.tape import Tape
 from sim.identify.custom import Custom
@@ -325,7 +325,7 @@ class Problem:
         sums: dict[str, list[float]] = {t.name: [] for t in self.terms}
         of_experiment = {e.name: 0.0 for e in self.fitted}
         loss = 0.0
-        with self._values_kept():
+        with self._values_kept(), self._gradients_kept():
             for group in self._groups(self.fitted):
                 self._write(group[0], values)
                 pairs = [(t, e) for e in group for t in self.terms if not isinstance(t, Penalty) and t.counts(e)]
@@ -366,7 +366,8 @@ class Problem:
             with self.model.gradients_of({r.path for p in self.sought for r in p.reach}):
                 with Tape() as tape:
                     run()
-                self._clear()
+                for grad in self._gradients():
+                    grad.zero_()
                 tape.backward(grads={out: array(shares, dtype=float64, device=self.model.device)})
         return out.numpy().copy()
 
@@ -415,11 +416,19 @@ class Problem:
             for path, value in self._base.items():
                 self.model[path].assign(value)
 
-    def _clear(self) -> None:
-        """Gradients of the material values, which backward adds to."""
-        for a in self.model.materials.values():
-            if a.grad is not None:
-                a.grad.zero_()
+    @contextmanager
+    def _gradients_kept(self) -> Iterator[None]:
+        """Inside, gradients of the material values may be overwritten: the user's are there again afterwards."""
+        before = [(grad, clone(grad)) for grad in self._gradients()]
+        try:
+            yield
+        finally:
+            for grad, values in before:
+                grad.assign(values)
+
+    def _gradients(self) -> list[array]:
+        """Of the material values, which backward adds to."""
+        return [a.grad for a in self.model.materials.values() if a.grad is not None]
 
     def _collect(self, experiment: Experiment, by_value: dict[str, np.ndarray]) -> None:
         """Adds what backward left in the gradients of the material values."""
