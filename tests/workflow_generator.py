@@ -156,19 +156,22 @@ class Generator:
         yield Statement(f"c_{graph}.__exit__(None, None, None)")
 
     def backward(self, tape: str, loss: str | None = None) -> Iterator[Statement]:
-        calm, how = loss is not None, self.rng.random()
+        # what a later tape has left in a gradient, or the user has written there, may make it ambiguous
+        latest = max(self.get(t).order for t in self.known(Tape)) == self.get(tape).order
+        calm, how = loss is not None and latest, self.rng.random()
         if loss is None:
             loss = self.pick(n for n in self.known(Array) if n.startswith("loss"))
         text = f"{tape}.backward(loss={loss})"
         if "seeds" in self.families and how < 0.5:
             target = self.pick(self.written(tape))
+            calm = False
             if target is not None and how < 0.25:
                 text = f"{tape}.backward(grads={{{target}: {self.like(self.get(target))}}})"
             elif target is not None and how < 0.4:
                 yield Statement(f"{target}.grad.assign({self.like(self.get(target))})", calm=calm)
                 text = f"{tape}.backward()"
             else:
-                text, calm = f"{tape}.backward()", False
+                text = f"{tape}.backward()"
         if "interrupt" in self.families and self.chance(0.3):
             yield Statement(text, self.interrupt(9))
             calm = False
@@ -307,11 +310,11 @@ class Generator:
         tape = self.pick(self.known(Tape))
         size, ones = self.get(x).size, f"np.ones({self.get(x).size})"
         loss = "outputs=[sim.zeros(1, dtype=sim.float64, requires_grad=True)]"
-        options = [
+        options = [f"aside(lambda: {x}.numpy())", f"aside(lambda: repr({x}))"]
+        options += [] if self.tape is not None else [
             f"aside(lambda: sim.autograd.jvp(kernels.apply, [{x}], [{ones}], dim={size}, outputs=[sim.clone({x}, requires_grad=False)]))",
             f"aside(lambda: sim.autograd.jvp(kernels.total, [{x}], [{ones}], dim={size}, {loss}))",
             f"aside(lambda: sim.autograd.hvp(kernels.total, [{x}], [{ones}], dim={size}, {loss}))",
-            f"aside(lambda: {x}.numpy())", f"aside(lambda: repr({x}))",
             f"aside(lambda: sim.clone({x}, requires_grad=False).assign(0 * {self.rand(size)}))",
         ]  # fmt: skip
         if tape is not None:
