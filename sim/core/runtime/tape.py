@@ -315,9 +315,10 @@ class Tape:
             raise GradientError(f"an earlier backward of this tape broke off in the {self._broken}, which works on what the tape keeps", hint="record again")
         seeds = Seeds.of(loss, grads or {}, self._recorded.update(self.records), self._order)
         self._refuse_cut([target for target, _ in seeds.given], "backward", True)
+        seeded = Footprints()
         for target, _ in seeds.given:
-            self._seeded.touch(target)
-        seeds.memory = self._recorded.joined(self._seeded)
+            seeded.touch(target)
+        seeds.memory = self._recorded.joined(self._seeded, seeded)
         outer, graph = recording.current(), capturing()
         if graph is not None:
             graph.on_failure(seeds.abort)
@@ -336,6 +337,8 @@ class Tape:
             if graph is not None:
                 graph.broken = f"{type(problem).__name__} was raised by a backward"
             raise
+        for target, _ in seeds.given:
+            self._seeded.touch(target)
         if outer is not None:
             outer.gradients_change(self.gradients)
 
