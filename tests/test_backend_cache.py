@@ -15,7 +15,7 @@ import pytest
 from backend_tools import kernel, launch
 
 import sim
-from sim.core.backends import cache, objects
+from sim.core.backends import cache, llvm, objects
 from sim.core.backends.llvm import LlvmBackend, _toolchain
 from sim.core.backends.llvm_text import symbol_name
 from sim.core.lang.types import array_type, float32
@@ -68,6 +68,81 @@ def test_options_are_part_of_the_key(builds) -> None:
         func.attrs["packed"] = packed
         launch(LlvmBackend(level), func, [1], [x], check=check)
     assert len(builds) == 4 and x[0] == 16
+
+
+def test_the_same_text_is_compiled_for_each_way_and_processor(builds, monkeypatch) -> None:
+    text, symbol = LlvmBackend.text(scale(2.0)), symbol_name(scale(2.0))
+    for _ in range(2):
+        for level, explicit in ((3, False), (3, True), (1, False), (1, True)):
+            llvm.load_functions(text, (symbol,), level, explicit)
+    assert len(builds) == 4
+    monkeypatch.setattr(llvm, "host", lambda: "another processor")
+    llvm.load_functions(text, (symbol,))
+    assert len(builds) == 5
+
+
+def test_keys_tell_parts_apart() -> None:
+    parts = [("ab", "c"), ("a", "bc"), ("abc",), ("abc", ""), ("", "abc"), ("a", "b", "c"), ("c", "ab"), (), ("",)]
+    keys = {cache.cache_key(*p) for p in parts}
+    assert len(keys) == len(parts) and all(len(key) == 64 for key in keys)
+    assert cache.cache_key("ab", "c") == cache.cache_key("ab", "c")
+
+
+def test_another_format_is_another_key_and_another_file(monkeypatch) -> None:
+    before = cache.cache_key("a")
+    monkeypatch.setattr(cache, "FORMAT", cache.FORMAT + 1)
+    assert cache.cache_key("a") != before
+    cache.save("k", b"payload")
+    assert cache.load("k") == b"payload" and cache.load("other") is None
+    monkeypatch.setattr(cache, "_MAGIC", cache._MAGIC[:-1] + b"\xff")
+    assert cache.load("k") is None
+
+
+def test_a_payload_of_nothing_is_a_payload() -> None:
+    cache.save("empty", b"")
+    assert cache.load("empty") == b""
+
+
+def test_what_is_there_is_counted(folder) -> None:
+    assert cache.kernel_cache_size() == (0, 0)
+    cache.save("a", bytes(100))
+    cache.save("b", bytes(50))
+    (folder / "left.tmp").write_bytes(b"half a file")
+    count, size = cache.kernel_cache_size()
+    assert count == 2 and size == 150 + 2 * 48
+    assert cache.clear_kernel_cache() == 2 and not list(folder.iterdir())
+
+
+def test_a_full_cache_is_trimmed_at_the_first_save_of_a_process_and_every_so_often(folder, monkeypatch) -> None:
+    trimmed = []
+    monkeypatch.setattr(cache, "_trim", trimmed.append)
+    monkeypatch.setattr(cache, "_puts", 0)
+    counts = []
+    for k in range(2 * cache._TRIM_EVERY + 1):
+        cache.save(f"{k}", b"")
+        counts.append(len(trimmed))
+    assert counts == [1] * cache._TRIM_EVERY + [2] * cache._TRIM_EVERY + [3] and set(trimmed) == {folder}
+
+
+def test_a_save_that_fails_leaves_nothing_behind(folder, monkeypatch) -> None:
+    def fails(*args):
+        raise OSError("no room")
+
+    monkeypatch.setattr(cache.os, "replace", fails)
+    with pytest.warns(UserWarning, match="compiled kernels are not kept: no room"):
+        cache.save("k", b"payload")
+    assert not list(folder.iterdir()) and cache.load("k") is None
+
+
+def test_a_cache_within_its_limit_is_left_alone(folder, monkeypatch) -> None:
+    for k in range(3):
+        cache.save(f"{k}", bytes(1000))
+    monkeypatch.setattr(cache, "_SIZE_LIMIT", 3 * 1048)
+    cache._trim(folder)
+    assert len(list(folder.iterdir())) == 3
+    monkeypatch.setattr(cache, "_SIZE_LIMIT", 3 * 1048 - 1)
+    cache._trim(folder)
+    assert len(list(folder.iterdir())) == 2
 
 
 @pytest.mark.parametrize("damage", [

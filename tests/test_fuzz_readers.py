@@ -12,10 +12,13 @@ from fuzz_files import ANY, EVIL, TEXT, spoilt_glb, spoilt_npz, zipped
 from fuzz_files import npy as npy_bytes
 
 import sim
-from sim.files import FileError, read_npy
+from sim.files import FileError, number, read_npy, whole
+from sim.files.archive import read_header
 from sim.geometry import GeometryError, load_mesh, load_tets, solid_grid
 from sim.io import Recording, RecordingError, load_recording, write_recording
 from sim.scene import SceneError
+from sim.scene.units import UnitError, to_si
+from sim.scene.yaml_marks import resolve_scalar
 
 resource = pytest.importorskip("resource", reason="limits of a process, on Unix")
 
@@ -392,6 +395,29 @@ TOO_MUCH = [
 @pytest.mark.parametrize("text", TOO_MUCH, ids=lambda text: text[:20])
 def test_yaml_that_wants_too_much(tmp_path, text):
     assert attempt(tmp_path / "scene.yaml", text.encode(), sim.load_scene, SceneError, text[:40]) is None
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["9" * 10**6, "9" * 10**6 + "x", "9." * 10**6, "1e" + "9" * 10**6, "-" * 10**6, " " * 10**6 + "x", "(" * 10**5],
+)
+def test_long_words_take_no_longer_than_their_length(word):
+    """Patterns that try every place between two parts take the square of the length."""
+    begun = time.perf_counter()
+    for read, error in (
+        (number, FileError),
+        (whole, FileError),
+        (lambda text: to_si(f"1 {text}", "m"), UnitError),
+        (lambda text: to_si(text, "m"), UnitError),
+    ):
+        with pytest.raises(error) as caught:
+            read(word)
+        assert len(caught.value.what) < 3 * 10**6
+    resolve_scalar(word)
+    header = f"{{'descr': '<f8'{' ' * 9000}x".encode()
+    with pytest.raises(FileError, match="its header is"):
+        read_header(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header, 10**6)
+    assert time.perf_counter() - begun < 5 * SECONDS
 
 
 def test_what_is_no_file(tmp_path):

@@ -320,3 +320,14 @@ def test_place_scales_turns_and_moves():
 def test_bad_axes(axes, message):
     with pytest.raises(GeometryError, match=message):
         axes_matrix(axes)
+
+
+@pytest.mark.parametrize(("header", "said"), [
+    ("property float x\nproperty float x\nproperty float z", "line 5: a second property `x`"),
+    ("property float x\nproperty float y", "no element `vertex` with the properties x, y and z"),
+    ("property float x\nproperty float y\nproperty half z", "line 6: `half z` is no property"),
+])
+def test_headers_of_ply(tmp_path, header, said):
+    path = write(tmp_path, "a.ply", f"ply\nformat ascii 1.0\nelement vertex 0\n{header}\nend_header\n")
+    with pytest.raises(GeometryError, match=said):
+        load_mesh(path)

@@ -32,7 +32,7 @@ def test_on_a_bound_with_standard_errors(tmp_path):
     problem = flight(tmp_path, FLIGHT.replace("{of: objects.balls.velocity}", "{of: objects.balls.velocity, bounds: [-1, 0.35]}"))
     found = problem.optimize()
     assert found.parameters["v"][0] == 0.35  # the truth is 0.5
-    assert len(named(notes(problem, found), r"^`v\[0\]` ended on its upper bound, 0.35: .*no standard error")) == 1
+    assert len(named(notes(problem, found), r"^`v\.x` ended on its upper bound, 0.35: .*no standard error")) == 1
 
 
 @pytest.mark.parametrize("bounds", ["bounds: [-1, 1]", "bounds: [-1, 1], transform: logit"])
@@ -41,7 +41,7 @@ def test_on_a_bound_of_an_objective(tmp_path, bounds):
     problem = flight(tmp_path, AIM.replace("{of: objects.balls.velocity}", f"{{of: objects.balls.velocity, {bounds}}}"))
     found = problem.optimize()
     told = notes(problem, found, uncertain=False)
-    assert len(named(told, r"^`v\[0\]` ended on its upper bound, 1: the best value may lie beyond")) == 1
+    assert len(named(told, r"^`v\.x` ended on its upper bound, 1: the best value may lie beyond")) == 1
     assert not named(told, "standard error")
 
 

@@ -128,7 +128,7 @@ def test_shared_noise_of_displacements_and_steps(tmp_path, compare):
     assert found.correlation[0, 3] == pytest.approx(wanted, rel=1e-5)
     assert found.scatter == pytest.approx(1.0, abs=0.3)
     if compare == "position":
-        assert wanted < -0.95 and any("`v[0]` and `g[0]` can hardly be told apart" in note for note in found.notes)
+        assert wanted < -0.95 and any("`v.x` and `g.x` can hardly be told apart" in note for note in found.notes)
 
 
 def test_a_prior_alone_leaves_its_width(tmp_path):
@@ -293,7 +293,7 @@ def test_a_run_states_them(tmp_path, capsys):
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     errors = result["parameters"]["v"]
     assert errors["standard_error"] == pytest.approx(np.maximum(errors["standard_error_by"]["noise"], errors["standard_error_by"]["residuals"]))
-    assert result["uncertainty"]["names"] == ["v[0]", "v[1]", "v[2]", "m"]
+    assert result["uncertainty"]["names"] == ["v.x", "v.y", "v.z", "m"]
     assert result["parameters"]["m"]["standard_error"] is None  # infinite
     assert "not identifiable" in result["parameters"]["m"]["note"] or "does not depend" in result["parameters"]["m"]["note"]
     residuals = result["experiments"]["main"]["residuals"]["balls"]

@@ -13,13 +13,15 @@ from sim.io.report import (
     Curve,
     ExpectationRow,
     ExperimentRow,
-    ParameterRow,
+    MeasureRow,
     ReportData,
     TermRow,
     format_number,
     report_html,
     write_report,
 )
+from sim.io.report_parameters import ParameterRow
+from sim.io.report_tracks import Track
 
 EVIL = "</script><img src=x onerror=alert(1)>&\"'$x ${y} <!--"
 
@@ -59,12 +61,13 @@ def full_report(text="cloth"):
     layers = [Layer(text, positions, triangles=[[0, 1, 2]], segments=[[2, 3]], point_size=4.0)]
     shapes = [Shape("sphere", (0, 1, 0), radius=0.2, name=text), Shape("plane", (0, 0, 0), name=text)]
     return ReportData(
-        title=text, about=text, highlights=[(text, text)], takes=[Take(text, layers, shapes)],
+        title=text, about=text, highlights=[(text, text)], takes=[Take(text, layers, shapes, np.arange(5) / 60)],
         curves=[Curve(text, [0, 1, 2], [3.0, float("nan"), 1.0], unit=text, log=True, reference=2.0)],
         parameters=[ParameterRow(text, 0.3, 0.01, text, -1e-7, (1e-4, 10.0), 0.01, 1e-4, True, text)],
         expectations=[ExpectationRow(text, text, 0.01, True), ExpectationRow(text, text, text, False)],
         terms=[TermRow(text, 160.0, 1.0)],
-        experiments=[ExperimentRow(text, text, 1.0, {text: (1.0, 1.1, -0.0909)}, text)],
+        experiments=[ExperimentRow(text, text, 1.0, {text: MeasureRow(1.0, 1.1, -0.0909, text)}, text)],
+        summary=[(text, text)], results=[(text, text)], tracks=[Track(text, text, np.arange(3.0), np.zeros((3, 1, 3)), labels=[text])],
         notes=[text], facts=[(text, text)],
     )  # fmt: skip
 
@@ -92,7 +95,7 @@ def test_empty_parts_are_left_out():
     text = report_html(ReportData("chain"))
     page = Page(text)
     assert not [tag for tag, _ in page.tags if tag in ("section", "canvas", "table", "figure")]
-    assert page.data() == {"takes": [], "curves": []}
+    assert page.data() == {"takes": [], "tracks": [], "curves": []}
 
 
 def test_the_badge_says_whether_expectations_hold():
@@ -113,7 +116,8 @@ def test_numbers_in_tables():
     assert format_number(0.00998) == "0.00998" and format_number(1007.23) == "1007"
     assert format_number(-1.2341e-7) == "−1.234e−7" and format_number(3e12) == "3e12"
     assert format_number(None) == "–" and format_number(float("inf")) == "not finite"
-    assert format_number(np.array([3.0, 1.0, 2.0])) == "1 … 3 (3 values)"
+    assert format_number(np.array([3.0, 1.0, 2.0])) == "3, 1, 2"
+    assert format_number(np.arange(5.0)) == "0 … 4 (5 values)"
 
 
 def test_deviation_and_place_on_the_scale():
@@ -127,9 +131,14 @@ def test_deviation_and_place_on_the_scale():
 
 def test_gaps_and_axes_of_curves():
     data = Page(report_html(full_report())).data()["curves"][0]
-    assert data["y"] == [3.0, None, 1.0] and data["log"] is True and data["reference"] == 2.0
+    assert data["series"][0]["y"] == [3.0, None, 1.0] and data["log"] is True and data["references"] == [2.0]
     not_positive = report_html(ReportData("t", curves=[Curve("c", [0, 1], [0.0, 1.0], log=True)]))
     assert Page(not_positive).data()["curves"][0]["log"] is False
+
+
+def take_of(*layers, fps=60, **options):
+    """A take whose frames are kept after each step of 1 / fps."""
+    return Take("t", layers, times=(np.arange(max(len(layer.positions) for layer in layers)) + 1) / fps, **options)
 
 
 def decode(layer):
@@ -142,7 +151,7 @@ def decode(layer):
 def test_positions_survive_quantisation():
     positions = np.random.default_rng(1).uniform([-1, 0, 5], [1, 1e-3, 5], size=(7, 20, 3))  # flat along z
     positions[3, 4, 1] = np.nan
-    (take,) = player_data([Take("t", [Layer("markers", positions, point_size=5)])])
+    (take,) = player_data([take_of(Layer("markers", positions, point_size=5))])
     back = decode(take["layers"][0])
     assert np.isnan(back[3, 4]).all() and np.isnan(back).sum() == 3
     seen = np.isfinite(positions).all(axis=2)
@@ -154,12 +163,10 @@ def test_a_surface_ends_where_the_simulation_broke_down():
     positions = np.zeros((6, 3, 3))
     positions[:] = np.eye(3)
     positions[4, 1] = np.inf
-    (take,) = player_data(
-        [Take("t", [Layer("s", positions, triangles=[[0, 1, 2]]), Layer("p", positions, point_size=3)])]
-    )
+    (take,) = player_data([take_of(Layer("s", positions, triangles=[[0, 1, 2]]), Layer("p", positions, point_size=3))])
     assert [layer["frames"] for layer in take["layers"]] == [4, 6] and take["frames"] == 6
     broken = np.full((2, 3, 3), np.nan)
-    (take,) = player_data([Take("t", [Layer("s", broken, triangles=[[0, 1, 2]])])])
+    (take,) = player_data([take_of(Layer("s", broken, triangles=[[0, 1, 2]]))])
     assert take["layers"][0]["frames"] == 0 and np.isfinite(take["box"]).all()
 
 
@@ -167,14 +174,23 @@ def test_the_view_ignores_what_flew_away():
     calm = np.random.default_rng(2).uniform(0, 1, size=(10, 50, 3))
     wild = calm.copy()
     wild[5:] *= 1e8
-    (take,) = player_data([Take("t", [Layer("a", calm), Layer("b", calm + 0.1), Layer("c", wild)])])
+    (take,) = player_data([take_of(Layer("a", calm), Layer("b", calm + 0.1), Layer("c", wild))])
     low, high = np.array(take["box"])
     assert (low > -0.5).all() and (high < 1.5).all()
 
 
+def test_times_of_the_frames():
+    """A frame that is kept after a step is at the end of that step, also where frames are left out."""
+    positions = np.zeros((30, 4, 3))
+    (take,) = player_data([take_of(Layer("a", positions), fps=50)], max_bytes=500)
+    assert take["stride"] > 1
+    shown = take["begin"] + np.arange(take["layers"][0]["frames"]) * take["stride"] * take["interval"]
+    np.testing.assert_allclose(shown, (np.arange(30) + 1)[:: take["stride"]] / 50, rtol=1e-12)
+
+
 def test_up_is_normalised_and_long_takes_are_thinned():
     positions = np.random.default_rng(3).normal(size=(100, 10, 3))
-    (take,) = player_data([Take("t", [Layer("a", positions)], up=(0, 0, 9.81))], max_bytes=3000)
+    (take,) = player_data([take_of(Layer("a", positions), up=(0, 0, 9.81))], max_bytes=3000)
     assert take["up"] == [0, 0, 1]
     assert take["stride"] == 3 and take["layers"][0]["frames"] == 34
     np.testing.assert_allclose(decode(take["layers"][0]), positions[::3], atol=1e-3)
@@ -189,6 +205,10 @@ def test_up_is_normalised_and_long_takes_are_thinned():
         (lambda: Layer("a", np.zeros((1, 3, 3)), color="red;}"), "not a colour"),
         (lambda: Shape("sphere", (0, 0, 0), color="url(x)"), "not a colour"),
         (lambda: Shape("cube", (0, 0, 0)), "there are `sphere` and `plane`"),
+        (lambda: Layer("a", np.zeros((1, 3, 3)), dots=[[0]]), "expected (count,)"),
+        (lambda: Layer("a", np.zeros((1, 3, 3)), side="left"), "there are `before` and `after`"),
+        (lambda: Take("t", [Layer("a", np.zeros((3, 3, 3)))], times=[0.0, 0.1]), "2 times for 3 frames"),
+        (lambda: Take("t", [Layer("a", np.zeros((3, 3, 3)))], times=[0.0, 0.1, 0.3]), "not evenly spaced"),
     ],
 )
 def test_mistakes_of_the_caller(make, what):

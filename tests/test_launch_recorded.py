@@ -189,3 +189,20 @@ def test_dim_zero_records_nothing():
     assert y.list() == [0.0, 0.0] and not tape.records
     with pytest.raises(sim.GradientError, match="recorded nothing"):
         tape.backward(grads={y: array(1.0, 1.0)})
+
+
+def test_the_short_way_of_a_recorded_launch_keeps_what_a_tape_needs_and_tells_of_the_change():
+    """From the second run on it goes straight to native code, unless somebody watches what it writes."""
+    source, x, y = array(7.0, 8.0, gradient=False), array(1.0, 2.0), array(0.0, 0.0)
+    overwrite = sim.launch(square, 2, inputs=[source, 1.0], outputs=[x], record_cmd=True)
+    overwrite.launch()
+    version = x.buffer.version
+    overwrite.launch()
+    assert x.buffer.version > version and x.list() == [49.0, 64.0]
+    x.assign(np.array([1.0, 2.0]))
+    with sim.Tape() as tape:
+        sim.launch(square, 2, inputs=[x, 3.0], outputs=[y])
+    overwrite.launch()
+    assert x.list() == [49.0, 64.0]
+    tape.backward(grads={y: sim.ones_like(y)})
+    assert x.grad.list() == [6.0, 12.0]

@@ -6,22 +6,18 @@ import argparse
 import shlex
 import sys
 import webbrowser
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from sim.cli.modules import UsageError
 from sim.core.backends.cache import clear_kernel_cache, kernel_cache_dir, kernel_cache_size
 from sim.core.lang.types import float64
 from sim.core.runtime.device import cuda_missing, get_device, get_devices
 from sim.core.runtime.threads import get_num_threads, set_num_threads
-from sim.display import LiveWatcher, PlainWatcher, print_horizons, print_starts, print_table, size_text
+from sim.display import LiveWatcher, PlainWatcher, number_text, print_table, show_result, size_text
 from sim.identify.gradcheck import TOLERANCE, check_gradient
-from sim.identify.loop import ENDED
 from sim.identify.problem import Problem
-from sim.identify.run import INTERRUPTED, OK, REPORT, Watcher, run_problem
+from sim.identify.run import INTERRUPTED, OK, Watcher, run_problem
 from sim.io import STATE, environment, export_run, load_run, page, to_json, write_atomically
 from sim.scene import Scene, load_scene
 from sim.scene.build import PRECISION
@@ -41,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(to_json({**outcome.result, "folder": str(outcome.folder)}, indent=2))
     else:
-        _show_outcome(outcome.result, outcome.folder)
+        show_result(outcome.result, outcome.folder)
         if options.profile and "profile" in outcome.result:
             print_table("kernels", ["", "launches", "time [s]", "share", "GB/s"], [
                 [row["kernel"], str(row["calls"]), f"{row['seconds']:.3f}", f"{row['share']:.1%}", f"{row['bytes'] / row['seconds'] / 1e9:.1f}"]
@@ -62,32 +58,6 @@ def resume_command(options: argparse.Namespace, folder: Path) -> str:
         if getattr(options, name) is not None:
             words += [f"--{name}", str(getattr(options, name))]
     return shlex.join([*words, *(["--allow-outside"] if options.allow_outside else [])])
-
-
-def _show_outcome(result: Mapping[str, Any], folder: Path) -> None:
-    rows = [[name, _number(p["start"]), _number(p["final"]), _error(p.get("standard_error")), p["unit"]]
-            for name, p in result["parameters"].items()]
-    if rows:
-        print_table("parameters", ["", "start", "found", "standard error", "unit"], rows)
-    if result["starts"]:
-        print_starts(result["starts"])
-    if result["horizons"]:
-        print_horizons(result["horizons"])
-    measures = [[name, key, _number(m["simulated"]), _number(m["measured"]), "-" if m["error"] is None else f"{m['error']:+.1%}"]
-                for name, e in result["experiments"].items() for key, m in e.items() if isinstance(m, Mapping) and "simulated" in m]
-    if measures:
-        print_table("measures", ["", "", "simulated", "measured", "error"], measures)
-    if result["expect"]:
-        print_table("expected", ["", "want", "got", ""], [
-            [row["path"], row["want"], _number(row["got"]), "ok" if row["ok"] else "NOT MET"]
-            for row in result["expect"]])
-    loss = result["loss"]
-    if loss["final"] is not None:
-        print(f"loss {_number(loss['initial'])} -> {_number(loss['final'])} in {result['iterations']} iterations of {result['method']}, "
-              f"{result['evaluations']} evaluations, {result['wall_s']:.1f} s; ended: {ENDED[result['stopped_because']]}")
-    else:
-        print(f"{result['stopped_because']} in {result['wall_s']:.1f} s")
-    print(f"{folder / REPORT if (folder / REPORT).exists() else folder}")
 
 
 def view(options: argparse.Namespace) -> int:
@@ -130,7 +100,7 @@ def check(options: argparse.Namespace) -> int:
         for name, e in facts["experiments"].items()])
     if facts["parameters"]:
         print_table("parameters", ["", "start", "unit", "low", "high"], [
-            [name, _number(p["start"]), p["unit"], _number(p["bounds"][0]), _number(p["bounds"][1])]
+            [name, number_text(p["start"]), p["unit"], number_text(p["bounds"][0]), number_text(p["bounds"][1])]
             for name, p in facts["parameters"].items()])
         print(f"memory of the gradient: {size_text(facts['gradient_bytes'])}")
     for warning in facts["warnings"]:
@@ -217,18 +187,3 @@ def _load(options: argparse.Namespace) -> Scene:
     if options.seed is not None:
         overrides.append(f"optimize.seed={options.seed}")
     return load_scene(options.scene, overrides, allow_outside=options.allow_outside, modules=options.imported)
-
-
-def _number(value: Any) -> str:
-    if value is None:
-        return "-"
-    flat = np.atleast_1d(np.asarray(value, dtype=np.float64))
-    if flat.size > 4:
-        return f"{flat.min():.5g} ... {flat.max():.5g} ({flat.size})"
-    return ", ".join(f"{item:.5g}" for item in flat)
-
-
-def _error(value: Any) -> str:
-    if value is None or np.isnan(value).all():
-        return "-"
-    return "not identifiable" if np.isinf(value).any() else f"{_number(value)}"

@@ -147,7 +147,8 @@ def read_header(content: bytes, length: int) -> ArrayHeader:
         raise FileError("the array is damaged: it does not begin like a .npy", _DAMAGED)
     start = 10 if content[6] == 1 else 12
     offset = start + int.from_bytes(content[8:start], "little")
-    text = content[start:offset].decode("utf-8", errors="replace")
+    # Runs of blanks pad a header, and would be tried at every place between two parts of the pattern.
+    text = " ".join(content[start:offset].decode("utf-8", errors="replace").split())
     fields = {key: pattern.findall(text) for key, pattern in _FIELDS.items()}
     if offset > min(len(content), _LONGEST_HEADER):
         raise FileError("the array is damaged: its header does not end", _DAMAGED)

@@ -13,7 +13,8 @@ from .errors import FileError, quoted
 LARGEST_WHOLE = 2**31 - 1
 """Counts and numbers of points are kept in 32 bits."""
 
-_NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,6})?")
+# No two quantifiers that take the same characters stand side by side: a long word would be tried at every place between them.
+_NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,6})?")
 _WHOLE = re.compile(r"[-+]?[0-9]{1,19}")
 _OTHER = re.compile(r"[^-+.0-9eE\s]")
 _FRACTION = re.compile(r"[^-+0-9\s]")

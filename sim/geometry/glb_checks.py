@@ -17,6 +17,7 @@ MOST_PLACED = 50_000_000
 
 _COMPONENT = {5120: 1, 5121: 1, 5122: 2, 5123: 2, 5125: 4, 5126: 4}
 _COMPONENTS = {"SCALAR": 1, "VEC2": 2, "VEC3": 3, "VEC4": 4, "MAT2": 4, "MAT3": 9, "MAT4": 16}
+_FLOAT, _WHOLE = 5126, (5121, 5123, 5125)
 _JSON, _BIN = 0x4E4F534A, 0x004E4942
 
 
@@ -65,6 +66,15 @@ def _check(about: dict[str, Any], binary: int) -> None:
                 "export it again, without sparse accessors",
             )
         sizes.append(accessor["count"])
+    accessors = about.get("accessors", [])
+    for primitive in (p for mesh in about.get("meshes", []) for p in mesh["primitives"]):
+        place = accessors[primitive["attributes"]["POSITION"]]
+        if (place["type"], place["componentType"]) != ("VEC3", _FLOAT):
+            raise FileError("positions are no vectors of three floats")
+        if "indices" in primitive:
+            corners = accessors[primitive["indices"]]
+            if corners["type"] != "SCALAR" or corners["componentType"] not in _WHOLE:
+                raise FileError("indices are no whole numbers")
     for view in about.get("bufferViews", []):
         if not 0 <= view.get("byteOffset", 0) <= view.get("byteOffset", 0) + view["byteLength"] <= binary:
             raise FileError("a buffer view lies outside of the file")

@@ -132,6 +132,8 @@ def _read_glb(content: bytes) -> tuple[np.ndarray, np.ndarray]:
         parts = [(np.asarray(loaded.vertices, np.float64), np.asarray(getattr(loaded, "faces", ()), np.int64))]
     vertices, triangles = np.zeros((0, 3)), np.zeros((0, 3), np.int64)
     for part, faces in parts:
+        if part.ndim != 2 or part.shape[1] != 3 or faces.size % 3:
+            raise FileError(f"it is corrupt: positions of the shape {part.shape}, triangles of the shape {faces.shape}")
         triangles = np.concatenate([triangles, faces.reshape(-1, 3) + len(vertices)])
         vertices = np.concatenate([vertices, part])
     return vertices, triangles

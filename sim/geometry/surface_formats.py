@@ -115,7 +115,10 @@ def _ply_header(content: bytes) -> tuple[str, list[_Element], int]:
             elif words[:1] == ["element"] and len(words) == 3 and words[1] not in [e.name for e in elements]:
                 elements.append(_Element(words[1], whole(words[2], high=len(content))))
             elif words[:1] == ["property"] and elements:
-                elements[-1].properties.append(_ply_property(words[1:]))
+                found = _ply_property(words[1:])
+                if found[0] in [name for name, _, _ in elements[-1].properties]:
+                    raise FileError(f"a second property {quoted(found[0])}")
+                elements[-1].properties.append(found)
             elif words and words[0] not in ("ply", "comment", "obj_info"):
                 raise FileError(f"{quoted(text)} is no line of a header")
     if order is None:

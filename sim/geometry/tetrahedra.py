@@ -78,13 +78,13 @@ def tet_quality(positions: ArrayLike, tets: ArrayLike) -> np.ndarray:
         return np.nan_to_num(6.0 * np.sqrt(2.0) * np.abs(tet_volumes(x, cells)) / square**1.5)
 
 
-def tet_surface(tets: ArrayLike) -> np.ndarray:
+def tet_surface(tets: ArrayLike, what: str = "the mesh") -> np.ndarray:
     """Triangles (m, 3) int32 that belong to one tetrahedron only, facing outward where volumes are positive."""
     cells = np.asarray(tets, np.int32)
     faces = np.concatenate([cells[:, face] for face in _FACES])
     _, first, uses = np.unique(np.sort(faces, axis=1), axis=0, return_index=True, return_counts=True)
     if (uses > 2).any():
-        raise GeometryError(f"{int((uses > 2).sum())} faces belong to more than two tetrahedra", "Mesh the body again")
+        raise GeometryError(f"{what}: {int((uses > 2).sum())} faces belong to more than two tetrahedra", "Mesh the body again")
     return faces[np.sort(first[uses == 1])]
 
 
@@ -198,7 +198,7 @@ def solid_mesh(positions: ArrayLike, tets: ArrayLike, what: str = "the mesh") ->
     slivers = int((tet_quality(x, cells) < SLIVER).sum())
     if slivers:
         notes.append(f"{what}: {slivers} of {len(cells)} tetrahedra are slivers (quality below {SLIVER:g}); they need short steps")
-    return TetMesh(x, cells, tet_surface(cells), to_point, tuple(notes))
+    return TetMesh(x, cells, tet_surface(cells, what), to_point, tuple(notes))
 
 
 def tet_pieces(count: int, tets: np.ndarray) -> np.ndarray:

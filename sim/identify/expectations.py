@@ -83,7 +83,7 @@ def check_all(expectations: list[Expectation], result: Mapping[str, Any]) -> lis
         if expectation.measured:
             found = look_up(result, f"{expectation.path}.measured")
             want = replace(expectation, value=found)
-            words = f"{_show(found)} {expectation.unit}".strip() if found is not None else "nothing"
+            words = f"{found:.5g} {expectation.unit}".strip() if found is not None else "nothing"
             rows.append({"path": expectation.path, "want": f"{words}, as measured, within {100 * (want.within or 0.0):g} %",
                          "got": got, "ok": found is not None and want.holds(got)})
             continue

@@ -73,6 +73,19 @@ class Match(Term):
     at: str | tuple[float, float] = "all"
     huber: float = math.inf
 
+    def counted(self, experiment: Experiment) -> tuple[np.ndarray, np.ndarray]:
+        """Where a recording is compared (frames, markers) bool, and each marker's first frame that is used (markers,)."""
+        frames, target = chosen_frames(experiment.schedule, self.at), experiment.targets[self.markers]
+        counted = np.zeros(target.seen.shape, bool)
+        counted[frames] = target.seen[frames]
+        first = np.argmax(counted, axis=0)
+        if self.compare == "displacement":
+            counted[first, np.arange(len(first))] = False
+        elif self.compare == "velocity":
+            counted[1:] &= target.seen[:-1]
+            counted[0] = False
+        return counted, first
+
     def prepare(self, model: Model, markers: Mapping[str, Markers], experiment: Experiment) -> Measured:
         """The term for one experiment.  Raises ValueError where nothing is left to compare."""
         target = experiment.targets[self.markers]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.identify.experiments import Simulation
+from sim.identify.experiments import Experiment, Simulation
 from sim.identify.losses import Match
 from sim.identify.problem import Problem
 
@@ -49,8 +49,7 @@ def misfits(problem: Problem, simulations: Mapping[str, Simulation]) -> list[Mis
     out = []
     for e in problem.experiments:
         for name in e.targets if e.name in simulations else ():
-            terms = [t for t in problem.terms if isinstance(t, Match) and t.markers == name]
-            term = next((t for t in terms if t.counts(e)), terms[0] if terms else Match(f"match_{name}", markers=name))
+            term = compared_by(problem, e, name)
             part = term.prepare(problem.model, problem.markers, e).residuals(simulations[e.name].positions)
             used = part.weight > 0
             square = np.where(used, np.sum((part.values * part.noise) ** 2, axis=2), np.nan)
@@ -59,6 +58,12 @@ def misfits(problem: Problem, simulations: Mapping[str, Simulation]) -> list[Mis
             out.append(Misfit(e.name, name, term.compare, _root(square), _root(square, 0), _root(square, 1),
                               e.schedule.times[part.frames], noise))
     return out
+
+
+def compared_by(problem: Problem, e: Experiment, markers: str) -> Match:
+    """The term that compares markers with a recording: of those that count the experiment the first, else as others are compared."""
+    terms = [t for t in problem.terms if isinstance(t, Match) and t.markers == markers]
+    return next((t for t in terms if t.counts(e)), terms[0] if terms else Match(f"match_{markers}", markers=markers))
 
 
 def _root(square: np.ndarray, axis: int | None = None) -> Any:

@@ -105,7 +105,7 @@ def _bounds(problem: Problem, found: Result, known: Uncertainty | None) -> list[
 
 
 def _listed(problem: Problem, name: str, chosen: np.ndarray) -> str:
-    """Some numbers of a parameter: `v[0]`, `v[2]`."""
+    """Some numbers of a parameter: `v.x`, `v.z`."""
     part = problem.space.slices[name]
     names = [coordinate_names(problem)[part.start + int(i)] for i in np.flatnonzero(chosen)]
     more = f" and {len(names) - MOST_SHOWN} more" if len(names) > MOST_SHOWN else ""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -40,6 +40,7 @@ class Parameter:
 
     start: physical start value, a number or an array; with `experiments` given, one value for each of them (axis 0).
     reach: the material values that follow it; two of one path have no element in common.  unit, transform, bounds: as in the scene.
+    per: what has its own value, as in the scene.  places: the paths of the scene that set it -> factor on its value there.
     """
 
     name: str
@@ -50,6 +51,21 @@ class Parameter:
     kind: str = "none"
     bounds: tuple[float | None, float | None] = (None, None)
     experiments: tuple[str, ...] = ()
+    per: str = "scene"
+    places: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def labels(self) -> list[str]:
+        """A name for each of its numbers, in the order of its array: `v.x` of a vector, `k[a]` of an experiment, `k[3]` of an element."""
+        shape = np.shape(self.start)
+        vector = bool(shape) and shape[-1] == 3 and (len(shape) > 1 or self.per not in ("element", "point"))
+        out = []
+        for index in np.ndindex(*shape):
+            words: list[str] = [str(i) for i in (index[:-1] if vector else index)]
+            if self.experiments:
+                words[0] = self.experiments[index[0]]
+            out.append(self.name + (f"[{', '.join(words)}]" if words else "") + (f".{'xyz'[index[-1]]}" if vector else ""))
+        return out
 
     def of(self, value: np.ndarray, experiment: str) -> np.ndarray:
         """The value in one experiment."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sim.core.lang.types import float64
-from sim.core.runtime.array import array
+from sim.core.runtime.array import array, clone
 from sim.core.runtime.creation import zeros
 from sim.core.runtime.tape import Tape
 from sim.identify.custom import Custom
@@ -41,7 +42,8 @@ REMEMBERED = 64
 class Description:
     """What people read about a problem, and what a run does besides searching.
 
-    resolved: the scene as text, with all defaults; record_every: frames between recorded ones.
+    resolved: the scene as text, with all defaults; record_every: frames between recorded ones.  source: the scene's file;
+    files: those that it names, as they are written there -> where they are.
     """
 
     name: str = "problem"
@@ -50,6 +52,8 @@ class Description:
     record_every: int = 1
     report: bool = True
     notes: tuple[str, ...] = ()
+    source: Path | None = None
+    files: Mapping[str, Path] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -215,9 +219,9 @@ class Problem:
         """J' W J (n, n) and -J' W r (n,) of the residuals at coordinates x: half the second and first derivative of the loss."""
         return linearise(self, x).step_matrix, -0.5 * self.evaluate(x).gradient  # exact, where the differences are not
 
-    def measure(self, simulation: Simulation) -> dict[str, dict[str, float | None]]:
-        """Every measure of a simulation and of its recording: {simulated, measured, error: relative}."""
-        out = {}
+    def measure(self, simulation: Simulation) -> dict[str, dict[str, Any]]:
+        """Every measure of a simulation and of its recording: {simulated, measured, error: relative, unit}."""
+        out: dict[str, dict[str, Any]] = {}
         for m in self.measures:
             places, target = self.markers[m.markers], simulation.experiment.targets.get(m.markers)
             simulated = m.take(simulation.times, places.at(simulation.positions), places.at(simulation.start))
@@ -225,7 +229,7 @@ class Problem:
             if target is not None and target.start is not None:
                 measured = m.take(simulation.times, target.positions, target.start)
             error = (simulated - measured) / abs(measured) if simulated is not None and measured else None
-            out[m.name] = {"simulated": simulated, "measured": measured, "error": error}
+            out[m.name] = {"simulated": simulated, "measured": measured, "error": error, "unit": m.unit}
         return out
 
     def measured(self, simulations: Mapping[str, Simulation]) -> dict[str, float]:
@@ -321,7 +325,7 @@ class Problem:
         sums: dict[str, list[float]] = {t.name: [] for t in self.terms}
         of_experiment = {e.name: 0.0 for e in self.fitted}
         loss = 0.0
-        with self._values_kept():
+        with self._values_kept(), self._gradients_kept():
             for group in self._groups(self.fitted):
                 self._write(group[0], values)
                 pairs = [(t, e) for e in group for t in self.terms if not isinstance(t, Penalty) and t.counts(e)]
@@ -362,7 +366,8 @@ class Problem:
             with self.model.gradients_of({r.path for p in self.sought for r in p.reach}):
                 with Tape() as tape:
                     run()
-                self._clear()
+                for grad in self._gradients():
+                    grad.zero_()
                 tape.backward(grads={out: array(shares, dtype=float64, device=self.model.device)})
         return out.numpy().copy()
 
@@ -411,11 +416,19 @@ class Problem:
             for path, value in self._base.items():
                 self.model[path].assign(value)
 
-    def _clear(self) -> None:
-        """Gradients of the material values, which backward adds to."""
-        for a in self.model.materials.values():
-            if a.grad is not None:
-                a.grad.zero_()
+    @contextmanager
+    def _gradients_kept(self) -> Iterator[None]:
+        """Inside, gradients of the material values may be overwritten: the user's are there again afterwards."""
+        before = [(grad, clone(grad)) for grad in self._gradients()]
+        try:
+            yield
+        finally:
+            for grad, values in before:
+                grad.assign(values)
+
+    def _gradients(self) -> list[array]:
+        """Of the material values, which backward adds to."""
+        return [a.grad for a in self.model.materials.values() if a.grad is not None]
 
     def _collect(self, experiment: Experiment, by_value: dict[str, np.ndarray]) -> None:
         """Adds what backward left in the gradients of the material values."""

@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from sim.identify.experiments import Simulation
+from sim.identify.found import command_line, found_arrays, fragment, set_options
+from sim.identify.loop import ENDED
 from sim.identify.misfit import Misfit
 from sim.identify.problem import Problem
+from sim.identify.report_takes import Simulations, takes
+from sim.identify.tracks import tracks
 from sim.io import (
-    COLORS,
-    Body,
     Correlation,
     Curve,
     ExpectationRow,
     ExperimentRow,
-    Layer,
+    HorizonRow,
+    MeasureRow,
     ParameterRow,
-    Recording,
     ReportData,
     ResidualRow,
-    Scenery,
-    Shape,
-    Take,
+    StartRow,
     TermRow,
-    body,
+    found_text,
 )
-from sim.io.html import format_number, with_error
-from sim.model import Sphere
+from sim.io.html import format_number
 
-Simulations = Mapping[str, Simulation]
+MOST_SHOWN, MOST_LINES = 6, 4
+"""Parameters in the head of the page, and numbers of one that have a line each in its chart."""
 
 
 def report_data(
@@ -42,9 +42,10 @@ def report_data(
     result: what stands in result.json; log: the entries of log.jsonl; misfit: of the better simulation."""
     status = {"interrupted": "interrupted", "non_finite": "failed"}.get(result["stopped_because"], "")
     return ReportData(
-        title=problem.description.name, about=problem.description.about, highlights=_highlights(result),
-        takes=takes(problem, before, after), curves=_curves(problem, log), parameters=_parameters(problem, result),
-        expectations=[ExpectationRow(row["path"], row["want"], row["got"], row["ok"]) for row in result["expect"]],
+        title=problem.description.name, about=problem.description.about, highlights=_highlights(result), summary=_summary(result),
+        takes=takes(problem, before, after), tracks=tracks(problem, before, after), curves=_curves(problem, log), parameters=_parameters(problem, result),
+        starts=_starts(result), horizons=_horizons(result), results=_results(problem, result),
+        expectations=[_expectation(problem, row) for row in result["expect"]],
         terms=_terms(result, log),
         experiments=[_experiment(name, e) for name, e in result["experiments"].items()],
         correlation=_correlation(result), residuals=_residuals(result, misfit),
@@ -54,107 +55,22 @@ def report_data(
     )  # fmt: skip
 
 
-def takes(problem: Problem, before: Simulations, after: Simulations | None) -> list[Take]:
-    """What the player shows of each experiment: targets, the start, and what was found."""
-    up = _up(problem).tolist()
-    out = []
-    for e in problem.experiments:
-        layers = []
-        if after is not None:
-            layers.append(_bodies(problem, "before", before[e.name], COLORS["before"], opacity=0.3))
-            layers.append(_bodies(problem, "after", after[e.name], COLORS["after"]))
-        else:
-            layers.append(_bodies(problem, "simulation", before[e.name], COLORS["after"]))
-        for name, target in e.targets.items():
-            layers.append(Layer(f"target {name}", target.positions, point_size=7, color=COLORS["target"]))
-            if after is not None:
-                followed = problem.markers[name].at(after[e.name].positions)
-                layers.append(Layer(f"markers {name}", followed, point_size=5, color=COLORS["after"], visible=False))
-        out.append(Take(e.name, layers, _shapes(problem, e.settings), e.schedule.fps, up))
-    return out
-
-
-def scenery(problem: Problem) -> Scenery:
-    """What a run's folder keeps to show it later without its model."""
-    markers = {name: Body(name, *m.table) for name, m in problem.markers.items()}
-    targets = {e.name: {name: Recording(t.positions, e.schedule.times) for name, t in e.targets.items()}
-               for e in problem.experiments}
-    x, y, z = _up(problem).tolist()
-    return Scenery(problem.description.name, _drawn(problem), (x, y, z),
-                   {e.name: _shapes(problem, e.settings) for e in problem.experiments}, markers, targets)
-
-
-def _drawn(problem: Problem) -> list[Body]:
-    """A body for each object, and one for springs and points that belong to none."""
-    model = problem.model
-    out = []
-    free = np.ones(model.particle_count, bool)
-    links = model.spring_indices.numpy().reshape(-1, 2)
-    for name, group in model.groups.items():
-        own = (links >= group.start).all(axis=1) & (links < group.start + group.count).all(axis=1)
-        if group.surface is not None:
-            carrier = group.surface.embedding
-            out.append(Body(name, carrier.points + group.start, carrier.weights, group.surface.triangles))
-        else:
-            out.append(body(name, group.points, group.triangles - group.start, links[own] - group.start))
-        links = links[~own]
-        free[group.points] = False
-    free[links.reshape(-1)] = True
-    if free.any():
-        index = np.cumsum(free) - 1
-        out.append(body("others", np.flatnonzero(free), segments=index[links]))
-    return out
-
-
-def _up(problem: Problem) -> np.ndarray:
-    """The opposite of gravity, of unit length; y without one."""
-    up = -problem.model.gravity.numpy()[0].astype(np.float64)
-    size = np.linalg.norm(up)
-    return up / size if size > 0 else np.array([0.0, 1.0, 0.0])
-
-
-def _bodies(problem: Problem, name: str, simulation: Simulation, color: str, opacity: float = 1.0) -> Layer:
-    """All objects as one layer: surfaces, links, and dots where there is neither."""
-    model = problem.model
-    triangles, links = model.tri_indices.numpy(), model.spring_indices.numpy()
-    joined = np.zeros(model.particle_count, bool)
-    for indices in (triangles, links):
-        joined[indices.reshape(-1)] = True
-    dots = 0.0 if len(triangles) and joined.all() else 6.0
-    return Layer(name, simulation.positions, triangles if len(triangles) else None, links if len(links) else None,
-                 point_size=dots, color=color, opacity=opacity)
-
-
-def _shapes(problem: Problem, settings: Mapping[str, np.ndarray]) -> list[Shape]:
-    def value(path: str) -> np.ndarray:
-        return settings.get(path, problem.model[path].numpy())[0]
-
-    out = []
-    for shape in problem.model.shapes:
-        if isinstance(shape, Sphere):
-            center, radius = value(f"{shape.label}.center"), value(f"{shape.label}.radius")
-            # A little smaller: chords between points that touch the sphere would run inside of it and flicker.
-            out.append(Shape("sphere", center.tolist(), radius=0.985 * float(radius), name=shape.label))
-        else:
-            point, normal = value(f"{shape.label}.point"), value(f"{shape.label}.normal")
-            out.append(Shape("plane", point.tolist(), normal=normal.tolist(), name=shape.label))
-    return out
-
-
 def _highlights(result: Mapping[str, Any]) -> list[tuple[str, str]]:
-    out = [(name, f"{_found(p)} {p['unit']}".strip()) for name, p in result["parameters"].items()][:4]
-    if result["loss"]["final"] is not None:
-        out.append(("loss", format_number(result["loss"]["final"])))
-    if result["parameters"]:
+    found = [(name, p) for name, p in result["parameters"].items() if p["final"] is not None]
+    return [(name, found_text(p["final"], p.get("standard_error"), p["unit"])) for name, p in found[:MOST_SHOWN]]
+
+
+def _summary(result: Mapping[str, Any]) -> list[tuple[str, str]]:
+    out = []
+    loss = result["loss"]
+    if loss["final"] is not None:
+        out.append(("loss", f"{format_number(loss['initial'])} → {format_number(loss['final'])}"))
         out.append(("iterations", str(result["iterations"])))
-    return [*out, ("time", f"{result['wall_s']:.3g} s")]
+    return [*out, ("wall time", _seconds(result["wall_s"]))]
 
 
-def _found(parameter: Mapping[str, Any]) -> str:
-    final, error = parameter["final"], parameter.get("standard_error")
-    if error is None or np.ndim(error) > 0:
-        return format_number(final)
-    return with_error(float(final), float(error))
+def _seconds(time: float) -> str:
+    return f"{time:.3g} s" if time < 1000 else f"{time:.0f} s"
 
 
 def _true(problem: Problem, name: str) -> Any:
@@ -167,28 +83,75 @@ def _curves(problem: Problem, log: Sequence[Mapping[str, Any]]) -> list[Curve]:
     if not log:
         return []
     iterations = [entry["iteration"] for entry in log]
-    curves = [Curve("loss", iterations, [entry["loss"] for entry in log], log=True)]
+    curves = [_loss_curve(iterations, log)]
     for p in problem.sought:
-        values = [entry["parameters"][p.name] for entry in log]
-        if np.ndim(values[0]) == 0:
-            true = _true(problem, p.name)
-            reference = float(true) if true is not None and np.ndim(true) == 0 else None
-            curves.append(Curve(p.name, iterations, values, p.unit, log=p.kind == "log", reference=reference))
+        values = np.array([np.reshape(entry["parameters"][p.name], -1) for entry in log], dtype=np.float64)
+        labels = [label.removeprefix(p.name).strip(".[]") for label in p.labels] if values.shape[1] > 1 else []
+        true = _true(problem, p.name)
+        if values.shape[1] > MOST_LINES:
+            values, labels, true = np.stack([values.min(1), np.median(values, 1), values.max(1)], axis=1), ["lowest", "median", "highest"], None
+        curves.append(Curve(p.name, iterations, values, p.unit, log=p.kind == "log", reference=true, labels=labels))
     norms = [entry["gradient_norm"] for entry in log]
     return [*curves, Curve("gradient norm", iterations, norms, log=True)]
+
+
+def _loss_curve(iterations: Sequence[int], log: Sequence[Mapping[str, Any]]) -> Curve:
+    """The loss, with a line for each horizon: losses of two of them are of different things."""
+    losses = np.array([np.nan if entry["loss"] is None else entry["loss"] for entry in log], dtype=np.float64)
+    horizons = [entry.get("horizon", "") for entry in log]
+    labels = list(dict.fromkeys(horizons))
+    if not 1 < len(labels) <= MOST_LINES:
+        return Curve("loss", iterations, losses, log=True)
+    lines = np.stack([np.where([h == label for h in horizons], losses, np.nan) for label in labels], axis=1)
+    return Curve("loss up to", iterations, lines, log=True, labels=labels)
+
+
+def _starts(result: Mapping[str, Any]) -> list[StartRow]:
+    rows = (result.get("starts") or {}).get("rows", [])
+    return [StartRow(_told(result, row["start"]), row["loss"], _told(result, row["end"]), row["reached"], row["iterations"], row["chosen"])
+            for row in rows]
+
+
+def _told(result: Mapping[str, Any], values: Mapping[str, Any]) -> str:
+    """Parameters and their values in a line."""
+    return ", ".join(f"{name} {format_number(value)} {result['parameters'][name]['unit']}".rstrip() for name, value in values.items())
+
+
+def _horizons(result: Mapping[str, Any]) -> list[HorizonRow]:
+    return [HorizonRow(row["horizon"], row["initial"], row["final"], row["iteration"], ENDED[row["stopped_because"]])
+            for row in result.get("horizons") or []]
 
 
 def _parameters(problem: Problem, result: Mapping[str, Any]) -> list[ParameterRow]:
     rows = []
     for p in problem.sought:
         found = result["parameters"][p.name]
-        true = _true(problem, p.name)
         rows.append(ParameterRow(
-            p.name, found["start"], found["final"], p.unit, found["gradient"], p.bounds,
-            true=float(true) if true is not None and np.ndim(true) == 0 else None, log=p.kind == "log",
-            note=found.get("note", ""), error=found.get("standard_error"),
+            p.name, found["start"], found["final"], p.unit, found["gradient"], p.bounds, true=_true(problem, p.name), log=p.kind == "log",
+            note=found.get("note", ""), error=found.get("standard_error"), labels=p.labels,
         ))  # fmt: skip
     return rows
+
+
+def _expectation(problem: Problem, row: Mapping[str, Any]) -> ExpectationRow:
+    """With the unit of a parameter or of a measure."""
+    units = {f"parameters.{p.name}": p.unit for p in problem.sought}
+    units |= {f"experiments.{e.name}.{m.name}": m.unit for e in problem.experiments for m in problem.measures}
+    path = row["path"].removesuffix(".final").removesuffix(".simulated")
+    return ExpectationRow(row["path"], row["want"], row["got"], row["ok"], units.get(path, ""))
+
+
+def _results(problem: Problem, result: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What was found as a fragment of a scene, and as options of the command."""
+    source = problem.description.source
+    yaml, options = fragment(problem, result), set_options(problem, result)
+    out = []
+    if yaml:
+        files = "".join(f" and {name} of the run folder" for name in found_arrays(problem, result))
+        out.append((f"a scene that starts here: save it{files} beside {source.name}" if source else "values for the scene", yaml))
+    if options and source:
+        out.append(("or on the command line", f"simopt run {shlex.quote(str(source))} {options}"))
+    return out
 
 
 def _correlation(result: Mapping[str, Any]) -> Correlation | None:
@@ -208,7 +171,7 @@ def _terms(result: Mapping[str, Any], log: Sequence[Mapping[str, Any]]) -> list[
 
 
 def _experiment(name: str, entry: Mapping[str, Any]) -> ExperimentRow:
-    measures = {key: (value["simulated"], value["measured"], value["error"])
+    measures = {key: MeasureRow(value["simulated"], value["measured"], value["error"], value["unit"], value.get("standard_error"))
                 for key, value in entry.items() if isinstance(value, Mapping) and "simulated" in value}
     return ExperimentRow(name, entry["use"], entry["loss"], measures)
 
@@ -218,15 +181,18 @@ def _facts(problem: Problem, result: Mapping[str, Any]) -> list[tuple[str, str]]
     sets = ", ".join(f"{s.count} {name} in {s.color_count} colour{'s' * (s.color_count > 1)}"
                      for name, s in problem.model.constraint_sets.items())
     facts = [
+        ("command", command_line(result["command"])),
+        ("started", result["started"].replace("T", " ").replace("+00:00", " UTC")),
+        ("wall time", _seconds(result["wall_s"])),
         ("points", f"{problem.model.particle_count}"),
         ("constraints", sets or "none"),
         ("steps", f"{schedule.steps} of {schedule.dt:.4g} s"),
         ("device", f"{result['device']}, {result['dtype']}"),
-        ("wall time", f"{result['wall_s']:.3g} s"),
     ]
     if result.get("evaluations"):
         facts.append(("evaluations", str(result["evaluations"])))
-        facts.append(("ended because", result["stopped_because"]))
+        facts.append(("ended because", ENDED[result["stopped_because"]]))
     if result["peak_memory_mb"] is not None:
         facts.append(("peak memory", f"{result['peak_memory_mb']:.0f} MB"))
-    return [*facts, *((name, str(version)) for name, version in result["versions"].items() if version)]
+    facts += [(name, str(version)) for name, version in result["versions"].items() if version]
+    return [*facts, *((f"SHA-256 of {name}", f"{digest[:16]}… (all of it: result.json)") for name, digest in result["files"].items())]

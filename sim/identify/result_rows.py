@@ -17,12 +17,14 @@ def parameter_rows(problem: Problem, found: Result | None, uncertainty: Uncertai
     start = problem.physical()
     for p in problem.sought:
         row: dict[str, Any] = {"start": start[p.name], "final": None, "unit": p.unit, "gradient": None}
+        if np.ndim(start[p.name]):
+            row["labels"] = p.labels
         if found is not None:
             row |= {"final": found.parameters[p.name], "gradient": found.gradient[p.name]}
         if uncertainty is not None:
             row |= {"standard_error": uncertainty.errors[p.name],
                     "standard_error_by": {"noise": uncertainty.by_noise[p.name], "residuals": uncertainty.by_residuals[p.name]}}
-        remark = next((note for note in notes if f"`{p.name}`" in note or f"`{p.name}[" in note), "")
+        remark = next((note for note in notes if any(f"`{label}`" in note for label in (p.name, *p.labels))), "")
         out[p.name] = row | ({"note": remark} if remark else {})
     return out
 

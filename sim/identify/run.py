@@ -10,7 +10,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,12 @@ import numpy as np
 from sim.core.runtime.profile import Profile, profile
 from sim.identify.expectations import check_all
 from sim.identify.experiments import Experiment, Simulation
+from sim.identify.found import file_hashes, found_arrays
 from sim.identify.misfit import Misfit, misfits
 from sim.identify.notes import notes_on
 from sim.identify.problem import Problem
-from sim.identify.report_data import report_data, scenery
+from sim.identify.report_data import report_data
+from sim.identify.report_takes import scenery
 from sim.identify.result_rows import finite, horizon_rows, loss_row, parameter_rows, start_rows, uncertainty_row
 from sim.identify.results import Result
 from sim.identify.search import BrokenSearch
@@ -100,6 +103,7 @@ class _Run:
     limit: int
     notes: list[str]
     profile: Profile | None = None
+    started: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def search(self, iterations: int, state: dict[str, Any] | None) -> Result:
         """The search; every finished iteration is on disk before the next one begins."""
@@ -144,6 +148,8 @@ class _Run:
         write_scenery(self.folder, scenery(problem))
         expected = [e for e in problem.expectations if found is not None or not problem.sought or e.path.startswith("experiments.")]
         result["expect"] = check_all(expected, result)
+        for name, values in found_arrays(problem, result).items():
+            self.folder.write_npy(name, values)
         if self.profile is not None:
             result["profile"] = self.profile.rows()
             most = [f"{row['kernel']} {row['share']:.0%} ({row['calls']} launches)" for row in result["profile"][:6]]
@@ -196,7 +202,10 @@ class _Run:
             "starts": start_rows(problem, found),
             "horizons": horizon_rows(found),
             "notes": list(self.notes),
+            "scene_file": problem.description.source,
+            "files": file_hashes(problem),
             **about,
+            "started": self.started.isoformat(timespec="seconds"),
         }  # fmt: skip
 
     def experiment(self, e: Experiment, best: Simulation, uncertainty: Uncertainty | None, misfit: Sequence[Misfit]

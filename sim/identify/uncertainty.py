@@ -131,16 +131,8 @@ def assess(problem: Problem, found: Linearised) -> Uncertainty:
 
 
 def coordinate_names(problem: Problem) -> tuple[str, ...]:
-    """A name for each coordinate: the parameter's, with an index or the experiment where it has several numbers."""
-    names: list[str] = []
-    for p in problem.sought:
-        shape = problem.space.shapes[p.name]
-        for index in np.ndindex(*shape):
-            words: list[str] = [str(i) for i in index]
-            if p.experiments:
-                words[0] = p.experiments[index[0]]
-            names.append(p.name + (f"[{', '.join(words)}]" if words else ""))
-    return tuple(names)
+    """A name for each coordinate: the parameter's, with a component, an index or the experiment where it has several numbers."""
+    return tuple(label for p in problem.sought for label in p.labels)
 
 
 # ------------------------------------------------------------------------------------------------ the two accounts
@@ -281,7 +273,7 @@ def _notes_on_residuals(largest: np.ndarray, deviations: list[np.ndarray], scatt
 
 def _span(problem: Problem, name: str, deviation: float) -> str:
     """A standard error in coordinates, in words."""
-    parameter = next(p for p in problem.sought if p.name == name.partition("[")[0])
+    parameter = next(p for p in problem.sought if name in p.labels)
     if parameter.kind == "log":
         factor = math.exp(min(deviation * float(np.max(parameter.transform.scale)), 300.0))
         return f"its standard error is a factor of {factor:.2g}"

@@ -6,6 +6,7 @@ from sim.io.player import COLORS as COLORS
 from sim.io.player import Layer as Layer
 from sim.io.player import Shape as Shape
 from sim.io.player import Take as Take
+from sim.io.player import Tint as Tint
 from sim.io.recording import Recording as Recording
 from sim.io.recording import RecordingError as RecordingError
 from sim.io.recording_files import load_recording as load_recording
@@ -13,12 +14,17 @@ from sim.io.recording_files import write_recording as write_recording
 from sim.io.report import Curve as Curve
 from sim.io.report import ExpectationRow as ExpectationRow
 from sim.io.report import ExperimentRow as ExperimentRow
-from sim.io.report import ParameterRow as ParameterRow
+from sim.io.report import MeasureRow as MeasureRow
 from sim.io.report import ReportData as ReportData
 from sim.io.report import TermRow as TermRow
 from sim.io.report import write_report as write_report
 from sim.io.report_fit import Correlation as Correlation
 from sim.io.report_fit import ResidualRow as ResidualRow
+from sim.io.report_parameters import ParameterRow as ParameterRow
+from sim.io.report_parameters import found_text as found_text
+from sim.io.report_search import HorizonRow as HorizonRow
+from sim.io.report_search import StartRow as StartRow
+from sim.io.report_tracks import Track as Track
 from sim.io.run_folder import STATE as STATE
 from sim.io.run_folder import RunFolder as RunFolder
 from sim.io.run_folder import RunFolderError as RunFolderError

@@ -26,10 +26,11 @@ Y_UP = np.array([0.0, 1.0, 0.0])
 def glb(scenery: Scenery, experiment: str, take: Recording) -> bytes:
     """One experiment as the bytes of a .glb.  take: positions of all particles (frames, n, 3) [m], all finite.
 
-    The scene's up becomes the y axis, as glTF wants it; lengths stay metres.
+    The scene's up becomes the y axis, as glTF wants it; lengths stay metres, and times those of the simulation: a viewer
+    that starts at 0 holds the first frame until its time has come.
     """
     file = _File()
-    times = take.time - take.time[0]
+    times = take.time
     animation: dict[str, Any] = {"name": experiment, "samplers": [], "channels": []}
     nodes = []
     for thing in scenery.bodies:

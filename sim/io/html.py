@@ -11,7 +11,7 @@ import numpy as np
 
 
 def format_number(value: Any, digits: int = 4) -> str:
-    """A number for a table: `digits` significant ones, a dash for what is missing, a range for many."""
+    """A number for a table: `digits` significant ones, a dash for what is missing, the range of more than four."""
     if value is None:
         return "–"
     if isinstance(value, str):
@@ -19,6 +19,8 @@ def format_number(value: Any, digits: int = 4) -> str:
     values = np.asarray(value, dtype=np.float64).reshape(-1)
     if values.size == 0:
         return "–"
+    if 1 < values.size <= 4:
+        return ", ".join(format_number(value, digits) for value in values)
     if values.size > 1:
         low, high = format_number(values.min(), digits), format_number(values.max(), digits)
         return f"{low} … {high} ({values.size} values)"
@@ -32,17 +34,34 @@ def format_number(value: Any, digits: int = 4) -> str:
     return text.replace("-", "−")
 
 
-def with_error(value: float, error: float) -> str:
-    """`value ± error`, to two digits of the error: `0.010003 ± 0.000074`, `(2.810 ± 0.012)e5`."""
+def quantity(value: float | None, unit: str, digits: int = 4) -> str:
+    """A number with its unit, lengths and speeds below a tenth in thousandths: `12.3 mm`, `7.94 Hz`; a dash for what is missing."""
+    if value is None:
+        return "–"
+    if unit in ("m", "m/s") and 0.0 < abs(value) < 0.1:
+        return f"{format_number(1e3 * value, digits)} m{unit}"
+    return f"{format_number(value, digits)} {unit}".strip()
+
+
+def value_and_error(value: float, error: float) -> tuple[str, str]:
+    """Value and standard error, to two digits of the error: (`0.010003`, `0.000074`), (`2.810e5`, `0.012e5`)."""
     if not (math.isfinite(value) and math.isfinite(error) and error > 0):
-        return format_number(value)
+        return format_number(value, 5), "" if math.isnan(error) else "not identifiable" if math.isinf(error) else format_number(error, 2)
     power = math.floor(math.log10(max(abs(value), error)))
     if -4 <= power < 5:
         power = 0
-    value, error = value / 10.0**power, error / 10.0**power
-    decimals = max(0, 1 - math.floor(math.log10(error)))
-    text = f"{value:.{decimals}f} ± {error:.{decimals}f}"
-    return (f"({text})e{power}" if power else text).replace("-", "−")
+    decimals = max(0, 1 - math.floor(math.log10(error / 10.0**power)))
+    first, second = (f"{number / 10.0**power:.{decimals}f}{f'e{power}' if power else ''}".replace("-", "−") for number in (value, error))
+    return first, second
+
+
+def with_error(value: float, error: float) -> str:
+    """`value ± error`, to two digits of the error: `0.010003 ± 0.000074`, `(2.810 ± 0.012)e5`."""
+    first, second = value_and_error(value, error)
+    if not math.isfinite(error) or error <= 0:
+        return first
+    (a, _, power), (b, _, _) = first.partition("e"), second.partition("e")
+    return f"({a} ± {b})e{power}" if power else f"{a} ± {b}"
 
 
 def section(title: str, body: str, kind: str = "") -> str:
@@ -65,6 +84,13 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def name_cell(name: str, note: str) -> str:
     """A name and, below it, a remark."""
     return f"<code>{escape(name)}</code>" + (f'<div class="remark">{escape(note)}</div>' if note else "")
+
+
+def copyable(identifier: str, title: str, text: str) -> str:
+    """A text with a button that copies it."""
+    button = f'<button type="button" class="copy" data-of="{identifier}">Copy</button>'
+    return (f'<div class="copyable"><div class="headline"><h3>{escape(title)}</h3>{button}</div>'
+            f'<pre id="{identifier}">{escape(text)}</pre></div>')
 
 
 def charts(first: int, count: int) -> str:

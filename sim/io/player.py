@@ -15,12 +15,31 @@ from typing import Any
 
 import numpy as np
 
-COLORS = {"target": "#e5487f", "before": "#e99a2c", "after": "#3f7ff0", "shape": "#9aa3b2"}
+COLORS = {"target": "#e5487f", "before": "#e99a2c", "after": "#3f7ff0", "shape": "#9aa3b2", "goal": "#14966b"}
 """Colours of the usual layers, legible on light and on dark ground."""
 
 # Base64 text of all layers of a page; beyond it frames are left out evenly, so that a page still opens quickly.
 MAX_BYTES = 48_000_000
 _UNSEEN = 65535
+
+FAR = 3.0
+"""How many times wider than the middle 98 % of its points a layer may be and still be shown whole."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tint:
+    """A number at each point of a layer that its surface can be coloured by.
+
+    Attributes:
+        name, unit: shown beside the scale of colours.
+        values: (n,) in `unit`; nan: none here.
+        log: whether the scale is logarithmic; the values are positive then.
+    """
+
+    name: str
+    unit: str
+    values: np.ndarray
+    log: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,10 +52,15 @@ class Layer:
             layer with triangles or segments the first frame with one ends the layer (the simulation broke down there).
         triangles: (m, 3) indices of points, or None.
         segments: (k, 2) indices of points, or None.
-        point_size: diameter of the points in pixels; 0 = no points.
+        dots: (j,) indices of the points that are drawn as dots; None: all of them.
+        point_size: diameter of the dots in pixels; 0 = no dots.
         color: `#rrggbb`.
         visible: whether the layer is switched on when the page opens.
         opacity: of surfaces and lines, 0 to 1.
+        behind: how strongly its dots shine through what stands in front of them, 0 to 1.
+        trail: whether the paths of its points can be shown, up to the frame that is looked at.
+        tints: what its surface can be coloured by.
+        side: `before` or `after`: the half that it belongs to when the two are shown side by side; empty: both.
     """
 
     name: str
@@ -47,6 +71,11 @@ class Layer:
     color: str = COLORS["after"]
     visible: bool = True
     opacity: float = 1.0
+    dots: np.ndarray | None = None
+    behind: float = 0.22
+    trail: bool = False
+    side: str = ""
+    tints: Sequence[Tint] = ()
 
     def __post_init__(self) -> None:
         positions = np.asarray(self.positions)
@@ -54,12 +83,15 @@ class Layer:
             raise ValueError(
                 f"layer `{self.name}`: positions have the shape {positions.shape}, expected (frames, n, 3)"
             )
-        for indices, width in ((self.triangles, 3), (self.segments, 2)):
+        if self.side not in ("", "before", "after"):
+            raise ValueError(f"layer `{self.name}` is on the side `{self.side}`; there are `before` and `after`")
+        for indices, width in ((self.triangles, 3), (self.segments, 2), (self.dots, 0)):
             if indices is None:
                 continue
             shape = np.shape(indices)
-            if len(shape) != 2 or shape[1] != width:
-                raise ValueError(f"layer `{self.name}`: indices have the shape {shape}, expected (count, {width})")
+            if shape[1:] != ((width,) if width else ()) or not shape:
+                expected = f"(count, {width})" if width else "(count,)"
+                raise ValueError(f"layer `{self.name}`: indices have the shape {shape}, expected {expected}")
             if shape[0] and not 0 <= np.min(indices) <= np.max(indices) < positions.shape[1]:
                 raise ValueError(f"layer `{self.name}`: an index is outside of its {positions.shape[1]} points")
         _check_color(self.color)
@@ -99,15 +131,23 @@ class Take:
         name: shown where a report has several takes.
         layers: what moves, in drawing order.
         shapes: what does not.
-        fps: frames per second of the layers.
+        times: (frames,) when the frames of the layers are [s], evenly spaced.
         up: direction of "up": the opposite of gravity; any length but zero.
     """
 
     name: str
     layers: Sequence[Layer]
     shapes: Sequence[Shape] = field(default_factory=tuple)
-    fps: float = 60.0
+    times: Sequence[float] = (0.0,)
     up: Sequence[float] = (0.0, 1.0, 0.0)
+
+    def __post_init__(self) -> None:
+        frames = max((len(layer.positions) for layer in self.layers), default=1)
+        if len(self.times) != frames:
+            raise ValueError(f"take `{self.name}`: {len(self.times)} times for {frames} frames")
+        steps = np.diff(np.asarray(self.times, dtype=np.float64))
+        if steps.size and not (steps.min() > 0 and steps.max() <= 1.001 * steps.min()):
+            raise ValueError(f"take `{self.name}`: the times of its frames are not evenly spaced")
 
 
 def player_data(takes: Sequence[Take], max_bytes: int = MAX_BYTES) -> list[dict[str, Any]]:
@@ -126,7 +166,8 @@ def _take_data(take: Take, stride: int) -> dict[str, Any]:
     low, high = _view_box(take)
     return {
         "name": take.name,
-        "fps": float(take.fps),
+        "begin": float(take.times[0]),
+        "interval": float(take.times[-1] - take.times[0]) / max(len(take.times) - 1, 1),
         "stride": stride,
         "frames": max((layer["frames"] for layer in layers), default=1),
         "up": up.tolist(),
@@ -168,24 +209,43 @@ def _layer_data(layer: Layer, stride: int) -> dict[str, Any]:
         "positions": _base64(quantised),
         "triangles": None if layer.triangles is None else _base64(np.asarray(layer.triangles).astype("<u4")),
         "segments": None if layer.segments is None else _base64(np.asarray(layer.segments).astype("<u4")),
+        "dots": None if layer.dots is None else _base64(np.asarray(layer.dots).astype("<u4")),
         "pointSize": float(layer.point_size),
         "color": layer.color,
         "visible": bool(layer.visible),
         "opacity": float(layer.opacity),
+        "behind": float(layer.behind),
+        "trail": bool(layer.trail),
+        "side": layer.side,
+        "tints": [_tint_data(tint) for tint in layer.tints],
     }
 
 
-def _view_box(take: Take) -> tuple[np.ndarray, np.ndarray]:
-    """Corners (3,) of what the camera first looks at: spheres, and the middle 98 % of all points along each axis.
+def _tint_data(tint: Tint) -> dict[str, Any]:
+    """Its values as shares of its range, in steps of 1/254; 255: none."""
+    values = np.asarray(tint.values, dtype=np.float64)
+    shown = np.log10(values) if tint.log else values
+    low, high = float(np.nanmin(shown)), float(np.nanmax(shown))
+    share = (shown - low) / (high - low if high > low else 1.0)
+    quantised = np.where(np.isfinite(share), np.rint(254 * np.nan_to_num(share)), 255).astype("<u1")
+    return {"name": tint.name, "unit": tint.unit, "low": float(np.nanmin(values)), "high": float(np.nanmax(values)), "log": tint.log,
+            "values": _base64(quantised)}
 
-    Not the outermost ones: one point of a broken simulation that flew away would make all else too small to see.
+
+def _view_box(take: Take) -> tuple[np.ndarray, np.ndarray]:
+    """Corners (3,) of what the camera first looks at: spheres, and all points of the layers.
+
+    One point of a broken simulation that flew away would make all else too small to see: where the outermost points
+    reach far beyond the middle 98 % along each axis, that middle is what is looked at.
     """
     corners = list(_sphere_corners(take))
     for layer in take.layers:
         points = np.asarray(layer.positions, dtype=np.float64).reshape(-1, 3)
         points = points[np.isfinite(points).all(axis=1)]
         if len(points):
-            corners.append(np.percentile(points, [1, 99], axis=0))
+            whole, middle = np.percentile(points, [0, 100], axis=0), np.percentile(points, [1, 99], axis=0)
+            far = np.linalg.norm(np.ptp(whole, axis=0)) > FAR * np.linalg.norm(np.ptp(middle, axis=0))
+            corners.append(middle if far and len(points) > 100 else whole)
     if not corners:
         return np.full(3, -0.5), np.full(3, 0.5)
     boxes = np.stack(corners)

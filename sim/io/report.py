@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-import math
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -17,13 +17,19 @@ from typing import Any
 
 import numpy as np
 
-from sim.io.html import charts, format_number, name_cell, section, table
+from sim.io.html import charts, copyable, format_number, name_cell, quantity, section, table
 from sim.io.player import Take, player_data
 from sim.io.report_fit import Correlation, ResidualRow, correlation_section, residual_section
+from sim.io.report_parameters import ParameterRow, Value, parameter_section
+from sim.io.report_search import HorizonRow, StartRow, search_sections
+from sim.io.report_tracks import Track, track_data
 from sim.io.run_folder import to_json, write_atomically
 
-Value = float | Sequence[float] | np.ndarray | None
+MOST_LETTERS = 48
+"""Of a claim and what it wants, where the expectations share their line of the page with another table."""
 
+STYLES = ("one", "two", "three", "four")
+"""Classes of the style sheet for the lines of a chart."""
 
 @dataclass(frozen=True)
 class Curve:
@@ -32,57 +38,33 @@ class Curve:
     Attributes:
         name: title of the chart.
         iterations: (n,) iteration numbers, or what `over` says.
-        values: (n,) values; a non-finite one is a gap.
+        values: (n,) values, or (n, lines) of up to four that share the axes; a non-finite one is a gap.
         unit: shown beside the name.
         log: logarithmic axis; taken as linear if a value is not positive.
-        reference: a level drawn dashed, such as the true value.
-        over: what the horizontal axis counts, with its unit if it has one.
+        reference: a level drawn dashed, such as the true value; one for each line, or one.
+        over: what the horizontal axis counts: `iteration`, or a unit.
+        labels: a name for each line.
     """
 
     name: str
     iterations: Sequence[float]
-    values: Sequence[float]
+    values: Sequence[float] | np.ndarray
     unit: str = ""
     log: bool = False
-    reference: float | None = None
+    reference: float | Sequence[float] | None = None
     over: str = "iteration"
-
-
-@dataclass(frozen=True)
-class ParameterRow:
-    """One identified parameter; a value is a number or, for one per element, a sequence of them.
-
-    Attributes:
-        name, unit: as in the scene.
-        start, final: value before and after.
-        gradient: d loss / d value at the end.
-        bounds: (low, high), None = open.
-        true: the value an expectation gives, if one does.
-        error: standard error of `final`, if it was estimated; infinite: the parameter is not identifiable.
-        log: whether the parameter was sought on a logarithmic scale.
-        note: one remark, such as "the loss does not depend on it".
-    """
-
-    name: str
-    start: Value
-    final: Value
-    unit: str = ""
-    gradient: Value = None
-    bounds: tuple[float | None, float | None] = (None, None)
-    true: float | None = None
-    error: Value = None
-    log: bool = False
-    note: str = ""
+    labels: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
 class ExpectationRow:
-    """A claim of the scene and whether it holds: `path` into result.json, `want` in words, the value `got`."""
+    """A claim of the scene and whether it holds: `path` into result.json, `want` in words, the value `got` and its unit."""
 
     path: str
     want: str
     got: Value | str
     ok: bool
+    unit: str = ""
 
 
 @dataclass(frozen=True)
@@ -95,13 +77,24 @@ class TermRow:
 
 
 @dataclass(frozen=True)
+class MeasureRow:
+    """A number of interest: simulated, as it follows from the recording, relative error; standard error of the simulated one."""
+
+    simulated: float | None
+    measured: float | None = None
+    error: float | None = None
+    unit: str = ""
+    standard_error: float | None = None
+
+
+@dataclass(frozen=True)
 class ExperimentRow:
-    """One experiment: `use` is `fit` or `predict`; `measures` maps a name to (simulated, measured, relative error)."""
+    """One experiment: `use` is `fit` or `predict`; `measures` by name."""
 
     name: str
     use: str
     loss: float | None = None
-    measures: Mapping[str, tuple[float | None, float | None, float | None]] = field(default_factory=dict)
+    measures: Mapping[str, MeasureRow] = field(default_factory=dict)
     note: str = ""
 
 
@@ -111,9 +104,13 @@ class ReportData:
 
     Attributes:
         title, about: name of the scene and its sentence.
-        highlights: (label, text) of a few key figures, shown large.
+        highlights: (name, text) of what was found, shown large.
+        summary: (label, text) of how it was found.
         takes: what the player shows; several can be chosen from.
-        curves: charts over the iterations; the first is drawn wide.
+        tracks: what was measured and simulated over time; one is shown at a time.
+        curves: charts over the iterations.
+        starts, horizons: of a search that had several.
+        results: (title, text) of what was found in forms that can be copied.
         parameters, expectations, terms, experiments: rows of the tables.
         correlation: of the errors of the parameters.
         residuals: rows of the table of residuals; residual_curves: charts below it.
@@ -125,8 +122,13 @@ class ReportData:
     title: str
     about: str = ""
     highlights: Sequence[tuple[str, str]] = ()
+    summary: Sequence[tuple[str, str]] = ()
     takes: Sequence[Take] = ()
+    tracks: Sequence[Track] = ()
     curves: Sequence[Curve] = ()
+    starts: Sequence[StartRow] = ()
+    horizons: Sequence[HorizonRow] = ()
+    results: Sequence[tuple[str, str]] = ()
     parameters: Sequence[ParameterRow] = ()
     expectations: Sequence[ExpectationRow] = ()
     terms: Sequence[TermRow] = ()
@@ -149,8 +151,11 @@ def report_html(data: ReportData) -> str:
     sections = [
         _notes(data.notes),
         _player(data.takes),
-        _parameters(data.parameters),
+        _tracks(data.tracks),
+        parameter_section(data.parameters),
+        _results(data.results),
         _curves(data.curves),
+        search_sections(data.starts, data.horizons),
         _expectations(data.expectations),
         _terms(data.terms),
         correlation_section(data.correlation),
@@ -162,12 +167,13 @@ def report_html(data: ReportData) -> str:
         title=escape(data.title),
         about=f'<p class="about">{escape(data.about)}</p>' if data.about else "",
         badge=_badge(data),
-        highlights=_highlights(data.highlights),
+        highlights=_highlights(data.highlights, data.summary),
         sections="\n".join(section for section in sections if section),
         style=_asset("report.css"),
         data=_script_json({"takes": player_data(data.takes),
+                           "tracks": [track_data(track) for track in data.tracks],
                            "curves": [_curve_data(curve) for curve in (*data.curves, *data.residual_curves)]}),
-        scripts="\n".join(_asset(name) for name in ("charts.js", "drawing.js", "renderer.js", "player.js")),
+        scripts="\n".join(_asset(name) for name in ("charts.js", "drawing.js", "renderer.js", "player.js", "tracks.js", "page.js")),
     )
 
 
@@ -194,87 +200,40 @@ def _badge(data: ReportData) -> str:
     return f'<span class="badge {escape(status)}">{escape(words.get(status, status))}</span>'
 
 
-def _highlights(items: Sequence[tuple[str, str]]) -> str:
-    if not items:
-        return ""
-    figures = "".join(f"<div><dt>{escape(label)}</dt><dd>{escape(text)}</dd></div>" for label, text in items)
-    return f'<dl class="highlights">{figures}</dl>'
+def _highlights(found: Sequence[tuple[str, str]], summary: Sequence[tuple[str, str]]) -> str:
+    figures = "".join(f"<div><dt><code>{escape(label)}</code></dt><dd>{escape(text)}</dd></div>" for label, text in found)
+    numbers = " · ".join(f"{escape(label)} <b>{escape(text)}</b>" for label, text in summary)
+    return (f'<dl class="highlights">{figures}</dl>' if found else "") + (f'<p class="summary">{numbers}</p>' if summary else "")
 
 
 def _notes(notes: Sequence[str]) -> str:
     if not notes:
         return ""
     return (
-        '<section class="card notes"><ul>' + "".join(f"<li>{escape(note)}</li>" for note in notes) + "</ul></section>"
+        '<section class="card notes"><ul>' + "".join(f"<li>{_with_code(note)}</li>" for note in notes) + "</ul></section>"
     )
+
+
+def _with_code(text: str) -> str:
+    """Words in backticks as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def _player(takes: Sequence[Take]) -> str:
     return _asset("player.html") if takes else ""
 
 
-def _parameters(rows: Sequence[ParameterRow]) -> str:
-    if not rows:
+def _tracks(tracks: Sequence[Track]) -> str:
+    if not tracks:
         return ""
-    has_true = any(row.true is not None for row in rows)
-    has_error = any(row.error is not None for row in rows)
-    head = ["Parameter", "#Start", "#Final"]
-    head += ["#Standard error"] if has_error else []
-    head += ["#True value", "#Deviation"] if has_true else []
-    head += ["Unit", "#d loss / d value", "Range"]
-    lines = []
-    for row in rows:
-        cells = [name_cell(row.name, row.note), format_number(row.start), f"<strong>{format_number(row.final)}</strong>"]
-        if has_error:
-            cells.append(_error(row))
-        if has_true:
-            cells += [format_number(row.true), _deviation(row)]
-        lines.append([*cells, escape(row.unit), format_number(row.gradient, 3), _range(row)])
-    return section("Parameters", table(head, lines))
+    heading = "Measured and simulated" if any(track.measured is not None for track in tracks) else "Motion over time"
+    return Template(_asset("tracks.html")).substitute(heading=heading)
 
 
-def _error(row: ParameterRow) -> str:
-    """The standard error, also in percent where that means something."""
-    error = np.asarray(np.nan if row.error is None else row.error, dtype=np.float64)
-    if not np.isfinite(error).all():
-        return "not identifiable" if np.isinf(error).any() else "–"
-    if row.final is None or error.size != 1 or not np.asarray(row.final).any():
-        return f"± {format_number(error, 2)}"
-    share = 100 * float(error.reshape(-1)[0]) / abs(float(np.asarray(row.final, dtype=np.float64).reshape(-1)[0]))
-    return f"± {format_number(error, 2)} ({format_number(share, 2)} %)"
-
-
-def _deviation(row: ParameterRow) -> str:
-    final = None if row.final is None else np.asarray(row.final, dtype=np.float64)
-    if row.true is None or not row.true or final is None or final.size != 1 or not np.isfinite(final).all():
-        return "–"
-    return f"{(float(final.reshape(-1)[0]) / row.true - 1) * 100:+.2f} %".replace("-", "−")
-
-
-def _range(row: ParameterRow) -> str:
-    """Bounds in numbers and, if both are there, a scale with start (ring), truth (line) and result (disc)."""
-    low, high = row.bounds
-    text = f"{format_number(low, 3)} … {format_number(high, 3)}" if low is not None or high is not None else "open"
-    final = None if row.final is None else np.asarray(row.final, dtype=np.float64)
-    if low is None or high is None or not high > low or final is None or final.size != 1:
-        return f'<span class="bounds">{text}</span>'
-    use_log = row.log and low > 0
-
-    def place(value: Any) -> float | None:
-        number = np.nan if value is None else float(np.asarray(value, dtype=np.float64).reshape(-1)[0])
-        if not math.isfinite(number) or (use_log and number <= 0):
-            return None
-        part = math.log(number / low) / math.log(high / low) if use_log else (number - low) / (high - low)
-        return 4 + 112 * min(1.0, max(0.0, part))
-
-    marks = '<line class="track" x1="4" x2="116" y1="7" y2="7"/>'
-    true, start, end = place(row.true), place(row.start), place(row.final)
-    marks += "" if true is None else f'<line class="true" x1="{true:.1f}" x2="{true:.1f}" y1="1" y2="13"/>'
-    marks += "" if start is None else f'<circle class="start" cx="{start:.1f}" cy="7" r="3.2"/>'
-    marks += "" if end is None else f'<circle class="final" cx="{end:.1f}" cy="7" r="3.7"/>'
-    hint = "ring: start, disc: final" + (", line: true value" if true is not None else "") + (", log scale" * use_log)
-    picture = f'<svg class="range" viewBox="0 0 120 14" role="img"><title>{hint}</title>{marks}</svg>'
-    return f'{picture}<span class="bounds">{text}</span>'
+def _results(results: Sequence[tuple[str, str]]) -> str:
+    if not results:
+        return ""
+    return section("Use this result", "".join(copyable(f"copy{i}", title, text) for i, (title, text) in enumerate(results)))
 
 
 def _expectations(rows: Sequence[ExpectationRow]) -> str:
@@ -282,9 +241,11 @@ def _expectations(rows: Sequence[ExpectationRow]) -> str:
         return ""
     marks = {True: '<span class="mark ok">✓ met</span>', False: '<span class="mark failed">✗ not met</span>'}
     lines = [
-        [name_cell(row.path, ""), escape(row.want), escape(format_number(row.got)), marks[bool(row.ok)]] for row in rows
+        [name_cell(row.path, ""), escape(row.want), escape(f"{format_number(row.got)} {row.unit}".strip()), marks[bool(row.ok)]]
+        for row in rows
     ]
-    return section("Expectations", table(["Claim", "Wanted", "#Got", ""], lines), "half")
+    short = all(len(row.path) + len(row.want) <= MOST_LETTERS for row in rows)
+    return section("Expectations", table(["Claim", "Wanted", "#Got", ""], lines), "half" if short else "")
 
 
 def _curves(curves: Sequence[Curve]) -> str:
@@ -295,14 +256,19 @@ def _curves(curves: Sequence[Curve]) -> str:
 
 def _curve_data(curve: Curve) -> dict[str, Any]:
     values = np.asarray(curve.values, dtype=np.float64)
+    lines = values.reshape(len(values), -1).T
     finite = values[np.isfinite(values)]
+    references = [] if curve.reference is None else np.atleast_1d(np.asarray(curve.reference, dtype=np.float64)).tolist()
+    names = curve.labels or [""] * len(lines)
     return {
         "name": curve.name,
         "unit": curve.unit,
         "x": [float(value) for value in curve.iterations],
-        "y": values,
+        "series": [{"name": name, "y": line, "style": style} for name, line, style in zip(names, lines, STYLES, strict=False)],
         "log": bool(curve.log and finite.size and finite.min() > 0),
-        "reference": curve.reference,
+        "references": references,
+        "band": None,
+        "goals": [],
         "over": curve.over,
     }
 
@@ -323,11 +289,11 @@ def _experiments(rows: Sequence[ExperimentRow]) -> str:
         measures = [
             [
                 escape(name),
-                format_number(simulated),
-                format_number(measured),
-                "–" if error is None else f"{100 * error:+.1f} %".replace("-", "−"),
+                escape(quantity(m.simulated, m.unit) + (f" ± {quantity(m.standard_error, m.unit, 2)}" if m.standard_error else "")),
+                escape(quantity(m.measured, m.unit)),
+                "–" if m.error is None else f"{100 * m.error:+.1f} %".replace("-", "−"),
             ]
-            for name, (simulated, measured, error) in row.measures.items()
+            for name, m in row.measures.items()
         ] or [["", "", "", ""]]
         lines.append([*first, *measures[0]])
         lines += [["", "", "", *measure] for measure in measures[1:]]

@@ -179,6 +179,12 @@ class RunFolder:
         """Write named arrays as `.npz` (no pickles), atomically."""
         return write_atomically(self.file(name), npz_bytes(arrays))
 
+    def write_npy(self, name: str, values: np.ndarray) -> Path:
+        """Write one array of numbers as `.npy`, atomically."""
+        buffer = io.BytesIO()
+        np.save(buffer, values, allow_pickle=False)
+        return write_atomically(self.file(name), buffer.getvalue())
+
     def log(self, entry: Mapping[str, Any]) -> None:
         """Append one line to `log.jsonl` and flush it, so that a killed run keeps every finished iteration."""
         with open(self.file(LOG), "a", encoding="utf-8") as file:

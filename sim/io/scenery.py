@@ -113,18 +113,14 @@ class Shown:
             surface, links = len(b.triangles) > 0, len(b.segments) > 0
             layers.append(Layer(b.name, b.at(positions), b.triangles if surface else None, b.segments if links else None,
                                 point_size=0.0 if surface else 6.0, color=COLORS["after"]))
-        layers += [Layer(f"target {name}", self.target(experiment, name), point_size=7, color=COLORS["target"])
+        layers += [Layer(f"target {name}", self.target(experiment, name), point_size=7, color=COLORS["target"], trail=True)
                    for name in self.scenery.targets.get(experiment, {})]
-        return Take(experiment, layers, self.scenery.shapes.get(experiment, ()), self.fps(experiment), self.scenery.up)
+        times = self.takes[experiment].time.tolist()
+        return Take(experiment, layers, self.scenery.shapes.get(experiment, ()), times, self.scenery.up)
 
     def target(self, experiment: str, markers: str) -> np.ndarray:
         """Where markers were seen, at the frames of the trajectory (frames, markers, 3) [m]; nan: not seen."""
         return self.scenery.targets[experiment][markers].sample(self.takes[experiment].time)
-
-    def fps(self, experiment: str) -> float:
-        """Frames per second of the trajectory."""
-        interval = self.takes[experiment].interval
-        return 1.0 / interval if interval > 0 else 1.0
 
 
 def load_run(path: str | os.PathLike[str]) -> Shown:

@@ -53,7 +53,7 @@ def build_problem(scene: Document, device: DeviceLike = None, dtype: Any = PRECI
     made.warnings += [f"solver: {text}" for text in step_warnings(solver, [e.schedule.dt for e in experiments])]
     output = scene.data["output"]
     description = Description(scene.name, scene.data["about"], _with_method(scene, method).resolved_yaml(), output["record"]["every"],
-                              output["report"], tuple(made.warnings))
+                              output["report"], tuple(made.warnings), scene.path, scene.files())
     problem = Problem(model, solver, experiments, markers, sought, terms, make_strategy(scene.data),
                       method, expectations, description, make_measures(made))
     targets = {name: entry["target"] for name, entry in scene.data["experiments"].items() if "target" in entry}

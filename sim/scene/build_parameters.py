@@ -28,15 +28,17 @@ def make_parameters(made: Building, model: Model) -> list[Parameter]:
             for region in first.names:
                 inside = [Reached(found, entry["of"][place], made.by_region[place].within(region)) for place, found in paths.items()]
                 value = made.scene.get(f"{next(iter(paths))}.regions.{region}") / next(iter(entry["of"].values()))
-                _add(out, made, path, f"{name}.{region}", entry, np.asarray(entry.get("start", value), float), inside)
+                places = {} if "start" in entry else {f"{place}.regions.{region}": factor for place, factor in entry["of"].items()}
+                _add(out, made, path, f"{name}.{region}", entry, np.asarray(entry.get("start", value), float), inside, places)
             continue
+        places = dict(entry["of"]) | ({f"{path}.start": 1.0} if "start" in entry else {})  # a start goes before the value
         _add(out, made, path, name, entry, _start(made, model, entry, paths),
-             [Reached(found, entry["of"][place], _elements(made, place)) for place, found in paths.items()])
+             [Reached(found, entry["of"][place], _elements(made, place)) for place, found in paths.items()], places)
     return out
 
 
 def _add(out: list[Parameter], made: Building, path: str, name: str, entry: dict[str, Any], start: np.ndarray,
-         reach: list[Reached]) -> None:
+         reach: list[Reached], places: dict[str, float]) -> None:
     """Adds a parameter, unless its start, bounds and transform do not fit each other."""
     own: tuple[str, ...] = ()
     if entry["per"] == "experiment":
@@ -55,7 +57,8 @@ def _add(out: list[Parameter], made: Building, path: str, name: str, entry: dict
         made.warnings.append(f"`{name}` starts on its {side} bound; the search begins beside it, at {_shown(inside[inside != start])}: give "
                              "a `start` between the bounds")
         start = inside
-    out.append(Parameter(name, start, reach, transform, _unit(made, next(iter(entry["of"]))), entry["transform"], bounds, own))
+    out.append(Parameter(name, start, reach, transform, _unit(made, next(iter(entry["of"]))), entry["transform"], bounds, own,
+                         entry["per"], places))
 
 
 def _shown(values: np.ndarray) -> str:

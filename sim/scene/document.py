@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
+from sim.scene.containers import Either
 from sim.scene.errors import Mark, Problem, SceneError, Source
 from sim.scene.kinds import File
-from sim.scene.paths import Found, NoSuchPath, find, path_hint
+from sim.scene.paths import MISSING, Found, NoSuchPath, find, inner, path_hint
 from sim.scene.reading import BROKEN, Default, Reading, SchemaLine, Steps
 from sim.scene.yaml_marks import node_of, resolve_scalar
 
@@ -89,6 +90,24 @@ class Document:
             raise SceneError([self.problem(path, f"`{found.value}` leaves the folder of the scene",
                                            "copy the file beside the scene, or allow it with --allow-outside")])
         return target
+
+    def files(self) -> dict[str, Path]:
+        """Every file that the scene names, as it is written there -> where it is; of a mesh of tetrahedra both files."""
+        out: dict[str, Path] = {}
+
+        def look(line: SchemaLine, value: Any) -> None:
+            kind = line.kind.choose(value) if isinstance(line.kind, Either) and line.kind.fits(value) else line.kind
+            if isinstance(kind, File) and isinstance(value, str):
+                out[value] = self.base / value
+                if value.endswith(".node"):
+                    out[value.removesuffix(".node") + ".ele"] = (self.base / value).with_suffix(".ele")
+            for key, child in line.kind.children(line, value).items():
+                below = inner(value, key)
+                if below is not MISSING:
+                    look(child, below)
+
+        look(self.schema, self.data)
+        return out
 
     def set_value(self, path: str, value: Any) -> Self:
         """The scene with another value at `path`; units are allowed, and the value by itself is checked as in a file.

@@ -52,9 +52,13 @@ _NAMES: dict[str, str] = {
     "m^2": "an area", "m^3": "a volume", "B": "an amount of memory",
 }  # fmt: skip
 
-_NUMBER = re.compile(r"\s*([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)\s*(.*?)\s*\Z", re.DOTALL)
+_NUMBER = re.compile(r"([-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)(.*)", re.DOTALL)
 _FORM = "units look like `mm`, `kg/m^3` or `1/(N m)`"
 _TOKEN = re.compile(r"\s*([A-Za-zµμ%]+|1|\^-?[0-9]|[*/()·])")
+
+
+LONGEST_UNIT = 100
+"""Characters: nobody writes a longer one, and parentheses without end would be followed."""
 
 
 class UnitError(ValueError):
@@ -69,6 +73,8 @@ class UnitError(ValueError):
 @cache
 def parse_unit(text: str) -> tuple[Fraction, Dimension]:
     """Factor to SI and dimension of a unit such as `kg/m^3`, `1/(N m)` or `` (a plain number)."""
+    if len(text) > LONGEST_UNIT:
+        raise UnitError(f"`{text[:LONGEST_UNIT]}...` is not a unit", _FORM)
     tokens = []
     position = 0
     while position < len(text.rstrip()):
@@ -153,10 +159,10 @@ def is_in(text: str, unit: str) -> bool:
 
 def to_si(text: str, unit: str) -> float:
     """The SI number of a quantity such as `5 mm`, whose dimension must be that of the SI unit `unit`."""
-    match = _NUMBER.match(text)
+    match = _NUMBER.fullmatch(text.strip())
     if not match:
         raise UnitError(f"`{text}` is not {expected(unit)}", "write a number, or a number and a unit")
-    number, written = float(match.group(1)), match.group(2)
+    number, written = float(match.group(1)), match.group(2).strip()
     factor, dimension = parse_unit(written)
     wanted = parse_unit(unit)[1]
     if written and dimension != wanted:

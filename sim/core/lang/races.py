@@ -24,6 +24,8 @@ from sim.core.lang.types import Scalar, array_type, int32, int64, size_of
 READ, WRITE, ADD, CONSTANT = range(4)
 """Kinds of accesses.  CONSTANT: a store of the one constant that a kernel stores there, which several threads may do."""
 KINDS = 4
+LARGE = 2**16
+"""Factors of a thread index from which 32 bits may not hold the multiples of a launch."""
 REPORT = 4
 """Integers of a report: number of the access + 1 (0: no race), its thread, the mark that it met, and of which kind that was."""
 
@@ -122,8 +124,8 @@ def _linear(v: Value, known: Mapping[Value, _Linear]) -> _Linear | None:
     left, right = parts
     if name != "mul":
         return left.plus(right if name == "add" else right.scaled(-1))
-    factor, other = (left, right) if not left.terms else (right, left)
-    return other.scaled(factor.low) if not factor.terms and factor.low == factor.high else None
+    constant = next((part for part in parts if not part.terms and part.low == part.high), None)
+    return None if constant is None else (right if constant is left else left).scaled(constant.low)
 
 
 def _uniform(kernel: Func) -> dict[Value, _Linear]:
@@ -139,7 +141,8 @@ def _own(ops: Sequence[Op], dims: int, known: Mapping[Value, _Linear]) -> bool:
     """Does every access go to a place of its thread alone?
 
     So it is if for each axis of the launch there is an index which is, in all accesses, the same multiple of that axis, plus the
-    same further terms, plus constants that differ by less than the factor.
+    same further terms, plus constants that differ by less than the factor.  With a large factor
+    multiples wrap, and may coincide again.
     """
     if len({op.operands[0] for op in ops}) > 1:  # several names of one memory
         return False
@@ -151,7 +154,7 @@ def _own(ops: Sequence[Op], dims: int, known: Mapping[Value, _Linear]) -> bool:
             return False
         tids = [s for s in forms[0].terms if isinstance(s, tuple) and s[0] == "tid"]
         window = max(form.high for form in forms) - min(form.low for form in forms)
-        return tids == [("tid", axis)] and window < abs(forms[0].terms["tid", axis])
+        return tids == [("tid", axis)] and window < abs(forms[0].terms["tid", axis]) < LARGE
 
     return all(any(holds(column, axis) for column in columns) for axis in (range(dims) if dims > 1 else (-1,)))
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from sim.core.lang.errors import GradientError, entry_point
+from sim.core.lang.memoize import reentrant_lock
 from sim.core.lang.types import int32
 from sim.core.runtime import recording
 from sim.core.runtime.array import array
@@ -45,6 +46,8 @@ from sim.core.runtime.tape_records import (
 from sim.core.runtime.visualize import TapeGraph
 
 _tapes = count(1)
+_sweeping = reentrant_lock()
+"""Held by the thread that goes backward: tapes of several threads may add to the same gradients, and put old values back for a while."""
 
 
 @dataclass(eq=False)
@@ -302,7 +305,7 @@ class Tape:
         Raises GradientError for a tape that recorded nothing, nothing to start from, a loss without gradient, with several elements, or
         not on this tape; where `requires_grad` was changed since; where it is not clear whether what `.grad` holds is a seed
         (docs/decisions/17-seeds.md).
-        Where it raises, or is interrupted, all gradients are as before.
+        Where it raises, or is interrupted, all gradients are as before.  Several threads go backward one after the other.
         """
         if not self.records:
             raise GradientError("backward on a tape that recorded nothing", hint="launch kernels inside `with tape:` first")
@@ -328,7 +331,7 @@ class Tape:
             seeds.begin()
 
         try:
-            with recording.paused():
+            with _sweeping, recording.paused():
                 note(begin)
                 self.sweep()
                 note(seeds.end)

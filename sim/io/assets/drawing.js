@@ -11,7 +11,11 @@ vec3 place(vec3 p) {  // where a point is drawn: itself, or its shadow on the fl
 const GLSL_OUT = `
 out vec4 result;
 void paint(vec3 c, float a) { result = vec4(c * a, a); }
-vec3 shade(vec3 n, vec3 p) {
+vec3 scaleColor(float t) { // dark blue, teal, yellow: brighter is more
+  vec3 a = vec3(0.19, 0.20, 0.55), b = vec3(0.13, 0.56, 0.55), c = vec3(0.98, 0.87, 0.28);
+  return t < 0.5 ? mix(a, b, 2.0 * t) : mix(b, c, 2.0 * t - 1.0);
+}
+vec3 shade(vec3 n, vec3 p, vec3 base) {
   vec3 toEye = normalize(eye - p);
   vec3 flatNormal = normalize(cross(dFdx(p), dFdy(p)));  // on the side that is seen, whatever the triangles' winding
   if (dot(flatNormal, toEye) < 0.0) flatNormal = -flatNormal;
@@ -21,19 +25,23 @@ vec3 shade(vec3 n, vec3 p) {
   float key = max(dot(n, light), 0.0);
   float gleam = pow(max(dot(n, normalize(light + toEye)), 0.0), 36.0);
   float rim = pow(1.0 - clamp(dot(n, toEye), 0.0, 1.0), 3.0);
-  return color * (0.52 + 0.14 * dot(n, up) + 0.52 * key) + vec3(0.09 * gleam + 0.10 * rim);
+  return base * (0.52 + 0.14 * dot(n, up) + 0.52 * key) + vec3(0.09 * gleam + 0.10 * rim);
 }`;
 
 const PROGRAMS = {
   surface: [`
 layout(location = 0) in vec3 position;
 layout(location = 1) in vec3 normal;
+layout(location = 2) in float tint;
 out vec3 n, p;
-void main() { n = normal; p = position; gl_Position = view * vec4(place(position), 1.0); }`, `
+out float t;
+void main() { n = normal; p = position; t = tint; gl_Position = view * vec4(place(position), 1.0); }`, `
 in vec3 n, p;
+in float t;
+uniform float tinted;
 void main() {
   if (shadow > 0.0) { if (dot(p, floorPlane.xyz) < floorPlane.w) discard; paint(vec3(0.0), shadow); }
-  else paint(shade(n, p), opacity);
+  else paint(shade(n, p, tinted > 0.0 && t <= 1.0 ? scaleColor(t) : color), opacity);
 }`],
   edges: [`
 layout(location = 0) in vec3 position;
@@ -138,6 +146,8 @@ function uniqueEdges(triangles) {
   return new Uint32Array([...seen.values()].flat());
 }
 
+const UNSEEN = 65535, MOST_TRAIL = 100000; // segments of a trail; beyond it frames are left out
+
 // One layer: its quantised frames, and buffers that hold the frame last asked for.
 class LayerGeometry {
   constructor(gl, layer) {
@@ -146,6 +156,7 @@ class LayerGeometry {
     this.frames = decode(layer.positions, Uint16Array);
     this.triangles = layer.triangles && decode(layer.triangles, Uint32Array);
     this.segments = layer.segments && decode(layer.segments, Uint32Array);
+    this.dots = layer.dots ? decode(layer.dots, Uint32Array) : Uint32Array.from({ length: layer.points }, (_, i) => i);
     this.position = new Float32Array(3 * layer.points);
     this.normal = new Float32Array(this.triangles ? 3 * layer.points : 0);
     this.ends = new Float32Array(this.segments ? 3 * this.segments.length : 0);
@@ -156,6 +167,7 @@ class LayerGeometry {
       this.normalBuffer = gl.createBuffer();
       this.surface = this.vertexArray([[0, this.positionBuffer, 0, 0], [1, this.normalBuffer, 0, 0]], this.triangles);
     }
+    this.beads = this.vertexArray([[0, this.positionBuffer, 0, 0]], this.dots);
     if (this.segments) {
       this.endsBuffer = gl.createBuffer();
       this.ribbon = this.vertexArray([[0, this.endsBuffer, 24, 0], [1, this.endsBuffer, 24, 12]], null, 1);
@@ -165,10 +177,10 @@ class LayerGeometry {
   vertexArray(attributes, indices, divisor = 0) {
     const gl = this.gl, array = gl.createVertexArray();
     gl.bindVertexArray(array);
-    for (const [location, buffer, stride, offset] of attributes) {
+    for (const [location, buffer, stride, offset, size = 3] of attributes) {
       gl.bindBuffer(gl.ARRAY_BUFFER, buffer);
       gl.enableVertexAttribArray(location);
-      gl.vertexAttribPointer(location, 3, gl.FLOAT, false, stride, offset);
+      gl.vertexAttribPointer(location, size, gl.FLOAT, false, stride, offset);
       gl.vertexAttribDivisor(location, divisor);
     }
     if (indices) {
@@ -188,6 +200,21 @@ class LayerGeometry {
     return this.edgeArray;
   }
 
+  // The surface coloured by one of the layer's tints: a share of the range at each point, 2 where there is none.
+  tinted(name) {
+    const index = this.layer.tints.findIndex((tint) => tint.name === name);
+    if (index < 0 || !this.triangles) return null;
+    this.tintArrays ??= {};
+    if (!this.tintArrays[index]) {
+      const shares = Float32Array.from(decode(this.layer.tints[index].values, Uint8Array), (v) => (v === 255 ? 2 : v / 254));
+      const buffer = this.gl.createBuffer();
+      this.upload(buffer, shares);
+      this.tintArrays[index] = this.vertexArray(
+        [[0, this.positionBuffer, 0, 0], [1, this.normalBuffer, 0, 0], [2, buffer, 0, 0, 1]], this.triangles);
+    }
+    return this.tintArrays[index];
+  }
+
   // Whether the layer exists at this frame (a fraction is between two frames); fills the buffers if so.
   show(frame) {
     const { layer, position } = this;
@@ -200,7 +227,7 @@ class LayerGeometry {
     for (let i = 0; i < size; i++) {
       const a = q[from + i], b = q[to + i];
       // An unseen point is put beyond the far plane, where it is clipped.
-      position[i] = a === 65535 || b === 65535 ? 1e9 : layer.low[i % 3] + layer.step[i % 3] * (a + weight * (b - a));
+      position[i] = a === UNSEEN || b === UNSEEN ? 1e9 : layer.low[i % 3] + layer.step[i % 3] * (a + weight * (b - a));
     }
     this.upload(this.positionBuffer, position);
     if (this.triangles) this.upload(this.normalBuffer, this.smoothNormals());
@@ -211,6 +238,30 @@ class LayerGeometry {
       this.upload(this.endsBuffer, this.ends);
     }
     return true;
+  }
+
+  coordinate(i, frame) { // of a point, counted through x, y, z of all points; null: not seen
+    const { layer } = this, q = this.frames[frame * 3 * layer.points + i];
+    return q === UNSEEN ? null : layer.low[i % 3] + layer.step[i % 3] * q;
+  }
+
+  // The paths of all points as segments ordered by time, made when first asked for; `count(frame)`: how many are past.
+  trail() {
+    if (!this.trailArray) {
+      const { layer } = this, size = layer.points, stride = Math.max(1, Math.ceil((layer.frames * size) / MOST_TRAIL));
+      const steps = Math.floor((layer.frames - 1) / stride), ends = new Float32Array(Math.max(0, steps) * size * 6);
+      for (let k = 0, at = 0; k < steps; k++) {
+        for (let point = 0; point < size; point++, at += 6) {
+          const seen = [0, 1].every((j) => this.coordinate(3 * point, (k + j) * stride) !== null);
+          for (let c = 0; c < 6; c++) ends[at + c] = seen ? this.coordinate(3 * point + (c % 3), (k + (c > 2)) * stride) : 1e9;
+        }
+      }
+      const buffer = this.gl.createBuffer();
+      this.upload(buffer, ends);
+      const array = this.vertexArray([[0, buffer, 24, 0], [1, buffer, 24, 12]], null, 1);
+      this.trailArray = { array, count: (frame) => Math.min(steps, Math.floor(frame / stride + 1e-6)) * size };
+    }
+    return this.trailArray;
   }
 
   upload(buffer, values) {

@@ -18,7 +18,6 @@ function startPlayer(root, takes) {
     renderer = new Renderer(canvas);
   } catch (error) {
     part(".stage").classList.add("empty");
-    part(".stage").classList.add("empty");
     message.textContent = `There is no 3-D picture here: ${error.message}. The tables and curves below are complete.`;
     return;
   }
@@ -26,17 +25,32 @@ function startPlayer(root, takes) {
   part(".controls").hidden = false;
 
   const darkness = window.matchMedia("(prefers-color-scheme: dark)");
-  let take, frame = 0, playing = false, last = 0, dirty = true, edges = false;
+  let take, frame = 0, playing = false, last = 0, dirty = true, edges = false, trails = false, halves = false, tint = "";
   let shown = new Set();
   const camera = { fov: FOV };
 
+  // One picture, or before and after: beside each other, in a tall window one above the other.
+  function panes() {
+    const tall = canvas.clientHeight > canvas.clientWidth;
+    if (!halves) return [{ box: [0, 0, 1, 1], shown }];
+    return ["before", "after"].map((side, i) => ({
+      box: tall ? [0, (1 - i) / 2, 1, 0.5] : [i / 2, 0, 0.5, 1],
+      shown: new Set([...shown].filter((key) => !key.startsWith("layer") || ["", side].includes(take.layers[key.slice(5)].side))),
+    }));
+  }
+  const paneHeight = () => canvas.clientHeight * panes()[0].box[3];
+  const paneAspect = () => (canvas.clientWidth * panes()[0].box[2]) / Math.max(paneHeight(), 1);
+
   function resetView() {
-    const aspect = canvas.clientWidth / Math.max(canvas.clientHeight, 1);
-    const half = Math.atan(Math.tan(FOV / 2) * Math.min(1, aspect));
-    const distance = (0.94 * renderer.radius) / Math.sin(half);
-    Object.assign(camera, { azimuth: 0.45, elevation: 0.2, distance, target: renderer.center });
+    Object.assign(camera, { azimuth: 0.45, elevation: 0.2, target: renderer.center });
+    camera.distance = renderer.fittingDistance(camera, paneAspect());
     dirty = true;
   }
+
+  // Times: the layers' first frame is at `begin`; frame number n is the one at n times the interval.
+  const timeOf = (at) => take.begin + at * take.stride * take.interval;
+  const numberOf = (at) => Math.round(timeOf(at) / (take.interval || 1));
+  const seconds = (t) => t.toFixed(Math.min(6, Math.max(2, Math.ceil(-Math.log10(0.99 * (take.interval || 1))))));
 
   function chooseTake(index) {
     take = takes[index];
@@ -63,10 +77,41 @@ function startPlayer(root, takes) {
       return button;
     });
     part(".layers").replaceChildren(...buttons);
+    part(".trails").hidden = !take.layers.some((layer) => layer.trail && !layer.static);
+    press(part(".trails"), (trails = take.layers.some((layer) => layer.trail && layer.visible && layer.points <= 8)));
+    const tints = [...new Set(take.layers.flatMap((layer) => layer.tints.map(({ name }) => name)))];
+    part(".colour").replaceChildren(new Option("one colour", ""), ...tints.map((name) => new Option(`by ${name}`, name)));
+    part(".colour").hidden = !tints.length;
+    setTint(tints.includes(tint) ? tint : (tints[0] ?? ""));
+    part(".halves").hidden = !["before", "after"].every((side) => take.layers.some((layer) => layer.side === side));
+    setHalves(halves && !part(".halves").hidden);
     const thinned = take.stride > 1 ? `1 frame in ${take.stride}, ` : "";
     part(".caption").textContent = `${thinned}grid ${length(renderer.cell)}`;
     frame = Math.min(frame, take.frames - 1);
     resetView();
+  }
+
+  function press(button, on) {
+    button.setAttribute("aria-pressed", on);
+    dirty = true;
+  }
+
+  function setTint(name) {
+    const scale = part(".scale"), found = take.layers.flatMap((layer) => layer.tints).find((one) => one.name === name);
+    part(".colour").value = tint = name;
+    scale.hidden = !found;
+    if (found) {
+      const [low, high] = [found.low, found.high].map((value) => shortNumber(value));
+      scale.replaceChildren(`${low} `, document.createElement("i"), ` ${high} ${found.unit}${found.log ? ", log scale" : ""}`);
+    }
+    dirty = true;
+  }
+
+  function setHalves(on) {
+    halves = on;
+    press(part(".halves"), on);
+    part(".sides").hidden = !on;
+    part(".sides").classList.toggle("tall", canvas.clientHeight > canvas.clientWidth);
   }
 
   function setPlaying(on) {
@@ -84,7 +129,7 @@ function startPlayer(root, takes) {
   function tick(now) {
     if (playing) {
       const speed = Number(part(".speed").value), step = last ? Math.min(now - last, 100) / 1000 : 0;
-      frame += (step * take.fps * speed) / take.stride;
+      frame += (step * speed) / (take.interval * take.stride);
       if (frame > take.frames - 1) frame = 0;
       last = now;
       dirty = true;
@@ -93,10 +138,10 @@ function startPlayer(root, takes) {
       dirty = false;
       const whole = Math.round(frame);
       slider.value = whole;
-      const seconds = ((frame * take.stride) / take.fps).toFixed(2);
-      part(".clock").textContent = `${seconds} s · frame ${whole * take.stride}/${(take.frames - 1) * take.stride}`;
+      part(".clock").textContent = `${seconds(timeOf(frame))} s · frame ${numberOf(whole)} of ${numberOf(take.frames - 1)}`;
+      document.dispatchEvent(new CustomEvent("player", { detail: { take: take.name, time: timeOf(frame) } }));
       const ink = getComputedStyle(root).getPropertyValue("--soft").trim();
-      renderer.draw({ camera, frame, shown, edges, ink, dark: darkness.matches });
+      renderer.draw({ camera, frame, panes: panes(), solid: halves, edges, trails, tint, ink, dark: darkness.matches });
     }
     requestAnimationFrame(tick);
   }
@@ -107,7 +152,7 @@ function startPlayer(root, takes) {
     dirty = true;
   }
   function pan(dx, dy) {
-    const { right, top } = renderer.look(camera), metres = (2 * camera.distance * Math.tan(FOV / 2)) / canvas.clientHeight;
+    const { right, top } = renderer.look(camera, 1), metres = (2 * camera.distance * Math.tan(FOV / 2)) / paneHeight();
     camera.target = add(add(camera.target, right, -dx * metres), top, dy * metres);
     dirty = true;
   }
@@ -161,11 +206,13 @@ function startPlayer(root, takes) {
   part(".play").addEventListener("click", () => setPlaying(!playing));
   slider.addEventListener("input", () => goTo(Number(slider.value)));
   part(".reset").addEventListener("click", resetView);
-  part(".edges").addEventListener("click", (event) => {
-    edges = !edges;
-    event.currentTarget.setAttribute("aria-pressed", edges);
-    dirty = true;
+  part(".edges").addEventListener("click", (event) => press(event.currentTarget, (edges = !edges)));
+  part(".trails").addEventListener("click", (event) => press(event.currentTarget, (trails = !trails)));
+  part(".halves").addEventListener("click", () => {
+    setHalves(!halves);
+    camera.distance = renderer.fittingDistance(camera, paneAspect());
   });
+  part(".colour").addEventListener("change", (event) => setTint(event.currentTarget.value));
   part(".full").hidden = !document.fullscreenEnabled;
   part(".full").addEventListener("click", () => {
     if (document.fullscreenElement) document.exitFullscreen();
@@ -175,22 +222,22 @@ function startPlayer(root, takes) {
   choice.hidden = takes.length < 2;
   choice.replaceChildren(...takes.map((one, i) => new Option(one.name, i)));
   choice.addEventListener("change", () => chooseTake(Number(choice.value)));
-  new ResizeObserver(() => (dirty = true)).observe(canvas);
+  document.addEventListener("seek", ({ detail }) => { // a chart over time was clicked
+    const index = takes.findIndex((one) => one.name === detail.take);
+    if (index < 0) return;
+    if (takes[index] !== take) chooseTake((choice.value = index));
+    goTo((detail.time - take.begin) / (take.interval * take.stride || 1));
+  });
+  new ResizeObserver(() => setHalves(halves)).observe(canvas);
   darkness.addEventListener("change", () => (dirty = true));
 
   chooseTake(0);
   const openAtHash = () => {
     const wanted = /^#(\d+)$/.exec(location.hash);
-    if (wanted) goTo(Number(wanted[1]) / take.stride);
+    if (wanted) goTo((Number(wanted[1]) - numberOf(0)) / take.stride);
     return Boolean(wanted);
   };
   window.addEventListener("hashchange", openAtHash);
   if (!openAtHash()) setPlaying(!window.matchMedia("(prefers-reduced-motion: reduce)").matches);
   requestAnimationFrame(tick);
 }
-
-const data = JSON.parse(document.getElementById("data").textContent);
-drawCharts(data.curves);
-window.addEventListener("resize", () => drawCharts(data.curves));
-const player = document.querySelector(".player");
-if (player) startPlayer(player, data.takes);

@@ -83,14 +83,27 @@ class Renderer {
     });
   }
 
+  // The distance [m] from which the whole box is seen, with room at the borders, in a picture of this aspect.
+  fittingDistance(camera, aspect) {
+    const { right, top, back } = this.look({ ...camera, distance: 1 }, aspect), half = Math.tan(camera.fov / 2);
+    const [low, high] = this.take.box;
+    let distance = 0.1 * this.radius;
+    for (let corner = 0; corner < 8; corner++) {
+      const at = low.map((v, c) => ((corner >> c) & 1 ? high[c] : v) - camera.target[c]);
+      const wide = Math.abs(dot(at, right)) / (0.86 * aspect), tall = Math.abs(dot(at, top)) / 0.84;
+      distance = Math.max(distance, dot(at, back) + Math.max(wide, tall) / half);
+    }
+    return distance;
+  }
+
   // The camera's axes and the matrix from the world to the screen.
-  look(camera) {
+  look(camera, aspect) {
     const { up } = this.take, { azimuth, elevation, distance, target } = camera;
     const level = add(this.e1.map((v) => v * Math.cos(azimuth)), this.e2, Math.sin(azimuth));
     const back = add(level.map((v) => v * Math.cos(elevation)), up, Math.sin(elevation));
     const eye = add(target, back, distance), right = unit(cross(up, back)), top = cross(back, right);
     const near = Math.max(distance - 8 * this.radius, distance * 0.02), far = distance + 12 * this.radius;
-    const k = 1 / Math.tan(camera.fov / 2), aspect = this.canvas.width / this.canvas.height;
+    const k = 1 / Math.tan(camera.fov / 2);
     const a = -(far + near) / (far - near), b = (-2 * far * near) / (far - near);
     const view = new Float32Array(16);
     for (let j = 0; j < 4; j++) {
@@ -100,22 +113,37 @@ class Renderer {
     return { eye, right, top, back, view };
   }
 
-  draw({ camera, frame, shown, edges, ink, dark }) {
-    const gl = this.gl, { canvas, take } = this, ratio = Math.min(window.devicePixelRatio || 1, 2);
+  // Panes: parts of the canvas [x, y, width, height] as shares of it, each with the keys of what is shown there.
+  draw({ camera, frame, panes, solid, edges, trails, tint, ink, dark }) {
+    const gl = this.gl, { canvas } = this, ratio = Math.min(window.devicePixelRatio || 1, 2);
     canvas.width = Math.max(1, Math.round(canvas.clientWidth * ratio));
     canvas.height = Math.max(1, Math.round(canvas.clientHeight * ratio));
-    gl.viewport(0, 0, canvas.width, canvas.height);
     gl.clearColor(0, 0, 0, 0);
     gl.clear(gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT | gl.STENCIL_BUFFER_BIT);
-    const { eye, right, back, view } = this.look(camera);
+    this.solid = solid;
+    this.tint = tint;
+    for (const { box, shown } of panes) {
+      const pixels = box.map((share, i) => Math.round(share * (i % 2 ? canvas.height : canvas.width)));
+      gl.viewport(...pixels);
+      this.drawPane({ camera, frame, shown, edges, trails, ink, dark, ratio, pixels: pixels.slice(2) });
+    }
+  }
+
+  opacity(layer) {
+    return this.solid ? 1 : layer.opacity;
+  }
+
+  drawPane({ camera, frame, shown, edges, trails, ink, dark, ratio, pixels }) {
+    const gl = this.gl, { take } = this;
+    const { eye, right, back, view } = this.look(camera, pixels[0] / pixels[1]);
     const light = unit(add(add(back, take.up, 1.1), right, -0.55));
     this.common = {
-      view, eye, light, up: take.up, floorPlane: this.floor, shadow: 0, opacity: 1,
-      pixels: [canvas.width, canvas.height], width: 2.6 * ratio,
+      view, eye, light, up: take.up, floorPlane: this.floor, shadow: 0, opacity: 1, tinted: 0,
+      pixels, width: 2.6 * ratio,
     };
     const layers = this.layers.filter((layer, i) => shown.has(`layer${i}`) && layer.show(frame));
     const spheres = this.spheres.filter((sphere, i) => sphere && shown.has(`shape${i}`));
-    const opaque = layers.filter(({ layer }) => layer.opacity >= 1), clear = layers.filter(({ layer }) => layer.opacity < 1);
+    const opaque = layers.filter(({ layer }) => this.opacity(layer) >= 1), clear = layers.filter(({ layer }) => this.opacity(layer) < 1);
 
     gl.depthMask(false);
     if (shown.has("floor")) {
@@ -134,11 +162,22 @@ class Renderer {
       this.drawIndexed(gl.TRIANGLES, this.spheres[i].array, this.spheres[i].count);
     });
     for (const layer of opaque) this.drawBody(layer, edges);
+    if (trails) for (const layer of layers) this.drawTrail(layer, frame, ratio);
     for (const layer of layers) this.drawPoints(layer, ratio, 1);
     for (const layer of clear) this.drawBody(layer, edges);
     gl.disable(gl.DEPTH_TEST); // markers behind a surface shine through a little
-    for (const layer of layers) this.drawPoints(layer, ratio, 0.22);
+    for (const layer of layers) this.drawPoints(layer, ratio, layer.layer.behind);
     gl.enable(gl.DEPTH_TEST);
+  }
+
+  drawTrail(geometry, frame, ratio) {
+    const { layer } = geometry;
+    if (!layer.trail || layer.static || layer.frames < 2) return;
+    const { array, count } = geometry.trail(), past = count(Math.min(frame, layer.frames - 1));
+    if (!past) return;
+    this.use("lines", { color: rgb(layer.color), opacity: 0.7, width: 1.5 * ratio });
+    this.gl.bindVertexArray(array);
+    this.gl.drawArraysInstanced(this.gl.TRIANGLE_STRIP, 0, 4, past);
   }
 
   drawPlane(normal, offset, color, filling) {
@@ -163,19 +202,20 @@ class Renderer {
   }
 
   drawBody(geometry, edges) {
-    const gl = this.gl, { layer } = geometry, look = { color: rgb(layer.color), opacity: layer.opacity };
+    const gl = this.gl, { layer } = geometry, look = { color: rgb(layer.color), opacity: this.opacity(layer) };
     if (geometry.triangles) {
-      if (layer.opacity < 1) { // depth first: of a translucent surface only its nearest sheet is painted
+      if (look.opacity < 1) { // depth first: of a translucent surface only its nearest sheet is painted
         gl.colorMask(false, false, false, false);
         this.use("surface", look);
         this.drawIndexed(gl.TRIANGLES, geometry.surface, geometry.triangles.length);
         gl.colorMask(true, true, true, true);
       }
-      this.use("surface", look);
-      this.drawIndexed(gl.TRIANGLES, geometry.surface, geometry.triangles.length);
+      const tinted = geometry.tinted(this.tint);
+      this.use("surface", { ...look, tinted: tinted ? 1 : 0 });
+      this.drawIndexed(gl.TRIANGLES, tinted ?? geometry.surface, geometry.triangles.length);
       if (edges) {
         const array = geometry.edges();
-        this.use("edges", { ...look, opacity: 0.5 * layer.opacity });
+        this.use("edges", { ...look, opacity: 0.5 * look.opacity });
         this.drawIndexed(gl.LINES, array, geometry.edgeCount);
       }
     }
@@ -193,9 +233,8 @@ class Renderer {
   drawPoints(geometry, ratio, strength) {
     const { layer } = geometry;
     if (!(layer.pointSize > 0)) return;
-    this.use("points", { color: rgb(layer.color), size: layer.pointSize * ratio, opacity: strength * layer.opacity });
-    this.gl.bindVertexArray(geometry.surface);
-    this.gl.drawArrays(this.gl.POINTS, 0, layer.points);
+    this.use("points", { color: rgb(layer.color), size: layer.pointSize * ratio, opacity: strength * this.opacity(layer) });
+    this.drawIndexed(this.gl.POINTS, geometry.beads, geometry.dots.length);
   }
 
   drawIndexed(mode, array, count) {
