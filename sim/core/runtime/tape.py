@@ -322,9 +322,10 @@ class Tape:
     def _backward(self, loss: array | None, grads: Mapping[array, array]) -> None:
         seeds = Seeds.of(loss, grads, self._recorded.update(self.records), self._order)
         self._refuse_cut([target for target, _ in seeds.given], "backward", True)
+        seeded = Footprints()
         for target, _ in seeds.given:
-            self._seeded.touch(target)
-        seeds.memory = self._recorded.joined(self._seeded)
+            seeded.touch(target)
+        seeds.memory = self._recorded.joined(self._seeded, seeded)
         outer, graph = recording.current(), capturing()
         if graph is not None:
             graph.on_failure(seeds.abort)
@@ -343,6 +344,8 @@ class Tape:
             if graph is not None:
                 graph.broken = f"{type(problem).__name__} was raised by a backward"
             raise
+        for target, _ in seeds.given:
+            self._seeded.touch(target)
         if outer is not None:
             outer.gradients_change(self.gradients)
 
