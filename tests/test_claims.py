@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import sim
 from sim.core.lang.errors import GradientError
+from sim.core.runtime import claims as claims_module
 from sim.core.runtime.buffer import ByteRange
 from sim.core.runtime.claims import Claims, Watch, restored, span_of
 
@@ -112,6 +115,26 @@ def test_what_is_released_may_change():
     assert not claims.kept
 
 
+def test_claims_that_are_given_up_are_not_kept_and_the_others_are():
+    x, y, claims = array(1.0, 2.0), array(3.0), Claims()
+    first, second, alone = claims.claim(x, "f", "x"), claims.claim(x[1:], "g", "x"), claims.claim(y, "f", "y")
+    assert claims.present() == {first, second, alone}
+    claims.drop([first, alone])
+    assert claims.present() == {second} and x.buffer.watchers and not y.buffer.watchers
+    claims.before_write(x, "w")
+    claims.before_write(y, "w")
+    assert first.kept is None and alone.kept is None and second.kept is not None and claims.present() == set()
+    claims.drop([second])
+
+
+def test_what_is_cleared_watches_nothing():
+    x, claims = array(1.0), Claims()
+    made = claims.claim(x, "f", "x")
+    claims.clear()
+    assert not x.buffer.watchers and not claims.open and not claims.present()
+    claims.drop([made])  # is not there any more
+
+
 # ------------------------------------------------------------------------------------------------ memory of others
 def test_memory_of_others_is_kept_at_once_and_once_for_as_long_as_it_stays_the_same():
     x, host = shared(1.0, 2.0, 3.0)
@@ -125,6 +148,14 @@ def test_memory_of_others_is_kept_at_once_and_once_for_as_long_as_it_stays_the_s
     host[0] = 1.0
     assert claims.claim(x, "h", "x").kept not in (one.kept, changed.kept), "only the latest copy is compared"
     assert not claims.open.get(x.buffer) and not x.buffer.watchers
+
+
+def test_equal_bytes_at_another_place_are_another_copy():
+    x, _ = shared(1.0, 2.0, 1.0, 2.0, 1.0)
+    claims = Claims()
+    one, other, longer = claims.claim(x[:2], "f", "a"), claims.claim(x[2:4], "f", "b"), claims.claim(x[:4], "f", "c")
+    assert len({id(c.kept) for c in (one, other, longer)}) == 3 and other.address(16) == other.kept.address
+    assert claims.claim(x[:2], "g", "a").kept is one.kept and content(longer) == [1.0, 2.0, 1.0, 2.0]
 
 
 def test_claims_on_memory_of_others_that_are_joined_share_one_copy():
@@ -206,6 +237,29 @@ def test_memory_is_what_was_claimed_for_as_long_as_a_block_lasts():
     with restored([one]), restored([one]):
         assert x.list() == [1.0, 2.0, 9.0]
     assert x.list() == [7.0, 8.0, 9.0]
+
+
+def test_a_copy_made_in_a_capture_is_made_again_by_a_replay():
+    x, y, claims = array(1.0, 2.0), array(3.0), Claims()
+    inside, outside = claims.claim(x, "f", "x"), claims.claim(y, "f", "y")
+    claims.before_write(y, "w")
+    with sim.capture() as graph:
+        claims.before_write(x, "w")
+    assert inside.kept.captured and not outside.kept.captured
+    x.assign(np.array([7.0, 8.0]))
+    graph.replay()
+    assert content(inside) == [7.0, 8.0] and content(outside) == [3.0]
+
+
+def test_tangents_are_exchanged_with_their_values_and_back_again(monkeypatch):
+    x, claims, seen = array(1.0, 2.0), Claims(), []
+    one, other = claims.claim(x[:1], "f", "x"), claims.claim(x[1:], "f", "x")
+    claims.before_write(x[:1], "w")
+    claims.before_write(x[1:], "w")
+    monkeypatch.setattr(claims_module.shadows, "current", lambda: SimpleNamespace(swapped=seen.append))
+    with restored([one, other]):
+        assert seen == [one.kept, other.kept]
+    assert seen == [one.kept, other.kept, other.kept, one.kept]
 
 
 @sim.kernel

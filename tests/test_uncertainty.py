@@ -171,7 +171,17 @@ def test_errors_are_of_physical_values():
 def test_more_parameters_than_observations_leave_no_scatter():
     part = recorded(1, 1)
     found = assess(problem(a=[0.0, 1.0, 2.0]), Linearised(np.array([0.0, 1.0, 2.0]), [part], [np.eye(3).reshape(1, 1, 3, 3)]))
-    assert math.isnan(found.scatter) and np.isfinite(found.by_residuals["a"]).all()
+    assert math.isnan(found.scatter)
+    np.testing.assert_allclose(found.by_residuals["a"], np.sqrt(np.diagonal(_by_residuals(part, np.eye(3).reshape(1, 1, 3, 3)))), rtol=1e-12)
+
+
+def test_the_unit_of_the_loss_does_not_matter():
+    part = recorded(30, 2)
+    j = jacobian(part, 3)
+    one, other = (assess(problem(a=[1.0, 2.0, 3.0]), Linearised(np.array([1.0, 2.0, 3.0]), [part.times(w)], [j])) for w in (1.0, 1e-9))
+    for a, b in ((one.errors["a"], other.errors["a"]), (one.correlation, other.correlation), (one.scatter, other.scatter), (one.away, other.away)):
+        np.testing.assert_allclose(a, b, rtol=1e-9)
+    assert not other.unseen.any()
 
 
 def test_a_coordinate_on_its_bound_is_held_and_the_others_are_as_if_it_were_known():
@@ -224,6 +234,13 @@ def test_errors_of_numbers_that_follow_from_parameters():
     assert slopes["c"] == pytest.approx(0.3 / 0.5, rel=1e-12)
     np.testing.assert_allclose(slopes["d"], [-0.5, 1.0], rtol=1e-12)
     assert found.measures["none"][0] == 0.0
+
+
+def test_a_value_that_no_coordinate_moves_any_more_has_no_slope():
+    """So far out that a logit stands on its bound to the last bit."""
+    stated, part = Stated([sought("e", [1.0, 1.0], Logit(0.0, 4.0))]), recorded(30, 1)
+    found = assess(stated, Linearised(np.array([0.0, 800.0]), [part], [jacobian(part, 2)], {"sag": np.array([2.0, 3.0])}))
+    assert found.measures["sag"][1]["e"].tolist() == [2.0, 0.0] and found.by_noise["e"][1] == 0.0
 
 
 def test_a_number_that_depends_on_what_is_lost_is_not_known():
@@ -314,6 +331,8 @@ def test_of_parameters_with_several_numbers_the_pair_that_is_alike_most():
     stated = problem(v=[1.0, 2.0], g=[3.0, 4.0])
     (note,) = remarks([0.2] * 4, correlated(4, ac=0.96, bd=-0.98, ad=0.97), stated=stated)
     assert note.startswith("`v[1]` and `g[1]`")
+    (other,) = remarks([0.2] * 4, correlated(4, ac=-0.98, bd=0.96), stated=stated)
+    assert "(correlation -0.980)" in other
     notes = remarks([0.2] * 4, correlated(4, ab=0.96, cd=0.97), stated=stated)
     assert [note.partition(" can")[0] for note in notes] == ["`v[0]` and `v[1]`", "`g[0]` and `g[1]`"]
 
@@ -327,6 +346,7 @@ def test_what_residuals_say():
     assert [note[:42] for note in say(0.4, actual=(0.4, 0.4))] == ["the residuals are only 0.4 times the state"]
     (note,) = say(1.0, actual=(1.2, 1.8))
     assert note.startswith("the residuals are alike from frame to frame") and "up to 1.8 times" in note
+    assert len(say(1.0, own=(0.1, 0.1), actual=(0.1, 0.2))) == 1
     (note,) = say(2.0, actual=(3.2, 1.0))
     assert "up to 1.6 times" in note, "beyond what their size explains"
     assert not say(1.0, own=(math.inf, 0.0), actual=(math.inf, 0.0))
