@@ -24,6 +24,7 @@ from sim.core.runtime.calls import Call, thread_count
 from sim.core.runtime.claims import Claim, Claims, Watch, span_of
 from sim.core.runtime.creation import zeros
 from sim.core.runtime.cuts import Cut
+from sim.core.runtime.exclusive import exclusive
 from sim.core.runtime.footprints import Footprint, Footprints
 from sim.core.runtime.graph import capturing, note
 from sim.core.runtime.kernel import AdjointPair, Aliases, Differentiated
@@ -327,12 +328,16 @@ class Tape:
             seeds.begin()
 
         try:
-            with recording.paused():
-                note(begin)
-                self.sweep()
-                note(seeds.end)
+            with exclusive(seeds.gradients()):
+                try:
+                    with recording.paused():
+                        note(begin)
+                        self.sweep()
+                        note(seeds.end)
+                except BaseException:
+                    seeds.abort()
+                    raise
         except BaseException as problem:
-            seeds.abort()
             if graph is not None:
                 graph.broken = f"{type(problem).__name__} was raised by a backward"
             raise
