@@ -10,21 +10,14 @@ import functools
 import os
 import threading
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 F = TypeVar("F", bound=Callable)
 
-
-def reentrant_lock() -> Any:
-    """A lock that its holder may take again, and that is free in a forked child whichever thread of the parent held it."""
-    lock = threading.RLock()
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
-    return lock
-
-
-compiling = reentrant_lock()
+compiling = threading.RLock()
 """Held by the thread that traces, transforms or compiles; it may take it again."""
+if hasattr(os, "register_at_fork"):  # a child whose parent forks while another thread compiles would wait for ever
+    os.register_at_fork(before=compiling.acquire, after_in_parent=compiling.release, after_in_child=compiling.release)
 
 
 def memoize(function: F) -> F:

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from sim.core.lang.errors import GradientError, entry_point
-from sim.core.lang.memoize import reentrant_lock
 from sim.core.lang.types import int32
 from sim.core.runtime import recording
 from sim.core.runtime.array import array
@@ -25,6 +24,7 @@ from sim.core.runtime.calls import Call, thread_count
 from sim.core.runtime.claims import Claim, Claims, Watch, span_of
 from sim.core.runtime.creation import zeros
 from sim.core.runtime.cuts import Cut
+from sim.core.runtime.exclusive import exclusive
 from sim.core.runtime.footprints import Footprint, Footprints
 from sim.core.runtime.graph import capturing, note
 from sim.core.runtime.kernel import AdjointPair, Aliases, Differentiated
@@ -46,8 +46,6 @@ from sim.core.runtime.tape_records import (
 from sim.core.runtime.visualize import TapeGraph
 
 _tapes = count(1)
-_sweeping = reentrant_lock()
-"""Held by the thread that goes backward: tapes of several threads may add to the same gradients, and put old values back for a while."""
 
 
 @dataclass(eq=False)
@@ -305,7 +303,7 @@ class Tape:
         Raises GradientError for a tape that recorded nothing, nothing to start from, a loss without gradient, with several elements, or
         not on this tape; where `requires_grad` was changed since; where it is not clear whether what `.grad` holds is a seed
         (docs/decisions/17-seeds.md).
-        Where it raises, or is interrupted, all gradients are as before.  Several threads go backward one after the other.
+        Where it raises, or is interrupted, all gradients are as before.  Threads that share a gradient go backward one after the other.
         """
         if not self.records:
             raise GradientError("backward on a tape that recorded nothing", hint="launch kernels inside `with tape:` first")
@@ -316,11 +314,7 @@ class Tape:
             )
         if self._broken:
             raise GradientError(f"an earlier backward of this tape broke off in the {self._broken}, which works on what the tape keeps", hint="record again")
-        with _sweeping:
-            self._backward(loss, grads or {})
-
-    def _backward(self, loss: array | None, grads: Mapping[array, array]) -> None:
-        seeds = Seeds.of(loss, grads, self._recorded.update(self.records), self._order)
+        seeds = Seeds.of(loss, grads or {}, self._recorded.update(self.records), self._order)
         self._refuse_cut([target for target, _ in seeds.given], "backward", True)
         seeded = Footprints()
         for target, _ in seeds.given:
@@ -335,12 +329,16 @@ class Tape:
             seeds.begin()
 
         try:
-            with recording.paused():
-                note(begin)
-                self.sweep()
-                note(seeds.end)
+            with exclusive(seeds.gradients()):
+                try:
+                    with recording.paused():
+                        note(begin)
+                        self.sweep()
+                        note(seeds.end)
+                except BaseException:
+                    seeds.abort()
+                    raise
         except BaseException as problem:
-            seeds.abort()
             if graph is not None:
                 graph.broken = f"{type(problem).__name__} was raised by a backward"
             raise
