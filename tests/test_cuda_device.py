@@ -406,6 +406,12 @@ class Tensor:
     def detach(self) -> Tensor:
         return self
 
+    def data_ptr(self) -> int:
+        return self.of.ptr
+
+    def stride(self) -> tuple[int, ...]:
+        return tuple(stride // 4 for stride in self.of.strides)
+
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.of.__dlpack_device__()
 

@@ -244,10 +244,11 @@ def checked():
 
 def test_bounds_are_checked_in_adjoints(on_backend, checked):
     x, y, index = sim.zeros(4, dtype=f64, requires_grad=True), sim.zeros(3, dtype=f64, requires_grad=True), sim.array([0, 3, 2])
+    z = sim.zeros(3, dtype=f64, requires_grad=True)
     with sim.Tape() as tape:
         sim.launch(gathered, 3, inputs=[x, index], outputs=[y])
         with pytest.raises(sim.KernelFault, match=r"index 3 is outside of 'y' \(length 3\)"):
-            sim.launch(gathered, 4, inputs=[x, sim.array([0, 3, 2, 1])], outputs=[y])
+            sim.launch(gathered, 4, inputs=[x, sim.array([0, 3, 2, 1])], outputs=[z])
     with pytest.raises(sim.KernelFault, match=r"index 40 is outside of '.*x' \(length 4\), in thread 1 of kernel '.*gathered"):
         sim.launch(gathered, 3, inputs=[x, sim.array([0, 40, 2])], outputs=[y], adjoint=True)
     tape.backward(grads={y: np.ones(3)})

@@ -131,3 +131,15 @@ def test_inside_of_remembering_things_are_done_once(tmp_path):
             assert problem.evaluate(problem.start) is found
         assert problem.evaluate(problem.start) is found
     assert problem.evaluate(problem.start) is not found
+
+
+def test_gradients_of_the_user_survive_an_evaluation(tmp_path):
+    """What a tape of the user left in `.grad` of the materials is neither cleared nor added to."""
+    problem = sheet(tmp_path)
+    paths = [r.path for p in problem.sought for r in p.reach]
+    for k, path in enumerate(paths):
+        problem.model[path].grad.fill_(2.0 + k)
+    problem.value_and_grad(problem.start)
+    problem.gauss_newton(problem.start)
+    for k, path in enumerate(paths):
+        assert (problem.model[path].grad.numpy() == 2.0 + k).all()

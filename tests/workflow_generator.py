@@ -84,6 +84,9 @@ class Generator:
     def disjoint(self, a: str, b: str) -> bool:
         return self.apart(self.get(a), self.get(b))
 
+    def tapes(self) -> list[str]:
+        return [n for n in self.known(Tape) if n.startswith("t")]
+
     @property
     def tape(self) -> Tape | None:
         """The one that records."""
@@ -99,7 +102,7 @@ class Generator:
         yield from self.begin()
         for _ in range(int(self.rng.integers(1, 4))):
             yield from self.episode()
-        for tape in reversed(self.known(Tape)):
+        for tape in reversed(self.tapes()):
             if self.chance(0.5):
                 yield from self.backward(tape)
 
@@ -111,7 +114,7 @@ class Generator:
     def episode(self) -> Iterator[Statement]:
         """Record something with a loss, upset things, go back."""
         loss, graph = self.name("loss"), self.name("graph")
-        tape = self.pick(self.known(Tape)) if self.chance(0.15) else None
+        tape = self.pick(self.tapes()) if self.chance(0.15) else None
         if tape is None:
             tape = self.name("t")
             yield Statement(f"{tape} = sim.Tape()")
@@ -146,7 +149,7 @@ class Generator:
         if self.chance(0.4):
             yield Statement(f"{tape}.{self.pick(['zero', 'zero', 'reset'])}()")
         if self.chance(0.3):
-            yield from self.backward(self.pick(self.known(Tape)))
+            yield from self.backward(self.pick(self.tapes()))
 
     def captured(self, work: Draw) -> Iterator[Statement]:
         graph = self.name("graph")
@@ -156,19 +159,22 @@ class Generator:
         yield Statement(f"c_{graph}.__exit__(None, None, None)")
 
     def backward(self, tape: str, loss: str | None = None) -> Iterator[Statement]:
-        calm, how = loss is not None, self.rng.random()
+        # what a later tape has left in a gradient, or the user has written there, may make it ambiguous
+        latest = max(self.get(t).order for t in self.tapes()) == self.get(tape).order
+        calm, how = loss is not None and latest, self.rng.random()
         if loss is None:
             loss = self.pick(n for n in self.known(Array) if n.startswith("loss"))
         text = f"{tape}.backward(loss={loss})"
         if "seeds" in self.families and how < 0.5:
             target = self.pick(self.written(tape))
+            calm = False
             if target is not None and how < 0.25:
                 text = f"{tape}.backward(grads={{{target}: {self.like(self.get(target))}}})"
             elif target is not None and how < 0.4:
                 yield Statement(f"{target}.grad.assign({self.like(self.get(target))})", calm=calm)
                 text = f"{tape}.backward()"
             else:
-                text, calm = f"{tape}.backward()", False
+                text = f"{tape}.backward()"
         if "interrupt" in self.families and self.chance(0.3):
             yield Statement(text, self.interrupt(9))
             calm = False
@@ -281,7 +287,7 @@ class Generator:
         """A host function on the tape whose way back raises the first time."""
         if self.tape is None or self.capturing:
             return
-        tape = next(n for n in self.known(Tape) if self.get(n) is self.tape)
+        tape = next(n for n in self.tapes() if self.get(n) is self.tape)
         yield Statement(f"{tape}.record_func(failing(1), [x0])", calm=False)
 
     def replay(self) -> Iterator[Statement]:
@@ -290,10 +296,10 @@ class Generator:
             yield Statement(f"{graph}.replay()", calm=False)
 
     def together(self) -> Iterator[Statement]:
-        """Two threads at once, each with a tape of its own."""
+        """Two threads at once, each with a tape of its own, which is not used again: nobody knows which began first."""
         lines = []
         for _ in range(2):
-            x, y, t = self.name("x"), self.name("y"), self.name("t")
+            x, y, t = self.name("x"), self.name("y"), self.name("alone")
             kernel, size = self.pick(["apply", "blend"]), int(self.rng.integers(2, 40))
             arrays = f"{x}, {y} = (sim.array(v, dtype=sim.float64, requires_grad=True) for v in {self.rand(2, size)})"
             launch = f"sim.launch(kernels.{kernel}, {size}, [{', '.join([x] * (1 + (kernel == 'blend')))}], [{y}])"
@@ -304,14 +310,14 @@ class Generator:
     def look(self) -> Iterator[Statement]:
         """What leaves everything as it is."""
         x = self.pick(self.numbers())
-        tape = self.pick(self.known(Tape))
+        tape = self.pick(self.tapes())
         size, ones = self.get(x).size, f"np.ones({self.get(x).size})"
         loss = "outputs=[sim.zeros(1, dtype=sim.float64, requires_grad=True)]"
-        options = [
+        options = [f"aside(lambda: {x}.numpy())", f"aside(lambda: repr({x}))"]
+        options += [] if self.tape is not None else [
             f"aside(lambda: sim.autograd.jvp(kernels.apply, [{x}], [{ones}], dim={size}, outputs=[sim.clone({x}, requires_grad=False)]))",
             f"aside(lambda: sim.autograd.jvp(kernels.total, [{x}], [{ones}], dim={size}, {loss}))",
             f"aside(lambda: sim.autograd.hvp(kernels.total, [{x}], [{ones}], dim={size}, {loss}))",
-            f"aside(lambda: {x}.numpy())", f"aside(lambda: repr({x}))",
             f"aside(lambda: sim.clone({x}, requires_grad=False).assign(0 * {self.rand(size)}))",
         ]  # fmt: skip
         if tape is not None:

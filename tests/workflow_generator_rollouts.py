@@ -228,11 +228,12 @@ class RolloutGenerator(Generator):
         solver, state = self.pick(self.solvers()), self.pick(self.states())
         f, q = "sim.autograd.jvp", f"{state}.particle_q"
         options = [
-            f"aside(lambda: sim.rollout({solver}, {state}, 3, 0.01))", f"aside(lambda: {solver}.multipliers(next(iter(m0.constraint_sets))).numpy())",
+            "aside(lambda: m0.arrays)", f"aside(lambda: {solver}.multipliers(next(iter(m0.constraint_sets))).numpy())",
             f"aside(lambda: {f}(lambda q: sim.rollout({solver}, {state}, 2, 0.01).final.particle_q, [{q}], [np.ones(({self.points}, 3))]))",
             f"aside(lambda: sim.SolverXPBD(m0, iterations=3).step({state}, m0.state(), None, None, 0.01))",
+            f"aside(lambda: sim.rollout({solver}, {state}, 3, 0.01))",
         ]  # fmt: skip
-        text = self.pick(options)
+        text = self.pick(options[:2] if self.tape is not None else options)
         if "interrupt" in self.families and self.chance(0.5):
             yield Statement(text, self.interrupt(9))
         yield Statement(text, calm=False)

@@ -153,10 +153,12 @@ def attempt(statement: Statement, names: dict[str, Any]) -> tuple[str, str]:
         return "refused", str(error)
     except KeyboardInterrupt:
         raise
+    except sim.SimError as error:
+        return "refused", f"{type(error).__name__}: {error}"
     except BaseException as error:
         if _innermost(error) == FILE:
             return "unfit", ""
-        if isinstance(error, sim.SimError | ValueError | TypeError):
+        if isinstance(error, ValueError | TypeError):
             return "refused", f"{type(error).__name__}: {error}"
         return "failed", f"bare {type(error).__name__}: {error} in {_where(error)}"
     return "done", ""

@@ -6,13 +6,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import RLock
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from sim.core.lang.types import float64
 from sim.core.runtime.array import array
 from sim.core.runtime.creation import zeros
+from sim.core.runtime.seeds import gradients_kept
 from sim.core.runtime.tape import Tape
 from sim.identify.custom import Custom
 from sim.identify.expectations import Expectation
@@ -36,6 +39,10 @@ from sim.solvers import Solver
 
 REMEMBERED = 64
 """Evaluations that are kept during a search: more than a line search makes between two log entries."""
+
+
+_locks: WeakKeyDictionary[Model, RLock] = WeakKeyDictionary()
+"""One for each model: problems write their values to it, and threads take turns."""
 
 
 @dataclass(frozen=True)
@@ -325,7 +332,7 @@ class Problem:
         sums: dict[str, list[float]] = {t.name: [] for t in self.terms}
         of_experiment = {e.name: 0.0 for e in self.fitted}
         loss = 0.0
-        with self._values_kept():
+        with self._values_kept(), gradients_kept(self._touched if gradient else ()):
             for group in self._groups(self.fitted):
                 self._write(group[0], values)
                 pairs = [(t, e) for e in group for t in self.terms if not isinstance(t, Penalty) and t.counts(e)]
@@ -366,7 +373,8 @@ class Problem:
             with self.model.gradients_of({r.path for p in self.sought for r in p.reach}):
                 with Tape() as tape:
                     run()
-                self._clear()
+                for grad in self._gradients():
+                    grad.zero_()
                 tape.backward(grads={out: array(shares, dtype=float64, device=self.model.device)})
         return out.numpy().copy()
 
@@ -406,20 +414,27 @@ class Problem:
 
     @contextmanager
     def _values_kept(self) -> Iterator[None]:
-        """Inside, experiments and parameters may be written to the model, which has its values again afterwards, however the block ends."""
-        touched = {path for e in self.experiments for path in e.settings} | {r.path for p in self.sought for r in p.reach}
-        self._base = {path: np.array(a.device.numpy(a), dtype=np.float64) for path in sorted(touched) for a in (self.model[path],)}
-        try:
-            yield
-        finally:
-            for path, value in self._base.items():
-                self.model[path].assign(value)
+        """Inside, experiments and parameters may be written to the model, which has its values again afterwards, however the block ends.
 
-    def _clear(self) -> None:
-        """Gradients of the material values, which backward adds to."""
-        for a in self.model.materials.values():
-            if a.grad is not None:
-                a.grad.zero_()
+        No other thread does so at the same time.
+        """
+        touched = {path for e in self.experiments for path in e.settings} | {r.path for p in self.sought for r in p.reach}
+        with _locks.setdefault(self.model, RLock()):
+            self._base = {path: np.array(a.device.numpy(a), dtype=np.float64) for path in sorted(touched) for a in (self.model[path],)}
+            try:
+                yield
+            finally:
+                for path, value in self._base.items():
+                    self.model[path].assign(value)
+
+    @property
+    def _touched(self) -> list[array]:
+        """Arrays of the model whose gradients a backward changes."""
+        return [*self.model.materials.values(), *self.solver.inputs, *self.solver.scratch]
+
+    def _gradients(self) -> list[array]:
+        """Of the material values, which backward adds to."""
+        return [a.grad for a in self.model.materials.values() if a.grad is not None]
 
     def _collect(self, experiment: Experiment, by_value: dict[str, np.ndarray]) -> None:
         """Adds what backward left in the gradients of the material values."""

@@ -167,7 +167,7 @@ class Stretch:
         tape, graphs, marks = Tape(), list[Graph](), list[int]()
         for step in range(self.count):
             marks.append(len(tape.records))
-            with capture() as graph, tape:
+            with capture(graphs[-1] if graphs else None) as graph, tape:
                 self.step(self.states[step % 2], self.states[1 - step % 2])
             graphs.append(graph)
             if step in frames:

@@ -15,7 +15,7 @@ from sim.core.runtime.creation import empty
 from sim.model.control import Control
 from sim.model.model import Model
 from sim.model.state import State
-from sim.solvers.base import Solver
+from sim.solvers.base import Solver, own
 
 
 class NonFiniteState(SimError, FloatingPointError):
@@ -60,6 +60,8 @@ class Plan:
 
     def __post_init__(self) -> None:
         self.start, self.control = self.start.bound(), copy.copy(self.control)
+        if self.control is not None:
+            vars(self.control).update({name: own(value) for name, value in vars(self.control).items()})
 
     @property
     def inputs(self) -> list[array]:

@@ -26,7 +26,7 @@ from sim.model.control import Control
 from sim.model.state import State
 from sim.rollout.stretches import Steps, Stretch
 from sim.rollout.trajectory import NonFiniteState, Plan, blank_state
-from sim.solvers.base import Solver, token
+from sim.solvers.base import Solver, own, token
 
 KEPT = 8
 """Kinds of rollouts that a solver remembers; the one not used for longest goes."""
@@ -141,7 +141,7 @@ def kind_of(plan: Plan) -> Kind:
         known = _kinds.setdefault(solver, {})
         found = known.pop(key, None)
         if found is None or found.stale:
-            found = Kind(solver.bound(), control, plan.dt, forced, [*used, *vars(solver).values(), *(value for _, value in fields)])
+            found = Kind(solver.bound(), control, plan.dt, forced, [*used, *map(own, vars(solver).values()), *(own(value) for _, value in fields)])
         known[key] = found
         while len(known) > KEPT:
             known.pop(next(iter(known)))

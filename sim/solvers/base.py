@@ -131,13 +131,30 @@ class Pass:
 
 
 def token(value: Any) -> Hashable:
-    """Tells whether an attribute is what it was: numbers and text by value, arrays by their memory, other objects by identity.
+    """Tells whether an attribute is what it was: numbers, text and containers by value, arrays by their memory, other objects by identity.
 
     The objects have to be kept alive for as long as the token.
     """
     if isinstance(value, array):
         return id(value.buffer), value.ptr, value.shape, value.strides, value.requires_grad
+    if type(value) in (list, tuple):
+        return type(value), tuple(map(token, value))
+    if type(value) is dict:
+        return dict, tuple((token(key), token(x)) for key, x in value.items())
+    if type(value) is set:
+        return set, frozenset(map(token, value))
+    if type(value) is np.ndarray and value.dtype != object:
+        return value.dtype.str, value.shape, value.tobytes()
     return value if value is None or isinstance(value, (bool, int, float, str)) else id(value)
+
+
+def own(value: Any) -> Any:
+    """An attribute as it is now: containers are copied, so that what is written to them later does not show."""
+    if type(value) in (list, tuple):
+        return type(value)(map(own, value))
+    if type(value) is dict:
+        return {key: own(x) for key, x in value.items()}
+    return value.copy() if type(value) in (set, np.ndarray) else value
 
 
 @dataclass(eq=False)
@@ -183,6 +200,7 @@ class Solver:
         """A solver that takes the same steps, now and later: with the settings and the arrays that this one has now, and scratch of its own."""
         self._ready()
         made = copy.copy(self)
+        made.__dict__.update({name: own(value) for name, value in vars(self).items()})
         made.model = self.model.bound()
         soft = made.model.constraint_sets.get("attachment")
         if soft is not None:
@@ -196,7 +214,7 @@ class Solver:
 
     @property
     def settings(self) -> Hashable:
-        """What a step depends on beside the content of arrays: all attributes, objects by identity."""
+        """What a step depends on beside the content of arrays: all attributes, objects other than containers by identity."""
         return tuple((name, token(value)) for name, value in vars(self).items())
 
     @property

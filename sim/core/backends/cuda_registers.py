@@ -295,7 +295,7 @@ class _Fence:
         """Fills `out`; returns a load that would come too late for its memory, if there is one."""
         writes = list(self.writes)
         for v in self.cone.before:
-            if v in self.kept and v.type is not bool_:
+            if v in self.kept and isinstance(v.type, Scalar) and v.type is not bool_:  # no conditions, nor tapes: they are memory
                 self._again(v)
         for op in self.rest:
             for v in used(op):

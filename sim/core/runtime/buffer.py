@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable
+from threading import Lock
 from typing import Any, Protocol
 from weakref import ReferenceType, WeakSet, WeakValueDictionary, ref
 
@@ -15,6 +16,8 @@ from sim.core.runtime.gradient_owners import CLEAR, GradientOwners, Owner
 from sim.core.runtime.spans import Spans
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector register
+_making = Lock()
+"""Held by the thread that gives a buffer its gradient: two threads would give it two."""
 SPARE = 16  # bytes after the end that a vectorised load of the last vec3 may touch
 
 
@@ -128,7 +131,11 @@ class Buffer:
         if self._gradient is None:
             made: Buffer = self.device.allocate(self.nbytes, zero=True)
             made.owners = GradientOwners({CLEAR: made.whole})
-            self.hold_gradient_in(made, 0)
+            with _making:
+                first = self._gradient  # of another thread
+                if first is not None:
+                    return first
+                self.hold_gradient_in(made, 0)
             return made
         return self._gradient
 

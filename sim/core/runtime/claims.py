@@ -26,6 +26,7 @@ from sim.core.runtime.arena import Arena
 from sim.core.runtime.array import array
 from sim.core.runtime.buffer import Buffer, ByteRange, duplicate
 from sim.core.runtime.graph import Told, capturing, note_native
+from sim.core.runtime.graph import opened as open_graphs
 from sim.core.runtime.stacks import insist
 
 
@@ -51,7 +52,7 @@ class Kept:
     readers: Sequence[Claim]
     writer: str
     captured: bool = False
-    """Saved inside of a capture: a replay saves it again."""
+    """Whether a replay saves it again: it was claimed and saved in the same capture."""
 
     @property
     def reason(self) -> str:
@@ -82,13 +83,17 @@ class Kept:
 
 @dataclass(eq=False, slots=True)
 class Claim:
-    """The values that one operation needs of one range.  `kept` is None as long as the live memory still has them."""
+    """The values that one operation needs of one range.  `kept` is None as long as the live memory still has them.
+
+    series: of the graph that the operation was captured in (None: in none).  Only a replay of that one brings other values to save.
+    """
 
     buffer: Buffer
     low: int
     high: int
     reader: str
     name: str
+    series: object
     kept: Kept | None = None
 
     def address(self, offset: int) -> int:
@@ -113,7 +118,7 @@ class Claims:
 
     def claim(self, a: array, reader: str, name: str) -> Claim:
         low, high = span_of(a)
-        made = Claim(a.buffer, low, high, reader, name)
+        made = Claim(a.buffer, low, high, reader, name, _series() if open_graphs.entries else None)
         if a.buffer.shared:  # it may change unseen, so it is kept now
             made.kept = self._keep(made)
             return made
@@ -149,8 +154,12 @@ class Claims:
         return kept
 
     def _save(self, buffer: Buffer, low: int, high: int, readers: Sequence[Claim], writer: str) -> Kept:
-        kept = Kept(buffer, low, self.arena.buffer(high - low, buffer.device), readers, writer, capturing() is not None)
-        note_native(kept.save, kept.row, kept)
+        captured = readers[0].series is not None and readers[0].series is _series()
+        kept = Kept(buffer, low, self.arena.buffer(high - low, buffer.device), readers, writer, captured)
+        if captured:
+            note_native(kept.save, kept.row, kept)
+        else:  # a replay comes too late: the values are those of before
+            kept.save()
         self.kept.append(kept)
         return kept
 
@@ -168,10 +177,12 @@ class Claims:
                 f"{writer} overwrites an array of shape {a.shape} whose values {hit[0].reader} read as '{hit[0].name}' and needs for its gradient",
                 hint="write into another array, or open the tape with on_overwrite='save'",
             )
-        start, end = min(c.low for c in hit), max(c.high for c in hit)
-        kept = self._save(a.buffer, start, end, hit, writer)
-        for c in hit:
-            c.kept = kept
+        here = _series()
+        for readers in ([c for c in hit if c.series is here], [c for c in hit if c.series is not here]):
+            if readers:
+                kept = self._save(a.buffer, min(c.low for c in readers), max(c.high for c in readers), readers, writer)
+                for c in readers:
+                    c.kept = kept
         still = self.open[a.buffer] = [c for c in waiting if c.kept is None]
         if not still:
             a.buffer.unwatch(self._reference)
@@ -198,6 +209,12 @@ class Claims:
         self.release()
         self.kept.clear()
         self._of_shared.clear()
+
+
+def _series() -> object:
+    """Of the graph that is open."""
+    graph = capturing()
+    return None if graph is None else graph.series
 
 
 @dataclass(eq=False)

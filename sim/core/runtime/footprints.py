@@ -64,12 +64,13 @@ class Footprints:
             found = self.of[a.buffer] = Footprint(a)
         found.touched |= Spans.of(a)
 
-    def joined(self, other: Footprints) -> dict[Buffer, Footprint]:
-        """Both, as they are now: what is added later does not show."""
+    def joined(self, *others: Footprints) -> dict[Buffer, Footprint]:
+        """All of them, as they are now: what is added later does not show."""
         made = {buffer: Footprint(found.example, found.touched, found.written) for buffer, found in self.of.items()}
-        for buffer, found in other.of.items():
-            here = made.setdefault(buffer, Footprint(found.example))
-            here.touched |= found.touched
+        for other in others:
+            for buffer, found in other.of.items():
+                here = made.setdefault(buffer, Footprint(found.example))
+                here.touched |= found.touched
         return made
 
     def forget(self) -> None:

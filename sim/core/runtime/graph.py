@@ -71,9 +71,13 @@ class _Stretch:
 
 
 class Graph:
-    """What was captured, in order.  `replay()` does it again."""
+    """What was captured, in order.  `replay()` does it again.
 
-    def __init__(self) -> None:
+    series: shared by graphs that are always replayed one after the other; a tape may claim a value in one and save it in the next.
+    """
+
+    def __init__(self, series: object = None) -> None:
+        self.series = object() if series is None else series
         self._parts: list[_Table | _Stretch | Callable[[], None]] = []
         self._keep: list[Any] = []
         self._written: dict[Any, Strided] = {}
@@ -325,15 +329,18 @@ def note_native(action: Callable[[], None], row: Callable[[], Row | Told | None]
 
 
 @contextmanager
-def capture() -> Iterator[Graph]:
+def capture(after: Graph | None = None) -> Iterator[Graph]:
     """`with capture() as graph:` notes what happens to memory inside the block; `graph.replay()` does it again.
 
     Launches, copies, fills, writes from the host (with the data they had), rollouts and `backward` of a tape are noted, also what an open
     tape records of them; so is the derived data of a model whose solver takes a step.  Python code in between is not: its decisions and
     the numbers it passed (dt, settings of a solver) stay as they were, and so do the constants and functions that the launched kernels had
     captured.
+
+    What a tape recorded before the block and still needs is saved once, when the block overwrites it; not again at a replay.
+    after: a graph that is always replayed before this one.
     """
-    graph, before = Graph(), list(opened.entries)
+    graph, before = Graph(after.series if after is not None else None), list(opened.entries)
     opened.push(graph)
     try:
         yield graph

@@ -12,7 +12,8 @@ docs/decisions/17-seeds.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +23,7 @@ from sim.core.lang.errors import GradientError
 from sim.core.lang.types import Type, scalar_of, size_of
 from sim.core.runtime import shadows
 from sim.core.runtime.array import array, make_array
-from sim.core.runtime.buffer import Buffer, Strided
+from sim.core.runtime.buffer import Buffer, ByteRange, Strided, duplicate
 from sim.core.runtime.footprints import Footprint
 from sim.core.runtime.gradient_owners import CLEAR, OTHERS, ZEROED, GradientOwners, Owner
 from sim.core.runtime.spans import NOTHING, Spans
@@ -62,6 +63,10 @@ class Seeds:
             what = "the loss" if loss is not None else "what backward starts from"
             raise GradientError(f"{what} was neither written nor read on this tape", hint="compute it inside `with tape:`, or call backward of its tape")
         return seeds
+
+    def gradients(self) -> set[Buffer]:
+        """The gradients that a backward changes."""
+        return {buffer.gradient or buffer.make_gradient() for buffer in self.memory if buffer.requires_grad}
 
     def begin(self) -> None:
         """Put aside what is not a seed, and set those that were given.  Raises GradientError, before anything changes, where it is not clear
@@ -271,6 +276,25 @@ def _any_number(host: np.ndarray) -> bool:
     if host.dtype.names:
         return any(_any_number(host[name]) for name in host.dtype.names)
     return host.dtype.kind == "f" and bool(host.any())
+
+
+@contextmanager
+def gradients_kept(arrays: Iterable[array]) -> Iterator[None]:
+    """Inside the block the gradients of the arrays are zero at first; afterwards they hold what they held before, left by whom it was."""
+    found = {a.grad.buffer: a for a in arrays if a.grad is not None}
+    before: list[tuple[Buffer, Buffer, GradientOwners]] = []
+    for gradient, example in found.items():
+        owners = gradient.compared(*_numbers(example)[1:]).copy()
+        before.append((gradient, duplicate(gradient, 0, gradient.nbytes), owners))
+    try:
+        for gradient, _, _ in before:
+            gradient.device.clear(ByteRange(gradient))
+            gradient.leave(CLEAR, gradient.whole)
+        yield
+    finally:
+        for gradient, content, owners in before:
+            gradient.device.copy(ByteRange(gradient), ByteRange(content))
+            gradient.owners = owners
 
 
 def clear(memory: Mapping[Buffer, Footprint], announce: Callable[[Buffer, Spans], None]) -> None:

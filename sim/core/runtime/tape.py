@@ -24,6 +24,7 @@ from sim.core.runtime.calls import Call, thread_count
 from sim.core.runtime.claims import Claim, Claims, Watch, span_of
 from sim.core.runtime.creation import zeros
 from sim.core.runtime.cuts import Cut
+from sim.core.runtime.exclusive import exclusive
 from sim.core.runtime.footprints import Footprint, Footprints
 from sim.core.runtime.graph import capturing, note
 from sim.core.runtime.kernel import AdjointPair, Aliases, Differentiated
@@ -302,7 +303,7 @@ class Tape:
         Raises GradientError for a tape that recorded nothing, nothing to start from, a loss without gradient, with several elements, or
         not on this tape; where `requires_grad` was changed since; where it is not clear whether what `.grad` holds is a seed
         (docs/decisions/17-seeds.md).
-        Where it raises, or is interrupted, all gradients are as before.
+        Where it raises, or is interrupted, all gradients are as before.  Threads that share a gradient go backward one after the other.
         """
         if not self.records:
             raise GradientError("backward on a tape that recorded nothing", hint="launch kernels inside `with tape:` first")
@@ -315,9 +316,10 @@ class Tape:
             raise GradientError(f"an earlier backward of this tape broke off in the {self._broken}, which works on what the tape keeps", hint="record again")
         seeds = Seeds.of(loss, grads or {}, self._recorded.update(self.records), self._order)
         self._refuse_cut([target for target, _ in seeds.given], "backward", True)
+        seeded = Footprints()
         for target, _ in seeds.given:
-            self._seeded.touch(target)
-        seeds.memory = self._recorded.joined(self._seeded)
+            seeded.touch(target)
+        seeds.memory = self._recorded.joined(self._seeded, seeded)
         outer, graph = recording.current(), capturing()
         if graph is not None:
             graph.on_failure(seeds.abort)
@@ -327,15 +329,21 @@ class Tape:
             seeds.begin()
 
         try:
-            with recording.paused():
-                note(begin)
-                self.sweep()
-                note(seeds.end)
+            with exclusive(seeds.gradients()):
+                try:
+                    with recording.paused():
+                        note(begin)
+                        self.sweep()
+                        note(seeds.end)
+                except BaseException:
+                    seeds.abort()
+                    raise
         except BaseException as problem:
-            seeds.abort()
             if graph is not None:
                 graph.broken = f"{type(problem).__name__} was raised by a backward"
             raise
+        for target, _ in seeds.given:
+            self._seeded.touch(target)
         if outer is not None:
             outer.gradients_change(self.gradients)
 
