@@ -67,8 +67,8 @@ class Coverage:
         touched = set(range(mutant.line, mutant.last + 1))
         tests = sorted(self.lines, key=lambda t: (-self.kills[t], self.seconds[t]))
         hit = [t for t in tests if touched & self.lines[t]]
-        if not hit and touched & self.imported:
-            hit = tests
+        if touched & self.imported:
+            hit += [t for t in tests if t not in set(hit)]
         return self._within(hit, limit), self._within([t for t in tests if t not in set(hit)], limit)
 
     def _within(self, tests: list[str], limit: float) -> list[str]:
@@ -257,9 +257,7 @@ class Trial:
         if self.child is not None:
             if not self.child.poll():
                 return None
-            if self.child.status == pytest.ExitCode.NO_TESTS_COLLECTED:
-                raise SystemExit(f"{self.mutant.name}: none of its tests was found:\n{self.child.log.read_text(errors='replace')}")
-            if self.child.status != 0:
+            if self.child.status not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):  # a mutant may do away with a test's parameters
                 return self.child.killer()
         if not self.left:
             return ""

@@ -206,8 +206,17 @@ def nothing_carried(x: sim.array2d[f64], y: sim.array[f64], n: int):
             y[i] += x[i, j % 3] * x[i, j % 3]
 
 
+@sim.kernel
+def last_value(x: sim.array2d[f64], y: sim.array[f64], n: int):
+    i = sim.tid()
+    a = x[i, 2]
+    for j in range(n):
+        a = x[i, j % 3] * x[i, 0]
+    y[i] = a * a
+
+
 @pytest.mark.parametrize("n", [0, 1, 5])
-@pytest.mark.parametrize("kernel", [loops, downwards, while_loops, nothing_carried], ids=lambda k: k.name)
+@pytest.mark.parametrize("kernel", [last_value, loops, downwards, while_loops, nothing_carried], ids=lambda k: k.name)
 def test_loops(kernel, n):
     check(kernel, [2], [numbers(2, 3), numbers(2), n], {"x", "y"}, tolerance=1e-6)
 
@@ -276,6 +285,13 @@ def test_a_vjp_takes_cotangents_of_floats_and_gives_those_that_are_asked_for():
 def test_a_value_that_is_used_often_gets_the_sum():
     f = function([float64], lambda b, x: [x * x + x, x, x])
     assert evaluate(vjp(f), 3.0, 1.0, 10.0, 100.0) == (117.0,)
+
+
+def test_an_operand_without_a_cotangent_keeps_what_it_has_from_elsewhere():
+    f = function([float64, float64], lambda b, x, y: [emit("copysign", x, y) * y])
+    assert evaluate(vjp(f), 3.0, -2.0, 1.0) == (2.0, -3.0)
+    f = function([float64, float64], lambda b, x, y: [y * emit("copysign", x, y)])
+    assert evaluate(vjp(f), 3.0, -2.0, 1.0) == (2.0, -3.0)
 
 
 def test_a_dead_carried_value_is_not_recorded():
@@ -392,3 +408,15 @@ def test_a_function_of_vectors_and_values_together_is_right_where_values_coincid
     for m in (np.diag([3.0, 2.0, 1.0]), np.eye(3), np.diag([2.0, 2.0, 1.0])):
         found = np.reshape(evaluate(inline(vjp(traced_function)), *m.ravel(), *ct.ravel()), (3, 3))
         np.testing.assert_allclose(found, ct, atol=1e-6)
+
+
+def test_what_an_adjoint_does_to_memory_has_the_place_of_what_the_kernel_does_there():
+    """So that an index outside of an array is told with its line."""
+    func = traced(branches)
+    made = kernel_adjoint(needs_of(func, {"x", "y"}))
+    lines = {name: {op.span.line for op in walk(func.body) if op.name == name} for name in ("load", "store", "accum")}
+    for op in walk(made.func.body):
+        if op.operands and op.operands[0].name == "adj_x":
+            assert op.span.line in lines["load"]
+        elif op.operands and op.operands[0].name == "adj_y":
+            assert op.span.line in lines["store"] | lines["accum"]

@@ -148,7 +148,8 @@ def test_integers_divide_as_in_c() -> None:
     pairs = [(a, b) for a in (-7, -6, -1, 0, 1, 6, 7) for b in (-3, -2, 0, 2, 3)]
     a, b = (np.array(column, np.int32) for column in zip(*pairs, strict=True))
     quotients = [int(x / y) if y else 0 for x, y in pairs]
-    quotient, remainder = OPS["div"].numpy(a, b), OPS["mod"].numpy(a, b)
+    with np.errstate(all="raise"):
+        quotient, remainder = OPS["div"].numpy(a, b), OPS["mod"].numpy(a, b)
     assert quotient.tolist() == quotients and quotient.dtype == np.int32
     assert remainder.tolist() == [x - q * y if y else 0 for (x, y), q in zip(pairs, quotients, strict=True)] and remainder.dtype == np.int32
     assert isinstance(OPS["div"].numpy(np.int32(7), np.int32(2)), np.int32) and isinstance(OPS["mod"].numpy(np.int32(7), np.int32(2)), np.int32)

@@ -10,6 +10,7 @@ from sim.identify.transforms import TRANSFORMS, Log, Logit, ParameterSpace, Tran
 
 # ------------------------------------------------------------------------------------------------ one transform
 @pytest.mark.parametrize(("transform", "p", "u", "slope"), [
+    (Transform(), 10.0, 10.0, 1.0),
     (Transform(scale=4.0), 10.0, 2.5, 4.0),
     (Log(scale=0.5), 3.0, 2.0 * np.log(3.0), 1.5),
     (Logit(1.0, 5.0, 2.0), 2.0, 0.5 * np.log(1 / 3), 2.0 * 4.0 * 0.25 * 0.75),
@@ -62,6 +63,28 @@ def test_impossible_transforms(make):
         make()
 
 
+@pytest.mark.parametrize(("transform", "values", "sides"), [
+    (Transform(0.0, 1.0), [0.0, 1e-9, 0.5, 1.0 - 1e-9, 1.0, -1.0, 2.0], [-1, 0, 0, 0, 1, -1, 1]),
+    (Transform(None, 1.0), [-1e300, 1.0], [0, 1]),
+    (Log(0.5, 2.0), [0.5, 1.0, 2.0], [-1, 0, 1]),
+    (Logit(1.0, 3.0), [1.0, 1.002, 1.0021, 2.0, 2.9979, 2.998, 3.0], [-1, -1, 0, 0, 0, 1, 1]),
+])  # fmt: skip
+def test_on_which_bound_a_value_stands(transform, values, sides):
+    """A logit never reaches its bounds: beside one, within a thousandth of the range, counts as on it."""
+    assert transform.side(values).tolist() == sides
+    assert [int(transform.side(v)) for v in values] == sides
+
+
+@pytest.mark.parametrize(("transform", "values", "moved"), [
+    (Transform(0.0, 4.0, 2.0), [0.0, 1.0, 4.0], [0.04, 1.0, 3.96]),
+    (Transform(0.0, None, 2.0), [0.0, 5.0], [0.02, 5.0]),
+    (Log(0.5, 0.5 * np.e**2), [0.5, 1.0, 0.5 * np.e**2], [0.5 * np.exp(0.02), 1.0, 0.5 * np.exp(1.98)]),
+    (Log(None, 2.0, 3.0), [2.0], [2.0 * np.exp(-0.03)]),
+])  # fmt: skip
+def test_a_start_on_a_bound_moves_inside_by_a_hundredth_of_the_range_or_unit(transform, values, moved):
+    np.testing.assert_allclose(transform.off_the_bounds(values), moved, rtol=1e-12)
+
+
 def test_random_values_are_uniform_in_the_coordinates_and_within_the_bounds():
     rng = np.random.default_rng(5)
     for transform in (Transform(-1.0, 3.0, 0.1), Log(1e-3, 1e3, 2.0), Logit(0.0, 2.0)):
@@ -81,10 +104,10 @@ def test_random_values_need_both_bounds(transform):
 
 
 def test_a_sigmoid():
-    v = np.array([-800.0, -1.0, 0.0, 1.0, 800.0])
+    v = np.array([-800.0, -1.0, 0.0, 0.5, 1.0, 800.0])
     with np.errstate(over="raise", invalid="raise"):
         found = _sigmoid(v)
-    np.testing.assert_allclose(found, [0.0, 1 / (1 + np.e), 0.5, np.e / (1 + np.e), 1.0], rtol=1e-15)
+    np.testing.assert_allclose(found, [0.0, 1 / (1 + np.e), 0.5, 1 / (1 + np.exp(-0.5)), np.e / (1 + np.e), 1.0], rtol=1e-15)
 
 
 # ------------------------------------------------------------------------------------------------ as a scene asks

@@ -12,6 +12,7 @@ import pytest
 from sim.identify.custom import Custom
 from sim.identify.jacobian import Linearised
 from sim.identify.losses import Match
+from sim.identify.parameters import Parameter
 from sim.identify.residuals import Residuals, single
 from sim.identify.transforms import Log, Logit, ParameterSpace, Transform
 from sim.identify.uncertainty import MOST, _by_noise, _by_residuals, _inverse, _notes, _notes_on_residuals, assess, coordinate_names, estimate
@@ -20,35 +21,27 @@ RNG = np.random.default_rng(11)
 
 
 @dataclass
-class Sought:
-    """What is looked at of a parameter."""
-
-    name: str
-    transform: Transform
-    kind: str = "none"
-    experiments: tuple[str, ...] = ()
-
-
-@dataclass
 class Stated:
     """What is looked at of a problem: parameters, their space and bounds, terms of the loss."""
 
-    sought: list[Sought]
-    start: dict[str, np.ndarray]
+    sought: list[Parameter]
     terms: list = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.space = ParameterSpace({p.name: p.transform for p in self.sought}, self.start)
-        self.parameters = self.sought
+        self.space = ParameterSpace({p.name: p.transform for p in self.sought}, {p.name: p.start for p in self.sought})
 
     @property
     def bounds(self):
         return self.space.bounds()
 
 
+def sought(name, start, transform=None, kind="none", experiments=()) -> Parameter:
+    return Parameter(name, np.asarray(start, float), [], transform or Transform(), kind=kind, experiments=experiments)
+
+
 def problem(**start) -> Stated:
     """Parameters without a transform, of scale 1, that start here."""
-    return Stated([Sought(name, Transform()) for name in start], {name: np.asarray(v, float) for name, v in start.items()})
+    return Stated([sought(name, value) for name, value in start.items()])
 
 
 def recorded(frames=6, markers=2, *, reference=None, weight=None, values=None, **more) -> Residuals:
@@ -164,8 +157,7 @@ def test_errors_of_a_linear_fit_with_a_prior():
 
 
 def test_errors_are_of_physical_values():
-    transforms = {"c": Log(scale=2.0), "d": Transform(scale=5.0), "e": Logit(0.0, 4.0)}
-    stated = Stated([Sought(n, t) for n, t in transforms.items()], {"c": np.array(0.01), "d": np.array(3.0), "e": np.array(1.0)})
+    stated = Stated([sought("c", 0.01, Log(scale=2.0)), sought("d", 3.0, Transform(scale=5.0)), sought("e", 1.0, Logit(0.0, 4.0))])
     part = recorded(30, 2)
     j, x = jacobian(part, 3), stated.space.start
     found = assess(stated, Linearised(x, [part], [j]))
@@ -183,7 +175,7 @@ def test_more_parameters_than_observations_leave_no_scatter():
 
 
 def test_a_coordinate_on_its_bound_is_held_and_the_others_are_as_if_it_were_known():
-    stated = Stated([Sought("a", Transform(0.0, 1.0)), Sought("b", Transform())], {"a": np.array(0.5), "b": np.array(2.0)})
+    stated = Stated([sought("a", 0.5, Transform(0.0, 1.0)), sought("b", 2.0)])
     part = recorded(30, 1)
     j = jacobian(part, 2)
     for value, held in ((1.0, True), (0.0, True), (0.9, False)):
@@ -220,7 +212,7 @@ def test_an_inverse_among_the_free_ones():
 
 # ------------------------------------------------------------------------------------------------ numbers that follow
 def test_errors_of_numbers_that_follow_from_parameters():
-    stated = Stated([Sought("c", Log()), Sought("d", Transform(scale=2.0))], {"c": np.array(0.5), "d": np.array([1.0, 2.0])})
+    stated = Stated([sought("c", 0.5, Log()), sought("d", [1.0, 2.0], Transform(scale=2.0))])
     part = recorded(30, 2)
     j, slope = jacobian(part, 3), np.array([0.3, -1.0, 2.0])
     found = assess(stated, Linearised(stated.space.start, [part], [j], {"sag": slope, "none": np.zeros(3)}))
@@ -243,10 +235,9 @@ def test_a_number_that_depends_on_what_is_lost_is_not_known():
 
 
 def test_names_of_coordinates():
-    sought = [Sought("a", Transform()), Sought("m", Transform()), Sought("w", Transform(), experiments=("low", "high")),
-              Sought("v", Transform(), experiments=("low", "high"))]  # fmt: skip
-    start = {"a": np.array(1.0), "m": np.zeros((2, 2)), "w": np.zeros(2), "v": np.zeros((2, 2))}
-    assert coordinate_names(Stated(sought, start)) == (
+    each = ("low", "high")
+    parameters = [sought("a", 1.0), sought("m", np.zeros((2, 2))), sought("w", np.zeros(2), experiments=each), sought("v", np.zeros((2, 2)), experiments=each)]
+    assert coordinate_names(Stated(parameters)) == (
         "a", "m[0, 0]", "m[0, 1]", "m[1, 0]", "m[1, 1]", "w[low]", "w[high]", "v[low, 0]", "v[low, 1]", "v[high, 0]", "v[high, 1]",
     )
 
@@ -293,7 +284,7 @@ def test_what_is_poorly_known_and_what_is_not_at_all():
 
 
 def test_a_standard_error_of_a_logarithm_is_a_factor():
-    stated = Stated([Sought("c", Log(scale=2.0), "log"), Sought("d", Log(scale=np.array([1.0, 4.0])), "log")], {"c": np.array(1.0), "d": np.ones(2)})
+    stated = Stated([sought("c", 1.0, Log(scale=2.0), "log"), sought("d", np.ones(2), Log(scale=np.array([1.0, 4.0])), "log")])
     notes = remarks([1.0, 1.0, 1e9], stated=stated)
     assert notes[0] == "`c` is poorly known: its standard error is a factor of 7.4"
     assert notes[1] == "`d[0]` is poorly known: its standard error is a factor of 55"

@@ -316,7 +316,11 @@ class Tape:
             )
         if self._broken:
             raise GradientError(f"an earlier backward of this tape broke off in the {self._broken}, which works on what the tape keeps", hint="record again")
-        seeds = Seeds.of(loss, grads or {}, self._recorded.update(self.records), self._order)
+        with _sweeping:
+            self._backward(loss, grads or {})
+
+    def _backward(self, loss: array | None, grads: Mapping[array, array]) -> None:
+        seeds = Seeds.of(loss, grads, self._recorded.update(self.records), self._order)
         self._refuse_cut([target for target, _ in seeds.given], "backward", True)
         seeded = Footprints()
         for target, _ in seeds.given:
@@ -331,7 +335,7 @@ class Tape:
             seeds.begin()
 
         try:
-            with _sweeping, recording.paused():
+            with recording.paused():
                 note(begin)
                 self.sweep()
                 note(seeds.end)
