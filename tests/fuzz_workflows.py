@@ -9,6 +9,7 @@ A program that fails is made small and printed as one that can be run.
 from __future__ import annotations
 
 import argparse
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -74,11 +75,16 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--families", default="", help="with commas; drawn for each program where not given; 'none'")
     parser.add_argument("--world", choices=WORLDS, help="the kind of programs; drawn for each where not given")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after that time")
     parser.add_argument("--all", action="store_true", help="go on after a failure")
     given = parser.parse_args()
     families = frozenset(given.families.replace("none", "").strip(",").split(",")) - {""} if given.families else None
     fresh, fates, compared, kinds = Fresh(), Counter(), 0, Counter()
+    end, count = time.monotonic() + given.seconds, 0
     for seed in range(given.first, given.first + given.count):
+        if time.monotonic() > end:
+            break
+        count += 1
         program = one(seed, fresh, families, given.world)
         fates.update(program.report.fates)
         compared += program.report.compared
@@ -90,7 +96,7 @@ def main() -> None:
         if not given.all:
             break
     fresh.close()
-    print(dict(fates), f"{compared} gradients compared", dict(kinds))
+    print(f"{count} programs", dict(fates), f"{compared} gradients compared", dict(kinds))
 
 
 if __name__ == "__main__":

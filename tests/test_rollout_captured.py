@@ -1,7 +1,10 @@
 """Rollouts and steps inside of `sim.capture()`: a replay does what running the code again would do."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
+import workflow_models
 from rollout_tools import STEPS, STRATEGIES, SYSTEMS, Case, outputs, reference, same
 
 import sim
@@ -220,3 +223,19 @@ def test_a_rollout_that_is_looked_at_in_a_graph():
     fresh = Case(SYSTEMS["cloth"]())
     other_values(fresh)
     same(positions(made), positions(fresh.rollout()))
+
+
+def test_forces_on_a_state_that_is_made_in_a_graph_have_the_same_gradient():
+    """Found by `fuzz_workflows`: the fill with zeros that a replay needs was on the tape, where it ended the gradient."""
+    found = []
+    for within in (nullcontext, sim.capture):
+        model = workflow_models.model("chain")
+        solver, tape = sim.SolverXPBD(model), sim.Tape()
+        with within():
+            with tape:
+                start = model.state()
+                end = sim.rollout(solver, start, 3, 0.01).final
+            tape.backward(grads={end.particle_q: np.ones((model.particle_count, 3))})
+        found.append(start.particle_f.grad.numpy())
+    assert np.abs(found[0]).max() > 0
+    np.testing.assert_array_equal(found[0], found[1])

@@ -70,6 +70,26 @@ def test_gradients_of_some_values_alone_have_the_same_bits(strategy):
         pass
 
 
+def test_clearing_gradients_of_some_values_leaves_the_others():
+    solver = swung_sheet()
+    model = solver.model
+
+    def backward() -> sim.Tape:
+        with sim.Tape() as tape:
+            end = sim.rollout(solver, model.state(), 3, DT).final
+        tape.backward(grads={end.particle_q: np.ones((model.particle_count, 3))})
+        return tape
+
+    backward()
+    before = {path: a.grad.numpy().copy() for path, a in model.materials.items()}
+    with model.gradients_of(["sheet.distance.compliance"]):
+        backward().zero()
+    assert not model["sheet.distance.compliance"].grad.numpy().any()
+    assert np.abs(before["gravity"]).max() > 0
+    for path in before.keys() - {"sheet.distance.compliance"}:
+        np.testing.assert_array_equal(model[path].grad.numpy(), before[path], path)
+
+
 @pytest.mark.parametrize("strategy", [sim.StoreAll(), sim.Checkpointed(every=7)])
 def test_gradient_arrays_may_be_replaced_between_rollouts(strategy):
     """What was captured adds to the old ones: it is captured again."""

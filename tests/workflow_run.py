@@ -196,6 +196,8 @@ class Run:
             problem = f"refused a calm program: {problem}"
         elif fate == "refused":
             problem = ""
+        if fate == "interrupted" and self.difference():
+            fate = "done"  # all of it or nothing: Ctrl-C may come when everything is done
         if fate == "done":
             held = (self.world.tapes, self.world.graphs)
             if statement.thread or statement.together:

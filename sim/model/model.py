@@ -183,8 +183,9 @@ class Model:
         q, qd = (clone(a, requires_grad=real or None) for a in (self.particle_q, self.particle_qd))
         made = State(self, q, qd, zeros_like(self.particle_qd, requires_grad=real and not self._narrowed), memory=memory)
         if capturing() is not None:
-            for a in (made.particle_f, *memory.values()):
-                a.zero_()  # a replay begins with it too
+            with recording.paused():  # as without a graph, where fresh memory has these values and keeps its gradient
+                for a in (made.particle_f, *memory.values()):
+                    a.zero_()  # a replay begins with it too
         return made
 
     def control(self) -> Control:

@@ -302,7 +302,7 @@ def clear(memory: Mapping[Buffer, Footprint], announce: Callable[[Buffer, Spans]
     shadow = shadows.current()
     for buffer, found in memory.items():
         gradient = buffer.gradient
-        if gradient is None:
+        if gradient is None or not buffer.requires_grad:  # of some material values alone: see `Model.gradients_of`
             continue
         part = _Part(gradient, found.example, found.touched.shifted(buffer.gradient_shift))
         gradient.compared(*_numbers(found.example)[1:])

@@ -316,10 +316,11 @@ class Tape:
             raise GradientError(f"an earlier backward of this tape broke off in the {self._broken}, which works on what the tape keeps", hint="record again")
         seeds = Seeds.of(loss, grads or {}, self._recorded.update(self.records), self._order)
         self._refuse_cut([target for target, _ in seeds.given], "backward", True)
-        seeded = Footprints()
+        before = self._seeded
+        seeded = Footprints(before.joined())
         for target, _ in seeds.given:
             seeded.touch(target)
-        seeds.memory = self._recorded.joined(self._seeded, seeded)
+        seeds.memory = self._recorded.joined(seeded)
         outer, graph = recording.current(), capturing()
         if graph is not None:
             graph.on_failure(seeds.abort)
@@ -334,18 +335,18 @@ class Tape:
                     with recording.paused():
                         note(begin)
                         self.sweep()
+                        self._seeded = seeded
+                        if outer is not None:
+                            outer.gradients_change(self.gradients)
                         note(seeds.end)
                 except BaseException:
+                    self._seeded = before
                     seeds.abort()
                     raise
         except BaseException as problem:
             if graph is not None:
                 graph.broken = f"{type(problem).__name__} was raised by a backward"
             raise
-        for target, _ in seeds.given:
-            self._seeded.touch(target)
-        if outer is not None:
-            outer.gradients_change(self.gradients)
 
     def sweep(self, begin: int = 0, end: int | None = None) -> None:
         """Take gradients back through records begin .. end - 1, without seeds: a part of what `backward` does."""
