@@ -90,3 +90,28 @@ def test_a_refused_backward_makes_nothing_part_of_the_tape():
         tape.backward(grads={p: np.full(6, 3.0)})
     tape.zero()
     np.testing.assert_array_equal(p.grad.numpy(), [0, 0, 1, 1, 1, 1])
+
+
+def test_a_detached_copy_is_made_again_by_a_replay():
+    x = array([1.0, 2.0])
+    with sim.capture() as graph:
+        y = sim.clone(x, requires_grad=False)
+    sim.launch(double, 2, [x])
+    graph.replay()
+    np.testing.assert_array_equal(y.numpy(), [2.0, 4.0])
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_requires_grad_changed_after_a_capture_is_an_error_of_the_replay(wanted):
+    """The graph goes back to the arrays that had a gradient when it was captured."""
+    x, loss, tape = array([1.0, 2.0], gradient=not wanted), array([0.0]), sim.Tape()
+    other = array([1.0, 1.0])
+    with sim.capture() as graph:
+        with tape:
+            sim.launch(scaled_square, 2, [x], [other])
+            sim.launch(squares, 2, [other], [loss])
+        tape.backward(loss)
+    graph.replay()
+    x.requires_grad = wanted
+    with pytest.raises(sim.GradientError, match="capture it again"):
+        graph.replay()

@@ -179,7 +179,7 @@ def serve() -> None:
         task = pickle.loads(source.read(int.from_bytes(head, "little")))
         try:
             found: Any = task.carry_out()
-        except sim.SimError as problem:
+        except Exception as problem:
             found = OracleError(f"{type(problem).__name__}: {problem}")
         text = pickle.dumps(found)
         sink.write(len(text).to_bytes(8, "little") + text)

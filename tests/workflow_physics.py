@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from workflow_models import BUILDERS, Fresh, Task, model, parts
-from workflow_reference import Array, Operation, World
+from workflow_reference import Array, Copy, Operation, World
 
 
 class Rollout(Operation):
@@ -64,6 +64,8 @@ class Model:
         made = State(self)
         operation = Rollout(self, {"type": "SolverXPBD"}, None, None, 0, 1.0, 1, {"q": made.particle_q, "qd": made.particle_qd}, made.clock)
         self.world.perform(operation)
+        for a in (made.particle_f, *made.memory.values()):
+            self.world.perform(Copy(a, None, np.zeros(a.at.shape), detached=True))
         return made
 
     def control(self) -> Control:

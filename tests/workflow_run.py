@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import math
 import re
 import sys
@@ -84,13 +85,16 @@ def rand(seed: int, *shape: int) -> np.ndarray:
 
 @contextmanager
 def interrupted(at: int) -> Iterator[list[bool]]:
-    """KeyboardInterrupt at the `at`-th line that is run inside of `sim`; tells whether it came."""
+    """KeyboardInterrupt at the `at`-th line that is run inside of `sim`; tells whether it came.
+
+    Not at `with`: a trace function sees that line again before the block is left, where no signal is ever looked at.
+    """
     left, fired = at, [False]
 
     def line(frame: Any, event: str, _: Any) -> Callable[..., Any]:
         nonlocal left
-        if event == "line":
-            left -= 1
+        if event == "line" and left > 0:
+            left -= left > 1 or not linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith("with ")
             if left == 0:
                 fired[0] = True
                 raise KeyboardInterrupt

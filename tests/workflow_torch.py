@@ -137,7 +137,7 @@ class Generator:
     def upsets(self, a: str) -> list[str]:
         return [
             "opt.step()", "opt.zero_grad()", "opt.zero_grad(set_to_none=False)", "(t0 ** 2).sum().backward()", "function(t0).sum().backward()",
-            "(function(2.0 * t0) * t0.detach()).sum().backward()", f"t0.data = torch.tensor({self.values()})", "t0.data.mul_(0.9)",
+            "(function(2.0 * t0) * t0.detach()).sum().backward()", "t0.data.mul_(0.9)",
             f"t0.grad = torch.tensor({self.values()})", "t0.grad = None", f"{a}.grad.zero_()",
             f"t0.data.copy_(torch.tensor({self.values()}))",
         ]  # fmt: skip

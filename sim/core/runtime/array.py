@@ -22,7 +22,7 @@ from sim.core.runtime import dlpack, recording
 from sim.core.runtime.buffer import Buffer, announce, slots_of, traits_of
 from sim.core.runtime.device import Device, DeviceLike, get_device
 from sim.core.runtime.interop import differentiable, element, element_value, python_values, to_host
-from sim.core.runtime.operations import Copy, Fill, HostWrite, perform
+from sim.core.runtime.operations import Copy, Fill, HostWrite, copy_detached, perform
 from sim.core.runtime.placement import (
     as_shape,
     at_pointer,
@@ -475,7 +475,7 @@ def clone(src: array, device: DeviceLike = None, requires_grad: bool | None = No
     """
     made = like(src, device, requires_grad, zero=False)
     if requires_grad is False or (src.requires_grad and not made.requires_grad):
-        made.device.copy(made, src)  # asked for: fresh memory without a gradient concerns no tape
+        copy_detached(made, src)
     else:
         perform(Copy(made, src))
     return made

@@ -8,6 +8,7 @@ overwrites.  Launches tell it themselves.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -93,6 +94,16 @@ def perform(operation: Operation) -> None:
             view.buffer.owners.written(view, operation.zeros())
     if recorder is not None:
         recorder.recorded(operation)
+
+
+def copy_detached(dest: View, src: View) -> None:
+    """dest = src, where `dest` is fresh memory without a gradient: graphs note it, no tape and no forward mode does."""
+    device = dest.buffer.device
+    note_native(partial(device.copy, dest, src), partial(device.copy_row, dest, src), (dest, src))
+    graph = capturing()
+    if graph is not None:
+        graph.reads(src)
+        graph.writes(dest)
 
 
 class Copy(Operation):

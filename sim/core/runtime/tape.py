@@ -324,6 +324,8 @@ class Tape:
         outer, graph = recording.current(), capturing()
         if graph is not None:
             graph.on_failure(seeds.abort)
+            required = [(found.example, found.example.requires_grad) for found in seeds.memory.values()]
+            note(partial(_refuse_toggled, required))
 
         def begin() -> None:
             self._announce_gradients(seeds.memory, "backward")
@@ -442,6 +444,16 @@ class Tape:
         """The memory that the tape has to do with, and an array there that tells its type."""
         self._recorded.update(self.records)
         return {buffer: found.example for buffer, found in self._recorded.joined(self._seeded).items()}
+
+
+def _refuse_toggled(required: Iterable[tuple[array, bool]]) -> None:
+    """A replay takes gradients back to the arrays that had one when the graph was captured, and to no others."""
+    for a, before in required:
+        if a.requires_grad != before:
+            raise GradientError(
+                f"`requires_grad` of an array of shape {a.shape} was changed since a graph with the backward of its tape was captured",
+                hint="capture it again",
+            )
 
 
 def _is_whole(a: array) -> bool:
