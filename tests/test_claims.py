@@ -239,16 +239,19 @@ def test_memory_is_what_was_claimed_for_as_long_as_a_block_lasts():
     assert x.list() == [7.0, 8.0, 9.0]
 
 
-def test_a_copy_made_in_a_capture_is_made_again_by_a_replay():
-    x, y, claims = array(1.0, 2.0), array(3.0), Claims()
-    inside, outside = claims.claim(x, "f", "x"), claims.claim(y, "f", "y")
-    claims.before_write(y, "w")
+def test_what_was_claimed_in_a_capture_is_saved_again_by_a_replay_and_what_was_claimed_before_is_not():
+    x, y, z, claims = array(1.0, 2.0), array(3.0), array(4.0), Claims()
+    before, outside = claims.claim(y, "f", "y"), claims.claim(z, "f", "z")
+    claims.before_write(z, "w")
     with sim.capture() as graph:
+        inside = claims.claim(x, "f", "x")
         claims.before_write(x, "w")
-    assert inside.kept.captured and not outside.kept.captured
+        claims.before_write(y, "w")
+    assert inside.kept.captured and not before.kept.captured and not outside.kept.captured
     x.assign(np.array([7.0, 8.0]))
+    y.assign(np.array([9.0]))
     graph.replay()
-    assert content(inside) == [7.0, 8.0] and content(outside) == [3.0]
+    assert content(inside) == [7.0, 8.0] and content(before) == [3.0] and content(outside) == [4.0]
 
 
 def test_tangents_are_exchanged_with_their_values_and_back_again(monkeypatch):

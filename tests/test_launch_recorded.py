@@ -206,3 +206,49 @@ def test_the_short_way_of_a_recorded_launch_keeps_what_a_tape_needs_and_tells_of
     assert x.list() == [49.0, 64.0]
     tape.backward(grads={y: sim.ones_like(y)})
     assert x.grad.list() == [6.0, 12.0]
+
+
+def prepared(x, y):
+    """A recorded launch that has run already: the next one may go straight to native code."""
+    command = sim.launch(square, 2, inputs=[x, 3.0], outputs=[y], record_cmd=True)
+    command.launch()
+    command.launch()
+    return command
+
+
+def test_the_short_way_is_not_taken_past_an_open_tape():
+    x, y = array(1.0, 2.0), array(0.0, 0.0)
+    command = prepared(x, y)
+    with sim.Tape():  # one that is closed again changes nothing
+        pass
+    command.launch()
+    with sim.Tape() as tape:
+        command.launch()
+    assert len(tape.launches) == 1
+    tape.backward(grads={y: sim.ones_like(y)})
+    assert x.grad.list() == [6.0, 12.0]
+
+
+def test_the_short_way_is_not_taken_past_an_open_graph_or_profile():
+    x, y = array(1.0, 2.0), array(0.0, 0.0)
+    command = prepared(x, y)
+    with capture() as graph:
+        command.launch()
+    x.assign(np.array([3.0, 4.0]))
+    graph.replay()
+    assert y.list() == [27.0, 48.0]
+    with sim.profile() as profile:
+        command.launch()
+    assert "square" in str(profile)
+
+
+def test_the_short_way_is_not_taken_past_a_tangent():
+    x, y = array(1.0, 2.0), array(0.0, 0.0)
+    command = prepared(x, y)
+
+    def program(x):
+        command.launch()
+        return y
+
+    _, (tangent,) = sim.autograd.jvp(program, [x], [array(1.0, 10.0, gradient=False)])
+    assert tangent.list() == [6.0, 120.0]

@@ -94,6 +94,12 @@ def test_patience_counts_from_the_last_worthwhile_improvement():
     assert search([20.0, 5.0, 20.0, 20.0], stop=Stop(gradient=None, patience=2)).iterations == 4
 
 
+def test_what_is_worthwhile_of_a_negative_loss():
+    little = -10.0 * (1 + WORTHWHILE * np.array([0.4, 0.8]))
+    assert search([*little, -20.0], start=-10.0, stop=Stop(gradient=None, patience=2)).iterations == 2
+    assert search([-10.1, *little, -20.0], start=-10.0, stop=Stop(gradient=None, patience=2)).iterations == 3
+
+
 @pytest.mark.parametrize("pause", range(9))
 def test_patience_goes_on_where_it_was_when_a_run_is_resumed(pause):
     states = []
