@@ -62,9 +62,9 @@ def problem(kind: str) -> sim.Problem:
 def numbers(found: Any) -> np.ndarray:
     """An answer as one vector."""
     if isinstance(found, tuple | list):
-        return np.concatenate([numbers(f) for f in found])
+        return np.concatenate([np.zeros(0), *(numbers(f) for f in found)])
     if isinstance(found, dict):
-        return np.concatenate([numbers(found[k]) for k in sorted(found)])
+        return numbers([found[k] for k in sorted(found)])
     return np.ravel(np.array(found, dtype=np.float64))
 
 

@@ -110,7 +110,7 @@ class Generator:
         yield line(f"t0 = torch.tensor({self.values()}, requires_grad=True)")
         yield line(f"x0 = sim.array({self.values()}, dtype=sim.float64, requires_grad=True)")
         yield line("a0 = sim.from_torch(t0)")
-        yield line(f"opt = torch.optim.{self.pick(['SGD([t0], lr=0.1)', 'SGD([t0], lr=0.1, momentum=0.9)', 'Adam([t0], lr=0.1)'])}")
+        yield line("opt = torch.optim.SGD([t0], lr=0.1)")  # it takes no gradient and one of zeros for the same
         arrays = ["a0"]
         for k in range(int(self.rng.integers(1, 5))):
             a = self.pick(arrays)
