@@ -20,7 +20,7 @@ import numpy as np
 import workflow_problems
 import workflow_torch
 from workflow_generator import FAMILIES, Generator
-from workflow_generator_rollouts import RolloutGenerator
+from workflow_generator_rollouts import SETTINGS, RolloutGenerator
 from workflow_models import Fresh
 from workflow_run import HEAD, Report, Statement, program_text, run, shrink
 
@@ -28,15 +28,25 @@ WORLDS = {"arrays": 0.45, "rollouts": 0.4, "problems": 0.1, "torch": 0.05}
 """Kinds of programs, and how often they are drawn."""
 
 
-def one(seed: int, fresh: Fresh, families: frozenset[str] | None = None, world: str | None = None) -> Program:
+@dataclass(frozen=True)
+class Choice:
+    """What programs may have: surprises (families: exactly these), models and scenes by their names, a world."""
+
+    surprises: tuple[str, ...] = FAMILIES
+    families: frozenset[str] | None = None
+    models: tuple[str, ...] = tuple(SETTINGS)
+    scenes: tuple[str, ...] = tuple(workflow_problems.SCENES)
+    world: str | None = None
+
+
+def one(seed: int, fresh: Fresh, choice: Choice) -> Program:
     """The program of a seed, and what became of it."""
     rng = np.random.default_rng(seed)
-    if families is None:
-        families = frozenset(f for f in FAMILIES if rng.random() < 0.25)
+    families = choice.families if choice.families is not None else frozenset(f for f in choice.surprises if rng.random() < 0.25)
     drawn = str(rng.choice(list(WORLDS), p=list(WORLDS.values())))
-    world = world or drawn
+    world = choice.world or drawn
     if world == "problems":
-        kind = str(rng.choice(list(workflow_problems.SCENES)))
+        kind = str(rng.choice(choice.scenes))
         made = workflow_problems.Generator(rng, kind, "interrupt" in families)
         again = partial(workflow_problems.run, fresh=fresh, kind=kind)
         return Program(again(made.statements()), again, f"from workflow_problems import *\np = problem({kind!r})")
@@ -47,7 +57,10 @@ def one(seed: int, fresh: Fresh, families: frozenset[str] | None = None, world: 
     again = partial(run, fresh=fresh, own_kernels=own)
 
     def statements(names: dict[str, Any]) -> Iterator[Statement]:
-        yield from (RolloutGenerator if world == "rollouts" else Generator)(rng, families, names).statements()
+        if world == "rollouts":
+            yield from RolloutGenerator(rng, families, names, models=choice.models).statements()
+        else:
+            yield from Generator(rng, families, names).statements()
 
     return Program(again(statements), again, HEAD + ".fresh()" * own)
 
@@ -85,7 +98,7 @@ def main() -> None:
         if time.monotonic() > end:
             break
         count += 1
-        program = one(seed, fresh, families, given.world)
+        program = one(seed, fresh, Choice(families=families, world=given.world))
         fates.update(program.report.fates)
         compared += program.report.compared
         if program.report.failure is None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 
 import fuzz_workflows
 import numpy as np
 import pytest
 import workflow_models
 import workflow_torch
+from fuzz_workflows import Choice
 from workflow_generator import FAMILIES
 from workflow_models import Fresh, Task
 from workflow_run import HEAD, Report, Run, Statement, program_text, run, shrink
@@ -18,6 +21,9 @@ from workflow_run import HEAD, Report, Run, Statement, program_text, run, shrink
 import sim
 
 TIMES = int(os.environ.get("SIM_FUZZ", "1"))
+QUICK = Choice(tuple(f for f in FAMILIES if f != "forward"), models=("chain", "soft_chain"), scenes=("rope",)) if TIMES == 1 else Choice()
+"""What takes little time to compile, unless there are many programs."""
+ONLY_ROLLOUTS = {"narrow", "replace", "solvers", "states"}
 
 
 @pytest.fixture(scope="module")
@@ -27,11 +33,11 @@ def fresh() -> Iterator[Fresh]:
     made.close()
 
 
-def check(seeds: range, fresh: Fresh, families: frozenset[str] | None, world: str | None) -> Counter[str]:
-    """Programs of these seeds; the first that fails is made small and shown."""
+def check(first: int, count: int, fresh: Fresh, choice: Choice) -> Counter[str]:
+    """Programs of the seeds from `first` on; the first that fails is made small and shown."""
     fates: Counter[str] = Counter()
-    for seed in seeds:
-        program = fuzz_workflows.one(seed, fresh, families, world)
+    for seed in range(first, first + count * TIMES):
+        program = fuzz_workflows.one(seed, fresh, choice)
         if program.report.failure is not None:
             pytest.fail(f"seed {seed}\n{program.smallest().text()}", pytrace=False)
         fates.update(program.report.fates)
@@ -40,39 +46,34 @@ def check(seeds: range, fresh: Fresh, families: frozenset[str] | None, world: st
     return fates
 
 
-def many(first: int, count: int) -> range:
-    return range(first, first + count * TIMES)
+@pytest.mark.parametrize(("world", "count"), [("arrays", 40), ("rollouts", 8)])
+def test_programs_without_surprises_are_right_and_never_refused(fresh, world, count):
+    assert check(0, count, fresh, replace(QUICK, families=frozenset(), world=world))["compared"] > 10 * TIMES
 
 
-@pytest.mark.parametrize("world", ["arrays", "rollouts"])
-def test_programs_without_surprises_are_right_and_never_refused(fresh, world):
-    fates = check(many(0, 25 if world == "arrays" else 12), fresh, frozenset(), world)
-    assert fates["compared"] > 10 * TIMES
-
-
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", QUICK.surprises)
 def test_each_kind_of_surprise(fresh, family):
     """Right or an error; and mostly right."""
-    for world, count in (("arrays", 8), ("rollouts", 2)):
-        fates = check(many(1000, count), fresh, frozenset([family]), world)
-        assert fates["done"] > 4 * fates["refused"]
+    world, count = ("rollouts", 3) if family in ONLY_ROLLOUTS else ("arrays", 15)
+    fates = check(1000, count, fresh, replace(QUICK, families=frozenset([family]), world=world))
+    assert fates["done"] > 4 * fates["refused"]
 
 
-@pytest.mark.parametrize(("world", "count"), [("arrays", 60), ("rollouts", 20), ("problems", 6)])
+@pytest.mark.parametrize(("world", "count"), [("arrays", 120), ("rollouts", 20), ("problems", 6)])
 def test_all_kinds_of_surprises(fresh, world, count):
-    assert check(many(2000, count), fresh, None, world)["compared"]
+    assert check(2000, count, fresh, replace(QUICK, world=world))["compared"]
 
 
 @pytest.mark.skipif(not workflow_torch.AVAILABLE, reason="PyTorch is not installed")
 def test_tensors(fresh):
-    assert check(many(3000, 30), fresh, None, "torch")["compared"]
+    assert check(3000, 30, fresh, Choice(world="torch"))["compared"]
 
 
 # ------------------------------------------------------------------------------------------ the fuzzer itself
 def test_the_process_that_lives_on_gives_what_a_new_one_gives():
     """Nothing is left over between its tasks."""
     tasks = []
-    for kind, every in (("chain", 2), ("viscoelastic", 1), ("chain", 1)):
+    for kind, every in (("soft_chain", 1), ("chain", 1)):
         shape = workflow_models.model(kind).particle_q.numpy().shape
         cotangents = {"q": np.random.default_rng(1).normal(size=shape)}
         tasks.append(Task(kind, {"type": "SolverXPBD", "iterations": every}, {}, None, 0.0, None, 4, 0.01, every, cotangents))
@@ -101,13 +102,14 @@ WRONG = [
 ]
 
 
-def test_a_wrong_gradient_is_found_and_made_small(fresh, monkeypatch):
+def test_a_wrong_gradient_is_found_and_made_small(fresh):
     class Doubled(Run):
         """A world whose backward counts twice."""
 
         def do(self, statement: Statement) -> str:
-            if statement.text.startswith("t0.backward") and "t0" in self.real:
-                self.real["t0"].backward(loss=self.real["loss0"])
+            if statement.text.startswith("t0.backward"):
+                with suppress(KeyError, sim.GradientError):
+                    self.real["t0"].backward(loss=self.real["loss0"])
             return super().do(statement)
 
     def again(statements: list[Statement]) -> Report:

@@ -13,7 +13,7 @@ from workflow_run import Statement
 
 FAMILIES = (
     "change", "replace", "interrupt", "fail", "seeds", "capture", "slices", "toggle", "gradients", "redefine", "threads", "solvers", "aside",
-    "narrow", "commands", "states",
+    "narrow", "commands", "states", "forward",
 )  # fmt: skip
 """What programs do beside recording and going backward."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from workflow_generator import Draw, Generator
@@ -17,17 +18,18 @@ SETTINGS = {
 """Kind of model -> order and start of its first solver."""
 
 
+@dataclass
 class RolloutGenerator(Generator):
     """With a model `m0`, a solver, a state, a control."""
 
-    kinds: tuple[str, ...] = tuple(SETTINGS)
+    models: tuple[str, ...] = tuple(SETTINGS)
 
     @property
     def points(self) -> int:
         return self.get("s0").particle_q.at.shape[0]
 
     def begin(self) -> Iterator[Statement]:
-        kind = self.pick(self.kinds)
+        kind = self.pick(self.models)
         order, start = SETTINGS[kind]
         self.made.update({"solver": 1, "s": 1, "f": 1, "m": 1})
         yield Statement(f'm0 = model("{kind}")')
@@ -156,7 +158,7 @@ class RolloutGenerator(Generator):
         out = super().table()
         for family, more in {"change": [self.settings, self.material, self.material, self.value], "replace": [self.replace, self.replace_force],
                              "solvers": [self.new_solver], "states": [self.whole_state], "threads": [self.rollouts_together],
-                             "aside": [self.look_at_rollouts]}.items():  # fmt: skip
+                             "aside": [self.look_at_rollouts], "forward": [self.forward]}.items():  # fmt: skip
             out[family] = [*out.get(family, []), *more]
         return out
 
@@ -226,14 +228,22 @@ class RolloutGenerator(Generator):
 
     def look_at_rollouts(self) -> Iterator[Statement]:
         solver, state = self.pick(self.solvers()), self.pick(self.states())
-        f, q = "sim.autograd.jvp", f"{state}.particle_q"
-        options = [
-            "aside(lambda: m0.arrays)", f"aside(lambda: {solver}.multipliers(next(iter(m0.constraint_sets))).numpy())",
-            f"aside(lambda: {f}(lambda q: sim.rollout({solver}, {state}, 2, 0.01).final.particle_q, [{q}], [np.ones(({self.points}, 3))]))",
+        options = ["aside(lambda: m0.arrays)", f"aside(lambda: {solver}.multipliers(next(iter(m0.constraint_sets))).numpy())"]
+        options += [] if self.tape is not None else [
             f"aside(lambda: sim.SolverXPBD(m0, iterations=3).step({state}, m0.state(), None, None, 0.01))",
             f"aside(lambda: sim.rollout({solver}, {state}, 3, 0.01))",
         ]  # fmt: skip
-        text = self.pick(options[:2] if self.tape is not None else options)
+        yield from self.perhaps_interrupted(self.pick(options))
+
+    def forward(self) -> Iterator[Statement]:
+        """Forward mode through a rollout."""
+        solver, state = self.pick(self.solvers()), self.pick(self.states())
+        function = f"lambda q: sim.rollout({solver}, {state}, 2, 0.01).final.particle_q"
+        if self.tape is None:
+            text = f"aside(lambda: sim.autograd.jvp({function}, [{state}.particle_q], [np.ones(({self.points}, 3))]))"
+            yield from self.perhaps_interrupted(text)
+
+    def perhaps_interrupted(self, text: str) -> Iterator[Statement]:
         if "interrupt" in self.families and self.chance(0.5):
             yield Statement(text, self.interrupt(9))
         yield Statement(text, calm=False)
