@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -14,6 +14,13 @@ from sim.core.runtime.graph import note
 from sim.model.control import Contacts, Control
 from sim.model.state import State
 from sim.solvers.base import Pass, Solver, SolverError
+
+
+@dataclass(eq=False)
+class _Checked:
+    """Versions of the compliances when they were last found positive.  An object, since it is no setting: see `Solver.settings`."""
+
+    versions: list[int] = field(default_factory=list)
 
 
 @dataclass(eq=False, repr=False)
@@ -29,7 +36,7 @@ class SolverSemiImplicit(Solver):
         self._prepare(keeps=False)
         self._push_by = {(p.set.constraint, own): make_push(p.set.constraint, self.model.dtype, p.set.damping is not None, False, own)
                          for p in self.passes for own in (False, True)}
-        self._checked: list[int] = []
+        self._checked = _Checked()
 
     @entry_point
     def step(self, state_in: State, state_out: State, control: Control | None, contacts: Contacts | None, dt: float) -> None:
@@ -57,7 +64,7 @@ class SolverSemiImplicit(Solver):
     def refuse_rigid(self) -> None:
         """Raises SolverError where a compliance is zero; looks again only when a compliance was written."""
         versions = [p.set.compliance.buffer.version for p in self.passes]
-        if versions == self._checked:
+        if versions == self._checked.versions:
             return
         for p in self.passes:
             rigid = np.argwhere(p.set.compliance.device.numpy(p.set.compliance) == 0.0)
@@ -65,4 +72,4 @@ class SolverSemiImplicit(Solver):
                 points = p.set.points.device.numpy(p.set.points)[rigid[0][0]].tolist()
                 raise SolverError(f"the constraint '{p.set.constraint.name}' on points {points} has compliance 0, which no force can "
                                   "hold; give it a positive compliance, or use SolverXPBD")
-        self._checked[:] = versions
+        self._checked.versions = versions
