@@ -162,6 +162,9 @@ class Node:
     operation: Operation
     values: list[Any]
 
+    def __post_init__(self) -> None:
+        self.active = any(a.requires_grad for a in (*self.operation.reads, *self.operation.writes))
+
     def back(self, adjoint: dict[Cell, np.ndarray]) -> None:
         operation = self.operation
         cotangents = []
@@ -290,8 +293,12 @@ class Tape:
         self.world.tapes.pop()
 
     def touched(self, nodes: list[Node], surely: bool = False) -> dict[Cell, np.ndarray]:
-        """Cell -> which of its elements the tape has to do with.  surely: without those that only a new state may have read."""
+        """Cell -> which of its elements the tape has to do with.
+
+        surely: without those that only a new state may have read, and without operations on arrays that had no gradient.
+        """
         out: dict[Cell, np.ndarray] = {}
+        nodes = [n for n in nodes if n.active or not surely]
         reads = [a for n in nodes for a in n.operation.reads if not (surely and n.operation.vague)]
         for a in [*reads, *(a for n in nodes for a in n.operation.writes), *self.seeded]:
             out.setdefault(a.cell, np.zeros(a.cell.value.shape, bool))[a.at] = True
@@ -348,7 +355,7 @@ class Tape:
             if cell.requires and cell.gradient is not None:
                 places = cell.gradient.at.ravel()[at]
                 if cell not in surely and cell.gradient.cell.value[places].any():
-                    raise Ambiguous("a material value that a new state may have been made from")
+                    raise Ambiguous("an array that the tape may not know")
                 cell.gradient.cell.value[places] = 0.0
                 cell.gradient.cell.left[places] = USER
 
