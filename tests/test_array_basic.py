@@ -12,7 +12,6 @@ import pytest
 from sim.core.lang import types as t
 from sim.core.runtime.array import array, array1d, array2d, array3d, array4d, clone
 from sim.core.runtime.buffer import ALIGNMENT
-from sim.core.runtime.claims import span_of
 from sim.core.runtime.creation import (
     copy,
     empty,
@@ -26,6 +25,7 @@ from sim.core.runtime.creation import (
     zeros,
     zeros_like,
 )
+from sim.core.runtime.extent import span_of
 
 vec2, vec3, vec3d, mat22, mat33, quat = (
     t.vector(2),

@@ -11,7 +11,8 @@ import sim
 from sim.core.lang.errors import GradientError
 from sim.core.runtime import claims as claims_module
 from sim.core.runtime.buffer import ByteRange
-from sim.core.runtime.claims import Claims, Watch, restored, span_of
+from sim.core.runtime.claims import Claims, Watch, restored
+from sim.core.runtime.extent import span_of
 
 f64 = sim.float64
 

@@ -20,26 +20,14 @@ import numpy as np
 
 from sim.core.backends.native import Row
 from sim.core.lang.errors import GradientError
-from sim.core.lang.types import size_of
 from sim.core.runtime import shadows
 from sim.core.runtime.arena import Arena
 from sim.core.runtime.array import array
 from sim.core.runtime.buffer import Buffer, ByteRange, duplicate
+from sim.core.runtime.extent import span_of
 from sim.core.runtime.graph import Told, capturing, note_native
 from sim.core.runtime.graph import opened as open_graphs
 from sim.core.runtime.stacks import insist
-
-
-def span_of(a: array) -> tuple[int, int]:
-    """The bytes of its buffer, from low to high, that an array touches (a strided one touches less)."""
-    if a.size == 0:
-        return a.offset, a.offset
-    if a.is_contiguous:
-        return a.offset, a.offset + a.nbytes
-    low = high = a.offset
-    for n, stride in zip(a.shape, a.strides, strict=True):
-        low, high = (low + (n - 1) * stride, high) if stride < 0 else (low, high + (n - 1) * stride)
-    return low, high + size_of(a.dtype)
 
 
 @dataclass(eq=False)

@@ -24,8 +24,8 @@ from sim.core.lang.types import (
     float32,
 )
 from sim.core.runtime.buffer import Buffer
-from sim.core.runtime.claims import span_of
 from sim.core.runtime.device import Device
+from sim.core.runtime.extent import span_of
 from sim.core.runtime.interop import differentiable
 
 

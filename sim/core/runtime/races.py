@@ -21,7 +21,7 @@ from sim.core.lang.types import ArrayType
 from sim.core.runtime.array import array
 from sim.core.runtime.buffer import Buffer, ByteRange
 from sim.core.runtime.calls import Call, raise_fault, thread_count
-from sim.core.runtime.claims import span_of
+from sim.core.runtime.extent import span_of
 from sim.core.runtime.kernel import Aliases, Compiled, Differentiated, Specialisation
 from sim.core.runtime.private import host_argument, on_cpu, private_arguments, run_privately
 

@@ -21,10 +21,11 @@ from sim.core.runtime import recording
 from sim.core.runtime.array import array
 from sim.core.runtime.buffer import Buffer, ByteRange, announce
 from sim.core.runtime.calls import Call, thread_count
-from sim.core.runtime.claims import Claim, Claims, Watch, span_of
+from sim.core.runtime.claims import Claim, Claims, Watch
 from sim.core.runtime.creation import zeros
 from sim.core.runtime.cuts import Cut
 from sim.core.runtime.exclusive import exclusive
+from sim.core.runtime.extent import is_whole, span_of
 from sim.core.runtime.footprints import Footprint, Footprints
 from sim.core.runtime.graph import capturing, note
 from sim.core.runtime.kernel import AdjointPair, Aliases, Differentiated
@@ -96,12 +97,12 @@ class Tape:
 
     def record(self, operation: Operation) -> None:
         """A copy, fill or host write that is about to run."""
-        self._watch.before((*operation.reads, *(a for a in operation.writes if not _is_whole(a))), operation.name)
+        self._watch.before((*operation.reads, *(a for a in operation.writes if not is_whole(a))), operation.name)
         lost = self._refuse_cut(operation.reads, operation.name, any(w.requires_grad for w in operation.writes))
         for target in operation.writes:
             if lost is not None:
                 self._cut.setdefault(target.buffer, lost)
-            elif _is_whole(target):
+            elif is_whole(target):
                 self._cut.pop(target.buffer, None)
 
     def recorded(self, operation: Operation) -> None:
@@ -454,11 +455,6 @@ def _refuse_toggled(required: Iterable[tuple[array, bool]]) -> None:
                 f"`requires_grad` of an array of shape {a.shape} was changed since a graph with the backward of its tape was captured",
                 hint="capture it again",
             )
-
-
-def _is_whole(a: array) -> bool:
-    """Is it all of its memory?"""
-    return a.nbytes == a.buffer.nbytes and span_of(a) == (0, a.nbytes)
 
 
 def _announce_zero(gradient: Buffer, spans: Spans) -> None:
