@@ -14,7 +14,7 @@ from datetime import date
 import numpy as np
 
 import sim
-from sim.core.runtime.graph import capture
+from sim.core.runtime.devices.graph import capture
 
 REPEATS = 7
 BYTES = 76

@@ -16,13 +16,13 @@ from pathlib import Path
 from python_reference import python_reference
 
 from sim.constraints import REGISTRY, ConstraintParameter
-from sim.core.lang.builtins import NAMES
-from sim.core.lang.ir import OPS, ZERO
+from sim.core.lang.frontend.builtins import NAMES
+from sim.core.lang.ir.core import OPS, ZERO
 from sim.core.lang.library import LIBRARY, RANDOM
 from sim.io import to_json
 from sim.model import MODEL_FIELDS, STATE_FIELDS
-from sim.scene.json_schema import json_schema, scene_reference
-from sim.scene.materials import registered_materials
+from sim.scene.schema.json_schema import json_schema, scene_reference
+from sim.scene.schema.materials import registered_materials
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTE = "<!-- written by scripts/make_docs.py -->\n"

@@ -16,15 +16,15 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "tools")]
 
 import gradient_rows as rows  # noqa: E402
 from library_tools import calling, directional, flat_args, is_real  # noqa: E402
 
 from sim.constraints import REGISTRY  # noqa: E402
 from sim.core.lang import types as t  # noqa: E402
-from sim.core.lang.frontend import trace_function  # noqa: E402
-from sim.core.lang.ir import OPS, ZERO, Block, Builder, Func, OpDef, Value  # noqa: E402
+from sim.core.lang.frontend.tracer import trace_function  # noqa: E402
+from sim.core.lang.ir.core import OPS, ZERO, Block, Builder, Func, OpDef, Value  # noqa: E402
 from sim.core.lang.library import LIBRARY, RANDOM  # noqa: E402
 
 TARGET = ROOT / "docs/gradients.md"

@@ -1,6 +1,6 @@
 """Mutation testing: which one-line changes of a file do its tests not notice?
 
-    .venv/bin/python scripts/mutate.py sim/core/lang/races.py --sample 60 --seed 1
+    .venv/bin/python scripts/mutate.py sim/core/lang/instrument/races.py --sample 60 --seed 1
 
 Each mutant (`mutants.py`) runs in a copy of the tree, in a forked process with limits of time and memory: first the tests that
 execute its lines, from the fastest on, then the other tests of its file.  It is killed by the first that fails.  Survivors are printed as
@@ -355,7 +355,7 @@ def _ranges(text: str) -> list[tuple[int, int]]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="One-line mutants of files that their tests do not notice.")
-    parser.add_argument("files", nargs="+", help="files of mutation.yaml, as sim/core/lang/ops.py")
+    parser.add_argument("files", nargs="+", help="files of mutation.yaml, as sim/core/lang/ir/ops.py")
     parser.add_argument("--sample", type=int, default=0, help="as many mutants of each file, drawn at random; default: all")
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--jobs", type=int, default=1, help="mutants tried at the same time, each in a copy of the tree")

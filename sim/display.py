@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from sim.identify.loop import ENDED
 from sim.identify.problem import Problem
 from sim.identify.run import REPORT, Watcher
+from sim.identify.search.loop import ENDED
 from sim.io import ParameterRow, RunFolder
 from sim.io.report_parameters import MOST_ROWS, number_cells
 

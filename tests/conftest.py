@@ -4,12 +4,15 @@ Tests marked `gpu` are skipped where there is no GPU, with what is missing as th
 """
 
 import os
+import sys
 import tempfile
+from pathlib import Path
 
 import pytest
 
-from sim.core.runtime.cuda_device import cuda_devices, cuda_missing
+from sim.core.runtime.devices.cuda_device import cuda_devices, cuda_missing
 
+sys.path += [str(folder) for folder in Path(__file__).parent.rglob("*") if folder.is_dir()]
 _cache = tempfile.TemporaryDirectory(prefix="simopt-test-cache-")
 os.environ["SIM_CACHE_DIR"] = _cache.name
 

@@ -12,7 +12,7 @@ from typing import Any
 from sim.cli.show_ir import STAGES
 from sim.core.lang.errors import SimError
 from sim.core.lang.types import as_scalar
-from sim.scene.build import PRECISION
+from sim.scene.build.problem import PRECISION
 
 
 class _Version(argparse.Action):

@@ -12,17 +12,17 @@ from typing import Any
 from sim.cli.modules import UsageError
 from sim.core.backends.cache import clear_kernel_cache, kernel_cache_dir, kernel_cache_size
 from sim.core.lang.types import float64
-from sim.core.runtime.device import cuda_missing, get_device, get_devices
-from sim.core.runtime.threads import get_num_threads, set_num_threads
+from sim.core.runtime.ambient.threads import get_num_threads, set_num_threads
+from sim.core.runtime.devices.device import cuda_missing, get_device, get_devices
 from sim.display import LiveWatcher, PlainWatcher, number_text, print_table, show_result, size_text
-from sim.identify.gradcheck import TOLERANCE, check_gradient
+from sim.identify.assess.gradcheck import TOLERANCE, check_gradient
 from sim.identify.problem import Problem
 from sim.identify.run import INTERRUPTED, OK, Watcher, run_problem
 from sim.io import STATE, environment, export_run, load_run, page, to_json, write_atomically
 from sim.scene import Scene, load_scene
-from sim.scene.build import PRECISION
-from sim.scene.json_schema import json_schema
-from sim.scene.materials import registered_materials
+from sim.scene.build.problem import PRECISION
+from sim.scene.schema.json_schema import json_schema
+from sim.scene.schema.materials import registered_materials
 
 
 def run(options: argparse.Namespace) -> int:

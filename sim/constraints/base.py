@@ -17,14 +17,14 @@ from typing import Any
 
 import numpy as np
 
+from sim.core.lang.autodiff.forward import Gradient, vjp_rule
 from sim.core.lang.errors import SimError, did_you_mean, entry_point
-from sim.core.lang.frontend import traced
-from sim.core.lang.function import Function, local_annotations
-from sim.core.lang.ir import Func
+from sim.core.lang.frontend.function import Function, local_annotations
+from sim.core.lang.frontend.source import annotation_span, caller_locals
+from sim.core.lang.frontend.traced import Members
+from sim.core.lang.frontend.tracer import traced
+from sim.core.lang.ir.core import Func
 from sim.core.lang.memoize import memoize
-from sim.core.lang.source import annotation_span, caller_locals
-from sim.core.lang.tangent import Gradient, vjp_rule
-from sim.core.lang.traced import Members
 from sim.core.lang.types import Scalar, Type, float32, vector
 
 Factor = Callable[[np.ndarray, np.ndarray], np.ndarray]

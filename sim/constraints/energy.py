@@ -13,14 +13,14 @@ import numpy as np
 
 from sim.constraints.base import Constraint, ConstraintError
 from sim.constraints.projection import _at, parameter_struct, value_type
-from sim.core.lang.builtins import atomic_add, static, tid
 from sim.core.lang.errors import did_you_mean, entry_point
+from sim.core.lang.frontend.builtins import atomic_add, static, tid
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, vector
-from sim.core.runtime.array import array, array2d
-from sim.core.runtime.creation import zeros
-from sim.core.runtime.kernel import Kernel, kernel
-from sim.core.runtime.launch import launch
+from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.arrays.creation import zeros
+from sim.core.runtime.launch.kernel import Kernel, kernel
+from sim.core.runtime.launch.launch import launch
 
 
 @memoize

@@ -7,14 +7,14 @@ from typing import Any
 
 from sim.constraints.base import Constraint
 from sim.constraints.projection import parameter_struct
-from sim.core.lang.builtins import Builtin, static, tid
-from sim.core.lang.context import Context
-from sim.core.lang.frontend import traced
+from sim.core.lang.frontend.builtins import Builtin, static, tid
+from sim.core.lang.frontend.context import Context
+from sim.core.lang.frontend.traced import flatten
+from sim.core.lang.frontend.tracer import traced
 from sim.core.lang.memoize import memoize
-from sim.core.lang.traced import flatten
 from sim.core.lang.types import Scalar, leaves_of, vector
-from sim.core.runtime.array import array, array2d
-from sim.core.runtime.kernel import Kernel, kernel
+from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.launch.kernel import Kernel, kernel
 
 
 @memoize

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sim.constraints.base import constraint
 from sim.constraints.tetrahedron import DEVIATORIC, POISSON, REST, YOUNG, deformation, gradients, lame, shape_change
-from sim.core.lang.builtins import sqrt
+from sim.core.lang.frontend.builtins import sqrt
 from sim.core.lang.library.vector import cross, dot
 from sim.core.lang.types import vec3
 

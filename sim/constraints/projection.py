@@ -10,16 +10,16 @@ import ast
 from typing import Any
 
 from sim.constraints.base import Constraint
-from sim.core.lang.builtins import Builtin, static, tid
-from sim.core.lang.context import Context
-from sim.core.lang.function import func
+from sim.core.lang.frontend.builtins import Builtin, static, tid
+from sim.core.lang.frontend.context import Context
+from sim.core.lang.frontend.function import func
+from sim.core.lang.frontend.traced import flatten
 from sim.core.lang.library.matrix import transpose
 from sim.core.lang.library.vector import dot, outer
 from sim.core.lang.memoize import memoize
-from sim.core.lang.traced import flatten
 from sim.core.lang.types import Scalar, Struct, array_type, matrix, vector
-from sim.core.runtime.array import array, array2d
-from sim.core.runtime.kernel import Kernel, kernel
+from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.launch.kernel import Kernel, kernel
 
 matrix_of = matrix
 

@@ -14,13 +14,13 @@ smooths what the explicit part overshoots.
 
 from sim.constraints.base import Constraint
 from sim.constraints.projection import _at, parameter_struct, value_type
-from sim.core.lang.builtins import static, tid
-from sim.core.lang.function import func
+from sim.core.lang.frontend.builtins import static, tid
+from sim.core.lang.frontend.function import func
 from sim.core.lang.library.vector import dot
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, vector
-from sim.core.runtime.array import array, array2d
-from sim.core.runtime.kernel import Kernel, kernel
+from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.launch.kernel import Kernel, kernel
 
 SHARE = 4.0
 """Where J W J^T is this many times alpha~, half of the force of a row is left to the projection.

@@ -14,7 +14,7 @@ from __future__ import annotations
 from math import sqrt as root
 
 from sim.constraints.base import ConstraintParameter
-from sim.core.lang.function import func
+from sim.core.lang.frontend.function import func
 from sim.core.lang.library.vector import cross, dot
 
 YOUNG = ConstraintParameter("young", "float", "Pa", "Young's modulus", bounds="(0, inf)")

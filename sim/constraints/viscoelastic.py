@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sim.constraints.base import ConstraintParameter, constraint
 from sim.constraints.tetrahedron import DEVIATORIC, POISSON, REST, THIRD, YOUNG, deformation, gradients, lame, shape_change
-from sim.core.lang.builtins import exp
-from sim.core.lang.function import func
+from sim.core.lang.frontend.builtins import exp
+from sim.core.lang.frontend.function import func
 from sim.core.lang.library.vector import dot
 from sim.core.lang.types import vec3
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sim.constraints.base import constraint
 from sim.constraints.tetrahedron import POISSON, YOUNG, lame
-from sim.core.lang.function import func
+from sim.core.lang.frontend.function import func
 from sim.core.lang.library.vector import cross, dot
 
 

@@ -19,8 +19,8 @@ from typing import IO
 
 import numpy as np
 
-from .content import read_bytes
-from .errors import FileError, quoted, within
+from sim.files.content import read_bytes
+from sim.files.errors import FileError, quoted, within
 
 MOST_ENTRIES = 10_000
 FREE_EXPANSION, EXPANSION = 2**26, 100

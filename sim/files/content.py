@@ -6,7 +6,7 @@ import difflib
 import stat
 from pathlib import Path
 
-from .errors import FileError
+from sim.files.errors import FileError
 
 LARGEST_FILE = 2**33
 """Bytes of a file at most (8 GiB): what is larger would not fit into memory beside what is made of it."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .errors import FileError, quoted
+from sim.files.errors import FileError, quoted
 
 LARGEST_WHOLE = 2**31 - 1
 """Counts and numbers of points are kept in 32 bits."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .errors import GeometryError
+from sim.geometry.errors import GeometryError
 
 _ROUNDS = 4  # of iterated greedy: on meshes the first two or three save a colour or two, later ones nothing
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .errors import GeometryError
-from .tetrahedra import TetMesh, lattice_cells, lattice_points, lattice_tets, tet_pieces, tet_surface
-from .topology import mesh_topology
+from sim.geometry.errors import GeometryError
+from sim.geometry.tetrahedra import TetMesh, lattice_cells, lattice_points, lattice_tets, tet_pieces, tet_surface
+from sim.geometry.topology import mesh_topology
 
 CHUNK = 4_000_000
 """Pairs that are compared at once, so that large meshes need little memory."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .errors import GeometryError
+from sim.geometry.errors import GeometryError
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,10 @@ from typing import Any
 import numpy as np
 
 from sim.files import FileError, near, number, quoted, read_bytes, read_text, whole
-
-from .errors import GeometryError, listed
-from .glb_checks import check_glb
-from .surface_formats import read_off, read_ply, read_stl
-from .transforms import axes_matrix
+from sim.geometry.errors import GeometryError, listed
+from sim.geometry.glb_checks import check_glb
+from sim.geometry.surface_formats import read_off, read_ply, read_stl
+from sim.geometry.transforms import axes_matrix
 
 # Self-contained files. A .gltf is left out: it names further files, and a scene reads none that it does not name.
 FORMATS = (".obj", ".ply", ".stl", ".off", ".glb")

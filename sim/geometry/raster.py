@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .errors import GeometryError
+from sim.geometry.errors import GeometryError
 
 Color = tuple[float, float, float]
 

@@ -5,7 +5,7 @@ from itertools import combinations
 
 import numpy as np
 
-from .errors import GeometryError, listed
+from sim.geometry.errors import GeometryError, listed
 
 
 def assign_regions(elements: np.ndarray, regions: Mapping[str, np.ndarray]) -> np.ndarray:

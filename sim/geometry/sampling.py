@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .errors import GeometryError
+from sim.geometry.errors import GeometryError
 
 
 def farthest_points(positions: ArrayLike, count: int, among: ArrayLike | None = None) -> np.ndarray:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .errors import GeometryError, listed
+from sim.geometry.errors import GeometryError, listed
 
 KEYS = ("all", "boundary", "indices", "near", "x", "y", "z")
 

@@ -7,12 +7,11 @@ from pathlib import Path
 import numpy as np
 
 from sim.files import FileError, numbers, quoted, read_bytes, read_text, whole, wholes
-
-from .errors import GeometryError, listed
-from .gmsh import read_msh
-from .meshfile import FARTHEST, check_exists, errors_of
-from .tetrahedra import TetMesh, solid_mesh
-from .transforms import axes_matrix
+from sim.geometry.errors import GeometryError, listed
+from sim.geometry.gmsh import read_msh
+from sim.geometry.meshfile import FARTHEST, check_exists, errors_of
+from sim.geometry.tetrahedra import TetMesh, solid_mesh
+from sim.geometry.transforms import axes_matrix
 
 TET_FORMATS = (".node", ".ele", ".msh")
 

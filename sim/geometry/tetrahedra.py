@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .errors import GeometryError, listed
+from sim.geometry.errors import GeometryError, listed
 
 FLAT = 1e-6
 """A tetrahedron is flat if its volume is below this share of the cube of its longest edge."""

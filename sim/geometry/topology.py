@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .errors import GeometryError, listed
+from sim.geometry.errors import GeometryError, listed
 
 # A triangle flatter than this part of its longest edge squared has no usable normal; an edge shorter than this part of
 # the mesh has no usable direction.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .errors import GeometryError
+from sim.geometry.errors import GeometryError
 
 _AXES = {"x": 0, "y": 1, "z": 2}
 _SPELLINGS = [sign + name for sign in ("", "-") for name in _AXES]

@@ -13,24 +13,24 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from sim.core.lang.types import float64
-from sim.core.runtime.array import array
-from sim.core.runtime.creation import zeros
-from sim.core.runtime.seeds import gradients_kept
-from sim.core.runtime.tape import Tape
-from sim.identify.custom import Custom
-from sim.identify.expectations import Expectation
-from sim.identify.experiments import Experiment, Markers, Schedule, Simulation, group_by_rollout
-from sim.identify.horizon import Horizon
-from sim.identify.jacobian import linearise
-from sim.identify.losses import Match, Measured, Term
-from sim.identify.measures import Measure
-from sim.identify.method import Method
-from sim.identify.parameters import Parameter
-from sim.identify.penalties import Penalty
-from sim.identify.residuals import Residuals
-from sim.identify.results import Evaluation, Result, short
-from sim.identify.search import Search, Stage, search
-from sim.identify.transforms import ParameterSpace
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.creation import zeros
+from sim.core.runtime.tape.seeds import gradients_kept
+from sim.core.runtime.tape.tape import Tape
+from sim.identify.data.expectations import Expectation
+from sim.identify.data.experiments import Experiment, Markers, Schedule, Simulation, group_by_rollout
+from sim.identify.data.measures import Measure
+from sim.identify.losses.custom import Custom
+from sim.identify.losses.jacobian import linearise
+from sim.identify.losses.losses import Match, Measured, Term
+from sim.identify.losses.penalties import Penalty
+from sim.identify.losses.residuals import Residuals
+from sim.identify.parameters.parameters import Parameter
+from sim.identify.parameters.transforms import ParameterSpace
+from sim.identify.search.horizon import Horizon
+from sim.identify.search.method import Method
+from sim.identify.search.results import Evaluation, Result, short
+from sim.identify.search.search import Search, Stage, search
 from sim.model import Model
 from sim.rollout import Checkpointed, StoreAll, Trajectory, rollout
 from sim.rollout.budget import gradient_bytes
@@ -268,7 +268,7 @@ class Problem:
         save: Callable[[dict[str, Any]], Any] | None = None, resume_state: Mapping[str, Any] | None = None,
         should_stop: Callable[[], bool] | None = None,
     ) -> Result:
-        """Search as the scene asks.  The arguments are those of `sim.identify.search.search`.
+        """Search as the scene asks.  The arguments are those of `sim.identify.search.search.search`.
 
         After it the model holds the best values.
         """

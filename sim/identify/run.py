@@ -17,19 +17,19 @@ from typing import Any
 
 import numpy as np
 
-from sim.core.runtime.profile import Profile, profile
-from sim.identify.expectations import check_all
-from sim.identify.experiments import Experiment, Simulation
-from sim.identify.found import file_hashes, found_arrays
-from sim.identify.misfit import Misfit, misfits
-from sim.identify.notes import notes_on
+from sim.core.runtime.ambient.profile import Profile, profile
+from sim.identify.assess.found import file_hashes, found_arrays
+from sim.identify.assess.misfit import Misfit, misfits
+from sim.identify.assess.notes import notes_on
+from sim.identify.assess.report_data import report_data
+from sim.identify.assess.report_takes import scenery
+from sim.identify.assess.result_rows import finite, horizon_rows, loss_row, parameter_rows, start_rows, uncertainty_row
+from sim.identify.assess.uncertainty import Uncertainty, estimate
+from sim.identify.data.expectations import check_all
+from sim.identify.data.experiments import Experiment, Simulation
 from sim.identify.problem import Problem
-from sim.identify.report_data import report_data
-from sim.identify.report_takes import scenery
-from sim.identify.result_rows import finite, horizon_rows, loss_row, parameter_rows, start_rows, uncertainty_row
-from sim.identify.results import Result
-from sim.identify.search import BrokenSearch
-from sim.identify.uncertainty import Uncertainty, estimate
+from sim.identify.search.results import Result
+from sim.identify.search.search import BrokenSearch
 from sim.io import Recording, RunFolder, RunFolderError, default_run_path, environment, write_recording, write_report, write_scenery
 
 SCENE, RESULT, TRAJECTORY, REPORT = "scene.resolved.yaml", "result.json", "trajectory.npz", "report.html"

@@ -10,24 +10,23 @@ import numpy as np
 
 from sim.constraints.base import REGISTRY
 from sim.core.lang.types import as_scalar, vector
-from sim.core.runtime import recording
-from sim.core.runtime.creation import zeros
-from sim.core.runtime.device import DeviceLike, get_device
-
-from . import checks
-from .blocks import AttachmentBlock, ConstraintBlock, LoadBlock, PointBlock, ShapeBlock
-from .constraint_set import ConstraintSet, build_set, unmeasured
-from .derive import Derivation, spreading
-from .errors import ModelError
-from .fields import MODEL_FIELDS, allocate
-from .groups import NO_EDGES, NO_TETS, NO_TRIANGLES, Attachment, Group, Plane, Shape, Sphere
-from .kernels import kernels
-from .materials import Materials
-from .measure import measure_rest
-from .model import Model
-from .motions import motion_key
-from .place import Place, per_element, source_of
-from .worlds import (
+from sim.core.runtime.ambient import recording
+from sim.core.runtime.arrays.creation import zeros
+from sim.core.runtime.devices.device import DeviceLike, get_device
+from sim.model import checks
+from sim.model.blocks import AttachmentBlock, ConstraintBlock, LoadBlock, PointBlock, ShapeBlock
+from sim.model.constraint_set import ConstraintSet, build_set, unmeasured
+from sim.model.derive import Derivation, spreading
+from sim.model.errors import ModelError
+from sim.model.fields import MODEL_FIELDS, allocate
+from sim.model.groups import NO_EDGES, NO_TETS, NO_TRIANGLES, Attachment, Group, Plane, Shape, Sphere
+from sim.model.kernels import kernels
+from sim.model.materials import Materials
+from sim.model.measure import measure_rest
+from sim.model.model import Model
+from sim.model.motions import motion_key
+from sim.model.place import Place, per_element, source_of
+from sim.model.worlds import (
     Numbering,
     copied_attachment,
     copied_constraints,

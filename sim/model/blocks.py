@@ -14,11 +14,10 @@ import numpy as np
 
 from sim.constraints.base import REGISTRY, Constraint, ConstraintParameter
 from sim.core.lang.errors import did_you_mean
-
-from . import checks
-from .errors import ModelError
-from .groups import Group
-from .place import per_element
+from sim.model import checks
+from sim.model.errors import ModelError
+from sim.model.groups import Group
+from sim.model.place import per_element
 
 
 @dataclass(eq=False)

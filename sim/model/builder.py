@@ -15,7 +15,7 @@ import numpy as np
 from sim.constraints.base import Constraint
 from sim.core.lang.errors import entry_point
 from sim.core.lang.types import float32
-from sim.core.runtime.device import DeviceLike
+from sim.core.runtime.devices.device import DeviceLike
 from sim.geometry import (
     EmbeddedSurface,
     GeometryError,
@@ -29,15 +29,14 @@ from sim.geometry import (
     solid_mesh,
     tet_edges,
 )
-
-from . import checks
-from .assembly import Parts, assemble
-from .blocks import AttachmentBlock, ConstraintBlock, LoadBlock, PointBlock, ShapeBlock, constraint_values, registered
-from .errors import ModelError
-from .groups import Group
-from .model import Model
-from .motions import read_motions
-from .stencils import Stencils, cloth_stencils, line_stencils, material_blocks, point_stencils, solid_stencils
+from sim.model import checks
+from sim.model.assembly import Parts, assemble
+from sim.model.blocks import AttachmentBlock, ConstraintBlock, LoadBlock, PointBlock, ShapeBlock, constraint_values, registered
+from sim.model.errors import ModelError
+from sim.model.groups import Group
+from sim.model.model import Model
+from sim.model.motions import read_motions
+from sim.model.stencils import Stencils, cloth_stencils, line_stencils, material_blocks, point_stencils, solid_stencils
 
 ORIGIN = (0.0, 0.0, 0.0)
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from sim.core.lang.errors import did_you_mean
 from sim.geometry import GeometryError, rotation_from_quaternion
-
-from .errors import ModelError
+from sim.model.errors import ModelError
 
 
 def vec3(name: str, value: Any) -> np.ndarray:

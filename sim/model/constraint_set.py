@@ -9,16 +9,15 @@ import numpy as np
 
 from sim.constraints.base import Constraint
 from sim.core.lang.types import int32, vector
-from sim.core.runtime.array import array
-from sim.core.runtime.creation import zeros
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.creation import zeros
 from sim.geometry import check_coloring, color_constraints
-
-from .blocks import ConstraintBlock
-from .derive import Derivation, spreading
-from .errors import ModelError
-from .law import law_derivations
-from .materials import Materials
-from .place import Place, per_element
+from sim.model.blocks import ConstraintBlock
+from sim.model.derive import Derivation, spreading
+from sim.model.errors import ModelError
+from sim.model.law import law_derivations
+from sim.model.materials import Materials
+from sim.model.place import Place, per_element
 
 
 @dataclass(eq=False)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.core.runtime.array import array
+from sim.core.runtime.arrays.array import array
 
 
 @dataclass(eq=False)

@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 
 from sim.core.lang.types import Homogeneous, Scalar
-from sim.core.runtime.array import array
-from sim.core.runtime.kernel import Kernel
-from sim.core.runtime.launch import launch
-
-from .kernels import kernels, spread_rows
-from .place import source_of
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.launch.kernel import Kernel
+from sim.core.runtime.launch.launch import launch
+from sim.model.kernels import kernels, spread_rows
+from sim.model.place import source_of
 
 
 class Derivation:

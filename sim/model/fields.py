@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sim.core.lang.types import Scalar, Type, int32, vector
-from sim.core.runtime.array import array
-from sim.core.runtime.creation import zeros
-from sim.core.runtime.device import DeviceLike
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.creation import zeros
+from sim.core.runtime.devices.device import DeviceLike
 
 
 @dataclass(frozen=True)

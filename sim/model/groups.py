@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.core.runtime.array import array
+from sim.core.runtime.arrays.array import array
 from sim.geometry import EmbeddedSurface, choose_points
 
 NO_EDGES = np.zeros((0, 2), np.int32)

@@ -9,11 +9,11 @@ is their sum.
 from dataclasses import dataclass
 from functools import cache
 
-from sim.core.lang.builtins import tid, where
+from sim.core.lang.frontend.builtins import tid, where
 from sim.core.lang.library.vector import cross, normalize
 from sim.core.lang.types import Scalar, vector
-from sim.core.runtime.array import array
-from sim.core.runtime.kernel import Kernel, kernel
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.launch.kernel import Kernel, kernel
 
 
 @dataclass(frozen=True)

@@ -10,17 +10,16 @@ import numpy as np
 
 from sim.constraints.base import Constraint
 from sim.constraints.projection import value_type
-from sim.core.lang.builtins import Builtin, static, tid
-from sim.core.lang.context import Context
-from sim.core.lang.frontend import traced
+from sim.core.lang.frontend.builtins import Builtin, static, tid
+from sim.core.lang.frontend.context import Context
+from sim.core.lang.frontend.traced import flatten
+from sim.core.lang.frontend.tracer import traced
 from sim.core.lang.memoize import memoize
-from sim.core.lang.traced import flatten
 from sim.core.lang.types import Scalar, Struct, array_type
-from sim.core.runtime.array import array, array2d
-from sim.core.runtime.kernel import Kernel, kernel
-
-from .derive import Derivation
-from .place import Place, source_of
+from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.launch.kernel import Kernel, kernel
+from sim.model.derive import Derivation
+from sim.model.place import Place, source_of
 
 
 def law_derivations(c: Constraint, values: Mapping[str, array], count: int, chosen: np.ndarray, target: np.ndarray,

@@ -8,10 +8,9 @@ import numpy as np
 
 from sim.core.lang.errors import did_you_mean
 from sim.core.lang.types import Scalar, vector
-from sim.core.runtime.array import array
-from sim.core.runtime.device import DeviceLike
-
-from .errors import UnknownPathError
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.devices.device import DeviceLike
+from sim.model.errors import UnknownPathError
 
 
 class Materials(dict[str, array]):

@@ -10,21 +10,20 @@ from typing import Any
 
 from sim.core.lang.errors import did_you_mean
 from sim.core.lang.types import Scalar
-from sim.core.runtime import recording, shadows
-from sim.core.runtime.array import array, clone
-from sim.core.runtime.creation import zeros_like
-from sim.core.runtime.device import Device
-from sim.core.runtime.graph import Graph, capturing
-
-from .constraint_set import ConstraintSet
-from .control import Contacts, Control
-from .derive import Derivation
-from .errors import ModelError
-from .fields import MODEL_FIELDS
-from .groups import Attachment, Group, Shape
-from .materials import Materials
-from .place import Place
-from .state import State
+from sim.core.runtime.ambient import recording, shadows
+from sim.core.runtime.arrays.array import array, clone
+from sim.core.runtime.arrays.creation import zeros_like
+from sim.core.runtime.devices.device import Device
+from sim.core.runtime.devices.graph import Graph, capturing
+from sim.model.constraint_set import ConstraintSet
+from sim.model.control import Contacts, Control
+from sim.model.derive import Derivation
+from sim.model.errors import ModelError
+from sim.model.fields import MODEL_FIELDS
+from sim.model.groups import Attachment, Group, Shape
+from sim.model.materials import Materials
+from sim.model.place import Place
+from sim.model.state import State
 
 
 class Model:

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from . import checks
-from .errors import ModelError
+from sim.model import checks
+from sim.model.errors import ModelError
 
 MOVE_SMOOTH, MOVE_LINEAR, SWING = 0, 1, 2
 Motion = tuple[int, np.ndarray, float, float]

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from sim.core.lang.types import Scalar
-from sim.core.runtime.array import array
-from sim.core.runtime.device import Device
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.devices.device import Device
 
 
 def per_element(values: np.ndarray, count: int) -> np.ndarray:

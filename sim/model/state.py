@@ -6,12 +6,11 @@ from typing import Any
 
 from sim.core.lang.errors import did_you_mean
 from sim.core.lang.types import float64
-from sim.core.runtime.array import array, clone
-from sim.core.runtime.creation import full
-from sim.core.runtime.graph import capturing
-
-from .errors import ModelError
-from .fields import STATE_FIELDS
+from sim.core.runtime.arrays.array import array, clone
+from sim.core.runtime.arrays.creation import full
+from sim.core.runtime.devices.graph import capturing
+from sim.model.errors import ModelError
+from sim.model.fields import STATE_FIELDS
 
 
 class State:

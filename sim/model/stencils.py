@@ -10,10 +10,9 @@ import numpy as np
 
 from sim.constraints.base import Constraint
 from sim.geometry import ClothGrid, TetMesh, Topology, tet_edges
-
-from . import checks
-from .blocks import ConstraintBlock, constraint_values, registered
-from .errors import ModelError
+from sim.model import checks
+from sim.model.blocks import ConstraintBlock, constraint_values, registered
+from sim.model.errors import ModelError
 
 OF_THE_WORLD = {"attachment": "add_attachment", "contact_plane": "add_ground_plane", "contact_sphere": "add_shape_sphere"}
 

@@ -12,8 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from .blocks import AttachmentBlock, ConstraintBlock, LoadBlock, PointBlock, ShapeBlock
-from .groups import Group
+from sim.model.blocks import AttachmentBlock, ConstraintBlock, LoadBlock, PointBlock, ShapeBlock
+from sim.model.groups import Group
 
 
 class Numbering:

@@ -7,10 +7,10 @@ from functools import partial
 from numbers import Real
 
 from sim.core.lang.errors import SimError, entry_point
-from sim.core.runtime import recording, shadows
-from sim.core.runtime.graph import note_whole
-from sim.core.runtime.stacks import contained
-from sim.core.runtime.tape import Tape
+from sim.core.runtime.ambient import recording, shadows
+from sim.core.runtime.ambient.stacks import contained
+from sim.core.runtime.devices.graph import note_whole
+from sim.core.runtime.tape.tape import Tape
 from sim.model.control import Control
 from sim.model.state import State
 from sim.rollout.recorded import RecordedRun

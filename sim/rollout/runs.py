@@ -9,12 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from sim.core.runtime import graph, recording, shadows
-from sim.core.runtime.array import array
-from sim.core.runtime.creation import copy
-from sim.core.runtime.nonfinite import NonFiniteError
-from sim.core.runtime.stacks import contained
-from sim.core.runtime.tape import Tape
+from sim.core.runtime.ambient import recording, shadows
+from sim.core.runtime.ambient.stacks import contained
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.creation import copy
+from sim.core.runtime.debug.nonfinite import NonFiniteError
+from sim.core.runtime.devices import graph
+from sim.core.runtime.tape.tape import Tape
 from sim.model.state import State
 from sim.rollout.stretches import Steps
 from sim.rollout.trajectory import NonFiniteState, Plan, Trajectory, is_finite

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from sim.core.runtime.array import array, clone
-from sim.core.runtime.buffer import Buffer
-from sim.core.runtime.graph import Graph, capture, joined
-from sim.core.runtime.marks import passing, watched
-from sim.core.runtime.tape import Remembered, Tape
+from sim.core.runtime.arrays.array import array, clone
+from sim.core.runtime.devices.graph import Graph, capture, joined
+from sim.core.runtime.memory.buffer import Buffer
+from sim.core.runtime.tape.marks import passing, watched
+from sim.core.runtime.tape.tape import Remembered, Tape
 from sim.model.state import State
 
 LONGEST = 64

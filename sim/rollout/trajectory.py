@@ -10,8 +10,8 @@ import numpy as np
 
 from sim.core.lang.errors import SimError
 from sim.core.lang.types import vector
-from sim.core.runtime.array import array
-from sim.core.runtime.creation import empty
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.creation import empty
 from sim.model.control import Control
 from sim.model.model import Model
 from sim.model.state import State

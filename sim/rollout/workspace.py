@@ -18,10 +18,10 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from sim.core.lang.types import vector
-from sim.core.runtime.array import array
-from sim.core.runtime.buffer import Buffer
-from sim.core.runtime.creation import zeros
-from sim.core.runtime.tape import Remembered
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.creation import zeros
+from sim.core.runtime.memory.buffer import Buffer
+from sim.core.runtime.tape.tape import Remembered
 from sim.model.control import Control
 from sim.model.state import State
 from sim.rollout.stretches import Steps, Stretch

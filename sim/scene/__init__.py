@@ -4,5 +4,5 @@ from sim.scene.errors import Problem as Problem
 from sim.scene.errors import SceneError as SceneError
 from sim.scene.load import load_scene as load_scene
 from sim.scene.scene import Scene as Scene
-from sim.scene.schema import MaterialSpec as MaterialSpec
-from sim.scene.schema import ParameterSpec as ParameterSpec
+from sim.scene.schema.keys import MaterialSpec as MaterialSpec
+from sim.scene.schema.keys import ParameterSpec as ParameterSpec

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sim.core.runtime.device import DeviceLike
+from sim.core.runtime.devices.device import DeviceLike
 from sim.identify.problem import Problem
-from sim.scene.build import PRECISION, build_problem
-from sim.scene.document import Document
+from sim.scene.build.problem import PRECISION, build_problem
+from sim.scene.validate.document import Document
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -13,17 +13,17 @@ import numpy as np
 
 from sim.constraints.flow import make_flow
 from sim.constraints.projection import parameter_struct, value_type
-from sim.core.lang.builtins import cos, tid
 from sim.core.lang.constants import pi
 from sim.core.lang.errors import SimError, did_you_mean, entry_point
-from sim.core.lang.function import func
+from sim.core.lang.frontend.builtins import cos, tid
+from sim.core.lang.frontend.function import func
 from sim.core.lang.library.scalar import clamp
 from sim.core.lang.library.vector import length
 from sim.core.lang.types import Scalar, float64, vector
-from sim.core.runtime.array import array
-from sim.core.runtime.creation import zeros, zeros_like
-from sim.core.runtime.kernel import Kernel, kernel
-from sim.core.runtime.launch import launch
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.creation import zeros, zeros_like
+from sim.core.runtime.launch.kernel import Kernel, kernel
+from sim.core.runtime.launch.launch import launch
 from sim.model.constraint_set import ConstraintSet
 from sim.model.control import Contacts, Control
 from sim.model.model import Model

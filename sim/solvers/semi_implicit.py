@@ -9,8 +9,8 @@ import numpy as np
 
 from sim.constraints.push import make_push
 from sim.core.lang.errors import entry_point
-from sim.core.runtime.array import array
-from sim.core.runtime.graph import note
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.devices.graph import note
 from sim.model.control import Contacts, Control
 from sim.model.state import State
 from sim.solvers.base import Pass, Solver, SolverError

@@ -16,9 +16,9 @@ from sim.constraints.projection import make_projection
 from sim.constraints.push import make_push
 from sim.core.lang.errors import did_you_mean
 from sim.core.lang.types import vector
-from sim.core.runtime.array import array
-from sim.core.runtime.creation import zeros
-from sim.core.runtime.launch import launch
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.creation import zeros
+from sim.core.runtime.launch.launch import launch
 from sim.model.state import State
 from sim.solvers.base import Pass, Solver, SolverError
 

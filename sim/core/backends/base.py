@@ -21,7 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from sim.core.lang.errors import SimError, Span
-from sim.core.lang.ir import Func, Op, split_memory, walk
+from sim.core.lang.ir.core import Func, Op, split_memory, walk
 from sim.core.lang.types import ArrayType, Scalar, Type
 
 ERROR_SLOT, FIRST_PARAM = 4, 5

@@ -17,8 +17,8 @@ import numpy as np
 from sim.core.backends.base import FIRST_PARAM, Site, int64_view, param_slots, print_text
 from sim.core.backends.cuda_prelude import BLOCK
 from sim.core.backends.cuda_text import CudaText
-from sim.core.lang.ir import Func
-from sim.core.lang.sharing import own_arrays, shared_arrays
+from sim.core.lang.analysis.thread_locality import own_arrays, shared_arrays
+from sim.core.lang.ir.core import Func
 from sim.core.lang.types import ArrayType, Scalar, size_of
 
 PRINT_WORDS = 1 << 17

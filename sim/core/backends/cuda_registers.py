@@ -18,10 +18,10 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from sim.core.backends import cache
-from sim.core.lang.cuts import minimum_cut
-from sim.core.lang.ir import OPS, Block, Func, Op, Value, has_effect, split_memory, to_text, walk
-from sim.core.lang.passes import WRITES, Env, free_values
-from sim.core.lang.sharing import Alike
+from sim.core.lang.analysis.min_cut import minimum_cut
+from sim.core.lang.analysis.thread_locality import Alike
+from sim.core.lang.ir.core import OPS, Block, Func, Op, Value, has_effect, split_memory, to_text, walk
+from sim.core.lang.ir.passes import WRITES, Env, free_values
 from sim.core.lang.types import Scalar, bool_
 
 BUDGET = {False: 52, True: 100}

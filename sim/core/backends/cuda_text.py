@@ -14,8 +14,8 @@ from sim.core.backends.base import ASSERT_FAILED, OUT_OF_BOUNDS, Site, error_sit
 from sim.core.backends.cuda_prelude import BLOCK, PRELUDE
 from sim.core.backends.cuda_registers import BUDGET, relieve
 from sim.core.backends.cuda_writer import arithmetic, cast, cuda_type, identifier, literal
-from sim.core.lang.ir import OPS, Block, Func, InvalidIR, Op, Value, element_leaves, split_memory, walk
-from sim.core.lang.sharing import needs_atomics, own_arrays, own_axes, uniform_values
+from sim.core.lang.analysis.thread_locality import needs_atomics, own_arrays, own_axes, uniform_values
+from sim.core.lang.ir.core import OPS, Block, Func, InvalidIR, Op, Value, element_leaves, split_memory, walk
 from sim.core.lang.types import ArrayType, Homogeneous, Scalar, Type, size_of
 
 _UPDATES = {"add": "sim_adds", "min": "sim_smaller", "max": "sim_larger", "exch": "sim_new"}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sim.core.backends.llvm_writer import Writer, llvm_type
-from sim.core.lang.ir import OPS, Op, Value
+from sim.core.lang.ir.core import OPS, Op, Value
 from sim.core.lang.types import Scalar, int32
 
 LANES = 8

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from sim.core.lang.ir import OPS
+from sim.core.lang.ir.core import OPS
 from sim.core.lang.types import Scalar, Type, bool_
 
 _PREDICATES = {"lt": ("olt", "slt", "ult"), "le": ("ole", "sle", "ule"), "gt": ("ogt", "sgt", "ugt")}

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.core.runtime.graph import capturing
+from sim.core.runtime.devices.graph import capturing
 
 State = dict[str, Any]
 

@@ -6,10 +6,10 @@ table (sin, sqrt, floor, ...) need no entry here.
 
 from __future__ import annotations
 
-from sim.core.lang.builtins import Builtin, register
-from sim.core.lang.function import Function
+from sim.core.lang.frontend.builtins import Builtin, register
+from sim.core.lang.frontend.function import Function
+from sim.core.lang.frontend.operators import OPERATORS
 from sim.core.lang.library import decompose, matrix, noise, quaternion, rand, scalar, transform, vector
-from sim.core.lang.operators import OPERATORS
 
 _NAMES = {
     scalar: "sign step nonzero frac round clamp degrees radians lerp smoothstep acos asin isfinite isnan isinf",

@@ -22,8 +22,8 @@ are the rule, as in a body at rest, use `polar3`: exact to every order.
 
 from __future__ import annotations
 
-from sim.core.lang.builtins import abs, atan2, copysign, cos, max, sin, sqrt, where
-from sim.core.lang.function import func
+from sim.core.lang.frontend.builtins import abs, atan2, copysign, cos, max, sin, sqrt, where
+from sim.core.lang.frontend.function import func
 from sim.core.lang.library.matrix import inverse, trace, transpose
 from sim.core.lang.library.scalar import sign
 from sim.core.lang.library.static import epsilon, matrix_type, scalar_type, vector_type

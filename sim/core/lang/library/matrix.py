@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from sim.core.lang.builtins import Builtin, where
-from sim.core.lang.function import func
+from sim.core.lang.frontend.builtins import Builtin, where
+from sim.core.lang.frontend.function import func
+from sim.core.lang.frontend.traced import Parts
 from sim.core.lang.library.static import matrix_type, scalar_type, vector_type
 from sim.core.lang.library.vector import dot
-from sim.core.lang.traced import Parts
 from sim.core.lang.types import Vector, matrix
 
 

@@ -6,8 +6,8 @@ float32 or float64.
 
 from __future__ import annotations
 
-from sim.core.lang.builtins import floor
-from sim.core.lang.function import func
+from sim.core.lang.frontend.builtins import floor
+from sim.core.lang.frontend.function import func
 from sim.core.lang.library.rand import randf, sample_unit_cube, sample_unit_hypercube, sample_unit_square
 from sim.core.lang.library.static import is_scalar, scalar_type, vector_type
 from sim.core.lang.library.vector import normalize

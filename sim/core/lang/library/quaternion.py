@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from sim.core.lang.builtins import abs, atan2, cos, sin, sqrt, where
-from sim.core.lang.function import func
+from sim.core.lang.frontend.builtins import abs, atan2, cos, sin, sqrt, where
+from sim.core.lang.frontend.function import func
 from sim.core.lang.library.matrix import matrix_from_cols
 from sim.core.lang.library.scalar import asin
 from sim.core.lang.library.static import quaternion_type, scalar_type, vector_type

@@ -13,8 +13,8 @@ import ast
 import math
 from typing import Any
 
-from sim.core.lang.builtins import Builtin, cos, log, sin, sqrt
-from sim.core.lang.function import Function, func
+from sim.core.lang.frontend.builtins import Builtin, cos, log, sin, sqrt
+from sim.core.lang.frontend.function import Function, func
 from sim.core.lang.types import float32, int32, uint32, vector
 
 vec2, vec3, vec4 = vector(2, float32), vector(3, float32), vector(4, float32)

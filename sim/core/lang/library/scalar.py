@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from sim.core.lang.builtins import abs, acos_unclamped, asin_unclamped, copysign, sqrt, trunc, where
-from sim.core.lang.function import func
+from sim.core.lang.frontend.builtins import abs, acos_unclamped, asin_unclamped, copysign, sqrt, trunc, where
+from sim.core.lang.frontend.function import func
 from sim.core.lang.library.static import is_float, is_scalar, scalar_type
 
 DEGREES, RADIANS = 180.0 / math.pi, math.pi / 180.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from sim.core.lang.builtins import Builtin
-from sim.core.lang.function import Function, func
+from sim.core.lang.frontend.builtins import Builtin
+from sim.core.lang.frontend.function import Function, func
 from sim.core.lang.library.matrix import mat_transform_point, mat_transform_vector
 from sim.core.lang.library.quaternion import quat_from_matrix, quat_inverse, quat_multiply, quat_rotate, quat_to_matrix
 from sim.core.lang.library.static import is_matrix, matrix_type, quaternion_type, transformation_type, vector_type

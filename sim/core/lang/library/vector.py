@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sim.core.lang.builtins import abs, atan2, sqrt, where
-from sim.core.lang.function import func
+from sim.core.lang.frontend.builtins import abs, atan2, sqrt, where
+from sim.core.lang.frontend.function import func
 from sim.core.lang.library.static import is_quaternion, is_scalar, matrix_type, scalar_type, vector_type
 from sim.core.lang.types import uint32
 

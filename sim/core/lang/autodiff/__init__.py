@@ -1,0 +1,1 @@
+"""From a program to its derivative: reverse and forward mode, in IR."""

@@ -1,0 +1,359 @@
+"""Forward mode: a function or kernel becomes another one that also computes how its results change.  IR in, IR out.
+
+Beside every floating value that depends on an active one goes its tangent; whatever carries values carries tangents too:
+branches yield them, loops carry them, tapes and arrays have a second one of the same layout.  Primitives need no rule of
+their own: they are scalar functions, so a cotangent rule `vjp(ct, y, *x)` gives p_i ct with p_i the derivative by operand i,
+and with the tangent of operand i in the place of ct it gives the share of that operand in the tangent of the result.
+A call with a derivative in closed form uses it too: the rule is linear in its cotangents, ct -> J^T ct, and the transpose
+of that (its reverse mode) is the tangent J dx, right at the same special points.
+
+The result is of the same language, so that transforms compose: the tangent of an adjoint gives Hessian-vector products.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+from sim.core.lang.analysis.activity import is_float, varied_values
+from sim.core.lang.autodiff.degeneracy import combined_calls, demand_distinct, stored_calls, values_behind
+from sim.core.lang.autodiff.reverse import vjp
+from sim.core.lang.errors import GradientError
+from sim.core.lang.ir.core import OPS, ZERO, Block, Builder, Func, Op, Value, emit, split_memory, verify, walk
+from sim.core.lang.ir.passes import WRITES, Env, copy_op, dce, inline_call
+
+
+@dataclass
+class Tangents:
+    """Emits a block with tangents.  `env`: copies of values; `dot`: tangents by original value; `shadow`: by array."""
+
+    b: Builder
+    varied: set[Value]
+    env: Env = field(default_factory=dict)
+    dot: dict[Value, Value] = field(default_factory=dict)
+    shadow: dict[Value, Value] = field(default_factory=dict)
+    combined: Collection[int] = ()
+    """ids of calls whose results the function combines; where they coincide, derivatives are taken with results moved apart."""
+    stored: Collection[int] = ()
+    """ids of calls whose results may be combined by others."""
+    behind: Collection[Value] = ()
+    """Values computed from the results of `combined`: derivatives look at them as they are in `near`."""
+    near: Env = field(default_factory=dict)
+
+    def copied(self, v: Value) -> Value:
+        return self.env.get(v, v)
+
+    def at(self, v: Value) -> Value:
+        """Where the derivative is taken: the value, or one close by."""
+        return self.near.get(v) or self.copied(v)
+
+    def tangent(self, v: Value) -> Value:
+        """The tangent of a floating value; zero where it does not depend on anything active."""
+        return self.dot.get(v) or self.b.const(0.0, v.type)
+
+    def block(self, block: Block) -> None:
+        for op in block.ops:
+            self.b.span = op.span
+            if op.regions:
+                self._region(op)
+            else:
+                copy_op(self.b, op, self.env)
+                if any(r in self.behind for r in op.results):
+                    self._move_apart(op)
+                if op.name in OPS:
+                    self._primitive(op)
+                elif op.name in ("load", "store", "accum"):
+                    self._memory(op)
+                elif op.name == "atomic":
+                    self._atomic(op)
+                elif op.name in ("tape", "tape_load", "tape_store"):
+                    self._tape(op)
+                elif op.name == "call":
+                    self._call(op)
+
+    def _move_apart(self, op: Op) -> None:
+        """The results of an operation for values that are moved apart."""
+        if id(op) in self.combined:
+            apart = inline_call(self.b, op.attrs["separated"](), [self.copied(r) for r in op.results])
+            self.near.update(zip(op.results, apart, strict=True))
+        else:
+            copy_op(self.b, op, ChainMap(self.near, self.env))  # type: ignore[arg-type]
+
+    # -- arithmetic
+    def _primitive(self, op: Op) -> None:
+        result, row = op.results[0], OPS[op.name]
+        moving = [v in self.dot for v in op.operands]
+        if result not in self.varied or not any(moving) or row.vjp is ZERO:
+            return
+        if row.vjp is None:
+            raise GradientError(f"'{op.name}' has no derivative", op.span, "keep it off the path from the parameters to the result")
+        if op.name == "cast":
+            self.dot[result] = emit("cast", self.dot[op.operands[0]], type=result.type)
+            return
+        if op.name == "select":
+            cond, yes, no = op.operands
+            self.dot[result] = emit("select", self.copied(cond), self.tangent(yes), self.tangent(no))
+            return
+        y, args = self.at(result), [self.at(v) for v in op.operands]
+        shares: dict[Value, Sequence[Value | None]] = {}
+        total: Value | None = None
+        for k, v in enumerate(op.operands):
+            if moving[k]:
+                if v not in shares:
+                    shares[v] = row.vjp(self.dot[v], y, *args)
+                part = shares[v][k]
+                if part is not None:
+                    total = part if total is None else total + part
+        if total is not None:
+            self.dot[result] = total
+
+    def _call(self, op: Op) -> None:
+        array = next((v for v in op.operands if v in self.shadow), None)
+        if array is not None:
+            what = f"`{op.attrs['callee'].name}` has a gradient function that takes the array '{array.name}': that gives no tangent"
+            raise GradientError(what, op.span, "pass the elements instead of the array, or use reverse mode")
+        if not any(v in self.dot for v in op.operands):
+            return
+        if op.attrs.get("differentiated") or id(op) in self.stored:
+            demand_distinct(self.b, op, [self.copied(r) for r in op.results])
+        rule = transposed(op.attrs["vjp"](), len(op.operands) + len(op.results))
+        args = [self.at(v) for v in (*op.operands, *op.results)]
+        floats = [r for r in op.results if is_float(r)]
+        # the transpose does not depend on where it is taken: it gets any cotangents, here zero
+        unused = [self.b.const(0.0, r.type) for r in floats]
+        moves = [self.tangent(v) for v in op.operands if is_float(v)]
+        for r, move in zip(floats, inline_call(self.b, rule, [*args, *unused, *moves]), strict=True):
+            self.dot[r] = move
+
+    # -- control flow
+    def _region(self, op: Op) -> None:
+        b, count = self.b, len(op.results)
+        moving = [j for j, r in enumerate(op.results) if r in self.varied]
+        beside = [j for j, r in enumerate(op.results) if r in self.behind]
+
+        def ends(region: Block) -> list[Value]:
+            self.block(region)
+            plain = [self.copied(v) for v in region.yields]
+            return plain + [self.tangent(region.yields[j]) for j in moving] + [self.at(region.yields[j]) for j in beside]
+
+        if op.name == "if":
+            results = b.if_(self.copied(op.operands[0]), lambda: ends(op.regions[0]), lambda: ends(op.regions[1]))
+        else:
+            shift = 1 if op.name == "for" else 0
+            init = op.operands[shift:]
+            carried = [self.copied(v) for v in init] + [self.tangent(init[j]) for j in moving] + [self.at(init[j]) for j in beside]
+
+            def bind(region: Block, values: Sequence[Value]) -> None:
+                plain, extra = values[: len(region.params)], values[len(region.params) :]
+                self.env.update(zip(region.params, plain, strict=True))
+                self.dot.update((region.params[shift + j], v) for j, v in zip(moving, extra[: len(moving)], strict=True))
+                self.near.update((region.params[shift + j], v) for j, v in zip(beside, extra[len(moving) :], strict=True))
+
+            def body(*values: Value) -> list[Value]:
+                bind(op.regions[-1], values)
+                return ends(op.regions[-1])
+
+            def condition(*values: Value) -> Value:
+                bind(op.regions[0], values)
+                self.block(op.regions[0])
+                return self.copied(op.regions[0].yields[0])
+
+            if op.name == "for":
+                results = b.for_(self.copied(op.operands[0]), carried, body, op.attrs["reverse"])
+            else:
+                results = b.while_(carried, condition, body)
+        self.env.update(zip(op.results, results[:count], strict=True))
+        self.dot.update((op.results[j], v) for j, v in zip(moving, results[count : count + len(moving)], strict=True))
+        self.near.update((op.results[j], v) for j, v in zip(beside, results[count + len(moving) :], strict=True))
+
+    # -- storage
+    def _tape(self, op: Op) -> None:
+        if op.name == "tape":
+            if op.results[0] in self.varied:
+                again = Op("tape", [], [Value(op.results[0].type)], dict(op.attrs))
+                self.dot[op.results[0]] = self.b.append(again).results[0]
+            return
+        twin = self.dot.get(op.operands[0])
+        if twin is None:
+            return
+        at = self.copied(op.operands[1])
+        if op.name == "tape_load":
+            self.dot[op.results[0]] = self.b.leaf_op("tape_load", (twin, at), op.results[0].type)
+        else:
+            self.b.append(Op("tape_store", [twin, at, self.tangent(op.operands[2])], []))
+
+    def _address(self, op: Op, moved: Sequence[Value]) -> tuple[Value, list[Value], Sequence[int], Value | None, list[int]] | None:
+        """Tangent array, indices, floating leaves, run-time leaf, and which of `moved` these leaves are; None: no tangent."""
+        array, index, leaf, _ = split_memory(op)
+        twin = self.shadow.get(array)
+        hit = [k for k, v in enumerate(moved) if is_float(v)]
+        if twin is None or not hit:
+            return None
+        leaves = op.attrs["leaves"]
+        touched = leaves if leaf is not None else [leaves[k] for k in hit]
+        return twin, [self.copied(v) for v in index], touched, None if leaf is None else self.copied(leaf), hit
+
+    def _memory(self, op: Op) -> None:
+        values = op.results if op.name == "load" else split_memory(op)[3]
+        found = self._address(op, values)
+        if found is None:
+            return
+        twin, index, leaves, leaf, hit = found
+        if op.name == "load":
+            moves = self.b.load(twin, index, leaves, leaf)
+            self.dot.update((values[k], move) for k, move in zip(hit, moves, strict=True))
+        elif op.name == "store":
+            self.b.store(twin, index, leaves, [self.tangent(values[k]) for k in hit], leaf)
+        elif any(values[k] in self.dot for k in hit):
+            self.b.accum(twin, index, leaves, [self.tangent(values[k]) for k in hit], leaf, op.attrs.get("exclusive", False))
+
+    def _atomic(self, op: Op) -> None:
+        """The tangent of the element follows whoever won: exact where threads take turns (func.attrs["serial"])."""
+        b, values = self.b, split_memory(op)[3]
+        found = self._address(op, values)
+        if found is None:
+            return
+        twin, index, leaves, leaf, hit = found
+        how = op.attrs["how"]
+        before = b.load(twin, index, leaves, leaf)
+        self.dot.update((op.results[k], move) for k, move in zip(hit, before, strict=True))
+        if how == "add":
+            b.accum(twin, index, leaves, [self.tangent(values[k]) for k in hit], leaf)
+        elif how == "exch":
+            b.store(twin, index, leaves, [self.tangent(values[k]) for k in hit], leaf)
+        else:
+            for k, place in zip(hit, leaves, strict=True):
+                new, old = self.copied(values[k]), self.copied(op.results[k])
+                wins = emit("or", emit("lt" if how == "min" else "gt", new, old), emit("ne", old, old))
+                move = self.tangent(values[k])
+
+                def store(place: int = place, move: Value = move) -> None:
+                    b.store(twin, index, leaves if leaf is not None else [place], [move], leaf)
+
+                b.if_(wins, store, lambda: None)
+
+
+@cache
+def transposed(rule: Func, first: int) -> Func:
+    """The transpose of a closed-form derivative, linear in its parameters from number `first` on."""
+    return vjp(rule, range(first, len(rule.params)))
+
+
+def _separable(func: Func) -> tuple[set[int], set[int], set[Value]]:
+    """`combined`, `stored` and `behind` of the tangents of a function."""
+    calls = {id(op) for op in walk(func.body) if "separated" in op.attrs and not op.attrs.get("differentiated")}
+    if not calls:
+        return set(), set(), set()
+    combined = combined_calls(func) & calls
+    return combined, stored_calls(func) & calls, values_behind(func, combined)
+
+
+# ------------------------------------------------------------------------------------------------ pure functions
+def jvp(func: Func, wrt: Collection[int] | None = None) -> Func:
+    """The Jacobian-vector product of a pure function.
+
+    Parameters of the result: those of `func`, then one tangent per floating parameter (`wrt`: only these parameter
+    numbers).  It yields the results of `func`, then one tangent per floating result.  It is a pure function again.
+    """
+    inputs = [p for k, p in enumerate(func.params) if is_float(p) and (wrt is None or k in wrt)]
+    block = Block([Value(p.type, p.name) for p in func.params])
+    env: Env = dict(zip(func.params, block.params, strict=True))
+    moves = [Value(p.type, f"tan_{p.name}") for p in inputs]
+    block.params += moves
+    with Builder(block) as b:
+        sweep = Tangents(b, varied_values(func, set(inputs)), env, dict(zip(inputs, moves, strict=True)), {}, *_separable(func))
+        sweep.block(func.body)
+        block.yields = [sweep.copied(v) for v in func.body.yields]
+        block.yields += [sweep.tangent(v) for v in func.body.yields if is_float(v)]
+    return verify(dce(Func(f"{func.name}_jvp", block, func.span)))
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """The vector-Jacobian product of a function, and its own derivative in the form that a `call` of it takes."""
+
+    func: Func
+    rule: Callable[[], Func]
+
+    def emit(self, b: Builder, args: Sequence[Value]) -> list[Value]:
+        """Its results for these arguments: in place, or as a call where reverse mode could not go through its loops."""
+        if not any(op.name == "tape" for op in walk(self.func.body)):
+            return inline_call(b, self.func, args)
+        results = [Value(v.type) for v in self.func.body.yields]
+        return b.append(Op("call", list(args), results, {"callee": self.func, "vjp": self.rule})).results
+
+
+def vjp_rule(func: Func, wrt: Collection[int] | None = None) -> Gradient:
+    """`vjp(func, wrt)`, and its own derivative as a closed form for a `call` of it: right through loops of every kind.
+
+    With g(x, ct) = J(x)^T ct the reverse mode of g along u is (J u) by ct, and by x the product of u with the Hessian of
+    ct . func, which is symmetric: both are tangents, and forward mode goes through any loop.
+    """
+    first = vjp(func, wrt)
+
+    @cache
+    def rule() -> Func:
+        return _second(func, wrt)
+
+    return Gradient(first, rule)
+
+
+def _second(func: Func, wrt: Collection[int] | None) -> Func:
+    """Parameters: those of vjp(func, wrt), its results, their cotangents; yields cotangents of its floating parameters."""
+    chosen = [k for k, p in enumerate(func.params) if is_float(p) and (wrt is None or k in wrt)]
+    params = [Value(p.type, p.name) for p in func.params]
+    seeds = [Value(v.type, "ct") for v in func.body.yields if is_float(v)]
+    results = [Value(func.params[k].type, "gradient") for k in chosen]
+    along = [Value(v.type, "along") for v in results]
+    block = Block([*params, *seeds, *results, *along])
+    hessian, straight = jvp(vjp(func), chosen), jvp(func, chosen)
+    with Builder(block) as b:
+        of_params = inline_call(b, hessian, [*params, *seeds, *along])
+        of_seeds = inline_call(b, straight, [*params, *along])
+        floats = sum(map(is_float, params))
+        block.yields = of_params[floats:] + of_seeds[len(func.body.yields) :]
+    return verify(dce(Func(f"{func.name}_second", block, func.span)))
+
+
+# ------------------------------------------------------------------------------------------------ kernels
+@dataclass(frozen=True)
+class KernelTangent:
+    """A kernel that also moves the tangents of its arrays.
+
+    func:   its parameters are those of the kernel, then a tangent array per number in `active`.
+    active: numbers of the array parameters with a tangent: those asked for, and those written with what depends on them.
+    """
+
+    func: Func
+    active: tuple[int, ...]
+
+
+def kernel_tangent(kernel: Func, active: Collection[int]) -> KernelTangent:
+    """The kernel with tangents: it does everything that `kernel` does, and as much to the tangent arrays.
+
+    active: numbers of the array parameters that have a tangent (of parameters that overlap, all or none).
+    """
+    number = {p: k for k, p in enumerate(kernel.params)}
+    closed, varied = set(active), set[Value]()
+    while True:
+        varied = varied_values(kernel, {kernel.params[k] for k in closed})
+        reached = {
+            number[op.operands[0]] for op in walk(kernel.body)
+            if op.name in WRITES and any(v in varied for v in split_memory(op)[3])
+        }
+        if reached <= closed:
+            break
+        closed |= reached
+    order = tuple(sorted(closed))
+    block = Block([Value(p.type, p.name) for p in kernel.params])
+    env: Env = dict(zip(kernel.params, block.params, strict=True))
+    shadow = {kernel.params[k]: Value(kernel.params[k].type, f"tan_{kernel.params[k].name}") for k in order}
+    block.params += shadow.values()
+    with Builder(block) as b:
+        Tangents(b, varied, env, {}, shadow, *_separable(kernel)).block(kernel.body)
+    turns = kernel.attrs.get("serial") or any(op.name == "atomic" and op.operands[0] in shadow for op in walk(kernel.body))
+    attrs = {"serial": True} if turns else {}
+    func = Func(f"{kernel.name}_tangent", block, kernel.span, kernel.dims, attrs)
+    return KernelTangent(verify(dce(func)), order)

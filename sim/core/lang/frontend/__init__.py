@@ -1,0 +1,1 @@
+"""From Python syntax trees to IR, by tracing."""

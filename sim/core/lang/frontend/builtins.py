@@ -1,0 +1,362 @@
+"""Functions of the language that the compiler itself provides, and the registry of all names it knows.
+
+A `Builtin` is called while tracing: `handler(tracer, node, args, kwargs)` gets the traced arguments (a lazy one: their
+syntax) and returns a traced value.  `NAMES` maps what Python calls `abs`, `min`, `math.sin`, ... to the language; the
+library adds its own functions with `register`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Mapping
+from functools import reduce
+from typing import Any
+
+from sim.core.lang.frontend.construct import construct
+from sim.core.lang.frontend.context import Context
+from sim.core.lang.frontend.function import Function
+from sim.core.lang.frontend.operators import binary, elementwise, power, unary
+from sim.core.lang.frontend.traced import ArrayRef, Fields, Mismatch, Parts, Place, Range, Undefined, describe, flatten, is_number, kind_of, type_of, whole
+from sim.core.lang.ir.core import Op, Value
+from sim.core.lang.ir.ops import OPS  # the table with its rows, not the empty one of ir.py
+from sim.core.lang.types import (
+    Homogeneous,
+    Scalar,
+    Type,
+    bool_,
+    scalar_of,
+)
+
+Handler = Callable[..., Any]
+
+
+class Builtin:
+    """A function of the language with a handler at trace time.
+
+    lazy: the handler gets syntax trees instead of values.  host: what calling it outside of a kernel does.
+    """
+
+    def __init__(self, name: str, handler: Handler, doc: str = "", lazy: bool = False, host: Callable[..., Any] | None = None) -> None:
+        self.name = self.__name__ = name
+        self.handler, self.lazy, self.host = handler, lazy, host
+        self.__doc__ = doc
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.host is not None:
+            return self.host(*args, **kwargs)
+        raise TypeError(f"`{self.name}` is a function of the kernel language: call it inside of a kernel")
+
+    def __repr__(self) -> str:
+        return f"<builtin {self.name} of the kernel language>"
+
+
+NAMES: dict[str, Builtin | Function] = {}
+"""Every function of the language by name."""
+
+
+def register(functions: Mapping[str, Builtin | Function]) -> None:
+    """Adds functions to the names that Python's own (`abs`, `math.sin`, ...) stand for; later ones win."""
+    NAMES.update(functions)
+
+
+def builtin(name: str, lazy: bool = False, host: Callable[..., Any] | None = None) -> Callable[[Handler], Builtin]:
+    """Decorator: makes a handler a `Builtin` of this name and registers it; the docstring is the user's."""
+
+    def wrap(handler: Handler) -> Builtin:
+        made = NAMES[name] = Builtin(name, handler, handler.__doc__ or "", lazy, host)
+        return made
+
+    return wrap
+
+
+def __getattr__(name: str) -> Any:
+    """`from sim.core.lang.frontend.builtins import sqrt`: builtins by their name."""
+    try:
+        return NAMES[name]
+    except KeyError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+
+
+def takes(t: Context, node: ast.AST, name: str, args: tuple, kwargs: dict, low: int, high: int | None = None) -> None:
+    if kwargs:
+        raise t.error(node, f"{name} takes no argument '{next(iter(kwargs))}'")
+    high = low if high is None else high
+    if not low <= len(args) <= high:
+        count = str(low) if low == high else f"{low} to {high}"
+        raise t.error(node, f"{name} takes {count} argument{'s' if count != '1' else ''}, got {len(args)}")
+
+
+# ---- primitives of the op table
+_HIDDEN = frozenset("and or xor not shl shr lt le gt ge eq ne select cast add sub mul div mod neg min max pow in_bounds".split())
+
+
+def _primitive(name: str) -> None:
+    def handler(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
+        takes(t, node, name, args, kwargs, OPS[name].arity)
+        return elementwise(t, name, args, node)
+
+    NAMES[name] = Builtin(name, handler, OPS[name].doc)
+
+
+for _name in OPS:
+    if _name not in _HIDDEN:
+        _primitive(_name)
+NAMES["fabs"] = NAMES["abs"]
+
+
+def _operator(name: str, sign: str) -> None:
+    def handler(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
+        takes(t, node, name, args, kwargs, 2)
+        return binary(t, name, sign, args[0], args[1], node)
+
+    NAMES[name] = Builtin(name, handler, f"a {sign} b")
+
+
+for _name, _sign in (("add", "+"), ("sub", "-"), ("mul", "*"), ("div", "/"), ("mod", "%"), ("floordiv", "//")):
+    _operator(_name, _sign)
+
+
+@builtin("neg")
+def _neg(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
+    """-a."""
+    takes(t, node, "neg", args, kwargs, 1)
+    return unary(t, ast.USub(), args[0], node)
+
+
+@builtin("pow")
+def _pow(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
+    """a ** b: small constant whole exponents multiply."""
+    takes(t, node, "pow", args, kwargs, 2)
+    if any(isinstance(a, Parts) for a in args):
+        return elementwise(t, "pow", args, node)
+    if any(kind_of(a) != "scalar" for a in args):
+        raise t.error(node, f"pow is not defined for {describe(args[0])} and {describe(args[1])}")
+    return power(t, args[0], args[1], node)
+
+
+def _extremum(name: str) -> None:
+    def handler(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
+        takes(t, node, name, args, kwargs, 1, 1000)
+        if len(args) == 1 and isinstance(args[0], (Parts, tuple)):
+            args = args[0].leaves if isinstance(args[0], Parts) else args[0]
+            if not args:
+                raise t.error(node, f"{name} of nothing")
+        return reduce(lambda a, b: elementwise(t, name, (a, b), node), args)
+
+    NAMES[name] = Builtin(name, handler, f"The {name}imum of several values (vectors: component by component), or of the components of one vector.")
+
+
+_extremum("min")
+_extremum("max")
+
+
+@builtin("sum")
+def _sum(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
+    """The sum of the components of a vector, or of the items of a tuple."""
+    takes(t, node, "sum", args, kwargs, 1, 2)
+    items = args[0].leaves if isinstance(args[0], Parts) else args[0]
+    if not isinstance(items, tuple):
+        raise t.error(node, f"sum takes a vector or a tuple, got {describe(args[0])}")
+    start = args[1:] or items[:1] or (0,)
+    return reduce(lambda a, b: binary(t, "add", "+", a, b, node), items if len(args) == 2 else items[1:], start[0])
+
+
+# ---- launch and memory
+@builtin("tid")
+def _tid(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
+    """`i = tid()`: the linear index of the thread; `i, j = tid()`: its indices in a launch of 2 (up to 4) dimensions."""
+    takes(t, node, "tid", args, kwargs, 0)
+    call, count = t.unpack
+    if call is not node:
+        return t.b.tid(-1)
+    if not 1 <= count <= 4:
+        raise t.error(node, f"tid() gives 1 to 4 indices, not {count}")
+    t.dims = max(t.dims, count)
+    return tuple(t.b.tid(axis) for axis in range(count))
+
+
+def element(t: Context, name: str, args: tuple, node: ast.AST) -> tuple[Place, Any]:
+    """Array element and value of `atomic_add(array, i, j, value)`."""
+    ref = args[0] if args else None
+    if not isinstance(ref, ArrayRef):
+        raise t.error(node, f"{name} takes an array, indices and a value, got {describe(ref) if args else 'nothing'}",
+                      f"write {name}(array, i, value)")
+    if len(args) != ref.ndim + 2:
+        raise t.error(node, f"{name} on {type_of(ref)} takes {ref.ndim} ind{'ex' if ref.ndim == 1 else 'ices'} and a value, "
+                            f"got {len(args) - 1} argument{'s' if len(args) != 2 else ''} after the array")
+    place = t.item(ref, args[1:-1], node)
+    return place, args[-1]
+
+
+def _atomic(name: str, how: str, doc: str) -> None:
+    def handler(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
+        if kwargs:
+            raise t.error(node, f"{name} takes no argument '{next(iter(kwargs))}'")
+        place, value = element(t, name, args, node)
+        scalar = scalar_of(place.type)
+        if scalar is None or (scalar is bool_ and how != "exch"):
+            raise t.error(node, f"{name} is not defined for elements of type {place.type}")
+        if isinstance(place.type, Homogeneous) and is_number(value):
+            value = construct(t, place.type, (value,), {}, node)
+        if name == "atomic_sub":
+            value = unary(t, ast.USub(), value, node)
+        values = t.fit_place(place, value, node)
+        if how == "add" and t.unused is node:
+            t.write(place, values, t.b.accum)
+            return None
+        leaves = range(place.first, place.first + len(values))
+        return t.compose(place.type, iter(t.b.atomic(how, place.array, place.index, leaves, values)))
+
+    NAMES[name] = Builtin(name, handler, doc)
+
+
+_atomic("atomic_add", "add", "array[i] += value without races; gives the old value.")
+_atomic("atomic_sub", "add", "array[i] -= value without races; gives the old value.")
+_atomic("atomic_min", "min", "array[i] = min(array[i], value) without races; gives the old value.")
+_atomic("atomic_max", "max", "array[i] = max(array[i], value) without races; gives the old value.")
+_atomic("atomic_exch", "exch", "array[i] = value without races; gives the old value.")
+
+
+# ---- choice and compile time
+@builtin("where", lazy=True)
+def _where(t: Context, node: ast.AST, args: list, kwargs: dict) -> Any:
+    """where(cond, a, b): a if cond else b.  Only the chosen one is evaluated, so the other may be infinite or out of range."""
+    takes(t, node, "where", tuple(args), kwargs, 3)
+    return t.choose(args[0], args[1], args[2], node)
+
+
+@builtin("static", lazy=True)
+def _static(t: Context, node: ast.AST, args: list, kwargs: dict) -> Any:
+    """static(expression): evaluated by Python while compiling; sees captured names and constants of the kernel."""
+    takes(t, node, "static", tuple(args), kwargs, 1)
+    space = t.frame.function.scope.namespace()
+    for key, value in t.env.items():
+        if key.startswith("$"):
+            continue
+        if isinstance(value, (Fields, ArrayRef, Undefined)) or flatten(value):
+            space.pop(key, None)  # a value of the run hides a captured name
+        else:
+            space[key] = value
+    t.captures.expression(t.frame.function, args[0], t.env)
+    try:
+        code = compile(ast.Expression(args[0]), t.frame.function.source.file, "eval")
+        value = eval(code, space)  # noqa: S307 the user's own expression
+    except Exception as problem:
+        raise t.error(node, f"static(...) failed: {type(problem).__name__}: {problem}",
+                      "it sees what Python sees where the kernel is defined, and constants, not values of the run") from None
+    return value if isinstance(value, range) else t.static(value, "static(...)", node)
+
+
+@builtin("range")
+def _range(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Range:
+    """range(stop), range(start, stop), range(start, stop, step): as in Python."""
+    takes(t, node, "range", args, kwargs, 1, 3)
+    for a in args:
+        kind = type_of(a, t.real)
+        if not isinstance(kind, Scalar) or kind.kind != "i":
+            raise t.error(node, f"range takes signed integers, got {describe(a)}", "write int(...)" if isinstance(kind, Scalar) else "")
+    start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1) if len(args) == 2 else args
+    if whole(step) == 0:
+        raise t.error(node, "range with step 0")
+    return Range(start, stop, step)
+
+
+@builtin("rolled")
+def _rolled(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Range:
+    """rolled(range(8)): keeps a short loop with a constant count as a loop (they are unrolled otherwise)."""
+    takes(t, node, "rolled", args, kwargs, 1)
+    if not isinstance(args[0], Range):
+        raise t.error(node, f"rolled takes a range, got {describe(args[0])}")
+    return Range(args[0].start, args[0].stop, args[0].step, rolled=True)
+
+
+@builtin("len")
+def _len(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
+    """Length of a vector or tuple (a constant), rows of a matrix, first dimension of an array."""
+    takes(t, node, "len", args, kwargs, 1)
+    x = args[0]
+    if isinstance(x, Parts):
+        return len(x.type)
+    if isinstance(x, ArrayRef):
+        return t.b.shape(x.array, len(x.index))
+    if isinstance(x, (tuple, str, range, Homogeneous)):
+        return len(x)
+    raise t.error(node, f"{describe(x)} has no length")
+
+
+@builtin("type")
+def _type(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Type:
+    """The type of a value: `type(v)(0.0)` makes another of the same type."""
+    takes(t, node, "type", args, kwargs, 1)
+    kind = type_of(args[0], t.real)
+    if kind is None:
+        raise t.error(node, f"type(...) of {describe(args[0])}")
+    return kind
+
+
+@builtin("enumerate")
+def _enumerate(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
+    """enumerate(tuple or vector): as in Python, unrolled."""
+    takes(t, node, "enumerate", args, kwargs, 1)
+    return tuple(enumerate(t.items(args[0], node)))
+
+
+@builtin("zip")
+def _zip(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
+    """zip of tuples or vectors: as in Python, unrolled."""
+    return tuple(zip(*(t.items(a, node) for a in args), strict=False))
+
+
+# ---- output
+@builtin("print")
+def _print(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> None:
+    """print(a, "text", b): shows values of the run, one line per thread that comes by."""
+    takes(t, node, "print", args, kwargs, 0, 1000)
+    values: list[Value] = []
+    text = " ".join(_template(t, a, values, node) for a in args)
+    t.b.append(Op("print", values, [], {"format": text + "\n"}))
+
+
+def _template(t: Context, x: Any, values: list[Value], node: ast.AST) -> str:
+    if isinstance(x, str):
+        return x.replace("{", "{{").replace("}", "}}")
+    if isinstance(x, tuple):
+        return "(" + ", ".join(_template(t, v, values, node) for v in x) + ")"
+    if is_number(x):
+        return str(x)
+    if isinstance(x, Fields):
+        return f"{x.type}(" + ", ".join(f"{k}={_template(t, v, values, node)}" for k, v in x.values.items()) + ")"
+    if isinstance(x, (Value, Parts)):
+        found = flatten(x)
+        values.extend(found)
+        return "{}" if isinstance(x, Value) else "[" + ", ".join("{}" for _ in found) + "]"
+    return describe(x).replace("{", "{{").replace("}", "}}")
+
+
+@builtin("printf")
+def _printf(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> None:
+    """printf("x = %f\\n", x): output with the formats of C."""
+    takes(t, node, "printf", args, kwargs, 1, 1000)
+    if not isinstance(args[0], str):
+        raise t.error(node, "printf takes a format string first")
+    values = [t.as_value(a, None, node) for a in args[1:]]
+    pieces = re.split(r"%([-+ 0]*\d*(?:\.\d+)?)(?:l|ll|h)?([diufFgGeExXs%])", args[0])
+    text, used = "", 0
+    for k in range(0, len(pieces), 3):
+        text += pieces[k].replace("{", "{{").replace("}", "}}")
+        if k + 2 < len(pieces):
+            flags, letter = pieces[k + 1], pieces[k + 2]
+            used += letter != "%"
+            text += "%" if letter == "%" else "{}" if letter == "s" else "{:" + flags.replace("-", "<") + ("d" if letter in "iu" else letter) + "}"
+    if used != len(values):
+        raise t.error(node, f"the format takes {used} value{'s' if used != 1 else ''}, got {len(values)}")
+    t.b.append(Op("print", values, [], {"format": text}))
+
+
+def fit_or_error(t: Context, x: Any, kind: Type, what: str, node: ast.AST) -> Any:
+    """x as a value of a type, or an error that says `what` does not fit."""
+    try:
+        return t.fit(x, kind)
+    except Mismatch as problem:
+        raise t.error(node, f"{what}: {problem.args[0]}", str(problem.args[1]) if len(problem.args) > 1 else "") from None

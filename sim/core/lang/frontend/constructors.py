@@ -1,0 +1,127 @@
+"""Constructors of values whose type the call chooses: small vectors, matrices and arrays of a thread."""
+
+from __future__ import annotations
+
+import ast
+from functools import reduce
+from typing import Any
+
+from sim.core.lang import types
+from sim.core.lang.frontend.builtins import builtin, takes
+from sim.core.lang.frontend.construct import construct, identity_quaternion
+from sim.core.lang.frontend.context import Context
+from sim.core.lang.frontend.traced import Parts, flatten, type_of, whole
+from sim.core.lang.ir.core import Value
+from sim.core.lang.types import Homogeneous, Matrix, Scalar, as_scalar, int32, leaves_of
+
+
+def _dtype(t: Context, kwargs: dict, values: list, node: ast.AST) -> Scalar:
+    given = kwargs.pop("dtype", None)
+    if given is float:
+        return t.real
+    if given is not None:
+        try:
+            return as_scalar(given)
+        except TypeError as problem:
+            raise t.error(node, f"dtype: {problem}") from None
+    return next((v.type for v in values if isinstance(v, Value)), t.real)  # type: ignore[return-value]
+
+
+def _asks_for_a_type(t: Context, args: tuple, kwargs: dict, count: int, node: ast.AST) -> Scalar | None:
+    """The scalar type, if the call is that of a type by position: its last of `count` arguments is one."""
+    last = args[-1] if len(args) == count and not kwargs else None
+    return _dtype(t, {"dtype": last}, [], node) if last is float or last is int or last is bool or isinstance(last, Scalar) else None
+
+
+@builtin("vector", host=types.vector)
+def vector(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
+    """vector(a, b, c) or vector(a, length=3, dtype=float): a vector value, of zeros without components; vector(3, float) is its type."""
+    scalar = _asks_for_a_type(t, args, kwargs, 2, node)
+    if scalar is not None and whole(args[0]):
+        return types.vector(whole(args[0]) or 0, scalar)
+    dtype = _dtype(t, kwargs, [v for a in args for v in flatten(a)], node)
+    length = whole(kwargs.pop("length", sum(len(leaves_of(type_of(a, t.real) or int32)) for a in args)))
+    if not length:
+        raise t.error(node, "vector(...) needs components, or a constant length")
+    return construct(t, types.vector(length, dtype), args, kwargs, node)
+
+
+@builtin("matrix", host=types.matrix)
+def matrix(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
+    """matrix(numbers row by row, shape=(2, 3), dtype=float): a matrix value, of zeros without numbers; matrix((2, 3), float) is its type."""
+    scalar = _asks_for_a_type(t, args, kwargs, 2, node)
+    shape = args[0] if scalar is not None else kwargs.pop("shape", None)
+    if not (isinstance(shape, tuple) and len(shape) == 2 and all(whole(s) for s in shape)):
+        raise t.error(node, "matrix(...) needs shape=(rows, columns), two constants")
+    extents = (whole(shape[0]) or 0, whole(shape[1]) or 0)
+    if scalar is not None:
+        return types.matrix(extents, scalar)
+    dtype = _dtype(t, kwargs, [v for a in args for v in flatten(a)], node)
+    return construct(t, types.matrix(extents, dtype), args, kwargs, node)
+
+
+@builtin("quaternion", host=types.quaternion)
+def quaternion(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
+    """quaternion(x, y, z, w) or quaternion(v, w); without numbers zero; quaternion(float) is its type."""
+    scalar = _asks_for_a_type(t, args, kwargs, 1, node)
+    if scalar is not None:
+        return types.quaternion(scalar)
+    return construct(t, types.quaternion(_dtype(t, kwargs, [v for a in args for v in flatten(a)], node)), args, kwargs, node)
+
+
+@builtin("transformation", host=types.transformation)
+def transformation(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
+    """transformation(p, q): translation and rotation; without arguments the identity; transformation(float) is its type."""
+    scalar = _asks_for_a_type(t, args, kwargs, 1, node)
+    if scalar is not None:
+        return types.transformation(scalar)
+    values = [v for a in (*args, *kwargs.values()) for v in flatten(a)]
+    return construct(t, types.transformation(_dtype(t, kwargs, values, node)), args, kwargs, node)
+
+
+LOCAL = 64
+"""Numbers of a local array at most: they are values, not memory."""
+
+
+@builtin("zeros")
+def zeros(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
+    """In a kernel: zeros(shape=4, dtype=float), a small array of the thread.  It is a value: assigning or passing it copies it."""
+    shape = kwargs.pop("shape", args[0] if args else None)
+    dtype = kwargs.pop("dtype", args[1] if len(args) > 1 else t.real)
+    takes(t, node, "zeros", args[2:], kwargs, 0)
+    given = shape if isinstance(shape, tuple) else (shape,)
+    extents = [n for n in map(whole, given) if n]
+    kind = dtype if isinstance(dtype, Homogeneous) else None
+    if kind is not None and len(kind.shape) == 1 and len(given) == 1:
+        extents, dtype = [*extents, kind.shape[0]], kind.dtype
+    if len(extents) < len(given) or not 1 <= len(extents) <= 2 or (kind is not None and dtype is kind):
+        raise t.error(node, "zeros(shape=..., dtype=...) in a kernel takes one or two constant extents of numbers, or one of vectors",
+                      "pass other arrays as arguments of the kernel")
+    if reduce(lambda a, b: a * b, extents) > LOCAL:
+        raise t.error(node, f"an array made in a kernel has at most {LOCAL} numbers", "pass a larger one as an argument, with a row for each thread")
+    try:
+        scalar = t.real if dtype is float else as_scalar(dtype)
+    except TypeError as problem:
+        raise t.error(node, f"dtype: {problem}") from None
+    return t.zero(types.vector(extents[0], scalar) if len(extents) == 1 else types.matrix((extents[0], extents[1]), scalar))
+
+
+@builtin("identity")
+def identity(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
+    """identity(n, dtype=float): the n x n unit matrix."""
+    n = whole(kwargs.pop("n", args[0] if args else None))
+    if len(args) > 1:
+        kwargs["dtype"] = args[1]
+    dtype = _dtype(t, kwargs, [], node)
+    takes(t, node, "identity", (), kwargs, 0)
+    if not n:
+        raise t.error(node, "identity(n) takes a constant size")
+    kind: Matrix = types.matrix((n, n), dtype)
+    return Parts(kind, tuple(t.b.const(float(i == j), dtype) for i in range(n) for j in range(n)))
+
+
+@builtin("quat_identity")
+def quat_identity(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
+    """quat_identity(dtype=float): the quaternion (0, 0, 0, 1)."""
+    dtype = _dtype(t, {"dtype": args[0]} if args else kwargs, [], node)
+    return identity_quaternion(t, dtype)

@@ -1,0 +1,133 @@
+"""`@func`: a function of the kernel language.  It is parsed at its first use, and traced anew for every call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+from sim.core.lang.errors import entry_point
+from sim.core.lang.frontend.source import Parameter, Scope, Source, caller_locals, resolve_annotations, signature
+from sim.core.lang.memoize import compiling
+from sim.core.lang.types import Scalar, float32
+
+
+class _Rules:
+    """version: grows whenever a function gets another derivative in closed form."""
+
+    version = 0
+
+
+rules = _Rules()
+
+
+class Function:
+    """A function of the language.  Parameters without a type (or `Any`) take whatever they are given.
+
+    `adjoint`: the function that gives its derivative in closed form (see `vjp`), or None.
+    `internal`: it belongs to the library, so messages and line numbers point at whoever calls it.
+    """
+
+    def __init__(self, python: Callable[..., Any], name: str | None = None, annotations: dict[str, Any] | None = None) -> None:
+        self.python = python
+        self.name = self.__name__ = name or python.__name__
+        self.__doc__ = python.__doc__
+        self.__module__ = python.__module__
+        self.__wrapped__ = python
+        self.adjoint: Function | None = None
+        self.separator: Function | None = None
+        self.earlier: Function | None = None  # of this name with other argument types: see `func`
+        self.internal = (python.__module__ or "").startswith("sim.core.lang.library")
+        self.traces: dict[Any, Any] = {}  # by argument types: see `captures.remembered`
+        self._annotations = annotations
+        self._parameters: dict[Scalar, list[Parameter]] = {}
+
+    @cached_property
+    def source(self) -> Source:
+        return Source(self.python)
+
+    @cached_property
+    def scope(self) -> Scope:
+        return Scope(self.python)
+
+    def parameters(self, real: Scalar = float32) -> list[Parameter]:
+        """Names, types and defaults; the annotation `float` means `real`."""
+        found = self._parameters.get(real)
+        if found is None:
+            with compiling:
+                found = self._parameters[real] = signature(self.python, real, self._annotations)
+        return found
+
+    def vjp(self, g: Callable[..., Any]) -> Function:
+        """Decorator: g is the derivative of this function in closed form, used instead of differentiating the body.
+
+        g takes the arguments of this function, then its result (or results), then the cotangent of each floating
+        result, and returns one cotangent per floating argument, in order (a tuple if there are several):
+
+            @func
+            def length(v): ...
+
+            @length.vjp
+            def length_vjp(v, result, ct): return v * (ct / result)
+        """
+        return self.differentiate_by(g if isinstance(g, Function) else Function(g))
+
+    def differentiate_by(self, rule: Function) -> Function:
+        """Makes `rule` the derivative in closed form.  Kernels that call this function are traced anew."""
+        self.adjoint = rule
+        self.traces.clear()
+        rules.version += 1
+        return rule
+
+    def separated(self, g: Callable[..., Any]) -> Function:
+        """Decorator: g moves results that coincide apart, by about the root of the rounding error, and returns all results.
+
+        For a function whose results are not unique where some of them coincide (singular vectors of equal values).  Reverse mode
+        goes on with the moved results where a kernel combines them: the derivatives of what is unique are limits there.
+        """
+        self.separator = g if isinstance(g, Function) else Function(g)
+        self.traces.clear()
+        rules.version += 1
+        return self.separator
+
+    on_host: Any = None
+    """What a call outside of a kernel does; the runtime sets it."""
+
+    @entry_point
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.on_host is None or kwargs:
+            raise TypeError(f"`{self.name}` is a function of the kernel language: call it inside of a kernel or another such function")
+        return self.on_host(self, args)
+
+    def __repr__(self) -> str:
+        return f"<function {self.name} of the kernel language>"
+
+
+@entry_point
+def func(python: Callable[..., Any] | None = None, *, name: str | None = None) -> Any:
+    """Decorator `@func` or `@func(name=...)`: makes a Python function callable inside of kernels.
+
+    Defined again in the same place with other argument types, a function is an overload: a call takes the last definition
+    that its arguments fit.
+    """
+    caller = caller_locals(2)
+
+    @entry_point
+    def wrap(f: Callable[..., Any]) -> Function:
+        made = Function(f, name, local_annotations(f, caller))
+        before = (f.__globals__ if caller is None else caller).get(f.__name__)
+        if isinstance(before, Function) and before.python.__qualname__ == f.__qualname__ and before.__module__ == f.__module__:
+            made.earlier = before if _arguments(before.python) != _arguments(f) else before.earlier
+        return made
+
+    return wrap(python) if python is not None else wrap
+
+
+def _arguments(python: Callable[..., Any]) -> list[tuple[str, str]]:
+    return [(key, str(kind)) for key, kind in python.__annotations__.items() if key != "return"]
+
+
+def local_annotations(python: Callable[..., Any], caller: Any) -> dict[str, Any] | None:
+    """Annotations, evaluated now if they are strings and may name something local to the place of definition."""
+    postponed = any(isinstance(v, str) for v in getattr(python, "__annotations__", {}).values())
+    return resolve_annotations(python, caller) if postponed and caller else None

@@ -1,0 +1,255 @@
+"""Values while tracing: what a variable of a kernel may hold.
+
+* a `Value` of the IR: a scalar of the run;
+* a Python number, bool, string, type, function, module: *static*, known now.  Numbers are weak: they take the type of
+  what they meet, and alone become int32 or the tracer's `real`;
+* `Parts`: a vector, matrix, quaternion or transform, a row of scalar `Value`s;  `Fields`: a struct;  a tuple;
+* `ArrayRef`: an array, or a view of one with leading indices fixed;
+* `Undefined`: a name that has no value on some path.
+
+All are immutable: assigning to a component makes a new one.  `Place` is an element of an array (or a part of one) that
+has not been loaded yet, so that `a[i].x` loads one scalar and can be assigned to.
+"""
+
+from __future__ import annotations
+
+import types as python_types
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from sim.core.lang.ir.core import Value
+from sim.core.lang.types import (
+    ArrayType,
+    Homogeneous,
+    Matrix,
+    Quaternion,
+    Scalar,
+    Struct,
+    Transformation,
+    Type,
+    Vector,
+    array_type,
+    bool_,
+    int32,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """A vector, matrix (row major), quaternion or transform: one scalar value per leaf."""
+
+    type: Homogeneous
+    leaves: tuple[Value, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Fields:
+    """A struct: a traced value per field (arrays: an `ArrayRef` or None)."""
+
+    type: Struct
+    values: dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayRef:
+    """An array parameter with its first `len(index)` indices fixed: a view of `ndim` dimensions."""
+
+    array: Value
+    index: tuple[Value, ...] = ()
+
+    @property
+    def ndim(self) -> int:
+        return self.array.type.ndim - len(self.index)  # type: ignore[attr-defined]
+
+    @property
+    def dtype(self) -> Type:
+        return self.array.type.dtype  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """An array element, or leaves `first ..` of it, of type `type`.
+
+    offset: a run-time leaf number that counts from `first` inside of `extent` leaves (a component chosen at run time).
+    """
+
+    array: Value
+    index: tuple[Value, ...]
+    type: Type
+    first: int = 0
+    offset: Value | None = None
+    extent: int = 0
+
+
+class Members(tuple[Any, ...]):
+    """A tuple that messages can say something of: `what`, as in "this constraint has 2 points"."""
+
+    what: str
+
+    def __new__(cls, items: Iterable[Any], what: str) -> Members:
+        made = super().__new__(cls, items)
+        made.what = what
+        return made
+
+
+@dataclass(frozen=True, eq=False)
+class Undefined:
+    """A name that has no value on some path; `why` completes the sentence "`x` ..."."""
+
+    why: str
+
+
+@dataclass(frozen=True, eq=False)
+class Range:
+    """`range(...)` with bounds that may be known only at run time."""
+
+    start: Any
+    stop: Any
+    step: Any
+    rolled: bool = False
+
+
+class Mismatch(Exception):
+    """Two values that cannot be one variable."""
+
+
+def is_number(x: Any) -> bool:
+    """Whether x is a weak Python number or bool."""
+    return isinstance(x, (bool, int, float))
+
+
+def is_traced(x: Any) -> bool:
+    return isinstance(x, (Value, Parts, Fields, ArrayRef))
+
+
+def constant(x: Any) -> Any:
+    """The Python number of a static number or of a constant value, else None."""
+    return x.const if isinstance(x, Value) else x if is_number(x) else None
+
+
+def whole(x: Any) -> int | None:
+    """The Python int of a static integer, else None."""
+    k = constant(x)
+    return k if isinstance(k, int) and not isinstance(k, bool) else None
+
+
+def type_of(x: Any, real: Scalar | None = None) -> Type | None:
+    """The type of a traced value (of a weak number: the one it takes alone, if `real` is given), else None."""
+    if isinstance(x, (Value, Parts, Fields, Place)):
+        return x.type
+    if isinstance(x, ArrayRef):
+        return array_type(x.dtype, x.ndim)
+    if real is not None and is_number(x):
+        return bool_ if isinstance(x, bool) else int32 if isinstance(x, int) else real
+    return None
+
+
+def kind_of(x: Any) -> str:
+    """"scalar", "vector", "matrix", "quat", "transform", "struct", "array" or "other": what operators choose by."""
+    kind = x if isinstance(x, Type) else type_of(x)
+    if kind is None:
+        return "scalar" if is_number(x) else "other"
+    for cls, name in _KINDS.items():
+        if isinstance(kind, cls):
+            return name
+    return "other"
+
+
+_KINDS: dict[type, str] = {
+    Scalar: "scalar", Vector: "vector", Matrix: "matrix", Quaternion: "quat", Transformation: "transform",
+    Struct: "struct", ArrayType: "array",
+}
+
+
+def describe(x: Any) -> str:
+    """What a value is, for messages."""
+    if isinstance(x, bool):
+        return f"the constant {x}"
+    if is_number(x):
+        return f"the number {x!r}"
+    kind = type_of(x)
+    if kind is not None:
+        return str(kind)
+    if isinstance(x, tuple):
+        return f"a tuple of {len(x)}"
+    if isinstance(x, str):
+        return f"the string {x!r}"
+    if x is None:
+        return "None"
+    if isinstance(x, Type):
+        return f"the type {x}"
+    if isinstance(x, Range):
+        return "a range"
+    if isinstance(x, python_types.ModuleType):
+        return f"the module {x.__name__}"
+    name = getattr(x, "name", None) or getattr(x, "__name__", None)
+    return f"the function {name}" if callable(x) and isinstance(name, str) else f"a Python {type(x).__name__}"
+
+
+def flatten(x: Any) -> list[Value]:
+    """All scalar values inside, in a fixed order (of an array view: its indices)."""
+    if isinstance(x, Value):
+        return [x]
+    if isinstance(x, Parts):
+        return list(x.leaves)
+    if isinstance(x, Fields):
+        return [v for part in x.values.values() for v in flatten(part)]
+    if isinstance(x, tuple):
+        return [v for part in x for v in flatten(part)]
+    if isinstance(x, ArrayRef):
+        return list(x.index)
+    return []
+
+
+def name_values(x: Any, name: str) -> None:
+    """Give the scalars of a variable its name, for whoever reads generated code; those that have one keep it."""
+    found = flatten(x)
+    for k, value in enumerate(found):
+        value.name = value.name or (name if len(found) == 1 else f"{name}_{'xyzw'[k] if len(found) <= 4 else k}")
+
+
+def rebuild(x: Any, values: Iterator[Value]) -> Any:
+    """A value shaped as x with its scalars replaced, in the order of `flatten`."""
+    if isinstance(x, Value):
+        return next(values)
+    if isinstance(x, Parts):
+        return Parts(x.type, tuple(next(values) for _ in x.leaves))
+    if isinstance(x, Fields):
+        return Fields(x.type, {k: rebuild(v, values) for k, v in x.values.items()})
+    if isinstance(x, tuple):
+        return tuple(rebuild(v, values) for v in x)
+    if isinstance(x, ArrayRef):
+        return ArrayRef(x.array, tuple(next(values) for _ in x.index))
+    return x
+
+
+def is_typed(x: Any) -> bool:
+    """Whether no weak number is inside, so that x can be carried around a loop as it is."""
+    if isinstance(x, tuple):
+        return all(is_typed(v) for v in x)
+    return is_traced(x)
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two values are the same thing: nothing to choose between."""
+    if a is b:
+        return True
+    if isinstance(a, Value) or isinstance(b, Value):
+        return False
+    if isinstance(a, Parts) and isinstance(b, Parts):
+        return a.type is b.type and all(x is y for x, y in zip(a.leaves, b.leaves, strict=True))
+    if isinstance(a, Fields) and isinstance(b, Fields):
+        return a.type is b.type and all(same(a.values[k], b.values[k]) for k in a.values)
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, ArrayRef) and isinstance(b, ArrayRef):
+        return a.array is b.array and len(a.index) == len(b.index) and all(x is y for x, y in zip(a.index, b.index, strict=True))
+    if is_number(a) and is_number(b):
+        return type(a) is type(b) and repr(a) == repr(b)  # tells -0.0 from 0.0, and a NaN equals itself
+    if is_traced(a) or is_traced(b):
+        return False
+    try:
+        return type(a) is type(b) and bool(a == b)
+    except Exception:
+        return False

@@ -1,0 +1,1 @@
+"""What is open in a thread: recorders, observers, profiles, the number of threads."""

@@ -1,0 +1,120 @@
+"""Where time goes: kernel by kernel (`profile`), or of a piece of the program (`ScopedTimer`)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+from sim.core.backends.base import MEMORY_OPS
+from sim.core.lang.ir.core import element_leaves, walk
+
+
+@dataclass(eq=False)
+class KernelTime:
+    """Launches of one kernel: how many, their time [s], and the bytes that their loads and stores name (an upper bound of the traffic)."""
+
+    name: str
+    calls: int = 0
+    seconds: float = 0.0
+    nbytes: int = 0
+
+
+@dataclass(eq=False)
+class Profile:
+    """Time by kernel.  Prints as a table, the most expensive first."""
+
+    kernels: dict[str, KernelTime] = field(default_factory=dict)
+    wall: float = 0.0
+    """Seconds between the beginning and the end."""
+
+    def add(self, name: str, seconds: float, nbytes: int) -> None:
+        entry = self.kernels.setdefault(name, KernelTime(name))
+        entry.calls += 1
+        entry.seconds += seconds
+        entry.nbytes += nbytes
+
+    @property
+    def seconds(self) -> float:
+        """Time in kernels, copies and fills."""
+        return sum(k.seconds for k in self.kernels.values())
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The table as plain data: kernel, calls, seconds, share of the time in kernels, bytes."""
+        order = sorted(self.kernels.values(), key=lambda k: -k.seconds)
+        return [{"kernel": k.name, "calls": k.calls, "seconds": k.seconds, "share": k.seconds / self.seconds, "bytes": k.nbytes} for k in order]
+
+    def __str__(self) -> str:
+        lines = [f"{'kernel':36}{'calls':>9}{'time [ms]':>12}{'share':>8}{'MB':>10}{'GB/s':>8}"]
+        for row in self.rows():
+            rate = row["bytes"] / row["seconds"] / 1e9 if row["seconds"] else 0.0
+            lines.append(f"{row['kernel']:36}{row['calls']:9}{1e3 * row['seconds']:12.3f}{row['share']:8.1%}{row['bytes'] / 1e6:10.1f}{rate:8.1f}")
+        return "\n".join([*lines, f"{1e3 * self.seconds:.3f} ms in kernels, {1e3 * self.wall:.3f} ms in all"])
+
+
+open_profiles: list[Profile] = []
+"""The profiles that are told, the innermost last; only that one is."""
+
+
+@contextmanager
+def profile() -> Iterator[Profile]:
+    """`with sim.profile() as p: ...; print(p)`: calls, time, bytes and rate of every kernel that runs inside.
+
+    Captured graphs run row by row meanwhile, and each row is timed on one thread: the shares are right, the sum is above what an
+    undisturbed run takes.
+    """
+    found = Profile()
+    open_profiles.append(found)
+    begun = time.perf_counter()
+    try:
+        yield found
+    finally:
+        found.wall = time.perf_counter() - begun
+        open_profiles.remove(found)
+
+
+def timed(name: str, nbytes: int, action: Callable[[], None]) -> None:
+    """Do something, and tell the open profile how long it took."""
+    begun = time.perf_counter()
+    action()
+    open_profiles[-1].add(name, time.perf_counter() - begun, nbytes)
+
+
+def bytes_per_thread(compiled: Any) -> int:
+    """Bytes that the loads and stores of one thread of a compiled function name; loops count once."""
+    found = compiled.__dict__.get("bytes_per_thread")
+    if found is None:
+        found = 0
+        for op in walk(compiled.func.body):
+            if op.name in MEMORY_OPS:
+                leaves = element_leaves(op.operands[0])
+                moved = sum(leaves[k].scalar.size for k in op.attrs["leaves"][: 1 if op.attrs.get("dynamic") else None])
+                found += moved * (2 if op.name in ("accum", "atomic") else 1)
+        compiled.__dict__["bytes_per_thread"] = found
+    return found
+
+
+class ScopedTimer:
+    """`with sim.ScopedTimer("solve") as t: ...` prints how long the block took; `t.elapsed` [ms] afterwards.
+
+    active: False does nothing.  print: False is silent.  dict: name -> list of times [ms], to which this one is added.
+    """
+
+    def __init__(self, name: str, active: bool = True, print: bool = True, dict: dict[str, list[float]] | None = None) -> None:
+        self.name, self.active, self.print, self.times, self.elapsed = name, active, print, dict, 0.0
+
+    def __enter__(self) -> ScopedTimer:
+        self._begun = time.perf_counter()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if not self.active:
+            return
+        self.elapsed = 1e3 * (time.perf_counter() - self._begun)
+        if self.times is not None:
+            self.times.setdefault(self.name, []).append(self.elapsed)
+        if self.print:
+            print(f"{self.name} took {self.elapsed:.2f} ms")

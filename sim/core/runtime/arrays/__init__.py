@@ -1,0 +1,1 @@
+"""Arrays: made, viewed, copied, filled."""

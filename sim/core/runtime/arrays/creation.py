@@ -1,0 +1,116 @@
+"""Functions that make arrays, and `copy` between them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sim.core.lang.types import as_type
+from sim.core.lang.types import from_numpy as scalar_from_numpy
+from sim.core.runtime.arrays.array import array, fresh, like, make_array
+from sim.core.runtime.arrays.operations import Copy, perform
+from sim.core.runtime.arrays.placement import as_shape
+from sim.core.runtime.devices.device import DeviceLike, get_device
+from sim.core.runtime.memory import dlpack
+from sim.core.runtime.memory.elements import element_value, infer_type
+
+
+def zeros(shape: Any, dtype: Any = float, device: DeviceLike = None, requires_grad: bool = False, pinned: bool = False) -> array:
+    """Zeros.
+
+    pinned: memory of the CPU from which and to which `copy` works on the stream of a GPU, while the host goes on: what a copy
+    reads must stay as it is, and what it writes is there, when the stream has been waited for.  Plain memory where there is no GPU.
+    """
+    return fresh(shape, dtype, device, requires_grad, zero=True, pinned=pinned)
+
+
+def empty(shape: Any, dtype: Any = float, device: DeviceLike = None, requires_grad: bool = False, pinned: bool = False) -> array:
+    """Memory whose content is undefined.  pinned: see `zeros`."""
+    return fresh(shape, dtype, device, requires_grad, zero=False, pinned=pinned)
+
+
+def full(shape: Any, value: Any, dtype: Any = None, device: DeviceLike = None, requires_grad: bool = False, pinned: bool = False) -> array:
+    """Every element `value`, which also gives the type if `dtype` does not.  pinned: see `zeros`."""
+    kind = infer_type(value) if dtype is None else as_type(dtype)
+    made = fresh(shape, kind, device, requires_grad, zero=False, pinned=pinned)
+    made.device.write(made, element_value(value, kind))
+    return made
+
+
+def ones(shape: Any, dtype: Any = float, device: DeviceLike = None, requires_grad: bool = False, pinned: bool = False) -> array:
+    """Ones, in every component.  pinned: see `zeros`."""
+    return full(shape, 1, dtype, device, requires_grad, pinned)
+
+
+def zeros_like(src: array, device: DeviceLike = None, requires_grad: bool | None = None) -> array:
+    """Zeros of the shape, type and (unless told) device and `requires_grad` of `src`."""
+    return like(src, device, requires_grad, zero=True)
+
+
+def empty_like(src: array, device: DeviceLike = None, requires_grad: bool | None = None) -> array:
+    """As `zeros_like`, with undefined content."""
+    return like(src, device, requires_grad, zero=False)
+
+
+def full_like(src: array, value: Any, device: DeviceLike = None, requires_grad: bool | None = None) -> array:
+    """As `zeros_like`, with every element `value`."""
+    made = like(src, device, requires_grad, zero=False)
+    made.device.write(made, element_value(value, made.dtype))
+    return made
+
+
+def ones_like(src: array, device: DeviceLike = None, requires_grad: bool | None = None) -> array:
+    """As `zeros_like`, with ones in every component."""
+    return full_like(src, 1, device, requires_grad)
+
+
+def copy(dest: array, src: array, dest_offset: int = 0, src_offset: int = 0, count: int = 0) -> None:
+    """Copies `src` into `dest`, differentiable.
+
+    With offsets or a count [elements]: `count` elements (0: all from `src_offset` on) of the flattened arrays; they
+    must be contiguous or one-dimensional.  One-dimensional arrays of different length copy all of `src`.
+    """
+    for name, value in (("dest", dest), ("src", src)):
+        if not isinstance(value, array):
+            given = type(value).__name__
+            raise TypeError(f"{name} of copy is not an array but {given}; use dest.assign(data) for host data")
+    whole = not (dest_offset or src_offset or count)
+    if whole and (dest.shape == src.shape or not dest.ndim == src.ndim == 1):
+        perform(Copy(dest, src))
+        return
+    number = count or max(src.size - src_offset, 0)
+    for name, value, start in (("dest", dest, dest_offset), ("src", src, src_offset)):
+        if start < 0 or number < 0 or start + number > value.size:
+            raise ValueError(f"{number} elements from {name}_offset={start} do not fit {name}, which has {value.size}")
+    perform(Copy(_run(dest, dest_offset, number), _run(src, src_offset, number)))
+
+
+def _run(view: array, start: int, number: int) -> array:
+    flat = view if view.ndim == 1 else view.flatten()
+    return flat[start : start + number]
+
+
+def from_numpy(
+    data: np.ndarray,
+    dtype: Any = None,
+    shape: Any = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    copy: bool = True,
+) -> array:
+    """An array of NumPy data; `copy=False` shares the memory."""
+    return array(data, dtype=dtype, shape=shape, device=device, requires_grad=requires_grad, copy=copy)
+
+
+def from_dlpack(source: Any, dtype: Any = None) -> array:
+    """An array sharing memory with an object that has `__dlpack__`, on the CPU or a GPU; `dtype=vec3` reads the last axis as components.
+
+    On a GPU what the other library has told its stream comes before what the array's device is told next.
+    """
+    where, number = source.__dlpack_device__()
+    if where == dlpack.CUDA:
+        buffer, offset, shape, strides, kind = get_device(f"cuda:{number}").from_dlpack(source)
+        made = make_array(buffer, offset, as_shape(shape or (1,)), strides or (kind.itemsize,), scalar_from_numpy(kind))
+        return made if dtype is None else made.view(dtype)
+    return array(np.from_dlpack(source), dtype=dtype, copy=False)

@@ -1,0 +1,1 @@
+"""Looking for what is wrong: races between threads, numbers that are not finite."""

@@ -1,0 +1,166 @@
+"""A launch whose result depends on the order of its threads is refused when it is recorded.
+
+Kernels that touch only what belongs to the thread, or only add, are known to be free of races.  Others are run once in
+private (`sim/core/lang/instrument/races.py`).  A verdict is kept as long as all that it depends on stays the same: sizes, the integer
+arguments, and the content of the index arrays, which is known by the counters of changes of their buffers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import ref
+
+import numpy as np
+
+from sim.core.lang.autodiff.kernel_adjoint import KernelNeeds
+from sim.core.lang.errors import GradientError
+from sim.core.lang.instrument.races import ADD, KINDS, READ, REPORT, RaceCheck, address_check, exact_check, suspects
+from sim.core.lang.ir.passes import alias_groups
+from sim.core.lang.types import ArrayType
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.extent import span_of
+from sim.core.runtime.launch.calls import Call, raise_fault, thread_count
+from sim.core.runtime.launch.kernel import Aliases, Compiled, Differentiated, Specialisation
+from sim.core.runtime.launch.private import host_argument, on_cpu, private_arguments, run_privately
+from sim.core.runtime.memory.buffer import Buffer, ByteRange
+
+REMEMBERED = 1024
+"""Verdicts that are kept for a kernel, the latest ones: a launch per colour has a verdict of its own."""
+
+
+@dataclass(eq=False)
+class _Variant:
+    """A check, compiled, and the launches that it has passed."""
+
+    check: RaceCheck
+    compiled: Compiled
+    passed: dict[Any, None] = field(default_factory=dict)
+
+    def verdict_key(self, call: Call) -> tuple:
+        """All that the verdict depends on."""
+        key: list[Any] = [call.dims]
+        for k, a in enumerate(call.args):
+            if isinstance(a, array):
+                key.append((a.shape, a.strides, a.offset))
+                if k in self.check.used:
+                    key.append(_content(a.buffer))
+            elif k in self.check.used:
+                key.append(a)
+        return tuple(key)
+
+    def passes(self, call: Call) -> np.ndarray | None:
+        """None if the launch is free of races, else the report."""
+        key = self.verdict_key(call)
+        if key in self.passed:
+            return None
+        report = _run(call, self.check, self.compiled)
+        if report[0]:
+            return report
+        self.passed[key] = None
+        if len(self.passed) > REMEMBERED:
+            del self.passed[next(iter(self.passed))]
+        return None
+
+
+@dataclass(eq=False)
+class _Checks:
+    """The checks of one specialisation for one choice of gradients and overlaps; None where there is nothing to check."""
+
+    addresses: _Variant | None
+    kernel: Any
+    watched: frozenset[int]
+    active: frozenset[int]
+    exact: _Variant | None = None
+
+    def refuse(self, call: Call) -> None:
+        if self.addresses is not None and self.addresses.passes(call) is None:
+            return
+        if self.exact is None:
+            self.exact = _compiled(exact_check(self.kernel, self.watched, self.active))
+        report = self.exact.passes(call)
+        if report is not None:
+            raise _found(call, self.exact.check, report)
+
+
+def _compiled(check: RaceCheck) -> _Variant:
+    return _Variant(check, Compiled(check.func))
+
+
+def refuse_races(call: Call, active: frozenset[int], aliases: Aliases, made: Differentiated) -> None:
+    """Raises GradientError if threads of this launch touch what others write, where that matters to the gradient.
+
+    Looked at when a launch is recorded, on the CPU: for another device on copies.  What a captured graph does with other content of the
+    arrays later is not.
+    """
+    if not made.looked_for_races:
+        made.race_checks, made.looked_for_races = _checks_of(call.spec, active, aliases, made.needs), True
+    if made.race_checks is not None and thread_count(call.dims) > 1:
+        made.race_checks.refuse(call)
+
+
+def _checks_of(spec: Specialisation, active: frozenset[int], aliases: Aliases, needs: KernelNeeds) -> _Checks | None:
+    if spec.kernel.race_free:
+        return None
+    watched = suspects(spec.func, alias_groups(spec.func, aliases), needs)
+    if not watched:
+        return None
+    addresses = address_check(spec.func, watched, active)
+    return _Checks(None if addresses is None else _compiled(addresses), spec.func, watched, active)
+
+
+def _content(buffer: Buffer) -> tuple:
+    """Stands for the present content of a buffer: equal again only if that is the same."""
+    if buffer.shared:  # others may write there, unseen
+        return ref(buffer), hash(buffer.device.numpy(ByteRange(buffer)).tobytes())
+    return ref(buffer), buffer.version, buffer.epoch
+
+
+def _run(call: Call, check: RaceCheck, compiled: Compiled) -> np.ndarray:
+    """Run the check on copies of what the kernel writes; returns the report.  A report of ones where an index was outside of an array."""
+    call = on_cpu(call)
+    args = private_arguments(call, call.spec.writes & check.used)
+    places: list[int] = []
+    begin: dict[Buffer, tuple[int, int]] = {}
+    cells = 0
+    for buffer in {call.args[k].buffer for k in check.watched if call.args[k] is not None}:
+        spans = [span_of(call.args[k]) for k in check.watched if call.args[k] is not None and call.args[k].buffer is buffer]
+        low, high = min(s[0] for s in spans), max(s[1] for s in spans)
+        begin[buffer], cells = (cells, low), cells + (high - low) // check.unit + 1
+    for k in check.watched:
+        a, kind = call.args[k], compiled.func.params[k].type
+        assert isinstance(kind, ArrayType)
+        if a is None:
+            places += [0] * (1 + kind.ndim)
+            continue
+        first, low = begin[a.buffer]
+        places += [first + (a.offset - low) // check.unit, *(stride // check.unit for stride in a.strides)]
+    layout, marks, report = np.array(places, np.int64), np.zeros((KINDS, cells + 1), np.int32), np.zeros(REPORT, np.int32)
+    args += [host_argument(layout), host_argument(marks), host_argument(report)]
+    executable, fault = run_privately(compiled, call, args, check=True)
+    if fault[0]:
+        _refuse_bad_index(call)
+        if check.exact:
+            raise_fault(compiled, executable, fault, call.dims)
+        report[:] = 1
+    return report
+
+
+def _refuse_bad_index(call: Call) -> None:
+    """Raises KernelFault, in the words of the kernel itself, if it touches what is outside of its arrays."""
+    forward = call.spec.forward
+    executable, fault = run_privately(forward, call, private_arguments(call, call.spec.writes), check=True)
+    if fault[0]:
+        raise_fault(forward, executable, fault, call.dims)
+
+
+def _found(call: Call, check: RaceCheck, report: np.ndarray) -> GradientError:
+    op = check.sites[int(report[0]) - 1]
+    does = {"load": "reads", "store": "writes"}.get(op.name, "adds to")
+    did = {READ: "read", ADD: "added to"}.get(int(report[3]), "written")
+    other = f"thread {int(report[2])} has" if report[2] >= 0 else "other threads have"
+    return GradientError(
+        f"launch of '{call.spec.kernel.name}': thread {int(report[1])} {does} an element of '{op.operands[0].name}' that {other} "
+        f"{did}: the result depends on the order of the threads, and has no gradient",
+        op.span, "write to another array, add with atomic_add, or launch threads that share nothing one after another",
+    )

@@ -1,0 +1,1 @@
+"""What is built on the tape and on forward mode."""

@@ -1,0 +1,170 @@
+"""Derivatives of kernels and of Python functions that launch them: Jacobians, forward mode, second order.
+
+A *function* here is a kernel (then `dim`, `inputs` and `outputs` are those of `launch`), or a Python function that takes
+the inputs and returns an array or several.  What it returns are its outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from sim.core.lang.errors import GradientError, entry_point
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.debug.nonfinite import NonFiniteError, detect_nonfinite
+from sim.core.runtime.derivatives.forward import Forward
+from sim.core.runtime.derivatives.gradcheck import GradcheckError, GradientReport, GradientRow, gradcheck, gradcheck_tape
+from sim.core.runtime.derivatives.program import Number, Program, outputs_of, program_of
+from sim.core.runtime.launch.kernel import Kernel
+from sim.core.runtime.launch.launch import launch
+from sim.core.runtime.memory.buffer import Buffer, duplicate, refill
+from sim.core.runtime.memory.gradient_owners import GradientOwners
+from sim.core.runtime.tape.marks import GradientNorms, gradient_norms
+from sim.core.runtime.tape.tape import Tape
+
+Function = Kernel | Callable[..., Any]
+
+__all__ = [
+    "Forward", "GradcheckError", "GradientNorms", "GradientReport", "GradientRow", "NonFiniteError", "detect_nonfinite", "gradcheck",
+    "gradcheck_tape", "gradient_norms", "hvp", "jacobian", "jacobian_fd", "jvp",
+]
+
+
+# ------------------------------------------------------------------------------------------------ forward mode, second order
+@entry_point
+def jvp(function: Function, inputs: Sequence[Any], tangents: Sequence[Any], dim: Any = None, outputs: Sequence[Any] = ()) -> tuple[list[array], list[array]]:
+    """The Jacobian-vector product: runs the function, and says how its outputs change when the inputs do.
+
+    tangents: for each input an array like it, host data of its shape, or None for zero.
+    Returns the outputs, and the tangent of each.  Nothing needs `requires_grad`; an open tape records as usual.
+    """
+    _same_length("tangents", tangents, inputs)
+    moves = {a: move for a, move in zip(inputs, tangents, strict=True) if move is not None}
+    with Forward(moves) as forward:
+        results = _run(function, dim, inputs, outputs)
+        return results, [forward.tangent(a) for a in results]
+
+
+@entry_point
+def hvp(function: Function, inputs: Sequence[Any], vectors: Sequence[Any], dim: Any = None, outputs: Sequence[Any] = ()) -> list[array | None]:
+    """The product of the Hessian of a loss with a vector: the derivative of the gradient along `vectors`.
+
+    function: gives one array with one element, the loss (for a kernel: `outputs`).  vectors: as `tangents` of `jvp`.
+    Returns one array per input that requires a gradient (None for the others).  Forward mode over the reverse sweep: exact,
+    through loops, in-place updates and whole rollouts, at about four times the cost of a gradient.  Gradients that the
+    arrays hold stay as they are.
+    """
+    _same_length("vectors", vectors, inputs)
+    moves = {a: v for a, v in zip(inputs, vectors, strict=True) if v is not None}
+    wanted = [a if isinstance(a, array) and a.requires_grad else None for a in inputs]
+    if not any(a is not None for a in wanted):
+        raise GradientError("hvp: no input requires a gradient", hint="make the inputs with requires_grad=True")
+    with Forward(moves) as forward:
+        with Tape() as tape:
+            results = _run(function, dim, inputs, outputs)
+        if len(results) != 1:
+            raise GradientError(f"hvp takes a function with one output, the loss; this one has {len(results)}")
+        with _own_gradients(tape):
+            tape.backward(results[0])
+            return [None if a is None else _copy(forward.tangent(a.grad)) for a in wanted]  # type: ignore[arg-type]
+
+
+def _copy(a: array) -> array:
+    return array(np.array(a.device.numpy(a)), dtype=a.dtype, device=a.device)
+
+
+def _same_length(name: str, given: Sequence[Any], inputs: Sequence[Any]) -> None:
+    if len(given) != len(inputs):
+        raise GradientError(f"{len(given)} {name} for {len(inputs)} inputs", hint="give one for each input; None stands for zero")
+
+
+def _run(function: Function, dim: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[array]:
+    if isinstance(function, Kernel):
+        launch(function, dim, inputs, outputs)
+        return [a for a in outputs if isinstance(a, array)]
+    return [a for _, a in outputs_of(function(*inputs))]
+
+
+@contextmanager
+def _own_gradients(tape: Tape) -> Iterator[None]:
+    """Inside, the gradients of all arrays on the tape start from zero; afterwards they are what they were."""
+    before: dict[Buffer, tuple[Buffer, GradientOwners | None]] = {}
+    for buffer in tape.buffers():
+        if buffer.gradient is not None:
+            owners = buffer.gradient.owners
+            before[buffer] = duplicate(buffer.gradient), owners and owners.copy()
+    tape.zero()
+    try:
+        yield
+    finally:
+        for buffer in tape.buffers():
+            if buffer.gradient is not None and buffer in before:
+                content, buffer.gradient.owners = before[buffer]
+                refill(buffer.gradient, content)
+            else:
+                buffer.drop_gradient()
+
+
+# ------------------------------------------------------------------------------------------------ Jacobians
+Jacobians = dict[tuple[Number, Number], np.ndarray]
+
+
+@entry_point
+def jacobian(function: Function, dim: Any = None, inputs: Sequence[Any] = (), outputs: Sequence[Any] = ()) -> Jacobians:
+    """Jacobians by reverse mode: {(number of the input, number of the output): (components of output, of input)}.
+
+    For a kernel they count `inputs` and `outputs` as given; an input that it overwrites is an output too, counted from
+    the back (-1: the last input), and a field of a struct goes by its name ("s.x").  Works on copies of the arrays.
+    """
+    program = program_of(function, dim, inputs, outputs)
+    with Tape() as tape:
+        results = program.run()
+    out: Jacobians = {}
+    for j, result in _numbered(program, results):
+        rows = {i: np.zeros((_count(result), _count(a))) for i, a in program.inputs}
+        for c in range(_count(result)):
+            weights = np.zeros(_count(result), _host(result).dtype)
+            weights[c] = 1.0
+            seed = array(weights.reshape(_host(result).shape), dtype=result.dtype, device=result.device)
+            if tape.records:
+                tape.backward(grads={result: seed})
+                for i, a in program.inputs:
+                    rows[i][c] = _host(a.grad).ravel()  # type: ignore[arg-type]
+                tape.zero()
+        out.update({(i, j): rows[i] for i, _ in program.inputs})
+    return out
+
+
+@entry_point
+def jacobian_fd(
+    function: Function, dim: Any = None, inputs: Sequence[Any] = (), outputs: Sequence[Any] = (), eps: float = 1e-4, max_inputs_per_var: int = -1
+) -> Jacobians:
+    """As `jacobian`, by central differences of step `eps`; of each input only the first `max_inputs_per_var` components (-1: all)."""
+    program = program_of(function, dim, inputs, outputs)
+    out: Jacobians = {}
+    for i, a in program.inputs:
+        count = _count(a) if max_inputs_per_var < 0 else min(_count(a), max_inputs_per_var)
+        columns: list[list[np.ndarray]] = []
+        for c in range(count):
+            step = np.zeros(_count(a))
+            step[c] = eps
+            ends = [[_host(r).astype(np.float64).ravel() for r in program.at({i: sign * step})] for sign in (1.0, -1.0)]
+            columns.append([(p - m) / (2.0 * eps) for p, m in zip(*ends, strict=True)])
+        for j, (number, _) in enumerate(_numbered(program, program.at({}))):
+            out[i, number] = np.stack([column[j] for column in columns], axis=1)
+    return out
+
+
+def _numbered(program: Program, results: list[array]) -> list[tuple[Number, array]]:
+    return list(zip(program.output_numbers or range(len(results)), results, strict=True))
+
+
+def _host(a: array) -> np.ndarray:
+    return a.device.numpy(a)
+
+
+def _count(a: array) -> int:
+    return _host(a).size

@@ -1,0 +1,204 @@
+"""Forward mode at run time: beside every buffer that depends on something goes a second one that holds its tangent.
+
+While a `Forward` is open, launches run kernels that move values and tangents together, and copies, fills and everything
+that a tape does act on both: also the reverse sweep of a tape, whose gradients then have tangents, which are products with
+the Hessian.  No array needs `requires_grad` for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from weakref import WeakSet
+
+import numpy as np
+
+from sim.core.lang.autodiff.forward import kernel_tangent
+from sim.core.lang.errors import GradientError
+from sim.core.lang.ir.passes import dce, inline
+from sim.core.runtime.ambient import shadows
+from sim.core.runtime.arrays.array import array, make_array
+from sim.core.runtime.arrays.operations import Operation, describe
+from sim.core.runtime.devices.graph import capturing
+from sim.core.runtime.launch.blocks import Memory
+from sim.core.runtime.launch.calls import run
+from sim.core.runtime.launch.kernel import Compiled
+from sim.core.runtime.memory.buffer import Buffer, ByteRange, duplicate, refill
+from sim.core.runtime.memory.elements import differentiable, element
+from sim.core.runtime.tape.claims import Kept
+
+
+def lifted(compiled: Compiled, active: frozenset[int]) -> tuple[tuple[int, ...], Compiled]:
+    """Which parameters have tangents if `active` have, and the function with their tangent arrays as further parameters."""
+    cache = compiled.__dict__.setdefault("tangents", {})
+    if active not in cache:
+        plan = kernel_tangent(compiled.source or compiled.func, active)
+        cache[active] = plan.active, Compiled(dce(inline(plan.func)), plan.func)
+    return cache[active]
+
+
+class Forward:
+    """`with Forward({x: dx}) as forward:` everything inside moves tangents too; `forward.tangent(y)` is that of y.
+
+    Host data that a kernel, a copy or a fill writes has tangent zero; so have arrays made outside that nobody names.
+    What is written through a NumPy view is not seen, as with a tape.
+    """
+
+    def __init__(self, tangents: Mapping[array, Any] | None = None) -> None:
+        self._of: dict[Buffer, Buffer] = {}
+        self._kept: dict[Kept, Buffer] = {}
+        self._met: WeakSet[Any] = WeakSet()
+        for a, move in (tangents or {}).items():
+            self.set_tangent(a, move)
+
+    def __enter__(self) -> Forward:
+        if shadows.current() is not None:
+            raise GradientError("forward mode is already open", hint="leave its `with` block first; jvp of a jvp exists for functions of the language")
+        shadows.open_shadow(self)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        shadows.close_shadow()
+
+    # -- tangents of arrays
+    def set_tangent(self, a: array, move: Any) -> None:
+        """Set the tangent of an array: an array like it, or host data of its shape and components."""
+        if not (isinstance(a, array) and differentiable(a.dtype)):
+            raise GradientError(f"a tangent is given for {_describe(a)}, which has no derivative", hint="it takes an array of a floating-point type")
+        twin = self._twin(a)
+        given = move.device.numpy(move) if isinstance(move, array) else np.asarray(move)
+        wanted = a.shape + element(a.dtype)[1]
+        if given.shape not in (wanted, ()):
+            raise GradientError(f"the tangent of {_describe(a)} has shape {given.shape}; expected {wanted}")
+        twin.device.write(twin, given)
+
+    def tangent(self, a: array) -> array:
+        """The tangent of an array now (a view: later changes show)."""
+        return self._twin(a)
+
+    def _twin(self, a: array) -> array:
+        """The tangent of an array, made if need be."""
+        buffer = self._of.get(a.buffer)
+        if buffer is None:
+            buffer = self._of[a.buffer] = a.device.allocate(a.buffer.nbytes, zero=True)
+        return make_array(buffer, a.offset, a.shape, a.strides, a.dtype)
+
+    # -- launches
+    def run(self, compiled: Compiled, device: Any, dims: tuple[int, ...], args: Sequence[Any]) -> None:
+        """See `Shadow`."""
+        if capturing() is not None:  # a replay may find tangents where now there are none
+            for a in args:
+                if isinstance(a, array) and differentiable(a.dtype):
+                    self._twin(a)
+        active = self._active(args)
+        while True:
+            numbers, function = lifted(compiled, active) if active else ((), compiled)
+            twins = [self._argument(args[k]) for k in numbers]
+            grown = self._active(args)  # a new tangent may belong to memory that another argument shares
+            if grown <= active | set(numbers):
+                break
+            active = grown
+        shadows.close_shadow()
+        try:
+            run(function, device, dims, [*args, *twins])
+        finally:
+            shadows.open_shadow(self)
+
+    def _active(self, args: Sequence[Any]) -> frozenset[int]:
+        return frozenset(
+            k for k, a in enumerate(args)
+            if (isinstance(a, array) and a.buffer in self._of and differentiable(a.dtype)) or (isinstance(a, Memory) and a.owner in self._kept)
+        )
+
+    def _argument(self, a: Any) -> Any:
+        if isinstance(a, array):
+            return self._twin(a)
+        if not isinstance(a, Memory) or a.owner is None:
+            return a
+        buffer = self._twin_of_kept(a.owner)
+        return Memory(buffer.address + a.ptr - a.owner.address, a.shape, a.strides, a.is_contiguous, buffer)
+
+    # -- other changes of memory
+    def copied(self, dest: array, src: array) -> None:
+        """See `Shadow`."""
+        if src.buffer in self._of:
+            dest.device.copy(self._twin(dest), self._twin(src))
+        else:
+            self.overwritten(dest)
+
+    def overwritten(self, dest: array) -> None:
+        """See `Shadow`."""
+        if dest.buffer in self._of:
+            twin = self._twin(dest)
+            twin.device.clear(twin)
+
+    def saved(self, kept: Kept) -> None:
+        """See `Shadow`."""
+        live = self._of.get(kept.buffer)
+        if live is not None:
+            live.device.copy(ByteRange(self._twin_of_kept(kept)), self._live(kept))
+        elif kept in self._kept:
+            kept.buffer.device.clear(ByteRange(self._kept[kept]))
+
+    def swapped(self, kept: Kept) -> None:
+        """See `Shadow`."""
+        if kept.buffer not in self._of and kept not in self._kept:
+            return
+        if kept.buffer not in self._of:
+            self._of[kept.buffer] = kept.buffer.device.allocate(kept.buffer.nbytes, zero=True)
+        live, other = self._live(kept), self._twin_of_kept(kept)
+        now = duplicate(live.buffer, kept.low, kept.low + kept.data.nbytes)
+        other.device.copy(live, ByteRange(other))
+        refill(other, now)
+
+    def _live(self, kept: Kept) -> ByteRange:
+        """The tangent of the memory that a `Kept` is a copy of."""
+        return ByteRange(self._of[kept.buffer], kept.low, kept.low + kept.data.nbytes)
+
+    def _twin_of_kept(self, kept: Kept) -> Buffer:
+        if kept not in self._kept:
+            self._kept[kept] = kept.buffer.device.allocate(kept.data.nbytes, zero=True)
+        return self._kept[kept]
+
+    # -- the reverse sweep of a tape
+    def taken_back(self, operation: Operation) -> None:
+        """See `Shadow`.  Adjoints are linear in the gradients, so the tangents of these go the same way."""
+
+        def twin(a: Any) -> array | None:
+            return None if a.grad is None else self._twin(a.grad)
+
+        operation.adjoint(twin)
+
+    def seeded(self, gradient: array, weights: array | None) -> None:
+        """See `Shadow`."""
+        if weights is None:
+            self.overwritten(gradient)
+        elif weights.buffer in self._of:
+            twin, move = self._twin(gradient), self._twin(weights)
+            twin.device.add(twin, move)
+
+    def tracks(self, buffer: Buffer) -> bool:
+        """See `Shadow`."""
+        return buffer in self._of
+
+    def remembered(self, buffer: Buffer) -> Callable[[], None]:
+        """See `Shadow`."""
+        now = duplicate(self._of[buffer]) if buffer in self._of else None
+
+        def put_back() -> None:
+            if now is not None:
+                refill(self._of[buffer], now)
+            else:
+                self._of.pop(buffer, None)
+
+        return put_back
+
+    def first_meets(self, thing: object) -> bool:
+        """See `Shadow`."""
+        new = thing not in self._met
+        self._met.add(thing)
+        return new
+
+
+def _describe(a: Any) -> str:
+    return describe(a) if isinstance(a, array) else f"a {type(a).__name__}"

@@ -1,0 +1,1 @@
+"""What runs and remembers: processors, GPUs, streams, captured graphs."""

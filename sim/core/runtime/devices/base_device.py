@@ -1,0 +1,162 @@
+"""What a device is: memory, transfers, and a back end that compiles kernels for it.
+
+Whatever differs between devices is asked of a `Device`; nothing above knows which one it runs on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from sim.core.backends.base import Backend, Executable
+from sim.core.lang.errors import SimError
+from sim.core.runtime.memory.buffer import Buffer, Strided
+
+
+class DeviceError(SimError):
+    """A device or backend that does not exist here."""
+
+
+class Device:
+    """Memory and a back end.  Views are given as `Strided`: arrays, or ranges of bytes."""
+
+    is_cpu = False
+    is_cuda = False
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @property
+    def backend(self) -> Backend:
+        """What compiles kernels for this device."""
+        raise NotImplementedError
+
+    @property
+    def description(self) -> str:
+        """Name and, where that is known, the product."""
+        return self.name
+
+    # -- memory
+    def allocate(self, nbytes: int, zero: bool = False) -> Buffer:
+        """Fresh memory; its content is undefined unless `zero`."""
+        raise NotImplementedError
+
+    def allocate_pinned(self, nbytes: int) -> Buffer:
+        """Zeros in memory of the CPU that GPUs read and write on their own."""
+        raise ValueError(f"pinned memory is memory of the CPU, not of {self.name}; use device='cpu'")
+
+    def foreign(self, address: int, nbytes: int, owner: Any = None) -> Buffer:
+        """Memory of somebody else on this device, kept alive by `owner`."""
+        raise NotImplementedError
+
+    def numpy(self, view: Strided) -> np.ndarray:
+        """The elements of `view` as NumPy, of shape view.shape + component shape: a view on the CPU, elsewhere a read-only copy."""
+        raise NotImplementedError
+
+    def copy(self, dest: Strided, src: Strided) -> None:
+        """Copies `src`, on any device, to `dest`, of the same shape and type.  The two may overlap."""
+        raise NotImplementedError
+
+    def write(self, dest: Strided, value: np.ndarray) -> None:
+        """Stores host data in `dest`, broadcast over the leading dimensions."""
+        raise NotImplementedError
+
+    def deliver(self, dest: Strided, src: Strided) -> bool:
+        """Starts to copy `src` on this device to pinned memory of the CPU; False if that cannot be."""
+        return False
+
+    def clear(self, dest: Strided) -> None:
+        """Sets every element to zero."""
+        raise NotImplementedError
+
+    def add(self, dest: Strided, src: Strided) -> None:
+        """dest += src, over the floating-point parts of the elements; `src` has the same shape and type and does not overlap."""
+        raise NotImplementedError
+
+    def copy_row(self, dest: Strided, src: Strided) -> Any:
+        """A copy in a graph: a row for the native walker, `Told(self)` if the device can note it, else None."""
+        return None
+
+    def write_row(self, dest: Strided, value: np.ndarray) -> Any:
+        """Stored host data in a graph, likewise.  The caller keeps `value`."""
+        return None
+
+    def give_row(self, dest: Strided, src: Strided) -> Any:
+        """`dest` += `src` and `src` = 0 in a graph, likewise."""
+        return None
+
+    def noted(self, actions: Sequence[Callable[[], None]]) -> Any:
+        """What these actions tell the device, as something to `replay`; nothing happens yet."""
+        raise NotImplementedError
+
+    def replay(self, noted: Any) -> None:
+        """Does what was noted."""
+        raise NotImplementedError
+
+    def duplicate(self, view: Strided) -> Strided:
+        """A packed copy of a view, in fresh memory, that no tape knows of."""
+        raise NotImplementedError
+
+    # -- launches
+    def error_record(self) -> np.ndarray:
+        """Eight int64 zeros in host memory that kernels can write to."""
+        raise NotImplementedError
+
+    def run(self, executable: Executable, block: int, threads: int, compiled: Any) -> None:
+        """Starts the threads of a launch; `block`: address of its argument block, free again when this returns."""
+        raise NotImplementedError
+
+    def runner(self, executable: Executable, block: int, threads: int, compiled: Any) -> tuple[Callable[[], None], Any]:
+        """What starts this launch again and again, and what has to be kept alive for it beside its block."""
+        return partial(self.run, executable, block, threads, compiled), None
+
+    def synchronize(self, everything: bool = False) -> None:
+        """Waits until everything that was launched on the present stream has ended; `everything`: on all of them."""
+        raise NotImplementedError
+
+    # -- streams and events; `stream` is the handle of the present one
+    stream: Any = None
+
+    def new_stream(self) -> Any:
+        """The handle of a further stream."""
+        return None
+
+    def drop_stream(self, stream: Any) -> None:
+        """A stream that `new_stream` has made is not used any more."""
+
+    def drop_event(self, event: Any) -> None:
+        """An event that `new_event` has made is not used any more."""
+
+    def new_event(self, timing: bool) -> Any:
+        """The handle of an event."""
+        raise NotImplementedError
+
+    def record_event(self, event: Any, stream: Any) -> None:
+        """Marks the present end of a stream."""
+        raise NotImplementedError
+
+    def wait_event(self, stream: Any, event: Any) -> None:
+        """What a stream is told next waits for an event."""
+
+    def elapsed(self, begin: Any, end: Any) -> float:
+        """Milliseconds between two recorded events; waits for the second."""
+        raise NotImplementedError
+
+    # -- other libraries
+    def dlpack(self, view: Strided, stream: Any) -> Any:
+        """A DLPack capsule of a view for a consumer on `stream`, or None where NumPy makes it."""
+        return None
+
+    def from_dlpack(self, source: Any) -> tuple[Buffer, int, tuple[int, ...], tuple[int, ...], np.dtype]:
+        """Buffer, offset, shape, strides [bytes] and type of the numbers of another library's tensor on this device."""
+        raise NotImplementedError
+
+    def cuda_interface(self, view: Strided) -> dict[str, Any]:
+        """`__cuda_array_interface__` of a view.  Raises AttributeError where the device has none."""
+        raise AttributeError(f"__cuda_array_interface__ is for arrays on GPUs; this one is on {self.name}")
+
+    def __repr__(self) -> str:
+        return self.name

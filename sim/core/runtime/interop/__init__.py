@@ -1,0 +1,1 @@
+"""PyTorch, JAX, and helpers in Warp's names."""

@@ -1,0 +1,1 @@
+"""From a kernel and its arguments to a run."""

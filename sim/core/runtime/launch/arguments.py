@@ -1,0 +1,159 @@
+"""Arguments of launches: the type that each has in a specialisation, and the flat values that a compiled function takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sim.core.lang.references import Reference, StructOfReferences, reference, struct_of_references
+from sim.core.lang.types import (
+    ArrayType,
+    Composite,
+    Homogeneous,
+    Scalar,
+    Struct,
+    StructValue,
+    Type,
+    array_type,
+    bool_,
+    from_numpy,
+    int32,
+)
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.launch.kernel import Kernel, LaunchError
+
+
+def argument_type(kernel: Kernel, position: int, value: Any, label: str) -> Type:
+    """The type that an argument has in the specialisation; raises LaunchError where it does not fit the annotation."""
+    parameter = kernel.parameters[position]
+    wanted = parameter.type
+    where = f"{label} ('{parameter.name}') of kernel '{kernel.name}'"
+    if isinstance(value, array):
+        have: Type = array_type(value.dtype, value.ndim)
+        if wanted is None:
+            return have
+        if not isinstance(wanted, ArrayType):
+            return _referenced(wanted, value, where)
+        if wanted.ndim != value.ndim:
+            raise LaunchError(f"{where} has {value.ndim} dimensions; expected {wanted.ndim} ({wanted})")
+        if wanted.dtype is not None and wanted.dtype is not value.dtype:
+            raise LaunchError(f"{where} has elements of type {value.dtype}; expected {wanted.dtype}")
+        return have
+    if isinstance(wanted, ArrayType):
+        if value is None:
+            if wanted.dtype is None:
+                raise LaunchError(f"{where} is None, and its element type cannot be guessed; annotate the kernel's parameter")
+            return wanted
+        if isinstance(value, np.ndarray):
+            element = wanted.dtype.name.split("<")[0] if wanted.dtype else value.dtype
+            raise LaunchError(f"{where} is a NumPy array; pass sim.array(a, dtype=sim.{element}, copy=False), which is zero-copy")
+        raise LaunchError(f"{where} is a {type(value).__name__}; expected {wanted}{_how_to_share(value)}")
+    if isinstance(value, np.ndarray) and value.ndim and not isinstance(wanted, Homogeneous):
+        raise LaunchError(f"{where} is a NumPy array; pass sim.array(a), or a scalar")
+    if wanted is not None:
+        if isinstance(wanted, Struct) and not (isinstance(value, StructValue) and value._sim_struct_ is wanted):
+            raise LaunchError(f"{where} is a {type(value).__name__}; expected struct {wanted}: make one with {wanted.name}()")
+        return _struct_type(wanted, value, where) if isinstance(wanted, Struct) else wanted
+    return _type_of_value(value, kernel, where)
+
+
+def _referenced(wanted: Type, value: array, where: str) -> Type:
+    """The type of an array that is given where a value is declared: its one element is that value."""
+    if value.size != 1 or value.dtype is not wanted:
+        raise LaunchError(
+            f"{where} is an array of shape {value.shape} of {value.dtype}; expected a value of type {wanted}, "
+            "or an array of one such element, which can carry a gradient"
+        )
+    return reference(wanted)
+
+
+def _struct_type(kind: Struct, value: StructValue, where: str) -> Type:
+    """The type of a struct argument: the struct, or the struct with the fields that are given as arrays of one element."""
+    fields: dict[str, Type] = {}
+    for key, field_type in kind.fields.items():
+        part = getattr(value, key)
+        fields[key] = field_type
+        if isinstance(field_type, Struct) and isinstance(part, StructValue):
+            fields[key] = _struct_type(field_type, part, f"field '{key}' of {where}")
+        elif isinstance(part, array) and not isinstance(field_type, ArrayType):
+            fields[key] = _referenced(field_type, part, f"field '{key}' of {where}")
+    return kind if all(fields[key] is kind.fields[key] for key in fields) else struct_of_references(kind, fields)
+
+
+def _type_of_value(value: Any, kernel: Kernel, where: str) -> Type:
+    if isinstance(value, Composite):
+        return value.type
+    if isinstance(value, StructValue):
+        return _struct_type(value._sim_struct_, value, where)
+    if isinstance(value, np.generic):  # before the numbers of Python: np.float64 is a float too
+        return from_numpy(value.dtype)
+    if isinstance(value, bool):
+        return bool_
+    if isinstance(value, int):
+        return int32
+    if isinstance(value, float):
+        return kernel.real
+    raise LaunchError(f"{where} is a {type(value).__name__}, which a kernel cannot take{_how_to_share(value)}")
+
+
+def _how_to_share(value: Any) -> str:
+    """What to do with an array of another library."""
+    if not hasattr(value, "__dlpack__"):
+        return ""
+    return "; pass sim.from_torch(t), or for gradients call the launches through sim.torch_function" if type(value).__module__.startswith("torch") else (
+        "; pass sim.from_dlpack(a), which is zero-copy"
+    )
+
+
+def flatten_argument(kind: Type, value: Any, where: str) -> list[Any]:
+    """The values of the flat parameters that one argument becomes: arrays (or None) and Python numbers."""
+    if isinstance(kind, ArrayType):
+        return [value]
+    if isinstance(kind, Reference):
+        return [value.flatten()]
+    if isinstance(kind, Scalar):
+        try:
+            if value is None or isinstance(value, (str, bytes)) or (kind.is_int and not hasattr(value, "__index__")):
+                raise TypeError  # NumPy would make a NaN of None, and read the text
+            if isinstance(value, kind.np.type):
+                return [value]
+            with np.errstate(over="ignore"):
+                made = kind.np.type(value)
+            if kind.is_float and np.isinf(made) and not np.isinf(value):
+                raise OverflowError
+            return [made]
+        except (TypeError, ValueError, OverflowError):
+            raise LaunchError(f"{where} is {value!r}; expected {kind}") from None
+    if isinstance(kind, Homogeneous):
+        data = value.data if isinstance(value, Composite) else np.asarray(value)
+        if data.size != len(kind.leaves) or data.dtype == object:
+            raise LaunchError(f"{where} has {data.size} components; expected {kind}")
+        return [kind.dtype.np.type(x) for x in data.ravel()]
+    assert isinstance(kind, (Struct, StructOfReferences))
+    flat: list[Any] = []
+    for key, field_type in kind.fields.items():
+        part = getattr(value, key)
+        if isinstance(field_type, ArrayType):
+            _check_field(field_type, part, f"field '{key}' of {where}")
+        flat += flatten_argument(field_type, part, f"field '{key}' of {where}")
+    return flat
+
+
+def _check_field(wanted: ArrayType, value: Any, where: str) -> None:
+    if value is None:
+        return
+    if not isinstance(value, array):
+        raise LaunchError(f"{where} is a {type(value).__name__}; expected {wanted}")
+    if value.dtype is not wanted.dtype or value.ndim != wanted.ndim:
+        raise LaunchError(f"{where} is {array_type(value.dtype, value.ndim)}; expected {wanted}")
+
+
+def scalar_format(kind: Scalar) -> str:
+    """struct format of one 8-byte slot that holds this scalar in its low bytes."""
+    codes = {("f", 32): "f4x", ("f", 64): "d", ("b", 8): "?7x"}
+    widths = {8: "b7x", 16: "h6x", 32: "i4x", 64: "q"}
+    if (kind.kind, kind.bits) in codes:
+        return codes[kind.kind, kind.bits]
+    code = widths[kind.bits]
+    return code.upper()[0] + code[1:] if kind.kind == "u" else code

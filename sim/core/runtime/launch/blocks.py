@@ -1,0 +1,116 @@
+"""Argument blocks: how the arguments of a launch lie in memory for a compiled function.
+
+The launch dimensions and the address of the error record come first, then the parameters in order: an array is its address,
+shape and strides; a number has eight bytes.  Arrays keep their part ready (`array.slots`), so that a block is a
+concatenation.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from sim.core.lang.memoize import compiling
+from sim.core.lang.types import ArrayType, Scalar
+from sim.core.runtime.launch.arguments import scalar_format
+from sim.core.runtime.launch.kernel import Compiled, LaunchError, Traits
+from sim.core.runtime.memory.buffer import slots_of, traits_of
+
+_HEADER = struct.Struct("<5q")
+
+
+class Memory:
+    """Memory in the form of an array argument: a kept copy, or the records of a launch."""
+
+    __slots__ = ("ptr", "shape", "strides", "is_contiguous", "owner", "slots", "traits")
+
+    def __init__(self, ptr: int, shape: tuple[int, ...], strides: tuple[int, ...], is_contiguous: bool, owner: Any) -> None:
+        self.ptr, self.shape, self.strides, self.is_contiguous, self.owner = ptr, shape, strides, is_contiguous, owner
+        self.slots = slots_of(ptr, shape, strides)
+        self.traits = traits_of(is_contiguous, False, shape)  # kept copies end with spare bytes
+
+
+class ArgumentBlock:
+    """Memory for the arguments of one launch."""
+
+    __slots__ = ("address", "_view")
+
+    def __init__(self, size: int) -> None:
+        memory = ctypes.create_string_buffer(size)
+        self.address, self._view = ctypes.addressof(memory), memoryview(memory).cast("B")
+
+    def __len__(self) -> int:
+        return len(self._view)
+
+    def fill(self, dims: tuple[int, ...], fault: int, parts: list[bytes]) -> None:
+        """Write the launch dimensions, the address of the error record (0: none) and the parts that `Layout.parts` made."""
+        self._view[:] = _header(dims, fault) + b"".join(parts)
+
+
+def _nothing(ndim: int) -> bytes:
+    """The part of an array argument that is None."""
+    return slots_of(0, (0,) * ndim, (0,) * ndim)
+
+
+@lru_cache(4096)
+def _header(dims: tuple[int, ...], fault: int) -> bytes:
+    return _HEADER.pack(*dims, *(1,) * (4 - len(dims)), fault)
+
+
+class Layout:
+    """How the arguments of one compiled function become its block."""
+
+    def __init__(self, compiled: Compiled) -> None:
+        self._name = compiled.func.name
+        kinds = [p.type for p in compiled.func.params]
+        self._forms = [
+            (i, struct.Struct("<" + scalar_format(k)).pack if isinstance(k, Scalar) else None, _nothing(k.ndim) if isinstance(k, ArrayType) else b"")
+            for i, k in enumerate(kinds)
+        ]
+        self._size = _HEADER.size + sum(len(number(0) if number else none) for _, number, none in self._forms)
+        self._blocks: list[ArgumentBlock] = []
+
+    def parts(self, args: Sequence[Any]) -> tuple[list[bytes], Traits]:
+        """The bytes of each argument, and what code may rely on of the arrays.  Raises LaunchError for a number that does not fit."""
+        parts = []
+        traits = []
+        for i, number, none in self._forms:
+            arg = args[i]
+            if number is not None:
+                try:
+                    parts.append(number(arg))
+                except (struct.error, OverflowError) as error:
+                    raise LaunchError(f"kernel '{self._name}': an argument does not fit its type: {error}") from None
+            elif arg is None:
+                parts.append(none)
+                traits.append(1)
+            else:
+                parts.append(arg.slots)
+                traits.append(arg.traits)
+        return parts, tuple(traits)
+
+    def take(self) -> ArgumentBlock:
+        """A block to use and to `give` back."""
+        try:
+            return self._blocks.pop()  # another thread may have taken the last one since a question
+        except IndexError:
+            return ArgumentBlock(self._size)
+
+    def fresh(self) -> ArgumentBlock:
+        """A block to keep."""
+        return ArgumentBlock(self._size)
+
+    def give(self, block: ArgumentBlock) -> None:
+        self._blocks.append(block)
+
+
+def layout_of(compiled: Compiled) -> Layout:
+    """The layout of a compiled function, made once."""
+    if compiled.layout is None:
+        with compiling:
+            compiled.layout = compiled.layout or Layout(compiled)
+    found: Layout = compiled.layout
+    return found

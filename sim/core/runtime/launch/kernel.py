@@ -1,0 +1,286 @@
+"""Kernels: Python functions that are compiled for the types of their arguments when they are first launched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import InitVar, dataclass, field
+from typing import Any, overload
+
+from sim.core.backends.base import Executable
+from sim.core.lang.analysis.activity import varied_values, written_from
+from sim.core.lang.autodiff.kernel_adjoint import KernelAdjoint, KernelNeeds, kernel_adjoint, kernel_needs
+from sim.core.lang.errors import SimError, entry_point
+from sim.core.lang.frontend.captures import Captures, same_calls
+from sim.core.lang.frontend.function import Function, local_annotations
+from sim.core.lang.frontend.source import Parameter, caller_locals
+from sim.core.lang.frontend.tracer import trace_kernel
+from sim.core.lang.ir.core import Func, to_text, verify, walk
+from sim.core.lang.ir.passes import WRITES, dce, inline, promise_exclusive, settle_updates
+from sim.core.lang.memoize import compiling
+from sim.core.lang.types import (
+    ArrayType,
+    Scalar,
+    Type,
+    float32,
+)
+from sim.core.runtime.arrays.extent import span_of
+from sim.core.runtime.devices.device import Device
+from sim.core.runtime.memory.buffer import Buffer
+from sim.core.runtime.memory.elements import differentiable
+
+
+class LaunchError(SimError, TypeError):
+    """A launch whose arguments do not fit the kernel: names the argument and the cure."""
+
+
+VARIANTS = 8
+"""Specialisations that are kept for one choice of argument types, for captured values that come back."""
+Aliases = tuple[frozenset[int], ...]
+Traits = tuple[int, ...]
+"""What is known of each array parameter in order, as bits: `sim.core.runtime.memory.buffer.traits_of`."""
+
+
+@dataclass(eq=False)
+class Compiled:
+    """A function of the IR and its executables, by device and by what is known of the arrays.
+
+    source: the same with functions whose derivative is in closed form still called, where it has any.  layout: see `blocks`.
+    """
+
+    func: Func
+    source: Func | None = None
+    layout: Any = None
+    executables: dict[tuple[Device, Traits, bool], Executable] = field(default_factory=dict)
+
+    def executable(self, device: Device, traits: Traits, check: bool) -> Executable:
+        found = self.executables.get((device, traits, check))
+        return found or self._compile(device, traits, check)
+
+    def _compile(self, device: Device, traits: Traits, check: bool) -> Executable:
+        with compiling:
+            found = self.executables.get((device, traits, check))
+            if found is None:
+                numbers = [k for k, p in enumerate(self.func.params) if isinstance(p.type, ArrayType)]
+                by_number = list(zip(numbers, traits, strict=True))
+                known = {
+                    "packed": frozenset(k for k, bits in by_number if bits & 1), "tight": frozenset(k for k, bits in by_number if bits & 2),
+                    "narrow": {k: bits >> 2 for k, bits in by_number if bits >> 2},
+                }
+                func = Func(self.func.name, self.func.body, self.func.span, self.func.dims, {**self.func.attrs, **known})
+                found = self.executables[device, traits, check] = device.backend.compile(func, check)
+            return found
+
+
+@dataclass(eq=False)
+class Specialisation:
+    """A kernel for one choice of argument types: its IR, and on demand its adjoints.
+
+    captures: what it has read of Python; once that has `changed`, launches take another one, and tapes keep the one that they recorded.
+    source: functions with a derivative in closed form are still calls, so that the adjoint uses that derivative.
+    """
+
+    kernel: Kernel
+    types: tuple[Type, ...]
+    source: Func
+    forward: Compiled
+    writes: frozenset[int]
+    reads: frozenset[int]
+    captures: Captures
+    written: tuple[int, ...] = ()
+    arrays: tuple[int, ...] = field(init=False)
+    _reals: tuple[int, ...] = field(init=False)
+    _differentiated: dict[tuple[frozenset[int], Aliases], Differentiated] = field(default_factory=dict)
+    _reached: dict[frozenset[int], frozenset[int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        kinds = {k: p.type for k, p in enumerate(self.func.params) if isinstance(p.type, ArrayType)}
+        self.arrays = tuple(kinds)
+        self._reals = tuple(k for k, kind in kinds.items() if kind.dtype is not None and differentiable(kind.dtype))
+
+    @property
+    def func(self) -> Func:
+        return self.forward.func
+
+    def active(self, args: Sequence[Any]) -> tuple[int, ...]:
+        """Numbers of the arguments that are arrays with a gradient."""
+        return tuple([k for k in self._reals if (a := args[k]) is not None and a.buffer.requires_grad])
+
+    def aliases(self, args: Sequence[Any]) -> Aliases:
+        """Groups of array arguments that overlap in memory, one of them written."""
+        given, buffers = [], set()
+        for k in self.arrays:
+            a = args[k]
+            if a is not None:
+                given.append(k)
+                buffers.add(a.buffer)
+        return () if len(buffers) == len(given) else self._overlaps(args, given)
+
+    def _overlaps(self, args: Sequence[Any], given: Sequence[int]) -> Aliases:
+        groups: list[frozenset[int]] = []
+        by_buffer: dict[Buffer, list[int]] = {}
+        for k in given:
+            by_buffer.setdefault(args[k].buffer, []).append(k)
+        for numbers in by_buffer.values():
+            if len(numbers) < 2 or not any(k in self.writes for k in numbers):
+                continue
+            joined: list[set[int]] = []
+            for k in numbers:
+                low, high = span_of(args[k])
+                touching = [g for g in joined if any(span_of(args[j])[0] < high and low < span_of(args[j])[1] for j in g)]
+                merged = {k}.union(*touching)
+                joined = [g for g in joined if g not in touching] + [merged]
+            groups += [frozenset(g) for g in joined if len(g) > 1 and any(k in self.writes for k in g)]
+        return tuple(sorted(groups, key=min))
+
+    def differentiated(self, active: frozenset[int], aliases: Aliases) -> Differentiated:
+        """This kernel with gradients of the parameters `active`, where those in one group of `aliases` overlap.  Raises GradientError."""
+        found = self._differentiated.get((active, aliases))
+        if found is None:
+            with compiling:
+                found = self._differentiated.get((active, aliases))
+                if found is None:
+                    found = Differentiated(kernel_needs(self.source, active, aliases), self.writes.union(*aliases))
+                    self._differentiated[active, aliases] = found
+        return found
+
+    def reached(self, sources: frozenset[int]) -> frozenset[int]:
+        """Numbers of the arrays that are written with values that depend on the arrays `sources`, in this launch."""
+        found = self._reached.get(sources)
+        if found is None:
+            params, number = self.func.params, {p: k for k, p in enumerate(self.func.params)}
+            found, size = frozenset(), -1
+            while size != len(found):
+                size = len(found)
+                values = varied_values(self.func, {params[k] for k in sources | found})
+                found = frozenset(number[array] for array, _ in written_from(self.func, values))
+            self._reached[sources] = found
+        return found
+
+
+@dataclass(eq=False)
+class Differentiated:
+    """What the adjoint of a kernel looks at, and the adjoints, by which arrays are recorded.
+
+    candidates: numbers of arrays that the launch overwrites and whose loads, all outside of loops, the adjoint needs: they could be
+    recorded.  race_checks: filled by `sim.core.runtime.debug.races`.
+    """
+
+    needs: KernelNeeds
+    overwritten: InitVar[frozenset[int]]
+    candidates: frozenset[int] = field(init=False)
+    race_checks: Any = None
+    looked_for_races: bool = False
+    _adjoints: dict[frozenset[int], AdjointPair] = field(default_factory=dict)
+
+    def __post_init__(self, overwritten: frozenset[int]) -> None:
+        needs = self.needs
+        self.candidates = frozenset(k for k, sites in needs.sites.items() if k in overwritten and k not in needs.in_loop and sites)
+
+    def adjoint(self, record: frozenset[int]) -> AdjointPair:
+        """The adjoint for which the loads of the arrays `record` are recorded."""
+        return self._adjoints.get(record) or self._make(record)
+
+    def _make(self, record: frozenset[int]) -> AdjointPair:
+        with compiling:
+            found = self._adjoints.get(record)
+            if found is None:
+                plan = kernel_adjoint(self.needs, record)
+                forward = Compiled(settle_updates(dce(inline(plan.forward))), plan.forward) if plan.forward is not None else None
+                found = self._adjoints[record] = AdjointPair(plan, Compiled(settle_updates(plan.func), plan.source), forward)
+            return found
+
+
+@dataclass(eq=False)
+class AdjointPair:
+    """An adjoint and, if it needs records, the forward variant that writes them."""
+
+    plan: KernelAdjoint
+    adjoint: Compiled
+    forward: Compiled | None
+
+
+class Kernel:
+    """A kernel.  Made by `@kernel`; run by `launch`."""
+
+    def __init__(self, python: Callable[..., Any], name: str | None = None, annotations: dict[str, Any] | None = None, real: Scalar = float32) -> None:
+        self.function = Function(python, name, annotations)
+        self.name = self.__name__ = self.function.name
+        self.__doc__ = python.__doc__
+        self.__module__ = python.__module__
+        self.real = real
+        self.exclusive: frozenset[str] = frozenset()
+        """Names of parameters; a promise: no two threads of one launch touch the same element of these arrays, nor does one by
+        two different indices; and no two arrays of such a launch overlap."""
+        self.race_free = False
+        """A promise: the results do not depend on the order of the threads, although they may touch the same elements."""
+        self.specialisations: dict[tuple[Type, ...], Specialisation] = {}
+        self._earlier: dict[tuple[Type, ...], list[Specialisation]] = {}
+        self.bindings: dict[tuple, Specialisation] = {}
+
+    @property
+    def parameters(self) -> list[Parameter]:
+        """Name, type (None: generic) and default of each argument."""
+        return self.function.parameters(self.real)
+
+    @property
+    def outdated(self) -> bool:
+        """Whether what it has captured is something else since it was traced last."""
+        return any(spec.captures.changed() for spec in self.specialisations.values())
+
+    def specialise(self, types: tuple[Type, ...]) -> Specialisation:
+        """The kernel for these argument types, traced and verified when first asked for, and again when what it has captured changes."""
+        with compiling:
+            found = self.specialisations.get(types)
+            if found is None or found.captures.changed():
+                earlier = self._earlier.setdefault(types, []) if found is not None else []
+                back = next((s for s in earlier if not s.captures.changed()), None)
+                found = self.specialisations[types] = back or self._trace(types, earlier)
+                self._earlier[types] = earlier
+            return found
+
+    def _trace(self, types: tuple[Type, ...], earlier: list[Specialisation]) -> Specialisation:
+        """A new specialisation; or one of the `earlier` ones, where what has changed makes no difference."""
+        source = promise_exclusive(dce(trace_kernel(self.function, types, name=self.name, real=self.real)), self.exclusive)
+        text, ops = to_text(source), list(walk(source.body))
+        for known in earlier:
+            if to_text(known.source) == text and same_calls(list(walk(known.source.body)), ops):
+                known.captures = source.captures
+                return known
+        func = verify(settle_updates(dce(inline(source))))
+        number = {p: k for k, p in enumerate(func.params)}
+        ops = [op for op in walk(func.body) if op.name in ("load", *WRITES)]
+        writes = frozenset(number[op.operands[0]] for op in ops if op.name in WRITES)
+        reads = frozenset(number[op.operands[0]] for op in ops if op.name in ("load", "atomic"))
+        made = Specialisation(self, types, source, Compiled(func, source), writes, reads, source.captures, tuple(sorted(writes)))
+        earlier.insert(0, made)
+        del earlier[VARIANTS:]
+        return made
+
+    @entry_point
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        raise LaunchError(f"kernel '{self.name}' cannot be called; use sim.launch({self.name}, dim=..., inputs=[...], outputs=[...])")
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.name}>"
+
+
+@overload
+def kernel(python: Callable[..., Any]) -> Kernel: ...
+@overload
+def kernel(python: None = None, *, name: str | None = None) -> Callable[[Callable[..., Any]], Kernel]: ...
+@entry_point
+def kernel(python: Callable[..., Any] | None = None, *, name: str | None = None, **options: Any) -> Any:
+    """`@kernel`: a function of the kernel language that runs once per thread of a launch.
+
+    Compiled when first launched, for the types of its arguments; its adjoint only when a gradient asks for it.
+    """
+    unknown = set(options) - {"enable_backward", "module"}
+    if unknown:
+        raise TypeError(f"@kernel takes no option '{unknown.pop()}'")
+    caller = caller_locals(2)
+
+    @entry_point
+    def wrap(f: Callable[..., Any]) -> Kernel:
+        return Kernel(f, name, local_annotations(f, caller))
+
+    return wrap if python is None else wrap(python)

@@ -1,0 +1,217 @@
+"""The `launch` function, and recorded launches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sim.core.lang.errors import SimError, entry_point, hide_internals
+from sim.core.lang.references import Reference
+from sim.core.lang.types import ArrayType
+from sim.core.runtime.ambient import recording, shadows
+from sim.core.runtime.ambient.profile import open_profiles
+from sim.core.runtime.ambient.stacks import anywhere
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.devices.graph import capturing
+from sim.core.runtime.launch.arguments import argument_type, flatten_argument
+from sim.core.runtime.launch.blocks import layout_of
+from sim.core.runtime.launch.calls import Call, as_dims, bind, check_dims, prepare, thread_count
+from sim.core.runtime.launch.kernel import (
+    Kernel,
+    LaunchError,
+)
+
+
+def launch(
+    kernel: Kernel, dim: Any, inputs: Sequence[Any] = (), outputs: Sequence[Any] = (), adj_inputs: Sequence[Any] = (), adj_outputs: Sequence[Any] = (),
+    device: Any = None, stream: Any = None, adjoint: bool = False, record_tape: bool = True, record_cmd: bool = False, block_dim: int | None = None,
+) -> Launch | None:
+    """Run a kernel once for every index of `dim` (an int, or up to four of them).
+
+    inputs, outputs: the kernel's arguments in order; the split is for the reader only.
+    adjoint: run the adjoint instead: gradients of the outputs become gradients of the inputs, accumulated.  The gradient
+        arrays are `adj_inputs` and `adj_outputs` where given (None: the array's own `.grad`).
+        The arrays must hold the values that they had before the forward launch.
+    record_cmd: do not run; return a `Launch` that does when told to.
+    record_tape: False hides the launch from an open tape.
+    Raises LaunchError where the arguments do not fit.  `stream` and `block_dim` matter on GPUs only.
+    """
+    try:
+        if not isinstance(kernel, Kernel):
+            raise LaunchError(f"{kernel!r} is not a kernel; decorate the function with @sim.kernel")
+        dims = as_dims(dim)
+        if type(inputs) is array or type(outputs) is array:
+            label = "inputs" if type(inputs) is array else "outputs"
+            raise LaunchError(f"kernel '{kernel.name}': {label} is an array; expected a list of arguments: {label}=[array]")
+        args = [*inputs, *outputs]
+        call = bind(kernel, dims, args, len(inputs), device)
+        if adjoint:
+            for label, given, own in (("adj_inputs", adj_inputs, inputs), ("adj_outputs", adj_outputs, outputs)):
+                if len(given) > len(own):
+                    raise LaunchError(f"kernel '{kernel.name}': {label} has {len(given)} entries, {label[4:]} has {len(own)}")
+            named = [*adj_inputs, *(None,) * (len(inputs) - len(adj_inputs)), *adj_outputs]
+            named += [None] * (len(args) - len(named))
+            gradients = named_gradients(call, args, named)
+            if record_cmd:
+                return Launch(call, gradients)
+            call.run_adjoint(all_gradients(call, gradients))
+            return None
+        if record_cmd:
+            return Launch(call, None)
+        recorder = recording.current()
+        if recorder is not None and record_tape:
+            recorder.launch(call)
+        elif thread_count(dims):
+            call.run()
+        return None
+    except SimError as problem:
+        hide_internals(problem)
+        raise
+
+
+def check_gradient(kernel: Kernel, name: str, kind: Any, value: Any, given: Any) -> array:
+    """`given`, if it can hold the gradient of the argument `value`."""
+    where = f"the adjoint of '{name}' of kernel '{kernel.name}'"
+    if isinstance(kind, Reference):
+        kind, value, given = kind.array, value.flatten(), given.flatten() if isinstance(given, array) else given
+    if not isinstance(kind, ArrayType):
+        raise LaunchError(f"{where} is given, but '{name}' is a {kind}; only arrays have a gradient array")
+    if not isinstance(value, array):
+        raise LaunchError(f"{where} is given, but '{name}' itself is {value!r}")
+    if not isinstance(given, array):
+        raise LaunchError(f"{where} is a {type(given).__name__}; expected an array like '{name}', or None")
+    if given.dtype is not value.dtype or given.shape != value.shape:
+        raise LaunchError(f"{where} has shape {given.shape} of {given.dtype}; expected {value.shape} of {value.dtype}")
+    if given.device is not value.device:
+        raise LaunchError(f"{where} lies on {given.device}, the argument on {value.device}")
+    return given
+
+
+def named_gradients(call: Call, args: Sequence[Any], named: Sequence[Any]) -> dict[int, array]:
+    """The gradient arrays that are given, by flat parameter number."""
+    signature = call.spec.func.attrs["signature"]
+    return {
+        first: check_gradient(call.spec.kernel, name, kind, value, given)
+        for (name, kind, first, _), value, given in zip(signature, args, named, strict=True) if given is not None
+    }
+
+
+def all_gradients(call: Call, named: Mapping[int, array | None]) -> dict[int, array | None]:
+    """Gradient array by flat parameter number: the named one, else the array's own, as it is now; None where one that is wanted is missing."""
+    own = {k: a.grad for k, a in enumerate(call.args) if isinstance(a, array) and named.get(k) is None}
+    return {**named, **{k: gradient for k, gradient in own.items() if gradient is not None or k in named}}
+
+
+class Launch:
+    """A recorded launch: `launch()` runs it again on the present content of its arrays.
+
+    It keeps the code of the kernel as it was recorded: constants and functions that the kernel captures are not looked up again.
+
+    In adjoint form gradients go to the arrays that were named, for arguments without to `.grad` of the argument at that time.
+    """
+
+    def __init__(self, call: Call, gradients: Mapping[int, array] | None) -> None:
+        self._call = call
+        self._gradients: dict[int, array | None] | None = None
+        """(Of one in adjoint form) the gradient arrays that were named, by flat parameter number; None: the argument's own."""
+        if gradients is not None:
+            self._gradients = {**dict.fromkeys(all_gradients(call, gradients)), **gradients}
+        self._block: tuple[Callable[[], None], tuple] | None = None
+        self._keep: Any = None
+
+    @property
+    def kernel(self) -> Kernel:
+        return self._call.spec.kernel
+
+    @property
+    def dim(self) -> tuple[int, ...]:
+        return self._call.dims
+
+    def launch(self) -> None:
+        """Run it, or record it if a tape is open."""
+        try:
+            if self._block is not None and not (anywhere and (recording.current() or capturing() is not None or shadows.current()) or open_profiles):
+                go, written = self._block
+                for buffer, view in written:
+                    if buffer.watchers:
+                        break
+                    buffer.version += 1
+                    if buffer.owners is not None:
+                        buffer.owners.written(view)
+                else:
+                    go()
+                    return
+            call = self._call
+            if self._gradients is not None:
+                call.run_adjoint(all_gradients(call, self._gradients))
+                return
+            recorder = recording.current()
+            if recorder is not None:
+                recorder.launch(Call(call.spec, call.dims, list(call.args), call.device))
+                return
+            call.run()
+            if self._block is None:
+                self._prepare()
+        except SimError as problem:
+            hide_internals(problem)
+            raise
+
+    def _prepare(self) -> None:
+        call = self._call
+        layout = layout_of(call.spec.forward)
+        parts, executable = prepare(call.spec.forward, call.device, call.args)
+        if executable.sites:
+            return
+        block = layout.fresh()
+        block.fill(call.dims, 0, parts)
+        views = [call.args[k] for k in call.spec.written if call.args[k] is not None]
+        written = tuple({(id(a.buffer), a.slots): (a.buffer, a) for a in views}.values())
+        go, row = call.device.runner(executable, block.address, thread_count(call.dims), call.spec.forward)
+        self._block, self._keep = (go, written), (block, row, executable)
+
+    @entry_point
+    def set_dim(self, dim: Any) -> None:
+        """Change the launch dimensions."""
+        dims = as_dims(dim)
+        check_dims(self._call.spec, dims)
+        self._call, self._block = Call(self._call.spec, dims, self._call.args, self._call.device), None
+
+    @entry_point
+    def set_param_at_index(self, index: int, value: Any, adjoint: bool = False) -> None:
+        """Change an argument by position; with `adjoint`, the gradient array of that argument (None: its own).
+
+        A gradient array that was named stays, whatever the argument.
+        """
+        signature = self._call.spec.func.attrs["signature"]
+        if not 0 <= index < len(signature):
+            raise LaunchError(f"kernel '{self.kernel.name}' has {len(signature)} arguments; there is no index {index}")
+        name, kind, first, count = signature[index]
+        if adjoint:
+            if self._gradients is None:
+                raise LaunchError("this launch is a forward one; adjoint=True sets the gradient arrays of a launch recorded with adjoint=True")
+            rest = {k: g for k, g in self._gradients.items() if not first <= k < first + count}
+            if value is not None:
+                rest[first] = check_gradient(self.kernel, name, kind, self._call.args[first], value)
+            self._gradients = dict.fromkeys(all_gradients(self._call, rest)) | rest
+            return
+        have = argument_type(self.kernel, index, value, f"argument {index}")
+        if have is not kind:
+            raise LaunchError(f"'{name}' of kernel '{self.kernel.name}' was recorded as {kind}, got {have}; record the launch again")
+        flat = flatten_argument(kind, value, f"'{name}' of kernel '{self.kernel.name}'")
+        args = list(self._call.args)
+        args[first : first + count] = flat
+        self._call, self._block = Call(self._call.spec, self._call.dims, args, self._call.device), None
+
+    @entry_point
+    def set_param_by_name(self, name: str, value: Any, adjoint: bool = False) -> None:
+        """Change an argument by its name in the kernel."""
+        names = [entry[0] for entry in self._call.spec.func.attrs["signature"]]
+        if name not in names:
+            raise LaunchError(f"kernel '{self.kernel.name}' has no argument '{name}'; it has {', '.join(names)}")
+        self.set_param_at_index(names.index(name), value, adjoint)
+
+    @entry_point
+    def set_params(self, values: Sequence[Any]) -> None:
+        """Change all arguments."""
+        for k, value in enumerate(values):
+            self.set_param_at_index(k, value)

@@ -1,0 +1,82 @@
+"""Running a kernel in private: on copies of what it writes, seen by no tape, graph or forward mode."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from sim.core.backends.base import Executable
+from sim.core.runtime.arrays.array import array, make_array
+from sim.core.runtime.devices.device import get_device
+from sim.core.runtime.launch.blocks import Memory, layout_of
+from sim.core.runtime.launch.calls import Call, thread_count
+from sim.core.runtime.launch.kernel import Compiled
+from sim.core.runtime.memory.buffer import SPARE, Buffer, ByteRange
+
+
+def spare_copy(host: np.ndarray) -> np.ndarray:
+    """A copy with spare bytes behind it, as kernels expect of our own memory."""
+    flat = np.empty(host.nbytes + SPARE, np.uint8)[: host.nbytes]
+    copy = flat.view(host.dtype).reshape(host.shape)
+    copy[...] = host
+    return copy
+
+
+def host_argument(host: np.ndarray) -> Memory:
+    """Host data as an array argument of a kernel that takes it number by number."""
+    return Memory(host.__array_interface__["data"][0], host.shape, host.strides, True, host)
+
+
+def private_arguments(call: Call, changed: Collection[int]) -> list[Any]:
+    """The arguments of a launch; those that share memory with the parameters `changed` refer to copies."""
+    copies = {a.buffer: spare_copy(a.buffer.memory) for a in (call.args[k] for k in changed) if isinstance(a, array)}
+    args: list[Any] = []
+    for a in call.args:
+        if isinstance(a, array) and a.buffer in copies:
+            copy = copies[a.buffer]
+            a = Memory(copy.__array_interface__["data"][0] + a.offset, a.shape, a.strides, a.is_contiguous, copy)
+        args.append(a)
+    return args
+
+
+def run_privately(compiled: Compiled, call: Call, args: Sequence[Any], check: bool) -> tuple[Executable, np.ndarray]:
+    """Run a variant of the kernel of a launch in order; returns what ran, and its error record."""
+    fault = np.zeros(8, np.int64)
+    layout = layout_of(compiled)
+    parts, traits = layout.parts(args)
+    executable = compiled.executable(call.device, traits, check)
+    block = layout.take()
+    block.fill(call.dims, fault.ctypes.data, parts)
+    executable.run(block.address, 0, thread_count(call.dims))
+    layout.give(block)
+    return executable, fault
+
+
+def on_cpu(call: Call) -> Call:
+    """The launch itself on the CPU; of another device the same launch, on copies of its arguments in memory of the CPU."""
+    return call if call.device.is_cpu else Call(call.spec, call.dims, on_host(call.args), get_device("cpu"))
+
+
+def on_host(args: Sequence[Any], before: Mapping[Buffer, Buffer] = MappingProxyType({})) -> list[Any]:
+    """Arguments of a launch copied to memory of the CPU; what overlaps there overlaps here.  before: older content of some memory."""
+    cpu, moved = get_device("cpu"), dict[Buffer, Buffer]()
+
+    def host(buffer: Buffer) -> Buffer:
+        if buffer not in moved:
+            moved[buffer] = cpu.allocate(buffer.nbytes)
+            cpu.copy(ByteRange(moved[buffer]), ByteRange(before.get(buffer, buffer)))
+        return moved[buffer]
+
+    out: list[Any] = []
+    for a in args:
+        if isinstance(a, array):
+            out.append(make_array(host(a.buffer), a.offset, a.shape, a.strides, a.dtype))
+        elif isinstance(a, Memory) and a.owner is not None:
+            copied = host(a.owner.data)
+            out.append(Memory(copied.address + a.ptr - a.owner.address, a.shape, a.strides, a.is_contiguous, copied))
+        else:
+            out.append(a)
+    return out

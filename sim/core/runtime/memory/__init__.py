@@ -1,0 +1,1 @@
+"""Blocks of memory, and how other libraries see them."""

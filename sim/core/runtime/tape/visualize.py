@@ -1,0 +1,122 @@
+"""A tape as a graph: arrays and the launches, copies and fills between them, as DOT text or as a page for a browser."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sim.core.lang.ir.core import walk
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.launch.calls import Call
+
+
+@dataclass
+class Node:
+    """A box: a version of an array ("array"), an operation ("launch", "write") or a named place ("mark")."""
+
+    kind: str
+    text: list[str]
+    level: int = 0
+    title: str = ""
+
+
+@dataclass
+class TapeGraph:
+    """Nodes in program order, and edges (from, to) by node number.
+
+    Every write of an array makes a new node for it, so the graph has no cycles.
+    """
+
+    nodes: list[Node] = field(default_factory=list)
+    edges: list[tuple[int, int]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, records: list[Any], names: Mapping[array, str]) -> TapeGraph:
+        """The graph of the records of a tape; `names` label arrays (views of one allocation are one node)."""
+        graph = cls()
+        labels = {a.buffer: name for a, name in names.items()}
+        current: dict[Any, int] = {}
+        versions: dict[Any, int] = {}
+
+        def node_of(a: array, fresh: bool) -> int:
+            known = current.get(a.buffer)
+            if known is not None and not fresh:
+                return known
+            number = versions[a.buffer] = versions.get(a.buffer, -1) + 1
+            label = labels.setdefault(a.buffer, f"array {len(labels) + 1}")
+            text = [label + (f" (version {number + 1})" if number else ""), f"{a.dtype} {a.shape}"]
+            graph.nodes.append(Node("array", text + (["gradient"] if a.requires_grad else [])))
+            current[a.buffer] = len(graph.nodes) - 1
+            return current[a.buffer]
+
+        place = ""
+        for record in records:
+            call: Call | None = getattr(record, "call", None)
+            if call is not None:
+                params = call.spec.func.params
+                added = {op.operands[0] for op in walk(call.spec.func.body) if op.name in ("accum", "atomic")}
+                reads = [a for k, a in enumerate(call.args) if isinstance(a, array) and (k in call.spec.reads or params[k] in added)]
+                writes = [call.args[k] for k in sorted(call.spec.writes) if isinstance(call.args[k], array)]
+                node = Node("launch", [call.spec.kernel.name, "dim " + " x ".join(map(str, call.dims))], title=place)
+            elif record.arrays:
+                operation = getattr(record, "operation", None)
+                reads = list(operation.reads if operation is not None else record.arrays)
+                writes = list(operation.writes if operation is not None else record.arrays)
+                node = Node("write", [str(record)], title=place)
+            else:
+                place = str(record)
+                continue
+            sources = [node_of(a, False) for a in reads]
+            graph.nodes.append(node)
+            at = len(graph.nodes) - 1
+            graph.edges += [(s, at) for s in dict.fromkeys(sources)]
+            for a in {w.buffer: w for w in writes}.values():
+                graph.edges.append((at, node_of(a, True)))
+        graph._levels()
+        return graph
+
+    def _levels(self) -> None:
+        """The longest way from a start to each node; nodes stand in an order in which edges go forward."""
+        for source, target in sorted(self.edges, key=lambda e: e[1]):
+            self.nodes[target].level = max(self.nodes[target].level, self.nodes[source].level + 1)
+
+    def dot(self) -> str:
+        """The graph in the language of Graphviz."""
+        shapes = {"array": "ellipse", "launch": "box", "write": "box, style=dashed"}
+        lines = ["digraph tape {", "  rankdir=LR;", '  node [fontname="sans-serif", fontsize=10];']
+        for k, node in enumerate(self.nodes):
+            text = "\\n".join(part.replace("\\", "\\\\").replace('"', '\\"') for part in node.text)
+            lines.append(f'  n{k} [label="{text}", shape={shapes[node.kind]}];')
+        lines += [f"  n{a} -> n{b};" for a, b in self.edges]
+        return "\n".join([*lines, "}"]) + "\n"
+
+    def page(self) -> str:
+        """The graph as a page of its own: columns by distance from the start, nothing to install."""
+        width, height, rows = 190, 64, dict[int, int]()
+        spots = []
+        for node in self.nodes:
+            row = rows.get(node.level, 0)
+            rows[node.level] = row + 1
+            spots.append((20 + node.level * (width + 50), 20 + row * (height + 16)))
+        size = (40 + (max(rows, default=0) + 1) * (width + 50), 40 + max(rows.values(), default=0) * (height + 16))
+        parts = []
+        for a, b in self.edges:
+            x, y, u, v = spots[a][0] + width, spots[a][1] + height / 2, spots[b][0], spots[b][1] + height / 2
+            parts.append(f'<path d="M{x} {y} C{x + 30} {y} {u - 30} {v} {u} {v}"/>')
+        for node, (x, y) in zip(self.nodes, spots, strict=True):
+            lines = "".join(f'<tspan x="{x + width / 2}" dy="{15}">{html.escape(part)}</tspan>' for part in node.text)
+            title = f"<title>{html.escape(node.title)}</title>" if node.title else ""
+            corner = height / 2 if node.kind == "array" else 3
+            box = f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="{corner}"/>'
+            parts.append(f'<g class="{node.kind}">{title}{box}<text y="{y + 6}">{lines}</text></g>')
+        style = (
+            "body{margin:0;font:12px sans-serif}path{fill:none;stroke:#888}rect{fill:#fff;stroke:#444}.launch rect{fill:#dbeafe}"
+            ".write rect{fill:#f3f4f6;stroke-dasharray:4}.array rect{fill:#fef9c3}text{text-anchor:middle}"
+        )
+        body = "\n".join(parts)
+        return (
+            f'<!doctype html><html lang="en"><meta charset="utf-8"><title>tape</title><style>{style}</style>\n'
+            f'<svg width="{size[0]}" height="{size[1]}" xmlns="http://www.w3.org/2000/svg">\n{body}\n</svg></html>\n'
+        )

@@ -1,0 +1,280 @@
+"""How well parameters are known: standard errors, correlation, what cannot be identified at all.
+
+At the optimum a small change e of the residuals moves the coordinates by -A^-1 J' W e, with J the derivatives of the
+residuals, W their weights in the loss and A = J' W J (Gauss-Newton).  So their covariance is A^-1 B A^-1, B = J' W C W J,
+with C the covariance of the residuals.  Two accounts of C are kept side by side:
+
+* by noise: every observation has independent noise of the stated standard deviation (a displacement shares that of its
+  first frame; a prior's width and a goal's scale count as noise).
+* by residuals: their actual size and colour.  A model that misses something leaves residuals that are correlated from
+  frame to frame and say less than their number.  With S the mean spectrum of the residuals over markers and axes,
+  B = sum over frequencies f of S(f) G(f)' conj G(f), G the spectra of W J (Whittle's estimate; no bandwidth to choose).
+
+The larger of the two is the standard error.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import combinations
+
+import numpy as np
+
+from sim.identify.data.experiments import Simulation
+from sim.identify.losses.custom import Custom
+from sim.identify.losses.jacobian import Linearised, Numbers, linearise
+from sim.identify.losses.losses import Match
+from sim.identify.losses.residuals import Residuals
+from sim.identify.problem import Problem
+from sim.identify.search.results import short
+
+MOST = 40
+"""Numbers beyond which no standard errors are estimated: each costs a rollout."""
+
+WEAK, LOST = 0.7, 3.0
+"""Standard errors in coordinates (in a logarithm: factors of 2 and of 20) from which a remark is made."""
+
+ALIKE, MATTERS = 0.95, 0.1
+"""Two parameters are said to be hardly told apart from this correlation on, where one of them has a standard error in coordinates of
+more than this (10 % of a quantity with a logarithm): two that are known well may make up for each other as they like."""
+
+SINGULAR = 1e-12
+"""Eigenvalues of the Gauss-Newton matrix, scaled to a diagonal of one, that count as zero."""
+
+
+@dataclass(frozen=True, eq=False)
+class Uncertainty:
+    """Standard errors at the optimum.
+
+    names: one for each coordinate.  errors, by_noise, by_residuals: parameter -> standard error in the shape and unit of
+    the parameter (`errors` the larger of the two; infinite: not identifiable; nan: held by a bound).
+    correlation: (n, n), nan where there is no error.  scatter: size of the residuals over the stated noise, allowing for
+    the parameters that were fitted.  measures: number -> (standard error, parameter -> d number / d parameter).
+    unseen: (n,) bool, coordinates on which no residual depends.
+    away: how far x is from the optimum of the linearised problem, in standard errors, the worst coordinate.
+    notes: remarks for people.  rollouts: how many simulations it took.
+    """
+
+    names: tuple[str, ...]
+    errors: dict[str, np.ndarray]
+    by_noise: dict[str, np.ndarray]
+    by_residuals: dict[str, np.ndarray]
+    correlation: np.ndarray
+    scatter: float
+    measures: dict[str, tuple[float, dict[str, np.ndarray]]] = field(default_factory=dict)
+    unseen: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
+    away: float = 0.0
+    notes: tuple[str, ...] = ()
+    rollouts: int = 0
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name} {short(error)}" for name, error in self.errors.items())
+        return f"Uncertainty({shown}; residuals {self.scatter:.3g} times the noise)"
+
+
+def estimate(problem: Problem, x: np.ndarray, at_x: Mapping[str, Simulation], numbers: Numbers | None = None
+             ) -> Uncertainty | str:
+    """Standard errors at the optimum x (n,); at_x: all experiments there; numbers: what else to know the errors of.
+
+    A sentence that says why, where there are none.
+    """
+    if not any(isinstance(term, Match) for term in problem.terms):
+        return "no standard errors: no term of the loss compares with a recording"
+    own = next((term.source for term in problem.terms if isinstance(term, Custom)), "")
+    if own:
+        return f"no standard errors: `{own}` is a loss without residuals"
+    if x.size > MOST:
+        return f"no standard errors: they are estimated for up to {MOST} numbers, and {x.size} are sought"
+    try:
+        found = linearise(problem, x, at_x, numbers)
+    except FloatingPointError as error:
+        return f"no standard errors: beside the optimum the simulation breaks down ({error})"
+    return assess(problem, found)
+
+
+def assess(problem: Problem, found: Linearised) -> Uncertainty:
+    """Standard errors from residuals and derivatives at the optimum."""
+    x = found.x
+    names = coordinate_names(problem)
+    free = ~_held(problem, x)
+    matrix = found.matrix
+    inverse, lost = _inverse(matrix, free)
+    noise, residual = np.zeros_like(matrix), np.zeros_like(matrix)
+    observed = missed = 0.0
+    for part, jacobian in zip(found.residuals, found.jacobians, strict=True):
+        by_noise, amount = _by_noise(part, jacobian)
+        noise += by_noise
+        residual += _by_residuals(part, jacobian) if part.markers else by_noise
+        if part.markers:
+            observed += amount
+            missed += float(np.sum(part.weight[..., None] * part.score**2))
+    left = observed - float(np.trace(inverse @ noise))  # what the fit cannot take away of the noise
+    scatter = math.sqrt(missed / left) if left > 0 else math.nan
+    # The residuals of a fit are smaller than the errors that made them.
+    residual = residual * (observed / left if left > 0 else 1.0)
+    covariance = [inverse @ b @ inverse for b in (noise, residual)]
+    deviations = [np.sqrt(np.maximum(np.diagonal(c), 0.0)) for c in covariance]
+    for d in deviations:
+        d[lost] = np.inf
+        d[~free] = np.nan
+    largest = np.maximum(*deviations)
+    errors, own, actual = (_physical(problem, x, d) for d in (largest, *deviations))
+    correlation = _correlation(covariance[0], free & ~lost)
+    unseen = free & ~(np.diagonal(matrix) > 0)
+    known = np.isfinite(largest) & (largest > 0)
+    away = float(np.max(np.abs(inverse @ found.descent)[known] / largest[known], initial=0.0))
+    notes = _notes(problem, names, largest, correlation, lost, unseen) + _notes_on_residuals(largest, deviations, scatter)
+    measures = _measures(problem, found, covariance, lost)
+    return Uncertainty(names, errors, own, actual, correlation, scatter, measures, unseen, away, tuple(notes), x.size)
+
+
+def coordinate_names(problem: Problem) -> tuple[str, ...]:
+    """A name for each coordinate: the parameter's, with a component, an index or the experiment where it has several numbers."""
+    return tuple(label for p in problem.sought for label in p.labels)
+
+
+# ------------------------------------------------------------------------------------------------ the two accounts
+def _by_noise(part: Residuals, jacobian: np.ndarray) -> tuple[np.ndarray, float]:
+    """J' W C W J of the stated noise, and the trace of W C."""
+    y = part.weight[..., None, None] * jacobian
+    seen = part.of_observations(y)
+    kept = _kept(part.huber)
+    own = part.share**2 * (1 + (part.reference >= 0))  # variance of each residual
+    return kept * np.einsum("fmai,fmaj->ij", seen, seen), kept * 3.0 * float(np.sum(part.weight * own)) \
+        if part.markers else 0.0
+
+
+def _kept(huber: float) -> float:
+    """Variance of a standard normal number that is clipped at `huber`."""
+    if not math.isfinite(huber):
+        return 1.0
+    inside = math.erf(huber / math.sqrt(2.0))
+    return inside - 2.0 * huber * math.exp(-0.5 * huber**2) / math.sqrt(2.0 * math.pi) + huber**2 * (1.0 - inside)
+
+
+def _by_residuals(part: Residuals, jacobian: np.ndarray) -> np.ndarray:
+    """J' W C W J, C from the mean spectrum of the residuals over markers and axes."""
+    frames, n = part.values.shape[0], jacobian.shape[-1]
+    used = part.weight > 0
+    score = np.where(used[..., None], part.score, 0.0).reshape(frames, -1)
+    y = (part.weight[..., None, None] * jacobian).reshape(frames, -1, n)
+    length = 2 * frames  # padded with zeros: the end of a take is no neighbour of its beginning
+    power = np.sum(np.abs(np.fft.fft(score, length, axis=0)) ** 2, axis=1) / (3.0 * used.sum())
+    spectra = np.fft.fft(y, length, axis=0)
+    return np.einsum("f,fsi,fsj->ij", power, spectra.conj(), spectra).real / length
+
+
+# ------------------------------------------------------------------------------------------------ linear algebra
+def _held(problem: Problem, x: np.ndarray) -> np.ndarray:
+    """Coordinates (n,) that stand on a bound: the loss would go on falling beyond it."""
+    lower, upper = problem.bounds
+    return (x <= lower) | (x >= upper)
+
+
+def _inverse(matrix: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Inverse of the matrix among the free coordinates, and which of them (n,) it says nothing about."""
+    scale = np.sqrt(np.diagonal(matrix))
+    lost = free & ~(scale > 0)
+    use = np.flatnonzero(free & ~lost)
+    out = np.zeros_like(matrix)
+    if use.size:
+        values, vectors = np.linalg.eigh(matrix[np.ix_(use, use)] / np.outer(scale[use], scale[use]))
+        empty = values < SINGULAR
+        lost[use] |= np.any(np.abs(vectors[:, empty]) > 1e-3, axis=1)
+        good = vectors[:, ~empty]
+        out[np.ix_(use, use)] = (good / values[~empty]) @ good.T / np.outer(scale[use], scale[use])
+    return out, lost
+
+
+def _correlation(covariance: np.ndarray, known: np.ndarray) -> np.ndarray:
+    deviation = np.sqrt(np.where(known, np.diagonal(covariance), np.nan))
+    return covariance / np.outer(deviation, deviation)
+
+
+def _physical(problem: Problem, x: np.ndarray, deviation: np.ndarray) -> dict[str, np.ndarray]:
+    """Standard errors of physical values, from those of the coordinates (n,): to first order."""
+    out = {}
+    for name, part in problem.space.slices.items():
+        shape = problem.space.shapes[name]
+        out[name] = problem.space.transforms[name].pull_back(x[part].reshape(shape), deviation[part].reshape(shape))
+    return out
+
+
+def _measures(problem: Problem, found: Linearised, covariance: list[np.ndarray], lost: np.ndarray
+              ) -> dict[str, tuple[float, dict[str, np.ndarray]]]:
+    """Standard errors of numbers that follow from the parameters, and their derivatives by physical values."""
+    out = {}
+    for name, slope in found.slopes.items():
+        error = max(math.sqrt(max(float(slope @ c @ slope), 0.0)) for c in covariance)
+        if np.any(slope[lost] != 0):
+            error = math.inf
+        by_value = {}
+        for parameter, part in problem.space.slices.items():
+            shape = problem.space.shapes[parameter]
+            u = found.x[part].reshape(shape)
+            rate = problem.space.transforms[parameter].pull_back(u, np.ones(shape))
+            by_value[parameter] = np.divide(slope[part].reshape(shape), rate, out=np.zeros(shape), where=rate != 0)
+        out[name] = (error, by_value)
+    return out
+
+
+# ------------------------------------------------------------------------------------------------ words
+def _notes(problem: Problem, names: tuple[str, ...], largest: np.ndarray, correlation: np.ndarray, lost: np.ndarray,
+           unseen: np.ndarray) -> list[str]:
+    """What is not known, and why."""
+    notes = []
+    for i, name in enumerate(names):
+        if lost[i] and not unseen[i]:
+            notes.append(f"`{name}` is not identifiable: the loss does not change along some direction that includes it; "
+                         "leave it out, give it a prior, or record what depends on it")
+        elif not np.isfinite(largest[i]):
+            continue  # held by a bound, or not seen at all: what `notes` says
+        elif largest[i] > LOST:
+            notes.append(f"`{name}` is not identifiable from these recordings: {_span(problem, name, largest[i])}")
+        elif largest[i] > WEAK:
+            notes.append(f"`{name}` is poorly known: {_span(problem, name, largest[i])}")
+    return notes + _alike(problem, names, largest, correlation)
+
+
+def _alike(problem: Problem, names: tuple[str, ...], largest: np.ndarray, correlation: np.ndarray) -> list[str]:
+    """Pairs that make each other uncertain: of two parameters with several numbers each, the pair that is alike most."""
+    owner = [name for name, part in problem.space.slices.items() for _ in range(part.start, part.stop)]
+    worst: dict[tuple[str, str], tuple[int, int]] = {}
+    for i, j in combinations(range(len(names)), 2):
+        if not abs(correlation[i, j]) > ALIKE or not np.isfinite(largest[[i, j]]).all() or max(largest[i], largest[j]) < MATTERS:
+            continue
+        pair = owner[i], owner[j]
+        if pair not in worst or abs(correlation[i, j]) > abs(correlation[worst[pair]]) + 1e-6:
+            worst[pair] = i, j
+    notes = []
+    for i, j in worst.values():
+        how = "growing" if correlation[i, j] > 0 else "shrinking"
+        gain = 1.0 / math.sqrt(max(1.0 - correlation[i, j] ** 2, 1e-12))
+        notes.append(f"`{names[i]}` and `{names[j]}` can hardly be told apart (correlation {correlation[i, j]:+.3f}): when one grows, the "
+                     f"other makes up for it by {how}; with one of them known, the other's standard error were {gain:.2g} times smaller")
+    return notes
+
+
+def _notes_on_residuals(largest: np.ndarray, deviations: list[np.ndarray], scatter: float) -> list[str]:
+    """What the residuals say about the fit; that they are too large is said in `notes`."""
+    notes = []
+    known = np.isfinite(largest) & (largest > 0)
+    if scatter < 0.5:
+        notes.append(f"the residuals are only {scatter:.2g} times the stated noise: the standard errors go by the stated "
+                     "noise and may be too large")
+    ratio = deviations[1][known] / deviations[0][known] / scatter
+    if np.max(ratio, initial=0.0) > 1.5:
+        notes.append("the residuals are alike from frame to frame, and so say less than their number: the standard errors "
+                     f"are up to {ratio.max():.2g} times as large as for independent ones")
+    return notes
+
+
+def _span(problem: Problem, name: str, deviation: float) -> str:
+    """A standard error in coordinates, in words."""
+    parameter = next(p for p in problem.sought if name in p.labels)
+    if parameter.kind == "log":
+        factor = math.exp(min(deviation * float(np.max(parameter.transform.scale)), 300.0))
+        return f"its standard error is a factor of {factor:.2g}"
+    return f"its standard error is {deviation:.2g} times its scale"

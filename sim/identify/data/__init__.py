@@ -1,0 +1,1 @@
+"""What is known: takes, measures, what is expected."""

@@ -1,0 +1,1 @@
+"""What is sought: names, bounds, transforms."""

@@ -1,0 +1,72 @@
+"""What is sought, and how it reaches the material values of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sim.identify.parameters.transforms import Transform
+
+
+@dataclass(frozen=True, eq=False)
+class Reached:
+    """A material value that a parameter reaches: factor times the parameter.
+
+    path: of the value in the model.  elements: (n,) bool, those elements of the value that it reaches, or components, (1, 3)
+    bool; None: all of it.
+    """
+
+    path: str
+    factor: float = 1.0
+    elements: np.ndarray | None = None
+
+    def written(self, value: np.ndarray, below: np.ndarray) -> np.ndarray:
+        """The material value, in the shape of `below`, which stands where the parameter does not reach."""
+        out = np.broadcast_to(self.factor * value, below.shape)
+        return out.copy() if self.elements is None else np.where(self.elements, out, below)
+
+    def gathered(self, gradient: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+        """The gradient by the parameter, in its shape, from that by the material value."""
+        own = gradient if self.elements is None else gradient[self.elements]
+        total = own.reshape(shape) if own.size == np.prod(shape, dtype=int) else own.sum()
+        return self.factor * total
+
+
+@dataclass(frozen=True, eq=False)
+class Parameter:
+    """Something that is sought.
+
+    start: physical start value, a number or an array; with `experiments` given, one value for each of them (axis 0).
+    reach: the material values that follow it; two of one path have no element in common.  unit, transform, bounds: as in the scene.
+    per: what has its own value, as in the scene.  places: the paths of the scene that set it -> factor on its value there.
+    """
+
+    name: str
+    start: np.ndarray
+    reach: Sequence[Reached]
+    transform: Transform
+    unit: str = ""
+    kind: str = "none"
+    bounds: tuple[float | None, float | None] = (None, None)
+    experiments: tuple[str, ...] = ()
+    per: str = "scene"
+    places: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def labels(self) -> list[str]:
+        """A name for each of its numbers, in the order of its array: `v.x` of a vector, `k[a]` of an experiment, `k[3]` of an element."""
+        shape = np.shape(self.start)
+        vector = bool(shape) and shape[-1] == 3 and (len(shape) > 1 or self.per not in ("element", "point"))
+        out = []
+        for index in np.ndindex(*shape):
+            words: list[str] = [str(i) for i in (index[:-1] if vector else index)]
+            if self.experiments:
+                words[0] = self.experiments[index[0]]
+            out.append(self.name + (f"[{', '.join(words)}]" if words else "") + (f".{'xyz'[index[-1]]}" if vector else ""))
+        return out
+
+    def of(self, value: np.ndarray, experiment: str) -> np.ndarray:
+        """The value in one experiment."""
+        return value[self.experiments.index(experiment)] if self.experiments else value

@@ -1,0 +1,60 @@
+"""Horizons: how far into the experiments a search looks.
+
+Far from the truth, a motion and its recording soon have nothing to do with each other (an oscillation is out of phase, a
+contact is met or not), and the misfit of the whole has many minima.  Over a short time from the start it has one: a fit of
+the first part, then of more, follows that one to the end (multiple shooting and "curriculum" fits are of this kind).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sim.identify.data.experiments import Experiment, Schedule
+from sim.identify.losses.losses import Term
+
+ROUNDING = 1e-6
+"""Part of a frame by which a horizon may miss it."""
+
+
+@dataclass(frozen=True)
+class Horizon:
+    """The first part of every experiment: a fraction of its duration, or if given a `time` [s]."""
+
+    fraction: float = 1.0
+    time: float | None = None
+
+    @property
+    def label(self) -> str:
+        """For people, and for the log: `10 %`, `0.2 s`, `all`."""
+        if self.time is not None:
+            return f"{self.time:g} s"
+        return "all" if self.fraction == 1.0 else f"{100 * self.fraction:g} %"
+
+    def frames(self, schedule: Schedule) -> int:
+        """How many frames of an experiment it holds: one at least."""
+        if self.time is not None:
+            wanted = math.floor(self.time * schedule.fps + ROUNDING)
+        else:
+            wanted = math.ceil(self.fraction * schedule.frames - ROUNDING)
+        return min(max(wanted, 1), schedule.frames)
+
+    def of(self, experiment: Experiment) -> Experiment:
+        """The experiment up to here: shorter, and so are its targets."""
+        frames = self.frames(experiment.schedule)
+        targets = {name: replace(target, positions=target.positions[:frames]) for name, target in experiment.targets.items()}
+        return replace(experiment, schedule=replace(experiment.schedule, frames=frames), targets=targets)
+
+    def terms(self, terms: Sequence[Term], experiments: Sequence[Experiment]) -> list[Term]:
+        """The terms that find something up to here, each for the experiments where it does."""
+        pairs = [(e, self.of(e)) for e in experiments]
+        out = []
+        for term in terms:
+            if not term.simulated:
+                out.append(term)
+                continue
+            names = tuple(e.name for e, short in pairs if term.counts(e) and term.lies_within(e, short))
+            if names:
+                out.append(replace(term, experiments=names))
+        return out

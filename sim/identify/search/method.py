@@ -1,0 +1,66 @@
+"""How to search: the method, which one it is where nobody names one, its settings, starts and horizons."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from sim.core.optim import LBFGS, Adam, Descent, GaussNewton, Minimizer
+from sim.identify.losses.losses import Term
+from sim.identify.search.horizon import Horizon
+from sim.identify.search.loop import Stop
+
+ITERATIONS = {"gauss_newton": 30, "lbfgs": 30, "adam": 100}
+"""Methods, and how many iterations each gets where nobody says."""
+
+MOST_LINEARISED = 16
+"""Numbers up to which Gauss-Newton is the default: a step of it costs a rollout for each of them, and about a dozen steps do
+where L-BFGS needs 30 gradients, of two to three rollouts each, and more where parameters make up for each other."""
+
+MAX_STEP, NOISE = 4.0, 1e-7
+"""The longest first step in coordinates, and changes of the objective that count as rounding."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """How to search.
+
+    name: "gauss_newton", "lbfgs", "adam", or "default": see `chosen`.  iterations: at most so many steps on every horizon; None: as
+    `ITERATIONS` has it.  rate: of Adam.  objective: "log" or "plain".  horizons: how far into the recordings the search looks,
+    one after the other, the last of them all the way.
+    """
+
+    name: str = "default"
+    iterations: int | None = None
+    rate: float = 0.1
+    objective: str = "log"
+    stop: Stop = field(default_factory=Stop)
+    starts: int = 1
+    seed: int = 0
+    horizons: tuple[Horizon, ...] = (Horizon(),)
+
+    @property
+    def limit(self) -> int:
+        """How many iterations there may be."""
+        return ITERATIONS[self.name] if self.iterations is None else self.iterations
+
+    def chosen(self, terms: Sequence[Term], size: int) -> Method:
+        """With a name.
+
+        The default is Gauss-Newton where every term is a sum of squared residuals and up to `MOST_LINEARISED` numbers are
+        sought, L-BFGS elsewhere.
+        """
+        name = self.name
+        if name == "default":
+            name = "gauss_newton" if all(term.has_residuals for term in terms) and size <= MOST_LINEARISED else "lbfgs"
+        return replace(self, name=name)
+
+    def minimizer(self, model: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]) -> Minimizer:
+        """A fresh optimiser.  model: what Gauss-Newton needs to know of the residuals."""
+        if self.name == "adam":
+            return Descent(Adam, lr=self.rate)
+        if self.name == "gauss_newton":
+            return GaussNewton(model, max_step=MAX_STEP, noise=NOISE)
+        return LBFGS(max_step=MAX_STEP, noise=NOISE)

@@ -1,0 +1,93 @@
+"""From a scene to a `Problem`: model, solver, experiments, parameters, loss."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from sim.core.lang.types import float64
+from sim.core.runtime.devices.device import DeviceLike
+from sim.identify.assess.alignment import FileSpace, alignment_notes
+from sim.identify.problem import Description, Problem
+from sim.identify.search.method import Method
+from sim.model import Model, ModelBuilder
+from sim.scene.build.building import Building
+from sim.scene.build.objects import add_parts
+from sim.scene.build.parameters import make_parameters
+from sim.scene.build.sought import (
+    make_expectations,
+    make_experiments,
+    make_markers,
+    make_measures,
+    make_method,
+    make_strategy,
+)
+from sim.scene.build.terms import make_terms
+from sim.scene.validate.document import Document
+from sim.solvers import Solver, SolverError, SolverSemiImplicit, SolverXPBD, step_warnings
+
+PRECISION = float64
+"""Of a scene's model where nobody says, in Python and on the command line alike: differences and far digits of gradients survive in it."""
+
+
+def build_problem(scene: Document, device: DeviceLike = None, dtype: Any = PRECISION) -> Problem:
+    """The problem that a scene states, on a device, in float64 or float32.
+
+    Reads meshes and recordings.  Raises `SceneError` with everything that is wrong with them, and with what the scene
+    format knows and this version has not built yet.
+    """
+    made = Building(scene, ModelBuilder(gravity=scene.data["world"]["gravity"]))
+    held = add_parts(made)
+    markers = make_markers(made, held)
+    model = _model(made, device, dtype)
+    experiments = make_experiments(made, model, markers)
+    sought = make_parameters(made, model) if model is not None else []
+    terms = make_terms(made, model, markers, experiments, sought)
+    expectations = make_expectations(made)
+    method = make_method(made, experiments, terms).chosen(terms, sum(p.start.size for p in sought))
+    made.finish()
+    assert model is not None
+    solver = make_solver(made, model, scene.data["solver"])
+    made.finish()
+    made.warnings += [f"solver: {text}" for text in step_warnings(solver, [e.schedule.dt for e in experiments])]
+    output = scene.data["output"]
+    description = Description(scene.name, scene.data["about"], _with_method(scene, method).resolved_yaml(), output["record"]["every"],
+                              output["report"], tuple(made.warnings), scene.path, scene.files())
+    problem = Problem(model, solver, experiments, markers, sought, terms, make_strategy(scene.data),
+                      method, expectations, description, make_measures(made))
+    targets = {name: entry["target"] for name, entry in scene.data["experiments"].items() if "target" in entry}
+    spaces = {name: FileSpace(target["unit"], tuple(target["axes"])) for name, target in targets.items()}
+    notes = alignment_notes(problem, spaces)
+    if notes:
+        problem.description = replace(description, notes=(*description.notes, *notes))
+    return problem
+
+
+def _with_method(scene: Document, method: Method) -> Document:
+    """The scene with the method that it does not name, so that a run's folder tells it."""
+    optimize = scene.data["optimize"]
+    if method.name in optimize or not scene.data["parameters"]:
+        return scene
+    return replace(scene, data={**scene.data, "optimize": {method.name: {"iterations": method.limit}, **optimize}})
+
+
+def make_solver(made: Building, model: Model, data: Mapping[str, Any]) -> Solver:
+    """The solver that `solver` names."""
+    if "semi_implicit" not in data:
+        return SolverXPBD(model, **data["xpbd"])
+    solver = SolverSemiImplicit(model)
+    try:
+        solver.refuse_rigid()
+    except SolverError as error:
+        made.problem("solver.semi_implicit", str(error), "shapes and attachments have a `compliance` too")
+    return solver
+
+
+def _model(made: Building, device: DeviceLike, dtype: Any) -> Model | None:
+    """The model, unless objects are missing because of problems that are noted already."""
+    if made.problems or not made.groups:
+        return None
+    with made.at("objects"):
+        return made.builder.finalize(device, requires_grad=bool(made.data["parameters"]), dtype=dtype)
+    return None

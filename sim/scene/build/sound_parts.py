@@ -1,0 +1,43 @@
+"""What meshes, recordings and choices of points have to say where a scene has problems elsewhere: all of it at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from sim.model import ModelBuilder
+from sim.scene.build.building import Building
+from sim.scene.build.objects import add_parts
+from sim.scene.build.sought import load_target, make_experiments, make_markers
+from sim.scene.errors import Problem
+from sim.scene.validate.document import Document
+
+_TABLES = ("objects", "shapes", "attachments", "loads", "markers", "experiments")
+
+
+def problems_of_sound_parts(scene: Document, known: Sequence[Problem]) -> list[Problem]:
+    """What building finds in those entries of a scene's tables that have none of the problems that are `known`.
+
+    `scene` holds what could be read: entries with problems may lack keys, and are left alone.
+    """
+    data = {**scene.data, **{table: scene.data.get(table, {}) for table in _TABLES}, "parameters": {}}
+    entries = [f"{table}.{name}" for table in _TABLES for name in data[table]]
+    broken = {entry for entry in entries if any(f"{problem.path}.".startswith(f"{entry}.") for problem in known)}
+    timed = "time" in data and not any(problem.path.split(".")[0] == "time" for problem in known)
+    data["experiments"] = {name: {**entry, "set": _times(entry) if timed else {}} for name, entry in data["experiments"].items()
+                           if f"experiments.{name}" not in broken}
+    made = Building(replace(scene, data=data), ModelBuilder(), skipped=broken)
+    markers = make_markers(made, add_parts(made))
+    if timed and not any(problem.path.split(".")[0] == "markers" for problem in known):
+        make_experiments(made, None, markers)
+    else:
+        for name, entry in data["experiments"].items():
+            for columns in entry["target"].get("markers", {None: None}).values() if "target" in entry else ():
+                load_target(made, f"experiments.{name}.target", entry["target"], columns, None)
+    return made.problems
+
+
+def _times(entry: dict[str, Any]) -> dict[str, Any]:
+    """Of what an experiment sets, what decides how much of its recording is needed."""
+    return {path: value for path, value in entry["set"].items() if path.startswith("time.")}

@@ -1,0 +1,1 @@
+"""What may stand in a scene file: one line a key."""

@@ -1,0 +1,197 @@
+"""The kinds of value that hold others: lists, tables with fixed or free keys, alternatives."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sim.scene.errors import did_you_mean
+from sim.scene.schema.reading import BROKEN, Default, Kind, Reading, SchemaLine, Steps
+from sim.scene.syntax.yaml_marks import Node, node_of
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
+
+
+@dataclass(frozen=True)
+class Listing(Kind):
+    """A list of things of one kind, with `least` to `most` items."""
+
+    item: Kind
+    least: int = 0
+    most: int | None = None
+
+    def words(self) -> str:
+        size = f" of {self.least}" if self.least == self.most else f" of at least {self.least}" if self.least else ""
+        return f"a list{size}, each item {self.item.words()}"
+
+    def fits(self, value: Any) -> bool:
+        if value is None:
+            return not self.least
+        return isinstance(value, list) and self.least <= len(value) and (self.most is None or len(value) <= self.most)
+
+    def take(self, node: Node, steps: Steps, reading: Reading) -> Any:
+        values = [self.item.read(child, (*steps, str(i)), reading) for i, child in enumerate(node.value or [])]
+        return BROKEN if BROKEN in values else values
+
+    def children(self, line: SchemaLine, value: Any) -> Mapping[str, SchemaLine]:
+        count = len(value) if isinstance(value, list) else 0
+        return {str(i): SchemaLine(str(i), self.item, line.doc, may_vary=line.may_vary) for i in range(count)}
+
+
+@dataclass(frozen=True)
+class Names(Kind):
+    """A mapping with keys of the user's choice: each a `name`, a `path`, or a name from a top-level table (`keys`)."""
+
+    entry: Kind
+    keys: str = "name"
+    table: str = ""  # where other entries refer to these names, the table's name
+
+    def words(self) -> str:
+        key = {"name": "name", "path": "path"}.get(self.keys, f"name of one of the `{self.keys}`")
+        return f"a mapping: {key} -> {self.entry.words()}"
+
+    def fits(self, value: Any) -> bool:
+        return isinstance(value, dict) or value is None
+
+    def take(self, node: Node, steps: Steps, reading: Reading) -> Any:
+        if self.table:
+            reading.names[self.table] = list(node.value or {})
+        data = {}
+        for key, child in (node.value or {}).items():
+            place = (*steps, key)
+            value = self.entry.read(child, place, reading)
+            if self.keys == "name" and not _IDENTIFIER.match(key):
+                hint = "names are made of letters, digits, `_` and `-`"
+                reading.problem(place, f"`{key}` is not a name", hint, key=True)
+            elif self.keys not in ("name", "path"):
+                reading.references.append((place, self.keys, key))
+            if value is not BROKEN:
+                data[key] = value
+        return data
+
+    def children(self, line: SchemaLine, value: Any) -> Mapping[str, SchemaLine]:
+        keys = value if isinstance(value, dict) else ()
+        return {key: SchemaLine(key, self.entry, line.doc, may_vary=line.may_vary) for key in keys}
+
+
+@dataclass(frozen=True)
+class Either(Kind):
+    """One of several kinds, told apart by shape; the first that fits is taken."""
+
+    kinds: tuple[Kind, ...]
+    unit: str = ""
+
+    def words(self) -> str:
+        return ", or ".join(kind.words() for kind in self.kinds)
+
+    def fits(self, value: Any) -> bool:
+        return any(kind.fits(value) for kind in self.kinds)
+
+    def choose(self, value: Any) -> Kind:
+        return next(kind for kind in self.kinds if kind.fits(value))
+
+    def take(self, node: Node, steps: Steps, reading: Reading) -> Any:
+        return self.choose(node.plain).take(node, steps, reading)
+
+    def children(self, line: SchemaLine, value: Any) -> Mapping[str, SchemaLine]:
+        return self.choose(value).children(line, value) if self.fits(value) else {}
+
+    def hint(self, value: Any) -> str:
+        return next((hint for kind in self.kinds if (hint := kind.hint(value))), "")
+
+
+@dataclass(frozen=True)
+class Later(Kind):
+    """A value whose unit and shape another value decides (`bounds` of a parameter, an experiment's `set`)."""
+
+    form: str
+    any_value: bool = False
+
+    def words(self) -> str:
+        return self.form
+
+    def fits(self, value: Any) -> bool:
+        return self.any_value or value is not None
+
+    def take(self, node: Node, steps: Steps, reading: Reading) -> Any:
+        reading.later[steps] = node
+        return node.plain
+
+
+@dataclass(frozen=True)
+class Table(Kind):
+    """A mapping with known keys. Of each group of `one_of` exactly one key is given, of each of `at_most_one` one or none."""
+
+    lines: tuple[SchemaLine, ...]
+    one_of: tuple[tuple[str, ...], ...] = ()
+    at_most_one: tuple[tuple[str, ...], ...] = ()
+    noun: str = "key"
+    needs_one: bool = False  # at least one key of any
+    title: str = ""
+
+    def words(self) -> str:
+        if self.title:
+            return self.title
+        shown = [line.name for line in self.lines]
+        return "a mapping with " + ", ".join(f"`{name}`" for name in shown[:8]) + (", ..." if len(shown) > 8 else "")
+
+    def fits(self, value: Any) -> bool:
+        return isinstance(value, dict) or value is None
+
+    def rivals(self, key: str) -> tuple[str, ...]:
+        """The keys that cannot stand beside `key`."""
+        return tuple(other for group in (*self.one_of, *self.at_most_one) if key in group for other in group if other != key)
+
+    def children(self, line: SchemaLine, value: Any) -> Mapping[str, SchemaLine]:
+        return {child.name: child for child in self.lines}
+
+    def take(self, node: Node, steps: Steps, reading: Reading) -> Any:
+        given: dict[str, Node] = node.value or {}
+        known = {line.name: line for line in self.lines}
+        data: dict[str, Any] = {}
+        misspelt: set[str] = set()  # keys that an unknown key probably means: they are not missing as well
+        for key, child in given.items():
+            place = (*steps, key)
+            if key in known:
+                value = known[key].kind.read(child, place, reading)
+                if value is not BROKEN:
+                    data[key] = value
+            else:
+                reading.marks[place] = child.mark
+                reading.key_marks[place] = child.key_mark or child.mark
+                hint = did_you_mean(key, known)
+                misspelt.update(name for name in known if hint == f"did you mean `{name}`?" and name not in given)
+                reading.problem(place, f"unknown {self.noun} `{key}`", hint, key=True)
+                reading.broken.add(place)
+        reading.broken.update((*steps, name) for name in misspelt)
+        self._check_groups(given, misspelt, steps, reading)
+        for line in self.lines:
+            partner = not line.only_with or any(other in given or other in misspelt for other in line.only_with)
+            if line.name in given:
+                if not partner:
+                    owners = " or ".join(f"`{other}`" for other in line.only_with)
+                    reading.problem((*steps, line.name), f"`{line.name}` belongs to {owners}", "remove it", key=True)
+            elif partner and line.default is Default.REQUIRED:
+                if line.name not in misspelt:
+                    reading.problem(steps, f"missing key `{line.name}`: {line.doc}", key=True)
+                reading.broken.add((*steps, line.name))
+            elif partner and line.default is not Default.ABSENT and line.name not in misspelt:
+                filled = line.kind.read(node_of(line.default, reading.mark(steps)), (*steps, line.name), reading)
+                data[line.name] = filled
+        return {name: data[name] for name in known if name in data}
+
+    def _check_groups(self, given: Mapping[str, Node], misspelt: set[str], steps: Steps, reading: Reading) -> None:
+        for group in (*self.one_of, *self.at_most_one):
+            chosen = [key for key in given if key in group]
+            if len(chosen) > 1:
+                both = " and ".join(f"`{key}`" for key in chosen)
+                reading.problem((*steps, chosen[1]), f"{both} exclude each other", "keep one of them", key=True)
+            elif not chosen and group in self.one_of and not misspelt.intersection(group):
+                options = ", ".join(f"`{key}`" for key in group)
+                reading.problem(steps, f"missing key: one of {options}", key=True)
+                reading.broken.update((*steps, key) for key in group)
+        if self.needs_one and not given:
+            options = ", ".join(f"`{line.name}`" for line in self.lines)
+            reading.problem(steps, f"missing key: at least one of {options}", key=True)

@@ -1,0 +1,137 @@
+"""How a scene is read: what a kind of value has to do, what one schema line says, and what is gathered on the way.
+
+Reading never stops at the first problem: a kind notes what is wrong in the `Reading` and returns `BROKEN`, and the
+value is left out of the data. What needs the whole scene (names of objects, units of a parameter) is noted too and
+checked later (checks.py, sought.py).
+"""
+
+from __future__ import annotations
+
+import enum
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sim.scene.errors import Mark, Problem
+from sim.scene.syntax.yaml_marks import Node
+
+Steps = tuple[str, ...]  # a path, step by step; items of lists by their index as text
+
+
+class Default(enum.Enum):
+    """What stands for a value that is not given, where that is not a value itself."""
+
+    REQUIRED = enum.auto()  # leaving it out is a problem
+    ABSENT = enum.auto()  # it stays out of the data
+
+
+class Broken(enum.Enum):
+    """Marks a value that could not be read."""
+
+    BROKEN = enum.auto()
+
+
+BROKEN = Broken.BROKEN
+
+
+@dataclass
+class Reading:
+    """What is gathered while a scene is read."""
+
+    base: Path  # the folder that file names in the data are relative to
+    allow_outside: bool = False
+    modules: Mapping[str, Any] = field(default_factory=dict)  # name -> module whose functions the scene may name
+    problems: list[Problem] = field(default_factory=list)
+    marks: dict[Steps, Mark] = field(default_factory=dict)  # of values
+    key_marks: dict[Steps, Mark] = field(default_factory=dict)
+    references: list[tuple[Steps, str, str]] = field(default_factory=list)  # (place, table, name)
+    names: dict[str, list[str]] = field(default_factory=dict)  # of objects, markers, ...: also of those with problems
+    later: dict[Steps, Node] = field(default_factory=dict)  # values whose unit another value decides
+    broken: set[Steps] = field(default_factory=set)
+
+    def mark(self, steps: Steps, key: bool = False) -> Mark:
+        """The place of a value (or of its key); of what holds it, where it is not written itself."""
+        while steps not in self.marks:
+            steps = steps[:-1]
+        return self.key_marks.get(steps, self.marks[steps]) if key else self.marks[steps]
+
+    def problem(self, steps: Steps, what: str, hint: str = "", key: bool = False) -> None:
+        """Notes a problem at a value, or at its key."""
+        self.problems.append(Problem(self.mark(steps, key), ".".join(steps), what, hint))
+
+    def fail(self, steps: Steps, what: str, hint: str = "") -> Any:
+        """Notes a problem with a value that cannot be read."""
+        self.problem(steps, what, hint)
+        self.broken.add(steps)
+        return BROKEN
+
+    def is_broken(self, steps: Steps) -> bool:
+        """Whether a value, or one that holds it, could not be read: its absence is no further problem."""
+        return any(steps[:n] in self.broken for n in range(len(steps) + 1))
+
+
+class Kind(ABC):
+    """One kind of value."""
+
+    unit: str = ""
+
+    @abstractmethod
+    def words(self) -> str:
+        """What is expected, for messages and documentation."""
+
+    @abstractmethod
+    def fits(self, value: Any) -> bool:
+        """Whether a plain value has the shape of this kind (`Either` chooses by it)."""
+
+    @abstractmethod
+    def take(self, node: Node, steps: Steps, reading: Reading) -> Any:
+        """The SI data of a node whose shape fits."""
+
+    def children(self, line: SchemaLine, value: Any) -> Mapping[str, SchemaLine]:
+        """The schema lines of what stands inside `value`, which `line` describes."""
+        return {}
+
+    def read(self, node: Node, steps: Steps, reading: Reading) -> Any:
+        """The SI data of a node, or `BROKEN` with the problem noted."""
+        reading.marks[steps] = node.mark
+        if node.key_mark is not None:
+            reading.key_marks[steps] = node.key_mark
+        if not self.fits(node.plain):
+            return reading.fail(steps, f"expected {self.words()}, got {described(node.plain)}", self.hint(node.plain))
+        return self.take(node, steps, reading)
+
+    def hint(self, value: Any) -> str:
+        """Advice for a value that does not fit."""
+        return ""
+
+
+@dataclass(frozen=True)
+class SchemaLine:
+    """One key: its name, kind, meaning and default; whether it may be a parameter; the keys it belongs to."""
+
+    name: str
+    kind: Kind
+    doc: str
+    default: Any = Default.ABSENT
+    may_vary: bool = False
+    only_with: tuple[str, ...] = ()
+
+    @property
+    def unit(self) -> str:
+        """SI unit of the number, empty for plain numbers and what is no number."""
+        return self.kind.unit
+
+
+def described(value: Any) -> str:
+    """A value of the wrong shape, for messages."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    return f"`{value}`"

@@ -1,0 +1,1 @@
+"""Text to values: YAML with places, numbers with units."""

@@ -1,0 +1,1 @@
+"""What is checked when all of a scene is known."""

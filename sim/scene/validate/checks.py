@@ -1,0 +1,165 @@
+"""What has to hold between the parts of a scene: names that are referred to, materials, motions, experiments.
+
+Every check looks only at what could be read, notes its problems in the `Reading`, and never stops at the first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sim.scene.errors import did_you_mean
+from sim.scene.schema.keys import MOST_CELLS, MaterialSpec
+from sim.scene.schema.kinds import Axes
+from sim.scene.schema.paths import NoSuchPath, find, path_hint
+from sim.scene.schema.reading import BROKEN, Reading, SchemaLine, Steps
+
+OBJECT_KINDS = ("cloth", "soft", "chain", "particles")
+_SET_TABLES = ("world", "time", "loads", "attachments", "shapes")
+_SET_PLACEMENT = ("position", "rotation", "velocity", "spin", "drag")
+
+
+def check_parts(data: dict[str, Any], root: SchemaLine, materials: Mapping[str, MaterialSpec],
+                reading: Reading) -> None:
+    """Objects, shapes, attachments, markers, measures and experiments; fills in defaults that depend on other parts."""
+    for name, shape in data.get("shapes", {}).items():
+        if "touches" not in shape and not reading.is_broken(("shapes", name, "touches")):
+            shape["touches"] = list(reading.names.get("objects", []))
+    _objects(data, materials, reading)
+    _motions(data, reading)
+    _measures(data, reading)
+    _targets(data, reading)
+    _sets(data, root, reading)
+
+
+def check_references(reading: Reading) -> None:
+    """Every name that refers to an entry of a table must be one."""
+    for steps, table, name in reading.references:
+        known = reading.names.get(table, [])
+        if name not in known and not reading.is_broken((table,)):
+            none = f"the scene has no `{table}`" if not known else ""
+            reading.problem(steps, f"unknown {table.removesuffix('s')} `{name}`", none or did_you_mean(name, known))
+
+
+def parts(data: Mapping[str, Any], *tables: str) -> Iterator[tuple[Steps, dict[str, Any]]]:
+    """Place and data of every entry of some top-level tables."""
+    for table in tables:
+        for name, entry in data.get(table, {}).items():
+            yield (table, name), entry
+
+
+def _objects(data: dict[str, Any], materials: Mapping[str, MaterialSpec], reading: Reading) -> None:
+    if data.get("objects") == {} and "objects" not in reading.broken and not reading.names.get("objects"):
+        reading.problem(("objects",), "no object", "give one: a cloth, a soft body, a chain or particles", key=True)
+    for steps, entry in parts(data, "objects"):
+        for kind in OBJECT_KINDS:
+            body = entry.get(kind, {})
+            place = (*steps, kind)
+            if "mesh" in body:
+                _axes(body["mesh"], (*place, "mesh"), reading)
+            if kind == "chain" and "from" in body and body["from"] == body.get("to"):
+                reading.problem((*place, "to"), "the chain has length zero: `from` and `to` are the same point")
+            for made in ("grid", "lattice"):
+                cells = body.get(made, {}).get("cells", [])
+                if math.prod(cells) > MOST_CELLS:
+                    reading.problem((*place, made, "cells"), f"{' x '.join(str(n) for n in cells)} are {math.prod(cells):,} cells, more than "
+                                    f"{MOST_CELLS:,}", "give fewer along each side")
+            for name, values in body.get("material", {}).items():
+                accepted = materials[name].objects
+                if accepted and kind not in accepted:
+                    allowed = " and ".join(f"`{other}`" for other in accepted)
+                    reading.problem((*place, "material", name), f"`{name}` does not act on a `{kind}`",
+                                    f"it acts on {allowed}", key=True)
+                for key, value in values.items():
+                    _regions(value, (*place, "material", name, key), entry, reading)
+            for key in ("density", "mass"):
+                _regions(body.get(key), (*place, key), entry, reading)
+
+
+def _regions(value: Any, steps: Steps, entry: Mapping[str, Any], reading: Reading) -> None:
+    """The regions of a value must be those of its object."""
+    known = entry.get("regions", {})
+    place = (*steps, "regions")
+    if isinstance(value, dict) and value.get("regions") == {} and not any(broken[: len(place)] == place for broken in reading.broken):
+        reading.problem(place, "no region", "give `name: value` for each, or one number for the whole object", key=True)
+    for name in value.get("regions", {}) if isinstance(value, dict) else ():
+        if name not in known and not reading.is_broken((*steps[:2], "regions", name)):
+            hint = did_you_mean(name, known) or f"choose its points in `{'.'.join(steps[:2])}.regions.{name}`"
+            reading.problem((*steps, "regions", name), f"unknown region `{name}`", hint, key=True)
+
+
+def _axes(file: Mapping[str, Any], steps: Steps, reading: Reading) -> None:
+    if "axes" in file and not file.get("mirror", False) and not Axes.is_rotation(file["axes"]):
+        reading.problem((*steps, "axes"), f"[{', '.join(file['axes'])}] swaps left and right",
+                        "change one sign, or allow it with `mirror: true`")
+
+
+def _motions(data: dict[str, Any], reading: Reading) -> None:
+    for steps, entry in parts(data, "attachments"):
+        for i, motion in enumerate(entry.get("motion", [])):
+            if "start" in motion and "end" in motion and motion["end"] <= motion["start"]:
+                reading.problem((*steps, "motion", str(i), "end"),
+                                f"the move ends at {motion['end']:g} s and starts at {motion['start']:g} s")
+
+
+def _measures(data: dict[str, Any], reading: Reading) -> None:
+    for steps, entry in parts(data, "measures"):
+        settled = entry.get("kind") == "settled"
+        if settled and "last" not in entry and not reading.is_broken((*steps, "last")):
+            reading.problem(steps, "missing key `last`: over which time at the end `settled` is averaged", key=True)
+        if "last" in entry and entry.get("kind") in ("frequency", "damping_ratio"):
+            reading.problem((*steps, "last"), "`last` belongs to `kind: settled`", "remove it", key=True)
+
+
+def _targets(data: dict[str, Any], reading: Reading) -> None:
+    for steps, entry in parts(data, "experiments"):
+        target = entry.get("target", {})
+        _axes(target, (*steps, "target"), reading)
+        for name, columns in target.get("markers", {}).items():
+            marker = data.get("markers", {}).get(name, {})
+            count = len(marker["at"]) if "at" in marker else marker.get("farthest")
+            if count is not None and len(columns) != count:
+                reading.problem((*steps, "target", "markers", name),
+                                f"{len(columns)} columns for the {count} points of `markers.{name}`")
+
+
+def _sets(data: dict[str, Any], root: SchemaLine, reading: Reading) -> None:
+    """Reads the values of experiments' `set` as the lines of their paths say."""
+    for steps, entry in parts(data, "experiments"):
+        values = entry.get("set", {})
+        for path in list(values):
+            place = (*steps, "set", path)
+            try:
+                found = find(root, data, path)
+            except NoSuchPath as error:
+                found, unknown = None, error.steps
+            if found is None or not found.present:
+                if not reading.is_broken(found.steps if found else unknown):
+                    hint = path_hint(root, data, path, lambda other: other.present and _may_be_set(other.steps))
+                    reading.problem(place, f"`{path}` does not exist in this scene", hint, key=True)
+            elif not _may_be_set(found.steps):
+                reading.problem(place, f"an experiment cannot set `{path}`",
+                                "experiments share the model: what may differ is world, time, shapes, attachments, "
+                                "loads, and how objects are placed and start", key=True)
+            else:
+                value = found.line.kind.read(reading.later[place], place, reading)
+                if value is not BROKEN:
+                    values[path] = value
+    _sets_once(data, reading)
+
+
+def _sets_once(data: dict[str, Any], reading: Reading) -> None:
+    """Of two paths of one `set`, none may hold the other: their order would decide."""
+    for steps, entry in parts(data, "experiments"):
+        paths = list(entry.get("set", {}))
+        for i, path in enumerate(paths):
+            for earlier in paths[:i]:
+                if path.startswith(earlier + ".") or earlier.startswith(path + "."):
+                    reading.problem((*steps, "set", path), f"`{earlier}` and `{path}` set the same value", key=True)
+
+
+def _may_be_set(steps: Steps) -> bool:
+    if steps[0] == "objects":
+        return len(steps) > 2 and steps[2] in _SET_PLACEMENT
+    return steps[0] in _SET_TABLES and len(steps) > 1

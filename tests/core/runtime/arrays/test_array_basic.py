@@ -1,0 +1,563 @@
+"""Arrays on the host: making, types, views, NumPy and DLPack, errors."""
+
+import copy as copy_module
+import gc
+import pickle
+import time
+import weakref
+
+import numpy as np
+import pytest
+
+from sim.core.lang import types as t
+from sim.core.runtime.arrays.array import array, array1d, array2d, array3d, array4d, clone
+from sim.core.runtime.arrays.creation import (
+    copy,
+    empty,
+    empty_like,
+    from_dlpack,
+    from_numpy,
+    full,
+    full_like,
+    ones,
+    ones_like,
+    zeros,
+    zeros_like,
+)
+from sim.core.runtime.arrays.extent import span_of
+from sim.core.runtime.memory.buffer import ALIGNMENT
+
+vec2, vec3, vec3d, mat22, mat33, quat = (
+    t.vector(2),
+    t.vector(3),
+    t.vector(3, t.float64),
+    t.matrix((2, 2)),
+    t.matrix((3, 3)),
+    t.quaternion(),
+)
+
+
+@t.struct
+class Inner:
+    a: vec2
+    n: t.int8
+
+
+@t.struct
+class Particle:
+    x: vec3
+    mass: t.float64
+    tag: t.uint8
+    inner: Inner
+
+
+@t.struct
+class WithArray:
+    mass: float
+    values: array(dtype=float)
+
+
+# ---------------------------------------------------------------------------------------------------- annotations
+def test_annotations():
+    assert array(dtype=vec3) is array[vec3] is array1d[vec3] is array(dtype=vec3, ndim=1) is t.array_type(vec3)
+    assert array2d[float] is array2d(dtype=float) is array(dtype=t.float32, ndim=2) is t.array_type(float, 2)
+    assert array3d[int] is t.array_type(int, 3) and array4d(dtype=t.bool_) is t.array_type(bool, 4)
+    assert array() is t.array_type(None) and array(ndim=3) is t.array_type(None, 3)
+    with pytest.raises(ValueError, match="1 to 4"):
+        array(dtype=float, ndim=5)
+
+
+def test_dimension_classes_check():
+    assert array2d([[1.0, 2.0]]).shape == (1, 2)
+    with pytest.raises(ValueError, match="1 dimensions, not 2"):
+        array2d([1.0, 2.0])
+
+
+# ---------------------------------------------------------------------------------------------------- types of data
+@pytest.mark.parametrize(
+    ("data", "kind", "shape"),
+    [
+        ([1.0, 2.0], t.float32, (2,)),
+        ([1, 2.5], t.float32, (2,)),
+        ([1, 2, 3], t.int32, (3,)),
+        ([True, False], t.bool_, (2,)),
+        ([[1, 2], [3, 4]], t.int32, (2, 2)),
+        (5.0, t.float32, (1,)),
+        (np.float64(5.0), t.float64, (1,)),
+        ([], t.float32, (0,)),
+        (np.arange(3.0), t.float64, (3,)),
+        ([np.float64(1.0)], t.float64, (1,)),
+        (np.arange(3, dtype=np.uint16), t.uint16, (3,)),
+        (np.arange(3, dtype=">i4"), t.int32, (3,)),
+        (np.zeros((2, 3), np.float32), t.float32, (2, 3)),
+        ([vec3(1, 2, 3), vec3()], vec3, (2,)),
+        (vec3(1, 2, 3), vec3, (1,)),
+        ([[vec2(1, 2), vec2(3, 4)]], vec2, (1, 2)),
+        (range(4), t.int32, (4,)),
+    ],
+)
+def test_inferred_types(data, kind, shape):
+    made = array(data)
+    assert made.dtype is kind and made.shape == shape and made.ndim == len(shape)
+    expected = np.asarray(data).reshape(made.numpy().shape)
+    assert np.array_equal(made.numpy(), expected)
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "shape"),
+    [
+        (np.arange(6), vec3, (2,)),
+        ([1, 2, 3], vec3, (1,)),
+        (np.arange(6).reshape(2, 3), vec3, (2,)),
+        (np.arange(18).reshape(2, 9), mat33, (2,)),
+        (np.arange(18).reshape(2, 3, 3), mat33, (2,)),
+        (np.arange(4).reshape(2, 2), mat22, (1,)),
+        (np.arange(24).reshape(2, 3, 4), quat, (2, 3)),
+        ([], vec3, (0,)),
+        (np.arange(3), float, (3,)),
+        ([0, 1], bool, (2,)),
+        ([1.0, 2.0], int, (2,)),
+    ],
+)
+def test_given_types(data, kind, shape):
+    made = array(data, dtype=kind)
+    assert made.shape == shape and made.dtype is t.as_type(kind)
+    assert made.numpy().dtype == t.scalar_of(made.dtype).np
+    assert np.array_equal(made.numpy().ravel(), np.ravel(data))
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "error", "message"),
+    [
+        (np.zeros((5, 4)), vec3, ValueError, r"shape \(5, 4\) does not fit vec3<float32>.*\(\.\.\., 3\)"),
+        (np.zeros(4), vec3, ValueError, "does not fit vec3"),
+        ([1.5, 2.0], int, ValueError, r"1\.5 at index 0 does not fit int32"),
+        ([1, 300], t.uint8, ValueError, "300 at index 1 does not fit uint8"),
+        ([[1, -2]], t.uint32, ValueError, r"-2 at index \(0, 1\)"),
+        ([float("nan")], int, ValueError, "nan at index 0"),
+        ([2], bool, ValueError, "2 at index 0 does not fit bool"),
+        ([2**40], None, ValueError, "does not fit int32"),
+        ([[1], [1, 2]], None, ValueError, "rectangular"),
+        (["a"], None, TypeError, "cannot make an array of a list"),
+        (["a"], float, TypeError, "give numbers"),
+        (None.__class__, float, TypeError, "give numbers"),
+        (np.zeros(2, complex), float, TypeError, "complex128"),
+        (np.zeros(2, np.float16), None, TypeError, "float16 has no counterpart"),
+        (np.zeros((1,) * 5), None, ValueError, "1 to 4 dimensions, not 5"),
+        ([1.0], WithArray, TypeError, "array fields"),
+        ([1.0], t.array_type(float), TypeError, "cannot be an array element"),
+        ([1.0], "flaot", TypeError, "is not a type"),
+    ],
+)
+def test_bad_data(data, kind, error, message):
+    with pytest.raises(error, match=message):
+        array(data, dtype=kind)
+
+
+@pytest.mark.parametrize("shape", [3, (3,), [3], np.int64(3), np.array([3])])
+def test_shapes(shape):
+    assert zeros(shape).shape == (3,) and type(zeros(shape).shape[0]) is int
+
+
+@pytest.mark.parametrize(
+    ("shape", "error", "message"),
+    [
+        ((), ValueError, "1 to 4"),
+        ((1,) * 5, ValueError, "1 to 4"),
+        (-1, ValueError, "extents"),
+        (2**31, ValueError, "extents"),
+        (2.5, TypeError, "shape is an integer"),
+        ("ab", TypeError, "shape is an integer"),
+    ],
+)
+def test_bad_shapes(shape, error, message):
+    with pytest.raises(error, match=message):
+        zeros(shape)
+
+
+def test_creation_functions():
+    assert (zeros((2, 3), dtype=vec3).numpy() == 0).all() and zeros(2).dtype is t.float32
+    assert (ones(2, dtype=vec3).numpy() == 1).all()
+    assert full(2, 3.5).dtype is t.float32 and full(2, 3).dtype is t.int32 and full(2, True).dtype is t.bool_
+    assert full(2, vec3d(1, 2, 3)).dtype is vec3d and (full(2, vec3d(1, 2, 3)).numpy() == [1, 2, 3]).all()
+    assert full((2, 2), 7, dtype=float).numpy().tolist() == [[7, 7], [7, 7]]
+    assert empty((4, 1), dtype=mat33).numpy().shape == (4, 1, 3, 3)
+    assert array(shape=(2, 2), dtype=int).numpy().tolist() == [[0, 0], [0, 0]]
+    x = ones((2, 3), dtype=vec3, requires_grad=True)
+    for make, value in ((zeros_like, 0), (ones_like, 1), (lambda a, **k: full_like(a, 5, **k), 5)):
+        made = make(x)
+        assert made.shape == x.shape and made.dtype is vec3 and made.requires_grad and (made.numpy() == value).all()
+        assert not make(x, requires_grad=False).requires_grad
+    assert empty_like(x).shape == x.shape
+    assert array(np.arange(6.0), shape=(2, 3)).shape == (2, 3)
+
+
+def test_memory_layout():
+    x = zeros((4, 5), dtype=vec3)
+    assert x.ptr % ALIGNMENT == 0 and x.strides == (60, 12) and x.nbytes == 240 == x.buffer.nbytes
+    assert x.size == 20 and len(x) == 4 and x.is_contiguous and x.offset == 0 and x.ptr == x.buffer.address
+    assert x.numpy().ctypes.data == x.ptr and x.device.name == "cpu"
+    assert zeros(0).numpy().shape == (0,) and zeros((0, 3), dtype=vec3)[:, 1:].numpy().shape == (0, 2, 3)
+
+
+def test_making_a_view_is_cheap():
+    x, best = zeros(100, dtype=vec3), 1.0
+    for _ in range(5):
+        begin = time.process_time()
+        for _ in range(2000):
+            x[10:20]
+        best = min(best, (time.process_time() - begin) / 2000)
+    assert best < 50e-6  # about 3 on an idle machine
+
+
+# ---------------------------------------------------------------------------------------------------- views
+KEYS = [
+    slice(1, 4),
+    slice(None, None, -1),
+    slice(4, 0, -2),
+    slice(3, 3),
+    slice(10, 20),
+    2,
+    -1,
+    (1, slice(None)),
+    (slice(None), 2),
+    (slice(None, None, 2), slice(None, None, -3)),
+    (Ellipsis, slice(1, 2)),
+    (Ellipsis, 0),
+    (slice(1, 3), Ellipsis),
+    (slice(0, 0), slice(None, None, -1)),
+]
+
+
+@pytest.mark.parametrize("kind", [t.float32, vec3, mat22], ids=str)
+@pytest.mark.parametrize("key", KEYS, ids=str)
+def test_slices_are_views_as_in_numpy(key, kind):
+    host = np.arange(35 * t.size_of(kind) // 4, dtype=np.float32).reshape(5, 7, *getattr(kind, "shape", ()))
+    x = array(host, dtype=kind)
+    keys = key if isinstance(key, tuple) else (key,)
+    inner = (slice(None),) * (host.ndim - 2)
+    expected = host[(*keys, *inner)] if Ellipsis in keys else host[key]
+    view = x[key]
+    assert view.buffer is x.buffer and np.array_equal(view.numpy(), expected)
+    assert view.ptr == view.buffer.address + view.offset
+    low, high = np.lib.array_utils.byte_bounds(view.numpy()) if view.size else (view.ptr, view.ptr)
+    assert span_of(view) == (low - x.ptr, high - x.ptr)
+    assert view.is_contiguous == expected.flags.c_contiguous
+    view.fill_(-1)
+    host[(*keys, *inner)] = -1
+    assert np.array_equal(x.numpy(), host)
+
+
+def test_views_of_views_and_transpose():
+    host = np.arange(24).reshape(2, 3, 4)
+    x = array(host)
+    assert np.array_equal(x[:, ::-1][1][::2, 1:].numpy(), host[:, ::-1][1][::2, 1:])
+    assert np.array_equal(x.transpose().numpy(), host.T) and not x.transpose().is_contiguous
+    assert np.array_equal(x.transpose((1, 0, 2)).numpy(), host.transpose(1, 0, 2))
+    assert np.array_equal(x.transpose().contiguous().numpy(), host.T) and x.contiguous() is x
+    assert np.array_equal(x.reshape((4, -1)).numpy(), host.reshape(4, 6)) and x.flatten().shape == (24,)
+    assert x.reshape(24).shape == (24,) and x.reshape((6, 4)).buffer is x.buffer
+
+
+def test_view_as_another_type():
+    x = array(np.arange(12, dtype=np.float32).reshape(4, 3), dtype=vec3)
+    flat = x.view(float)
+    assert flat.shape == (4, 3) and flat.strides == (12, 4) and flat.buffer is x.buffer
+    assert flat.view(vec3).shape == (4,) and np.array_equal(flat.view(vec3).numpy(), x.numpy())
+    assert np.array_equal(x[::2].view(float)[:, 1].numpy(), [1, 7])
+    assert array([1.0]).view(t.uint32).numpy()[0] == 0x3F800000
+    with pytest.raises(ValueError, match="cannot be viewed"):
+        array([1.0, 2.0, 3.0]).view(vec2)
+    with pytest.raises(ValueError, match="cannot be viewed"):
+        zeros((2, 6))[:, ::2].view(vec3)
+    with pytest.raises(TypeError, match="gradient"):
+        zeros(2, requires_grad=True).view(int)
+
+
+@pytest.mark.parametrize(
+    ("act", "error", "message"),
+    [
+        (lambda x: x[1, 2], IndexError, r"x\.numpy\(\)\[1, 2\]"),
+        (lambda x: x[0][2], IndexError, r"x\.numpy\(\)\[2\]"),
+        (lambda x: x[2], IndexError, "index 2 is out of range for dimension 0 of length 2"),
+        (lambda x: x[0, 0, 0], IndexError, "3 indices"),
+        (lambda x: x[[0, 1]], TypeError, "not list"),
+        (lambda x: x[True], TypeError, "not bool"),
+        (lambda x: x[None], TypeError, "NoneType"),
+        (lambda x: x.reshape(5), ValueError, "do not fit"),
+        (lambda x: x[:, :2].reshape(4), ValueError, "contiguous"),
+        (lambda x: x.transpose((0, 0)), ValueError, "not an order"),
+        (lambda x: bool(x), ValueError, "ambiguous"),
+        (lambda x: x.item(), ValueError, "one element"),
+        (lambda x: x + np.ones((2, 3)), TypeError, "operand|NumPy arrays"),
+        (lambda x: np.ones((2, 3)) + x, TypeError, "operand|NumPy arrays"),
+        (lambda x: x.assign(np.zeros((3, 2))), ValueError, r"shape \(3, 2\) to array\(shape=\(2, 3\)"),
+        (lambda x: x.assign(1.0), ValueError, "fill_"),
+        (lambda x: x.assign(zeros((3, 2))), ValueError, "cannot copy shape"),
+        (lambda x: x.assign(zeros((2, 3), dtype=int)), TypeError, "int32 elements into an array of float32"),
+        (lambda x: x.fill_([1, 2]), ValueError, "has 1 components"),
+        (lambda x: copy(x, np.zeros(3)), TypeError, "src of copy"),
+        (lambda x: copy(x, x, dest_offset=4, count=3), ValueError, "dest_offset=4"),
+        (lambda x: copy(x, x, src_offset=7), ValueError, "src"),
+        (lambda x: copy(x, zeros(6)), ValueError, "cannot copy shape"),
+        (lambda x: array(x, ptr=3), TypeError, "not both"),
+        (lambda x: array(ptr=3), TypeError, "dtype and shape"),
+    ],
+)
+def test_misuse(act, error, message):
+    with pytest.raises(error, match=message):
+        act(array(np.zeros((2, 3), np.float32)))
+
+
+# ---------------------------------------------------------------------------------------------------- writing
+def test_copy_with_offsets():
+    x, y = array([1.0, 2.0, 3.0, 4.0]), zeros(6)
+    copy(y, x)
+    assert y.list() == [1, 2, 3, 4, 0, 0]
+    copy(y, x, dest_offset=4, src_offset=1, count=2)
+    assert y.list() == [1, 2, 3, 4, 2, 3]
+    copy(y, x, src_offset=3)
+    assert y.list() == [4, 2, 3, 4, 2, 3]
+    with pytest.raises(ValueError, match="do not fit dest"):
+        copy(x, y)
+    copy(y[::-2], y[:3])  # overlapping, one of them reversed
+    assert y.list() == [4, 3, 3, 2, 2, 4]
+    m, n = zeros((2, 3)), array([[1.0, 2, 3], [4, 5, 6]])
+    copy(m, n, dest_offset=1, src_offset=2, count=3)
+    assert m.numpy().tolist() == [[0, 3, 4], [5, 0, 0]]
+    copy(m[:, 1:], n[:, :2])
+    assert m.numpy().tolist() == [[0, 1, 2], [5, 4, 5]]
+
+
+def test_assign_and_fill():
+    x = zeros(3, dtype=vec3)
+    x.fill_(2)
+    assert (x.numpy() == 2).all()
+    x.fill_(vec3(1, 2, 3))
+    x[1] = [4, 5, 6]
+    x[2:] = vec3(7, 8, 9)
+    assert x.numpy().tolist() == [[1, 2, 3], [4, 5, 6], [7, 8, 9]]
+    x.assign(x.numpy()[::-1])
+    assert x.numpy()[0].tolist() == [7, 8, 9]
+    x.assign([vec3(1, 1, 1)] * 3)
+    x[:2] = np.zeros((2, 3))
+    assert x.numpy().tolist() == [[0, 0, 0], [0, 0, 0], [1, 1, 1]]
+    x[1:3] = x[0:2]
+    assert (x.numpy() == 0).all()
+    i = zeros(4, dtype=int)
+    i[-1], i[1:3] = 3, [1, 2]
+    assert i.list() == [0, 1, 2, 3]
+    with pytest.raises(ValueError, match="does not fit int32"):
+        i.fill_(0.5)
+    with pytest.raises(ValueError, match="cannot assign"):
+        i[0:2] = [1, 2, 3]
+    m = zeros((2, 2))
+    m[0, 1], m[1] = 5.0, [6.0, 7.0]
+    assert m.numpy().tolist() == [[0, 5], [6, 7]]
+    f = zeros(2, dtype=mat22)
+    f.fill_([[1, 2], [3, 4]])
+    f[1] = 0.0
+    assert f.numpy().tolist() == [[[1, 2], [3, 4]], [[0, 0], [0, 0]]]
+
+
+# ---------------------------------------------------------------------------------------------------- structs
+def test_arrays_of_structs():
+    p = Particle(x=vec3(1, 2, 3), mass=0.1, tag=7, inner=Inner(a=vec2(4, 5), n=-3))
+    ps = array([p, Particle()])
+    assert ps.dtype is Particle and ps.shape == (2,) and ps.strides == (Particle.size,)
+    host = ps.numpy()
+    assert host["x"].tolist() == [[1, 2, 3], [0, 0, 0]] and host["mass"][0] == 0.1 and host["inner"]["n"][0] == -3
+    host["mass"][1] = 2.5
+    back = ps.list()
+    assert back[1].mass == 2.5 and back[0].x == vec3(1, 2, 3) and back[0].inner.a == vec2(4, 5) and back[0].tag == 7
+    ps.fill_(p)
+    assert (ps.numpy()["tag"] == 7).all()
+    ps.zero_()
+    assert (ps.numpy()["mass"] == 0).all()
+    ps[0] = p
+    assert ps.numpy()["inner"]["a"][0].tolist() == [4, 5]
+    shuffled = np.zeros(2, [("mass", "f4"), ("x", "f8", 3), ("inner", [("n", "i4"), ("a", "f4", 2)]), ("tag", "i8")])
+    shuffled["mass"], shuffled["inner"]["n"], shuffled["x"] = 3, 5, [1, 2, 3]
+    by_name = array(shuffled, dtype=Particle)
+    assert by_name.numpy()["mass"].tolist() == [3, 3] and by_name.numpy()["inner"]["n"].tolist() == [5, 5]
+    with pytest.raises(TypeError, match="has fields x, mass, tag, inner, the data has"):
+        array(np.zeros(2), dtype=Particle)
+    with pytest.raises(TypeError, match="dtype="):
+        array(shuffled)
+    with pytest.raises(TypeError, match="expected a Particle"):
+        array([Inner()], dtype=Particle)
+    assert zeros(3, dtype=Particle, requires_grad=True).grad.numpy()["mass"].tolist() == [0, 0, 0]
+    assert array(ps.numpy(), dtype=Particle, copy=False).buffer is ps.buffer
+
+
+# ---------------------------------------------------------------------------------------------------- NumPy, DLPack
+def test_zero_copy_from_numpy():
+    host = np.zeros((6, 3), np.float32)
+    x = array(host, dtype=vec3, copy=False)
+    host[1] = 5
+    assert x.shape == (6,) and x.numpy()[1].tolist() == [5, 5, 5] and x.ptr == host.ctypes.data and x.buffer.foreign
+    x.fill_(2)
+    assert (host == 2).all()
+    part = from_numpy(host[4:0:-2], dtype=vec3, copy=False)
+    assert part.buffer is x.buffer and part.strides == (-24,) and np.array_equal(part.numpy(), host[4:0:-2])
+    part.fill_(9)
+    assert host[:, 0].tolist() == [2, 2, 9, 2, 9, 2]
+    del host
+    gc.collect()
+    assert x.numpy()[2, 0] == 9
+    fortran = np.asfortranarray(np.arange(6.0).reshape(2, 3))
+    assert np.array_equal(array(fortran, copy=False).numpy(), fortran)
+    assert array(np.arange(6.0), dtype=vec3d, copy=False).shape == (2,)
+
+
+def test_same_memory_gives_the_same_buffer():
+    x = zeros(5, dtype=vec3)
+    for back in (x.numpy(), x.numpy()[1:], np.asarray(x)[::2], np.from_dlpack(x)):
+        again = array(back, dtype=vec3, copy=False)
+        assert again.ptr == back.ctypes.data and again.buffer is x.buffer
+    host = np.zeros(10)
+    assert array(host[2:], copy=False).buffer is array(host[:3], copy=False).buffer is not array(host).buffer
+    shared = array(host, copy=False)
+    assert array(shared.numpy()[::-1], copy=False).buffer is shared.buffer
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "message"),
+    [
+        ([1.0], None, "list data"),
+        (np.zeros(3), float, "float64 data are not elements of float32"),
+        (np.zeros((4, 6))[:, ::2], vec3d, "not packed"),
+        (np.broadcast_to(np.zeros(1), (3,)), None, "read-only"),
+        (np.lib.stride_tricks.as_strided(np.zeros(4), (3,), (0,)), None, "one address"),
+        (np.zeros(17, np.uint8)[1:].view(np.float64), None, "aligned"),
+        (np.zeros(3, ">f8"), None, "not elements of float64"),
+        ([vec3()], None, "list data"),
+    ],
+)
+def test_unshareable(data, kind, message):
+    with pytest.raises(ValueError, match=message):
+        array(data, dtype=kind, copy=False)
+    assert array(data, dtype=kind).size > 0
+
+
+def test_numpy_protocols():
+    x = array(np.arange(6.0).reshape(2, 3), dtype=vec3d)
+    assert np.shares_memory(np.asarray(x), x.numpy()) and not np.shares_memory(np.array(x), x.numpy())
+    assert np.asarray(x, dtype=np.float32).dtype == np.float32
+    assert np.shares_memory(x.__array__(copy=False), x.numpy())
+    assert not np.shares_memory(x.__array__(copy=True), x.numpy())
+    with pytest.raises(ValueError, match="needs a copy"):
+        x.__array__(np.float32, copy=False)
+    assert x.__array_interface__["data"][0] == x.ptr and np.linalg.norm(x) == np.sqrt(55)
+    strided = array(np.asarray(x)[::-1], dtype=vec3d, copy=False)
+    assert np.array_equal(np.asarray(strided), x.numpy()[::-1])
+    assert [row.tolist() for row in x] == x.numpy().tolist()
+
+
+def test_dlpack():
+    x = array(np.arange(6, dtype=np.float32).reshape(2, 3), dtype=vec3)
+    assert x.__dlpack_device__() == (1, 0)
+    host = np.from_dlpack(x[1:])
+    assert host.shape == (1, 3) and np.shares_memory(host, x.numpy())
+    y = from_dlpack(np.zeros((4, 3), np.float32), dtype=vec3)
+    assert y.shape == (4,) and from_dlpack(x).shape == (2, 3)
+    from_dlpack(x, dtype=vec3).fill_(1)
+    assert (x.numpy() == 1).all()
+
+
+def test_raw_pointer():
+    host = np.arange(12, dtype=np.float64)
+    x = array(ptr=host.ctypes.data + 88, dtype=t.float64, shape=(4,), strides=(-24,))
+    assert x.numpy().tolist() == [11, 8, 5, 2] and x.buffer.nbytes == 80 and x.buffer.foreign
+    x.fill_(0)
+    assert host.sum() == 66 - 26
+
+
+def test_list_item_bool():
+    assert array([[1, 2], [3, 4]]).list() == [1, 2, 3, 4]
+    assert array([vec2(1, 2)]).list() == [vec2(1, 2)]
+    assert array([1.5]).item() == 1.5 and float(array([1.5])) == 1.5 and int(array([3])) == 3
+    assert bool(array([1])) and not bool(array([0.0])) and array([vec2(3, 4)]).item() == vec2(3, 4)
+
+
+def test_hash_and_equality_are_identity():
+    x, y = zeros(2), zeros(2)
+    assert x != y and x == x and len({x, y}) == 2
+
+
+def test_repr():
+    text = repr(zeros((2, 3), dtype=vec3, requires_grad=True))
+    assert "shape=(2, 3), dtype=vec3<float32>, device=cpu, requires_grad=True" in text
+    assert len(repr(zeros((1000, 1000)))) < 1000 and "..." in repr(zeros(1000))
+
+
+def test_pickle_and_deepcopy():
+    x = array(np.arange(6.0).reshape(2, 3), dtype=vec3d, requires_grad=True)[::-1]
+    for y in (pickle.loads(pickle.dumps(x)), copy_module.deepcopy(x), copy_module.copy(x)):
+        assert y.dtype is vec3d and np.array_equal(y.numpy(), x.numpy()) and y.requires_grad
+        assert y.buffer is not x.buffer and y.is_contiguous
+    one, two = copy_module.deepcopy([x, x])
+    assert one is two
+
+
+def test_memory_is_freed():
+    x = zeros(10, requires_grad=True)
+    host, gradient = x.numpy(), x.grad
+    gone = weakref.ref(x.buffer)
+    del x
+    assert gone() is None and host.sum() == 0 and gradient.numpy().sum() == 0
+
+
+# ---------------------------------------------------------------------------------------------------- gradients
+def test_gradient_belongs_to_the_buffer():
+    x = zeros((4, 3), requires_grad=True)
+    row, reverse = x[1], x[::-1]
+    assert x.buffer.gradient is None and row.requires_grad
+    row.grad.fill_(2)
+    assert x.grad.numpy().sum() == 6 and reverse.grad.numpy()[2].tolist() == [2, 2, 2]
+    assert x.grad is x.grad and x.grad.buffer is row.grad.buffer is x.buffer.gradient
+    assert x.flatten().grad.shape == (12,) and not x.grad.requires_grad and row.grad.strides == row.strides
+    y = clone(x)
+    assert y.requires_grad and y.grad.buffer is not x.grad.buffer and y.grad.numpy().sum() == 0
+    assert not clone(x, requires_grad=False).requires_grad
+    x.requires_grad = False
+    assert x.grad is None and row.grad is None
+    x.requires_grad = True
+    assert x.grad.numpy().sum() == 0
+
+
+def test_setting_a_gradient():
+    x, g = zeros(3, dtype=vec3), ones(5, dtype=vec3)[1:4]
+    x.grad = g
+    assert x.requires_grad and x.grad.buffer is g.buffer and x.grad.ptr == g.ptr and x[1:].grad.ptr == g.ptr + 12
+    x.grad = None
+    assert x.requires_grad and x.grad.numpy().sum() == 0 and g.numpy().sum() == 9
+    assert array([1.0], grad=array([3.0])).grad.list() == [3.0]
+    for value, error, message in (
+        (np.zeros((3, 3)), TypeError, "assign"),
+        (zeros(4, dtype=vec3), ValueError, "shape and dtype"),
+        (zeros(3), ValueError, "shape and dtype"),
+        (zeros((3, 2), dtype=vec3)[:, 0], ValueError, "no gradient of its own"),
+        (x, ValueError, "hold its own"),
+    ):
+        with pytest.raises(error, match=message):
+            x.grad = value
+    with pytest.raises(ValueError, match="no gradient of its own"):
+        x[:2].grad = zeros(2, dtype=vec3)
+
+
+@pytest.mark.parametrize("kind", [t.int32, t.bool_, t.vector(3, t.int32)], ids=str)
+def test_integers_have_no_gradient(kind):
+    x = zeros(2, dtype=kind)
+    assert not x.requires_grad and x.grad is None
+    with pytest.raises(TypeError, match="cannot require a gradient"):
+        x.requires_grad = True
+    with pytest.raises(TypeError, match="cannot require a gradient"):
+        zeros(2, dtype=kind, requires_grad=True)
+
+
+def test_array_of_an_array():
+    x = array([1.0, 2.0], requires_grad=True)
+    y, z, w = array(x), array(x, copy=False), array(x, requires_grad=False)
+    assert y.requires_grad and y.buffer is not x.buffer and z.buffer is x.buffer and not w.requires_grad
+    assert array(zeros((2, 3)), dtype=vec3).shape == (2,)

@@ -1,0 +1,36 @@
+"""Programs that the documentation shows run as they stand, with the assertions that they end with."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from places import ROOT
+
+
+def run(*arguments):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    found = subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, env=environment, timeout=600)
+    assert found.returncode == 0, found.stdout + found.stderr
+    return found.stdout
+
+
+def test_research_example():
+    assert "compliance 0.02" in run("scripts/research_example.py")
+
+
+def test_tour():
+    assert "compliance 0.02000" in run("docs/tour.py")
+
+
+def test_optimize_scene():
+    assert "0.01" in run("scripts/optimize_scene.py", "scenes/chain.yaml")
+    lines = (ROOT / "scripts" / "optimize_scene.py").read_text().splitlines()
+    assert len(lines) < 60
+
+
+@pytest.mark.parametrize("scene", ["throw", "beam"])
+def test_expectations(scene, tmp_path):
+    """The scenes that no other test runs meet what they expect: `simopt run` fails otherwise."""
+    out = run("-m", "sim.cli", "run", f"scenes/{scene}.yaml", "--out", str(tmp_path / "run"))
+    assert "NOT MET" not in out

@@ -1,0 +1,118 @@
+"""The structure of the code: imports run one way, no cycles, no own modules imported inside functions, files of a size."""
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from places import ROOT
+
+# Every room, from the ground up: what stands in one imports from it and from those above it in this list, never from below.
+LAYERS = """
+    core.lang.errors core.lang.constants core.lang.memoize core.lang.types core.lang.references
+    core.lang.ir core.lang.analysis core.lang.frontend core.lang.library core.lang.autodiff core.lang.instrument core.lang
+    core.backends
+    core.runtime.memory core.runtime.ambient core.runtime.devices core.runtime.arrays core.runtime.launch core.runtime.debug
+    core.runtime.tape core.runtime.derivatives core.runtime.interop core.runtime
+    core.optim core files geometry constraints model solvers rollout io
+    identify.parameters identify.data identify.losses identify.search identify.problem identify.assess identify.run identify
+    scene.errors scene.syntax scene.schema scene.validate scene.build scene.scene scene.load scene
+    display cli
+""".split()
+LIMIT = 700
+
+
+def modules() -> dict[str, Path]:
+    out = {}
+    for path in sorted((ROOT / "sim").rglob("*.py")):
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        out[name.removesuffix(".__init__")] = path
+    return out
+
+
+MODULES = modules()
+
+
+def imports(name: str, path: Path) -> list[tuple[str, ast.AST, bool]]:
+    """(module of ours, node, at top level) for every import of a file."""
+    tree = ast.parse(path.read_text())
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    top = {id(n) for n in tree.body}
+    found = []
+    for node in ast.walk(tree):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [a.name for a in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parts = package.split(".")
+                base = ".".join([*parts[: len(parts) - node.level + 1], *([base] if base else [])])
+            names = [f"{base}.{a.name}" if f"{base}.{a.name}" in MODULES else base for a in node.names]
+        found += [(n, node, id(node) in top) for n in names if n in MODULES and n != name]
+    return found
+
+
+def layer(name: str) -> int:
+    short = name.removeprefix("sim").removeprefix(".")
+    fits = [k for k, prefix in enumerate(LAYERS) if short == prefix or short.startswith(prefix + ".")]
+    return max(fits, key=lambda k: len(LAYERS[k])) if fits else len(LAYERS)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_imports_run_one_way(name):
+    for target, node, _ in imports(name, MODULES[name]):
+        assert layer(target) <= layer(name), f"{name} (line {node.lineno}) imports {target}, which is a later layer"
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_no_own_module_is_imported_inside_a_function(name):
+    for target, node, at_top in imports(name, MODULES[name]):
+        assert at_top, f"{name} imports {target} in line {node.lineno}, inside of something"
+
+
+def test_no_import_cycles():
+    graph = {name: {t for t, _, _ in imports(name, path)} for name, path in MODULES.items()}
+    done: set[str] = set()
+
+    def visit(name: str, chain: list[str]) -> None:
+        assert name not in chain, "import cycle: " + " -> ".join([*chain[chain.index(name) :], name])
+        if name in done:
+            return
+        for target in graph[name]:
+            visit(target, [*chain, name])
+        done.add(name)
+
+    for name in graph:
+        visit(name, [])
+
+
+@pytest.mark.parametrize("path", sorted([*(ROOT / "sim").rglob("*.py"), *(ROOT / "tests").rglob("*.py")]), ids=lambda p: str(p.relative_to(ROOT)))
+def test_files_are_of_a_size(path):
+    assert len(path.read_text().splitlines()) <= LIMIT
+
+
+@pytest.mark.parametrize("module", ["sim", "sim.core", "sim.core.lang", "sim.constraints", "sim.model", "sim.solvers", "sim.rollout", "sim.scene"])
+def test_each_part_can_be_imported_alone_and_brings_nothing_slow(module):
+    code = f"import sys, {module}; print([m for m in ('llvmlite', 'trimesh', 'rich', 'yaml', 'pydantic', 'torch', 'cuda') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip() == "[]"
+
+
+def test_core_knows_nothing_of_physics():
+    for name, path in MODULES.items():
+        if name.startswith("sim.core"):
+            assert all(target.startswith("sim.core") for target, _, _ in imports(name, path)), name
+
+
+def test_generated_documents_are_up_to_date():
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    found = subprocess.run([sys.executable, "scripts/make_docs.py", "--check"], cwd=ROOT, capture_output=True, text=True, env=environment)
+    assert found.returncode == 0, found.stdout + found.stderr
+
+
+def test_the_table_of_gradients_is_that_of_the_registries():
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    found = subprocess.run([sys.executable, "scripts/make_gradient_table.py", "--check"], cwd=ROOT, capture_output=True, text=True, env=environment)
+    assert found.returncode == 0, found.stdout + found.stderr

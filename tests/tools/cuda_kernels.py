@@ -1,0 +1,93 @@
+"""The kernels of the project in the form in which a tape launches them: forward, with records, and their adjoints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache, partial
+
+from sim.constraints import REGISTRY, Constraint
+from sim.constraints.energy import make_energy, make_force
+from sim.constraints.flow import make_flow
+from sim.constraints.projection import make_projection
+from sim.constraints.push import make_push
+from sim.core.lang.ir.core import Func
+from sim.core.lang.types import ArrayType, Scalar, has_float
+from sim.core.runtime.launch.kernel import Kernel
+from sim.solvers.base import _kernels
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A function of the IR; role: "forward", "recording" or "adjoint"; colored: its launches promise exclusive arrays."""
+
+    func: Func
+    role: str
+    colored: bool
+
+
+def contiguous(func: Func, name: str) -> Func:
+    """The function as it is compiled for arrays that are packed in memory."""
+    packed = frozenset(k for k, p in enumerate(func.params) if isinstance(p.type, ArrayType))
+    return Func(name, func.body, func.span, func.dims, {**func.attrs, "packed": packed})
+
+
+def variants(kernel: Kernel, name: str, together: tuple[str, ...] = (), passive: tuple[str, ...] = ()) -> Iterator[Variant]:
+    """A kernel and its adjoint.  together: parameters that are one array at a launch; passive: arrays without gradient."""
+    spec = kernel.specialise(tuple(p.type for p in kernel.parameters))  # type: ignore[misc]
+    params = spec.func.params
+    colored = bool(kernel.exclusive)
+    yield Variant(contiguous(spec.func, name), "forward", colored)
+    active = frozenset(k for k, p in enumerate(params) if isinstance(p.type, ArrayType) and has_float(p.type.dtype) and p.name not in passive)
+    group = frozenset(k for k, p in enumerate(params) if p.name in together)
+    aliases = (group,) if len(group) > 1 else ()
+    made = spec.differentiated(active, aliases)
+    pair = made.adjoint(made.candidates)
+    if pair.forward is not None:
+        yield Variant(contiguous(pair.forward.func, f"{name}_recording"), "recording", colored)
+    yield Variant(contiguous(pair.adjoint.func, f"{name}_adjoint"), "adjoint", colored)
+
+
+LARGE = (
+    "project_neo_hookean_first_own", "project_stvk_next_own", "project_viscoelastic_first_own", "project_deviatoric_first_own",
+    "project_cell_volume_next_own", "push_neo_hookean", "force_stvk", "energy_stvk", "flow_",
+)  # fmt: skip
+"""Kernels that stand for those of solids, which are large: every constraint once, and every kind of kernel once."""
+
+
+def is_large(c: Constraint) -> bool:
+    """Constraints of many rows or points: solids."""
+    return c.rows > 3 or c.points > 4
+
+
+@cache
+def solver_variants(real: Scalar) -> list[Variant]:
+    """The kernels of the constraints of the project, and those that solvers share; of solids one of each kind."""
+    out: list[Variant] = []
+    for c in REGISTRY.values():
+        if not c.function.__module__.startswith("sim.constraints"):
+            continue
+        made: dict[str, Callable[[], Iterator[Variant]]] = {}
+        for first in (True, False):
+            for own in (True, False):
+                label = f"project_{c.name}_{'first' if first else 'next'}_{'own' if own else 'shared'}"
+                kernel = partial(make_projection, c, real, first, not first, False, own)
+                made[label] = partial(_lazily, kernel, label, ("x", "x_out"), ("x_before",))
+        label = f"project_{c.name}_averaged"
+        made[label] = partial(_lazily, partial(make_projection, c, real, False, True, True), label, (), ("x_before",))
+        if not c.unilateral:
+            made[f"push_{c.name}"] = partial(_lazily, partial(make_push, c, real, True, True, True), f"push_{c.name}")
+            made[f"force_{c.name}"] = partial(_lazily, partial(make_force, c, real), f"force_{c.name}")
+            made[f"energy_{c.name}"] = partial(_lazily, partial(make_energy, c, real), f"energy_{c.name}")
+        for m in c.memory:
+            made[f"flow_{c.name}_{m}"] = partial(_lazily, partial(make_flow, c, real, m), f"flow_{c.name}_{m}")
+        for label, of in made.items():
+            if not is_large(c) or label.startswith(LARGE):
+                out += of()
+    for kernel in vars(_kernels(real, True)).values():
+        out += variants(kernel, kernel.name, (), ("clock", "clock_out"))
+    return out
+
+
+def _lazily(kernel: Callable[[], Kernel], name: str, together: tuple[str, ...] = (), passive: tuple[str, ...] = ()) -> Iterator[Variant]:
+    return variants(kernel(), name, together, passive)
