@@ -2,11 +2,11 @@
 
     python benchmarks/cloth.py [--sizes 64,128] [--json FILE] [--rounds 15]
 
-An N x N cloth of distance constraints (structural, shear and long ones, as in many papers), stepped by the stock XPBD solver, float32,
-one thread.  The C program (`cloth_reference.c`, `gcc -O3 -march=native -ffast-math`) takes the same constraints in the same order; its
-result is compared before anything is timed.  All times are the least process time of many short repeats, so that other work
-on the machine counts little; ratios are what travels between machines.  Without gcc only our own figures are shown.  Of other
-frameworks (`peers.py`) those that are installed take part.
+An N x N cloth of distance constraints (structural, shear and long ones, as in many papers), stepped by the stock XPBD
+solver, float32, one thread.  The C program (`cloth_reference.c`, `gcc -O3 -march=native -ffast-math`) takes the same
+constraints in the same order; its result is compared before anything is timed.  All times are the least process time of
+many short repeats, so that other work on the machine counts little; ratios are what travels between machines.  Without
+gcc only our own figures are shown.  Of other frameworks (`peers.py`) those that are installed take part.
 """
 
 from __future__ import annotations
@@ -62,7 +62,14 @@ class Ours:
         row, column = np.divmod(np.arange(n * n), n)
         h = 1.0 / (n - 1)
         x = np.stack([column * h, np.full(n * n, 0.5), row * h], axis=1)
-        v = np.stack([0.1 * np.sin((7 * row + column) * h), 0.05 * np.sin((9 * column + 4 * row) * h), 0.1 * np.cos((5 * column + row) * h)], axis=1)
+        v = np.stack(
+            [
+                0.1 * np.sin((7 * row + column) * h),
+                0.05 * np.sin((9 * column + 4 * row) * h),
+                0.1 * np.cos((5 * column + row) * h),
+            ],
+            axis=1,
+        )
         mass = np.ones(n * n)
         mass[[0, n - 1]] = 0.0
         v[[0, n - 1]] = 0.0
@@ -74,7 +81,9 @@ class Ours:
         self.solver = sim.SolverXPBD(self.model)
         self.state = self.model.state()
         self.tape: sim.Tape | None = None
-        self.weights = sim.array(np.random.default_rng(0).normal(size=(n * n, 3)) / (n * n), dtype=self.state.particle_q.dtype)
+        self.weights = sim.array(
+            np.random.default_rng(0).normal(size=(n * n, 3)) / (n * n), dtype=self.state.particle_q.dtype
+        )
 
     @property
     def constraints(self) -> int:
@@ -116,13 +125,21 @@ class Reference:
         distances = model.constraint_sets["distance"]
         self.library, self.real = library, np.dtype(real)
         self.arrays = {
-            "points": distances.points.numpy().astype(np.int32), "offsets": np.array(distances.offsets, np.int64),
-            "rest": distances.parameters["rest"].numpy().astype(real), "softness": (distances.compliance.numpy().astype(float) / DT**2).astype(real),
+            "points": distances.points.numpy().astype(np.int32),
+            "offsets": np.array(distances.offsets, np.int64),
+            "rest": distances.parameters["rest"].numpy().astype(real),
+            "softness": (distances.compliance.numpy().astype(float) / DT**2).astype(real),
             "inverse_mass": model.particle_inv_mass.numpy().astype(real),
         }
         self.start = [a.numpy().astype(real) for a in (ours.state.particle_q, ours.state.particle_qd)]
         self.weights = ours.weights.numpy().astype(real)
-        self.cloth = Cloth(particles=model.particle_count, constraints=distances.count, colors=distances.color_count, dt=DT, gravity=(number * 3)(*GRAVITY))
+        self.cloth = Cloth(
+            particles=model.particle_count,
+            constraints=distances.count,
+            colors=distances.color_count,
+            dt=DT,
+            gravity=(number * 3)(*GRAVITY),
+        )
         for name, a in self.arrays.items():
             setattr(self.cloth, name, a.ctypes.data)
         self.room: np.ndarray | None = None
@@ -206,7 +223,10 @@ def measure(n: int, library: ctypes.CDLL | None, rounds: int) -> dict[str, float
             difference = relative(peer.forward(10)[1], reference.forward(10)[1])
             if difference > 1e-5:
                 raise SystemExit(f"{name} computes something else: positions differ by {difference:.1e}")
-            if peer.gradient is not None and (difference := relative(peer.gradient(10)[1], reference.gradient(10, 10)[2])) > 1e-3:
+            if (
+                peer.gradient is not None
+                and (difference := relative(peer.gradient(10)[1], reference.gradient(10, 10)[2])) > 1e-3
+            ):
                 raise SystemExit(f"{name} computes another gradient: it differs by {difference:.1e}")
     best = Best({})
     some = min(steps, 60)
@@ -228,12 +248,17 @@ def measure(n: int, library: ctypes.CDLL | None, rounds: int) -> dict[str, float
             best.take(f"{name} forward", steps / some * peer.forward(some)[0])
             if peer.gradient is not None:
                 best.take(f"{name} gradient", steps / some * peer.gradient(some)[0])
-    return {name: 1e9 * seconds / (steps * m) for name, seconds in best.seconds.items()} | {"steps": steps, "constraints": m}
+    return {name: 1e9 * seconds / (steps * m) for name, seconds in best.seconds.items()} | {
+        "steps": steps,
+        "constraints": m,
+    }
 
 
 ROWS = (
-    ("forward / C", "forward", "C forward", 1.15, 0.65), ("backward / C", "stored backward", "C stored backward", 1.2, 0.6),
-    ("forward + backward, stored / C", "stored", "C stored", 1.2, 0.65), ("(F + B) / F", "stored", "forward", 3.2, 2.8),
+    ("forward / C", "forward", "C forward", 1.15, 0.65),
+    ("backward / C", "stored backward", "C stored backward", 1.2, 0.6),
+    ("forward + backward, stored / C", "stored", "C stored", 1.2, 0.65),
+    ("(F + B) / F", "stored", "forward", 3.2, 2.8),
     ("checkpointed / stored", "checkpointed", "stored", 1.6, 1.4),
     *((f"{name} / ours, forward", f"{name} forward", "forward", None, None) for name in PEERS),
     *((f"{name} / ours, forward + backward", f"{name} gradient", "stored", None, None) for name in ("jax", "torch")),
@@ -248,15 +273,21 @@ def main() -> None:
     parser.add_argument("--json", help="write the figures to this file")
     args = parser.parse_args()
     sizes = [int(s) for s in args.sizes.split(",")]
-    figures: dict[str, Any] = {"machine": platform.processor() or platform.machine(), "python": sys.version.split()[0], "sizes": {}}
+    figures: dict[str, Any] = {
+        "machine": platform.processor() or platform.machine(),
+        "python": sys.version.split()[0],
+        "sizes": {},
+    }
     with tempfile.TemporaryDirectory() as folder:
         library = None
         if shutil.which("gcc") is None:
             print("gcc is not installed: no comparison with C")
         else:
             library = build_reference(Path(folder), "float")
-            figures["differences"] = {"float32": compare(32, library, sim.float32, np.float32),
-                                      "float64": compare(32, build_reference(Path(folder), "double"), sim.float64, np.float64)}
+            figures["differences"] = {
+                "float32": compare(32, library, sim.float32, np.float32),
+                "float64": compare(32, build_reference(Path(folder), "double"), sim.float64, np.float64),
+            }
             for kind, found in figures["differences"].items():
                 print(f"{kind}: " + ", ".join(f"{name} {value:.1e}" for name, value in found.items()))
         for n in sizes:

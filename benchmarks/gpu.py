@@ -2,8 +2,8 @@
 
     python benchmarks/gpu.py [--device cuda:0] [--cells 2000] [--megabytes 1024] [--launches 4800]
 
-Prints a table with the date and the product.  Every number is the best of several repetitions; the solves of a colour are
-compared with the bandwidth that the same run has measured.
+Prints a table with the date and the product.  Every number is the best of several repetitions; the solves of a colour
+are compared with the bandwidth that the same run has measured.
 """
 
 import argparse
@@ -18,7 +18,8 @@ from sim.core.runtime.devices.graph import capture
 
 REPEATS = 7
 BYTES = 76
-"""Of one distance constraint: 2 indices, rest length, compliance, 2 inverse masses, 2 points read and written, a multiplier written."""
+"""Of one distance constraint: 2 indices, rest length, compliance, 2 inverse masses, 2 points read and written, a
+multiplier written."""
 
 
 @sim.kernel
@@ -72,7 +73,14 @@ def replay_cost(device: sim.Device, count: int) -> float:
 
 def cloth(device: sim.Device, cells: int) -> tuple[sim.SolverXPBD, sim.State, sim.State]:
     builder = sim.ModelBuilder()
-    builder.add_cloth_grid(dim_x=cells, dim_y=cells, cell_x=1 / cells, cell_y=1 / cells, density=0.2, material={"distance": {"compliance": 1e-3}})
+    builder.add_cloth_grid(
+        dim_x=cells,
+        dim_y=cells,
+        cell_x=1 / cells,
+        cell_y=1 / cells,
+        density=0.2,
+        material={"distance": {"compliance": 1e-3}},
+    )
     model = builder.finalize(device, requires_grad=True)
     return sim.SolverXPBD(model), model.state(), model.state()
 
@@ -109,13 +117,19 @@ def main() -> None:
     limit = bandwidth(device, options.megabytes)
     print(f"| copy, read and write | {limit / 1e12:.2f} TB/s |")
     print(f"| recorded launch, host | {1e6 * launch_cost(device, 4 * options.launches):.2f} us |")
-    print(f"| distance constraints per second that the bandwidth allows, {BYTES} bytes each | {limit / BYTES / 1e9:.0f} G/s |")
+    print(
+        f"| distance constraints per second that the bandwidth allows, {BYTES} bytes each | {limit / BYTES / 1e9:.0f}"
+        " G/s |"
+    )
     print(f"| graph replay of small launches | {1e6 * replay_cost(device, options.launches):.2f} us per node |")
     for cells in (32, 128, options.cells):
         forward, backward, count, colours = steps(device, cells)
         rate, most = count / forward, limit / BYTES
-        print(f"| cloth of {count} distance constraints in {colours} colours, a step forward | {1e6 * forward:.0f} us, "
-              f"{1e6 * forward / colours:.1f} us per colour, {rate / 1e9:.2f} G solves/s: {100 * rate / most:.0f} % of the bandwidth limit |")
+        print(
+            f"| cloth of {count} distance constraints in {colours} colours, a step forward | {1e6 * forward:.0f} us,"
+            f" {1e6 * forward / colours:.1f} us per colour, {rate / 1e9:.2f} G solves/s: {100 * rate / most:.0f} % of"
+            " the bandwidth limit |"
+        )
         print(f"| the same, backward | {1e6 * backward:.0f} us: {backward / forward:.2f} times forward |")
     assert np.isfinite(limit)
 

@@ -2,8 +2,8 @@
 
     python benchmarks/growth.py [--sizes 64,128,256] [--long 100000] [--json FILE]
 
-The cloth of `cloth.py`, one thread, float32.  Memory is the peak resident size of a fresh process, above that of one that only
-simulates.  `--long` is the number of substeps of a gradient on 32 x 32 points within 200 MB.
+The cloth of `cloth.py`, one thread, float32.  Memory is the peak resident size of a fresh process, above that of one
+that only simulates.  `--long` is the number of substeps of a gradient on 32 x 32 points within 200 MB.
 """
 
 from __future__ import annotations
@@ -51,9 +51,17 @@ print(json.dumps(found))
 def child(n: int, steps: int, strategy: str, times: int) -> dict[str, Any]:
     """Figures of a gradient in a fresh process; the times of the last of several."""
     code = CHILD
-    for name, value in {"FOLDER": repr(str(Path(__file__).parent)), "STEPS": steps, "STRATEGY": strategy, "TIMES": times, "(N)": f"({n})"}.items():
+    for name, value in {
+        "FOLDER": repr(str(Path(__file__).parent)),
+        "STEPS": steps,
+        "STRATEGY": strategy,
+        "TIMES": times,
+        "(N)": f"({n})",
+    }.items():
         code = code.replace(name, str(value))
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, env=os.environ.copy())
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, env=os.environ.copy()
+    )
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -79,8 +87,11 @@ def main() -> None:
         stored = child(32, 500, "sim.StoreAll()", 8)
         found = figures["long"] = child(32, args.long, 'sim.Checkpointed(budget="200 MB")', 1)
         ratio = (found["forward"] + found["backward"]) / args.long / ((stored["forward"] + stored["backward"]) / 500)
-        print(f"\n{args.long} substeps, N = 32, within 200 MB: {found['forward'] + found['backward']:.1f} s, {ratio:.2f} of storing everything per substep, "
-              f"peak {found['peak'] / 1e6:.1f} MB above base ({time.perf_counter() - start:.0f} s in all)")
+        print(
+            f"\n{args.long} substeps, N = 32, within 200 MB: {found['forward'] + found['backward']:.1f} s, {ratio:.2f}"
+            f" of storing everything per substep, peak {found['peak'] / 1e6:.1f} MB above base"
+            f" ({time.perf_counter() - start:.0f} s in all)"
+        )
     if args.json:
         Path(args.json).write_text(json.dumps(figures, indent=1))
 

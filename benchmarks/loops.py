@@ -100,7 +100,15 @@ def anywhere_in_the_row(y: sim.array2d[f32], n: int):
 
 
 KERNELS = (
-    recurrence, cheap_recurrence, sweep, ten_sweeps, two_stores, one_element, a_local_too, where_it_is_large, until_it_is_large,
+    recurrence,
+    cheap_recurrence,
+    sweep,
+    ten_sweeps,
+    two_stores,
+    one_element,
+    a_local_too,
+    where_it_is_large,
+    until_it_is_large,
     anywhere_in_the_row,
 )
 

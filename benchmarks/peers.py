@@ -1,4 +1,5 @@
-"""The cloth of `cloth.py` in other frameworks, each as its users would write it: those that are installed, on one thread."""
+"""The cloth of `cloth.py` in other frameworks, each as its users would write it: those that are installed, on one
+thread."""
 
 import importlib.util
 import os
@@ -10,7 +11,8 @@ from typing import Any
 import numpy as np
 
 Run = Callable[[int], tuple[float, np.ndarray]]
-"""Steps -> process seconds, and the final positions; or the gradient of their weighted sum by the initial velocities."""
+"""Steps -> process seconds, and the final positions; or the gradient of their weighted sum by the initial
+velocities."""
 
 
 PEERS = ("numba", "warp", "taichi", "jax", "torch")
@@ -24,13 +26,21 @@ class Peer:
     gradient: Run | None = None
 
 
-def peers(arrays: dict[str, np.ndarray], start: list[np.ndarray], weights: np.ndarray, dt: float, gravity: tuple[float, ...]) -> dict[str, Peer]:
+def peers(
+    arrays: dict[str, np.ndarray], start: list[np.ndarray], weights: np.ndarray, dt: float, gravity: tuple[float, ...]
+) -> dict[str, Peer]:
     """Name -> peer.  arrays, start, weights: as the C program takes them."""
     makers = (_numba, _warp, _taichi, _jax, _torch)
-    return {name: make(arrays, start, weights, dt, gravity) for name, make in zip(PEERS, makers, strict=True) if importlib.util.find_spec(name) is not None}
+    return {
+        name: make(arrays, start, weights, dt, gravity)
+        for name, make in zip(PEERS, makers, strict=True)
+        if importlib.util.find_spec(name) is not None
+    }
 
 
-def _numba(arrays: dict[str, np.ndarray], start: list[np.ndarray], weights: np.ndarray, dt: float, gravity: tuple[float, ...]) -> Peer:
+def _numba(
+    arrays: dict[str, np.ndarray], start: list[np.ndarray], weights: np.ndarray, dt: float, gravity: tuple[float, ...]
+) -> Peer:
     """One compiled function for the whole rollout, one thread."""
     import numba
 
@@ -72,7 +82,9 @@ def _numba(arrays: dict[str, np.ndarray], start: list[np.ndarray], weights: np.n
     return Peer(run)
 
 
-def _warp(arrays: dict[str, np.ndarray], start: list[np.ndarray], weights: np.ndarray, dt: float, gravity: tuple[float, ...]) -> Peer:
+def _warp(
+    arrays: dict[str, np.ndarray], start: list[np.ndarray], weights: np.ndarray, dt: float, gravity: tuple[float, ...]
+) -> Peer:
     """Recorded launches, one per colour."""
     import warp as wp
 
@@ -80,7 +92,14 @@ def _warp(arrays: dict[str, np.ndarray], start: list[np.ndarray], weights: np.nd
     wp.init()
 
     @wp.kernel
-    def predict(x: wp.array(dtype=wp.vec3), v: wp.array(dtype=wp.vec3), w: wp.array(dtype=float), g: wp.vec3, h: float, q: wp.array(dtype=wp.vec3)):
+    def predict(
+        x: wp.array(dtype=wp.vec3),
+        v: wp.array(dtype=wp.vec3),
+        w: wp.array(dtype=float),
+        g: wp.vec3,
+        h: float,
+        q: wp.array(dtype=wp.vec3),
+    ):
         i = wp.tid()
         if w[i] > 0.0:
             q[i] = x[i] + h * (v[i] + h * g)
@@ -89,7 +108,11 @@ def _warp(arrays: dict[str, np.ndarray], start: list[np.ndarray], weights: np.nd
 
     @wp.kernel
     def project(
-        begin: int, points: wp.array2d(dtype=int), rest: wp.array(dtype=float), soft: wp.array(dtype=float), w: wp.array(dtype=float),
+        begin: int,
+        points: wp.array2d(dtype=int),
+        rest: wp.array(dtype=float),
+        soft: wp.array(dtype=float),
+        w: wp.array(dtype=float),
         q: wp.array(dtype=wp.vec3),
     ):
         k = begin + wp.tid()
@@ -113,7 +136,9 @@ def _warp(arrays: dict[str, np.ndarray], start: list[np.ndarray], weights: np.nd
     offsets = arrays["offsets"]
     commands = [wp.launch(predict, n, [x, v, w, wp.vec3(*gravity), dt, q], device="cpu", record_cmd=True)]
     for begin, end in zip(offsets, offsets[1:], strict=False):
-        commands.append(wp.launch(project, int(end - begin), [int(begin), points, rest, soft, w, q], device="cpu", record_cmd=True))
+        commands.append(
+            wp.launch(project, int(end - begin), [int(begin), points, rest, soft, w, q], device="cpu", record_cmd=True)
+        )
     commands.append(wp.launch(finish, n, [x, v, q, dt], device="cpu", record_cmd=True))
 
     def run(steps: int) -> tuple[float, np.ndarray]:
@@ -128,7 +153,9 @@ def _warp(arrays: dict[str, np.ndarray], start: list[np.ndarray], weights: np.nd
     return Peer(run)
 
 
-def _taichi(arrays: dict[str, np.ndarray], start: list[np.ndarray], weights: np.ndarray, dt: float, gravity: tuple[float, ...]) -> Peer:
+def _taichi(
+    arrays: dict[str, np.ndarray], start: list[np.ndarray], weights: np.ndarray, dt: float, gravity: tuple[float, ...]
+) -> Peer:
     """Fields, and one kernel per substep with a loop per colour."""
     import taichi as ti
 
@@ -173,7 +200,16 @@ def _taichi(arrays: dict[str, np.ndarray], start: list[np.ndarray], weights: np.
     return Peer(run)
 
 
-def _substep(index: Any, norm: Any, add: Any, where: Any, arrays: dict[str, Any], colors: list[tuple[Any, Any, Any, Any]], dt: float, pull: Any) -> Any:
+def _substep(
+    index: Any,
+    norm: Any,
+    add: Any,
+    where: Any,
+    arrays: dict[str, Any],
+    colors: list[tuple[Any, Any, Any, Any]],
+    dt: float,
+    pull: Any,
+) -> Any:
     """(x, v) -> (x, v) on whole arrays, with the operations of a framework."""
     w = arrays["inverse_mass"]
 
@@ -195,7 +231,9 @@ def _colors(arrays: dict[str, Any]) -> list[tuple[Any, Any, Any, Any]]:
     return [(arrays["points"][r, 0], arrays["points"][r, 1], arrays["rest"][r], arrays["softness"][r]) for r in ranges]
 
 
-def _jax(arrays: dict[str, np.ndarray], start: list[np.ndarray], weights: np.ndarray, dt: float, gravity: tuple[float, ...]) -> Peer:
+def _jax(
+    arrays: dict[str, np.ndarray], start: list[np.ndarray], weights: np.ndarray, dt: float, gravity: tuple[float, ...]
+) -> Peer:
     """Scatters on whole arrays, a scan over the steps, one compiled function."""
     os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
     import jax
@@ -204,8 +242,14 @@ def _jax(arrays: dict[str, np.ndarray], start: list[np.ndarray], weights: np.nda
     jax.config.update("jax_platforms", "cpu")
     held = {name: jnp.asarray(a) for name, a in arrays.items() if name != "offsets"} | {"offsets": arrays["offsets"]}
     step = _substep(
-        lambda a, i: a[i], lambda d: jnp.linalg.norm(d, axis=1), lambda q, i, change: q.at[i].add(change, unique_indices=True), jnp.where,
-        held, _colors(held), np.float32(dt), jnp.asarray(gravity, jnp.float32),
+        lambda a, i: a[i],
+        lambda d: jnp.linalg.norm(d, axis=1),
+        lambda q, i, change: q.at[i].add(change, unique_indices=True),
+        jnp.where,
+        held,
+        _colors(held),
+        np.float32(dt),
+        jnp.asarray(gravity, jnp.float32),
     )
 
     def final(v: Any, x: Any, steps: int) -> Any:
@@ -224,15 +268,25 @@ def _jax(arrays: dict[str, np.ndarray], start: list[np.ndarray], weights: np.nda
     return Peer(lambda steps: timed(forward, steps), lambda steps: timed(backward, steps))
 
 
-def _torch(arrays: dict[str, np.ndarray], start: list[np.ndarray], weights: np.ndarray, dt: float, gravity: tuple[float, ...]) -> Peer:
+def _torch(
+    arrays: dict[str, np.ndarray], start: list[np.ndarray], weights: np.ndarray, dt: float, gravity: tuple[float, ...]
+) -> Peer:
     """Eager operations on whole arrays, and autograd."""
     import torch
 
     torch.set_num_threads(1)
-    held = {name: torch.from_numpy(np.ascontiguousarray(a)) for name, a in arrays.items() if name != "offsets"} | {"offsets": arrays["offsets"]}
+    held = {name: torch.from_numpy(np.ascontiguousarray(a)) for name, a in arrays.items() if name != "offsets"} | {
+        "offsets": arrays["offsets"]
+    }
     step = _substep(
-        lambda a, i: a[i], lambda d: d.norm(dim=1), lambda q, i, change: q.index_add(0, i, change), torch.where,
-        held, _colors(held), dt, torch.tensor(gravity, dtype=torch.float32),
+        lambda a, i: a[i],
+        lambda d: d.norm(dim=1),
+        lambda q, i, change: q.index_add(0, i, change),
+        torch.where,
+        held,
+        _colors(held),
+        dt,
+        torch.tensor(gravity, dtype=torch.float32),
     )
 
     def final(steps: int, v: Any) -> Any:

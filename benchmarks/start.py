@@ -2,8 +2,8 @@
 
     python benchmarks/start.py [--json FILE]
 
-Each line is the least of several runs, beside its limit, and the ratio of the two.  Process times (user + system) of fresh
-processes, so that other work on the machine counts little.
+Each line is the least of several runs, beside its limit, and the ratio of the two.  Process times (user + system) of
+fresh processes, so that other work on the machine counts little.
 """
 
 from __future__ import annotations
@@ -24,20 +24,31 @@ b.add_cloth_grid(pos=(0, 0, 0), dim_x=32, dim_y=32, cell_x=1 / 32, cell_y=1 / 32
                  material={"distance": {"compliance": 0.01}, "shear": {"compliance": 0.1}, "bend": {"compliance": 1e3}})
 model = b.finalize(requires_grad=True)
 """
-FORWARD = CLOTH + """
+FORWARD = (
+    CLOTH
+    + """
 assert sim.rollout(sim.SolverXPBD(model), model.state(), steps=10, dt=1 / 600).particle_q.numpy().any()
 """
-GRADIENT = CLOTH + """
+)
+GRADIENT = (
+    CLOTH
+    + """
 with sim.Tape() as tape:
     result = sim.rollout(sim.SolverXPBD(model), model.state(), steps=10, dt=1 / 600, strategy=sim.Checkpointed(every=10))
 tape.backward(grads={result.particle_q: sim.ones_like(result.particle_q)})
 assert abs(model["sheet.distance.compliance"].grad.numpy()[0]) > 0
 """
+)
 
 
 def seconds_of(code: str, cache: str) -> float:
-    """Wall time of a fresh interpreter that runs `code`; its byte code is kept too.  (NumPy's idle threads count as processor time.)"""
-    env = {**os.environ, "SIM_CACHE_DIR": cache, "PYTHONPYCACHEPREFIX": os.path.join(tempfile.gettempdir(), "sim-benchmark-bytecode")}
+    """Wall time of a fresh interpreter that runs `code`; its byte code is kept too.  (NumPy's idle threads count as
+    processor time.)"""
+    env = {
+        **os.environ,
+        "SIM_CACHE_DIR": cache,
+        "PYTHONPYCACHEPREFIX": os.path.join(tempfile.gettempdir(), "sim-benchmark-bytecode"),
+    }
     env.pop("PYTHONDONTWRITEBYTECODE", None)
     start = time.perf_counter()
     subprocess.run([sys.executable, "-c", code], check=True, env=env)
@@ -86,16 +97,25 @@ def launches() -> dict[str, float]:
         record.append(middle - start)
         back.append(time.process_time() - middle)
     return {
-        "launch [us]": 1e6 * per_call(launch), "recorded Launch [us]": 1e6 * per_call(recorded.launch),
+        "launch [us]": 1e6 * per_call(launch),
+        "recorded Launch [us]": 1e6 * per_call(recorded.launch),
         "row of a replayed graph [us]": 1e3 * per_call(graph.replay, 200),
-        "tape: record a launch [us]": 1e6 * min(record) / count, "tape: backward of a launch [us]": 1e6 * min(back) / count,
+        "tape: record a launch [us]": 1e6 * min(record) / count,
+        "tape: backward of a launch [us]": 1e6 * min(back) / count,
     }
 
 
 LIMITS = {
-    "import sim [s]": 0.25, "first forward, cold cache [s]": 1.5, "first gradient, cold cache [s]": 2.5, "first forward, warm cache [s]": 0.35,
-    "first gradient, warm cache [s]": 0.6, "launch [us]": 4.0, "recorded Launch [us]": 0.5, "row of a replayed graph [us]": 0.1,
-    "tape: record a launch [us]": 6.0, "tape: backward of a launch [us]": 6.0,
+    "import sim [s]": 0.25,
+    "first forward, cold cache [s]": 1.5,
+    "first gradient, cold cache [s]": 2.5,
+    "first forward, warm cache [s]": 0.35,
+    "first gradient, warm cache [s]": 0.6,
+    "launch [us]": 4.0,
+    "recorded Launch [us]": 0.5,
+    "row of a replayed graph [us]": 0.1,
+    "tape: record a launch [us]": 6.0,
+    "tape: backward of a launch [us]": 6.0,
 }
 
 

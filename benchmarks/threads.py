@@ -1,4 +1,5 @@
-"""What a second thread brings: forward and backward of the cloth of `cloth.py`, wall time with one and with several threads in turn.
+"""What a second thread brings: forward and backward of the cloth of `cloth.py`, wall time with one and with several
+threads in turn.
 
     python benchmarks/threads.py [--size 128] [--threads 2] [--rounds 16] [--busy N]
 
@@ -45,7 +46,10 @@ def main() -> None:
             other.kill()
     for what, of in (("best rounds", min), ("medians", statistics.median)):
         one, several = of(times[1]), of(times[args.threads])
-        print(f"{what}: one thread {1e3 * one:.1f} ms, {args.threads} threads {1e3 * several:.1f} ms: {one / several:.2f} times as fast")
+        print(
+            f"{what}: one thread {1e3 * one:.1f} ms, {args.threads} threads {1e3 * several:.1f} ms: {one / several:.2f}"
+            " times as fast"
+        )
 
 
 if __name__ == "__main__":

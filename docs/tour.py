@@ -66,8 +66,17 @@ def flat(x, rest: float):
 # 5. A model is built from objects and their materials, and stepped by a solver.
 
 builder = sim.ModelBuilder(gravity=(0.0, -9.81, 0.0))
-builder.add_cloth_grid(pos=(0, 0, 0), dim_x=8, dim_y=8, cell_x=0.125, cell_y=0.125, density=0.2, fix_top=True, label="sheet",
-                       material={"distance": {"compliance": 0.05, "damping": 1e-3}})
+builder.add_cloth_grid(
+    pos=(0, 0, 0),
+    dim_x=8,
+    dim_y=8,
+    cell_x=0.125,
+    cell_y=0.125,
+    density=0.2,
+    fix_top=True,
+    label="sheet",
+    material={"distance": {"compliance": 0.05, "damping": 1e-3}},
+)
 builder.add_constraints(flat, points=builder.tri_indices, compliance=1e-3)
 model = builder.finalize(dtype=sim.float64, requires_grad=True)
 solver = sim.SolverXPBD(model)
@@ -76,7 +85,9 @@ compliance = model["sheet.distance.compliance"]
 
 def simulate() -> sim.array:
     """Positions (10, 81) of ten frames."""
-    return sim.rollout(solver, model.state(), steps=100, dt=1 / 500, frame_every=10, strategy=sim.Checkpointed(every=10)).particle_q
+    return sim.rollout(
+        solver, model.state(), steps=100, dt=1 / 500, frame_every=10, strategy=sim.Checkpointed(every=10)
+    ).particle_q
 
 
 # 6. "Measure" the sheet at one compliance, start from another one, and follow the gradient through all hundred steps.
@@ -100,7 +111,8 @@ found = sim.optim.LBFGS().minimize(value_and_grad, np.log([0.1]))
 print(f"compliance {np.exp(found.x[0]):.5f} m/N (true 0.02000)")
 assert abs(np.exp(found.x[0]) / 0.02 - 1.0) < 1e-3
 
-# 7. Residuals know more than their gradient: Gauss-Newton takes J'WJ and J'Wr, here from one more rollout, and needs a few steps.
+# 7. Residuals know more than their gradient: Gauss-Newton takes J'WJ and J'Wr, here from one more rollout, and needs a
+# few steps.
 
 
 def residuals(log_compliance: float) -> np.ndarray:
@@ -122,4 +134,5 @@ while quick.value > 1e-12 and not quick.step(value_and_grad).stopped:
 print(f"compliance {np.exp(quick.x[0]):.5f} m/N by Gauss-Newton in {steps} steps (L-BFGS: {found.iterations})")
 assert abs(np.exp(quick.x[0]) / 0.02 - 1.0) < 1e-3
 
-# 8. The same as a file, with `optimize: {gauss_newton: {}}`, from the command line, with a report: simopt run scenes/chain.yaml
+# 8. The same as a file, with `optimize: {gauss_newton: {}}`, from the command line, with a report: simopt run
+# scenes/chain.yaml

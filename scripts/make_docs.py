@@ -63,7 +63,12 @@ def language() -> str:
     rows += ["\n## Built in\n", "| name | what it does |", "|---|---|"]
     own = {n: b for n, b in NAMES.items() if n not in LIBRARY and n not in RANDOM and n not in OPS}
     rows += [f"| `{n}` | {first_line(b.__doc__)} |" for n, b in sorted(own.items())]
-    rows += ["\n## Library\n", "Written in the language, for float32 and float64.\n", "| function | what it is |", "|---|---|"]
+    rows += [
+        "\n## Library\n",
+        "Written in the language, for float32 and float64.\n",
+        "| function | what it is |",
+        "|---|---|",
+    ]
     for name, f in sorted((LIBRARY | RANDOM).items()):
         python = getattr(f, "python", None)
         arguments = ", ".join(inspect.signature(python).parameters) if python else "..."
@@ -141,14 +146,34 @@ def physics() -> str:
         facts += ["refers to the world, not only to its points"] if not c.internal else []
         facts += [f"damping acts on {listed(c.damped)}"] if not all(c.damped) else []
         facts += [f"no elasticity in {listed([not e for e in c.elastic])}"] if not all(c.elastic) else []
-        rows += ["", "; ".join(facts) + ".  Parameters of C: " + (", ".join(described(p) for p in c.parameters.values()) or "none") + ".", ""]
+        rows += [
+            "",
+            "; ".join(facts)
+            + ".  Parameters of C: "
+            + (", ".join(described(p) for p in c.parameters.values()) or "none")
+            + ".",
+            "",
+        ]
         if c.measured:
             rows += [f"Measured on the rest shape unless given: {', '.join(f'`{p}`' for p in c.measured)}.", ""]
         if c.memory:
-            rows += [f"Memory, part of the state: {', '.join(f'`{p}`' for p in c.memory)}. {first_line(c.flow.python.__doc__)}", ""]
+            rows += [
+                (
+                    f"Memory, part of the state: {', '.join(f'`{p}`' for p in c.memory)}."
+                    f" {first_line(c.flow.python.__doc__)}"
+                ),
+                "",
+            ]
         if c.law is not None:
-            rows += ["Material: " + ", ".join(described(p) for p in c.law.values.values()) + ". From them " + first_line(c.law.function.python.__doc__), "",
-                     source_of(c.law.function.python), ""]
+            rows += [
+                "Material: "
+                + ", ".join(described(p) for p in c.law.values.values())
+                + ". From them "
+                + first_line(c.law.function.python.__doc__),
+                "",
+                source_of(c.law.function.python),
+                "",
+            ]
         for kind, factor in sorted(c.factors.items()):
             rows += [f"On `{kind}`: " + " ".join((factor.__doc__ or "").split()), ""]
     return "\n".join(rows).rstrip() + "\n"

@@ -1,4 +1,5 @@
-"""Writes docs/gradients.md: what is differentiable, with the error of its derivative, measured against differences in float64.
+"""Writes docs/gradients.md: what is differentiable, with the error of its derivative, measured against differences in
+float64.
 
     python scripts/make_gradient_table.py [--check]
 
@@ -62,7 +63,8 @@ class Row:
     note: str = ""
 
 
-# ------------------------------------------------------------------------------------------------ primitives and library
+# ------------------------------------------------------------------------------------------------ primitives and
+# library
 def primitive(row: OpDef) -> Func:
     """A primitive as a function of float64 numbers."""
     kinds = [t.bool_ if row.name == "select" and k == 0 else t.float64 for k in range(row.arity)]
@@ -82,7 +84,10 @@ def primitive_error(row: OpDef) -> float:
     margin = 0.02 * (high - low)
     worst = 0.0
     for _ in range(20):
-        args = [bool(rng.integers(2)) if row.name == "select" and k == 0 else rng.uniform(low + margin, high - margin) for k in range(row.arity)]
+        args = [
+            bool(rng.integers(2)) if row.name == "select" and k == 0 else rng.uniform(low + margin, high - margin)
+            for k in range(row.arity)
+        ]
         worst = max(worst, error_of(*directional(primitive(row), args, rng, 1e-4)))
     return worst
 
@@ -94,7 +99,12 @@ def primitives() -> Iterator[Row]:
         elif row.vjp is None:
             yield Row(name, "refused")
         else:
-            yield Row(name, "yes", None if name == "cast" else lambda row=row: primitive_error(row), "between floating types" if name == "cast" else "")
+            yield Row(
+                name,
+                "yes",
+                None if name == "cast" else lambda row=row: primitive_error(row),
+                "between floating types" if name == "cast" else "",
+            )
 
 
 def traced(name: str) -> Func:
@@ -135,10 +145,22 @@ def tables() -> dict[str, list[Row]]:
     return {
         "Primitives": list(primitives()),
         "Library": list(library()),
-        "Memory": [Row(name, case.status, None if case.status != "yes" else (lambda case=case: rows.program_error(case)), case.note)
-                   for name, case in rows.MEMORY.items()],
-        "Constraints: one XPBD projection": [Row(name, "yes", lambda name=name: rows.constraint_error(name)) for name in sorted(named)],
-        "Solvers and rollouts": [Row(name, "yes", lambda case=case: rows.rollout_error(case), case.note) for name, case in rows.ROLLOUTS.items()],
+        "Memory": [
+            Row(
+                name,
+                case.status,
+                None if case.status != "yes" else (lambda case=case: rows.program_error(case)),
+                case.note,
+            )
+            for name, case in rows.MEMORY.items()
+        ],
+        "Constraints: one XPBD projection": [
+            Row(name, "yes", lambda name=name: rows.constraint_error(name)) for name in sorted(named)
+        ],
+        "Solvers and rollouts": [
+            Row(name, "yes", lambda case=case: rows.rollout_error(case), case.note)
+            for name, case in rows.ROLLOUTS.items()
+        ],
     }
 
 

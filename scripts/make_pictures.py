@@ -28,7 +28,15 @@ def cloth() -> None:
     rows = []
     for take, color in zip(takes, ((0.93, 0.60, 0.20), (0.24, 0.51, 0.96)), strict=True):
         pictures = [
-            render(take[k], triangles, size=(420, 420), camera=camera, color=color, spheres=[ball], ground=float(lower[:, 1].min()) - 0.01)
+            render(
+                take[k],
+                triangles,
+                size=(420, 420),
+                camera=camera,
+                color=color,
+                spheres=[ball],
+                ground=float(lower[:, 1].min()) - 0.01,
+            )
             for k in FRAMES
         ]
         rows.append(np.concatenate(pictures, axis=1))
@@ -44,7 +52,9 @@ def throw() -> None:
     bodies = np.concatenate([triangles + k * flight.shape[1] for k in range(len(chosen))])
     points = chosen.reshape(-1, 3)
     camera = frame_camera(points, direction=(-0.25, 0.15, 1.0), up=(0, 1, 0), margin=0.5)
-    write_png(ROOT / "docs/throw.png", render(points, bodies, size=(1260, 620), camera=camera, color=(0.24, 0.51, 0.96)))
+    write_png(
+        ROOT / "docs/throw.png", render(points, bodies, size=(1260, 620), camera=camera, color=(0.24, 0.51, 0.96))
+    )
 
 
 def main() -> None:

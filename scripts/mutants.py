@@ -1,8 +1,9 @@
 """One-line mutants of a Python file, from its syntax tree; `mutate.py` runs the tests on them.
 
-What is mutated: comparisons, arithmetic, boolean operators and their operands, conditions, constants, `min`/`max` and `any`/`all`,
-order of arguments, keyword arguments, elements of displays, wrapping calls, returned values, statements without a value.  What is not:
-annotations, decorators, docstrings, strings, `assert` and `strict=`, what is raised or warned, `__repr__`.
+What is mutated: comparisons, arithmetic, boolean operators and their operands, conditions, constants, `min`/`max` and
+`any`/`all`, order of arguments, keyword arguments, elements of displays, wrapping calls, returned values, statements
+without a value.  What is not: annotations, decorators, docstrings, strings, `assert` and `strict=`, what is raised or
+warned, `__repr__`.
 """
 
 from __future__ import annotations
@@ -13,19 +14,57 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 _COMPARED: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
-    ast.Lt: (ast.LtE, ast.GtE), ast.LtE: (ast.Lt, ast.Gt), ast.Gt: (ast.GtE, ast.LtE), ast.GtE: (ast.Gt, ast.Lt),
-    ast.Eq: (ast.NotEq,), ast.NotEq: (ast.Eq,), ast.Is: (ast.IsNot,), ast.IsNot: (ast.Is,), ast.In: (ast.NotIn,), ast.NotIn: (ast.In,),
+    ast.Lt: (ast.LtE, ast.GtE),
+    ast.LtE: (ast.Lt, ast.Gt),
+    ast.Gt: (ast.GtE, ast.LtE),
+    ast.GtE: (ast.Gt, ast.Lt),
+    ast.Eq: (ast.NotEq,),
+    ast.NotEq: (ast.Eq,),
+    ast.Is: (ast.IsNot,),
+    ast.IsNot: (ast.Is,),
+    ast.In: (ast.NotIn,),
+    ast.NotIn: (ast.In,),
 }
 _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
-    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult, ast.Mod: ast.Mult, ast.Pow: ast.Mult,
-    ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd, ast.BitXor: ast.BitOr, ast.LShift: ast.RShift, ast.RShift: ast.LShift,
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Div,
+    ast.Div: ast.Mult,
+    ast.FloorDiv: ast.Mult,
+    ast.Mod: ast.Mult,
+    ast.Pow: ast.Mult,
+    ast.BitAnd: ast.BitOr,
+    ast.BitOr: ast.BitAnd,
+    ast.BitXor: ast.BitOr,
+    ast.LShift: ast.RShift,
+    ast.RShift: ast.LShift,
 }
 _NAMES = {"min": "max", "max": "min", "any": "all", "all": "any"}
 _PLAIN = {
-    "dict", "enumerate", "frozenset", "getattr", "hasattr", "id", "isinstance", "iter", "len", "list", "next", "print", "range", "repr", "reversed",
-    "set", "str", "super", "tuple", "type", "zip",
+    "dict",
+    "enumerate",
+    "frozenset",
+    "getattr",
+    "hasattr",
+    "id",
+    "isinstance",
+    "iter",
+    "len",
+    "list",
+    "next",
+    "print",
+    "range",
+    "repr",
+    "reversed",
+    "set",
+    "str",
+    "super",
+    "tuple",
+    "type",
+    "zip",
 }
-"""Calls whose arguments are not swapped, and which are not replaced by their argument: nearly always a TypeError, or no change."""
+"""Calls whose arguments are not swapped, and which are not replaced by their argument: nearly always a TypeError, or no
+change."""
 _COMMUTATIVE = {"add", "and", "eq", "max", "min", "mul", "ne", "or", "xor"}
 """IR operations whose operands are not swapped."""
 _BINDING = (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.Attribute, ast.IfExp, ast.Starred, ast.comprehension)
@@ -34,7 +73,8 @@ _LOOSE = (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Lambda
 
 @dataclass(frozen=True)
 class Mutant:
-    """`source[start:end]`, as bytes of the file, is replaced by `text`; `name` is the function, then `before -> after`."""
+    """`source[start:end]`, as bytes of the file, is replaced by `text`; `name` is the function, then `before ->
+    after`."""
 
     line: int
     last: int
@@ -101,7 +141,10 @@ class _Finder(ast.NodeVisitor):
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             skipped += node.decorator_list
         if isinstance(node, ast.FunctionDef):
-            skipped += [node.returns, *(a.annotation for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs))]
+            skipped += [
+                node.returns,
+                *(a.annotation for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)),
+            ]
         if isinstance(node, ast.arg):
             skipped.append(node.annotation)
         if isinstance(node, ast.AnnAssign):
@@ -123,7 +166,11 @@ class _Finder(ast.NodeVisitor):
             for k, op in enumerate(node.ops):
                 for other in _COMPARED[type(op)]:
                     yield _changed(node, ops=[*node.ops[:k], other(), *node.ops[k + 1 :]])
-        elif isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC and not (_is_text(node.left) or _is_text(node.right)):
+        elif (
+            isinstance(node, ast.BinOp)
+            and type(node.op) in _ARITHMETIC
+            and not (_is_text(node.left) or _is_text(node.right))
+        ):
             yield _changed(node, op=_ARITHMETIC[type(node.op)]())
         elif isinstance(node, ast.BoolOp):
             yield _changed(node, op=ast.Or() if isinstance(node.op, ast.And) else ast.And())
@@ -160,7 +207,12 @@ class _Finder(ast.NodeVisitor):
         symmetric = name in ("min", "max") or (name == "emit" and (first in _COMMUTATIVE or len(node.args) == 2))
         if len(node.args) > 1 and not symmetric and not any(isinstance(a, ast.Starred) for a in node.args[-2:]):
             yield _changed(node, args=[*node.args[:-2], node.args[-1], node.args[-2]])
-        if len(node.args) == 1 and not node.keywords and name.islower() and not isinstance(node.args[0], (ast.Starred, ast.GeneratorExp)):
+        if (
+            len(node.args) == 1
+            and not node.keywords
+            and name.islower()
+            and not isinstance(node.args[0], (ast.Starred, ast.GeneratorExp))
+        ):
             yield node.args[0]
         for k, keyword in enumerate(node.keywords):
             if keyword.arg not in (None, "strict"):
@@ -170,7 +222,9 @@ class _Finder(ast.NodeVisitor):
     def _statements(node: ast.AST) -> Iterator[ast.AST | None]:
         if isinstance(node, (ast.If, ast.While)):
             test = node.test
-            simple = (isinstance(test, ast.Compare) and len(test.ops) == 1) or isinstance(test, (ast.Constant, ast.UnaryOp))
+            simple = (isinstance(test, ast.Compare) and len(test.ops) == 1) or isinstance(
+                test, (ast.Constant, ast.UnaryOp)
+            )
             if not simple:
                 yield _Condition(test)
         elif isinstance(node, ast.Return) and node.value is not None and not isinstance(node.value, ast.Constant):
@@ -213,7 +267,9 @@ class _Finder(ast.NodeVisitor):
     def _context(self, start: int, end: int) -> tuple[int, int]:
         """The smallest expression around that says where it is."""
         for node in reversed(self.parents):
-            if end - start >= 16 or not isinstance(node, (ast.expr, ast.Assign, ast.AugAssign, ast.Return, ast.keyword)):
+            if end - start >= 16 or not isinstance(
+                node, (ast.expr, ast.Assign, ast.AugAssign, ast.Return, ast.keyword)
+            ):
                 break
             start, end = self._span(node)
         return start, end

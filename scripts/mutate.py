@@ -2,13 +2,14 @@
 
     .venv/bin/python scripts/mutate.py sim/core/lang/instrument/races.py --sample 60 --seed 1
 
-Each mutant (`mutants.py`) runs in a copy of the tree, in a forked process with limits of time and memory: first the tests that
-execute its lines, from the fastest on, then the other tests of its file.  It is killed by the first that fails.  Survivors are printed as
+Each mutant (`mutants.py`) runs in a copy of the tree, in a forked process with limits of time and memory: first the
+tests that execute its lines, from the fastest on, then the other tests of its file.  It is killed by the first that
+fails.  Survivors are printed as
 `file:line  function: before -> after`.  `mutation.yaml` beside this file says which tests belong to a file, and which mutants are
 equivalent, each with the reason.
 
-Compiled kernels are shared between mutants, since their key is the LLVM text that they are made from; mutants of what turns the
-text into code (`OWN_CACHE`) compile into an empty cache each.
+Compiled kernels are shared between mutants, since their key is the LLVM text that they are made from; mutants of what
+turns the text into code (`OWN_CACHE`) compile into an empty cache each.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ MEMORY = 8 << 30
 
 @dataclass
 class Coverage:
-    """What the tests of a file execute of it: test -> lines (those of its import: all tests), seconds of each test, and of all.
+    """What the tests of a file execute of it: test -> lines (those of its import: all tests), seconds of each test, and
+    of all.
 
     kills: how many mutants a test has killed so far.
     """
@@ -63,7 +65,8 @@ class Coverage:
     kills: Counter[str] = field(default_factory=Counter)
 
     def order(self, mutant: Mutant, limit: float) -> tuple[list[str], list[str]]:
-        """The tests that execute a mutant's lines, and the others: those that killed most, then the fastest, up to `limit` seconds."""
+        """The tests that execute a mutant's lines, and the others: those that killed most, then the fastest, up to
+        `limit` seconds."""
         touched = set(range(mutant.line, mutant.last + 1))
         tests = sorted(self.lines, key=lambda t: (-self.kills[t], self.seconds[t]))
         hit = [t for t in tests if touched & self.lines[t]]
@@ -170,7 +173,9 @@ class Tree:
 
     def __init__(self, folder: Path, cache: Path) -> None:
         self.folder, self.cache = folder, cache
-        names = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        names = subprocess.run(
+            ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout
         for name in names.splitlines():
             if (ROOT / name).is_file():
                 (folder / "tree" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -184,7 +189,8 @@ class Tree:
             stale.unlink()
 
     def run(self, tests: list[str], plugins: list[Any], cpu: float) -> Child:
-        """Starts pytest with these arguments, in a process of its own: `cpu` seconds of processor time, ten times that on the clock."""
+        """Starts pytest with these arguments, in a process of its own: `cpu` seconds of processor time, ten times that
+        on the clock."""
         log, scratch = self.folder / "log", self.folder / "scratch"
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir()
@@ -205,7 +211,11 @@ class Tree:
             for plugin in plugins:
                 if isinstance(plugin, Tracer):
                     plugin.start()
-            code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "--tb=short", "--no-header", *tests], plugins=plugins))
+            code = int(
+                pytest.main(
+                    ["-x", "-q", "-p", "no:cacheprovider", "--tb=short", "--no-header", *tests], plugins=plugins
+                )
+            )
             sys.settrace(None)
             for plugin in plugins:
                 if isinstance(plugin, Tracer):
@@ -217,7 +227,10 @@ class Tree:
 
     def measure(self, name: str, tests: list[str]) -> Coverage:
         """Runs the tests on the file as it is; what it found is kept beside the compiled kernels."""
-        texts = [path.read_bytes() if path.is_file() else str(path).encode() for path in (self.tree / text for text in (name, *tests))]
+        texts = [
+            path.read_bytes() if path.is_file() else str(path).encode()
+            for path in (self.tree / text for text in (name, *tests))
+        ]
         kept = self.cache / f"{hashlib.sha256(b''.join(texts)).hexdigest()[:20]}.coverage"
         if kept.exists():
             return _read_coverage(kept)
@@ -233,12 +246,19 @@ class Tree:
 
 def _write_coverage(path: Path, found: Coverage) -> None:
     lines = {test: sorted(lines) for test, lines in found.lines.items()}
-    path.write_text(json.dumps({"lines": lines, "imported": sorted(found.imported), "seconds": found.seconds, "total": found.total}))
+    path.write_text(
+        json.dumps({"lines": lines, "imported": sorted(found.imported), "seconds": found.seconds, "total": found.total})
+    )
 
 
 def _read_coverage(path: Path) -> Coverage:
     data = json.loads(path.read_text())
-    return Coverage({test: set(lines) for test, lines in data["lines"].items()}, set(data["imported"]), data["seconds"], data["total"])
+    return Coverage(
+        {test: set(lines) for test, lines in data["lines"].items()},
+        set(data["imported"]),
+        data["seconds"],
+        data["total"],
+    )
 
 
 @dataclass
@@ -257,7 +277,10 @@ class Trial:
         if self.child is not None:
             if not self.child.poll():
                 return None
-            if self.child.status not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):  # a mutant may do away with a test's parameters
+            if self.child.status not in (
+                pytest.ExitCode.OK,
+                pytest.ExitCode.NO_TESTS_COLLECTED,
+            ):  # a mutant may do away with a test's parameters
                 return self.child.killer()
         if not self.left:
             return ""
@@ -279,7 +302,10 @@ class Result:
 
     def row(self) -> str:
         share = 100 * self.killed / max(1, self.killed + len(self.survivors))
-        return f"| `{self.name}` | {self.mutants} | {self.killed} ({share:.0f} %) | {self.equivalent} | {len(self.survivors)} |"
+        return (
+            f"| `{self.name}` | {self.mutants} | {self.killed} ({share:.0f} %) | {self.equivalent} |"
+            f" {len(self.survivors)} |"
+        )
 
 
 def run_file(name: str, options: argparse.Namespace, trees: list[Tree]) -> Result:
@@ -356,15 +382,30 @@ def _ranges(text: str) -> list[tuple[int, int]]:
 def main() -> int:
     parser = argparse.ArgumentParser(description="One-line mutants of files that their tests do not notice.")
     parser.add_argument("files", nargs="+", help="files of mutation.yaml, as sim/core/lang/ir/ops.py")
-    parser.add_argument("--sample", type=int, default=0, help="as many mutants of each file, drawn at random; default: all")
+    parser.add_argument(
+        "--sample", type=int, default=0, help="as many mutants of each file, drawn at random; default: all"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
-    parser.add_argument("--jobs", type=int, default=1, help="mutants tried at the same time, each in a copy of the tree")
+    parser.add_argument(
+        "--jobs", type=int, default=1, help="mutants tried at the same time, each in a copy of the tree"
+    )
     parser.add_argument("--lines", type=_ranges, help="only these lines: 10-20,33")
-    parser.add_argument("--match", help="only mutants whose name (function: before -> after) has this regular expression")
+    parser.add_argument(
+        "--match", help="only mutants whose name (function: before -> after) has this regular expression"
+    )
     parser.add_argument("--quick", action="store_true", help="only the tests that execute a mutant's lines")
-    parser.add_argument("--seconds", type=float, default=math.inf, help="of the tests that a mutant gets: the fastest that take this long")
-    parser.add_argument("--cache", type=Path, help="folder for compiled kernels and coverage, kept between runs; default: a new one")
-    parser.add_argument("--list", action="store_true", help="print the mutants, without those that are equivalent; run nothing")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=math.inf,
+        help="of the tests that a mutant gets: the fastest that take this long",
+    )
+    parser.add_argument(
+        "--cache", type=Path, help="folder for compiled kernels and coverage, kept between runs; default: a new one"
+    )
+    parser.add_argument(
+        "--list", action="store_true", help="print the mutants, without those that are equivalent; run nothing"
+    )
     parser.add_argument("--verbose", action="store_true", help="print what killed each mutant")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what was started is ended

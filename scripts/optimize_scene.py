@@ -1,7 +1,7 @@
 """What `simopt run SCENE` does, by the public API: load, build, search, look at what was found.
 
-    python scripts/optimize_scene.py scenes/chain.yaml
-    python scripts/optimize_scene.py scenes/cloth.yaml --set time.substeps=10 --iterations 20
+python scripts/optimize_scene.py scenes/chain.yaml
+python scripts/optimize_scene.py scenes/cloth.yaml --set time.substeps=10 --iterations 20
 """
 
 import argparse
@@ -19,13 +19,13 @@ def main() -> int:
     options = parser.parse_args()
 
     try:
-        scene = sim.load_scene(options.scene, overrides=options.set)     # SceneError holds every problem of the file
-        problem = scene.build(dtype=getattr(sim, options.dtype))         # model, solver, experiments, parameters, loss
+        scene = sim.load_scene(options.scene, overrides=options.set)  # SceneError holds every problem of the file
+        problem = scene.build(dtype=getattr(sim, options.dtype))  # model, solver, experiments, parameters, loss
     except sim.SceneError as error:
         print(error, file=sys.stderr)
         return 2
 
-    value, gradient = problem.value_and_grad(problem.start)              # NumPy in and out: fits any optimiser
+    value, gradient = problem.value_and_grad(problem.start)  # NumPy in and out: fits any optimiser
     print(f"loss {value:.6g} at {problem.physical()}, gradient {gradient}")
 
     def show(entry: dict) -> None:
@@ -34,10 +34,13 @@ def main() -> int:
     result = problem.optimize(options.iterations, log=show)
     print(f"found {result.parameters}: loss {result.loss:.6g} ({result.search.stopped_because})")
 
-    for name, motion in problem.simulate(result.search.x).items():       # positions (frames, points, 3) [m]
+    for name, motion in problem.simulate(result.search.x).items():  # positions (frames, points, 3) [m]
         misfit = problem.compare(motion)
-        print(f"{name}: {len(motion.times)} frames of {motion.positions.shape[1]} points, loss {misfit:.6g}"
-              if misfit is not None else f"{name}: {len(motion.times)} frames")
+        print(
+            f"{name}: {len(motion.times)} frames of {motion.positions.shape[1]} points, loss {misfit:.6g}"
+            if misfit is not None
+            else f"{name}: {len(motion.times)} frames"
+        )
 
     met = True
     for expectation in problem.expectations:

@@ -55,10 +55,21 @@ states in [arrays.md](arrays.md), keys of scenes in [scene.md](scene.md). Arrays
 def origins() -> dict[str, str]:
     """Public name -> the module that it is imported from, in the order of `sim/__init__.py`."""
     tree = ast.parse(Path(sim.__file__).read_text(encoding="utf-8"))
-    found = {a.asname: f"{node.module}.{a.name}" if isinstance(getattr(sim, a.asname), types.ModuleType) else str(node.module)
-             for node in tree.body if isinstance(node, ast.ImportFrom) for a in node.names if a.asname and not a.asname.startswith("_")}
+    found = {
+        a.asname: (
+            f"{node.module}.{a.name}" if isinstance(getattr(sim, a.asname), types.ModuleType) else str(node.module)
+        )
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom)
+        for a in node.names
+        if a.asname and not a.asname.startswith("_")
+    }
     lazy = {name: "sim.scene" for name in ("load_scene", "Scene", "SceneError")}
-    return found | lazy | {f"io.{name}": "sim.io" for name in vars(importlib.import_module("sim.io")) if not name.startswith("_")}
+    return (
+        found
+        | lazy
+        | {f"io.{name}": "sim.io" for name in vars(importlib.import_module("sim.io")) if not name.startswith("_")}
+    )
 
 
 def python_reference() -> str:
@@ -76,7 +87,10 @@ def python_reference() -> str:
         elif heading:
             groups.setdefault(heading, []).append((name, value))
     headings = list(dict.fromkeys(title for title in GROUPS.values() if title))
-    out = [HEAD, " | ".join(f"[{title}](#{title.lower().replace(',', '').replace(' ', '-')})" for title in headings) + "\n"]
+    out = [
+        HEAD,
+        " | ".join(f"[{title}](#{title.lower().replace(',', '').replace(' ', '-')})" for title in headings) + "\n",
+    ]
     for heading in headings:
         out += [f"## {heading}\n", *_group(sorted(groups.get(heading, []), key=lambda row: row[0].lower()))]
     return "\n".join(out).rstrip() + "\n"
@@ -113,7 +127,9 @@ def _entry(name: str, value: object) -> Iterator[str]:
         inner = member.__func__ if isinstance(member, classmethod | staticmethod) else member
         if inspect.isfunction(inner):
             yield f"* `{signature(key, inner)}`  \n  {line(inner)}"
-        elif isinstance(inner, property) or hasattr(inner, "func") and inspect.isfunction(inner.func):  # a cached property
+        elif (
+            isinstance(inner, property) or hasattr(inner, "func") and inspect.isfunction(inner.func)
+        ):  # a cached property
             yield f"* `{key}`  \n  {line(inner)}"
     yield ""
 

@@ -1,4 +1,5 @@
 """How stretchy is a hanging sheet?  Identified through 150 XPBD steps, with a constraint and kernels of our own."""
+
 import numpy as np
 import sim
 
@@ -24,22 +25,32 @@ def mean_square(x: sim.array2d[sim.vec3], target: sim.array2d[sim.vec3], loss: s
 
 n = 16
 builder = sim.ModelBuilder(gravity=(0.0, -9.81, 0.0))
-builder.add_cloth_grid(pos=(0.0, 0.0, 0.0), dim_x=n, dim_y=n, cell_x=1 / n, cell_y=1 / n, mass=0.2 / (n + 1) ** 2,
-                       fix_top=True, label="sheet",
-                       material={"distance": {"compliance": 0.1, "damping": 1e-3}, "bend": {"compliance": 1e4}})
-builder.add_constraints(area, points=builder.tri_indices, compliance=1e-4)      # rest is measured on the rest shape
+builder.add_cloth_grid(
+    pos=(0.0, 0.0, 0.0),
+    dim_x=n,
+    dim_y=n,
+    cell_x=1 / n,
+    cell_y=1 / n,
+    mass=0.2 / (n + 1) ** 2,
+    fix_top=True,
+    label="sheet",
+    material={"distance": {"compliance": 0.1, "damping": 1e-3}, "bend": {"compliance": 1e4}},
+)
+builder.add_constraints(area, points=builder.tri_indices, compliance=1e-4)  # rest is measured on the rest shape
 model = builder.finalize(device="cpu", requires_grad=True)
 solver = sim.SolverXPBD(model, iterations=1)
-compliance = model["sheet.distance.compliance"]         # a material value: label.constraint.key; one for the sheet, shape (1,)
+compliance = model["sheet.distance.compliance"]  # a material value: label.constraint.key; one for the sheet, shape (1,)
 
 
 def simulate(log_compliance):
     sim.launch(from_log, dim=compliance.shape, inputs=[log_compliance], outputs=[compliance])
-    return sim.rollout(solver, model.state(), steps=150, dt=1 / 600, frame_every=10, strategy=sim.Checkpointed(every=12))
+    return sim.rollout(
+        solver, model.state(), steps=150, dt=1 / 600, frame_every=10, strategy=sim.Checkpointed(every=12)
+    )
 
 
-target = simulate(sim.array([np.log(0.02)], dtype=float)).particle_q             # (15, 289) vec3: the "measurement"
-log_compliance = sim.array([np.log(0.1)], dtype=float, requires_grad=True)       # five times too soft
+target = simulate(sim.array([np.log(0.02)], dtype=float)).particle_q  # (15, 289) vec3: the "measurement"
+log_compliance = sim.array([np.log(0.1)], dtype=float, requires_grad=True)  # five times too soft
 optimizer = sim.optim.Adam([log_compliance], lr=0.2)
 for iteration in range(60):
     loss = sim.zeros(1, dtype=float, requires_grad=True)

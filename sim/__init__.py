@@ -320,7 +320,8 @@ _OF_SCENES = {"Scene", "SceneError", "load_scene"}
 
 
 def __getattr__(name: str) -> _Any:
-    """Scenes bring reports, players and files along, a fifth of an import that kernels can do without: loaded when first asked for."""
+    """Scenes bring reports, players and files along, a fifth of an import that kernels can do without: loaded when
+    first asked for."""
     if name in _OF_SCENES:
         return getattr(_import_module("sim.scene"), name)
     if name in ("scene", "identify", "io"):
@@ -328,7 +329,9 @@ def __getattr__(name: str) -> _Any:
     if name.startswith("_"):
         raise AttributeError(f"module 'sim' has no attribute {name!r}")
     hint = _elsewhere.instead(_elsewhere.WARP, name)
-    raise AttributeError(f"module 'sim' has no attribute {name!r}{': ' + hint if hint else _did_you_mean(name, __dir__())}")
+    raise AttributeError(
+        f"module 'sim' has no attribute {name!r}{': ' + hint if hint else _did_you_mean(name, __dir__())}"
+    )
 
 
 def __dir__() -> list[str]:

@@ -35,31 +35,61 @@ def print_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) 
 
 def show_result(result: Mapping[str, Any], folder: Path) -> None:
     """What a run found, in tables that fit into 80 columns, and where everything else is."""
-    rows = [ParameterRow(name, p["start"], p["final"], p["unit"], error=p.get("standard_error"), labels=p.get("labels", ()))
-            for name, p in result["parameters"].items()]
+    rows = [
+        ParameterRow(name, p["start"], p["final"], p["unit"], error=p.get("standard_error"), labels=p.get("labels", ()))
+        for name, p in result["parameters"].items()
+    ]
     if rows:
-        print_table("parameters", ["", "start", "found", "standard error", "unit"], [line for row in rows for line in _parameter(row)])
+        print_table(
+            "parameters",
+            ["", "start", "found", "standard error", "unit"],
+            [line for row in rows for line in _parameter(row)],
+        )
     for row in rows:
         if row.size > MOST_ROWS:
-            print(f"{row.name}: {row.size} numbers, lowest ... median ... highest; all of them: {folder / 'result.json'}")
+            print(
+                f"{row.name}: {row.size} numbers, lowest ... median ... highest; all of them: {folder / 'result.json'}"
+            )
     if result["starts"]:
         print_starts(result["starts"])
     if result["horizons"]:
         print_horizons(result["horizons"])
-    measures = [[experiment, name, number_text(m["simulated"]), number_text(m["measured"]), m["unit"],
-                 "-" if m["error"] is None else f"{m['error']:+.1%}"]
-                for experiment, e in result["experiments"].items() for name, m in e.items() if isinstance(m, Mapping) and "simulated" in m]
+    measures = [
+        [
+            experiment,
+            name,
+            number_text(m["simulated"]),
+            number_text(m["measured"]),
+            m["unit"],
+            "-" if m["error"] is None else f"{m['error']:+.1%}",
+        ]
+        for experiment, e in result["experiments"].items()
+        for name, m in e.items()
+        if isinstance(m, Mapping) and "simulated" in m
+    ]
     if measures:
         print_table("measures", ["", "", "simulated", "measured", "unit", "error"], measures)
     if result["expect"]:
-        print_table("expected", ["", "want", "got", ""], [
-            [row["path"].removeprefix("experiments."), row["want"].replace(", as measured,", " measured,"),
-             f"{number_text(row['got'])} {_unit(result, row['path'])}".strip(), "ok" if row["ok"] else "NOT MET"]
-            for row in result["expect"]])
+        print_table(
+            "expected",
+            ["", "want", "got", ""],
+            [
+                [
+                    row["path"].removeprefix("experiments."),
+                    row["want"].replace(", as measured,", " measured,"),
+                    f"{number_text(row['got'])} {_unit(result, row['path'])}".strip(),
+                    "ok" if row["ok"] else "NOT MET",
+                ]
+                for row in result["expect"]
+            ],
+        )
     loss = result["loss"]
     if loss["final"] is not None:
-        print(f"loss {number_text(loss['initial'])} -> {number_text(loss['final'])} in {result['iterations']} iterations of {result['method']}, "
-              f"{result['evaluations']} evaluations, {result['wall_s']:.1f} s; ended: {ENDED[result['stopped_because']]}")
+        print(
+            f"loss {number_text(loss['initial'])} -> {number_text(loss['final'])} in {result['iterations']} iterations"
+            f" of {result['method']}, {result['evaluations']} evaluations, {result['wall_s']:.1f} s; ended:"
+            f" {ENDED[result['stopped_because']]}"
+        )
     else:
         print(f"{result['stopped_because']} in {result['wall_s']:.1f} s")
     print(f"{folder / REPORT if (folder / REPORT).exists() else folder}")
@@ -70,15 +100,31 @@ def _parameter(row: ParameterRow) -> list[list[str]]:
     if row.size > MOST_ROWS:
         return [[row.name, _range(row.start), _range(row.final), _range(row.error), row.unit]]
     numbers = [row] if row.size == 1 else list(row.numbers())
-    return [[one.name, number_text(one.start), *(cell.replace("−", "-").replace("–", "-") for cell in number_cells(one)), one.unit] for one in numbers]
+    return [
+        [
+            one.name,
+            number_text(one.start),
+            *(cell.replace("−", "-").replace("–", "-") for cell in number_cells(one)),
+            one.unit,
+        ]
+        for one in numbers
+    ]
 
 
 def _unit(result: Mapping[str, Any], path: str) -> str:
     """The unit of a parameter or of a measure; empty for other numbers of the result."""
     kind, _, rest = path.removesuffix(".final").removesuffix(".simulated").partition(".")
     experiment, _, measure = rest.partition(".")
-    found = result["parameters"].get(rest) if kind == "parameters" else result["experiments"].get(experiment, {}).get(measure)
-    return found["unit"] if kind in ("parameters", "experiments") and isinstance(found, Mapping) and "unit" in found else ""
+    found = (
+        result["parameters"].get(rest)
+        if kind == "parameters"
+        else result["experiments"].get(experiment, {}).get(measure)
+    )
+    return (
+        found["unit"]
+        if kind in ("parameters", "experiments") and isinstance(found, Mapping) and "unit" in found
+        else ""
+    )
 
 
 def _range(value: Any) -> str:
@@ -102,17 +148,37 @@ def number_text(value: Any) -> str:
 
 
 def print_starts(found: Mapping[str, Any]) -> None:
-    """Where each of several starts stood, and how far it came before the search went on from one; `found`: as in result.json."""
+    """Where each of several starts stood, and how far it came before the search went on from one; `found`: as in
+    result.json."""
     names = list(found["rows"][0]["start"])
-    rows = [[f"{k + 1}{' *' if row['chosen'] else ''}", *(f"{_short(row['start'][name])} -> {_short(row['end'][name])}" for name in names),
-             _loss(row["loss"]), _loss(row["reached"])] for k, row in enumerate(found["rows"])]
+    rows = [
+        [
+            f"{k + 1}{' *' if row['chosen'] else ''}",
+            *(f"{_short(row['start'][name])} -> {_short(row['end'][name])}" for name in names),
+            _loss(row["loss"]),
+            _loss(row["reached"]),
+        ]
+        for k, row in enumerate(found["rows"])
+    ]
     print_table(f"starts (* chosen; horizon {found['horizon']})", ["", *names, "loss", "reached"], rows)
 
 
 def print_horizons(found: Sequence[Mapping[str, Any]]) -> None:
     """How the search went from horizon to horizon; `found`: as in result.json."""
-    print_table("horizons", ["", "loss before", "after", "last iteration", "ended because"], [
-        [row["horizon"], _loss(row["initial"]), _loss(row["final"]), str(row["iteration"]), ENDED[row["stopped_because"]]] for row in found])
+    print_table(
+        "horizons",
+        ["", "loss before", "after", "last iteration", "ended because"],
+        [
+            [
+                row["horizon"],
+                _loss(row["initial"]),
+                _loss(row["final"]),
+                str(row["iteration"]),
+                ENDED[row["stopped_because"]],
+            ]
+            for row in found
+        ],
+    )
 
 
 def _loss(value: float | None) -> str:
@@ -155,8 +221,11 @@ class PlainWatcher(_Telling):
     def iteration(self, entry: Mapping[str, Any]) -> None:
         found = ", ".join(f"{name} {_short(value)}" for name, value in entry["parameters"].items())
         until = f"  horizon {entry['horizon']}" if "horizon" in entry else ""
-        print(f"{entry['iteration']:4d}{until}  loss {entry['loss']:.6g}  gradient {entry['gradient_norm']:.2e}  {found}  "
-              f"({entry['wall_s']:.1f} s)", flush=True)
+        print(
+            f"{entry['iteration']:4d}{until}  loss {entry['loss']:.6g}  gradient {entry['gradient_norm']:.2e}  {found} "
+            f" ({entry['wall_s']:.1f} s)",
+            flush=True,
+        )
 
     def note(self, text: str) -> None:
         print(f"note: {text}", flush=True)
@@ -172,8 +241,14 @@ class LiveWatcher(_Telling):
         self._names = problem.parameters
         self._rows: list[list[str]] = []
         self._console = _console()
-        self._progress = Progress(SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
-                                  TimeElapsedColumn(), console=self._console)
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=self._console,
+        )
         total = iterations if problem.sought else None
         self._task = self._progress.add_task(problem.description.name, total=total)
         self._console.print(str(folder.path))

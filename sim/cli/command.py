@@ -1,4 +1,5 @@
-"""The command: reads its arguments, does what the verb says, and turns what goes wrong into words and an exit status."""
+"""The command: reads its arguments, does what the verb says, and turns what goes wrong into words and an exit
+status."""
 
 from __future__ import annotations
 
@@ -19,8 +20,16 @@ from sim.scene import SceneError
 
 BAD_INPUT, BROKEN_PIPE = 2, 141
 
-VERBS = {"run": verbs.run, "view": verbs.view, "export": verbs.export, "check": verbs.check, "gradcheck": verbs.gradcheck,
-         "schema": verbs.schema, "info": verbs.info, "show-ir": show_ir}
+VERBS = {
+    "run": verbs.run,
+    "view": verbs.view,
+    "export": verbs.export,
+    "check": verbs.check,
+    "gradcheck": verbs.gradcheck,
+    "schema": verbs.schema,
+    "info": verbs.info,
+    "show-ir": show_ir,
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -31,14 +40,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return status
     except SceneError as error:
-        return _bad_input(options, str(error), [
-            {"where": str(p.mark), "path": p.path, "what": p.what, "hint": p.hint} for p in error.problems])
+        return _bad_input(
+            options,
+            str(error),
+            [{"where": str(p.mark), "path": p.path, "what": p.what, "hint": p.hint} for p in error.problems],
+        )
     except (RunFolderError, RecordingError, SimError) as error:
         return _bad_input(options, str(error), [])
     except MemoryError as error:
         return _bad_input(options, f"not enough memory: {error}\n  fewer points, frames or steps need less", [])
     except BrokenPipeError:
-        # As a program that the signal SIGPIPE ends; what is still in the buffer goes nowhere, instead of failing once more.
+        # As a program that the signal SIGPIPE ends; what is still in the buffer goes nowhere, instead of failing once
+        # more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except OSError as error:

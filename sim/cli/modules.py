@@ -21,8 +21,10 @@ def import_module(name: str) -> ModuleType:
         return importlib.import_module(name)
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and error.name == name:
-            raise UsageError(f"--import {name}: there is no such module here; name a .py file of this folder without its "
-                             "ending, or an installed module") from None
+            raise UsageError(
+                f"--import {name}: there is no such module here; name a .py file of this folder without its "
+                "ending, or an installed module"
+            ) from None
         raise UsageError(_fails(f"--import {name}", error)) from error
 
 

@@ -34,8 +34,9 @@ def show_ir(options: argparse.Namespace) -> int:
 
 def kernel_text(kernel: Kernel, stage: str) -> str:
     """One stage of a kernel's compilation, for the types of its annotations; its adjoint with all gradients."""
-    missing = [p.name for p in kernel.parameters
-               if p.type is None or (isinstance(p.type, ArrayType) and p.type.dtype is None)]
+    missing = [
+        p.name for p in kernel.parameters if p.type is None or (isinstance(p.type, ArrayType) and p.type.dtype is None)
+    ]
     if missing:
         raise UsageError(f"kernel `{kernel.name}` is generic in {', '.join(missing)}; annotate them to see its code")
     types = tuple(p.type for p in kernel.parameters if p.type is not None)

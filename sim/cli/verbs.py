@@ -33,15 +33,28 @@ def run(options: argparse.Namespace) -> int:
     watcher: Watcher = Watcher()
     if not (options.json or options.quiet):
         watcher = LiveWatcher() if sys.stdout.isatty() else PlainWatcher()
-    outcome = run_problem(problem, options.out, options.resume, options.iterations, watcher, options.profile, not options.simulate)
+    outcome = run_problem(
+        problem, options.out, options.resume, options.iterations, watcher, options.profile, not options.simulate
+    )
     if options.json:
         print(to_json({**outcome.result, "folder": str(outcome.folder)}, indent=2))
     else:
         show_result(outcome.result, outcome.folder)
         if options.profile and "profile" in outcome.result:
-            print_table("kernels", ["", "launches", "time [s]", "share", "GB/s"], [
-                [row["kernel"], str(row["calls"]), f"{row['seconds']:.3f}", f"{row['share']:.1%}", f"{row['bytes'] / row['seconds'] / 1e9:.1f}"]
-                for row in outcome.result["profile"]])
+            print_table(
+                "kernels",
+                ["", "launches", "time [s]", "share", "GB/s"],
+                [
+                    [
+                        row["kernel"],
+                        str(row["calls"]),
+                        f"{row['seconds']:.3f}",
+                        f"{row['share']:.1%}",
+                        f"{row['bytes'] / row['seconds'] / 1e9:.1f}",
+                    ]
+                    for row in outcome.result["profile"]
+                ],
+            )
     if outcome.status == INTERRUPTED and (outcome.folder / STATE).exists():
         print(f"continue with: {resume_command(options, outcome.folder)}", file=sys.stderr)
     return outcome.status
@@ -74,8 +87,15 @@ def view(options: argparse.Namespace) -> int:
 def export(options: argparse.Namespace) -> int:
     """simopt export."""
     shown = not (options.json or options.quiet) and sys.stderr.isatty()
-    files = export_run(load_run(options.folder), options.to, options.out, options.experiment, options.every, options.size,
-                       _show_progress if shown else None)
+    files = export_run(
+        load_run(options.folder),
+        options.to,
+        options.out,
+        options.experiment,
+        options.every,
+        options.size,
+        _show_progress if shown else None,
+    )
     print(to_json({"files": files}, indent=2) if options.json else "\n".join(str(file) for file in files))
     return OK
 
@@ -92,16 +112,29 @@ def check(options: argparse.Namespace) -> int:
     if options.json:
         print(to_json(facts, indent=2))
         return OK
-    print_table("constraints", ["", "count", "colours"], [
-        [name, str(c["count"]), str(c["colors"])] for name, c in facts["constraints"].items()])
+    print_table(
+        "constraints",
+        ["", "count", "colours"],
+        [[name, str(c["count"]), str(c["colors"])] for name, c in facts["constraints"].items()],
+    )
     print_table("points", ["", "count"], [[name, str(count)] for name, count in facts["points"].items()])
-    print_table("experiments", ["", "frames", "steps", "dt [s]", "not seen"], [
-        [name, str(e["frames"]), str(e["steps"]), f"{e['dt']:.4g}", str(e["unseen"])]
-        for name, e in facts["experiments"].items()])
+    print_table(
+        "experiments",
+        ["", "frames", "steps", "dt [s]", "not seen"],
+        [
+            [name, str(e["frames"]), str(e["steps"]), f"{e['dt']:.4g}", str(e["unseen"])]
+            for name, e in facts["experiments"].items()
+        ],
+    )
     if facts["parameters"]:
-        print_table("parameters", ["", "start", "unit", "low", "high"], [
-            [name, number_text(p["start"]), p["unit"], number_text(p["bounds"][0]), number_text(p["bounds"][1])]
-            for name, p in facts["parameters"].items()])
+        print_table(
+            "parameters",
+            ["", "start", "unit", "low", "high"],
+            [
+                [name, number_text(p["start"]), p["unit"], number_text(p["bounds"][0]), number_text(p["bounds"][1])]
+                for name, p in facts["parameters"].items()
+            ],
+        )
         print(f"memory of the gradient: {size_text(facts['gradient_bytes'])}")
     for warning in facts["warnings"]:
         print(f"warning: {warning}")
@@ -140,10 +173,22 @@ def gradcheck(options: argparse.Namespace) -> int:
         shown = [{**vars(row), "error": row.error, "ok": row.ok} for row in rows]
         print(to_json({"rows": shown, "ok": good}, indent=2))
         return 0 if good else 1
-    print_table(f"gradient of the loss by coordinates (tolerance {TOLERANCE:g})",
-                ["", "back-propagated", "difference", "relative error", "step", "contacts switched", ""],
-                [[r.parameter, f"{r.gradient:.10g}", f"{r.difference:.10g}", f"{r.error:.1e}", f"{r.step:g}",
-                  str(r.switched), "ok" if r.ok else "OFF"] for r in rows])
+    print_table(
+        f"gradient of the loss by coordinates (tolerance {TOLERANCE:g})",
+        ["", "back-propagated", "difference", "relative error", "step", "contacts switched", ""],
+        [
+            [
+                r.parameter,
+                f"{r.gradient:.10g}",
+                f"{r.difference:.10g}",
+                f"{r.error:.1e}",
+                f"{r.step:g}",
+                str(r.switched),
+                "ok" if r.ok else "OFF",
+            ]
+            for r in rows
+        ],
+    )
     if not good and any(r.switched for r in rows):
         print("contacts switch within a step: the loss has a kink there, and the difference does not see the gradient")
     return 0 if good else 1
@@ -161,7 +206,10 @@ def schema(options: argparse.Namespace) -> int:
 
 def info(options: argparse.Namespace) -> int:
     """simopt info."""
-    about = environment(str(get_device()), packages=("numpy", "llvmlite", "pyyaml", "trimesh", "rich", "cuda-bindings", "nvidia-cuda-nvrtc"))
+    about = environment(
+        str(get_device()),
+        packages=("numpy", "llvmlite", "pyyaml", "trimesh", "rich", "cuda-bindings", "nvidia-cuda-nvrtc"),
+    )
     facts = {
         **{name: version or "not installed" for name, version in about["versions"].items()},
         "platform": about["platform"], "cores": about["cores"], "threads": get_num_threads(),

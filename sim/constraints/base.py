@@ -114,7 +114,9 @@ class Constraint:
         self.measure = function if isinstance(function, Function) else Function(function)
         return self.measure
 
-    def material(self, *values: ConstraintParameter, derived: tuple[str, ...] = ()) -> Callable[[Callable[..., Any]], Function]:
+    def material(
+        self, *values: ConstraintParameter, derived: tuple[str, ...] = ()
+    ) -> Callable[[Callable[..., Any]], Function]:
         """Decorator: the material law of this constraint, a function of the language; see `MaterialLaw`."""
 
         def wrap(function: Callable[..., Any]) -> Function:
@@ -155,7 +157,9 @@ class Constraint:
         return ("rest",) if size == self.rows else ()
 
     def argument_types(self, real: Scalar) -> list[Any]:
-        points = Members((vector(3, real),) * self.points, f"this constraint has {self.points} point{'s' if self.points > 1 else ''}")
+        points = Members(
+            (vector(3, real),) * self.points, f"this constraint has {self.points} point{'s' if self.points > 1 else ''}"
+        )
         return [points, *(p.type(real) for p in self.parameters.values())]
 
     @entry_point
@@ -191,8 +195,14 @@ REGISTRY: dict[str, Constraint] = {}
 
 @entry_point
 def constraint(
-    points: int, rows: int = 1, internal: bool = True, unilateral: bool = False, name: str | None = None, units: dict[str, str] | None = None,
-    elastic: Sequence[bool] | None = None, damped: Sequence[bool] | None = None,
+    points: int,
+    rows: int = 1,
+    internal: bool = True,
+    unilateral: bool = False,
+    name: str | None = None,
+    units: dict[str, str] | None = None,
+    elastic: Sequence[bool] | None = None,
+    damped: Sequence[bool] | None = None,
 ) -> Callable[[Callable[..., Any]], Constraint]:
     """Declare a constraint: decorates C(x, parameters...), a function of the kernel language.
 
@@ -203,7 +213,9 @@ def constraint(
     elastic, damped: for each row, whether C pulls it back and whether damping acts on it; both by default.
     """
     if points < 1 or not 1 <= rows <= MOST_ROWS:
-        raise ConstraintError(f"a constraint has at least one point and one to {MOST_ROWS} rows, not {points} and {rows}")
+        raise ConstraintError(
+            f"a constraint has at least one point and one to {MOST_ROWS} rows, not {points} and {rows}"
+        )
     acts = [tuple(given) if given is not None else (True,) * rows for given in (elastic, damped)]
     if any(len(given) != rows for given in acts):
         raise ConstraintError(f"elastic and damped say something about each of the {rows} rows")
@@ -225,8 +237,19 @@ def constraint(
         # While tracing, every parameter takes the precision of the model: `float` means it, vectors are left open.
         precise = {p: float if q.kind == "float" else Any for p, q in parameters.items()}
         function = Function(python, name, precise)
-        made = Constraint(function.name, points, function, parameters, rows, internal, unilateral, python.__doc__ or "", units=units or {},
-                          elastic=acts[0], damped=acts[1])
+        made = Constraint(
+            function.name,
+            points,
+            function,
+            parameters,
+            rows,
+            internal,
+            unilateral,
+            python.__doc__ or "",
+            units=units or {},
+            elastic=acts[0],
+            damped=acts[1],
+        )
         REGISTRY[made.name] = made
         return made
 
@@ -239,4 +262,7 @@ def find_constraint(given: Any, known: Iterable[str] | None = None) -> Constrain
         return given
     if given in REGISTRY:
         return REGISTRY[given]
-    raise ConstraintError(f"there is no constraint '{given}'{did_you_mean(str(given), known or REGISTRY)}; registered are {', '.join(sorted(REGISTRY))}")
+    raise ConstraintError(
+        f"there is no constraint '{given}'{did_you_mean(str(given), known or REGISTRY)}; registered are"
+        f" {', '.join(sorted(REGISTRY))}"
+    )

@@ -86,8 +86,10 @@ def _launch(of: Kernel, model: Any, made: Any, state: Any, out: array) -> None:
     stiff = np.argwhere(made.compliance.device.numpy(made.compliance) == 0.0)
     if len(stiff):
         points = made.points.device.numpy(made.points)[stiff[0][0]].tolist()
-        raise ConstraintError(f"the constraint '{made.constraint.name}' on points {points} has compliance 0: its energy is infinite off "
-                              "C = 0; give it a positive compliance")
+        raise ConstraintError(
+            f"the constraint '{made.constraint.name}' on points {points} has compliance 0: its energy is infinite off "
+            "C = 0; give it a positive compliance"
+        )
     data = parameter_struct(made.constraint, model.dtype)()
     for name, values in made.parameters.items():
         setattr(data, name, values)

@@ -36,7 +36,8 @@ def value_type(c: Constraint, real: Scalar) -> Any:
 
 
 def _at(c: Constraint, real: Scalar, gradient: bool) -> Builtin:
-    """`at(points, parameters, k)` in a kernel: C of constraint k at these points, or (C, gradients), gradients[row][point]."""
+    """`at(points, parameters, k)` in a kernel: C of constraint k at these points, or (C, gradients),
+    gradients[row][point]."""
 
     def handler(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
         points, parameters, k = args
@@ -80,7 +81,9 @@ def _solve_vjp(a, b, x, ct):
 
 
 @memoize
-def make_projection(c: Constraint, real: Scalar, first: bool, damped: bool, averaged: bool, exclusive: bool = False) -> Kernel:
+def make_projection(
+    c: Constraint, real: Scalar, first: bool, damped: bool, averaged: bool, exclusive: bool = False
+) -> Kernel:
     """One XPBD projection of constraints `start + tid()`, eq. 18, with Rayleigh damping, eq. 26.
 
     first:    the multipliers are zero before (first iteration of a substep), so they are not read.
@@ -88,7 +91,8 @@ def make_projection(c: Constraint, real: Scalar, first: bool, damped: bool, aver
               one is that of eq. 26 times alpha: (1 + gamma) J W J^T + alpha, with gamma alone if it is not elastic.
     averaged: Jacobi with mass splitting: a point with n constraints counts as n points of mass m / n, so that all
               corrections may be applied at once and momentum is conserved (R. Tonge, F. Benevolenski, A. Voroshilov,
-              "Mass Splitting for Jitter-Free Parallel Rigid Body Simulation", 2012).  They are added to `correction`; else to x.
+              "Mass Splitting for Jitter-Free Parallel Rigid Body Simulation", 2012).  They are added to `correction`;
+              else to x.
     exclusive: no two of the constraints of a launch share a point, not even a pinned one, and none has a point twice.
     """
     vec3, Data, value = vector(3, real), parameter_struct(c, real), value_type(c, real)
@@ -100,8 +104,18 @@ def make_projection(c: Constraint, real: Scalar, first: bool, damped: bool, aver
 
     @kernel(name=f"project_{c.name}")
     def project(
-        start: int, points: array2d[int], data: Data, compliance: array[value], damping: array[real], w: array[real],
-        share: array[real], x_before: array[vec3], dt: real, x: array[vec3], correction: array[vec3], multiplier: array[value],
+        start: int,
+        points: array2d[int],
+        data: Data,
+        compliance: array[value],
+        damping: array[real],
+        w: array[real],
+        share: array[real],
+        x_before: array[vec3],
+        dt: real,
+        x: array[vec3],
+        correction: array[vec3],
+        multiplier: array[value],
     ):
         k = start + tid()
         x_k = [x[points[k, j]] for j in static(range(n_points))]
@@ -114,7 +128,9 @@ def make_projection(c: Constraint, real: Scalar, first: bool, damped: bool, aver
             JWJ = sum([w_k[j] * dot(J[0][j], J[0][j]) for j in static(range(n_points))])
             residual = C[0] + alpha * lam
             if damped:
-                residual += gamma * sum([dot(J[0][j], x_k[j] - x_before[points[k, j]]) for j in static(range(n_points))])
+                residual += gamma * sum(
+                    [dot(J[0][j], x_k[j] - x_before[points[k, j]]) for j in static(range(n_points))]
+                )
             A = (1.0 + gamma) * JWJ + alpha
             dlam = real(0.0)
             if A > 0.0:

@@ -1,12 +1,12 @@
 """The multipliers that a constraint has when a step begins, and what they do to the predicted positions.
 
 XPBD begins every step with multipliers of zero: gravity and inertia first deform the body, and one sweep of projections
-then has to find all of the elastic forces again.  What the sweep leaves out makes a solid too soft, and damping makes it
-much worse, because damping enters the projection as additional stiffness.  Beginning with the multipliers of the elastic
-and damping forces as they are, lambda0 = -(C + damping dC/dt) / alpha~, the sweep solves only for their *change* during
-the step: a body in equilibrium stays there exactly, whatever the step and the number of iterations.  With an exact solve
-this is the linearly implicit Euler step (D. Baraff, A. Witkin, "Large Steps in Cloth Simulation", 1998); one sweep
-smooths what the explicit part overshoots.
+then has to find all of the elastic forces again.  What the sweep leaves out makes a solid too soft, and damping makes
+it much worse, because damping enters the projection as additional stiffness.  Beginning with the multipliers of the
+elastic and damping forces as they are, lambda0 = -(C + damping dC/dt) / alpha~, the sweep solves only for their
+*change* during the step: a body in equilibrium stays there exactly, whatever the step and the number of iterations.
+With an exact solve this is the linearly implicit Euler step (D. Baraff, A. Witkin, "Large Steps in Cloth Simulation",
+1998); one sweep smooths what the explicit part overshoots.
 """
 
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
@@ -25,8 +25,8 @@ from sim.core.runtime.launch.kernel import Kernel, kernel
 SHARE = 4.0
 """Where J W J^T is this many times alpha~, half of the force of a row is left to the projection.
 
-Measured by the eigenvalues of the step of a linear beam (tests/test_solids_convergence.py): a step with all of the force
-becomes unstable between 6 and 27 times alpha~, depending on the share of neighbours in it.
+Measured by the eigenvalues of the step of a linear beam (tests/test_solids_convergence.py): a step with all of the
+force becomes unstable between 6 and 27 times alpha~, depending on the share of neighbours in it.
 """
 
 
@@ -49,7 +49,8 @@ def make_push(c: Constraint, real: Scalar, damped: bool, limited: bool, exclusiv
 
     x_before, v: positions and velocities at the start.  limited: constraints that are stiff for the step (J W J^T large
     against alpha~) get a share of their force only, down to none without compliance; otherwise all of it, as a step of
-    symplectic Euler takes it.  exclusive: no two of the constraints of a launch share a point, not even a pinned one, and none has a point twice.
+    symplectic Euler takes it.  exclusive: no two of the constraints of a launch share a point, not even a pinned one,
+    and none has a point twice.
     """
     vec3, Data, value = vector(3, real), parameter_struct(c, real), value_type(c, real)
     n_points, rows, unilateral = c.points, c.rows, c.unilateral
@@ -59,8 +60,17 @@ def make_push(c: Constraint, real: Scalar, damped: bool, limited: bool, exclusiv
 
     @kernel(name=f"push_{c.name}")
     def push(
-        start: int, points: array2d[int], data: Data, compliance: array[value], damping: array[real], w: array[real],
-        x_before: array[vec3], v: array[vec3], dt: real, x_out: array[vec3], multiplier: array[value],
+        start: int,
+        points: array2d[int],
+        data: Data,
+        compliance: array[value],
+        damping: array[real],
+        w: array[real],
+        x_before: array[vec3],
+        v: array[vec3],
+        dt: real,
+        x_out: array[vec3],
+        multiplier: array[value],
     ):
         k = start + tid()
         C, J = at([x_before[points[k, j]] for j in static(range(n_points))], data, k)

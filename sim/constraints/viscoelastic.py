@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from sim.constraints.base import ConstraintParameter, constraint
-from sim.constraints.tetrahedron import DEVIATORIC, POISSON, REST, THIRD, YOUNG, deformation, gradients, lame, shape_change
+from sim.constraints.tetrahedron import (
+    DEVIATORIC,
+    POISSON,
+    REST,
+    THIRD,
+    YOUNG,
+    deformation,
+    gradients,
+    lame,
+    shape_change,
+)
 from sim.core.lang.frontend.builtins import exp
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.vector import dot
 from sim.core.lang.types import vec3
 
-RELAXING = ConstraintParameter("relaxing", "float", "", "stiffness that relaxes, over the lasting one", bounds="[0, inf)")
+RELAXING = ConstraintParameter(
+    "relaxing", "float", "", "stiffness that relaxes, over the lasting one", bounds="[0, inf)"
+)
 TIME = ConstraintParameter("time", "float", "s", "relaxation time", bounds="(0, inf)")
 
 
@@ -49,7 +61,8 @@ def viscoelastic_flow(x, g1: vec3, g2: vec3, g3: vec3, normal: vec3, shear: vec3
 
 @constraint(points=4, rows=5, units={**REST, "time": "s"})
 def viscoelastic_shape(x, g1: vec3, g2: vec3, g3: vec3, normal: vec3, shear: vec3, share: float, time: float):
-    """The part of `viscoelastic` that resists changes of shape; together with `cell_volume` a solid that does not lock."""
+    """The part of `viscoelastic` that resists changes of shape; together with `cell_volume` a solid that does not
+    lock."""
     f0, f1, f2 = deformation(x, g1, g2, g3)
     return lasting(shape_change(f0, f1, f2), normal, shear, share)
 
@@ -66,7 +79,9 @@ def viscoelastic_shape_material(young: float, poisson: float, relaxing: float, t
 
 
 @viscoelastic_shape.remember("normal", "shear")
-def viscoelastic_shape_flow(x, g1: vec3, g2: vec3, g3: vec3, normal: vec3, shear: vec3, share: float, time: float, dt: float):
+def viscoelastic_shape_flow(
+    x, g1: vec3, g2: vec3, g3: vec3, normal: vec3, shear: vec3, share: float, time: float, dt: float
+):
     """As in `viscoelastic`."""
     f0, f1, f2 = deformation(x, g1, g2, g3)
     return flow(shape_change(f0, f1, f2), normal, shear, 1.0 - exp(-dt / time))
@@ -75,12 +90,23 @@ def viscoelastic_shape_flow(x, g1: vec3, g2: vec3, g3: vec3, normal: vec3, shear
 @func
 def lasting(s, normal, shear, share):
     """The rows dev E - share q."""
-    return (s[0] - share * normal[0], s[1] - share * normal[1],
-            s[2] - share * shear[0], s[3] - share * shear[1], s[4] - share * shear[2])
+    return (
+        s[0] - share * normal[0],
+        s[1] - share * normal[1],
+        s[2] - share * shear[0],
+        s[3] - share * shear[1],
+        s[4] - share * shear[2],
+    )
 
 
 @func
 def flow(s, normal, shear, gain):
     """q + gain (dev E - q), as the components of `normal` and `shear`."""
-    return (normal[0] + gain * (s[0] - normal[0]), normal[1] + gain * (s[1] - normal[1]), normal[2],
-            shear[0] + gain * (s[2] - shear[0]), shear[1] + gain * (s[3] - shear[1]), shear[2] + gain * (s[4] - shear[2]))
+    return (
+        normal[0] + gain * (s[0] - normal[0]),
+        normal[1] + gain * (s[1] - normal[1]),
+        normal[2],
+        shear[0] + gain * (s[2] - shear[0]),
+        shear[1] + gain * (s[3] - shear[1]),
+        shear[2] + gain * (s[4] - shear[2]),
+    )

@@ -1,8 +1,8 @@
 """Reading files that others wrote: bytes, text, numbers and arrays, checked before anything is allocated or believed.
 
-Every reader of the project (meshes, recordings, scenes, run folders) goes through here.  What cannot be used is a `FileError`
-with the place in the file; readers turn it into the error of their own kind, with the file's name.  Nothing here guesses: a
-number is a number as the formats write it, a size that is announced has to be what the file holds.
+Every reader of the project (meshes, recordings, scenes, run folders) goes through here.  What cannot be used is a
+`FileError` with the place in the file; readers turn it into the error of their own kind, with the file's name.  Nothing
+here guesses: a number is a number as the formats write it, a size that is announced has to be what the file holds.
 """
 
 from sim.files.archive import Archive as Archive

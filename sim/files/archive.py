@@ -24,7 +24,8 @@ from sim.files.errors import FileError, quoted, within
 
 MOST_ENTRIES = 10_000
 FREE_EXPANSION, EXPANSION = 2**26, 100
-"""An archive unpacks to at most 64 MiB and a hundred times its own size: measured motion shrinks to a half, a bomb to a thousandth."""
+"""An archive unpacks to at most 64 MiB and a hundred times its own size: measured motion shrinks to a half, a bomb to a
+thousandth."""
 
 _LONGEST_HEADER = 10_000
 _MAGIC = b"\x93NUMPY"
@@ -104,7 +105,8 @@ class Archive:
         self._unpacked += entry.file_size
         if self._unpacked > FREE_EXPANSION + EXPANSION * self._size:
             raise FileError(
-                f"array {quoted(name)} unpacks to {entry.file_size:,} bytes, in a file of {self._size:,}: that is no recording",
+                f"array {quoted(name)} unpacks to {entry.file_size:,} bytes, in a file of {self._size:,}: that is no"
+                " recording",
                 "store it uncompressed (numpy.savez) if it is meant",
             )
         return _array(self._read(entry, entry.file_size), header)

@@ -73,15 +73,19 @@ def check_coloring(points: ArrayLike, color: ArrayLike, free: ArrayLike | None =
     clash = np.flatnonzero((key[order][1:] == key[order][:-1]) & (constraint[order][1:] != constraint[order][:-1]))
     if len(clash):
         one, other = order[clash[0]], order[clash[0] + 1]
-        raise GeometryError(f"constraints {constraint[one]} and {constraint[other]} have the same colour "
-                            f"{colors[constraint[one]]} and share the free point {point[one]}")
+        raise GeometryError(
+            f"constraints {constraint[one]} and {constraint[other]} have the same colour "
+            f"{colors[constraint[one]]} and share the free point {point[one]}"
+        )
 
 
 def _checked(points: ArrayLike, free: ArrayLike | None) -> tuple[np.ndarray, np.ndarray]:
     table = np.asarray(points)
     if table.ndim != 2 or (table.size and not np.issubdtype(table.dtype, np.integer)):
-        raise GeometryError(f"constraint points have shape {table.shape} and dtype {table.dtype}",
-                            "Pass integers (constraints, points of each)")
+        raise GeometryError(
+            f"constraint points have shape {table.shape} and dtype {table.dtype}",
+            "Pass integers (constraints, points of each)",
+        )
     table = table.astype(np.int64)
     mask = np.ones(int(table.max(initial=-1)) + 1, bool) if free is None else np.asarray(free, bool)
     wrong = np.flatnonzero((table < 0).any(axis=1) | (table >= len(mask)).any(axis=1))

@@ -82,7 +82,8 @@ def _nearest(place: np.ndarray, corner: np.ndarray) -> int:
 
 
 def triangle_distance(place: np.ndarray, triangles: np.ndarray) -> np.ndarray:
-    """Distances (m,) of one place (3,) from triangles (m, 3, 3): to the plane where the foot lies inside, else to an edge."""
+    """Distances (m,) of one place (3,) from triangles (m, 3, 3): to the plane where the foot lies inside, else to an
+    edge."""
     a, b, c = triangles[:, 0], triangles[:, 1], triangles[:, 2]
     normal = np.cross(b - a, c - a)
     square = np.einsum("ij,ij->i", normal, normal)
@@ -97,7 +98,9 @@ def triangle_distance(place: np.ndarray, triangles: np.ndarray) -> np.ndarray:
     return np.where(inside & (square > 0), height, nearest)
 
 
-def cells_inside(positions: np.ndarray, triangles: np.ndarray, origin: np.ndarray, cell: float, dims: np.ndarray) -> np.ndarray:
+def cells_inside(
+    positions: np.ndarray, triangles: np.ndarray, origin: np.ndarray, cell: float, dims: np.ndarray
+) -> np.ndarray:
     """(dim_x, dim_y, dim_z) bool: cells of a lattice whose centres lie inside a closed surface.
 
     A ray along z through each column of centres passes the surface an odd number of times above a centre inside.
@@ -135,8 +138,10 @@ def fill_surface(positions: ArrayLike, triangles: ArrayLike, cells: int) -> tupl
     topology = mesh_topology(x, faces)
     open_edges = int(topology.boundary.sum())
     if open_edges:
-        raise GeometryError(f"the surface is not closed: {open_edges} of its points lie on a border",
-                            "Close its holes, or use it as a cloth")
+        raise GeometryError(
+            f"the surface is not closed: {open_edges} of its points lie on a border",
+            "Close its holes, or use it as a cloth",
+        )
     if int(cells) != cells or cells < 1:
         raise GeometryError(f"cells = {cells!r} must be a whole number, at least 1")
     low, high = x.min(axis=0), x.max(axis=0)
@@ -151,8 +156,16 @@ def fill_surface(positions: ArrayLike, triangles: ArrayLike, cells: int) -> tupl
     label = tet_pieces(len(points), tets)[tets[:, 0]]
     names, sizes = np.unique(label, return_counts=True)
     kept = label == names[np.argmax(sizes)]
-    notes = () if kept.all() else (f"{int((~kept).sum()) // 5} of {len(tets) // 5} cells hang apart from the rest and were left "
-                                   "out; more cells may join them",)
+    notes = (
+        ()
+        if kept.all()
+        else (
+            (
+                f"{int((~kept).sum()) // 5} of {len(tets) // 5} cells hang apart from the rest and were left "
+                "out; more cells may join them"
+            ),
+        )
+    )
     tets = tets[kept]
     # each vertex goes with the best of the five tetrahedra of the nearest cell; those of one cell stand together
     own = tets.reshape(-1, 5, 4)

@@ -1,7 +1,7 @@
 """Gmsh's .msh files, versions 2.2 and 4.1, ASCII and binary: nodes and tetrahedra.
 
-Every count is compared with what is there before it is believed.  Source: C. Geuzaine and J.-F. Remacle, "Gmsh Reference Manual",
-section "MSH file format".  Physical groups are not read.
+Every count is compared with what is there before it is believed.  Source: C. Geuzaine and J.-F. Remacle, "Gmsh
+Reference Manual", section "MSH file format".  Physical groups are not read.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ def read_msh(content: bytes) -> tuple[np.ndarray, np.ndarray]:
         raise FileError(f"section $Nodes: two nodes have the tag {known[repeated[0]]}")
     if not np.isfinite(nodes).all():
         raise FileError(
-            f"section $Nodes: the position of the node with the tag {tags[~np.isfinite(nodes).all(axis=1)][0]} is not finite"
+            f"section $Nodes: the position of the node with the tag {tags[~np.isfinite(nodes).all(axis=1)][0]} is not"
+            " finite"
         )
     place = np.minimum(np.searchsorted(known, tets), len(known) - 1)
     missing = tets[known[place] != tets]

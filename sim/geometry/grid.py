@@ -58,7 +58,13 @@ def cloth_grid(dim_x: int, dim_y: int, cell_x: float, cell_y: float, reverse_win
     along_x = np.stack([number[:, :-1].reshape(-1), number[:, 1:].reshape(-1)], axis=1)
     along_y = np.stack([number[:-1].reshape(-1), number[1:].reshape(-1)], axis=1)
     return ClothGrid(
-        positions=positions, triangles=triangles, structural=np.concatenate([along_x, along_y]),
-        structural_axis=np.repeat(np.array([0, 1], np.int8), [len(along_x), len(along_y)]), diagonals=diagonals,
-        left=number[:, 0].copy(), right=number[:, -1].copy(), bottom=number[0].copy(), top=number[-1].copy(),
+        positions=positions,
+        triangles=triangles,
+        structural=np.concatenate([along_x, along_y]),
+        structural_axis=np.repeat(np.array([0, 1], np.int8), [len(along_x), len(along_y)]),
+        diagonals=diagonals,
+        left=number[:, 0].copy(),
+        right=number[:, -1].copy(),
+        bottom=number[0].copy(),
+        top=number[-1].copy(),
     )

@@ -27,7 +27,8 @@ from sim.geometry.transforms import axes_matrix
 FORMATS = (".obj", ".ply", ".stl", ".off", ".glb")
 
 FARTHEST = 1e12
-"""A coordinate at most, in units of the file (a kilometre in nanometres): areas and volumes of larger ones lose all digits."""
+"""A coordinate at most, in units of the file (a kilometre in nanometres): areas and volumes of larger ones lose all
+digits."""
 
 _CORNER = re.compile(r"-?[0-9]+(?:/(?:-?[0-9]+)?(?:/(?:-?[0-9]+)?)?)?")
 
@@ -47,8 +48,9 @@ class MeshFile:
     merged: int
 
 
-def load_mesh(path: str | os.PathLike[str], unit: float = 1.0, axes: Sequence[str] | None = None,
-              mirror: bool = False) -> MeshFile:
+def load_mesh(
+    path: str | os.PathLike[str], unit: float = 1.0, axes: Sequence[str] | None = None, mirror: bool = False
+) -> MeshFile:
     """Read a surface mesh.
 
     ``unit`` is the length of one file unit [m]; ``axes`` and ``mirror`` as in :func:`axes_matrix`. Polygons become
@@ -66,8 +68,13 @@ def load_mesh(path: str | os.PathLike[str], unit: float = 1.0, axes: Sequence[st
     triangles = file_to_point[triangles]
     if np.linalg.det(matrix) < 0:
         triangles = triangles[:, [0, 2, 1]]
-    return MeshFile(path, positions @ matrix.T * unit, np.ascontiguousarray(triangles), file_to_point,
-                    len(vertices) - len(positions))
+    return MeshFile(
+        path,
+        positions @ matrix.T * unit,
+        np.ascontiguousarray(triangles),
+        file_to_point,
+        len(vertices) - len(positions),
+    )
 
 
 def merge_positions(vertices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -90,8 +97,9 @@ def check_exists(path: Path, formats: Sequence[str]) -> None:
     if path.is_dir():
         raise GeometryError(f"mesh file {path} is a folder", "Name the file in it")
     if path.suffix.lower() not in formats:
-        raise GeometryError(f"mesh file {path} has the unknown type {path.suffix or '(none)'!r}",
-                            f"Known types: {', '.join(formats)}")
+        raise GeometryError(
+            f"mesh file {path} has the unknown type {path.suffix or '(none)'!r}", f"Known types: {', '.join(formats)}"
+        )
 
 
 @contextmanager
@@ -122,9 +130,14 @@ def _read_glb(content: bytes) -> tuple[np.ndarray, np.ndarray]:
     import trimesh
 
     try:
-        loaded: Any = trimesh.load(io.BytesIO(content), file_type="glb", process=False, maintain_order=True, skip_materials=True)
+        loaded: Any = trimesh.load(
+            io.BytesIO(content), file_type="glb", process=False, maintain_order=True, skip_materials=True
+        )
     except Exception as error:  # trimesh lets the IndexError, ValueError, ... of its parsers through
-        raise FileError(f"it is corrupt: {type(error).__name__}: {quoted(str(error))}", "open it in a mesh viewer and export it again") from error
+        raise FileError(
+            f"it is corrupt: {type(error).__name__}: {quoted(str(error))}",
+            "open it in a mesh viewer and export it again",
+        ) from error
     if isinstance(loaded, trimesh.Scene):
         parts = _scene_parts(loaded)
     else:
@@ -163,7 +176,9 @@ def _read_obj(text: str) -> tuple[np.ndarray, np.ndarray]:
                     raise FileError("a face of fewer than three corners")
                 triangles += [(polygon[0], b, c) for b, c in itertools.pairwise(polygon[1:])]
         except FileError as error:
-            raise FileError(f"line {first}: {error.what}, in {quoted(line.strip())}", "open it in a mesh viewer and export it again") from None
+            raise FileError(
+                f"line {first}: {error.what}, in {quoted(line.strip())}", "open it in a mesh viewer and export it again"
+            ) from None
         line, first = "", count + 1
     return np.array(vertices, np.float64).reshape(-1, 3), np.array(triangles, np.int64).reshape(-1, 3)
 
@@ -176,7 +191,8 @@ def _vertex(words: list[str]) -> list[float]:
 
 
 def _corner(word: str, known: int) -> int:
-    """A vertex of a corner v, v/vt, v//vn or v/vt/vn, from 0.  In the file from 1, or back from the latest of those `known`, if negative."""
+    """A vertex of a corner v, v/vt, v//vn or v/vt/vn, from 0.  In the file from 1, or back from the latest of those
+    `known`, if negative."""
     if _CORNER.fullmatch(word) is None:
         raise FileError(f"{quoted(word)} is not the corner of a face")
     corner = whole(word.partition("/")[0], low=-known)
@@ -204,16 +220,24 @@ def _scene_parts(scene: Any) -> list[tuple[np.ndarray, np.ndarray]]:
 
 def _check_arrays(path: Path, vertices: np.ndarray, triangles: np.ndarray) -> None:
     if len(triangles) == 0:
-        raise GeometryError(f"mesh file {path} holds no triangles ({len(vertices)} vertices)",
-                            "It is no surface mesh, or not of the type its name says; export it again as triangles")
+        raise GeometryError(
+            f"mesh file {path} holds no triangles ({len(vertices)} vertices)",
+            "It is no surface mesh, or not of the type its name says; export it again as triangles",
+        )
     outside = np.flatnonzero((triangles < 0).any(axis=1) | (triangles >= len(vertices)).any(axis=1))
     if len(outside):
-        raise GeometryError(f"mesh file {path} is corrupt: triangle {listed(outside)} names a vertex "
-                            f"that does not exist (there are {len(vertices)})", "Export it again")
+        raise GeometryError(
+            f"mesh file {path} is corrupt: triangle {listed(outside)} names a vertex "
+            f"that does not exist (there are {len(vertices)})",
+            "Export it again",
+        )
     broken = np.flatnonzero(~np.isfinite(vertices).all(axis=1))
     if len(broken):
-        raise GeometryError(f"mesh file {path}: the position of vertex {listed(broken)} is not finite",
-                            "Export it again")
+        raise GeometryError(
+            f"mesh file {path}: the position of vertex {listed(broken)} is not finite", "Export it again"
+        )
     far = np.flatnonzero((np.abs(vertices) > FARTHEST).any(axis=1))
     if len(far):
-        raise GeometryError(f"mesh file {path}: vertex {listed(far)} is more than {FARTHEST:g} units away", "Export it again")
+        raise GeometryError(
+            f"mesh file {path}: vertex {listed(far)} is more than {FARTHEST:g} units away", "Export it again"
+        )

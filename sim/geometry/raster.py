@@ -18,13 +18,13 @@ from sim.geometry.errors import GeometryError
 
 Color = tuple[float, float, float]
 
-_SAMPLES = 2                                    # per pixel and axis
-_NEAR = 1e-3                                    # m; triangles that reach in front of it are left out
-_SKY = np.array([0.965, 0.970, 0.978]), np.array([0.86, 0.875, 0.895])         # top and bottom of the background
+_SAMPLES = 2  # per pixel and axis
+_NEAR = 1e-3  # m; triangles that reach in front of it are left out
+_SKY = np.array([0.965, 0.970, 0.978]), np.array([0.86, 0.875, 0.895])  # top and bottom of the background
 _FLOOR = np.array([0.90, 0.905, 0.915])
 _AMBIENT = 0.42
-_SHADOW = 0.42                                  # darkness of a full shadow on the ground
-_SHADOW_CELLS = 160                             # of the shadow map along its longer side
+_SHADOW = 0.42  # darkness of a full shadow on the ground
+_SHADOW_CELLS = 160  # of the shadow map along its longer side
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,13 @@ class Sphere:
     color: Color = (0.80, 0.55, 0.36)
 
 
-def frame_camera(points: ArrayLike, direction: ArrayLike = (0.9, 0.35, 1.0), up: tuple[float, float, float] = (0, 1, 0),
-                 fov: float = 35.0, margin: float = 1.12) -> Camera:
+def frame_camera(
+    points: ArrayLike,
+    direction: ArrayLike = (0.9, 0.35, 1.0),
+    up: tuple[float, float, float] = (0, 1, 0),
+    fov: float = 35.0,
+    margin: float = 1.12,
+) -> Camera:
     """A camera that looks from ``direction`` at all points (..., 3) [m] of one frame or many, with room around them."""
     x = np.asarray(points, np.float64).reshape(-1, 3)
     low, high = x.min(axis=0), x.max(axis=0)
@@ -68,10 +73,19 @@ def frame_camera(points: ArrayLike, direction: ArrayLike = (0.9, 0.35, 1.0), up:
     return Camera(tuple(eye.tolist()), tuple(center.tolist()), up, fov)
 
 
-def render(positions: ArrayLike, triangles: ArrayLike, size: tuple[int, int] = (640, 480), camera: Camera | None = None,
-           color: Color = (0.29, 0.48, 0.78), back: Color = (0.40, 0.56, 0.80), spheres: Sequence[Sphere] = (),
-           ground: float | None = None, markers: ArrayLike | None = None, marker_color: Color = (0.86, 0.22, 0.18),
-           marker_radius: float = 3.0) -> np.ndarray:
+def render(
+    positions: ArrayLike,
+    triangles: ArrayLike,
+    size: tuple[int, int] = (640, 480),
+    camera: Camera | None = None,
+    color: Color = (0.29, 0.48, 0.78),
+    back: Color = (0.40, 0.56, 0.80),
+    spheres: Sequence[Sphere] = (),
+    ground: float | None = None,
+    markers: ArrayLike | None = None,
+    marker_color: Color = (0.86, 0.22, 0.18),
+    marker_radius: float = 3.0,
+) -> np.ndarray:
     """Draw one frame: (height, width, 3) uint8.
 
     positions: (n, 3) [m]; triangles: (m, 3); size: (width, height); color, back: of the two sides of the mesh; ground:
@@ -96,8 +110,9 @@ def render(positions: ArrayLike, triangles: ArrayLike, size: tuple[int, int] = (
         _draw_sphere(view, image, depth, sphere, light)
     _draw_mesh(view, image, depth, x, tri, light, np.array([color, back]))
     if markers is not None:
-        _draw_markers(view, image, depth, np.asarray(markers, np.float64).reshape(-1, 3), marker_color,
-                      marker_radius * _SAMPLES)
+        _draw_markers(
+            view, image, depth, np.asarray(markers, np.float64).reshape(-1, 3), marker_color, marker_radius * _SAMPLES
+        )
     samples = image.reshape(size[1], _SAMPLES, size[0], _SAMPLES, 3)
     return np.clip(samples.mean(axis=(1, 3)) * 255.0 + 0.5, 0, 255).astype(np.uint8)
 
@@ -115,8 +130,12 @@ def write_png(path: str | os.PathLike[str], image: np.ndarray) -> None:
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
-    Path(path).write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
-                           + chunk(b"IDAT", zlib.compress(raw, 9)) + chunk(b"IEND", b""))
+    Path(path).write_bytes(
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+        + chunk(b"IDAT", zlib.compress(raw, 9))
+        + chunk(b"IEND", b"")
+    )
 
 
 class _View:
@@ -133,8 +152,10 @@ class _View:
         """World (n, 3) to column, row and depth (n, 3); the centre of sample (i, j) is at column i, row j."""
         right, up, depth = self.axes @ (points - self.eye).T
         safe = np.where(np.abs(depth) > _NEAR, depth, _NEAR)
-        return np.stack([self.width / 2 - 0.5 + self.focal * right / safe,
-                         self.height / 2 - 0.5 - self.focal * up / safe, depth], axis=1)
+        return np.stack(
+            [self.width / 2 - 0.5 + self.focal * right / safe, self.height / 2 - 0.5 - self.focal * up / safe, depth],
+            axis=1,
+        )
 
     def rays(self, samples: np.ndarray) -> np.ndarray:
         """Direction (k, 3) of each sample, of unit depth: the point at depth t is eye + t direction."""
@@ -161,8 +182,9 @@ def _background(view: _View) -> np.ndarray:
     return np.repeat(rows, view.width, axis=0)
 
 
-def _shade(normal: np.ndarray, toward_eye: np.ndarray, light: np.ndarray, up: np.ndarray, base: np.ndarray,
-           gloss: float) -> np.ndarray:
+def _shade(
+    normal: np.ndarray, toward_eye: np.ndarray, light: np.ndarray, up: np.ndarray, base: np.ndarray, gloss: float
+) -> np.ndarray:
     """Lambert with a sky-to-ground ambient term and a Blinn highlight; unit vectors (k, 3), base colours (k, 3)."""
     diffuse = np.maximum(normal @ light, 0.0)
     sky = 0.5 + 0.5 * (normal @ up)
@@ -171,8 +193,15 @@ def _shade(normal: np.ndarray, toward_eye: np.ndarray, light: np.ndarray, up: np
     return lit + gloss * highlight[:, None]
 
 
-def _draw_mesh(view: _View, image: np.ndarray, depth: np.ndarray, x: np.ndarray, tri: np.ndarray, light: np.ndarray,
-               colors: np.ndarray) -> None:
+def _draw_mesh(
+    view: _View,
+    image: np.ndarray,
+    depth: np.ndarray,
+    x: np.ndarray,
+    tri: np.ndarray,
+    light: np.ndarray,
+    colors: np.ndarray,
+) -> None:
     screen = view.project(x)
     tri = tri[(screen[tri, 2] > _NEAR).all(axis=1)]
     owner, sample, weight = _cover(screen[tri, :2], view.width, view.height)
@@ -217,8 +246,9 @@ def _cover(corners: np.ndarray, width: int, height: int) -> tuple[np.ndarray, np
     return owner[inside], (row * width + column)[inside], weight[inside]
 
 
-def _nearest_per_sample(sample: np.ndarray, near: np.ndarray, depth: np.ndarray,
-                        *values: np.ndarray) -> tuple[np.ndarray, ...]:
+def _nearest_per_sample(
+    sample: np.ndarray, near: np.ndarray, depth: np.ndarray, *values: np.ndarray
+) -> tuple[np.ndarray, ...]:
     """Keep the nearest fragment of every sample, if it is in front of what is there: (values[0], sample, near, ...)."""
     order = np.lexsort((near, sample))
     order = order[np.diff(sample[order], prepend=-1) != 0]
@@ -254,8 +284,16 @@ def _around(view: _View, sphere: Sphere) -> np.ndarray:
     return (rows[:, None] * view.width + columns).reshape(-1)
 
 
-def _draw_ground(view: _View, image: np.ndarray, depth: np.ndarray, height: float, light: np.ndarray, x: np.ndarray,
-                 tri: np.ndarray, spheres: Sequence[Sphere]) -> None:
+def _draw_ground(
+    view: _View,
+    image: np.ndarray,
+    depth: np.ndarray,
+    height: float,
+    light: np.ndarray,
+    x: np.ndarray,
+    tri: np.ndarray,
+    spheres: Sequence[Sphere],
+) -> None:
     rays = view.rays(np.arange(view.width * view.height))
     slope = rays @ view.up
     distance = (height - view.eye @ view.up) / np.where(slope == 0, 1e-30, slope)
@@ -267,15 +305,22 @@ def _draw_ground(view: _View, image: np.ndarray, depth: np.ndarray, height: floa
         return
     extent = max(float(np.ptp(seen, axis=0).max()), 1e-6)
     away = np.linalg.norm(point - seen.mean(axis=0), axis=1) / extent
-    strength = np.exp(-(away / 2.2) ** 2)[:, None]
+    strength = np.exp(-((away / 2.2) ** 2))[:, None]
     shadow = _shadow(point, height, view.up, light, x, tri, spheres)
     floor = _FLOOR * (1.0 - _SHADOW * shadow)[:, None]
     image[hit] = strength * floor + (1 - strength) * image[hit]
     depth[hit] = distance[hit]
 
 
-def _shadow(point: np.ndarray, height: float, up: np.ndarray, light: np.ndarray, x: np.ndarray, tri: np.ndarray,
-            spheres: Sequence[Sphere]) -> np.ndarray:
+def _shadow(
+    point: np.ndarray,
+    height: float,
+    up: np.ndarray,
+    light: np.ndarray,
+    x: np.ndarray,
+    tri: np.ndarray,
+    spheres: Sequence[Sphere],
+) -> np.ndarray:
     """How much of the light is kept from each point (k, 3) of the ground, 0..1: a blurred map of what lies above it."""
     one = _unit(np.cross(up, [1.0, 0.0, 0.0] if abs(up[0]) < 0.9 else [0.0, 0.0, 1.0]))
     plane = np.stack([one, np.cross(up, one)], axis=1)
@@ -292,7 +337,7 @@ def _shadow(point: np.ndarray, height: float, up: np.ndarray, light: np.ndarray,
     for (_, faces), p in zip(solids, flat, strict=True):
         cover[_cover(((p - low) / cell + border)[faces], columns, rows)[1]] = 1.0
     cover = cover.reshape(rows, columns)
-    for _ in range(3):      # three box filters are close to a Gaussian
+    for _ in range(3):  # three box filters are close to a Gaussian
         cover = _box_filter(_box_filter(cover, 7).T, 7).T
     place = (point @ plane - low) / cell + border
     column, row = np.clip(place, 0, [columns - 1.001, rows - 1.001]).T
@@ -316,14 +361,15 @@ def _box_filter(values: np.ndarray, radius: int) -> np.ndarray:
     """Mean over 2 radius + 1 rows, zero outside."""
     padded = np.pad(values, ((radius + 1, radius), (0, 0)))
     total = np.cumsum(padded, axis=0)
-    return (total[2 * radius + 1:] - total[:-2 * radius - 1]) / (2 * radius + 1)
+    return (total[2 * radius + 1 :] - total[: -2 * radius - 1]) / (2 * radius + 1)
 
 
-def _draw_markers(view: _View, image: np.ndarray, depth: np.ndarray, markers: np.ndarray, color: Color,
-                  radius: float) -> None:
+def _draw_markers(
+    view: _View, image: np.ndarray, depth: np.ndarray, markers: np.ndarray, color: Color, radius: float
+) -> None:
     """Dots with a light rim. A marker lies on the surface: it is in front up to a hundredth of its distance."""
     reach = int(np.ceil(radius * 1.4))
-    dy, dx = np.mgrid[-reach:reach + 1, -reach:reach + 1].reshape(2, -1)
+    dy, dx = np.mgrid[-reach : reach + 1, -reach : reach + 1].reshape(2, -1)
     screen = view.project(markers)
     for column, row, far in screen[np.argsort(-screen[:, 2])]:
         i, j = round(column), round(row)

@@ -16,8 +16,10 @@ def farthest_points(positions: ArrayLike, count: int, among: ArrayLike | None = 
     candidates = np.arange(len(x)) if among is None else np.asarray(among)
     candidates = np.flatnonzero(candidates) if candidates.dtype == bool else np.unique(candidates)
     if not 0 < count <= len(candidates):
-        raise GeometryError(f"cannot spread {count} points over {len(candidates)} candidates",
-                            f"Ask for 1 to {len(candidates)}" if len(candidates) else "No point is free to be chosen")
+        raise GeometryError(
+            f"cannot spread {count} points over {len(candidates)} candidates",
+            f"Ask for 1 to {len(candidates)}" if len(candidates) else "No point is free to be chosen",
+        )
     x = x[candidates]
     chosen = np.zeros(count, np.int64)
     distance = np.full(len(x), np.inf)

@@ -12,8 +12,12 @@ from sim.geometry.errors import GeometryError, listed
 KEYS = ("all", "boundary", "indices", "near", "x", "y", "z")
 
 
-def choose_points(positions: ArrayLike, where: Mapping[str, Any], boundary: np.ndarray | None = None,
-                  file_to_point: np.ndarray | None = None) -> np.ndarray:
+def choose_points(
+    positions: ArrayLike,
+    where: Mapping[str, Any],
+    boundary: np.ndarray | None = None,
+    file_to_point: np.ndarray | None = None,
+) -> np.ndarray:
     """Indices (k,) int32, ascending, of the points that satisfy every key of ``where``; an empty choice is an error.
 
     positions: (n, 3) rest positions [m]; boundary: (n,) bool, None for an object that has none; file_to_point: vertex
@@ -40,15 +44,18 @@ def choose_points(positions: ArrayLike, where: Mapping[str, Any], boundary: np.n
             masks[key] = np.ones(len(x), bool)
         else:
             near = difflib.get_close_matches(str(key), KEYS, n=1)
-            raise GeometryError(f"where: unknown key {key!r}",
-                                f"Did you mean {near[0]!r}?" if near else f"Known keys: {', '.join(KEYS)}")
+            raise GeometryError(
+                f"where: unknown key {key!r}",
+                f"Did you mean {near[0]!r}?" if near else f"Known keys: {', '.join(KEYS)}",
+            )
     chosen = np.flatnonzero(np.logical_and.reduce(list(masks.values())))
     if len(chosen) == 0:
         each = ", ".join(f"{key}: {int(mask.sum())}" for key, mask in masks.items())
         low, high = x.min(axis=0, initial=np.inf), x.max(axis=0, initial=-np.inf)
         extent = ", ".join(f"{name} {a:.6g} to {b:.6g}" for name, a, b in zip("xyz", low, high, strict=True))
-        raise GeometryError(f"where chooses none of {len(x)} points (each key by itself: {each})",
-                            f"The points span {extent} (metres)")
+        raise GeometryError(
+            f"where chooses none of {len(x)} points (each key by itself: {each})", f"The points span {extent} (metres)"
+        )
     return chosen.astype(np.int32)
 
 
@@ -66,8 +73,9 @@ def _on_boundary(wanted: Any, boundary: np.ndarray | None) -> np.ndarray:
     if not isinstance(wanted, bool):
         raise GeometryError(f"where.boundary is {wanted!r}", "Write true or false")
     if boundary is None:
-        raise GeometryError("where.boundary: this object is no surface and has no boundary",
-                            "Choose by x, y, z or indices")
+        raise GeometryError(
+            "where.boundary: this object is no surface and has no boundary", "Choose by x, y, z or indices"
+        )
     mask = np.asarray(boundary, bool)
     return mask if wanted else ~mask
 
@@ -82,7 +90,9 @@ def _by_index(numbers: Any, count: int, file_to_point: np.ndarray | None) -> np.
         raise GeometryError(f"where.indices: no point {listed(wrong)}", f"Points are numbered 0 to {len(table) - 1}")
     unused = values[table[values] < 0]
     if len(unused):
-        raise GeometryError(f"where.indices: no element uses point {listed(unused)}", "Name points that belong to the body")
+        raise GeometryError(
+            f"where.indices: no element uses point {listed(unused)}", "Name points that belong to the body"
+        )
     mask = np.zeros(count, bool)
     mask[table[values]] = True
     return mask

@@ -16,8 +16,9 @@ from sim.geometry.transforms import axes_matrix
 TET_FORMATS = (".node", ".ele", ".msh")
 
 
-def load_tets(path: str | os.PathLike[str], unit: float = 1.0, axes: Sequence[str] | None = None,
-              mirror: bool = False) -> TetMesh:
+def load_tets(
+    path: str | os.PathLike[str], unit: float = 1.0, axes: Sequence[str] | None = None, mirror: bool = False
+) -> TetMesh:
     """Read a solid; of .node and .ele either may be named, the other lies beside it.
 
     ``unit`` is the length of one file unit [m]; ``axes`` and ``mirror`` as in :func:`axes_matrix`.  Checked, and mended
@@ -36,7 +37,9 @@ def load_tets(path: str | os.PathLike[str], unit: float = 1.0, axes: Sequence[st
         nodes, tets = _read_tetgen(path)
     far = np.flatnonzero((np.abs(nodes) > FARTHEST).any(axis=1))
     if len(far):
-        raise GeometryError(f"mesh file {path}: node {listed(far)} is more than {FARTHEST:g} units away", "Export it again")
+        raise GeometryError(
+            f"mesh file {path}: node {listed(far)} is more than {FARTHEST:g} units away", "Export it again"
+        )
     return solid_mesh(nodes @ matrix.T * unit, tets, f"mesh file {path}")
 
 
@@ -46,8 +49,10 @@ def _check_pair(path: Path) -> None:
         return
     there, missing = sorted((path.with_suffix(".node"), path.with_suffix(".ele")), key=Path.exists, reverse=True)
     if there.exists() and not missing.exists():
-        raise GeometryError(f"mesh file {path}: {missing.name} is missing, which has to lie beside {there.name}",
-                            "TetGen writes two files, .node and .ele: copy both, under one name")
+        raise GeometryError(
+            f"mesh file {path}: {missing.name} is missing, which has to lie beside {there.name}",
+            "TetGen writes two files, .node and .ele: copy both, under one name",
+        )
 
 
 def _read_tetgen(path: Path) -> tuple[np.ndarray, np.ndarray]:

@@ -24,8 +24,8 @@ class TetMesh:
 
     positions: (n, 3) float64 [m]; tets: (t, 4) int32 of positive volume; triangles: (m, 3) int32, its surface, facing
     outward; file_to_point: (nodes of the file,) int32, the point that each became, -1 where no tetrahedron uses it;
-    notes: what was mended or is doubtful, in words with counts; cells: (c, 8) int32, the corners of lattice cells: those of
-    the four outer tetrahedra, then those of the inner one (`lattice_cells`); none in other meshes.
+    notes: what was mended or is doubtful, in words with counts; cells: (c, 8) int32, the corners of lattice cells:
+    those of the four outer tetrahedra, then those of the inner one (`lattice_cells`); none in other meshes.
     """
 
     positions: np.ndarray
@@ -50,7 +50,8 @@ class TetMesh:
 
 @dataclass(frozen=True)
 class SolidGrid:
-    """The lattice of a box, numbered as Newton numbers it: point (i, j, k) is k (dim_x + 1)(dim_y + 1) + j (dim_x + 1) + i.
+    """The lattice of a box, numbered as Newton numbers it: point (i, j, k) is k (dim_x + 1)(dim_y + 1) + j (dim_x + 1)
+    + i.
 
     left, right, bottom, top: points at the lowest and highest x, the lowest and highest y.
     """
@@ -84,7 +85,9 @@ def tet_surface(tets: ArrayLike, what: str = "the mesh") -> np.ndarray:
     faces = np.concatenate([cells[:, face] for face in _FACES])
     _, first, uses = np.unique(np.sort(faces, axis=1), axis=0, return_index=True, return_counts=True)
     if (uses > 2).any():
-        raise GeometryError(f"{what}: {int((uses > 2).sum())} faces belong to more than two tetrahedra", "Mesh the body again")
+        raise GeometryError(
+            f"{what}: {int((uses > 2).sum())} faces belong to more than two tetrahedra", "Mesh the body again"
+        )
     return faces[np.sort(first[uses == 1])]
 
 
@@ -115,8 +118,8 @@ def lattice_tets(filled: np.ndarray) -> np.ndarray:
 def lattice_cells(tets: np.ndarray) -> np.ndarray:
     """(c, 8) the corners of the cells that `lattice_tets` cut into `tets` (5 c, 4).
 
-    With a, b, c, d the corners of the inner tetrahedron and p, q, r, s the others, a cell is p, q, r, s, a, b, c, d, and its
-    tetrahedra, all positive, are (p, a, b, c), (q, b, a, d), (r, c, d, a), (s, d, c, b), (a, b, c, d).
+    With a, b, c, d the corners of the inner tetrahedron and p, q, r, s the others, a cell is p, q, r, s, a, b, c, d,
+    and its tetrahedra, all positive, are (p, a, b, c), (q, b, a, d), (r, c, d, a), (s, d, c, b), (a, b, c, d).
     """
     parts = tets.reshape(-1, 5, 4)
     inner = parts[:, 4]
@@ -150,7 +153,9 @@ def solid_grid(dim_x: int, dim_y: int, dim_z: int, cell_x: float, cell_y: float,
     tets = lattice_tets(np.ones(dims, bool))
     number = np.arange(len(points), dtype=np.int32).reshape(nz + 1, ny + 1, nx + 1)
     sides = (number[:, :, 0], number[:, :, -1], number[:, 0], number[:, -1])
-    return SolidGrid(TetMesh(points, tets, tet_surface(tets), cells=lattice_cells(tets)), *(side.ravel().copy() for side in sides))
+    return SolidGrid(
+        TetMesh(points, tets, tet_surface(tets), cells=lattice_cells(tets)), *(side.ravel().copy() for side in sides)
+    )
 
 
 def solid_mesh(positions: ArrayLike, tets: ArrayLike, what: str = "the mesh") -> TetMesh:
@@ -161,31 +166,41 @@ def solid_mesh(positions: ArrayLike, tets: ArrayLike, what: str = "the mesh") ->
     """
     x, cells = np.asarray(positions, np.float64), np.asarray(tets)
     if x.ndim != 2 or x.shape[1] != 3 or cells.ndim != 2 or cells.shape[1:] != (4,) or not len(cells):
-        raise GeometryError(f"{what}: positions have shape {x.shape} and tetrahedra {cells.shape}",
-                            "Give positions (n, 3) and tetrahedra (t, 4)")
+        raise GeometryError(
+            f"{what}: positions have shape {x.shape} and tetrahedra {cells.shape}",
+            "Give positions (n, 3) and tetrahedra (t, 4)",
+        )
     if not np.issubdtype(cells.dtype, np.integer):
         raise GeometryError(f"{what}: tetrahedra have the type {cells.dtype}", "Give numbers of points, whole numbers")
     outside = np.flatnonzero(((cells < 0) | (cells >= len(x))).any(axis=1))
     if len(outside):
-        raise GeometryError(f"{what}: tetrahedron {listed(outside)} names a point that does not exist; there are {len(x)}",
-                            "Count points from 0")
+        raise GeometryError(
+            f"{what}: tetrahedron {listed(outside)} names a point that does not exist; there are {len(x)}",
+            "Count points from 0",
+        )
     broken = np.flatnonzero(~np.isfinite(x).all(axis=1))
     if len(broken):
         raise GeometryError(f"{what}: the position of point {listed(broken)} is not finite", "Export it again")
     cells = cells.astype(np.int32)
     volume = tet_volumes(x, cells)
-    longest = np.max([np.linalg.norm(x[cells[:, a]] - x[cells[:, b]], axis=1) for a in range(4) for b in range(a)], axis=0)
+    longest = np.max(
+        [np.linalg.norm(x[cells[:, a]] - x[cells[:, b]], axis=1) for a in range(4) for b in range(a)], axis=0
+    )
     flat = np.flatnonzero(np.abs(volume) <= FLAT * longest**3)
     if len(flat):
         worst = flat[np.argmin(np.abs(volume[flat]))]
-        raise GeometryError(f"{what}: {len(flat)} of {len(cells)} tetrahedra are flat: {listed(flat)}; tetrahedron {worst} has "
-                            f"the volume {volume[worst]:.3g} m^3 with edges up to {longest[worst]:.3g} m",
-                            "Mesh the body again, with better elements")
+        raise GeometryError(
+            f"{what}: {len(flat)} of {len(cells)} tetrahedra are flat: {listed(flat)}; tetrahedron {worst} has "
+            f"the volume {volume[worst]:.3g} m^3 with edges up to {longest[worst]:.3g} m",
+            "Mesh the body again, with better elements",
+        )
     notes = []
     turned = volume < 0
     if turned.any():
         cells[turned] = cells[turned][:, [0, 2, 1, 3]]
-        notes.append(f"{what}: {int(turned.sum())} of {len(cells)} tetrahedra were numbered inside out; they were turned round")
+        notes.append(
+            f"{what}: {int(turned.sum())} of {len(cells)} tetrahedra were numbered inside out; they were turned round"
+        )
     used = np.zeros(len(x), bool)
     used[cells] = True
     to_point = np.where(used, np.cumsum(used) - 1, -1).astype(np.int32)
@@ -194,15 +209,21 @@ def solid_mesh(positions: ArrayLike, tets: ArrayLike, what: str = "the mesh") ->
         x, cells = x[used], to_point[cells]
     pieces = len(np.unique(tet_pieces(len(x), cells)))
     if pieces > 1:
-        raise GeometryError(f"{what}: the tetrahedra form {pieces} separate pieces", "Give each body as an object of its own")
+        raise GeometryError(
+            f"{what}: the tetrahedra form {pieces} separate pieces", "Give each body as an object of its own"
+        )
     slivers = int((tet_quality(x, cells) < SLIVER).sum())
     if slivers:
-        notes.append(f"{what}: {slivers} of {len(cells)} tetrahedra are slivers (quality below {SLIVER:g}); they need short steps")
+        notes.append(
+            f"{what}: {slivers} of {len(cells)} tetrahedra are slivers (quality below {SLIVER:g}); they need short"
+            " steps"
+        )
     return TetMesh(x, cells, tet_surface(cells, what), to_point, tuple(notes))
 
 
 def tet_pieces(count: int, tets: np.ndarray) -> np.ndarray:
-    """(count,) for each point the lowest point of its connected body; labels spread along tetrahedra until nothing changes."""
+    """(count,) for each point the lowest point of its connected body; labels spread along tetrahedra until nothing
+    changes."""
     label = np.arange(count)
     while True:
         low = label[tets].min(axis=1)

@@ -116,11 +116,17 @@ def mesh_topology(positions: ArrayLike, triangles: ArrayLike) -> Topology:
     boundary = np.zeros(len(x), bool)
     boundary[edges[uses == 1].reshape(-1)] = True
     return Topology(
-        positions=x, triangles=tri, triangle_area=area,
-        edges=edges.astype(np.int32), edge_length=np.linalg.norm(x[edges[:, 1]] - x[edges[:, 0]], axis=1),
-        edge_uses=uses.astype(np.int32), edge_triangles=edge_triangles.astype(np.int32),
+        positions=x,
+        triangles=tri,
+        triangle_area=area,
+        edges=edges.astype(np.int32),
+        edge_length=np.linalg.norm(x[edges[:, 1]] - x[edges[:, 0]], axis=1),
+        edge_uses=uses.astype(np.int32),
+        edge_triangles=edge_triangles.astype(np.int32),
         edge_area=np.bincount(edge_of_side, np.repeat(area, 3), minlength=len(edges)),
-        hinges=hinges.astype(np.int32), hinge_edge=hinge_edge.astype(np.int32), boundary=boundary,
+        hinges=hinges.astype(np.int32),
+        hinge_edge=hinge_edge.astype(np.int32),
+        boundary=boundary,
         point_area=np.bincount(tri.reshape(-1), np.repeat(area / 3.0, 3), minlength=len(x)),
         piece=_pieces(len(x), edges, tri),
     )
@@ -154,29 +160,44 @@ def cloth_problems(topology: Topology) -> list[GeometryError]:
         return problems
     if topology.piece_count > 1:
         sizes = np.bincount(topology.piece[topology.piece >= 0])
-        problems.append(GeometryError(
-            f"the mesh falls into {topology.piece_count} pieces that share no point (of {listed(sizes)} points)",
-            "Sew them together where they should hold, or make each an object of its own"))
+        problems.append(
+            GeometryError(
+                f"the mesh falls into {topology.piece_count} pieces that share no point (of {listed(sizes)} points)",
+                "Sew them together where they should hold, or make each an object of its own",
+            )
+        )
     if len(topology.loose_points):
-        problems.append(GeometryError(
-            f"{len(topology.loose_points)} loose points belong to no triangle: {listed(topology.loose_points)}",
-            "Remove them from the mesh"))
+        problems.append(
+            GeometryError(
+                f"{len(topology.loose_points)} loose points belong to no triangle: {listed(topology.loose_points)}",
+                "Remove them from the mesh",
+            )
+        )
     if len(topology.degenerate_triangles):
-        problems.append(GeometryError(
-            f"{len(topology.degenerate_triangles)} triangles have no area: {listed(topology.degenerate_triangles)}",
-            "Remove them, or move their points apart"))
+        problems.append(
+            GeometryError(
+                f"{len(topology.degenerate_triangles)} triangles have no area: {listed(topology.degenerate_triangles)}",
+                "Remove them, or move their points apart",
+            )
+        )
     repeated = topology.duplicate_triangles
     if len(repeated):
-        problems.append(GeometryError(
-            f"{len(repeated)} triangles repeat an earlier one: {listed(repeated)}", "Remove the repetitions"))
+        problems.append(
+            GeometryError(
+                f"{len(repeated)} triangles repeat an earlier one: {listed(repeated)}", "Remove the repetitions"
+            )
+        )
     short = [tuple(topology.edges[row].tolist()) for row in topology.short_edges]
     if short:
         problems.append(GeometryError(f"{len(short)} edges have no length: {listed(short)}", "Merge their two points"))
     crowded = [tuple(edge.tolist()) for edge in topology.edges[topology.edge_uses > 2]]
     if crowded:
-        problems.append(GeometryError(
-            f"{len(crowded)} edges belong to more than two triangles: {listed(crowded)}",
-            "Such a seam has no bending angle; separate the layers"))
+        problems.append(
+            GeometryError(
+                f"{len(crowded)} edges belong to more than two triangles: {listed(crowded)}",
+                "Such a seam has no bending angle; separate the layers",
+            )
+        )
     return problems
 
 

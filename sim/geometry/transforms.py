@@ -33,8 +33,10 @@ def axes_matrix(axes: Sequence[str] | None, mirror: bool = False) -> np.ndarray:
     if not matrix.any(axis=0).all():
         raise GeometryError(f"axes {axes!r} use a file axis twice", "Name each of x, y and z once")
     if np.linalg.det(matrix) < 0 and not mirror:
-        raise GeometryError(f"axes {axes!r} mirror the geometry: they are not a rotation",
-                            "Change one sign or exchange two axes, or say `mirror: true` if that is meant")
+        raise GeometryError(
+            f"axes {axes!r} mirror the geometry: they are not a rotation",
+            "Change one sign or exchange two axes, or say `mirror: true` if that is meant",
+        )
     return matrix
 
 
@@ -56,15 +58,18 @@ def rotation_from_quaternion(quaternion: ArrayLike) -> np.ndarray:
     if q.shape != (4,) or not np.isfinite(length) or length == 0:
         raise GeometryError(f"quaternion {quaternion!r} is no rotation", "Give (x, y, z, w), not all zero")
     x, y, z, w = q / length
-    return np.array([
-        [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
-        [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
-        [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
-    ])
+    return np.array(
+        [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
+            [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
+            [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
+        ]
+    )
 
 
-def place(points: ArrayLike, position: ArrayLike = (0.0, 0.0, 0.0), rotation: ArrayLike | None = None,
-          scale: float = 1.0) -> np.ndarray:
+def place(
+    points: ArrayLike, position: ArrayLike = (0.0, 0.0, 0.0), rotation: ArrayLike | None = None, scale: float = 1.0
+) -> np.ndarray:
     """Points (n, 3) scaled and turned about the origin of their own frame, then moved: ``scale R p + position`` [m]."""
     if not (np.isfinite(scale) and scale > 0):
         raise GeometryError(f"scale {scale!r} must be positive", "To mirror a mesh give it `axes` and `mirror: true`")

@@ -49,8 +49,8 @@ _locks: WeakKeyDictionary[Model, RLock] = WeakKeyDictionary()
 class Description:
     """What people read about a problem, and what a run does besides searching.
 
-    resolved: the scene as text, with all defaults; record_every: frames between recorded ones.  source: the scene's file;
-    files: those that it names, as they are written there -> where they are.
+    resolved: the scene as text, with all defaults; record_every: frames between recorded ones.  source: the scene's
+    file; files: those that it names, as they are written there -> where they are.
     """
 
     name: str = "problem"
@@ -65,7 +65,8 @@ class Description:
 
 @dataclass(eq=False)
 class _Memory:
-    """What a search need not compute again: evaluations by coordinates, terms made ready by their names and those of experiments."""
+    """What a search need not compute again: evaluations by coordinates, terms made ready by their names and those of
+    experiments."""
 
     evaluations: dict[bytes, Evaluation] = field(default_factory=dict)
     prepared: dict[tuple[str, str], Measured] = field(default_factory=dict)
@@ -98,10 +99,19 @@ class Problem:
         self._remembered: _Memory | None = None
 
     def __repr__(self) -> str:
-        rows = [("model", repr(self.model)), ("solver", type(self.solver).__name__), *(("experiment", repr(e)) for e in self.experiments)]
+        rows = [
+            ("model", repr(self.model)),
+            ("solver", type(self.solver).__name__),
+            *(("experiment", repr(e)) for e in self.experiments),
+        ]
         for p in self.sought:
             low, high = ("open" if end is None else f"{end:g}" for end in p.bounds)
-            rows.append(("parameter", f"{p.name} = {short(p.start)} {p.unit}".strip() + f", {low} to {high}, transform {p.kind}"))
+            rows.append(
+                (
+                    "parameter",
+                    f"{p.name} = {short(p.start)} {p.unit}".strip() + f", {low} to {high}, transform {p.kind}",
+                )
+            )
         rows += [("loss", f"{t.name}, weight {t.weight:g}") for t in self.terms]
         if self.sought:
             rows.append(("search", f"{self.method.name}, at most {self.method.limit} iterations"))
@@ -154,9 +164,11 @@ class Problem:
 
     @contextmanager
     def remembering(self) -> Iterator[None]:
-        """Inside, nothing is computed twice at the same coordinates: for a search, which asks for value, terms and gradient at different times.
+        """Inside, nothing is computed twice at the same coordinates: for a search, which asks for value, terms and
+        gradient at different times.
 
-        Model, solver, data, terms and weights must stay as they are until the block ends.  Outside, every call looks at them anew.
+        Model, solver, data, terms and weights must stay as they are until the block ends.  Outside, every call looks at
+        them anew.
         """
         before, self._remembered = self._remembered, self._remembered or _Memory()
         try:
@@ -183,13 +195,15 @@ class Problem:
         return {e.name: out[e.name] for e in wanted}
 
     def start_positions(self, experiment: Experiment) -> np.ndarray:
-        """Where all points (n, 3) [m] are at the start of an experiment, with the parameters at theirs; nothing is simulated."""
+        """Where all points (n, 3) [m] are at the start of an experiment, with the parameters at theirs; nothing is
+        simulated."""
         with self._values_kept():
             self._write(experiment, self.space.unpack(self.start))
             return self.model.state().particle_q.numpy().astype(np.float64)
 
     def residuals(self, x: Any, simulations: Mapping[str, Simulation]) -> list[Residuals]:
-        """What the loss at x is made of: the sum of their losses is the loss.  simulations: of the fitted experiments."""
+        """What the loss at x is made of: the sum of their losses is the loss.  simulations: of the fitted
+        experiments."""
         values = self.space.unpack(np.asarray(x, dtype=np.float64))
         out = []
         for term in self.terms:
@@ -197,12 +211,15 @@ class Problem:
                 out.append(term.residuals(values).times(term.weight))
                 continue
             counted = [e for e in self.fitted if term.counts(e)]
-            out += [self._prepare(term, e).residuals(simulations[e.name].positions).times(term.weight / len(counted))
-                    for e in counted]
+            out += [
+                self._prepare(term, e).residuals(simulations[e.name].positions).times(term.weight / len(counted))
+                for e in counted
+            ]
         return out
 
     def reaches(self, i: int, experiment: Experiment) -> bool:
-        """Whether coordinate i can change an experiment: not that of a parameter with a value for each, in another one."""
+        """Whether coordinate i can change an experiment: not that of a parameter with a value for each, in another
+        one."""
         p = next(p for p in self.sought if self.space.slices[p.name].start <= i < self.space.slices[p.name].stop)
         if not p.experiments:
             return True
@@ -212,8 +229,13 @@ class Problem:
     def compare(self, simulation: Simulation) -> float | None:
         """The loss of a simulation against its recording, counted or not; None where there is nothing to compare."""
         e = simulation.experiment
-        terms = [t for t in self.terms if not isinstance(t, Penalty) and (not isinstance(t, Match) or t.markers in e.targets)
-                 and (not isinstance(t, Custom) or t.counts(e))]
+        terms = [
+            t
+            for t in self.terms
+            if not isinstance(t, Penalty)
+            and (not isinstance(t, Match) or t.markers in e.targets)
+            and (not isinstance(t, Custom) or t.counts(e))
+        ]
         if not terms:
             return None
         q = array(simulation.positions, dtype=self.model.particle_q.dtype, device=self.model.device)
@@ -223,7 +245,8 @@ class Problem:
         return float(np.array([t.weight for t in terms]) @ out.numpy())
 
     def gauss_newton(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """J' W J (n, n) and -J' W r (n,) of the residuals at coordinates x: half the second and first derivative of the loss."""
+        """J' W J (n, n) and -J' W r (n,) of the residuals at coordinates x: half the second and first derivative of the
+        loss."""
         return linearise(self, x).step_matrix, -0.5 * self.evaluate(x).gradient  # exact, where the differences are not
 
     def measure(self, simulation: Simulation) -> dict[str, dict[str, Any]]:
@@ -241,8 +264,11 @@ class Problem:
 
     def measured(self, simulations: Mapping[str, Simulation]) -> dict[str, float]:
         """`experiment.measure` -> what the simulation gives; nan where it cannot be told."""
-        return {f"{name}.{key}": np.nan if found["simulated"] is None else found["simulated"]
-                for name, simulation in simulations.items() for key, found in self.measure(simulation).items()}
+        return {
+            f"{name}.{key}": np.nan if found["simulated"] is None else found["simulated"]
+            for name, simulation in simulations.items()
+            for key, found in self.measure(simulation).items()
+        }
 
     def contact_patterns(self, x: Any) -> list[np.ndarray]:
         """Which contacts push, in every step of every fitted rollout: (steps, contacts) bool each."""
@@ -264,8 +290,12 @@ class Problem:
 
     # ------------------------------------------------------------------------------------------ the search
     def optimize(
-        self, iterations: int | None = None, *, log: Callable[[dict[str, Any]], Any] | None = None,
-        save: Callable[[dict[str, Any]], Any] | None = None, resume_state: Mapping[str, Any] | None = None,
+        self,
+        iterations: int | None = None,
+        *,
+        log: Callable[[dict[str, Any]], Any] | None = None,
+        save: Callable[[dict[str, Any]], Any] | None = None,
+        resume_state: Mapping[str, Any] | None = None,
         should_stop: Callable[[], bool] | None = None,
     ) -> Result:
         """Search as the scene asks.  The arguments are those of `sim.identify.search.search.search`.
@@ -274,19 +304,35 @@ class Problem:
         """
         starts = self.space.starts(self.method.starts, self.method.seed)
         problems = [self.up_to(h) for h in self.method.horizons]
-        stages = [Stage(h.label, p.value_and_grad, p.gauss_newton, p.describe) for h, p in zip(self.method.horizons, problems, strict=True)]
+        stages = [
+            Stage(h.label, p.value_and_grad, p.gauss_newton, p.describe)
+            for h, p in zip(self.method.horizons, problems, strict=True)
+        ]
         with ExitStack() as memories:
             for p in {id(p): p for p in (*problems, self)}.values():
                 memories.enter_context(p.remembering())
-            found = search(stages, starts, self.bounds, self.method, iterations=iterations, log=log, save=save,
-                           resume_state=resume_state, should_stop=should_stop)
+            found = search(
+                stages,
+                starts,
+                self.bounds,
+                self.method,
+                iterations=iterations,
+                log=log,
+                save=save,
+                resume_state=resume_state,
+                should_stop=should_stop,
+            )
             return self.result(found)
 
     def up_to(self, horizon: Horizon) -> Problem:
         """The problem on the first part of every experiment; itself where that is all of them."""
         if all(horizon.frames(e.schedule) == e.schedule.frames for e in self.experiments):
             return self
-        return replace(self, experiments=[horizon.of(e) for e in self.experiments], terms=horizon.terms(self.terms, self.experiments))
+        return replace(
+            self,
+            experiments=[horizon.of(e) for e in self.experiments],
+            terms=horizon.terms(self.terms, self.experiments),
+        )
 
     def result(self, found: Search) -> Result:
         """The outcome of a search in physical terms; writes the best values into the model."""
@@ -306,7 +352,17 @@ class Problem:
             values = self._values(self.space.unpack(last.x))
         for path, value in values.items():
             self.model[path].assign(value)
-        return Result(self.physical(last.x), best.loss, best.terms, best.experiments, best.physical, last, initial, found.chosen, found.stages)
+        return Result(
+            self.physical(last.x),
+            best.loss,
+            best.terms,
+            best.experiments,
+            best.physical,
+            last,
+            initial,
+            found.chosen,
+            found.stages,
+        )
 
     def _initial_loss(self, found: Search) -> float:
         """The loss at the stated start, which a search of several starts or horizons may not have met."""
@@ -353,11 +409,13 @@ class Problem:
                 for name, slope in slopes.items():
                     by_value[name] = by_value[name] + term.weight * slope
         pulled = self.space.pull_back(x, by_value)
-        return Evaluation(loss, pulled, by_value, {t.name: terms[t.name] for t in self.terms if t.name in terms},
-                          of_experiment)
+        return Evaluation(
+            loss, pulled, by_value, {t.name: terms[t.name] for t in self.terms if t.name in terms}, of_experiment
+        )
 
-    def _measure(self, schedule: Schedule, pairs: Sequence[tuple[Any, Experiment]], shares: np.ndarray | None
-                 ) -> np.ndarray:
+    def _measure(
+        self, schedule: Schedule, pairs: Sequence[tuple[Any, Experiment]], shares: np.ndarray | None
+    ) -> np.ndarray:
         """The value of each (term, experiment) on one rollout; with `shares` the gradient of their sum as well."""
         wanted = [self._prepare(term, experiment) for term, experiment in pairs]
         out = zeros(len(pairs), float64, self.model.device, requires_grad=shares is not None)
@@ -387,8 +445,14 @@ class Problem:
         return prepared[key]
 
     def _rollout(self, schedule: Schedule) -> Trajectory:
-        return rollout(self.solver, self.model.state(), schedule.steps, schedule.dt, frame_every=schedule.substeps,
-                       strategy=self.strategy)
+        return rollout(
+            self.solver,
+            self.model.state(),
+            schedule.steps,
+            schedule.dt,
+            frame_every=schedule.substeps,
+            strategy=self.strategy,
+        )
 
     def _groups(self, experiments: Sequence[Experiment]) -> list[list[Experiment]]:
         return group_by_rollout(experiments, own=any(p.experiments for p in self.sought))
@@ -414,13 +478,20 @@ class Problem:
 
     @contextmanager
     def _values_kept(self) -> Iterator[None]:
-        """Inside, experiments and parameters may be written to the model, which has its values again afterwards, however the block ends.
+        """Inside, experiments and parameters may be written to the model, which has its values again afterwards,
+        however the block ends.
 
         No other thread does so at the same time.
         """
-        touched = {path for e in self.experiments for path in e.settings} | {r.path for p in self.sought for r in p.reach}
+        touched = {path for e in self.experiments for path in e.settings} | {
+            r.path for p in self.sought for r in p.reach
+        }
         with _locks.setdefault(self.model, RLock()):
-            self._base = {path: np.array(a.device.numpy(a), dtype=np.float64) for path in sorted(touched) for a in (self.model[path],)}
+            self._base = {
+                path: np.array(a.device.numpy(a), dtype=np.float64)
+                for path in sorted(touched)
+                for a in (self.model[path],)
+            }
             try:
                 yield
             finally:

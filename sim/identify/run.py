@@ -30,7 +30,16 @@ from sim.identify.data.experiments import Experiment, Simulation
 from sim.identify.problem import Problem
 from sim.identify.search.results import Result
 from sim.identify.search.search import BrokenSearch
-from sim.io import Recording, RunFolder, RunFolderError, default_run_path, environment, write_recording, write_report, write_scenery
+from sim.io import (
+    Recording,
+    RunFolder,
+    RunFolderError,
+    default_run_path,
+    environment,
+    write_recording,
+    write_report,
+    write_scenery,
+)
 
 SCENE, RESULT, TRAJECTORY, REPORT = "scene.resolved.yaml", "result.json", "trajectory.npz", "report.html"
 OK, FAILED, INTERRUPTED = 0, 1, 130
@@ -64,14 +73,21 @@ class Outcome:
     status: int
 
 
-def run_problem(problem: Problem, out: Path | None = None, resume: Path | None = None, iterations: int | None = None,
-                watcher: Watcher | None = None, profiled: bool = False, search: bool = True) -> Outcome:
+def run_problem(
+    problem: Problem,
+    out: Path | None = None,
+    resume: Path | None = None,
+    iterations: int | None = None,
+    watcher: Watcher | None = None,
+    profiled: bool = False,
+    search: bool = True,
+) -> Outcome:
     """Search (if the problem seeks anything), simulate, record, report.
 
-    out: the run folder, new; default runs/<name>/<time>.  resume: the folder of an earlier run of the same scene, to
-    go on with.  iterations: how many in all, instead of the scene's.  profiled: the time of every kernel is measured, for the report.
-    search: False only simulates, with the parameters at their start, and checks what is expected of experiments alone.
-    Raises RunFolderError before anything is written if the folder cannot be used.
+    out: the run folder, new; default runs/<name>/<time>.  resume: the folder of an earlier run of the same scene, to go
+    on with.  iterations: how many in all, instead of the scene's.  profiled: the time of every kernel is measured, for
+    the report. search: False only simulates, with the parameters at their start, and checks what is expected of
+    experiments alone. Raises RunFolderError before anything is written if the folder cannot be used.
     """
     watcher = watcher or Watcher()
     begun = time.perf_counter()
@@ -115,8 +131,13 @@ class _Run:
         setting = _setting(self.problem)
         with _interruptible(self.watcher.interrupted) as asked:
             try:
-                return self.problem.optimize(iterations, log=log, save=lambda s: _save(self.folder, setting, s),
-                                             resume_state=state, should_stop=asked)
+                return self.problem.optimize(
+                    iterations,
+                    log=log,
+                    save=lambda s: _save(self.folder, setting, s),
+                    resume_state=state,
+                    should_stop=asked,
+                )
             except BrokenSearch as error:
                 self.note(str(error))
                 return self.problem.result(error.found)
@@ -146,14 +167,20 @@ class _Run:
             for name, s in best.items() if len(s.times) >= every
         })  # fmt: skip
         write_scenery(self.folder, scenery(problem))
-        expected = [e for e in problem.expectations if found is not None or not problem.sought or e.path.startswith("experiments.")]
+        expected = [
+            e
+            for e in problem.expectations
+            if found is not None or not problem.sought or e.path.startswith("experiments.")
+        ]
         result["expect"] = check_all(expected, result)
         for name, values in found_arrays(problem, result).items():
             self.folder.write_npy(name, values)
         if self.profile is not None:
             result["profile"] = self.profile.rows()
             most = [f"{row['kernel']} {row['share']:.0%} ({row['calls']} launches)" for row in result["profile"][:6]]
-            self.notes.append(f"time in kernels, {self.profile.seconds:.2f} s of {self.profile.wall:.2f} s: {', '.join(most)}")
+            self.notes.append(
+                f"time in kernels, {self.profile.seconds:.2f} s of {self.profile.wall:.2f} s: {', '.join(most)}"
+            )
         if description.report:
             page = report_data(problem, result, before, after, self.folder.read_log(), self.notes, misfit)
             write_report(self.folder.file(REPORT), page)
@@ -180,8 +207,13 @@ class _Run:
         self.watcher.note(str(error))
         return Outcome(self.folder.path, result, FAILED)
 
-    def result(self, found: Result | None, best: Mapping[str, Simulation], uncertainty: Uncertainty | None,
-               misfit: Sequence[Misfit]) -> dict[str, Any]:
+    def result(
+        self,
+        found: Result | None,
+        best: Mapping[str, Simulation],
+        uncertainty: Uncertainty | None,
+        misfit: Sequence[Misfit],
+    ) -> dict[str, Any]:
         """What stands in result.json, expectations aside."""
         problem = self.problem
         about = environment(str(problem.model.device), str(problem.model.dtype))
@@ -208,8 +240,9 @@ class _Run:
             "started": self.started.isoformat(timespec="seconds"),
         }  # fmt: skip
 
-    def experiment(self, e: Experiment, best: Simulation, uncertainty: Uncertainty | None, misfit: Sequence[Misfit]
-                   ) -> dict[str, Any]:
+    def experiment(
+        self, e: Experiment, best: Simulation, uncertainty: Uncertainty | None, misfit: Sequence[Misfit]
+    ) -> dict[str, Any]:
         """What result.json says about one experiment."""
         measures: dict[str, dict[str, Any]] = {}
         for name, found in self.problem.measure(best).items():
@@ -217,8 +250,12 @@ class _Run:
             if uncertainty is not None and f"{e.name}.{name}" in uncertainty.measures:
                 error, slopes = uncertainty.measures[f"{e.name}.{name}"]
                 measures[name] |= {"standard_error": error, "sensitivity": slopes}
-        return {"use": "fit" if e.fit else "predict", "loss": finite(self.problem.compare(best)),
-                "residuals": {m.markers: m.summary() for m in misfit if m.experiment == e.name}, **measures}
+        return {
+            "use": "fit" if e.fit else "predict",
+            "loss": finite(self.problem.compare(best)),
+            "residuals": {m.markers: m.summary() for m in misfit if m.experiment == e.name},
+            **measures,
+        }
 
 
 def _status(result: Mapping[str, Any]) -> int:
@@ -260,8 +297,10 @@ def _same_scene(problem: Problem, folder: RunFolder, meta: Mapping[str, Any]) ->
             lines += [f"-{what}: {meta['run'].get(key)}", f"+{what}: {value}"]
     if lines:
         shown = "\n".join(f"    {line}" for line in lines)
-        raise RunFolderError(f"{folder.path} is a run of another scene; what changed:\n{shown}",
-                             "undo the change, or start a new run without --resume")
+        raise RunFolderError(
+            f"{folder.path} is a run of another scene; what changed:\n{shown}",
+            "undo the change, or start a new run without --resume",
+        )
 
 
 def _setting(problem: Problem) -> dict[str, str]:
@@ -283,7 +322,8 @@ def _save(folder: RunFolder, setting: Mapping[str, str], state: Mapping[str, Any
 # ------------------------------------------------------------------------------------------------ the process
 @contextmanager
 def _interruptible(tell: Callable[[], None]) -> Iterator[Any]:
-    """Ctrl-C asks to stop before the next evaluation, and tells so; a second one stops at once.  Yields: was it asked?"""
+    """Ctrl-C asks to stop before the next evaluation, and tells so; a second one stops at once.  Yields: was it
+    asked?"""
     asked = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield asked.is_set

@@ -28,8 +28,15 @@ def page(run: Shown) -> Path:
     return write_report(run.folder / PLAYER, ReportData(run.scenery.name, takes=[run.take(name) for name in run.takes]))
 
 
-def export_run(run: Shown, kind: str, out: str | os.PathLike[str] | None = None, experiments: Sequence[str] = (),
-               every: int = 1, size: tuple[int, int] = (640, 480), progress: Callable[[str, int, int], None] | None = None) -> list[Path]:
+def export_run(
+    run: Shown,
+    kind: str,
+    out: str | os.PathLike[str] | None = None,
+    experiments: Sequence[str] = (),
+    every: int = 1,
+    size: tuple[int, int] = (640, 480),
+    progress: Callable[[str, int, int], None] | None = None,
+) -> list[Path]:
     """Write a run as `glb`, `npz`, `csv` or `mp4`; returns the files.
 
     out: a file, where there is one to write, or a folder; default: the run folder.  experiments: which; default all.
@@ -48,15 +55,20 @@ def export_run(run: Shown, kind: str, out: str | os.PathLike[str] | None = None,
         if name not in run.takes:
             raise RunFolderError(f"the run has no experiment `{name}`", f"there are: {', '.join(run.takes)}")
     if kind == "mp4" and (size[0] % 2 or size[1] % 2 or min(size) < 16):
-        raise RunFolderError(f"a film of {size[0]} x {size[1]} pixels", "width and height have to be even, and 16 or more")
+        raise RunFolderError(
+            f"a film of {size[0]} x {size[1]} pixels", "width and height have to be even, and 16 or more"
+        )
     takes = {name: _thinned(run, name, every) for name in names}
     stem = run.scenery.name
     writers: dict[str, Callable[[Path], None]]
     if kind == "npz":
         writers = {f"{stem}.npz": partial(_npz, run, takes)}
     elif kind == "csv":
-        writers = {f"{stem}.{name}.{markers}.csv": partial(_csv, recording)
-                   for name, take in takes.items() for markers, recording in _followed(run, take).items()}
+        writers = {
+            f"{stem}.{name}.{markers}.csv": partial(_csv, recording)
+            for name, take in takes.items()
+            for markers, recording in _followed(run, take).items()
+        }
     elif kind == "glb":
         writers = {f"{stem}.{name}.glb": partial(_glb, run, name, take) for name, take in takes.items()}
     elif kind == "mp4":
@@ -74,13 +86,17 @@ def _places(run: Shown, kind: str, out: str | os.PathLike[str] | None, names: li
     place = run.folder if out is None else Path(out)
     single = place.suffix == f".{kind}"
     if single and len(names) > 1:
-        raise RunFolderError(f"{len(names)} files do not fit into {place}: {', '.join(names)}",
-                             "name a folder, or choose one with --experiment")
+        raise RunFolderError(
+            f"{len(names)} files do not fit into {place}: {', '.join(names)}",
+            "name a folder, or choose one with --experiment",
+        )
     folder = place.parent if single else place
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise RunFolderError(f"cannot write into {folder}: {error.strerror or error}", "choose another --out") from error
+        raise RunFolderError(
+            f"cannot write into {folder}: {error.strerror or error}", "choose another --out"
+        ) from error
     return [place] if single else [folder / name for name in names]
 
 
@@ -90,7 +106,7 @@ def _thinned(run: Shown, name: str, every: int) -> Recording:
     positions = finite_frames(whole.positions)[::every]
     if not len(positions):
         raise RunFolderError(f"`{name}` has no finite frame: the simulation broke down", "there is nothing to export")
-    return Recording(positions, whole.time[::every][:len(positions)])
+    return Recording(positions, whole.time[::every][: len(positions)])
 
 
 def _followed(run: Shown, take: Recording) -> dict[str, Recording]:
@@ -116,7 +132,14 @@ def _glb(run: Shown, name: str, take: Recording, path: Path) -> None:
     write_atomically(path, glb(run.scenery, name, take))
 
 
-def _mp4(run: Shown, name: str, take: Recording, size: tuple[int, int], progress: Callable[[str, int, int], None] | None, path: Path) -> None:
+def _mp4(
+    run: Shown,
+    name: str,
+    take: Recording,
+    size: tuple[int, int],
+    progress: Callable[[str, int, int], None] | None,
+    path: Path,
+) -> None:
     fps = 1.0 / take.interval if take.interval > 0 else 1.0
     skip = max(1, int(np.ceil(fps / FASTEST - 1e-6)))
     shown = Recording(take.positions[::skip], take.time[::skip])

@@ -26,8 +26,8 @@ Y_UP = np.array([0.0, 1.0, 0.0])
 def glb(scenery: Scenery, experiment: str, take: Recording) -> bytes:
     """One experiment as the bytes of a .glb.  take: positions of all particles (frames, n, 3) [m], all finite.
 
-    The scene's up becomes the y axis, as glTF wants it; lengths stay metres, and times those of the simulation: a viewer
-    that starts at 0 holds the first frame until its time has come.
+    The scene's up becomes the y axis, as glTF wants it; lengths stay metres, and times those of the simulation: a
+    viewer that starts at 0 holds the first frame until its time has come.
     """
     file = _File()
     times = take.time
@@ -38,14 +38,21 @@ def glb(scenery: Scenery, experiment: str, take: Recording) -> bytes:
         nodes.append(file.node({"name": thing.name, "mesh": mesh}))
         if len(times) > 1:
             sampler = {"input": file.times(times), "output": file.fade(len(times)), "interpolation": "LINEAR"}
-            animation["channels"].append({"sampler": len(animation["samplers"]), "target": {"node": nodes[-1], "path": "weights"}})
+            animation["channels"].append(
+                {"sampler": len(animation["samplers"]), "target": {"node": nodes[-1], "path": "weights"}}
+            )
             animation["samplers"].append(sampler)
     drawn = np.concatenate([thing.at(take.positions).reshape(-1, 3) for thing in scenery.bodies])
     nodes += [_shape(file, shape, drawn) for shape in scenery.shapes.get(experiment, ())]
     root = file.node({"name": scenery.name, "children": nodes, "rotation": _turn_to_y(np.array(scenery.up)).tolist()})
     animations = [animation] if animation["channels"] else []
-    return file.bytes({"scene": 0, "scenes": [{"name": scenery.name, "nodes": [root]}],
-                       **({"animations": animations} if animations else {})})
+    return file.bytes(
+        {
+            "scene": 0,
+            "scenes": [{"name": scenery.name, "nodes": [root]}],
+            **({"animations": animations} if animations else {}),
+        }
+    )
 
 
 class _File:
@@ -73,8 +80,12 @@ class _File:
         if target is not None:
             view["target"] = target
         self.buffer += data.tobytes()
-        entry = {"bufferView": self.add("bufferViews", view), "type": kind, "count": len(data),
-                 "componentType": UINT if target == INDICES else FLOAT}
+        entry = {
+            "bufferView": self.add("bufferViews", view),
+            "type": kind,
+            "count": len(data),
+            "componentType": UINT if target == INDICES else FLOAT,
+        }
         if bounds:
             entry |= {"min": np.atleast_1d(data.min(axis=0)).tolist(), "max": np.atleast_1d(data.max(axis=0)).tolist()}
         return self.add("accessors", entry)
@@ -99,21 +110,41 @@ class _File:
     def material(self, color: str) -> int:
         """A matt material of a colour `#rrggbb` that is seen from both sides."""
         if color not in self._shared:
-            rgb = [(int(color[i:i + 2], 16) / 255.0) ** 2.2 for i in (1, 3, 5)]  # glTF's factors are linear
-            self._shared[color] = self.add("materials", {
-                "name": color, "doubleSided": True,
-                "pbrMetallicRoughness": {"baseColorFactor": [*rgb, 1.0], "metallicFactor": 0.0, "roughnessFactor": 0.7}})
+            rgb = [(int(color[i : i + 2], 16) / 255.0) ** 2.2 for i in (1, 3, 5)]  # glTF's factors are linear
+            self._shared[color] = self.add(
+                "materials",
+                {
+                    "name": color,
+                    "doubleSided": True,
+                    "pbrMetallicRoughness": {
+                        "baseColorFactor": [*rgb, 1.0],
+                        "metallicFactor": 0.0,
+                        "roughnessFactor": 0.7,
+                    },
+                },
+            )
         return self._shared[color]
 
     def bytes(self, top: dict[str, Any]) -> bytes:
         """The finished file."""
-        whole = {"asset": {"version": "2.0", "generator": "simopt"}, **top, **self.lists,
-                 "buffers": [{"byteLength": len(self.buffer)}]}
+        whole = {
+            "asset": {"version": "2.0", "generator": "simopt"},
+            **top,
+            **self.lists,
+            "buffers": [{"byteLength": len(self.buffer)}],
+        }
         text = json.dumps(whole, separators=(",", ":"), allow_nan=False).encode()
         text += b" " * (-len(text) % 4)
         size = 12 + 8 + len(text) + 8 + len(self.buffer)
-        return b"".join([struct.pack("<4sII", b"glTF", 2, size), struct.pack("<I4s", len(text), b"JSON"), text,
-                         struct.pack("<I4s", len(self.buffer), b"BIN\0"), bytes(self.buffer)])
+        return b"".join(
+            [
+                struct.pack("<4sII", b"glTF", 2, size),
+                struct.pack("<I4s", len(text), b"JSON"),
+                text,
+                struct.pack("<I4s", len(self.buffer), b"BIN\0"),
+                bytes(self.buffer),
+            ]
+        )
 
 
 def _body(file: _File, thing: Body, places: np.ndarray) -> int:
@@ -161,7 +192,9 @@ def _shape(file: _File, shape: Shape, drawn: np.ndarray) -> int:
         points, triangles = sphere_mesh()
         mesh = _static(file, shape, points, points, triangles)
         center = [float(value) for value in shape.center]
-        return file.node({"name": shape.name or shape.kind, "mesh": mesh, "translation": center, "scale": [float(shape.radius)] * 3})
+        return file.node(
+            {"name": shape.name or shape.kind, "mesh": mesh, "translation": center, "scale": [float(shape.radius)] * 3}
+        )
     normal = np.asarray(shape.normal, np.float64) / np.linalg.norm(shape.normal)
     one, other = plane_axes(normal)
     low, high = drawn.min(axis=0), drawn.max(axis=0)
@@ -176,8 +209,20 @@ def _shape(file: _File, shape: Shape, drawn: np.ndarray) -> int:
 def _static(file: _File, shape: Shape, points: np.ndarray, normals: np.ndarray, triangles: np.ndarray) -> int:
     attributes = {"POSITION": file.vertices(points), "NORMAL": file.vertices(normals, bounds=False)}
     indices = file.accessor(triangles.reshape(-1), "SCALAR", INDICES)
-    return file.add("meshes", {"name": shape.name or shape.kind, "primitives": [
-        {"attributes": attributes, "indices": indices, "mode": TRIANGLES, "material": file.material(shape.color)}]})
+    return file.add(
+        "meshes",
+        {
+            "name": shape.name or shape.kind,
+            "primitives": [
+                {
+                    "attributes": attributes,
+                    "indices": indices,
+                    "mode": TRIANGLES,
+                    "material": file.material(shape.color),
+                }
+            ],
+        },
+    )
 
 
 def sphere_mesh(rings: int = 24) -> tuple[np.ndarray, np.ndarray]:
@@ -212,6 +257,4 @@ def _turn_to_y(up: np.ndarray) -> np.ndarray:
 def finite_frames(positions: np.ndarray) -> np.ndarray:
     """The frames (k, n, 3) before the first that is not finite: there the simulation broke down."""
     whole = np.isfinite(positions).all(axis=(1, 2))
-    return positions if whole.all() else positions[:int(np.argmin(whole))]
-
-
+    return positions if whole.all() else positions[: int(np.argmin(whole))]

@@ -35,7 +35,8 @@ def format_number(value: Any, digits: int = 4) -> str:
 
 
 def quantity(value: float | None, unit: str, digits: int = 4) -> str:
-    """A number with its unit, lengths and speeds below a tenth in thousandths: `12.3 mm`, `7.94 Hz`; a dash for what is missing."""
+    """A number with its unit, lengths and speeds below a tenth in thousandths: `12.3 mm`, `7.94 Hz`; a dash for what is
+    missing."""
     if value is None:
         return "–"
     if unit in ("m", "m/s") and 0.0 < abs(value) < 0.1:
@@ -46,12 +47,17 @@ def quantity(value: float | None, unit: str, digits: int = 4) -> str:
 def value_and_error(value: float, error: float) -> tuple[str, str]:
     """Value and standard error, to two digits of the error: (`0.010003`, `0.000074`), (`2.810e5`, `0.012e5`)."""
     if not (math.isfinite(value) and math.isfinite(error) and error > 0):
-        return format_number(value, 5), "" if math.isnan(error) else "not identifiable" if math.isinf(error) else format_number(error, 2)
+        return format_number(value, 5), (
+            "" if math.isnan(error) else "not identifiable" if math.isinf(error) else format_number(error, 2)
+        )
     power = math.floor(math.log10(max(abs(value), error)))
     if -4 <= power < 5:
         power = 0
     decimals = max(0, 1 - math.floor(math.log10(error / 10.0**power)))
-    first, second = (f"{number / 10.0**power:.{decimals}f}{f'e{power}' if power else ''}".replace("-", "−") for number in (value, error))
+    first, second = (
+        f"{number / 10.0**power:.{decimals}f}{f'e{power}' if power else ''}".replace("-", "−")
+        for number in (value, error)
+    )
     return first, second
 
 
@@ -89,8 +95,10 @@ def name_cell(name: str, note: str) -> str:
 def copyable(identifier: str, title: str, text: str) -> str:
     """A text with a button that copies it."""
     button = f'<button type="button" class="copy" data-of="{identifier}">Copy</button>'
-    return (f'<div class="copyable"><div class="headline"><h3>{escape(title)}</h3>{button}</div>'
-            f'<pre id="{identifier}">{escape(text)}</pre></div>')
+    return (
+        f'<div class="copyable"><div class="headline"><h3>{escape(title)}</h3>{button}</div>'
+        f'<pre id="{identifier}">{escape(text)}</pre></div>'
+    )
 
 
 def charts(first: int, count: int) -> str:

@@ -228,8 +228,14 @@ def _tint_data(tint: Tint) -> dict[str, Any]:
     low, high = float(np.nanmin(shown)), float(np.nanmax(shown))
     share = (shown - low) / (high - low if high > low else 1.0)
     quantised = np.where(np.isfinite(share), np.rint(254 * np.nan_to_num(share)), 255).astype("<u1")
-    return {"name": tint.name, "unit": tint.unit, "low": float(np.nanmin(values)), "high": float(np.nanmax(values)), "log": tint.log,
-            "values": _base64(quantised)}
+    return {
+        "name": tint.name,
+        "unit": tint.unit,
+        "low": float(np.nanmin(values)),
+        "high": float(np.nanmax(values)),
+        "log": tint.log,
+        "values": _base64(quantised),
+    }
 
 
 def _view_box(take: Take) -> tuple[np.ndarray, np.ndarray]:

@@ -166,12 +166,19 @@ def _labels(archive: Archive, name: str, markers: int) -> tuple[str, ...]:
     if header.dtype.kind not in "USiu":
         raise RecordingError(f"`{name}` has the type {header.dtype}, expected texts")
     if header.shape != (markers,):
-        raise RecordingError(f"`{name}` has the shape {header.shape}, {math.prod(header.shape)} labels for {markers} markers")
-    texts = [text.decode("utf-8", errors="replace") if isinstance(text, bytes) else str(text) for text in archive[name].tolist()]
+        raise RecordingError(
+            f"`{name}` has the shape {header.shape}, {math.prod(header.shape)} labels for {markers} markers"
+        )
+    texts = [
+        text.decode("utf-8", errors="replace") if isinstance(text, bytes) else str(text)
+        for text in archive[name].tolist()
+    ]
     return tuple(texts)
 
 
-def _times(frames: int, stored: np.ndarray | None, rate: float | None, stored_rate: float | None, key: str) -> np.ndarray:
+def _times(
+    frames: int, stored: np.ndarray | None, rate: float | None, stored_rate: float | None, key: str
+) -> np.ndarray:
     """Times [s] of the frames: those stored, else frame / rate, the rate that was given before the stored one."""
     if stored is not None:
         if stored.shape == (frames,) and rate is not None and frames > 1:
@@ -223,8 +230,11 @@ def _csv_labels(line: int, columns: list[str]) -> tuple[str, ...]:
         separated = len(columns) == 1 and any(sign in columns[0] for sign in ";\t")
         raise RecordingError(
             f"line {line}: the header is {quoted(', '.join(columns))}",
-            "separate the cells by commas, with points in the numbers" if separated else
-            "expected `time, <marker>.x, <marker>.y, <marker>.z, ...`",
+            (
+                "separate the cells by commas, with points in the numbers"
+                if separated
+                else "expected `time, <marker>.x, <marker>.y, <marker>.z, ...`"
+            ),
         )
     return labels
 
@@ -235,7 +245,9 @@ def _csv_number(cell: str, line: int, column: str) -> float:
     try:
         return number(cell)
     except FileError as error:
-        raise RecordingError(f"line {line}: {error.what}, under {quoted(column)}", "leave the cell empty where a marker was not seen") from None
+        raise RecordingError(
+            f"line {line}: {error.what}, under {quoted(column)}", "leave the cell empty where a marker was not seen"
+        ) from None
 
 
 def _csv_text(recording: Recording) -> str:
@@ -254,8 +266,10 @@ def _check_near(positions: np.ndarray) -> None:
     far = np.argwhere((np.abs(positions) > FARTHEST).any(axis=2))
     if len(far):
         frame, marker = far[0]
-        raise RecordingError(f"marker {marker} is more than {FARTHEST:g} m away in frame {frame}",
-                             "write NaN where a marker was not seen; or is it the `unit`?")
+        raise RecordingError(
+            f"marker {marker} is more than {FARTHEST:g} m away in frame {frame}",
+            "write NaN where a marker was not seen; or is it the `unit`?",
+        )
 
 
 def _axes_matrix(axes: Sequence[str], mirror: bool) -> np.ndarray:

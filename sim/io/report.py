@@ -31,6 +31,7 @@ MOST_LETTERS = 48
 STYLES = ("one", "two", "three", "four")
 """Classes of the style sheet for the lines of a chart."""
 
+
 @dataclass(frozen=True)
 class Curve:
     """A number per iteration (or over something else), drawn as one small chart.
@@ -58,7 +59,8 @@ class Curve:
 
 @dataclass(frozen=True)
 class ExpectationRow:
-    """A claim of the scene and whether it holds: `path` into result.json, `want` in words, the value `got` and its unit."""
+    """A claim of the scene and whether it holds: `path` into result.json, `want` in words, the value `got` and its
+    unit."""
 
     path: str
     want: str
@@ -78,7 +80,8 @@ class TermRow:
 
 @dataclass(frozen=True)
 class MeasureRow:
-    """A number of interest: simulated, as it follows from the recording, relative error; standard error of the simulated one."""
+    """A number of interest: simulated, as it follows from the recording, relative error; standard error of the
+    simulated one."""
 
     simulated: float | None
     measured: float | None = None
@@ -170,10 +173,16 @@ def report_html(data: ReportData) -> str:
         highlights=_highlights(data.highlights, data.summary),
         sections="\n".join(section for section in sections if section),
         style=_asset("report.css"),
-        data=_script_json({"takes": player_data(data.takes),
-                           "tracks": [track_data(track) for track in data.tracks],
-                           "curves": [_curve_data(curve) for curve in (*data.curves, *data.residual_curves)]}),
-        scripts="\n".join(_asset(name) for name in ("charts.js", "drawing.js", "renderer.js", "player.js", "tracks.js", "page.js")),
+        data=_script_json(
+            {
+                "takes": player_data(data.takes),
+                "tracks": [track_data(track) for track in data.tracks],
+                "curves": [_curve_data(curve) for curve in (*data.curves, *data.residual_curves)],
+            }
+        ),
+        scripts="\n".join(
+            _asset(name) for name in ("charts.js", "drawing.js", "renderer.js", "player.js", "tracks.js", "page.js")
+        ),
     )
 
 
@@ -201,16 +210,22 @@ def _badge(data: ReportData) -> str:
 
 
 def _highlights(found: Sequence[tuple[str, str]], summary: Sequence[tuple[str, str]]) -> str:
-    figures = "".join(f"<div><dt><code>{escape(label)}</code></dt><dd>{escape(text)}</dd></div>" for label, text in found)
+    figures = "".join(
+        f"<div><dt><code>{escape(label)}</code></dt><dd>{escape(text)}</dd></div>" for label, text in found
+    )
     numbers = " · ".join(f"{escape(label)} <b>{escape(text)}</b>" for label, text in summary)
-    return (f'<dl class="highlights">{figures}</dl>' if found else "") + (f'<p class="summary">{numbers}</p>' if summary else "")
+    return (f'<dl class="highlights">{figures}</dl>' if found else "") + (
+        f'<p class="summary">{numbers}</p>' if summary else ""
+    )
 
 
 def _notes(notes: Sequence[str]) -> str:
     if not notes:
         return ""
     return (
-        '<section class="card notes"><ul>' + "".join(f"<li>{_with_code(note)}</li>" for note in notes) + "</ul></section>"
+        '<section class="card notes"><ul>'
+        + "".join(f"<li>{_with_code(note)}</li>" for note in notes)
+        + "</ul></section>"
     )
 
 
@@ -233,7 +248,9 @@ def _tracks(tracks: Sequence[Track]) -> str:
 def _results(results: Sequence[tuple[str, str]]) -> str:
     if not results:
         return ""
-    return section("Use this result", "".join(copyable(f"copy{i}", title, text) for i, (title, text) in enumerate(results)))
+    return section(
+        "Use this result", "".join(copyable(f"copy{i}", title, text) for i, (title, text) in enumerate(results))
+    )
 
 
 def _expectations(rows: Sequence[ExpectationRow]) -> str:
@@ -241,7 +258,12 @@ def _expectations(rows: Sequence[ExpectationRow]) -> str:
         return ""
     marks = {True: '<span class="mark ok">✓ met</span>', False: '<span class="mark failed">✗ not met</span>'}
     lines = [
-        [name_cell(row.path, ""), escape(row.want), escape(f"{format_number(row.got)} {row.unit}".strip()), marks[bool(row.ok)]]
+        [
+            name_cell(row.path, ""),
+            escape(row.want),
+            escape(f"{format_number(row.got)} {row.unit}".strip()),
+            marks[bool(row.ok)],
+        ]
         for row in rows
     ]
     short = all(len(row.path) + len(row.want) <= MOST_LETTERS for row in rows)
@@ -258,13 +280,17 @@ def _curve_data(curve: Curve) -> dict[str, Any]:
     values = np.asarray(curve.values, dtype=np.float64)
     lines = values.reshape(len(values), -1).T
     finite = values[np.isfinite(values)]
-    references = [] if curve.reference is None else np.atleast_1d(np.asarray(curve.reference, dtype=np.float64)).tolist()
+    references = (
+        [] if curve.reference is None else np.atleast_1d(np.asarray(curve.reference, dtype=np.float64)).tolist()
+    )
     names = curve.labels or [""] * len(lines)
     return {
         "name": curve.name,
         "unit": curve.unit,
         "x": [float(value) for value in curve.iterations],
-        "series": [{"name": name, "y": line, "style": style} for name, line, style in zip(names, lines, STYLES, strict=False)],
+        "series": [
+            {"name": name, "y": line, "style": style} for name, line, style in zip(names, lines, STYLES, strict=False)
+        ],
         "log": bool(curve.log and finite.size and finite.min() > 0),
         "references": references,
         "band": None,
@@ -289,7 +315,10 @@ def _experiments(rows: Sequence[ExperimentRow]) -> str:
         measures = [
             [
                 escape(name),
-                escape(quantity(m.simulated, m.unit) + (f" ± {quantity(m.standard_error, m.unit, 2)}" if m.standard_error else "")),
+                escape(
+                    quantity(m.simulated, m.unit)
+                    + (f" ± {quantity(m.standard_error, m.unit, 2)}" if m.standard_error else "")
+                ),
                 escape(quantity(m.measured, m.unit)),
                 "–" if m.error is None else f"{100 * m.error:+.1f} %".replace("-", "−"),
             ]

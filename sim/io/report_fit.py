@@ -1,4 +1,5 @@
-"""The parts of a report that say how well a fit holds: correlation of the parameters, residuals by marker and by time."""
+"""The parts of a report that say how well a fit holds: correlation of the parameters, residuals by marker and by
+time."""
 
 from __future__ import annotations
 
@@ -54,8 +55,10 @@ def correlation_section(correlation: Correlation | None) -> str:
     rows = []
     for name, line in zip(correlation.names, np.asarray(correlation.matrix, np.float64), strict=True):
         rows.append([name_cell(name, ""), *(_tinted(value) for value in line)])
-    text = ("Near +1 or −1 the recordings hardly tell two parameters apart: a change of one is made up for by the other, "
-            "in the same (+) or the opposite (−) direction.")
+    text = (
+        "Near +1 or −1 the recordings hardly tell two parameters apart: a change of one is made up for by the other, "
+        "in the same (+) or the opposite (−) direction."
+    )
     head = ["", *(f"#{name}" for name in correlation.names)]
     return section("Correlation of the errors", f'{table(head, rows)}<p class="remark">{text}</p>')
 
@@ -76,9 +79,17 @@ def residual_section(rows: Sequence[ResidualRow], first_chart: int, chart_count:
     lines = []
     for row in rows:
         worst = int(np.nanargmax(row.by_marker))
-        lines.append([
-            name_cell(row.experiment, row.note), escape(row.use), escape(row.markers), _millimetres(row.rms),
-            format_number(row.in_noise, 3), f"{_millimetres(float(row.by_marker[worst]))} (no. {worst})", _bars(row)])
+        lines.append(
+            [
+                name_cell(row.experiment, row.note),
+                escape(row.use),
+                escape(row.markers),
+                _millimetres(row.rms),
+                format_number(row.in_noise, 3),
+                f"{_millimetres(float(row.by_marker[worst]))} (no. {worst})",
+                _bars(row),
+            ]
+        )
     head = ["Experiment", "Use", "Markers", "#rms [mm]", "#over noise", "#worst marker [mm]", "by marker"]
     return section("Residuals", table(head, lines) + charts(first_chart, chart_count))
 
@@ -97,8 +108,16 @@ def _bars(row: ResidualRow) -> str:
         x, seen = GAP + i * (BAR + GAP), math.isfinite(value)
         height = HEIGHT * value / top if seen else 0.0
         words = f"marker {i}: {_millimetres(value)} mm" if seen else f"marker {i}: never seen"
-        parts.append(f'<g><title>{words}</title><rect class="hit" x="{x}" y="0" width="{BAR}" height="{HEIGHT}"/>'
-                     f'<rect class="bar" x="{x}" y="{HEIGHT - height:.1f}" width="{BAR}" height="{height:.1f}"/></g>')
+        parts.append(
+            f'<g><title>{words}</title><rect class="hit" x="{x}" y="0" width="{BAR}" height="{HEIGHT}"/>'
+            f'<rect class="bar" x="{x}" y="{HEIGHT - height:.1f}" width="{BAR}" height="{height:.1f}"/></g>'
+        )
     level = HEIGHT - HEIGHT * row.noise_level / top
-    line = f'<line class="reference" x1="0" x2="{width}" y1="{level:.1f}" y2="{level:.1f}"><title>the stated noise</title></line>'
-    return f'<svg class="bars" width="{width}" height="{HEIGHT}" viewBox="0 0 {width} {HEIGHT}" role="img">{"".join(parts)}{line}</svg>'
+    line = (
+        f'<line class="reference" x1="0" x2="{width}" y1="{level:.1f}" y2="{level:.1f}"><title>the stated'
+        " noise</title></line>"
+    )
+    return (
+        f'<svg class="bars" width="{width}" height="{HEIGHT}" viewBox="0 0 {width} {HEIGHT}"'
+        f' role="img">{"".join(parts)}{line}</svg>'
+    )

@@ -1,4 +1,5 @@
-"""The part of a report that says what was found: a row for each number, a summary with a histogram where there are many."""
+"""The part of a report that says what was found: a row for each number, a summary with a histogram where there are
+many."""
 
 from __future__ import annotations
 
@@ -59,8 +60,17 @@ class ParameterRow:
         told = [i for i, name in enumerate(names) if f"`{name}`" in self.note]
         for i, name in enumerate(names):
             note = self.note if i in (told or [0]) else ""
-            yield replace(self, name=name, start=_of(self.start, i), final=_of(self.final, i), gradient=_of(self.gradient, i),
-                          true=_of(self.true, i), error=_of(self.error, i), note=note, labels=())
+            yield replace(
+                self,
+                name=name,
+                start=_of(self.start, i),
+                final=_of(self.final, i),
+                gradient=_of(self.gradient, i),
+                true=_of(self.true, i),
+                error=_of(self.error, i),
+                note=note,
+                labels=(),
+            )
 
 
 def _of(value: Value, i: int) -> Value:
@@ -79,7 +89,10 @@ def found_text(value: Value, error: Value, unit: str) -> str:
     if numbers.size == 1:
         text = with_error(float(numbers[0]), float(errors[0])) if errors.size else format_number(numbers[0], 5)
     elif numbers.size <= 4:
-        text = ", ".join(with_error(float(n), float(e)) for n, e in zip(numbers, errors if errors.size else [math.nan] * numbers.size, strict=True))
+        text = ", ".join(
+            with_error(float(n), float(e))
+            for n, e in zip(numbers, errors if errors.size else [math.nan] * numbers.size, strict=True)
+        )
         text = f"({text})"
     else:
         return f"{format_number(numbers.min())} … {format_number(numbers.max())} {unit} ({numbers.size} numbers)"
@@ -100,8 +113,11 @@ def parameter_section(rows: Sequence[ParameterRow]) -> str:
         for one in [row] if row.size == 1 or row.size > MOST_ROWS else row.numbers():
             lines.append(_line(one, has_true, has_error) if one.size == 1 else _summary(one, has_true, has_error))
     many = [row for row in rows if row.size > MOST_ROWS]
-    note = "".join(f'<p class="remark">All {row.size} numbers of <code>{escape(row.name)}</code> stand in result.json, '
-                   f"<code>parameters.{escape(row.name)}.final</code>.</p>" for row in many)
+    note = "".join(
+        f'<p class="remark">All {row.size} numbers of <code>{escape(row.name)}</code> stand in result.json, '
+        f"<code>parameters.{escape(row.name)}.final</code>.</p>"
+        for row in many
+    )
     return section("Parameters", table(head, lines) + note)
 
 
@@ -118,7 +134,12 @@ def number_cells(row: ParameterRow) -> tuple[str, str]:
 
 def _line(row: ParameterRow, has_true: bool, has_error: bool) -> list[str]:
     value, error = number_cells(row)
-    cells = [name_cell(row.name, row.note), format_number(row.start), f"<strong>{value}</strong>", *([error] if has_error else [])]
+    cells = [
+        name_cell(row.name, row.note),
+        format_number(row.start),
+        f"<strong>{value}</strong>",
+        *([error] if has_error else []),
+    ]
     cells.append(escape(row.unit))
     if has_true:
         cells += [format_number(row.true), _deviation(row)]
@@ -127,12 +148,21 @@ def _line(row: ParameterRow, has_true: bool, has_error: bool) -> list[str]:
 
 def _summary(row: ParameterRow, has_true: bool, has_error: bool) -> list[str]:
     """One row for many numbers: their median, their range, how they are spread."""
-    cells = [name_cell(row.name, f"{row.size} numbers: median, range" + (f"; {row.note}" if row.note else "")),
-             _spread(row.start), _spread(row.final, strong=True)]
+    cells = [
+        name_cell(row.name, f"{row.size} numbers: median, range" + (f"; {row.note}" if row.note else "")),
+        _spread(row.start),
+        _spread(row.final, strong=True),
+    ]
     if has_error:
         errors = _flat(row.error)
         known = errors[np.isfinite(errors)]
-        cells.append(f"{format_number(np.median(known), 2)} (median)" if known.size else "not identifiable" if np.isinf(errors).any() else "–")
+        cells.append(
+            f"{format_number(np.median(known), 2)} (median)"
+            if known.size
+            else "not identifiable"
+            if np.isinf(errors).any()
+            else "–"
+        )
     cells.append(escape(row.unit))
     cells += ["–", "–"] if has_true else []
     return [*cells, _spread(row.gradient, 3), _histogram(row)]
@@ -164,12 +194,18 @@ def _histogram(row: ParameterRow) -> str:
     for values, style in ((start, "was"), (shown, "bar")):
         counts, _ = np.histogram(np.log10(values) if log else values, edges)
         size = HEIGHT / max(1, counts.max())
-        bars += [f'<rect class="{style}" x="{i * BAR}" y="{HEIGHT - n * size:.1f}" width="{BAR - 1}" height="{n * size:.1f}"/>'
-                 for i, n in enumerate(counts.tolist()) if n]
+        bars += [
+            f'<rect class="{style}" x="{i * BAR}" y="{HEIGHT - n * size:.1f}" width="{BAR - 1}"'
+            f' height="{n * size:.1f}"/>'
+            for i, n in enumerate(counts.tolist())
+            if n
+        ]
     hint = f"{row.size} numbers; grey: start, blue: found{', log scale' * log}; each scaled to its tallest bar"
     text = f'<span class="bounds">{format_number(both.min(), 3)} … {format_number(both.max(), 3)}</span>'
-    return (f'<svg class="bars" width="{BINS * BAR}" height="{HEIGHT}" viewBox="0 0 {BINS * BAR} {HEIGHT}" role="img">'
-            f"<title>{hint}</title>{''.join(bars)}</svg>{text}")
+    return (
+        f'<svg class="bars" width="{BINS * BAR}" height="{HEIGHT}" viewBox="0 0 {BINS * BAR} {HEIGHT}" role="img">'
+        f"<title>{hint}</title>{''.join(bars)}</svg>{text}"
+    )
 
 
 def _deviation(row: ParameterRow) -> str:
@@ -177,7 +213,9 @@ def _deviation(row: ParameterRow) -> str:
     if not (final.size == true.size == 1 and true[0] and np.isfinite(final[0])):
         return "–"
     share = 100 * (float(final[0]) / float(true[0]) - 1)
-    return f"{share:+.2f} %".replace("-", "−") if abs(share) >= 0.1 else f"{'+' * (share > 0)}{format_number(share, 2)} %"
+    return (
+        f"{share:+.2f} %".replace("-", "−") if abs(share) >= 0.1 else f"{'+' * (share > 0)}{format_number(share, 2)} %"
+    )
 
 
 def _range(row: ParameterRow) -> str:

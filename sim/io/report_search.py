@@ -11,8 +11,8 @@ from sim.io.html import format_number, section, table
 
 @dataclass(frozen=True)
 class StartRow:
-    """One of several starts: parameters there and where it ended, in words; loss before and after; iterations; whether the search
-    went on from its end."""
+    """One of several starts: parameters there and where it ended, in words; loss before and after; iterations; whether
+    the search went on from its end."""
 
     start: str
     loss: float | None
@@ -24,7 +24,8 @@ class StartRow:
 
 @dataclass(frozen=True)
 class HorizonRow:
-    """One of several horizons: its label, its loss before and after (counted up to it alone), its last iteration, why it ended."""
+    """One of several horizons: its label, its loss before and after (counted up to it alone), its last iteration, why
+    it ended."""
 
     label: str
     initial: float | None
@@ -37,13 +38,39 @@ def search_sections(starts: Sequence[StartRow], horizons: Sequence[HorizonRow]) 
     """A table of the starts and one of the horizons, where there are several."""
     out = []
     if starts:
-        lines = [[f"<code>{i}</code>" + (' <span class="mark ok">went on</span>' if row.chosen else ""), escape(row.start),
-                  format_number(row.loss), escape(row.end), format_number(row.reached), str(row.iterations)]
-                 for i, row in enumerate(starts, start=1)]
-        out.append(section("Starts", table(["Start", "From", "#Loss there", "To", "#Loss reached", "#Iterations"], lines)))
+        lines = [
+            [
+                f"<code>{i}</code>" + (' <span class="mark ok">went on</span>' if row.chosen else ""),
+                escape(row.start),
+                format_number(row.loss),
+                escape(row.end),
+                format_number(row.reached),
+                str(row.iterations),
+            ]
+            for i, row in enumerate(starts, start=1)
+        ]
+        out.append(
+            section("Starts", table(["Start", "From", "#Loss there", "To", "#Loss reached", "#Iterations"], lines))
+        )
     if horizons:
-        lines = [[f"<code>{escape(row.label)}</code>", format_number(row.initial), format_number(row.final), str(row.iteration), escape(row.ended)]
-                 for row in horizons]
-        note = '<p class="remark">Each loss counts what lies within its horizon alone: those of two horizons cannot be compared.</p>'
-        out.append(section("Horizons", table(["Horizon", "#Loss before", "#Loss after", "#Last iteration", "Ended because"], lines) + note))
+        lines = [
+            [
+                f"<code>{escape(row.label)}</code>",
+                format_number(row.initial),
+                format_number(row.final),
+                str(row.iteration),
+                escape(row.ended),
+            ]
+            for row in horizons
+        ]
+        note = (
+            '<p class="remark">Each loss counts what lies within its horizon alone: those of two horizons cannot be'
+            " compared.</p>"
+        )
+        out.append(
+            section(
+                "Horizons",
+                table(["Horizon", "#Loss before", "#Loss after", "#Last iteration", "Ended because"], lines) + note,
+            )
+        )
     return "\n".join(out)

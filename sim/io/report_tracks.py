@@ -15,8 +15,10 @@ from sim.io.html import format_number
 MOST_MARKERS, MOST_FRAMES = 24, 600
 """Markers (the worst) and frames (evenly) of a track that a page holds."""
 
-PREFIXES = {"m": ((1.0, "m"), (1e-3, "mm"), (1e-6, "µm"), (1e-9, "nm")),
-            "m/s": ((1.0, "m/s"), (1e-3, "mm/s"), (1e-6, "µm/s"))}
+PREFIXES = {
+    "m": ((1.0, "m"), (1e-3, "mm"), (1e-6, "µm"), (1e-9, "nm")),
+    "m/s": ((1.0, "m/s"), (1e-3, "mm/s"), (1e-6, "µm/s")),
+}
 """SI unit -> sizes and names of the units that it may be shown in."""
 
 
@@ -81,14 +83,21 @@ def track_data(track: Track) -> dict[str, Any]:
     shown = [track.after, track.before, track.measured]
     scale, unit = shown_unit(max(_largest(values) for values in shown if values is not None), track.unit, least=0.5)
     residual = track.residual
-    small, residual_unit = shown_unit(max(_largest(residual), track.noise), track.unit) if residual is not None else (1.0, "")
+    small, residual_unit = (
+        shown_unit(max(_largest(residual), track.noise), track.unit) if residual is not None else (1.0, "")
+    )
     measured = skipped = None
     if track.measured is not None:
         counted = np.ones(track.measured.shape[:2], bool) if track.counted is None else track.counted
         measured = np.where(counted[..., None], track.measured, np.nan)
         skipped = np.where(counted[..., None], np.nan, track.measured)
-    series = {"before": (track.before, scale), "measured": (measured, scale), "skipped": (skipped, scale),
-              "after": (track.after, scale), "residual": (residual, small)}
+    series = {
+        "before": (track.before, scale),
+        "measured": (measured, scale),
+        "skipped": (skipped, scale),
+        "after": (track.after, scale),
+        "residual": (residual, small),
+    }
     return {
         "name": f"{track.experiment}: {track.about}",
         "experiment": track.experiment,
@@ -103,14 +112,19 @@ def track_data(track: Track) -> dict[str, Any]:
         "markers": [_heading(track, int(i), float(rms[i])) for i in order],
         "goals": [{"time": time, "values": [value / scale for value in values]} for time, values in track.goals],
         "levels": [[value / scale for value in values] for values in track.levels],
-        "words": {"before": "before", "measured": "measured", "skipped": "not in the loss",
-                  "after": "simulated" if track.before is None else "after"},
+        "words": {
+            "before": "before",
+            "measured": "measured",
+            "skipped": "not in the loss",
+            "after": "simulated" if track.before is None else "after",
+        },
         "note": _note(len(rms), stride),
     }
 
 
 def shown_unit(size: float, unit: str, least: float = 1.0) -> tuple[float, str]:
-    """The size and name of the unit in which values up to `size` (in the SI unit `unit`) are shown, as `least` or more."""
+    """The size and name of the unit in which values up to `size` (in the SI unit `unit`) are shown, as `least` or
+    more."""
     choices = PREFIXES.get(unit, ((1.0, unit),))
     fitting = (choice for choice in choices if size >= least * choice[0])
     return next(fitting, choices[0] if size == 0.0 else choices[-1])
@@ -135,12 +149,17 @@ def _heading(track: Track, i: int, rms: float) -> str:
     if not math.isfinite(rms):
         return f"{name}: never seen"
     size, unit = shown_unit(rms, track.unit)
-    over = f", {format_number(rms / (math.sqrt(len(track.axes)) * track.noise), 3)} times the noise" if track.noise > 0 else ""
+    over = (
+        f", {format_number(rms / (math.sqrt(len(track.axes)) * track.noise), 3)} times the noise"
+        if track.noise > 0
+        else ""
+    )
     return f"{name}: {format_number(rms / size, 3)} {unit} rms{over}"
 
 
 def _note(markers: int, stride: int) -> str:
     """What was left out, and where it is."""
     left_out = ([f"the {MOST_MARKERS} worst of {markers} markers"] if markers > MOST_MARKERS else []) + (
-        [f"one frame in {stride}"] if stride > 1 else [])
+        [f"one frame in {stride}"] if stride > 1 else []
+    )
     return f"Shown: {', '.join(left_out)}. All of them: simopt export RUN --to csv." if left_out else ""

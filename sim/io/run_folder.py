@@ -49,7 +49,9 @@ def write_atomically(path: str | os.PathLike[str], content: bytes | str) -> Path
     try:
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
     except OSError as error:
-        raise type(error)(error.errno, error.strerror, str(path)) from None  # not the temporary name, which nobody knows
+        raise type(error)(
+            error.errno, error.strerror, str(path)
+        ) from None  # not the temporary name, which nobody knows
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
@@ -155,8 +157,11 @@ class RunFolder:
         if not path.is_dir():
             raise RunFolderError(f"there is no run folder {path}", "--resume takes the folder of an earlier run")
         if not (path / STATE).is_file():
-            raise RunFolderError(f"{path} has no saved state ({STATE})",
-                                 "a search can be resumed from its first iteration on, behind the tournament of several starts; start a new run")
+            raise RunFolderError(
+                f"{path} has no saved state ({STATE})",
+                "a search can be resumed from its first iteration on, behind the tournament of several starts; start a"
+                " new run",
+            )
         return cls(path)
 
     def file(self, name: str) -> Path:

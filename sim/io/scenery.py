@@ -42,7 +42,9 @@ class Body:
         return np.einsum("nk,...nkx->...nx", self.weights, positions[..., self.points, :])
 
 
-def body(name: str, particles: np.ndarray, triangles: np.ndarray = NO_TRIANGLES, segments: np.ndarray = NO_SEGMENTS) -> Body:
+def body(
+    name: str, particles: np.ndarray, triangles: np.ndarray = NO_TRIANGLES, segments: np.ndarray = NO_SEGMENTS
+) -> Body:
     """A body of particles themselves: their numbers (n,); triangles and segments count from the first of them."""
     points = np.asarray(particles, np.int32).reshape(-1, 1)
     return Body(name, points, np.ones(points.shape), triangles.astype(np.int32), segments.astype(np.int32))
@@ -53,8 +55,8 @@ class Scenery:
     """What does not move from frame to frame.
 
     up: (3,) of unit length.  shapes: experiment -> what is collided with.  markers: name -> the places that are
-    observed.  targets: experiment -> markers -> where they were seen (frames, markers, 3) [m].  fps: experiment -> frames
-    per second of the targets.
+    observed.  targets: experiment -> markers -> where they were seen (frames, markers, 3) [m].  fps: experiment ->
+    frames per second of the targets.
     """
 
     name: str
@@ -75,9 +77,14 @@ class Scenery:
             for name, recording in recordings.items():
                 out[f"target.{experiment}.{name}"] = recording.positions
                 out[f"target.{experiment}.{name}.time"] = recording.time
-        about = {"name": self.name, "up": self.up, "bodies": [b.name for b in self.bodies], "markers": list(self.markers),
-                 "shapes": {e: [asdict(s) for s in shapes] for e, shapes in self.shapes.items()},
-                 "targets": {e: list(names) for e, names in self.targets.items()}}
+        about = {
+            "name": self.name,
+            "up": self.up,
+            "bodies": [b.name for b in self.bodies],
+            "markers": list(self.markers),
+            "shapes": {e: [asdict(s) for s in shapes] for e, shapes in self.shapes.items()},
+            "targets": {e: list(names) for e, names in self.targets.items()},
+        }
         out["about"] = np.array(to_json(about))
         return out
 
@@ -89,17 +96,26 @@ def read_scenery(arrays: Archive) -> Scenery:
     def thing(kind: str, name: str) -> Body:
         return Body(name, *(arrays[f"{kind}.{name}.{key}"] for key in ("points", "weights", "triangles", "segments")))
 
-    targets = {e: {name: Recording(arrays[f"target.{e}.{name}"], arrays[f"target.{e}.{name}.time"]) for name in names}
-               for e, names in about["targets"].items()}
+    targets = {
+        e: {name: Recording(arrays[f"target.{e}.{name}"], arrays[f"target.{e}.{name}.time"]) for name in names}
+        for e, names in about["targets"].items()
+    }
     shapes = {e: [Shape(**shape) for shape in shapes] for e, shapes in about["shapes"].items()}
     x, y, z = about["up"]
-    return Scenery(about["name"], [thing("body", name) for name in about["bodies"]], (x, y, z), shapes,
-                   {name: thing("markers", name) for name in about["markers"]}, targets)
+    return Scenery(
+        about["name"],
+        [thing("body", name) for name in about["bodies"]],
+        (x, y, z),
+        shapes,
+        {name: thing("markers", name) for name in about["markers"]},
+        targets,
+    )
 
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """A run as it is shown: its scenery, and for each experiment the positions of all particles (frames, n, 3) and times."""
+    """A run as it is shown: its scenery, and for each experiment the positions of all particles (frames, n, 3) and
+    times."""
 
     folder: Path
     scenery: Scenery
@@ -111,10 +127,20 @@ class Shown:
         layers = []
         for b in self.scenery.bodies:
             surface, links = len(b.triangles) > 0, len(b.segments) > 0
-            layers.append(Layer(b.name, b.at(positions), b.triangles if surface else None, b.segments if links else None,
-                                point_size=0.0 if surface else 6.0, color=COLORS["after"]))
-        layers += [Layer(f"target {name}", self.target(experiment, name), point_size=7, color=COLORS["target"], trail=True)
-                   for name in self.scenery.targets.get(experiment, {})]
+            layers.append(
+                Layer(
+                    b.name,
+                    b.at(positions),
+                    b.triangles if surface else None,
+                    b.segments if links else None,
+                    point_size=0.0 if surface else 6.0,
+                    color=COLORS["after"],
+                )
+            )
+        layers += [
+            Layer(f"target {name}", self.target(experiment, name), point_size=7, color=COLORS["target"], trail=True)
+            for name in self.scenery.targets.get(experiment, {})
+        ]
         times = self.takes[experiment].time.tolist()
         return Take(experiment, layers, self.scenery.shapes.get(experiment, ()), times, self.scenery.up)
 
@@ -129,14 +155,25 @@ def load_run(path: str | os.PathLike[str]) -> Shown:
     scenery_file, trajectory_file = folder / GEOMETRY, folder / TRAJECTORY
     missing = next((file.name for file in (scenery_file, trajectory_file) if not file.exists()), None)
     if missing is not None:
-        raise RunFolderError(f"{folder} has no {missing}", "only a run that came to its end can be shown; run the scene again")
+        raise RunFolderError(
+            f"{folder} has no {missing}", "only a run that came to its end can be shown; run the scene again"
+        )
     try:
         scenery = read_scenery(Archive(read_bytes(scenery_file)))
         archive = Archive(read_bytes(trajectory_file))
         names = [name for name in archive.names if f"{name}_time" in archive]
         takes = {name: Recording(archive[name], archive[f"{name}_time"]) for name in names}
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:  # FileError and RecordingError are ValueErrors
-        raise RunFolderError(f"{folder}: {GEOMETRY} or {TRAJECTORY} cannot be read: {error}", "run the scene again") from error
+    except (
+        ValueError,
+        TypeError,
+        KeyError,
+        IndexError,
+        AttributeError,
+        RecursionError,
+    ) as error:  # FileError and RecordingError are ValueErrors
+        raise RunFolderError(
+            f"{folder}: {GEOMETRY} or {TRAJECTORY} cannot be read: {error}", "run the scene again"
+        ) from error
     return Shown(folder, scenery, takes)
 
 

@@ -26,20 +26,29 @@ def pictures(run: Shown, experiment: str, take: Recording, size: tuple[int, int]
     up = np.asarray(scenery.up, np.float64)
     places = np.concatenate([b.at(take.positions) for b in scenery.bodies], axis=1)
     extent = float(np.linalg.norm(np.ptp(places.reshape(-1, 3), axis=0)))
-    spheres = [Sphere(_triple(s.center), s.radius, _rgb(s.color)) for s in scenery.shapes.get(experiment, ()) if s.kind == "sphere"]
+    spheres = [
+        Sphere(_triple(s.center), s.radius, _rgb(s.color))
+        for s in scenery.shapes.get(experiment, ())
+        if s.kind == "sphere"
+    ]
     camera = _camera(places, spheres, up)
     ground = float((places @ up).min()) - 0.01 * extent
     targets = [recording.sample(take.time) for recording in scenery.targets.get(experiment, {}).values()]
     for k, positions in enumerate(take.positions):
         x, triangles = _solid(scenery, positions, 0.006 * extent)
         seen = np.concatenate([target[k] for target in targets]) if targets else np.zeros((0, 3))
-        yield render(x, triangles, size, camera, spheres=spheres, ground=ground, markers=seen[np.isfinite(seen).all(axis=1)])
+        yield render(
+            x, triangles, size, camera, spheres=spheres, ground=ground, markers=seen[np.isfinite(seen).all(axis=1)]
+        )
 
 
 def _camera(places: np.ndarray, spheres: list[Sphere], up: np.ndarray) -> Camera:
     """From the front, a little to the side and above, on all that is ever drawn; places (frames, n, 3)."""
     one, other = plane_axes(up)
-    box = [places.reshape(-1, 3), *(np.asarray(s.center) + s.radius * np.array([[-1.0] * 3, [1.0] * 3]) for s in spheres)]
+    box = [
+        places.reshape(-1, 3),
+        *(np.asarray(s.center) + s.radius * np.array([[-1.0] * 3, [1.0] * 3]) for s in spheres),
+    ]
     return frame_camera(np.concatenate(box), one + 0.7 * other + 0.3 * up, _triple(up), margin=1.05)
 
 
@@ -110,4 +119,4 @@ def _triple(values: Any) -> tuple[float, float, float]:
 
 
 def _rgb(color: str) -> tuple[float, float, float]:
-    return _triple(int(color[i:i + 2], 16) / 255.0 for i in (1, 3, 5))
+    return _triple(int(color[i : i + 2], 16) / 255.0 for i in (1, 3, 5))

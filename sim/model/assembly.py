@@ -58,9 +58,14 @@ class Parts:
         number = Numbering([block.group for block in self.points], worlds)
         groups = {name: copied_group(group, number) for name, group in self.groups.items()}
         return Parts(
-            self.gravity, groups, [copied_points(b, groups[b.group.name], worlds) for b in self.points],
-            [copied_constraints(b, number) for b in self.constraints], [copied_shape(b, worlds) for b in self.shapes],
-            [copied_attachment(b, number) for b in self.attachments], [copied_load(b, number) for b in self.loads], worlds,
+            self.gravity,
+            groups,
+            [copied_points(b, groups[b.group.name], worlds) for b in self.points],
+            [copied_constraints(b, number) for b in self.constraints],
+            [copied_shape(b, worlds) for b in self.shapes],
+            [copied_attachment(b, number) for b in self.attachments],
+            [copied_load(b, number) for b in self.loads],
+            worlds,
         )
 
 
@@ -90,16 +95,25 @@ def _assemble(parts: Parts, place: Place) -> Model:
     materials = Materials(place.real, place.device, place.requires_grad)
     materials.add("gravity", parts.gravity[None])
     shapes = {block.label: _touched(block, parts) for block in parts.shapes}
-    blocks = [*parts.constraints, *_attachment_blocks(attachments, position),
-              *_contact_blocks(parts.shapes, shapes, parts.points)]
+    blocks = [
+        *parts.constraints,
+        *_attachment_blocks(attachments, position),
+        *_contact_blocks(parts.shapes, shapes, parts.points),
+    ]
     sets = _build_sets(blocks, free, materials, place, parts.worlds)
-    arrays = allocate(MODEL_FIELDS, *_geometry(parts, attachments, free, sets), place.real, place.device,
-                      place.requires_grad)
-    derivations = [*_of_points(parts.points, parts.loads, arrays, materials, place),
-                   *_of_attachments(attachments, arrays, materials, place),
-                   *(d for s in sets.values() for d in s.derivations)]
+    arrays = allocate(
+        MODEL_FIELDS, *_geometry(parts, attachments, free, sets), place.real, place.device, place.requires_grad
+    )
+    derivations = [
+        *_of_points(parts.points, parts.loads, arrays, materials, place),
+        *_of_attachments(attachments, arrays, materials, place),
+        *(d for s in sets.values() for d in s.derivations),
+    ]
     model = Model(
-        place, arrays, materials, derivations,
+        place,
+        arrays,
+        materials,
+        derivations,
         constraint_sets={name: s for name, s in sets.items() if s.count},
         groups=dict(parts.groups),
         shapes=[_shape(block, shapes[block.label], materials) for block in parts.shapes],
@@ -114,8 +128,9 @@ def _assemble(parts: Parts, place: Place) -> Model:
 
 
 # ------------------------------------------------------------------------------------------ points
-def _of_points(blocks: Sequence[PointBlock], loads: Sequence[LoadBlock], arrays: dict[str, Any], materials: Materials,
-               place: Place) -> list[Derivation]:
+def _of_points(
+    blocks: Sequence[PointBlock], loads: Sequence[LoadBlock], arrays: dict[str, Any], materials: Materials, place: Place
+) -> list[Derivation]:
     """Masses, inverse masses, initial positions and velocities."""
     own, vec3 = kernels(place.real), vector(3, place.real)
     made, turned = [], []
@@ -126,33 +141,72 @@ def _of_points(blocks: Sequence[PointBlock], loads: Sequence[LoadBlock], arrays:
         group, count = block.group, block.group.count
         weight = materials.add(f"{group.name}.{block.weight_key}", block.weight)
         everyone = np.arange(count)
-        made.append(spreading(place.real, weight, count, everyone, everyone + group.start, masses[0],
-                              factor=block.factor, make=place.constant))
+        made.append(
+            spreading(
+                place.real,
+                weight,
+                count,
+                everyone,
+                everyone + group.start,
+                masses[0],
+                factor=block.factor,
+                make=place.constant,
+            )
+        )
         if block.drag is not None:
             drag = materials.add(f"{group.name}.drag", np.full(group.worlds, block.drag))
-            made.append(spreading(place.real, drag, count, everyone, everyone + group.start, arrays["particle_drag"],
-                                  make=place.constant))
-        values = [materials.add(f"{group.name}.{key}", host)
-                  for key, host in (("position", block.position), ("velocity", block.velocity), ("spin", block.spin))]
+            made.append(
+                spreading(
+                    place.real,
+                    drag,
+                    count,
+                    everyone,
+                    everyone + group.start,
+                    arrays["particle_drag"],
+                    make=place.constant,
+                )
+            )
+        values = [
+            materials.add(f"{group.name}.{key}", host)
+            for key, host in (("position", block.position), ("velocity", block.velocity), ("spin", block.spin))
+        ]
         span = slice(group.start, group.start + count)
         sources = [place.constant(source_of(everyone, v.size, count), int) for v in values]
-        inputs = [place.constant(block.base, vec3), *values, *sources, vec3(*block.center), arrays["particle_free"][span]]
-        turned.append(Derivation(own.place, count, inputs, [arrays["particle_q"][span], arrays["particle_qd"][span]],
-                                 values=values))
+        inputs = [
+            place.constant(block.base, vec3),
+            *values,
+            *sources,
+            vec3(*block.center),
+            arrays["particle_free"][span],
+        ]
+        turned.append(
+            Derivation(
+                own.place, count, inputs, [arrays["particle_q"][span], arrays["particle_qd"][span]], values=values
+            )
+        )
     for load, before, after in zip(loads, masses, masses[1:], strict=False):
         value = materials.add(f"{load.label}.mass", load.mass)
         share, source, loaded = np.zeros(n), np.zeros(n, np.int32), len(load.points)
         share[load.points] = len(load.mass) / loaded
         source[load.points] = source_of(np.arange(loaded), len(load.mass), loaded)
-        made.append(Derivation(own.add_share, n, [before, value, place.constant(source, int), place.constant(share, place.real)], [after],
-                               values=[value], derived=[before]))
+        made.append(
+            Derivation(
+                own.add_share,
+                n,
+                [before, value, place.constant(source, int), place.constant(share, place.real)],
+                [after],
+                values=[value],
+                derived=[before],
+            )
+        )
     final = [arrays["particle_mass"], arrays["particle_free"]]
     made.append(Derivation(own.invert, n, final, [arrays["particle_inv_mass"]], derived=final[:1]))
     return made + turned
 
 
-def _geometry(parts: Parts, attachments: Sequence[AttachmentBlock], free: np.ndarray,
-              sets: Mapping[str, ConstraintSet]) -> tuple[dict[str, int], dict[str, Any]]:
+def _geometry(
+    parts: Parts, attachments: Sequence[AttachmentBlock], free: np.ndarray, sets: Mapping[str, ConstraintSet]
+) -> tuple[dict[str, int], dict[str, Any]]:
     """Counts and constant content of the model's arrays."""
     groups = [block.group for block in parts.points]
     links = [group.edges for group in groups if group.kind == "chain"]
@@ -168,8 +222,15 @@ def _geometry(parts: Parts, attachments: Sequence[AttachmentBlock], free: np.nda
         "spring_indices": np.concatenate([NO_EDGES, *links, *springs]),
         "tet_indices": np.concatenate([NO_TETS, *(g.tets for g in groups)]),
         "attachment_point": np.concatenate([np.zeros(0, np.int32), *(b.points for b in attachments)]),
-        "attachment_group": np.concatenate([np.zeros(0, int), *(
-            first + source_of(np.arange(len(b.points)), b.worlds, len(b.points)) for first, b in zip(firsts, attachments, strict=False))]),
+        "attachment_group": np.concatenate(
+            [
+                np.zeros(0, int),
+                *(
+                    first + source_of(np.arange(len(b.points)), b.worlds, len(b.points))
+                    for first, b in zip(firsts, attachments, strict=False)
+                ),
+            ]
+        ),
         "attachment_slot": np.concatenate([np.zeros(0, np.int32), *(_slots(b, sets) for b in attachments)]),
         "motion_offset": np.cumsum([0, *(len(b.motions) for b, _ in moving)]),
         "motion_kind": np.array([m[0] for m in motions]),
@@ -208,21 +269,34 @@ def _slots(block: AttachmentBlock, sets: Mapping[str, ConstraintSet]) -> np.ndar
     return sets["attachment"].index_of[block.label]
 
 
-def _of_attachments(attachments: Sequence[AttachmentBlock], arrays: dict[str, Any], materials: Materials,
-                    place: Place) -> list[Derivation]:
+def _of_attachments(
+    attachments: Sequence[AttachmentBlock], arrays: dict[str, Any], materials: Materials, place: Place
+) -> list[Derivation]:
     """Anchors follow the initial positions; the vectors of the motions are material values."""
     made = []
     if arrays["attachment_point"].size:
         inputs = [arrays["particle_q"], arrays["attachment_point"]]
-        made.append(Derivation(kernels(place.real).gather, inputs[1].size, inputs, [arrays["attachment_anchor"]],
-                               derived=inputs[:1]))
+        made.append(
+            Derivation(
+                kernels(place.real).gather, inputs[1].size, inputs, [arrays["attachment_anchor"]], derived=inputs[:1]
+            )
+        )
     number = 0
     for block in attachments:
         for k, (kind, displacement, _, _) in enumerate(block.motions):
             value = materials.add(f"{block.label}.motion.{k}.{motion_key(kind)}", displacement)
             worlds = np.arange(block.worlds)
-            made.append(spreading(place.real, value, block.worlds, worlds, number + k + len(block.motions) * worlds, arrays["motion_vector"],
-                                  make=place.constant))
+            made.append(
+                spreading(
+                    place.real,
+                    value,
+                    block.worlds,
+                    worlds,
+                    number + k + len(block.motions) * worlds,
+                    arrays["motion_vector"],
+                    make=place.constant,
+                )
+            )
         number += len(block.motions) * block.worlds
     return made
 
@@ -237,8 +311,9 @@ def _touched(shape: ShapeBlock, parts: Parts) -> np.ndarray:
     return np.concatenate([np.zeros(0, np.int32), *(g.of_world(w) for w in range(parts.worlds) for g in touching)])
 
 
-def _contact_blocks(shapes: Sequence[ShapeBlock], touched: Mapping[str, np.ndarray],
-                    points: Sequence[PointBlock]) -> list[ConstraintBlock]:
+def _contact_blocks(
+    shapes: Sequence[ShapeBlock], touched: Mapping[str, np.ndarray], points: Sequence[PointBlock]
+) -> list[ConstraintBlock]:
     thickness = np.concatenate([np.full(b.group.count, b.thickness) for b in points])
     return [
         ConstraintBlock(s.label, s.label, REGISTRY[_CONTACTS[s.kind]], touched[s.label][:, None],
@@ -256,8 +331,9 @@ def _shape(block: ShapeBlock, points: np.ndarray, materials: Materials) -> Shape
 
 
 # ------------------------------------------------------------------------------------------ constraints
-def _build_sets(blocks: Sequence[ConstraintBlock], free: np.ndarray, materials: Materials, place: Place,
-                worlds: int) -> dict[str, ConstraintSet]:
+def _build_sets(
+    blocks: Sequence[ConstraintBlock], free: np.ndarray, materials: Materials, place: Place, worlds: int
+) -> dict[str, ConstraintSet]:
     merged: dict[str, list[ConstraintBlock]] = {}
     for block in blocks:
         merged.setdefault(block.constraint.name, []).append(block)

@@ -22,8 +22,10 @@ from sim.model.place import per_element
 
 @dataclass(eq=False)
 class PointBlock:
-    """The points of a group: base (n, 3) [m] before `position` is added; mass of point k = weight x factor[k] [kg]; drag [1/m],
-    None without air.  position, spin (1, 3) and the others are one for all, one for each world or one for each point."""
+    """The points of a group: base (n, 3) [m] before `position` is added; mass of point k = weight x factor[k] [kg];
+    drag [1/m], None without air.  position, spin (1, 3) and the others are one for all, one for each world or one for
+    each point.
+    """
 
     group: Group
     base: np.ndarray
@@ -46,7 +48,10 @@ class PointBlock:
         if key == self.weight_key:
             self.weight = checks.values(f"{self.group.name}.{key}", values, len(self.base), positive=key == "density")
         else:
-            raise ModelError(f"{self.group.name} has no {key!r} of its elements", f"It has {self.weight_key!r}, and the keys of its material")
+            raise ModelError(
+                f"{self.group.name} has no {key!r} of its elements",
+                f"It has {self.weight_key!r}, and the keys of its material",
+            )
 
     def give_each(self, key: str) -> None:
         """A `position` or `velocity` of its own for each point, the same to begin with."""
@@ -54,7 +59,8 @@ class PointBlock:
 
     @property
     def center(self) -> np.ndarray:
-        """The point (3,) of `base` that `spin` turns about: the centre of mass while the weight is one for all; of each world."""
+        """The point (3,) of `base` that `spin` turns about: the centre of mass while the weight is one for all; of each
+        world."""
         count = len(self.base) // self.group.worlds
         factor, base = self.factor[:count], self.base[:count]
         total = factor.sum()
@@ -67,8 +73,9 @@ class ConstraintBlock:
 
     label: whom they belong to; prefix: of their paths in `materials`; points (n, k); factor (n,): compliance of the
     k-th constraint = value x factor[k]; values: `compliance`, perhaps `damping`, and the parameters that were given.
-    constants: parameters that are no material values, (n,) or (n, 3); directions: parameters that are made unit vectors;
-    size: (n,) of the elements at rest, for a material law, whose values then stand in `values` instead of a compliance.
+    constants: parameters that are no material values, (n,) or (n, 3); directions: parameters that are made unit
+    vectors; size: (n,) of the elements at rest, for a material law, whose values then stand in `values` instead of a
+    compliance.
     """
 
     label: str
@@ -84,7 +91,6 @@ class ConstraintBlock:
     @property
     def count(self) -> int:
         return len(self.points)
-
 
     def set_values(self, key: str, values: Any) -> None:
         """A value for each constraint (n,) instead of what they were added with."""
@@ -119,7 +125,8 @@ class ShapeBlock:
 
 @dataclass(eq=False)
 class AttachmentBlock:
-    """Attached points (n,) and their motions: (kind 0 eased move | 1 plain move | 2 swing, a vector (3,) for each world, a, b)."""
+    """Attached points (n,) and their motions: (kind 0 eased move | 1 plain move | 2 swing, a vector (3,) for each
+    world, a, b)."""
 
     label: str
     points: np.ndarray
@@ -166,8 +173,10 @@ def constraint_values(
     compliance, each = spec["compliance"], False
     if isinstance(compliance, Mapping):
         if set(compliance) != {"each"}:
-            raise ModelError(f"{where}.compliance has the keys {', '.join(map(str, compliance))}",
-                             "Give a number, an array, or {'each': alpha of every constraint}")
+            raise ModelError(
+                f"{where}.compliance has the keys {', '.join(map(str, compliance))}",
+                "Give a number, an array, or {'each': alpha of every constraint}",
+            )
         compliance, each = compliance["each"], True
     out = {"compliance": checks.values(f"{where}.compliance", compliance, count)}
     out |= _damping(where, spec, count)
@@ -177,8 +186,10 @@ def constraint_values(
             out[name] = _parameter(f"{where}.{name}", parameter, given, count)
         elif name not in constraint.measured:
             unit = f" [{parameter.unit}]" if parameter.unit else ""
-            raise ModelError(f"{where} needs the parameter {name!r}{unit} of constraint {constraint.name!r}",
-                             f"{parameter.doc or 'Give it by keyword'}")
+            raise ModelError(
+                f"{where} needs the parameter {name!r}{unit} of constraint {constraint.name!r}",
+                f"{parameter.doc or 'Give it by keyword'}",
+            )
     return out, each
 
 
@@ -191,7 +202,11 @@ def _known_keys(where: str, spec: Mapping[str, Any], known: list[str]) -> None:
 
 def _damping(where: str, spec: Mapping[str, Any], count: int) -> dict[str, np.ndarray]:
     damping = spec.get("damping")
-    return {"damping": checks.values(f"{where}.damping", damping, count)} if damping is not None and np.any(damping) else {}
+    return (
+        {"damping": checks.values(f"{where}.damping", damping, count)}
+        if damping is not None and np.any(damping)
+        else {}
+    )
 
 
 def _law_values(where: str, constraint: Constraint, spec: Mapping[str, Any], count: int) -> dict[str, np.ndarray]:
@@ -221,6 +236,24 @@ def _parameter(name: str, parameter: ConstraintParameter, given: Any, count: int
         one = "one number" if not inner else "one vector of 3"
         raise ModelError(f"{name} has shape {out.shape}", f"Give {one}, or {count} of them")
     if not np.isfinite(out).all():
-        raise ModelError(f"{name} is not finite", "Give finite numbers, or leave it out to have it measured"
-                         if name.rsplit(".", 1)[-1] == "rest" else "Give finite numbers")
+        raise ModelError(
+            f"{name} is not finite",
+            (
+                "Give finite numbers, or leave it out to have it measured"
+                if name.rsplit(".", 1)[-1] == "rest"
+                else "Give finite numbers"
+            ),
+        )
     return out
+
+
+def springs(label: str, rows: list[tuple[int, int, float, float, float]]) -> ConstraintBlock:
+    """Springs (i, j, compliance, damping, rest length or NaN: measured) as one block with values for each."""
+    points = np.array([row[:2] for row in rows], np.int32)
+    compliance, damping, rest = (np.array([row[k] for row in rows]) for k in (2, 3, 4))
+    values = {"compliance": compliance}
+    if damping.any():
+        values["damping"] = damping
+    if not np.isnan(rest).all():
+        values["rest"] = rest
+    return ConstraintBlock(label, label, registered("distance", "constraint"), points, np.ones(len(rows)), values)

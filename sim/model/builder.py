@@ -18,7 +18,6 @@ from sim.core.lang.types import float32
 from sim.core.runtime.devices.device import DeviceLike
 from sim.geometry import (
     EmbeddedSurface,
-    GeometryError,
     MeshFile,
     TetMesh,
     check_cloth,
@@ -31,7 +30,16 @@ from sim.geometry import (
 )
 from sim.model import checks
 from sim.model.assembly import Parts, assemble
-from sim.model.blocks import AttachmentBlock, ConstraintBlock, LoadBlock, PointBlock, ShapeBlock, constraint_values, registered
+from sim.model.blocks import (
+    AttachmentBlock,
+    ConstraintBlock,
+    LoadBlock,
+    PointBlock,
+    ShapeBlock,
+    constraint_values,
+    registered,
+    springs,
+)
 from sim.model.errors import ModelError
 from sim.model.groups import Group
 from sim.model.model import Model
@@ -87,9 +95,18 @@ class ModelBuilder:
         return self._count - 1
 
     def add_particles(
-        self, positions: Any, mass: Any, *, vel: Any = ORIGIN, spin: Sequence[float] = ORIGIN,
-        pos: Sequence[float] = ORIGIN, rot: Any = None, scale: float = 1.0, label: str | None = None,
-        material: Mapping[str, Any] | None = None, thickness: float = 0.0,
+        self,
+        positions: Any,
+        mass: Any,
+        *,
+        vel: Any = ORIGIN,
+        spin: Sequence[float] = ORIGIN,
+        pos: Sequence[float] = ORIGIN,
+        rot: Any = None,
+        scale: float = 1.0,
+        label: str | None = None,
+        material: Mapping[str, Any] | None = None,
+        thickness: float = 0.0,
     ) -> Group:
         """Particles at `positions` (n, 3).  mass of each: one number or (n,); vel: (3,) or (n, 3); spin [rad/s].
 
@@ -102,11 +119,23 @@ class ModelBuilder:
         return self._add_object(block, material, point_stencils(base))
 
     def add_chain(
-        self, start: Sequence[float], end: Sequence[float], points: int, mass: float, *, vel: Any = ORIGIN,
-        spin: Sequence[float] = ORIGIN, pos: Sequence[float] = ORIGIN, rot: Any = None, scale: float = 1.0,
-        label: str | None = None, material: Mapping[str, Any] | None = None, thickness: float = 0.0,
+        self,
+        start: Sequence[float],
+        end: Sequence[float],
+        points: int,
+        mass: float,
+        *,
+        vel: Any = ORIGIN,
+        spin: Sequence[float] = ORIGIN,
+        pos: Sequence[float] = ORIGIN,
+        rot: Any = None,
+        scale: float = 1.0,
+        label: str | None = None,
+        material: Mapping[str, Any] | None = None,
+        thickness: float = 0.0,
     ) -> Group:
-        """`points` points on the straight line from `start` to `end`, neighbours linked by the constraints of `material`.
+        """`points` points on the straight line from `start` to `end`, neighbours linked by the constraints of
+        `material`.
 
         mass: of the whole chain; every point, the ends included, has mass / points.  A compliance is that of one link.
         """
@@ -119,16 +148,33 @@ class ModelBuilder:
         share = np.linspace(0.0, 1.0, int(points))[:, None]
         base = self._placed((1 - share) * ends[0] + share * ends[1], rot, scale)
         weight = np.array([checks.number("mass", mass, positive=True)])
-        block = self._block("chain", label, base, pos, vel, spin, ("mass", weight, np.full(len(base), 1 / len(base))),
-                            thickness)
+        block = self._block(
+            "chain", label, base, pos, vel, spin, ("mass", weight, np.full(len(base), 1 / len(base))), thickness
+        )
         count = np.arange(len(base) - 1, dtype=np.int32) + block.group.start
         return self._add_object(block, material, line_stencils(base), edges=np.stack([count, count + 1], axis=1))
 
     def add_cloth_grid(
-        self, pos: Sequence[float] = ORIGIN, *, dim_x: int, dim_y: int, cell_x: float, cell_y: float, rot: Any = None,
-        scale: float = 1.0, vel: Any = ORIGIN, spin: Sequence[float] = ORIGIN, mass: Any = None, density: Any = None,
-        reverse_winding: bool = False, fix_left: bool = False, fix_right: bool = False, fix_top: bool = False,
-        fix_bottom: bool = False, label: str | None = None, material: Mapping[str, Any] | None = None,
+        self,
+        pos: Sequence[float] = ORIGIN,
+        *,
+        dim_x: int,
+        dim_y: int,
+        cell_x: float,
+        cell_y: float,
+        rot: Any = None,
+        scale: float = 1.0,
+        vel: Any = ORIGIN,
+        spin: Sequence[float] = ORIGIN,
+        mass: Any = None,
+        density: Any = None,
+        reverse_winding: bool = False,
+        fix_left: bool = False,
+        fix_right: bool = False,
+        fix_top: bool = False,
+        fix_bottom: bool = False,
+        label: str | None = None,
+        material: Mapping[str, Any] | None = None,
         thickness: float = 0.0,
     ) -> Group:
         """A rectangular cloth of dim_x x dim_y cells in the plane z = 0 of its own frame, lower left corner at `pos`.
@@ -136,11 +182,12 @@ class ModelBuilder:
         Exactly one of mass (of each point [kg]: a number or one per point) and density [kg/m^2, likewise].  fix_*:
         pins the points of a side (left, right: lowest, highest x; bottom, top: lowest, highest y).
 
-        material: `distance` acts on the edges along the axes and `shear` on the diagonals of the cells, one each: without
+        material: `distance` acts on the edges along the axes and `shear` on the diagonals of the cells, one each:
+        without
         `shear` nothing resists a pull along the bias.  `bend` acts on all hinges.
         """
         self._open("add_cloth_grid")
-        grid = _checked(cloth_grid, dim_x, dim_y, cell_x, cell_y, reverse_winding)
+        grid = checks.geometry(cloth_grid, dim_x, dim_y, cell_x, cell_y, reverse_winding)
         base = self._placed(grid.positions, rot, scale)
         sides = ((fix_left, grid.left), (fix_right, grid.right), (fix_top, grid.top), (fix_bottom, grid.bottom))
         group = self._add_cloth(base, grid.triangles, grid, pos, vel, spin, mass, density, label, material, thickness)
@@ -150,12 +197,24 @@ class ModelBuilder:
         return group
 
     def add_cloth_mesh(
-        self, vertices: Any = None, indices: Any = None, *, mesh: MeshFile | None = None, pos: Sequence[float] = ORIGIN,
-        rot: Any = None, scale: float = 1.0, vel: Any = ORIGIN, spin: Sequence[float] = ORIGIN, mass: Any = None,
-        density: Any = None, label: str | None = None, material: Mapping[str, Any] | None = None,
+        self,
+        vertices: Any = None,
+        indices: Any = None,
+        *,
+        mesh: MeshFile | None = None,
+        pos: Sequence[float] = ORIGIN,
+        rot: Any = None,
+        scale: float = 1.0,
+        vel: Any = ORIGIN,
+        spin: Sequence[float] = ORIGIN,
+        mass: Any = None,
+        density: Any = None,
+        label: str | None = None,
+        material: Mapping[str, Any] | None = None,
         thickness: float = 0.0,
     ) -> Group:
-        """A cloth from `vertices` (n, 3) and `indices` (m, 3) of triangles, or from `mesh` (of `sim.geometry.load_mesh`).
+        """A cloth from `vertices` (n, 3) and `indices` (m, 3) of triangles, or from `mesh` (of
+        `sim.geometry.load_mesh`).
 
         The rest as in `add_cloth_grid`; `distance` acts on all edges.
         """
@@ -173,16 +232,31 @@ class ModelBuilder:
         if triangles.ndim != 2 or triangles.shape[1] != 3:
             raise ModelError(f"indices have shape {triangles.shape}", "Give the triangles (m, 3)")
         base = self._placed(checks.vec3s("vertices", vertices), rot, scale)
-        return self._add_cloth(base, triangles, None, pos, vel, spin, mass, density, label, material, thickness,
-                               file_to_point)
+        return self._add_cloth(
+            base, triangles, None, pos, vel, spin, mass, density, label, material, thickness, file_to_point
+        )
 
-    def _add_cloth(self, base: np.ndarray, triangles: np.ndarray, grid: Any, pos: Any, vel: Any, spin: Any, mass: Any,
-                   density: Any, label: str | None, material: Any, thickness: float,
-                   file_to_point: np.ndarray | None = None) -> Group:
-        topology = _checked(mesh_topology, base, triangles)
-        _checked(check_cloth, topology, label or "cloth")
+    def _add_cloth(
+        self,
+        base: np.ndarray,
+        triangles: np.ndarray,
+        grid: Any,
+        pos: Any,
+        vel: Any,
+        spin: Any,
+        mass: Any,
+        density: Any,
+        label: str | None,
+        material: Any,
+        thickness: float,
+        file_to_point: np.ndarray | None = None,
+    ) -> Group:
+        topology = checks.geometry(mesh_topology, base, triangles)
+        checks.geometry(check_cloth, topology, label or "cloth")
         if (mass is None) == (density is None):
-            raise ModelError("a cloth needs either mass (of each point) or density (kg/m^2)", "Give exactly one of them")
+            raise ModelError(
+                "a cloth needs either mass (of each point) or density (kg/m^2)", "Give exactly one of them"
+            )
         if mass is not None:
             weight = "mass", checks.values("mass", mass, len(base)), np.ones(len(base))
         else:
@@ -190,24 +264,46 @@ class ModelBuilder:
         block = self._block("cloth", label, base, pos, vel, spin, weight, thickness)
         start = np.int32(block.group.start)
         return self._add_object(
-            block, material, cloth_stencils(topology, grid), edges=topology.edges + start, boundary=topology.boundary,
+            block,
+            material,
+            cloth_stencils(topology, grid),
+            edges=topology.edges + start,
+            boundary=topology.boundary,
             triangles=topology.triangles + start,
             file_to_point=None if file_to_point is None else file_to_point.astype(np.int32) + start,
         )
 
     def add_soft_grid(
-        self, pos: Sequence[float] = ORIGIN, *, dim_x: int, dim_y: int, dim_z: int, cell_x: float, cell_y: float,
-        cell_z: float, density: Any, rot: Any = None, scale: float = 1.0, vel: Any = ORIGIN, spin: Sequence[float] = ORIGIN,
-        fix_left: bool = False, fix_right: bool = False, fix_top: bool = False, fix_bottom: bool = False,
-        label: str | None = None, material: Mapping[str, Any] | None = None, thickness: float = 0.0,
+        self,
+        pos: Sequence[float] = ORIGIN,
+        *,
+        dim_x: int,
+        dim_y: int,
+        dim_z: int,
+        cell_x: float,
+        cell_y: float,
+        cell_z: float,
+        density: Any,
+        rot: Any = None,
+        scale: float = 1.0,
+        vel: Any = ORIGIN,
+        spin: Sequence[float] = ORIGIN,
+        fix_left: bool = False,
+        fix_right: bool = False,
+        fix_top: bool = False,
+        fix_bottom: bool = False,
+        label: str | None = None,
+        material: Mapping[str, Any] | None = None,
+        thickness: float = 0.0,
     ) -> Group:
         """A solid box of dim_x x dim_y x dim_z cells, five tetrahedra in each, its lowest corner at `pos`.
 
-        density: [kg/m^3], one number or one per point.  fix_*: pins the points of a side (left, right: lowest, highest x;
-        bottom, top: lowest, highest y).  material: `neo_hookean`, `stvk` with young [Pa], poisson and damping [s], ...
+        density: [kg/m^3], one number or one per point.  fix_*: pins the points of a side (left, right: lowest, highest
+        x; bottom, top: lowest, highest y).  material: `neo_hookean`, `stvk` with young [Pa], poisson and damping [s],
+        ...
         """
         self._open("add_soft_grid")
-        grid = _checked(solid_grid, dim_x, dim_y, dim_z, cell_x, cell_y, cell_z)
+        grid = checks.geometry(solid_grid, dim_x, dim_y, dim_z, cell_x, cell_y, cell_z)
         group = self._add_soft(grid.mesh, pos, rot, scale, vel, spin, density, label, material, thickness)
         sides = ((fix_left, grid.left), (fix_right, grid.right), (fix_top, grid.top), (fix_bottom, grid.bottom))
         fixed = [side for wanted, side in sides if wanted]
@@ -216,12 +312,24 @@ class ModelBuilder:
         return group
 
     def add_soft_mesh(
-        self, vertices: Any = None, indices: Any = None, *, mesh: TetMesh | None = None, surface: EmbeddedSurface | None = None,
-        density: Any, pos: Sequence[float] = ORIGIN, rot: Any = None, scale: float = 1.0, vel: Any = ORIGIN,
-        spin: Sequence[float] = ORIGIN, label: str | None = None, material: Mapping[str, Any] | None = None,
+        self,
+        vertices: Any = None,
+        indices: Any = None,
+        *,
+        mesh: TetMesh | None = None,
+        surface: EmbeddedSurface | None = None,
+        density: Any,
+        pos: Sequence[float] = ORIGIN,
+        rot: Any = None,
+        scale: float = 1.0,
+        vel: Any = ORIGIN,
+        spin: Sequence[float] = ORIGIN,
+        label: str | None = None,
+        material: Mapping[str, Any] | None = None,
         thickness: float = 0.0,
     ) -> Group:
-        """A solid from `vertices` (n, 3) and `indices` (m, 4) of tetrahedra, or from `mesh` (of `sim.geometry.load_tets`).
+        """A solid from `vertices` (n, 3) and `indices` (m, 4) of tetrahedra, or from `mesh` (of
+        `sim.geometry.load_tets`).
 
         surface: one that is carried along, as `sim.geometry.fill_surface` returns it with the mesh.  The rest as in
         `add_soft_grid`.
@@ -235,11 +343,23 @@ class ModelBuilder:
             tets = np.asarray(indices)
             if tets.ndim == 1 and tets.size % 4 == 0:
                 tets = tets.reshape(-1, 4)  # Newton's flat list
-            mesh = _checked(solid_mesh, checks.vec3s("vertices", vertices), tets, label or "the solid")
+            mesh = checks.geometry(solid_mesh, checks.vec3s("vertices", vertices), tets, label or "the solid")
         return self._add_soft(mesh, pos, rot, scale, vel, spin, density, label, material, thickness, surface)
 
-    def _add_soft(self, mesh: TetMesh, pos: Any, rot: Any, scale: float, vel: Any, spin: Any, density: Any, label: str | None,
-                  material: Any, thickness: float, surface: EmbeddedSurface | None = None) -> Group:
+    def _add_soft(
+        self,
+        mesh: TetMesh,
+        pos: Any,
+        rot: Any,
+        scale: float,
+        vel: Any,
+        spin: Any,
+        density: Any,
+        label: str | None,
+        material: Any,
+        thickness: float,
+        surface: EmbeddedSurface | None = None,
+    ) -> Group:
         base = self._placed(mesh.positions, rot, scale)
         mesh = replace(mesh, positions=base)
         share = np.zeros(len(base))
@@ -248,14 +368,27 @@ class ModelBuilder:
         block = self._block("soft", label, base, pos, vel, spin, weight, thickness)
         start = np.int32(block.group.start)
         return self._add_object(
-            block, material, solid_stencils(mesh), triangles=mesh.triangles + start, edges=tet_edges(mesh.tets) + start,
-            tets=mesh.tets + start, boundary=mesh.boundary, surface=surface,
-            file_to_point=None if mesh.file_to_point is None else np.where(mesh.file_to_point < 0, -1, mesh.file_to_point + start),
+            block,
+            material,
+            solid_stencils(mesh),
+            triangles=mesh.triangles + start,
+            edges=tet_edges(mesh.tets) + start,
+            tets=mesh.tets + start,
+            boundary=mesh.boundary,
+            surface=surface,
+            file_to_point=(
+                None if mesh.file_to_point is None else np.where(mesh.file_to_point < 0, -1, mesh.file_to_point + start)
+            ),
         )
 
     # ------------------------------------------------------------------------------------------ constraints
     def add_spring(
-        self, i: int, j: int, compliance: float = 0.0, damping: float = 0.0, rest_length: float | None = None,
+        self,
+        i: int,
+        j: int,
+        compliance: float = 0.0,
+        damping: float = 0.0,
+        rest_length: float | None = None,
         label: str | None = None,
     ) -> None:
         """A `distance` constraint between particles i and j: compliance [m/N], damping [s], rest length (default: now).
@@ -264,18 +397,28 @@ class ModelBuilder:
         """
         self._open("add_spring")
         checks.point_table("i, j", [[i, j]], 2, self._count)
-        row = (int(i), int(j), checks.number("compliance", compliance), checks.number("damping", damping),
-               np.nan if rest_length is None else checks.number("rest_length", rest_length))
+        row = (
+            int(i),
+            int(j),
+            checks.number("compliance", compliance),
+            checks.number("damping", damping),
+            np.nan if rest_length is None else checks.number("rest_length", rest_length),
+        )
         if label is None:
             self._springs.append(row)
         else:
-            block = _springs(self._label(label, ""), [row])
+            block = springs(self._label(label, ""), [row])
             self._labels.add(block.label)
             self._constraints.append(block)
 
     @entry_point
     def add_constraints(
-        self, constraint: Constraint | str, points: Any, compliance: Any, damping: Any = 0.0, label: str | None = None,
+        self,
+        constraint: Constraint | str,
+        points: Any,
+        compliance: Any,
+        damping: Any = 0.0,
+        label: str | None = None,
         **parameters: Any,
     ) -> str:
         """Constraints of one kind on rows of `points` (n, k).  Returns their label.
@@ -297,7 +440,10 @@ class ModelBuilder:
         return label
 
     def add_attachment(
-        self, points: Any, motion: Sequence[Mapping[str, Any]] | None = None, compliance: Any = 0.0,
+        self,
+        points: Any,
+        motion: Sequence[Mapping[str, Any]] | None = None,
+        compliance: Any = 0.0,
         label: str | None = None,
     ) -> str:
         """Holds points (n,), or a Group, where they are, or moves them.  Returns the label.
@@ -310,8 +456,10 @@ class ModelBuilder:
         table = checks.point_list("points", points.points if isinstance(points, Group) else points, self._count)
         stiff = checks.values("compliance", compliance, len(table))
         if stiff.any() and not stiff.all():
-            raise ModelError("compliance: some of the points have 0 and others not",
-                             "Attach the pinned ones (0) and the others by an attachment each")
+            raise ModelError(
+                "compliance: some of the points have 0 and others not",
+                "Attach the pinned ones (0) and the others by an attachment each",
+            )
         motions = read_motions(motion)
         return self._attach(self._label(label, "attachment"), table, stiff, motions)
 
@@ -323,8 +471,8 @@ class ModelBuilder:
     def set_values(self, group: Group, key: str, values: Any) -> None:
         """A material value for each element of an object, (n,), instead of what it was added with.
 
-        key: `density` or `mass`, whose elements are the points of the group; or `constraint.key` of its material, in the order
-        of `group.elements[constraint]`.
+        key: `density` or `mass`, whose elements are the points of the group; or `constraint.key` of its material, in
+        the order of `group.elements[constraint]`.
         """
         self._open("set_values")
         block = self._block_of(group)
@@ -337,7 +485,8 @@ class ModelBuilder:
         next(b for b in self._constraints if b.prefix == prefix).set_values(inner, values)
 
     def give_each_point(self, group: Group, key: str) -> None:
-        """Lets every point of an object have its own `position` or `velocity`: the same to begin with, of shape (n,) in the model."""
+        """Lets every point of an object have its own `position` or `velocity`: the same to begin with, of shape (n,) in
+        the model."""
         self._open("give_each_point")
         checks.known("give_each_point: key", key, ("position", "velocity"))
         self._block_of(group).give_each(key)
@@ -358,8 +507,10 @@ class ModelBuilder:
     def _attach(self, label: str, points: np.ndarray, compliance: np.ndarray, motions: list[Any]) -> str:
         for point in points.tolist():
             if point in self._attached:
-                raise ModelError(f"point {point} is attached twice: by {self._attached[point]!r} and by {label!r}",
-                                 "Leave it out of one of them")
+                raise ModelError(
+                    f"point {point} is attached twice: by {self._attached[point]!r} and by {label!r}",
+                    "Leave it out of one of them",
+                )
         self._attached.update(dict.fromkeys(points.tolist(), label))
         self._labels.add(label)
         self._attachments.append(AttachmentBlock(label, points, compliance, motions))
@@ -367,8 +518,14 @@ class ModelBuilder:
 
     # ------------------------------------------------------------------------------------------ shapes
     def add_ground_plane(
-        self, height: float = 0.0, *, point: Sequence[float] | None = None, normal: Sequence[float] = (0.0, 1.0, 0.0),
-        compliance: float = 0.0, touches: Sequence[str | Group] | None = None, label: str | None = None,
+        self,
+        height: float = 0.0,
+        *,
+        point: Sequence[float] | None = None,
+        normal: Sequence[float] = (0.0, 1.0, 0.0),
+        compliance: float = 0.0,
+        touches: Sequence[str | Group] | None = None,
+        label: str | None = None,
     ) -> str:
         """A half space that points stay out of.  Returns the label.
 
@@ -386,8 +543,14 @@ class ModelBuilder:
         return self._add_shape("plane", label, "ground", {"point": at, "normal": direction}, compliance, touches)
 
     def add_shape_sphere(
-        self, center: Sequence[float] | None = None, radius: float = 1.0, *, pos: Sequence[float] | None = None,
-        compliance: float = 0.0, touches: Sequence[str | Group] | None = None, label: str | None = None,
+        self,
+        center: Sequence[float] | None = None,
+        radius: float = 1.0,
+        *,
+        pos: Sequence[float] | None = None,
+        compliance: float = 0.0,
+        touches: Sequence[str | Group] | None = None,
+        label: str | None = None,
     ) -> str:
         """A ball that points stay out of; `pos` is another name of `center`.  Otherwise as `add_ground_plane`."""
         self._open("add_shape_sphere")
@@ -397,8 +560,15 @@ class ModelBuilder:
         size = np.array([checks.number("radius", radius, positive=True)])
         return self._add_shape("sphere", label, "sphere", {"center": at, "radius": size}, compliance, touches)
 
-    def _add_shape(self, kind: str, label: str | None, default: str, values: dict[str, np.ndarray], compliance: Any,
-                   touches: Sequence[str | Group] | None) -> str:
+    def _add_shape(
+        self,
+        kind: str,
+        label: str | None,
+        default: str,
+        values: dict[str, np.ndarray],
+        compliance: Any,
+        touches: Sequence[str | Group] | None,
+    ) -> str:
         values = {name: value if value.shape == (1,) else value[None] for name, value in values.items()}
         values["compliance"] = np.array([checks.number("compliance", compliance)])
         if isinstance(touches, str | Group):
@@ -411,10 +581,12 @@ class ModelBuilder:
 
     # ------------------------------------------------------------------------------------------ the model
     def replicate(self, worlds: int) -> ModelBuilder:
-        """Makes the model hold `worlds` copies of everything, which do not touch each other.  Comes last; returns the builder.
+        """Makes the model hold `worlds` copies of everything, which do not touch each other.  Comes last; returns the
+        builder.
 
-        A material value that was one number becomes (worlds,), one for each element (worlds n,): every world has parameters,
-        motions and shapes of its own, and gradients.  `gravity` is one for all.  Particles of a group in world w:
+        A material value that was one number becomes (worlds,), one for each element (worlds n,): every world has
+        parameters, motions and shapes of its own, and gradients.  `gravity` is one for all.  Particles of a group in
+        world w:
         `model.groups[label].of_world(w)`.  A launch works on a colour of all worlds.
         """
         self._open("replicate")
@@ -434,9 +606,11 @@ class ModelBuilder:
         self._open("finalize")
         self._close_loose()
         if self._springs:
-            self._constraints.append(_springs(self._label(None, "springs"), self._springs))
+            self._constraints.append(springs(self._label(None, "springs"), self._springs))
         self._finalized = True
-        parts = Parts(self.gravity, self.groups, self._points, self._constraints, self._shapes, self._attachments, self._loads)
+        parts = Parts(
+            self.gravity, self.groups, self._points, self._constraints, self._shapes, self._attachments, self._loads
+        )
         return assemble(parts if self._worlds == 1 else parts.in_worlds(self._worlds), device, requires_grad, dtype)
 
     # ------------------------------------------------------------------------------------------ inside
@@ -468,10 +642,19 @@ class ModelBuilder:
     @staticmethod
     def _placed(points: np.ndarray, rot: Any, scale: float) -> np.ndarray:
         """Turned and scaled about the origin; `pos` is added later, because it is a material value."""
-        return _checked(place, points, ORIGIN, checks.rotation("rot", rot), scale)
+        return checks.geometry(place, points, ORIGIN, checks.rotation("rot", rot), scale)
 
-    def _block(self, kind: str, label: str | None, base: np.ndarray, pos: Any, vel: Any, spin: Any,
-               weight: tuple[str, np.ndarray, np.ndarray], thickness: float) -> PointBlock:
+    def _block(
+        self,
+        kind: str,
+        label: str | None,
+        base: np.ndarray,
+        pos: Any,
+        vel: Any,
+        spin: Any,
+        weight: tuple[str, np.ndarray, np.ndarray],
+        thickness: float,
+    ) -> PointBlock:
         """A block of points behind those there are.  Nothing changes in the builder until `_add_object`."""
         position = checks.vec3("pos", pos)
         velocity = checks.vec3("vel", vel)[None] if np.ndim(vel) < 2 else checks.vec3s("vel", vel)
@@ -504,24 +687,6 @@ class ModelBuilder:
         group = Group(self._label(None, "particles"), "particles", self._count - len(base), len(base), base)
         self._labels.add(group.name)
         self.groups[group.name] = group
-        self._points.append(PointBlock(group, base, np.zeros((1, 3)), velocity, np.zeros((1, 3)), "mass", mass, np.ones(len(base))))
-
-
-def _springs(label: str, rows: list[tuple[int, int, float, float, float]]) -> ConstraintBlock:
-    """Springs (i, j, compliance, damping, rest length or NaN: measured) as one block with values for each."""
-    points = np.array([row[:2] for row in rows], np.int32)
-    compliance, damping, rest = (np.array([row[k] for row in rows]) for k in (2, 3, 4))
-    values = {"compliance": compliance}
-    if damping.any():
-        values["damping"] = damping
-    if not np.isnan(rest).all():
-        values["rest"] = rest
-    return ConstraintBlock(label, label, registered("distance", "constraint"), points, np.ones(len(rows)), values)
-
-
-def _checked(function: Any, *args: Any) -> Any:
-    """Geometry's errors as errors of the model."""
-    try:
-        return function(*args)
-    except GeometryError as error:
-        raise ModelError(error.what, error.hint) from error
+        self._points.append(
+            PointBlock(group, base, np.zeros((1, 3)), velocity, np.zeros((1, 3)), "mass", mass, np.ones(len(base)))
+        )

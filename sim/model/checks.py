@@ -42,8 +42,10 @@ def values(name: str, value: Any, count: int, *, positive: bool = False) -> np.n
     bad = np.flatnonzero(out <= 0 if positive else out < 0)
     if len(bad):
         at = f" at index {bad[0]}" if len(out) > 1 else ""
-        raise ModelError(f"{name} = {out[bad[0]]:g}{at} is not {'positive' if positive else 'zero or positive'}",
-                         "Check its sign and its unit")
+        raise ModelError(
+            f"{name} = {out[bad[0]]:g}{at} is not {'positive' if positive else 'zero or positive'}",
+            "Check its sign and its unit",
+        )
     return out
 
 
@@ -52,7 +54,9 @@ def interval(name: str, found: np.ndarray, bounds: str) -> None:
     if not bounds:
         return
     low, high = (float(end) for end in bounds[1:-1].split(","))
-    inside = (found > low if bounds[0] == "(" else found >= low) & (found < high if bounds[-1] == ")" else found <= high)
+    inside = (found > low if bounds[0] == "(" else found >= low) & (
+        found < high if bounds[-1] == ")" else found <= high
+    )
     if not inside.all():
         raise ModelError(f"{name} = {found[~inside].flat[0]:g} is outside of {bounds}", "Check its unit")
 
@@ -73,7 +77,9 @@ def rotation(name: str, value: Any) -> np.ndarray | None:
         except GeometryError as error:
             raise ModelError(f"{name}: {error.what}", error.hint) from None
     if out.shape != (3, 3) or not np.allclose(out @ out.T, np.eye(3), atol=1e-6) or np.linalg.det(out) < 0:
-        raise ModelError(f"{name} = {out.tolist()} is no rotation", "Give a quaternion (x, y, z, w) or a rotation matrix")
+        raise ModelError(
+            f"{name} = {out.tolist()} is no rotation", "Give a quaternion (x, y, z, w) or a rotation matrix"
+        )
     return out
 
 
@@ -92,8 +98,10 @@ def point_table(name: str, value: Any, width: int, particles: int) -> np.ndarray
     ordered = np.sort(table, axis=1)
     twice = np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1))
     if len(twice):
-        raise ModelError(f"{name}: row {twice[0]} repeats a point: {tuple(table[twice[0]].tolist())}",
-                         "The points of a constraint are different ones")
+        raise ModelError(
+            f"{name}: row {twice[0]} repeats a point: {tuple(table[twice[0]].tolist())}",
+            "The points of a constraint are different ones",
+        )
     return table
 
 
@@ -145,3 +153,11 @@ def _numbers(name: str, value: Any) -> np.ndarray:
     if not np.isfinite(out).all():
         raise ModelError(f"{name}{f' = {out.tolist()}' if out.size < 4 else ''} is not finite", "Give finite numbers")
     return out
+
+
+def geometry(function: Any, *args: Any) -> Any:
+    """Geometry's errors as errors of the model."""
+    try:
+        return function(*args)
+    except GeometryError as error:
+        raise ModelError(error.what, error.hint) from error

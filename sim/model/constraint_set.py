@@ -22,8 +22,8 @@ from sim.model.place import Place, per_element
 
 @dataclass(eq=False)
 class ConstraintSet:
-    """The n constraints of one declaration.  Colour c is rows `offsets[c]` to `offsets[c + 1]`; its constraints share no
-    free point, so that they may be projected side by side; those before row `shared[c]` nor a pinned one.
+    """The n constraints of one declaration.  Colour c is rows `offsets[c]` to `offsets[c + 1]`; its constraints share
+    no free point, so that they may be projected side by side; those before row `shared[c]` nor a pinned one.
 
     points: (n, k) int32; compliance: (n,) real, or vectors of `rows` entries; damping: (n,) [s], None where nothing is
     damped; parameters: name -> (n,); names: labels of those who added constraints; index_of[label]: for the k-th
@@ -59,8 +59,11 @@ class ConstraintSet:
         return f"ConstraintSet({self.name}: {self.count} constraints in {self.color_count} colours)"
 
 
-def build_set(blocks: Sequence[ConstraintBlock], free: np.ndarray, materials: Materials, place: Place, worlds: int = 1) -> ConstraintSet:
-    """Merges blocks of one constraint.  free: (particles,) bool, what the solver may move.  worlds: see `sim.model.worlds`.
+def build_set(
+    blocks: Sequence[ConstraintBlock], free: np.ndarray, materials: Materials, place: Place, worlds: int = 1
+) -> ConstraintSet:
+    """Merges blocks of one constraint.  free: (particles,) bool, what the solver may move.  worlds: see
+    `sim.model.worlds`.
 
     The material values of the blocks are added to `materials`; what follows from them is a derivation of the set.
     """
@@ -114,8 +117,9 @@ def _bind(made: ConstraintSet, block: ConstraintBlock, rows: np.ndarray, materia
         values = {name: materials.add(f"{block.prefix}.{name}", block.values[name]) for name in law.values}
         outputs = {"compliance": made.compliance, **{name: made.parameters[name] for name in law.derived}}
         if len(chosen):
-            made.derivations += law_derivations(made.constraint, values, block.count, chosen, rows[chosen],
-                                                block.size[chosen], outputs, place)
+            made.derivations += law_derivations(
+                made.constraint, values, block.count, chosen, rows[chosen], block.size[chosen], outputs, place
+            )
     for key, host in block.values.items():
         if law is not None and key in law.values:
             continue
@@ -139,7 +143,9 @@ def unmeasured(block: ConstraintBlock, name: str) -> np.ndarray:
     return per_element(np.isnan(host).reshape(len(host), -1).any(axis=1), block.count)
 
 
-def _colors(constraint: Constraint, points: np.ndarray, owner: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, list[int]]:
+def _colors(
+    constraint: Constraint, points: np.ndarray, owner: np.ndarray, free: np.ndarray
+) -> tuple[np.ndarray, list[int]]:
     """The order of the constraints by colour, and where each colour begins."""
     if constraint.points == 1 and _once_each(points, owner):
         # Contacts: a shape meets each point once, so its constraints have one colour, and the shapes come in turn.
@@ -155,7 +161,12 @@ def _colors(constraint: Constraint, points: np.ndarray, owner: np.ndarray, free:
 
 
 def _colors_of_worlds(
-    constraint: Constraint, blocks: Sequence[ConstraintBlock], kept: np.ndarray, points: np.ndarray, free: np.ndarray, worlds: int
+    constraint: Constraint,
+    blocks: Sequence[ConstraintBlock],
+    kept: np.ndarray,
+    points: np.ndarray,
+    free: np.ndarray,
+    worlds: int,
 ) -> tuple[np.ndarray, list[int], list[int]]:
     """The order, the colours and where their shared rows begin: every world has the colours that it would have alone.
 
@@ -182,7 +193,8 @@ def _colors_of_worlds(
 
 
 def _alone_first(points: np.ndarray, order: np.ndarray, offsets: Sequence[int]) -> tuple[np.ndarray, list[int]]:
-    """Within each colour, constraints with a point, pinned or not, that an earlier one has too go to its end: the order, and where they begin."""
+    """Within each colour, constraints with a point, pinned or not, that an earlier one has too go to its end: the
+    order, and where they begin."""
     parts, shared = [], []
     for begin, end in zip(offsets, offsets[1:], strict=False):
         part = order[begin:end]
@@ -197,8 +209,9 @@ def _alone_first(points: np.ndarray, order: np.ndarray, offsets: Sequence[int]) 
 def _in_turn(points: np.ndarray) -> np.ndarray:
     """An order of constraints (n, k) without points in common in which wide loads seldom wait.
 
-    A point is loaded together with the first number of the next one.  Where that one was stored a moment before, by the group of
-    constraints before this one, the load has to wait; taking every second or fourth constraint first avoids it on regular meshes.
+    A point is loaded together with the first number of the next one.  Where that one was stored a moment before, by the
+    group of constraints before this one, the load has to wait; taking every second or fourth constraint first avoids it
+    on regular meshes.
     """
     n, group = len(points), 8
     best, least = np.arange(n), n + 1

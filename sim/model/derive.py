@@ -24,8 +24,15 @@ class Derivation:
     values: material values; derived: results of earlier derivations.
     """
 
-    def __init__(self, kernel: Kernel, dim: int, inputs: Sequence[Any], outputs: Sequence[array],
-                 values: Sequence[array] = (), derived: Sequence[array] = ()) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        dim: int,
+        inputs: Sequence[Any],
+        outputs: Sequence[array],
+        values: Sequence[array] = (),
+        derived: Sequence[array] = (),
+    ) -> None:
         self.kernel, self.dim = kernel, dim
         self.inputs, self.outputs = list(inputs), list(outputs)
         self._values, self._derived = list(values), list(derived)
@@ -37,7 +44,8 @@ class Derivation:
         return [*self._values, *self._derived]
 
     def due(self) -> bool:
-        """Whether what it depends on was written since the last run, or its kernel reads another constant or function now."""
+        """Whether what it depends on was written since the last run, or its kernel reads another constant or function
+        now."""
         return self._seen is None or self._state() != self._seen or self.kernel.outdated
 
     def run(self) -> None:
@@ -52,14 +60,21 @@ class Derivation:
 
 
 def spreading(
-    real: Scalar, value: array, count: int, chosen: np.ndarray, target: np.ndarray, out: array, *,
-    factor: np.ndarray | None = None, direction: bool = False,
+    real: Scalar,
+    value: array,
+    count: int,
+    chosen: np.ndarray,
+    target: np.ndarray,
+    out: array,
+    *,
+    factor: np.ndarray | None = None,
+    direction: bool = False,
     make: Callable[[np.ndarray, Any], array],
 ) -> Derivation:
     """The derivation of `out[target[j]]` from the value of element `chosen[j]` of `count`.
 
-    value: (1,) for all of them, (worlds,) or (count,).  A scalar is multiplied by `factor` (of the chosen elements); a vec3 is
-    copied, or normalised as a `direction`.  make(host, type): a constant array.
+    value: (1,) for all of them, (worlds,) or (count,).  A scalar is multiplied by `factor` (of the chosen elements); a
+    vec3 is copied, or normalised as a `direction`.  make(host, type): a constant array.
     """
     own = kernels(real)
     source = source_of(chosen, value.size, count)

@@ -65,6 +65,7 @@ STATE_FIELDS: tuple[Field, ...] = (
     Field("particle_f", ("particles",), "vec3", "N", "external forces of the coming step"),
 )
 
+
 def allocate(
     fields: Iterable[Field],
     counts: Mapping[str, int],
@@ -73,7 +74,8 @@ def allocate(
     device: DeviceLike,
     requires_grad: bool,
 ) -> dict[str, array]:
-    """An array for every field: from `values` where they are given, else zero.  Those that are not constant carry a gradient."""
+    """An array for every field: from `values` where they are given, else zero.  Those that are not constant carry a
+    gradient."""
     made: dict[str, array] = {}
     for field in fields:
         shape = tuple(counts[n] if isinstance(n, str) else n for n in field.shape)

@@ -23,8 +23,8 @@ class Group:
     positions: (count, 3) float64 rest positions [m]; triangles (m, 3), edges (e, 2), tets (t, 4) int32; boundary:
     (count,) bool, None where the object is no surface; file_to_point: (vertices of the mesh file,) int32, the particle
     that each of them became, None without a file; elements: for each constraint of the material the points (n, k) of
-    its constraints, in the order in which a value per element is given; surface: one that a solid carries along, counted
-    from its own first point.  worlds: how many copies of the object these are, one after the other.
+    its constraints, in the order in which a value per element is given; surface: one that a solid carries along,
+    counted from its own first point.  worlds: how many copies of the object these are, one after the other.
     """
 
     name: str
@@ -52,7 +52,11 @@ class Group:
 
     def choose(self, where: Mapping[str, Any]) -> np.ndarray:
         """Particle numbers (k,) int32 of the points that satisfy a rule; see `sim.geometry.choose_points`."""
-        of_file = None if self.file_to_point is None else np.where(self.file_to_point < 0, -1, self.file_to_point - self.start)
+        of_file = (
+            None
+            if self.file_to_point is None
+            else np.where(self.file_to_point < 0, -1, self.file_to_point - self.start)
+        )
         return choose_points(self.positions, where, self.boundary, of_file) + np.int32(self.start)
 
     def __repr__(self) -> str:

@@ -66,10 +66,20 @@ def kernels(real: Scalar) -> Kernels:
 
     @kernel
     def place(
-        base: array[vec3], position: array[vec3], velocity: array[vec3], spin: array[vec3], placed: array[int], moved: array[int], turned: array[int],
-        center: vec3, free: array[real], q: array[vec3], qd: array[vec3],
+        base: array[vec3],
+        position: array[vec3],
+        velocity: array[vec3],
+        spin: array[vec3],
+        placed: array[int],
+        moved: array[int],
+        turned: array[int],
+        center: vec3,
+        free: array[real],
+        q: array[vec3],
+        qd: array[vec3],
     ):
-        """q = base + position; qd = free (velocity + spin x (base - center)); placed, moved, turned: which of the values each has."""
+        """q = base + position; qd = free (velocity + spin x (base - center)); placed, moved, turned: which of the
+        values each has."""
         k = tid()
         q[k] = base[k] + position[placed[k]]
         qd[k] = (velocity[moved[k]] + cross(spin[turned[k]], base[k] - center)) * free[k]
@@ -89,7 +99,9 @@ def spread_rows(real: Scalar, rows: int) -> Kernel:
     row = vector(rows, real)
 
     @kernel
-    def spread_to_rows(value: array[real], source: array[int], factor: array[real], target: array[int], out: array[row]):
+    def spread_to_rows(
+        value: array[real], source: array[int], factor: array[real], target: array[int], out: array[row]
+    ):
         k = tid()
         out[target[k]] = row(value[source[k]] * factor[k])
 

@@ -1,4 +1,5 @@
-"""From the values of a material law (Young's modulus, ...) to compliances and parameters of constraints, on the tape."""
+"""From the values of a material law (Young's modulus, ...) to compliances and parameters of constraints, on the
+tape."""
 
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
 # mypy: ignore-errors
@@ -22,9 +23,18 @@ from sim.model.derive import Derivation
 from sim.model.place import Place, source_of
 
 
-def law_derivations(c: Constraint, values: Mapping[str, array], count: int, chosen: np.ndarray, target: np.ndarray,
-                    size: np.ndarray, outputs: Mapping[str, array], place: Place) -> list[Derivation]:
-    """Derivations of `outputs` (`compliance` and derived parameters) for rows `target` from elements `chosen` of `count`.
+def law_derivations(
+    c: Constraint,
+    values: Mapping[str, array],
+    count: int,
+    chosen: np.ndarray,
+    target: np.ndarray,
+    size: np.ndarray,
+    outputs: Mapping[str, array],
+    place: Place,
+) -> list[Derivation]:
+    """Derivations of `outputs` (`compliance` and derived parameters) for rows `target` from elements `chosen` of
+    `count`.
 
     values: each (1,) for all elements, (worlds,) or (count,); size: of the chosen elements at rest.
     """
@@ -32,9 +42,16 @@ def law_derivations(c: Constraint, values: Mapping[str, array], count: int, chos
     data = value_struct(c, place.real)()
     for name, value in values.items():
         setattr(data, name, value)
-    inputs = [data, place.constant(source, int), place.constant(size, place.real), place.constant(target.astype(np.int32), int)]
-    return [Derivation(_law_kernel(c, place.real, name), len(chosen), inputs, [out], values=list(values.values()))
-            for name, out in outputs.items()]
+    inputs = [
+        data,
+        place.constant(source, int),
+        place.constant(size, place.real),
+        place.constant(target.astype(np.int32), int),
+    ]
+    return [
+        Derivation(_law_kernel(c, place.real, name), len(chosen), inputs, [out], values=list(values.values()))
+        for name, out in outputs.items()
+    ]
 
 
 @memoize

@@ -22,7 +22,9 @@ from sim.core.runtime.launch.kernel import Kernel, kernel
 from sim.core.runtime.launch.launch import launch
 
 
-def measure_rest(c: Constraint, real: Scalar, x: array, points: array, parameters: Mapping[str, array]) -> dict[str, np.ndarray]:
+def measure_rest(
+    c: Constraint, real: Scalar, x: array, points: array, parameters: Mapping[str, array]
+) -> dict[str, np.ndarray]:
     """Measured parameters by name, (n,) or (n, 3), of n constraints on `points` (n, k) at positions `x`.
 
     `rest` is the value of C where the given `parameters` have rest = 0; a constraint with a function of its own to

@@ -94,21 +94,28 @@ class Model:
 
     @property
     def remembered(self) -> dict[str, array]:
-        """What elements remember in a state: "constraint.parameter" -> the array of the model in whose place it comes."""
-        return {f"{s.name}.{name}": s.parameters[name] for s in self.constraint_sets.values() for name in s.constraint.memory}
+        """What elements remember in a state: "constraint.parameter" -> the array of the model in whose place it
+        comes."""
+        return {
+            f"{s.name}.{name}": s.parameters[name]
+            for s in self.constraint_sets.values()
+            for name in s.constraint.memory
+        }
 
     # ------------------------------------------------------------------------------------------ derived data
     def refresh(self, force: bool = False) -> None:
         """Brings everything that follows from material values up to date: masses, compliances, initial positions, ...
 
-        Launches what is due: where a value has changed, and all of it where a tape or a graph is open that has not seen it yet.
-        force: all of it in any case.
+        Launches what is due: where a value has changed, and all of it where a tape or a graph is open that has not seen
+        it yet. force: all of it in any case.
         """
         if self.held:
             return
         tape: Any = recording.current() if self.requires_grad else None
         shadow, graph = shadows.current(), capturing()
-        everything = force or (tape is not None and not self._seen_by(tape)) or (shadow is not None and shadow.first_meets(self))
+        everything = (
+            force or (tape is not None and not self._seen_by(tape)) or (shadow is not None and shadow.first_meets(self))
+        )
         everything |= graph is not None and (self._noted is None or self._noted() is not graph)
         ran = False
         for derivation in self._derivations:
@@ -122,7 +129,8 @@ class Model:
             self._noted = weakref.ref(graph)
 
     def bound(self) -> Model:
-        """The same arrays under another object, where those stay that this one has now, and whose `refresh` does nothing.
+        """The same arrays under another object, where those stay that this one has now, and whose `refresh` does
+        nothing.
 
         For a rollout that runs stretches again: derived data was recorded once, before them.
         """
@@ -135,16 +143,19 @@ class Model:
 
     @contextmanager
     def gradients_of(self, paths: Iterable[str]) -> Iterator[None]:
-        """`with model.gradients_of(["net.compliance"]):` only these material values, and what follows from them, have gradients.
+        """`with model.gradients_of(["net.compliance"]):` only these material values, and what follows from them, have
+        gradients.
 
-        What only the other values need is then neither kept nor computed.  States made inside have gradients too, but external
-        forces have none.  Go backward inside the block as well.  Gradients of the other values stay as they are.
-        Raises UnknownPathError.
+        What only the other values need is then neither kept nor computed.  States made inside have gradients too, but
+        external forces have none.  Go backward inside the block as well.  Gradients of the other values stay as they
+        are. Raises UnknownPathError.
         """
         wanted = {self.materials[path].buffer for path in paths}
         derived = [a for d in self._derivations for a in d.outputs]
         measured = [s.parameters[name] for s in self.constraint_sets.values() for name in s.constraint.measured]
-        before = {a.buffer for a in (*self.materials.values(), *self.arrays.values(), *derived, *measured) if a.requires_grad}
+        before = {
+            a.buffer for a in (*self.materials.values(), *self.arrays.values(), *derived, *measured) if a.requires_grad
+        }
         for buffer in before:
             buffer.requires_grad = buffer in wanted
         for d in self._derivations:
@@ -180,7 +191,9 @@ class Model:
         real = self.requires_grad
         memory = {name: zeros_like(a, requires_grad=real) for name, a in self.remembered.items()}
         q, qd = (clone(a, requires_grad=real or None) for a in (self.particle_q, self.particle_qd))
-        made = State(self, q, qd, zeros_like(self.particle_qd, requires_grad=real and not self._narrowed), memory=memory)
+        made = State(
+            self, q, qd, zeros_like(self.particle_qd, requires_grad=real and not self._narrowed), memory=memory
+        )
         if capturing() is not None:
             with recording.paused():  # as without a graph, where fresh memory has these values and keeps its gradient
                 for a in (made.particle_f, *memory.values()):

@@ -36,8 +36,10 @@ def read_motions(motion: Sequence[Mapping[str, Any]] | Mapping[str, Any] | None)
 def _read(where: str, entry: Mapping[str, Any]) -> Motion:
     kinds = [key for key in _KEYS if key in entry]
     if len(kinds) != 1:
-        raise ModelError(f"{where} = {dict(entry)!r} needs one of 'move' and 'swing'",
-                         "Write {'move': (x, y, z), 'end': s} or {'swing': (x, y, z), 'frequency': Hz}")
+        raise ModelError(
+            f"{where} = {dict(entry)!r} needs one of 'move' and 'swing'",
+            "Write {'move': (x, y, z), 'end': s} or {'swing': (x, y, z), 'frequency': Hz}",
+        )
     kind = kinds[0]
     for key in entry:
         checks.known(f"{where}: key", key, _KEYS[kind])

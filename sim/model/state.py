@@ -19,8 +19,15 @@ class State:
     memory: "constraint.parameter" -> what elements remember of their past, in the order of their set; mostly nothing.
     """
 
-    def __init__(self, model: Any, particle_q: array, particle_qd: array, particle_f: array, time: float = 0.0,
-                 memory: dict[str, array] | None = None) -> None:
+    def __init__(
+        self,
+        model: Any,
+        particle_q: array,
+        particle_qd: array,
+        particle_f: array,
+        time: float = 0.0,
+        memory: dict[str, array] | None = None,
+    ) -> None:
         self.memory = memory or {}
         self.model = model
         self.particle_q, self.particle_qd, self.particle_f = particle_q, particle_qd, particle_f

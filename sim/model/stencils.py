@@ -14,7 +14,11 @@ from sim.model import checks
 from sim.model.blocks import ConstraintBlock, constraint_values, registered
 from sim.model.errors import ModelError
 
-OF_THE_WORLD = {"attachment": "add_attachment", "contact_plane": "add_ground_plane", "contact_sphere": "add_shape_sphere"}
+OF_THE_WORLD = {
+    "attachment": "add_attachment",
+    "contact_plane": "add_ground_plane",
+    "contact_sphere": "add_shape_sphere",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +49,10 @@ def cloth_stencils(topology: Topology, grid: ClothGrid | None) -> Stencils:
     def stencil(constraint: Constraint) -> Stencil:
         if constraint.name == "shear":
             if grid is None:
-                raise ModelError("material: 'shear' acts on the diagonals of a grid; a mesh has none",
-                                 "Leave it out: `distance` acts on all edges of a mesh")
+                raise ModelError(
+                    "material: 'shear' acts on the diagonals of a grid; a mesh has none",
+                    "Leave it out: `distance` acts on all edges of a mesh",
+                )
             return of_edges(topology.find_edges(grid.diagonals))
         if constraint.name == "distance" and grid is not None:
             return of_edges(topology.find_edges(grid.structural))
@@ -58,16 +64,17 @@ def cloth_stencils(topology: Topology, grid: ClothGrid | None) -> Stencils:
         if constraint.points == 3:
             return Stencil(topology.triangles, np.sqrt(topology.triangle_area), topology.triangle_area)
         if constraint.points == 4:
-            return Stencil(topology.hinges, topology.edge_length[topology.hinge_edge],
-                           topology.edge_area[topology.hinge_edge])
+            return Stencil(
+                topology.hinges, topology.edge_length[topology.hinge_edge], topology.edge_area[topology.hinge_edge]
+            )
         raise _unfit(constraint, "cloth")
 
     return stencil
 
 
 def solid_stencils(mesh: TetMesh) -> Stencils:
-    """Edges for constraints of two points, surface triangles for three, tetrahedra for four, lattice cells for eight, and every
-    point for one."""
+    """Edges for constraints of two points, surface triangles for three, tetrahedra for four, lattice cells for eight,
+    and every point for one."""
     edges = tet_edges(mesh.tets)
 
     def sides(points: np.ndarray) -> np.ndarray:
@@ -75,7 +82,9 @@ def solid_stencils(mesh: TetMesh) -> Stencils:
 
     def stencil(constraint: Constraint) -> Stencil:
         if constraint.name in ("bend", "shear"):
-            raise ModelError(f"material: {constraint.name!r} is for cloth", "Solids take `neo_hookean`, `stvk`, `volume`, `distance`")
+            raise ModelError(
+                f"material: {constraint.name!r} is for cloth", "Solids take `neo_hookean`, `stvk`, `volume`, `distance`"
+            )
         if constraint.points == 1:
             everyone = np.arange(len(mesh.positions), dtype=np.int32)[:, None]
             return Stencil(everyone, np.zeros(len(everyone)), np.ones(len(everyone)))
@@ -89,8 +98,10 @@ def solid_stencils(mesh: TetMesh) -> Stencils:
             return Stencil(mesh.tets, np.cbrt(mesh.volumes), mesh.volumes)
         if constraint.points == 8:
             if not len(mesh.cells):
-                raise ModelError(f"material: {constraint.name!r} acts on the cells of a lattice; this mesh has none",
-                                 "Use add_soft_grid or a lattice, or another material")
+                raise ModelError(
+                    f"material: {constraint.name!r} acts on the cells of a lattice; this mesh has none",
+                    "Use add_soft_grid or a lattice, or another material",
+                )
             volume = mesh.volumes.reshape(-1, 5).sum(axis=1)
             return Stencil(mesh.cells, np.cbrt(volume), volume)
         raise _unfit(constraint, "a solid")
@@ -102,13 +113,21 @@ def line_stencils(positions: np.ndarray) -> Stencils:
     """k neighbouring points of a chain for a constraint of k points."""
 
     def stencil(constraint: Constraint) -> Stencil:
-        if constraint.name in ("bend", "shear"):  # along a line the triangles of a hinge have no area, and their angle is no number
-            raise ModelError(f"material: {constraint.name!r} is for cloth",
-                             "Chains take `distance`, or a constraint of your own of two or three neighbouring points")
+        if constraint.name in (
+            "bend",
+            "shear",
+        ):  # along a line the triangles of a hinge have no area, and their angle is no number
+            raise ModelError(
+                f"material: {constraint.name!r} is for cloth",
+                "Chains take `distance`, or a constraint of your own of two or three neighbouring points",
+            )
         count = len(positions) - constraint.points + 1
         if count < 1:
-            raise ModelError(f"material: {constraint.name!r} needs {constraint.points} neighbouring points; the chain "
-                             f"has {len(positions)}", "Give it more points")
+            raise ModelError(
+                f"material: {constraint.name!r} needs {constraint.points} neighbouring points; the chain "
+                f"has {len(positions)}",
+                "Give it more points",
+            )
         rows = np.arange(count)[:, None] + np.arange(constraint.points)
         length = np.linalg.norm(positions[rows[:, -1]] - positions[rows[:, 0]], axis=1)
         return Stencil(rows.astype(np.int32), length, np.ones(count))
@@ -144,11 +163,22 @@ def material_blocks(label: str, kind: str, start: int, material: Any, stencils: 
         factor = np.ones(len(stencil.points))
         if not each and kind in constraint.factors:
             factor = np.asarray(constraint.factors[kind](stencil.length, stencil.area), np.float64)
-        blocks.append(ConstraintBlock(label, f"{label}.{name}", constraint, stencil.points + np.int32(start), factor,
-                                      values, size=stencil.area if constraint.law is not None else None))
+        blocks.append(
+            ConstraintBlock(
+                label,
+                f"{label}.{name}",
+                constraint,
+                stencil.points + np.int32(start),
+                factor,
+                values,
+                size=stencil.area if constraint.law is not None else None,
+            )
+        )
     return blocks
 
 
 def _unfit(constraint: Constraint, what: str) -> ModelError:
-    return ModelError(f"material: {constraint.name!r} acts on {constraint.points} points, which {what} cannot give it",
-                      "Add it with add_constraints and name the points")
+    return ModelError(
+        f"material: {constraint.name!r} acts on {constraint.points} points, which {what} cannot give it",
+        "Add it with add_constraints and name the points",
+    )

@@ -1,8 +1,8 @@
 """Many copies of what a builder has collected, side by side in one model: worlds that do not touch each other.
 
-The copies of an object stand together: points `start` to `start + count - 1` of its group are those of world 0, then come
-those of world 1, and so on, and likewise its constraints.  So one launch works on a colour of all worlds.  A value that was
-one for the object becomes one for each world; one for each element, one for each element of each world.
+The copies of an object stand together: points `start` to `start + count - 1` of its group are those of world 0, then
+come those of world 1, and so on, and likewise its constraints.  So one launch works on a colour of all worlds.  A value
+that was one for the object becomes one for each world; one for each element, one for each element of each world.
 """
 
 from __future__ import annotations
@@ -40,10 +40,17 @@ def copied_group(group: Group, number: Numbering) -> Group:
     """A group with the points of all worlds."""
     n = number.worlds
     return replace(
-        group, start=group.start * n, count=group.count * n, positions=repeated(group.positions, n), triangles=number(group.triangles),
-        edges=number(group.edges), tets=number(group.tets), boundary=None if group.boundary is None else repeated(group.boundary, n),
+        group,
+        start=group.start * n,
+        count=group.count * n,
+        positions=repeated(group.positions, n),
+        triangles=number(group.triangles),
+        edges=number(group.edges),
+        tets=number(group.tets),
+        boundary=None if group.boundary is None else repeated(group.boundary, n),
         file_to_point=None if group.file_to_point is None else _first_world(group, n),
-        elements={name: number(points) for name, points in group.elements.items()}, worlds=n,
+        elements={name: number(points) for name, points in group.elements.items()},
+        worlds=n,
     )
 
 
@@ -56,16 +63,26 @@ def _first_world(group: Group, worlds: int) -> np.ndarray:
 
 def copied_points(block: PointBlock, group: Group, worlds: int) -> PointBlock:
     return replace(
-        block, group=group, base=repeated(block.base, worlds), position=repeated(block.position, worlds), velocity=repeated(block.velocity, worlds),
-        spin=repeated(block.spin, worlds), weight=repeated(block.weight, worlds), factor=repeated(block.factor, worlds),
+        block,
+        group=group,
+        base=repeated(block.base, worlds),
+        position=repeated(block.position, worlds),
+        velocity=repeated(block.velocity, worlds),
+        spin=repeated(block.spin, worlds),
+        weight=repeated(block.weight, worlds),
+        factor=repeated(block.factor, worlds),
     )
 
 
 def copied_constraints(block: ConstraintBlock, number: Numbering) -> ConstraintBlock:
     n = number.worlds
     return replace(
-        block, points=number(block.points), factor=repeated(block.factor, n), values={k: repeated(v, n) for k, v in block.values.items()},
-        constants={k: repeated(v, n) for k, v in block.constants.items()}, size=None if block.size is None else repeated(block.size, n),
+        block,
+        points=number(block.points),
+        factor=repeated(block.factor, n),
+        values={k: repeated(v, n) for k, v in block.values.items()},
+        constants={k: repeated(v, n) for k, v in block.constants.items()},
+        size=None if block.size is None else repeated(block.size, n),
     )
 
 

@@ -12,13 +12,15 @@ from sim.rollout.trajectory import Plan
 
 @dataclass(frozen=True)
 class Schedule:
-    """Stretches of `every` steps are recorded at once; at most `states` states are kept at once (None: one per stretch)."""
+    """Stretches of `every` steps are recorded at once; at most `states` states are kept at once (None: one per
+    stretch)."""
 
     every: int
     states: int | None = None
 
     def gap(self, count: int, states: int | None) -> int:
-        """Steps between kept states in `count` steps: as many stretches as it takes to need about half of the states."""
+        """Steps between kept states in `count` steps: as many stretches as it takes to need about half of the
+        states."""
         if states is None:
             return self.every
         return self.every * max(1, ceil(count / (self.every * max(2, states // 2))))
@@ -37,7 +39,8 @@ def parse_bytes(budget: str | float) -> float:
 def bytes_per_step(plan: Plan) -> float:
     """Bytes that a tape keeps for one step: what it records of every projection, and copies of velocities.
 
-    Of a constraint whose forces add up to nothing only differences of points are recorded, unless damping looks at their motion.
+    Of a constraint whose forces add up to nothing only differences of points are recorded, unless damping looks at
+    their motion.
     """
     model = plan.solver.model
     recorded = 0
@@ -59,7 +62,8 @@ def gradient_bytes(plan: Plan, every: int) -> float:
 
 
 def schedule_within(plan: Plan, budget: float) -> Schedule:
-    """Everything at once if it fits; else the stretch that takes least memory; and if that is too much, fewer states at once."""
+    """Everything at once if it fits; else the stretch that takes least memory; and if that is too much, fewer states at
+    once."""
     step, state = bytes_per_step(plan), bytes_per_state(plan)
     if gradient_bytes(plan, plan.steps) <= budget:
         return Schedule(plan.steps)

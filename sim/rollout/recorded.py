@@ -44,12 +44,19 @@ class RecordedRun(Run):
         """Put the rollout on a tape, after `forward`: where that raises, the tape knows of nothing."""
         detached = [a for a in self.multipliers if not a.requires_grad]
         tape.record_function(
-            f"rollout of {self.plan.steps} steps", self.back, self.inputs, [*self.outputs, self.result.final.clock], self.memory, detached
+            f"rollout of {self.plan.steps} steps",
+            self.back,
+            self.inputs,
+            [*self.outputs, self.result.final.clock],
+            self.memory,
+            detached,
         )
 
     def memory(self) -> list[Remembered]:
         """What is kept for the way back."""
-        states = [Remembered(s.nbytes, "copy", "state between stretches of a rollout") for s in (self.kept or {}).values()]
+        states = [
+            Remembered(s.nbytes, "copy", "state between stretches of a rollout") for s in (self.kept or {}).values()
+        ]
         return [*states, *self.kind.memory_of(self)]
 
     def _take_steps(self, w: Workspace) -> None:
@@ -80,19 +87,22 @@ class RecordedRun(Run):
     def back(self) -> None:
         """The reverse sweep: from the gradients of the result to those of the start and of the model."""
         if self.kept is None:
-            raise GradientError("this rollout did not come to its end when its graph was replayed", hint="replay the graph again, or record again")
+            raise GradientError(
+                "this rollout did not come to its end when its graph was replayed",
+                hint="replay the graph again, or record again",
+            )
         contained(self._back, *STACKS)
 
     def _back(self) -> None:
         with self.kind.workspace() as w:
             if any(graph.stale for graph in self.graphs) and not self._is_whole_in(w):
                 raise GradientError(
-                    f"a constant or function that a kernel of the rollout of {self.plan.steps} steps reads was changed after that was recorded, "
-                    "and the way back has to run steps again: they would not be those of then",
+                    f"a constant or function that a kernel of the rollout of {self.plan.steps} steps reads was changed"
+                    " after that was recorded, and the way back has to run steps again: they would not be those of"
+                    " then",
                     hint="go backward before the change, or record again",
                 )
             _Sweep(self, w, dict(self.kept or {})).run()
-
 
     def _is_whole_in(self, w: Workspace) -> bool:
         """Whether a workspace still has all that was recorded, so that no step runs again."""
@@ -102,7 +112,8 @@ class RecordedRun(Run):
 
 @dataclass(eq=False)
 class _Sweep:
-    """One way back through a rollout.  at_end: gradients of the state where what is left ends; of_frames: of the frames."""
+    """One way back through a rollout.  at_end: gradients of the state where what is left ends; of_frames: of the
+    frames."""
 
     of: RecordedRun
     w: Workspace
@@ -164,7 +175,11 @@ class _Sweep:
         def add(frame: int, state: State) -> None:
             state.particle_q.device.add(_gradient(state.particle_q), self.of_frames[frame])
 
-        frames = {step - first: partial(add, frame) for step in plan.frames_in(first, count) if (frame := plan.frame_after(step)) is not None}
+        frames = {
+            step - first: partial(add, frame)
+            for step in plan.frames_in(first, count)
+            if (frame := plan.frame_after(step)) is not None
+        }
         stretch.back(frames, lambda step: plan.name(first + step))
         for a, values in zip(stretch.states[0].moving, self.at_end, strict=True):
             values.device.copy(values, _gradient(a))
@@ -174,7 +189,10 @@ class _Sweep:
 def _gradient(a: array) -> array:
     """The gradient of an array that has one."""
     if a.grad is None:
-        raise GradientError(f"an array of shape {a.shape} of a rollout has no gradient any more", hint="leave requires_grad as it was when recording")
+        raise GradientError(
+            f"an array of shape {a.shape} of a rollout has no gradient any more",
+            hint="leave requires_grad as it was when recording",
+        )
     return a.grad
 
 

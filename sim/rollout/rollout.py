@@ -27,7 +27,12 @@ class RolloutError(SimError, ValueError):
 
 @entry_point
 def rollout(
-    solver: Solver, state: State, steps: int, dt: float, control: Control | None = None, frame_every: int | None = None,
+    solver: Solver,
+    state: State,
+    steps: int,
+    dt: float,
+    control: Control | None = None,
+    frame_every: int | None = None,
     strategy: Strategy | None = None,
 ) -> Trajectory:
     """Take `steps` steps of `dt` seconds from `state`, which is not changed.
@@ -35,10 +40,11 @@ def rollout(
     frame_every: keep the positions after every so many steps (None: after the last one only).
     strategy:    how a gradient finds its way back: `StoreAll()` or `Checkpointed(every=k)`; both give the same bits.
                  In forward mode (`sim.autograd.jvp`, `hvp`) everything is stored.
-    The forces `state.particle_f` act during all steps.  Without an open tape nothing is kept but the frames.
-    A rollout is bound to the arrays and settings that it was called with: what is set or put in their place later does not matter to it,
-    nor to its gradient.  Inside of `sim.capture()` it is noted as a whole, and a replay runs it again on the present content of these arrays.
-    Raises NonFiniteState where the simulation breaks down; then, and where it is interrupted, a tape knows nothing of it.
+    The forces `state.particle_f` act during all steps.  Without an open tape nothing is kept but the frames. A rollout
+    is bound to the arrays and settings that it was called with: what is set or put in their place later does not matter
+    to it, nor to its gradient.  Inside of `sim.capture()` it is noted as a whole, and a replay runs it again on the
+    present content of these arrays. Raises NonFiniteState where the simulation breaks down; then, and where it is
+    interrupted, a tape knows nothing of it.
     """
     for name, count in (("steps", steps), ("frame_every", frame_every)):
         if count is not None and not hasattr(count, "__index__"):
@@ -55,7 +61,10 @@ def rollout(
     if state.model is not solver.model:
         raise RolloutError("the state belongs to another model; make it with solver.model.state()")
     if state.memory.keys() != (expected := solver.model.remembered).keys():
-        raise RolloutError(f"the memory of the state has {sorted(state.memory)}; expected {sorted(expected)}; make it with solver.model.state()")
+        raise RolloutError(
+            f"the memory of the state has {sorted(state.memory)}; expected {sorted(expected)}; make it with"
+            " solver.model.state()"
+        )
     solver.begin()
     plan = Plan(solver, state, int(steps), float(dt), control, int(every))
     recorder = recording.current()
@@ -63,8 +72,8 @@ def rollout(
     wanted = tape is not None and any(a.requires_grad for a in plan.inputs)
     if wanted and not solver.model.requires_grad:
         raise RolloutError(
-            "the model was made without gradients, but an input of this rollout (the state, its forces, the control) requires one; "
-            "make the model with finalize(requires_grad=True), or leave the `with` block of the tape"
+            "the model was made without gradients, but an input of this rollout (the state, its forces, the control)"
+            " requires one; make the model with finalize(requires_grad=True), or leave the `with` block of the tape"
         )
     result, multipliers = plan.result(), [p.multiplier for p in solver.passes]
     run = Run(plan, kind_of(plan), result.bound(), multipliers)

@@ -1,7 +1,7 @@
 """Running a rollout forward, from the start to the result.
 
-A run is bound to arrays and settings when it is made.  Inside of `sim.capture()` it is noted as a whole: a replay runs it again, from
-the content that the same arrays have then.
+A run is bound to arrays and settings when it is made.  Inside of `sim.capture()` it is noted as a whole: a replay runs
+it again, from the content that the same arrays have then.
 """
 
 from __future__ import annotations
@@ -83,8 +83,9 @@ class Run:
                 a, b = b, a
                 if not is_finite(a.particle_q):
                     return NonFiniteState(
-                        f"the simulation became non-finite in step {k + 1} of {plan.steps} (t = {a.time:.6g} s), first "
-                        f"{w.solver.blame(b, a, w.control, w.dt)}; take shorter steps (more substeps), or check masses and compliances"
+                        f"the simulation became non-finite in step {k + 1} of {plan.steps} (t = {a.time:.6g} s), first"
+                        f" {w.solver.blame(b, a, w.control, w.dt)}; take shorter steps (more substeps), or check masses"
+                        " and compliances"
                     )
         return NonFiniteState(f"the simulation became non-finite before step {last + 1} of {plan.steps}")
 

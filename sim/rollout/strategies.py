@@ -29,9 +29,10 @@ class StoreAll:
 class Checkpointed:
     """The state is kept every `every` steps; the reverse sweep runs each stretch again and goes back through it.
 
-    budget: instead of `every`, the memory that the gradient may take, in bytes or as "200 MB".  If everything fits it is
-        stored; else checkpoints take as little as they can, and where that is still too much, fewer of them are kept and made anew
-        on the way back (for very long rollouts).
+    budget: instead of `every`, the memory that the gradient may take, in bytes or as "200 MB".  If everything fits it
+    is
+        stored; else checkpoints take as little as they can, and where that is still too much, fewer of them are kept
+        and made anew on the way back (for very long rollouts).
     """
 
     every: int | None = None

@@ -1,10 +1,11 @@
 """Captured steps of a solver: replayed by rollouts, by reverse sweeps, and by later rollouts of the same kind.
 
-A *stretch* is a number of steps that were recorded on a tape of their own and captured as graphs, forward and backward.  It owns the
-memory of its records, which every replay fills again, and the two states that the steps go between: nobody else writes them.
+A *stretch* is a number of steps that were recorded on a tape of their own and captured as graphs, forward and
+backward.  It owns the memory of its records, which every replay fills again, and the two states that the steps go
+between: nobody else writes them.
 
-What is captured is put in its place when it is complete.  Until then it is known only to the function that captures it: where that is
-left by an exception, nothing of it stays.
+What is captured is put in its place when it is complete.  Until then it is known only to the function that captures it:
+where that is left by an exception, nothing of it stays.
 """
 
 from __future__ import annotations
@@ -100,7 +101,8 @@ class _Graphs:
 
 @dataclass(frozen=True, eq=False)
 class _Recording:
-    """The steps of a stretch as they were recorded: forward graphs, and the tape; marks[k]: where step k begins on it."""
+    """The steps of a stretch as they were recorded: forward graphs, and the tape; marks[k]: where step k begins on
+    it."""
 
     forward: _Graphs
     tape: Tape
@@ -139,17 +141,23 @@ class Stretch:
     @property
     def outdated(self) -> bool:
         """Whether an array has got another gradient since the way back was captured."""
-        return self._back is not None and any(graph.outdated for graph in self._back.of_step[:2])  # the others go between the same two states
+        return self._back is not None and any(
+            graph.outdated for graph in self._back.of_step[:2]
+        )  # the others go between the same two states
 
     def holds(self, owner: object, first: int) -> bool:
-        """Whether the memory holds what `fill` of the same owner and first step left there, and nobody has written to it since."""
-        return self._content is not None and self._content[0] is owner and self._content[1:] == (first, self._versions())
+        """Whether the memory holds what `fill` of the same owner and first step left there, and nobody has written to
+        it since."""
+        return (
+            self._content is not None and self._content[0] is owner and self._content[1:] == (first, self._versions())
+        )
 
     def _versions(self) -> list[int]:
         return [buffer.version for buffer in self._recording.written] if self._recording is not None else []
 
     def fill(self, owner: object, first: int, frames: Frames) -> None:
-        """Take the steps, for `owner`, to whom the first of them has the number `first`; `frames[step]` looks at the state after a step."""
+        """Take the steps, for `owner`, to whom the first of them has the number `first`; `frames[step]` looks at the
+        state after a step."""
         self._content = None
         recording = self._recording
         if recording is None:
@@ -184,7 +192,8 @@ class Stretch:
         return self._recording.read if self._recording is not None else []
 
     def back(self, frames: Frames, name: Callable[[int], str]) -> None:
-        """Take gradients back from the last state to the first; `frames[step]` first adds to the gradient of the state after it."""
+        """Take gradients back from the last state to the first; `frames[step]` first adds to the gradient of the state
+        after it."""
         recording = self._recording
         assert recording is not None, "a stretch goes back before it was filled"
         if self._back is not None and not watched():

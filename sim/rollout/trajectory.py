@@ -71,7 +71,12 @@ class Plan:
 
     def result(self) -> Trajectory:
         model = self.solver.model
-        frames = empty((self.steps // self.frame_every, model.particle_count), vector(3, model.dtype), model.device, requires_grad=model.requires_grad)
+        frames = empty(
+            (self.steps // self.frame_every, model.particle_count),
+            vector(3, model.dtype),
+            model.device,
+            requires_grad=model.requires_grad,
+        )
         return Trajectory(frames, blank_state(model, self.start.particle_f))
 
     def name(self, step: int) -> str:
@@ -92,7 +97,10 @@ def blank_state(model: Model, forces: array) -> State:
     """A state of a model in memory of its own, of undefined content, under these external forces."""
     kind = vector(3, model.dtype)
     q, qd = (empty(model.particle_count, kind, model.device, requires_grad=model.requires_grad) for _ in range(2))
-    memory = {name: empty(a.shape, a.dtype, model.device, requires_grad=model.requires_grad) for name, a in model.remembered.items()}
+    memory = {
+        name: empty(a.shape, a.dtype, model.device, requires_grad=model.requires_grad)
+        for name, a in model.remembered.items()
+    }
     return State(model, q, qd, forces, 0.0, memory)
 
 

@@ -1,11 +1,12 @@
 """What the steps of rollouts need beside the user's arrays, and what a solver remembers of it.
 
-A *kind* of rollout is a solver with its settings, a control, the arrays that both read, and a time step, all as they were when the first
-rollout of the kind was made: what is set or replaced on the user's objects later makes another kind, and does not show in this one.
+A *kind* of rollout is a solver with its settings, a control, the arrays that both read, and a time step, all as they
+were when the first rollout of the kind was made: what is set or replaced on the user's objects later makes another
+kind, and does not show in this one.
 
-A *workspace* is memory and graphs for one rollout at a time.  Who uses one takes it away, and gives it back when it has come to
-its end.  Where it does not come to its end (an error, Ctrl-C at any instruction) the workspace is gone with it, whatever state it was in;
-and two threads never use the same.
+A *workspace* is memory and graphs for one rollout at a time.  Who uses one takes it away, and gives it back when it has
+come to its end.  Where it does not come to its end (an error, Ctrl-C at any instruction) the workspace is gone with it,
+whatever state it was in; and two threads never use the same.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ class Workspace:
 
     @property
     def stale(self) -> bool:
-        """Whether a kernel of the steps, a constraint of the user say, reads another constant or function now than when it was captured."""
+        """Whether a kernel of the steps, a constraint of the user say, reads another constant or function now than when
+        it was captured."""
         graphs = [*self.steps.graphs, *(graph for stretch in self.stretches.values() for graph in stretch.graphs)]
         return any(graph.stale for graph in graphs)
 
@@ -93,7 +95,12 @@ class Kind:
     def make(self) -> Workspace:
         """A new workspace."""
         model = self.solver.model
-        return Workspace(self.solver.bound(), self.control, self.dt, zeros(model.particle_count, vector(3, model.dtype), model.device, self.forced))
+        return Workspace(
+            self.solver.bound(),
+            self.control,
+            self.dt,
+            zeros(model.particle_count, vector(3, model.dtype), model.device, self.forced),
+        )
 
     @contextmanager
     def workspace(self) -> Iterator[Workspace]:
@@ -136,12 +143,25 @@ def kind_of(plan: Plan) -> Kind:
     solver, control, forced = plan.solver, plan.control, plan.start.particle_f.requires_grad
     fields = list(vars(control).items()) if control is not None else []
     used = solver.inputs
-    key = plan.dt, forced, type(control), tuple((name, token(value)) for name, value in fields), solver.settings, tuple(map(token, used))
+    key = (
+        plan.dt,
+        forced,
+        type(control),
+        tuple((name, token(value)) for name, value in fields),
+        solver.settings,
+        tuple(map(token, used)),
+    )
     with _lock:
         known = _kinds.setdefault(solver, {})
         found = known.pop(key, None)
         if found is None or found.stale:
-            found = Kind(solver.bound(), control, plan.dt, forced, [*used, *map(own, vars(solver).values()), *(own(value) for _, value in fields)])
+            found = Kind(
+                solver.bound(),
+                control,
+                plan.dt,
+                forced,
+                [*used, *map(own, vars(solver).values()), *(own(value) for _, value in fields)],
+            )
         known[key] = found
         while len(known) > KEPT:
             known.pop(next(iter(known)))

@@ -45,11 +45,13 @@ def load_scene(
     modules: those whose functions `custom` in a loss may name; a scene imports nothing by itself.
     open_files: where a scene has problems, look into the meshes and recordings of its other parts as well.
 
-    Raises `SceneError` with every problem at once.  A scene without any is read without opening meshes and recordings: what is
-    wrong with those is found when it is built.
+    Raises `SceneError` with every problem at once.  A scene without any is read without opening meshes and recordings:
+    what is wrong with those is found when it is built.
     """
     path = Path(path)
-    reading = Reading(Path(base) if base is not None else path.parent, allow_outside, {module.__name__: module for module in modules})
+    reading = Reading(
+        Path(base) if base is not None else path.parent, allow_outside, {module.__name__: module for module in modules}
+    )
     if materials is None:
         materials = registered_materials()
     schema = scene_schema(materials)
@@ -76,8 +78,9 @@ def load_scene(
     return scene
 
 
-def _merged_file(path: Path, reading: Reading, schema: SchemaLine, above: tuple[Path, ...],
-                 asked: Mark | None = None) -> Node:
+def _merged_file(
+    path: Path, reading: Reading, schema: SchemaLine, above: tuple[Path, ...], asked: Mark | None = None
+) -> Node:
     """The tree of a file on top of those of its `include`s. `asked`: what names the file, None for the first."""
     folder = path.parent if asked is not None else reading.base
     source = Source(str(path), _text(path, reading, asked), folder)
@@ -193,4 +196,3 @@ def _placed(holder: Node, line: SchemaLine, steps: Sequence[str], node: Node) ->
     _drop_rivals(children, step, line)
     children[step] = _placed(child, child_line, rest, node)
     return replace(holder, value=children)
-

@@ -49,7 +49,13 @@ def _kernels(real: Scalar, in_air: bool) -> _Kernels:
 
     @kernel
     def predict(
-        x: array[vec3], v: array[vec3], f: array[vec3], w: array[real], drag: array[real], gravity: array[vec3], dt: real,
+        x: array[vec3],
+        v: array[vec3],
+        f: array[vec3],
+        w: array[real],
+        drag: array[real],
+        gravity: array[vec3],
+        dt: real,
         x_out: array[vec3],
     ):
         i = tid()
@@ -73,8 +79,19 @@ def _kernels(real: Scalar, in_air: bool) -> _Kernels:
 
     @kernel
     def prescribe(
-        point: array[int], anchor: array[vec3], group: array[int], slot: array[int], offset: array[int], kind: array[int],
-        displacement: array[vec3], a: array[real], b: array[real], clock: array[float64], dt: real, x: array[vec3], target: array[vec3],
+        point: array[int],
+        anchor: array[vec3],
+        group: array[int],
+        slot: array[int],
+        offset: array[int],
+        kind: array[int],
+        displacement: array[vec3],
+        a: array[real],
+        b: array[real],
+        clock: array[float64],
+        dt: real,
+        x: array[vec3],
+        target: array[vec3],
     ):
         k = tid()
         time = real(clock[0]) + dt
@@ -87,7 +104,15 @@ def _kernels(real: Scalar, in_air: bool) -> _Kernels:
             target[slot[k]] = place
 
     @kernel
-    def finish(x_before: array[vec3], x: array[vec3], dt: real, clock: array[float64], step: float64, v_out: array[vec3], clock_out: array[float64]):
+    def finish(
+        x_before: array[vec3],
+        x: array[vec3],
+        dt: real,
+        clock: array[float64],
+        step: float64,
+        v_out: array[vec3],
+        clock_out: array[float64],
+    ):
         i = tid()
         v_out[i] = (x[i] - x_before[i]) / dt
         if i == 0:
@@ -121,7 +146,8 @@ class Pass:
 
     @property
     def colors(self) -> Iterator[tuple[int, int, bool]]:
-        """First row and number of rows of the launches for each colour, and whether their constraints share no point, pinned or not."""
+        """First row and number of rows of the launches for each colour, and whether their constraints share no point,
+        pinned or not."""
         offsets = self.set.offsets
         for begin, shared, end in zip(offsets, self.set.shared, offsets[1:], strict=False):
             if shared > begin:
@@ -131,7 +157,8 @@ class Pass:
 
 
 def token(value: Any) -> Hashable:
-    """Tells whether an attribute is what it was: numbers, text and containers by value, arrays by their memory, other objects by identity.
+    """Tells whether an attribute is what it was: numbers, text and containers by value, arrays by their memory, other
+    objects by identity.
 
     The objects have to be kept alive for as long as the token.
     """
@@ -169,7 +196,9 @@ class Solver:
         model = self.model
         self._kernels, self._keeps = _kernels(model.dtype, model.in_air), keeps
         self._no_damping = zeros(1, model.dtype, model.device)
-        self._prescribes = model.attachment_point.size if "attachment" in model.constraint_sets or model.motion_kind.size else 0
+        self._prescribes = (
+            model.attachment_point.size if "attachment" in model.constraint_sets or model.motion_kind.size else 0
+        )
         self._own_scratch()
 
     def _own_scratch(self) -> None:
@@ -182,11 +211,17 @@ class Solver:
             data = parameter_struct(c, real)()
             for name, values in constraints.parameters.items():
                 setattr(data, name, values)
-            multiplier = zeros(constraints.count, value_type(c, real), model.device, requires_grad=model.requires_grad and self._keeps)
+            multiplier = zeros(
+                constraints.count, value_type(c, real), model.device, requires_grad=model.requires_grad and self._keeps
+            )
             flows = {name: make_flow(c, real, name) for name in c.memory}
             self.passes.append(Pass(constraints, data, multiplier, flows))
         soft = model.constraint_sets.get("attachment")
-        self._target = soft.parameters["target"] if soft is not None else zeros(1, vec3, model.device, requires_grad=model.requires_grad)
+        self._target = (
+            soft.parameters["target"]
+            if soft is not None
+            else zeros(1, vec3, model.device, requires_grad=model.requires_grad)
+        )
 
     def _ready(self) -> None:
         """Prepares anew where settings were changed."""
@@ -197,7 +232,8 @@ class Solver:
         self.model.refresh(force=True)
 
     def bound(self) -> Solver:
-        """A solver that takes the same steps, now and later: with the settings and the arrays that this one has now, and scratch of its own."""
+        """A solver that takes the same steps, now and later: with the settings and the arrays that this one has now,
+        and scratch of its own."""
         self._ready()
         made = copy.copy(self)
         made.__dict__.update({name: own(value) for name, value in vars(self).items()})
@@ -214,7 +250,8 @@ class Solver:
 
     @property
     def settings(self) -> Hashable:
-        """What a step depends on beside the content of arrays: all attributes, objects other than containers by identity."""
+        """What a step depends on beside the content of arrays: all attributes, objects other than containers by
+        identity."""
         return tuple((name, token(value)) for name, value in vars(self).items())
 
     @property
@@ -224,9 +261,14 @@ class Solver:
 
     @property
     def inputs(self) -> list[array]:
-        """Arrays beside the state that a step reads, and does not write before: derived data and parameters of the model."""
-        sets = [a for p in self.passes for a in (p.set.points, p.set.compliance, p.set.damping, *p.set.parameters.values())
-                if a is not None and not (a is self._target and self._prescribes)]
+        """Arrays beside the state that a step reads, and does not write before: derived data and parameters of the
+        model."""
+        sets = [
+            a
+            for p in self.passes
+            for a in (p.set.points, p.set.compliance, p.set.damping, *p.set.parameters.values())
+            if a is not None and not (a is self._target and self._prescribes)
+        ]
         return [*self.model.arrays.values(), self.model.gravity, *sets]
 
     @property
@@ -235,14 +277,20 @@ class Solver:
         return [*(p.multiplier for p in self.passes), self._target]
 
     def multipliers(self, constraint: str) -> array:
-        """Multipliers lambda of the last step for a constraint type, in the order of its set; force = lambda / dt^2 times the gradient."""
+        """Multipliers lambda of the last step for a constraint type, in the order of its set; force = lambda / dt^2
+        times the gradient."""
         for p in self.passes:
             if p.set.constraint.name == constraint:
                 return p.multiplier
-        raise SolverError(f"the model has no constraint '{constraint}'{did_you_mean(constraint, [p.set.constraint.name for p in self.passes])}")
+        raise SolverError(
+            "the model has no constraint"
+            f" '{constraint}'{did_you_mean(constraint, [p.set.constraint.name for p in self.passes])}"
+        )
 
     @entry_point
-    def step(self, state_in: State, state_out: State, control: Control | None, contacts: Contacts | None, dt: float) -> None:
+    def step(
+        self, state_in: State, state_out: State, control: Control | None, contacts: Contacts | None, dt: float
+    ) -> None:
         """One step of `dt` seconds from `state_in` (never written) to `state_out`."""
         self._check(state_in, state_out, dt)
         self._ready()
@@ -251,7 +299,9 @@ class Solver:
         for _ in self._stages(state_in, state_out, motion, dt):
             pass
 
-    def _stages(self, state_in: State, state_out: State, motion: array, dt: float) -> Iterator[tuple[array, Pass | None, int, int]]:
+    def _stages(
+        self, state_in: State, state_out: State, motion: array, dt: float
+    ) -> Iterator[tuple[array, Pass | None, int, int]]:
         """The step, bit by bit: yields what was just written, and by which rows of which constraints (if by any)."""
         raise NotImplementedError(f"{type(self).__name__} takes no steps")
 
@@ -265,26 +315,48 @@ class Solver:
             for name, flow in p.flows.items():
                 after = state_out.memory[f"{p.set.name}.{name}"]
                 launch(flow, p.set.count, [p.set.points, p.of(state_in), state_in.particle_q, dt], [after])
-        outer = [state_in.particle_q, state_in.particle_qd, state_in.particle_f, model.particle_inv_mass, model.particle_drag, model.gravity, dt]
+        outer = [
+            state_in.particle_q,
+            state_in.particle_qd,
+            state_in.particle_f,
+            model.particle_inv_mass,
+            model.particle_drag,
+            model.gravity,
+            dt,
+        ]
         launch(k.predict, model.particle_count, outer, [x])
         if self._prescribes:
             held = [model.attachment_point, model.attachment_anchor, model.attachment_group, model.attachment_slot]
             moved = [model.motion_offset, model.motion_kind, motion, model.motion_a, model.motion_b]
             launch(k.prescribe, self._prescribes, [*held, *moved, state_in.clock, dt], [x, self._target])
 
-    def _push(self, push: Kernel, p: Pass, begin: int, count: int, state_in: State, state_out: State, dt: float) -> None:
+    def _push(
+        self, push: Kernel, p: Pass, begin: int, count: int, state_in: State, state_out: State, dt: float
+    ) -> None:
         """Elastic and damping forces at the start of a step, applied to the predicted positions."""
         damping = p.set.damping if p.set.damping is not None else self._no_damping
         data = [p.set.points, p.of(state_out), p.set.compliance, damping, self.model.particle_inv_mass]
-        launch(push, count, [begin, *data, state_in.particle_q, state_in.particle_qd, dt], [state_out.particle_q, p.multiplier])
+        launch(
+            push,
+            count,
+            [begin, *data, state_in.particle_q, state_in.particle_qd, dt],
+            [state_out.particle_q, p.multiplier],
+        )
 
     def _finish(self, state_in: State, state_out: State, dt: float) -> None:
         """Velocities (lines 15 and 16), and the time."""
-        before, after = [state_in.particle_q, state_out.particle_q, dt, state_in.clock, dt], [state_out.particle_qd, state_out.clock]
+        before, after = (
+            [state_in.particle_q, state_out.particle_q, dt, state_in.clock, dt],
+            [
+                state_out.particle_qd,
+                state_out.clock,
+            ],
+        )
         launch(self._kernels.finish, self.model.particle_count, before, after)
 
     def blame(self, before: State, after: State, control: Control | None, dt: float) -> str:
-        """Takes the step from `before` again, into `after`, and says in words where a position first became non-finite."""
+        """Takes the step from `before` again, into `after`, and says in words where a position first became
+        non-finite."""
         motion = self.model.motion_vector if control is None else control.motion_vector
         for written, p, begin, end in self._stages(before, after, motion, dt):
             bad = np.flatnonzero(~np.isfinite(written.numpy()).all(axis=1))

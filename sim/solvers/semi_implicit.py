@@ -18,7 +18,8 @@ from sim.solvers.base import Pass, Solver, SolverError
 
 @dataclass(eq=False)
 class _Checked:
-    """Versions of the compliances when they were last found positive.  An object, since it is no setting: see `Solver.settings`."""
+    """Versions of the compliances when they were last found positive.  An object, since it is no setting: see
+    `Solver.settings`."""
 
     versions: list[int] = field(default_factory=list)
 
@@ -34,12 +35,19 @@ class SolverSemiImplicit(Solver):
 
     def __post_init__(self) -> None:
         self._prepare(keeps=False)
-        self._push_by = {(p.set.constraint, own): make_push(p.set.constraint, self.model.dtype, p.set.damping is not None, False, own)
-                         for p in self.passes for own in (False, True)}
+        self._push_by = {
+            (p.set.constraint, own): make_push(
+                p.set.constraint, self.model.dtype, p.set.damping is not None, False, own
+            )
+            for p in self.passes
+            for own in (False, True)
+        }
         self._checked = _Checked()
 
     @entry_point
-    def step(self, state_in: State, state_out: State, control: Control | None, contacts: Contacts | None, dt: float) -> None:
+    def step(
+        self, state_in: State, state_out: State, control: Control | None, contacts: Contacts | None, dt: float
+    ) -> None:
         """One step of `dt` seconds from `state_in` (never written) to `state_out`."""
         if not self.model.held:
             self.model.refresh()
@@ -51,7 +59,9 @@ class SolverSemiImplicit(Solver):
         super().begin()
         note(self.refuse_rigid)
 
-    def _stages(self, state_in: State, state_out: State, motion: array, dt: float) -> Iterator[tuple[array, Pass | None, int, int]]:
+    def _stages(
+        self, state_in: State, state_out: State, motion: array, dt: float
+    ) -> Iterator[tuple[array, Pass | None, int, int]]:
         x = state_out.particle_q
         self._predict(state_in, state_out, motion, dt)
         yield x, None, 0, 0
@@ -70,6 +80,8 @@ class SolverSemiImplicit(Solver):
             rigid = np.argwhere(p.set.compliance.device.numpy(p.set.compliance) == 0.0)
             if len(rigid):
                 points = p.set.points.device.numpy(p.set.points)[rigid[0][0]].tolist()
-                raise SolverError(f"the constraint '{p.set.constraint.name}' on points {points} has compliance 0, which no force can "
-                                  "hold; give it a positive compliance, or use SolverXPBD")
+                raise SolverError(
+                    f"the constraint '{p.set.constraint.name}' on points {points} has compliance 0, which no force can "
+                    "hold; give it a positive compliance, or use SolverXPBD"
+                )
         self._checked.versions = versions

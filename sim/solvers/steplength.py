@@ -10,10 +10,12 @@ from sim.solvers.base import Pass, Solver
 from sim.solvers.xpbd import SolverXPBD
 
 BIAS = 0.43
-"""A solid is too soft by about this times its stiffness ratio (below), if multipliers start at zero: measured on a beam."""
+"""A solid is too soft by about this times its stiffness ratio (below), if multipliers start at zero: measured on a
+beam."""
 WORTH_SAYING = 0.05
 EDGE = 2.0
-"""Start "elastic": up to this mean ratio rows get all of their force; beyond about five times of it steps break down."""
+"""Start "elastic": up to this mean ratio rows get all of their force; beyond about five times of it steps break
+down."""
 
 
 def stiffness_ratios(solver: Solver, p: Pass, dt: float) -> np.ndarray:
@@ -45,9 +47,14 @@ def step_warnings(solver: Solver, steps: Sequence[float]) -> list[str]:
         ratios = stiffness_ratios(solver, p, dt).mean(axis=0)
         shear = float(ratios[-1])
         if solver.start == "zero" and BIAS * shear > WORTH_SAYING:
-            out.append(f"steps of {dt:.3g} s are long for `{c.name}`: at rest it will be too soft by about {100 * BIAS * shear:.0f} %; "
-                       f"use `start: elastic`, or {int(np.ceil(BIAS * shear / WORTH_SAYING))} times as many substeps")
+            out.append(
+                f"steps of {dt:.3g} s are long for `{c.name}`: at rest it will be too soft by about"
+                f" {100 * BIAS * shear:.0f} %; use `start: elastic`, or {int(np.ceil(BIAS * shear / WORTH_SAYING))}"
+                " times as many substeps"
+            )
         elif solver.start == "elastic" and float(ratios.max()) > EDGE:
-            out.append(f"steps of {dt:.3g} s are long for `{c.name}` (stiffness ratio {ratios.max():.1f}, should be below {EDGE:g}): "
-                       "it will be too soft, or break down; use more substeps")
+            out.append(
+                f"steps of {dt:.3g} s are long for `{c.name}` (stiffness ratio {ratios.max():.1f}, should be below"
+                f" {EDGE:g}): it will be too soft, or break down; use more substeps"
+            )
     return out

@@ -1,8 +1,8 @@
 """XPBD: position-based dynamics with compliance, in small steps.
 
-M. Macklin, M. Mueller, N. Chentanez, "XPBD", MIG 2016 (the projection and its multipliers); M. Macklin, K. Storey, M. Lu,
-P. Terdiman, N. Chentanez, S. Jeschke, M. Mueller, "Small Steps in Physics Simulation", SCA 2019 (substeps instead of
-iterations).
+M. Macklin, M. Mueller, N. Chentanez, "XPBD", MIG 2016 (the projection and its multipliers); M. Macklin, K. Storey, M.
+Lu, P. Terdiman, N. Chentanez, S. Jeschke, M. Mueller, "Small Steps in Physics Simulation", SCA 2019 (substeps instead
+of iterations).
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ class SolverXPBD(Solver):
     order:      "colored": Gauss-Seidel over colours whose constraints share no free point; "jacobi": all constraints at
                 once, corrections averaged by mass splitting.  Both conserve momentum.
     start:      the multipliers before the first projection.  "zero": as published.  "elastic": those of the elastic and
-                damping forces at the start of the step, which act on the predicted positions; what is at rest then stays
-                at rest exactly, and solids need far fewer steps (see `sim.constraints.push`).  Contacts begin at zero.
+                damping forces at the start of the step, which act on the predicted positions; what is at rest then
+                stays at rest exactly, and solids need far fewer steps (see `sim.constraints.push`).  Contacts begin at
+                zero.
     Pinned points (zero inverse mass) never move, unless their attachment prescribes a motion.
     All three may be changed between steps; what a tape or a graph has recorded stays as it is.
     """
@@ -57,7 +58,9 @@ class SolverXPBD(Solver):
         for name, known in (("order", ("colored", "jacobi")), ("start", ("zero", "elastic"))):
             given = getattr(self, name)
             if given not in known:
-                raise SolverError(f"{name}={given!r}{did_you_mean(str(given), known)}; expected {known[0]!r} or {known[1]!r}")
+                raise SolverError(
+                    f"{name}={given!r}{did_you_mean(str(given), known)}; expected {known[0]!r} or {known[1]!r}"
+                )
         model, averaged = self.model, self.order == "jacobi"
         self._prepare(keeps=self.iterations > 1 or self.start == "elastic")
         real = model.dtype
@@ -76,7 +79,9 @@ class SolverXPBD(Solver):
         super()._own_scratch()
         model, averaged = self.model, self.order == "jacobi"
         kind = vector(3, model.dtype)
-        self._correction = zeros(model.particle_count, kind, model.device, requires_grad=model.requires_grad) if averaged else None
+        self._correction = (
+            zeros(model.particle_count, kind, model.device, requires_grad=model.requires_grad) if averaged else None
+        )
 
     @property
     def scratch(self) -> list[array]:
@@ -95,7 +100,9 @@ class SolverXPBD(Solver):
             np.add.at(count, p.set.points.numpy(), 1.0)
         return array(np.maximum(count, 1.0), dtype=self.model.dtype, device=self.model.device)
 
-    def _stages(self, state_in: State, state_out: State, motion: array, dt: float) -> Iterator[tuple[array, Pass | None, int, int]]:
+    def _stages(
+        self, state_in: State, state_out: State, motion: array, dt: float
+    ) -> Iterator[tuple[array, Pass | None, int, int]]:
         """The step, bit by bit: yields what was just written, and by which rows of which constraints (if by any)."""
         x = state_out.particle_q
         self._predict(state_in, state_out, motion, dt)
@@ -126,7 +133,9 @@ class SolverXPBD(Solver):
         """Do the multipliers of these constraints start with those of the forces at the start of the step?"""
         return (p.set.constraint, False) in self._push_by
 
-    def _project(self, p: Pass, iteration: int, start: int, count: int, own: bool, state_in: State, state_out: State, dt: float) -> None:
+    def _project(
+        self, p: Pass, iteration: int, start: int, count: int, own: bool, state_in: State, state_out: State, dt: float
+    ) -> None:
         kernel = self._project_by[p.set.constraint, iteration == 0 and not self._pushed(p), own]
         damping = p.set.damping if p.set.damping is not None else self._no_damping
         correction = self._correction if self._correction is not None else self._no_correction

@@ -1,4 +1,5 @@
-"""The command where something outside of it goes wrong: places that cannot be written, readers that go away, code that fails."""
+"""The command where something outside of it goes wrong: places that cannot be written, readers that go away, code that
+fails."""
 
 import json
 import os
@@ -46,8 +47,14 @@ def low(take):
 
 def command(*arguments, **options):
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.Popen([sys.executable, "-m", "sim.cli", *map(str, arguments)], env=environment, text=True,
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+    return subprocess.Popen(
+        [sys.executable, "-m", "sim.cli", *map(str, arguments)],
+        env=environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        **options,
+    )
 
 
 @pytest.fixture
@@ -64,7 +71,9 @@ def rope(tmp_path):
 def test_version(capsys):
     with pytest.raises(SystemExit) as left:
         main(["--version"])
-    assert left.value.code == 0 and re.fullmatch(r"simopt (\d\S*|of a source tree .*) \(Python 3\.\S+\)\n", capsys.readouterr().out)
+    assert left.value.code == 0 and re.fullmatch(
+        r"simopt (\d\S*|of a source tree .*) \(Python 3\.\S+\)\n", capsys.readouterr().out
+    )
 
 
 @pytest.mark.parametrize("place", ["nope/schema.json", "file/schema.json", "."])
@@ -73,12 +82,20 @@ def test_schema_that_cannot_be_written(tmp_path, capsys, monkeypatch, place):
     (tmp_path / "file").write_text("")
     assert main(["schema", "--out", place]) == 2
     said = capsys.readouterr()
-    assert said.out == "" and said.err.startswith("cannot read or write ") and place in said.err and "Traceback" not in said.err
+    assert (
+        said.out == ""
+        and said.err.startswith("cannot read or write ")
+        and place in said.err
+        and "Traceback" not in said.err
+    )
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pipes that break")
-@pytest.mark.parametrize("arguments", [["show-ir", "kernels.py:scale", "--stage", "llvm"], ["schema"], ["check", str(ROOT / "scenes" / "chain.yaml")]])
+@pytest.mark.parametrize(
+    "arguments",
+    [["show-ir", "kernels.py:scale", "--stage", "llvm"], ["schema"], ["check", str(ROOT / "scenes" / "chain.yaml")]],
+)
 def test_a_reader_that_goes_away(tmp_path, arguments):
     (tmp_path / "kernels.py").write_text(KERNELS)
     process = command(*arguments, cwd=tmp_path)
@@ -88,8 +105,12 @@ def test_a_reader_that_goes_away(tmp_path, arguments):
 
 
 def test_quiet(rope, tmp_path, capsys):
-    for arguments in (["run", str(rope), "--out", str(tmp_path / "run")], ["check", str(rope)],
-                      ["export", str(tmp_path / "run"), "--to", "csv", "--out", str(tmp_path)], ["view", str(tmp_path / "run"), "--no-browser"]):
+    for arguments in (
+        ["run", str(rope), "--out", str(tmp_path / "run")],
+        ["check", str(rope)],
+        ["export", str(tmp_path / "run"), "--to", "csv", "--out", str(tmp_path)],
+        ["view", str(tmp_path / "run"), "--no-browser"],
+    ):
         assert main([*arguments, "--quiet"]) == 0
         said = capsys.readouterr()
         assert said.out == said.err == "", arguments
@@ -98,13 +119,21 @@ def test_quiet(rope, tmp_path, capsys):
 
 
 def test_simulate_searches_nothing_and_shows_the_recording(sheet, tmp_path, capsys):
-    scene = write_scene(tmp_path, SHEET.replace("bounds: [1e-4, 10]", "bounds: [1e-4, 10], start: 0.03")
-                        + "expect:\n  parameters.stretch: {value: 0.04, within: 1 %}\n  experiments.one.loss: {below: 1e9}\n")
+    scene = write_scene(
+        tmp_path,
+        SHEET.replace("bounds: [1e-4, 10]", "bounds: [1e-4, 10], start: 0.03")
+        + "expect:\n  parameters.stretch: {value: 0.04, within: 1 %}\n  experiments.one.loss: {below: 1e9}\n",
+    )
     assert main(["run", str(scene), "--simulate", "--out", str(tmp_path / "run")]) == 0
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert result["stopped_because"] == "simulated" and result["iterations"] == 0 and result["loss"]["final"] is None
-    assert result["parameters"]["stretch"]["start"] == pytest.approx(0.03) and result["parameters"]["stretch"]["final"] is None
-    assert [row["path"] for row in result["expect"]] == ["experiments.one.loss"] and result["experiments"]["one"]["loss"] > 0
+    assert (
+        result["parameters"]["stretch"]["start"] == pytest.approx(0.03)
+        and result["parameters"]["stretch"]["final"] is None
+    )
+    assert [row["path"] for row in result["expect"]] == ["experiments.one.loss"] and result["experiments"]["one"][
+        "loss"
+    ] > 0
     assert {path.name for path in (tmp_path / "run").iterdir()}.isdisjoint({"state.npz", "log.jsonl"})
     with np.load(tmp_path / "run" / "geometry.npz") as shown:
         assert "target.one.corners" in shown.files
@@ -122,7 +151,16 @@ def test_simulate_without_anything_sought(rope, tmp_path):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to another process")
 def test_ctrl_c_says_that_it_saves_and_how_to_go_on(sheet, tmp_path):
-    arguments = ["run", sheet, "--set", "time.substeps=100", "--set", "optimize.adam.iterations=500", "--out", tmp_path / "my run"]
+    arguments = [
+        "run",
+        sheet,
+        "--set",
+        "time.substeps=100",
+        "--set",
+        "optimize.adam.iterations=500",
+        "--out",
+        tmp_path / "my run",
+    ]
     process = command(*arguments)
     while "   2  loss" not in process.stdout.readline():
         assert process.poll() is None
@@ -130,16 +168,41 @@ def test_ctrl_c_says_that_it_saves_and_how_to_go_on(sheet, tmp_path):
     errors = process.communicate(timeout=60)[1]
     assert process.returncode == 130
     assert "saving... (Ctrl-C again stops at once)" in errors
-    expected = f"continue with: simopt run {sheet} --resume '{tmp_path / 'my run'}' --set time.substeps=100 --set optimize.adam.iterations=500"
+    expected = (
+        f"continue with: simopt run {sheet} --resume '{tmp_path / 'my run'}' --set time.substeps=100 --set"
+        " optimize.adam.iterations=500"
+    )
     assert expected in errors
 
 
 def test_resume_command_has_every_option_that_counts():
-    words = ["run", "s.yaml", "--set", "a.b=5 mm", "--dtype", "float32", "--seed", "3", "--threads", "2", "--device", "cpu", "--allow-outside",
-             "--import", "mine", "--iterations", "9", "--out", "x"]
+    words = [
+        "run",
+        "s.yaml",
+        "--set",
+        "a.b=5 mm",
+        "--dtype",
+        "float32",
+        "--seed",
+        "3",
+        "--threads",
+        "2",
+        "--device",
+        "cpu",
+        "--allow-outside",
+        "--import",
+        "mine",
+        "--iterations",
+        "9",
+        "--out",
+        "x",
+    ]
     options = make_parser().parse_args(words)
-    assert resume_command(options, Path("x")) == ("simopt run s.yaml --resume x --set 'a.b=5 mm' --import mine --dtype float32 --device cpu --seed 3 "
-                                                  "--threads 2 --iterations 9 --allow-outside")
+    assert (
+        resume_command(options, Path("x"))
+        == "simopt run s.yaml --resume x --set 'a.b=5 mm' --import mine --dtype float32 --device cpu --seed 3 "
+        "--threads 2 --iterations 9 --allow-outside"
+    )
 
 
 @pytest.mark.parametrize("last, when", [(1, "when it is tried"), (8, "in the middle of the search")])
@@ -156,14 +219,32 @@ def test_a_loss_of_ones_own_names_its_line_wherever_it_fails(tmp_path, monkeypat
 
 
 def test_counts_that_no_memory_holds_are_problems_with_a_line(tmp_path, capsys):
-    for edit, path in ((("points: 4", "points: 100000000000"), "objects.rope.chain.points"), (("points: 4", "points: 2000000000"), "objects.rope.chain.points"),
-                       (("substeps: 10", "substeps: 10000000000"), "time.substeps")):
+    for edit, path in (
+        (("points: 4", "points: 100000000000"), "objects.rope.chain.points"),
+        (("points: 4", "points: 2000000000"), "objects.rope.chain.points"),
+        (("substeps: 10", "substeps: 10000000000"), "time.substeps"),
+    ):
         assert main(["check", str(write_scene(tmp_path, ROPE.replace(*edit)))]) == 2
         said = capsys.readouterr().err
         assert re.search(r"scene.yaml:\d+:\d+: " + re.escape(path) + r": [\d,]+ is above", said), said
 
 
-@pytest.mark.parametrize("number", ["1e400", "-1e999", ".inf", "-.INF", ".nan", ".NaN", "1e400 m", "-1e400 mm", "1e308 km", "0x" + "f" * 300, "9" * 400])
+@pytest.mark.parametrize(
+    "number",
+    [
+        "1e400",
+        "-1e999",
+        ".inf",
+        "-.INF",
+        ".nan",
+        ".NaN",
+        "1e400 m",
+        "-1e400 mm",
+        "1e308 km",
+        "0x" + "f" * 300,
+        "9" * 400,
+    ],
+)
 def test_numbers_that_are_none(tmp_path, capsys, number):
     for old, new in (("to: [1, 0, 0]", f"to: [{number}, 0, 0]"), ("x: [null, 0]", f"x: [null, {number}]")):
         assert main(["check", str(write_scene(tmp_path, ROPE.replace(old, new)))]) == 2
@@ -172,7 +253,10 @@ def test_numbers_that_are_none(tmp_path, capsys, number):
 
 def test_values_per_element_that_are_none(tmp_path, capsys):
     text = ROPE.replace("compliance: 1e-3 m/N", "compliance: {file: soft.npy}")
-    for content, said in (([1e-3, np.nan, 1e-3], "value 1 is not finite"), ([1e-3, np.inf, -np.inf], "as are 2 in all")):
+    for content, said in (
+        ([1e-3, np.nan, 1e-3], "value 1 is not finite"),
+        ([1e-3, np.inf, -np.inf], "as are 2 in all"),
+    ):
         np.save(tmp_path / "soft.npy", np.array(content))
         assert main(["check", str(write_scene(tmp_path, text))]) == 2
         shown = capsys.readouterr().err

@@ -15,7 +15,15 @@ from problem_scenes import ROPE, SHEET, write_scene, write_target
 
 from sim.cli import main
 
-FILES = {"scene.resolved.yaml", "log.jsonl", "state.npz", "result.json", "trajectory.npz", "geometry.npz", "report.html"}
+FILES = {
+    "scene.resolved.yaml",
+    "log.jsonl",
+    "state.npz",
+    "result.json",
+    "trajectory.npz",
+    "geometry.npz",
+    "report.html",
+}
 
 
 def files(folder):
@@ -24,8 +32,14 @@ def files(folder):
 
 def command(*arguments, **options):
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.Popen([sys.executable, "-m", "sim.cli", *map(str, arguments)], env=environment, text=True,
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+    return subprocess.Popen(
+        [sys.executable, "-m", "sim.cli", *map(str, arguments)],
+        env=environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        **options,
+    )
 
 
 @pytest.fixture
@@ -39,8 +53,14 @@ def test_chain_meets_what_it_expects(tmp_path, capsys):
     assert files(tmp_path / "run") == FILES
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert result["parameters"]["compliance"]["final"] == pytest.approx(0.01, rel=1e-4)
-    assert result["expect"] == [{"path": "parameters.compliance", "want": "0.01 within 0.01 %", "ok": True,
-                                 "got": result["parameters"]["compliance"]["final"]}]
+    assert result["expect"] == [
+        {
+            "path": "parameters.compliance",
+            "want": "0.01 within 0.01 %",
+            "ok": True,
+            "got": result["parameters"]["compliance"]["final"],
+        }
+    ]
     assert "parameters.compliance" in capsys.readouterr().out
 
 
@@ -57,8 +77,19 @@ def test_run_folder(sheet, tmp_path, capsys):
     shown = json.loads(capsys.readouterr().out)
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert shown == {**result, "folder": str(tmp_path / "run")}
-    assert {"parameters", "loss", "experiments", "expect", "iterations", "stopped_because", "wall_s", "peak_memory_mb",
-            "device", "dtype", "versions"} <= result.keys()
+    assert {
+        "parameters",
+        "loss",
+        "experiments",
+        "expect",
+        "iterations",
+        "stopped_because",
+        "wall_s",
+        "peak_memory_mb",
+        "device",
+        "dtype",
+        "versions",
+    } <= result.keys()
     assert result["experiments"]["one"]["use"] == "fit" and result["dtype"] == "float64"
     log = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
     assert [entry["iteration"] for entry in log] == list(range(result["iterations"] + 1))
@@ -83,8 +114,10 @@ def test_resume_continues_to_the_bit(sheet, tmp_path, capsys):
     assert main(["run", str(sheet), "--out", str(tmp_path / "parts"), "--iterations", "1"]) == 0
     assert main(["run", str(sheet), "--resume", str(tmp_path / "parts"), "--iterations", "3"]) == 0
     for name in ("log.jsonl",):
-        entries = [[{**json.loads(line), "wall_s": 0} for line in (tmp_path / run / name).read_text().splitlines()]
-                   for run in ("whole", "parts")]
+        entries = [
+            [{**json.loads(line), "wall_s": 0} for line in (tmp_path / run / name).read_text().splitlines()]
+            for run in ("whole", "parts")
+        ]
         assert entries[0] == entries[1] and len(entries[0]) == 4
     results = [json.loads((tmp_path / run / "result.json").read_text()) for run in ("whole", "parts")]
     for key in ("parameters", "loss", "experiments", "iterations", "evaluations"):
@@ -94,8 +127,10 @@ def test_resume_continues_to_the_bit(sheet, tmp_path, capsys):
 def test_resume_of_another_scene_is_refused_with_the_difference(sheet, tmp_path, capsys):
     main(["run", str(sheet), "--out", str(tmp_path / "run"), "--iterations", "1"])
     before = {name: (tmp_path / "run" / name).read_bytes() for name in files(tmp_path / "run")}
-    for extra, shown in ((["--set", "time.substeps=6"], ["-  substeps: 5", "+  substeps: 6"]),
-                         (["--dtype", "float32"], ["-dtype: float64", "+dtype: float32"])):
+    for extra, shown in (
+        (["--set", "time.substeps=6"], ["-  substeps: 5", "+  substeps: 6"]),
+        (["--dtype", "float32"], ["-dtype: float64", "+dtype: float32"]),
+    ):
         assert main(["run", str(sheet), "--resume", str(tmp_path / "run"), *extra]) == 2
         said = capsys.readouterr().err
         assert all(text in said for text in shown), said
@@ -120,8 +155,10 @@ def test_expectation_that_is_not_met(sheet, tmp_path, capsys):
 
 
 def test_breakdown_is_status_1_and_says_where(sheet, tmp_path, capsys):
-    text = SHEET.replace("stretch: {of: objects.sheet.cloth.material.distance.compliance, transform: log, "
-                         "bounds: [1e-4, 10]}", "v: {of: objects.sheet.velocity, start: [0, 1e308, 0]}")
+    text = SHEET.replace(
+        "stretch: {of: objects.sheet.cloth.material.distance.compliance, transform: log, bounds: [1e-4, 10]}",
+        "v: {of: objects.sheet.velocity, start: [0, 1e308, 0]}",
+    )
     assert main(["run", str(write_scene(tmp_path, text)), "--out", str(tmp_path / "run")]) == 1
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert result["stopped_because"] == "non_finite" and "in step 1 of 20" in result["error"]

@@ -13,7 +13,7 @@ from sim.cli import STAGES, main
 
 SCENES = ROOT / "scenes"
 
-KERNELS = '''
+KERNELS = """
 import sim
 
 @sim.kernel
@@ -24,7 +24,7 @@ def scale(x: sim.array[sim.vec3], s: float, y: sim.array[sim.vec3]):
 @sim.kernel
 def generic(x, y: sim.array[float]):
     y[0] = 1.0
-'''
+"""
 
 OWN = '''
 import sim
@@ -65,8 +65,13 @@ def test_schema_beside_the_scenes_is_current(tmp_path, capsys):
     assert main(["schema", "--out", str(tmp_path / "schema.json")]) == 0
     assert (tmp_path / "schema.json").read_text() == text
     # Constraints that other tests declare are in the registry of this process; a fresh one has only ours.
-    fresh = subprocess.run([sys.executable, "-m", "sim.cli", "schema"], capture_output=True, text=True, check=True,
-                           env={**os.environ, "PYTHONPATH": str(ROOT)})
+    fresh = subprocess.run(
+        [sys.executable, "-m", "sim.cli", "schema"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
     assert json.loads((SCENES / "scene.schema.json").read_text(encoding="utf-8")) == json.loads(fresh.stdout)
 
 
@@ -84,7 +89,11 @@ def test_show_ir(tmp_path, capsys, stage):
     assert main(["show-ir", f"{tmp_path / 'kernels.py'}:scale", "--stage", stage]) == 0
     text = capsys.readouterr().out
     llvm, cuda = stage.endswith(("llvm", "optimized")), stage.endswith("cuda")
-    assert ("define" in text) == llvm and ("__global__" in text) == cuda and ("func scale" in text) == (not llvm and not cuda)
+    assert (
+        ("define" in text) == llvm
+        and ("__global__" in text) == cuda
+        and ("func scale" in text) == (not llvm and not cuda)
+    )
     assert ("adj_x" in text or "scale_adjoint" in text) == stage.startswith("adjoint")
 
 
@@ -100,8 +109,13 @@ def test_own_constraint_in_a_scene(tmp_path):
     write_scene(tmp_path, SHEET.replace("bend: {compliance: 100}", "area: {compliance: 1e-4}"))
 
     def check(*more):
-        return subprocess.run([sys.executable, "-m", "sim.cli", *more, "check", "scene.yaml", "--json"], cwd=tmp_path,
-                              env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
+        return subprocess.run(
+            [sys.executable, "-m", "sim.cli", *more, "check", "scene.yaml", "--json"],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+        )
 
     without = check()
     assert without.returncode == 2 and "area" in without.stdout
@@ -113,8 +127,12 @@ def test_own_constraint_in_a_scene(tmp_path):
 def test_optimize_scene_script():
     script = ROOT / "scripts" / "optimize_scene.py"
     assert len(script.read_text().splitlines()) < 60
-    found = subprocess.run([sys.executable, str(script), str(SCENES / "chain.yaml")], capture_output=True, text=True,
-                           env={**os.environ, "PYTHONPATH": str(ROOT)})
+    found = subprocess.run(
+        [sys.executable, str(script), str(SCENES / "chain.yaml")],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
     assert found.returncode == 0, found.stdout + found.stderr
     assert "compliance: 0.01, expected 0.01 within 0.01 %" in found.stdout
 
@@ -123,8 +141,12 @@ def test_chain_target_is_what_its_script_writes(tmp_path):
     import numpy as np
 
     out = tmp_path / "target.npz"
-    subprocess.run([sys.executable, str(ROOT / "scripts" / "make_chain_target.py"), "--out", str(out)], check=True,
-                   env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True)
+    subprocess.run(
+        [sys.executable, str(ROOT / "scripts" / "make_chain_target.py"), "--out", str(out)],
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+    )
     with np.load(out) as fresh, np.load(SCENES / "data" / "chain_target.npz") as shipped:
         assert np.allclose(fresh["links"], shipped["links"], rtol=0, atol=1e-15)
         assert shipped["links"][0, -1].tolist() == pytest.approx([0, -1 - 0.01 * 0.05 * 9.81 * 15, 0])
@@ -134,7 +156,11 @@ def test_cloth_target_is_what_its_script_writes(tmp_path):
     import numpy as np
 
     out = tmp_path / "target.npz"
-    subprocess.run([sys.executable, str(ROOT / "scripts" / "make_cloth_target.py"), "--out", str(out)], check=True,
-                   env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True)
+    subprocess.run(
+        [sys.executable, str(ROOT / "scripts" / "make_cloth_target.py"), "--out", str(out)],
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+    )
     with np.load(out) as fresh, np.load(SCENES / "data" / "cloth_markers.npz") as shipped:
         assert np.abs(fresh["fabric"] - shipped["fabric"]).max() < 1e-6

@@ -15,8 +15,14 @@ def cli_tether(x, rest: float, slack: float = 0.25):
     """Distance minus its rest value and some slack."""
     return sim.length(x[1] - x[0]) - rest - slack
 '''
-BROKEN = {"bad_syntax": ("def f(:\n", "bad_syntax.py:1: invalid syntax"), "bad_run": ("raise RuntimeError('boo')\n", "bad_run.py:1: RuntimeError: boo"),
-          "bad_import": ("import nothing_of_that_name\n", "bad_import.py:1: ModuleNotFoundError: No module named 'nothing_of_that_name'")}
+BROKEN = {
+    "bad_syntax": ("def f(:\n", "bad_syntax.py:1: invalid syntax"),
+    "bad_run": ("raise RuntimeError('boo')\n", "bad_run.py:1: RuntimeError: boo"),
+    "bad_import": (
+        "import nothing_of_that_name\n",
+        "bad_import.py:1: ModuleNotFoundError: No module named 'nothing_of_that_name'",
+    ),
+}
 
 
 @pytest.fixture

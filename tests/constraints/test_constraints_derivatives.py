@@ -32,7 +32,13 @@ def evaluate(s: Sample, x: np.ndarray | None = None) -> tuple[np.ndarray, np.nda
     Data, vec3, at = parameter_struct(c, sim.float64), sim.vec3d, _at(c, sim.float64, gradient=True)
 
     @sim.kernel(name=f"evaluate_{c.name}")
-    def kernel(points: sim.array2d[int], data: Data, x: sim.array[vec3], C_out: sim.array2d[sim.float64], J_out: sim.array3d[vec3]):
+    def kernel(
+        points: sim.array2d[int],
+        data: Data,
+        x: sim.array[vec3],
+        C_out: sim.array2d[sim.float64],
+        J_out: sim.array3d[vec3],
+    ):
         k = tid()
         C, J = at([x[points[k, j]] for j in static(range(n_points))], data, k)
         for r in static(range(rows)):
@@ -110,7 +116,9 @@ def test_rigid_motions_do_not_strain(name):
         if name != "neo_hookean":  # whose two elastic rows cancel, as test_solids_statics shows of its forces
             np.testing.assert_allclose(C, 0, atol=1e-12)
             continue
-        compliance = np.stack([np.ones(s.count), s.parameters["softness"]], axis=1)  # times mu V: 1 / (mu V), 1 / (lambda' V)
+        compliance = np.stack(
+            [np.ones(s.count), s.parameters["softness"]], axis=1
+        )  # times mu V: 1 / (mu V), 1 / (lambda' V)
         force = np.einsum("kr,krpx->kpx", C[:, :2] / compliance, J[:, :2])
         np.testing.assert_allclose(force, 0, atol=1e-13 * np.abs(J).max() ** 2)  # slivers have large gradients
         np.testing.assert_allclose(C[:, 2:], 0, atol=1e-12)
@@ -122,14 +130,19 @@ def project(s: Sample, x: np.ndarray, compliance: np.ndarray) -> np.ndarray:
     none, dt = sim.zeros(1, sim.float64), 0.1
     multiplier = sim.zeros(s.count, value_type(s.c, sim.float64))
     kernel = make_projection(s.c, sim.float64, True, False, False)
-    sim.launch(kernel, s.count, [0, a["points"], a["data"], a["compliance"], none, a["w"], none, sim.clone(a["x"]), dt, a["x"]],
-               [a["x"], multiplier])
+    sim.launch(
+        kernel,
+        s.count,
+        [0, a["points"], a["data"], a["compliance"], none, a["w"], none, sim.clone(a["x"]), dt, a["x"]],
+        [a["x"], multiplier],
+    )
     return a["x"].numpy().copy()
 
 
 @pytest.mark.parametrize("name", [*(n for n in INTERNAL if n != "neo_hookean"), "attachment"])
 def test_one_projection_without_compliance_leaves_a_quadratic_rest(name):
-    """Projection is one Newton step along the gradient: |C| of order e becomes e^2 (exactly 0 where C is linear along it)."""
+    """Projection is one Newton step along the gradient: |C| of order e becomes e^2 (exactly 0 where C is linear along
+    it)."""
     direction = np.random.default_rng(SEED).normal(size=(100, 3))
     s = at_rest(name, 3)
     left = []
@@ -166,7 +179,9 @@ def test_a_rest_of_another_size_than_C_is_not_measured():
 
 
 # ------------------------------------------------------------------------------------------ projection
-def reference(s: Sample, host: dict[str, np.ndarray], variant: tuple[bool, bool, bool], dt: float) -> tuple[np.ndarray, np.ndarray]:
+def reference(
+    s: Sample, host: dict[str, np.ndarray], variant: tuple[bool, bool, bool], dt: float
+) -> tuple[np.ndarray, np.ndarray]:
     """The projection by NumPy, with the compiler's J (which is tested above): x after it, multipliers after it."""
     first, damped, averaged = variant
     c, x_out, multiplier = s.c, host["x"].copy(), np.atleast_2d(host["multiplier"].T).T.copy()
@@ -194,21 +209,39 @@ def reference(s: Sample, host: dict[str, np.ndarray], variant: tuple[bool, bool,
 def projection_inputs(s: Sample, seed: int = SEED) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(seed)
     multiplier = rng.uniform(-0.02, 0.02, size=s.compliance.shape)
-    return {"x": s.x, "x_before": s.x + 0.1 * rng.normal(size=s.x.shape), "compliance": s.compliance, "w": s.w,
-            "damping": rng.uniform(0.01, 0.1, size=s.count), "split": rng.integers(1, 5, size=len(s.x)).astype(float),
-            "multiplier": np.abs(multiplier) if s.c.unilateral else multiplier, **s.parameters}
+    return {
+        "x": s.x,
+        "x_before": s.x + 0.1 * rng.normal(size=s.x.shape),
+        "compliance": s.compliance,
+        "w": s.w,
+        "damping": rng.uniform(0.01, 0.1, size=s.count),
+        "split": rng.integers(1, 5, size=len(s.x)).astype(float),
+        "multiplier": np.abs(multiplier) if s.c.unilateral else multiplier,
+        **s.parameters,
+    }
 
 
-def run_projection(s: Sample, host: dict[str, np.ndarray], variant: tuple[bool, bool, bool], dt: float) -> dict[str, sim.array]:
+def run_projection(
+    s: Sample, host: dict[str, np.ndarray], variant: tuple[bool, bool, bool], dt: float
+) -> dict[str, sim.array]:
     """The compiled projection: all its arrays, with `x_out` what it wrote."""
     a = s.arrays(**{n: host[n] for n in ("x", "w", "compliance", *s.parameters)})
-    kinds = {"x_before": sim.vec3d, "damping": sim.float64, "split": sim.float64, "multiplier": value_type(s.c, sim.float64)}
+    kinds = {
+        "x_before": sim.vec3d,
+        "damping": sim.float64,
+        "split": sim.float64,
+        "multiplier": value_type(s.c, sim.float64),
+    }
     a |= {n: sim.array(host[n], dtype=t, requires_grad=True) for n, t in kinds.items()}
     # as the solver has it: in place over a colour, or into another array where corrections are averaged
     a["x_out"] = sim.array(host["x"], dtype=sim.vec3d, requires_grad=True) if variant[2] else a["x"]
     kernel = make_projection(s.c, sim.float64, *variant)
-    sim.launch(kernel, s.count, [0, a["points"], a["data"], a["compliance"], a["damping"], a["w"], a["split"], a["x_before"], dt,
-                                 a["x"]], [a["x_out"], a["multiplier"]])
+    sim.launch(
+        kernel,
+        s.count,
+        [0, a["points"], a["data"], a["compliance"], a["damping"], a["w"], a["split"], a["x_before"], dt, a["x"]],
+        [a["x_out"], a["multiplier"]],
+    )
     return a
 
 
@@ -226,8 +259,12 @@ def test_projection_and_its_adjoint(name, variant):
     x_out, multiplier = reference(s, host, flags, dt)
     np.testing.assert_allclose(a["x_out"].numpy(), x_out, rtol=1e-11, atol=1e-12)
     np.testing.assert_allclose(a["multiplier"].numpy(), multiplier, rtol=1e-11, atol=1e-12)
-    tape.backward(grads={a["x_out"]: sim.array(weights[0], dtype=sim.vec3d),
-                         a["multiplier"]: sim.array(weights[1], dtype=a["multiplier"].dtype)})
+    tape.backward(
+        grads={
+            a["x_out"]: sim.array(weights[0], dtype=sim.vec3d),
+            a["multiplier"]: sim.array(weights[1], dtype=a["multiplier"].dtype),
+        }
+    )
     print(f"{name}, {variant}: compiled and run in {time.process_time() - began:.2f} s of process time")
 
     got = {n: a[n].grad.numpy().reshape(host[n].shape) for n in host}
@@ -248,7 +285,9 @@ def test_projection_and_its_adjoint(name, variant):
         assert np.sum(got[n] * direction) == pytest.approx(want, rel=1e-6, abs=1e-8), n
         if abs(want) > 1e-6:
             reached.append(n)
-    read = {"x", "compliance", "w", *s.parameters} - ({"time"} if s.c.memory else set())  # time matters to the flow alone
+    read = {"x", "compliance", "w", *s.parameters} - (
+        {"time"} if s.c.memory else set()
+    )  # time matters to the flow alone
     read |= {"x_before", "damping", "multiplier"} if flags[1] else set()
     read |= {"split"} if flags[2] else set()
     assert set(reached) == read

@@ -24,7 +24,9 @@ def test_energy_and_force(name):
     total, a, tape = energy(s, s.x)
     C = np.array([s.of(k) for k in range(s.count)])
     violated = np.minimum(C, 0.0) if s.c.unilateral else C
-    assert total.numpy()[0] == pytest.approx(0.5 * (np.array(s.c.elastic) * violated**2 / s.compliance.reshape(C.shape)).sum(), rel=1e-12)
+    assert total.numpy()[0] == pytest.approx(
+        0.5 * (np.array(s.c.elastic) * violated**2 / s.compliance.reshape(C.shape)).sum(), rel=1e-12
+    )
     assert (C > 0).any() and (C < 0).any()
 
     force = sim.zeros(len(s.x), sim.vec3d, requires_grad=True)

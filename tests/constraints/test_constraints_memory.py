@@ -36,7 +36,15 @@ def strain(x):
 
 def rows_of(e):
     """The deviator of a strain in the basis of the rows, which keeps the norm."""
-    return np.array([(e[0, 0] - e[1, 1]) / 2**0.5, (e[0, 0] + e[1, 1] - 2 * e[2, 2]) / 6**0.5, 2**0.5 * e[0, 1], 2**0.5 * e[1, 2], 2**0.5 * e[2, 0]])
+    return np.array(
+        [
+            (e[0, 0] - e[1, 1]) / 2**0.5,
+            (e[0, 0] + e[1, 1] - 2 * e[2, 2]) / 6**0.5,
+            2**0.5 * e[0, 1],
+            2**0.5 * e[1, 2],
+            2**0.5 * e[2, 0],
+        ]
+    )
 
 
 def as_memory(rows):
@@ -75,8 +83,16 @@ def test_both_remember_the_same():
 def test_a_step_of_the_solver_moves_the_memory_by_the_strain_at_its_start():
     builder = sim.ModelBuilder(gravity=(0, 0, 0))
     group = builder.add_soft_grid(
-        dim_x=1, dim_y=1, dim_z=1, cell_x=1.0, cell_y=1.0, cell_z=1.0, density=1.0, label="block",
-        material={"viscoelastic_shape": {"young": 10.0, "poisson": 0.3, "relaxing": 0.5, "time": 0.05}})
+        dim_x=1,
+        dim_y=1,
+        dim_z=1,
+        cell_x=1.0,
+        cell_y=1.0,
+        cell_z=1.0,
+        density=1.0,
+        label="block",
+        material={"viscoelastic_shape": {"young": 10.0, "poisson": 0.3, "relaxing": 0.5, "time": 0.05}},
+    )
     model = builder.finalize(dtype=sim.float64)
     start, after = model.state(), model.state()
     start.particle_q.assign(group.positions @ np.diag([1.1, 1.0, 0.95]))

@@ -36,11 +36,15 @@ def projected(s, host, first, damped, averaged, own=False, start=0):
     kinds = {"x_before": sim.vec3d, "damping": float64, "split": float64, "multiplier": value_type(s.c, float64)}
     a |= {n: sim.array(host[n], dtype=t) for n, t in kinds.items()}
     moved = sim.zeros(len(s.x), dtype=sim.vec3d) if averaged else a["x"]
-    kernel = make_projection.__wrapped__(s.c, float64, first, damped, averaged, own)  # one of our own: others are kept, compiled
+    kernel = make_projection.__wrapped__(
+        s.c, float64, first, damped, averaged, own
+    )  # one of our own: others are kept, compiled
     data = [start, a["points"], a["data"], a["compliance"], a["damping"], a["w"], a["split"], a["x_before"], DT]
     sim.launch(kernel, s.count - start, [*data, a["x"]], [moved, a["multiplier"]])
     if averaged:
-        np.testing.assert_array_equal(a["x"].numpy(), host["x"], "corrections are gathered, and applied by somebody else")
+        np.testing.assert_array_equal(
+            a["x"].numpy(), host["x"], "corrections are gathered, and applied by somebody else"
+        )
     return a["x"].numpy() + (moved.numpy() if averaged else 0.0), a["multiplier"].numpy(), kernel
 
 
@@ -115,11 +119,16 @@ def test_a_contact_pushes_and_never_pulls():
 
 def test_parameters_are_an_array_each():
     made = parameter_struct(sample("own_tetrahedron", count=1).c, float64)
-    assert [(name, str(kind)) for name, kind in made.fields.items()] == [("near", "array[vec3<float64>]"), ("far", "array[vec3<float64>]")]
+    assert [(name, str(kind)) for name, kind in made.fields.items()] == [
+        ("near", "array[vec3<float64>]"),
+        ("far", "array[vec3<float64>]"),
+    ]
 
 
 def test_types_of_values():
-    assert value_type(sample("distance", count=1).c, float64) is float64 and value_type(sample("own_pair", count=1).c, float64) is vector(2, float64)
+    assert value_type(sample("distance", count=1).c, float64) is float64 and value_type(
+        sample("own_pair", count=1).c, float64
+    ) is vector(2, float64)
 
 
 @pytest.mark.parametrize("n", [2, 3, 5])

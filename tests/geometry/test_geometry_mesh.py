@@ -21,8 +21,10 @@ from sim.geometry import (
     rotation_from_quaternion,
 )
 
-TETRAHEDRON = (np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]),
-               np.array([[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]]))
+TETRAHEDRON = (
+    np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]),
+    np.array([[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]]),
+)
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +57,10 @@ def test_skirt_is_read_in_file_order(skirt):
 
 
 def test_texture_seams_do_not_split_a_mesh(tmp_path):
-    text = ("v 0 0 0\nv 1 0 0\nv 1 1 0\nv 0 1 0\nvt 0 0\nvt 1 0\nvt .5 1\nvt .2 .3\nvn 0 0 1\nvn 0 1 0\n"
-            "usemtl cotton\nf 1/1/1 2/2/1 3/3/1\nf 1/4/2 3/2/2 4/1/2\n")
+    text = (
+        "v 0 0 0\nv 1 0 0\nv 1 1 0\nv 0 1 0\nvt 0 0\nvt 1 0\nvt .5 1\nvt .2 .3\nvn 0 0 1\nvn 0 1 0\n"
+        "usemtl cotton\nf 1/1/1 2/2/1 3/3/1\nf 1/4/2 3/2/2 4/1/2\n"
+    )
     mesh = load_mesh(write(tmp_path, "seam.obj", text))
     assert mesh.positions.shape == (4, 3) and mesh.triangles.tolist() == [[0, 1, 2], [0, 2, 3]]
 
@@ -71,8 +75,10 @@ def test_polygons_unknown_keywords_negative_indices_and_loose_points(tmp_path):
 
 
 def test_objects_of_one_obj_share_its_vertices(tmp_path):
-    text = ("o a\nv 0 0 0\nv 1 0 0\nv 1 1 0\nvt 0 0\nusemtl y\nf -3/1 -2/1 -1/1\n"
-            "o b\nusemtl x\nv 0 1 0\nf 1/1 3/1 4/1\nv 0 2 0\nv 1 2 0\nusemtl y\nf 4/1 3/1 5/1\n")
+    text = (
+        "o a\nv 0 0 0\nv 1 0 0\nv 1 1 0\nvt 0 0\nusemtl y\nf -3/1 -2/1 -1/1\n"
+        "o b\nusemtl x\nv 0 1 0\nf 1/1 3/1 4/1\nv 0 2 0\nv 1 2 0\nusemtl y\nf 4/1 3/1 5/1\n"
+    )
     mesh = load_mesh(write(tmp_path, "two.obj", text))
     assert mesh.positions.shape == (6, 3) and mesh.triangles.tolist() == [[0, 1, 2], [0, 2, 3], [3, 2, 4]]
 
@@ -119,23 +125,30 @@ def test_axes_and_unit_and_mirror(tmp_path):
     with pytest.raises(GeometryError, match="mirror"):
         load_mesh(path, axes=["-x", "y", "z"])
     mirrored = load_mesh(path, axes=["-x", "y", "z"], mirror=True)
-    assert signed_volume(mirrored.positions, mirrored.triangles) == pytest.approx(1 / 6)     # still faces outward
+    assert signed_volume(mirrored.positions, mirrored.triangles) == pytest.approx(1 / 6)  # still faces outward
 
 
-@pytest.mark.parametrize(("name", "text", "message"), [
-    ("skrit1252.obj", None, "does not exist.*Did you mean `skirt1252.obj`"),
-    ("empty.obj", "", "is empty"),
-    ("words.obj", "hello\nworld\n", "holds no triangles"),
-    ("points.obj", "v 0 0 0\nv 1 0 0\n", r"holds no triangles \(2 vertices\)"),
-    ("index.obj", "v 0 0 0\nv 1 0 0\nv 1 1 0\nf 1 2 9\n", r"triangle 0 names a vertex.*there are 3"),
-    ("cut.obj", "v 0 0 0\nv 1 0\n", "line 2: a vertex of 2 numbers, in `v 1 0`"),
-    ("two.obj", "v 0 0 0\nv 1 0 0\nf 1 2\n", "line 3: a face of fewer than three"),
-    ("zero.obj", "v 0 0 0\nv 1 0 0\nv 1 1 0\nf 0 1 2\n", "line 4: vertices are counted from 1"),
-    ("nan.obj", "v 0 0 0\nv 1 0 nan\nv 1 1 0\nf 1 2 3\n", "line 2: `nan` is not a number"),
-    ("cut.ply", "ply\nformat ascii 1.0\nelement vertex 3\nproperty float x", "no header from `ply` to `end_header`"),
-    ("noise.stl", "garbage", "line 1: `garbage`, expected `facet normal`"),
-    ("cloud.xyz", "0 0 0\n", "unknown type '.xyz'.*Known types: .obj"),
-])
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("skrit1252.obj", None, "does not exist.*Did you mean `skirt1252.obj`"),
+        ("empty.obj", "", "is empty"),
+        ("words.obj", "hello\nworld\n", "holds no triangles"),
+        ("points.obj", "v 0 0 0\nv 1 0 0\n", r"holds no triangles \(2 vertices\)"),
+        ("index.obj", "v 0 0 0\nv 1 0 0\nv 1 1 0\nf 1 2 9\n", r"triangle 0 names a vertex.*there are 3"),
+        ("cut.obj", "v 0 0 0\nv 1 0\n", "line 2: a vertex of 2 numbers, in `v 1 0`"),
+        ("two.obj", "v 0 0 0\nv 1 0 0\nf 1 2\n", "line 3: a face of fewer than three"),
+        ("zero.obj", "v 0 0 0\nv 1 0 0\nv 1 1 0\nf 0 1 2\n", "line 4: vertices are counted from 1"),
+        ("nan.obj", "v 0 0 0\nv 1 0 nan\nv 1 1 0\nf 1 2 3\n", "line 2: `nan` is not a number"),
+        (
+            "cut.ply",
+            "ply\nformat ascii 1.0\nelement vertex 3\nproperty float x",
+            "no header from `ply` to `end_header`",
+        ),
+        ("noise.stl", "garbage", "line 1: `garbage`, expected `facet normal`"),
+        ("cloud.xyz", "0 0 0\n", "unknown type '.xyz'.*Known types: .obj"),
+    ],
+)
 def test_bad_files_say_what_is_wrong(tmp_path, name, text, message):
     write(tmp_path, "skirt1252.obj", "v 0 0 0\n")
     path = tmp_path / name if text is None else write(tmp_path, name, text)
@@ -157,7 +170,7 @@ def test_more_bad_arguments(tmp_path):
 
 def test_skirt_facts(skirt):
     top = mesh_topology(skirt.positions, skirt.triangles)
-    assert 681 - len(top.edges) + 1252 == 0                              # Euler characteristic of a tube
+    assert 681 - len(top.edges) + 1252 == 0  # Euler characteristic of a tube
     assert (top.edge_uses == 1).sum() == 110 == top.boundary.sum()
     assert (top.boundary & (skirt.positions[:, 1] >= 1.12)).sum() == 26  # the waistband of scenes/cloth.yaml
     assert top.piece_count == 1 and cloth_problems(top) == []
@@ -234,8 +247,20 @@ def test_find_edges(skirt):
 
 
 def test_unfit_cloths_are_named():
-    x = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0], [5, 5, 5], [7, 0, 0], [8, 0, 0], [7, 1, 0], [2, 0, 0],
-                  [0.5, 0.5, 1]])
+    x = np.array(
+        [
+            [0.0, 0, 0],
+            [1, 0, 0],
+            [0, 1, 0],
+            [1, 1, 0],
+            [5, 5, 5],
+            [7, 0, 0],
+            [8, 0, 0],
+            [7, 1, 0],
+            [2, 0, 0],
+            [0.5, 0.5, 1],
+        ]
+    )
     good = [[0, 1, 2], [1, 3, 2]]
     rows = {
         "2 pieces": good + [[5, 6, 7]],
@@ -269,7 +294,7 @@ def test_grid(reverse):
     a, b, c = (grid.positions[grid.triangles[:, k]] for k in range(3))
     assert (np.cross(b - a, c - a)[:, 2] > 0).all()
     rows = np.concatenate([top.find_edges(grid.structural), top.find_edges(grid.diagonals)])
-    assert sorted(rows) == list(range(len(top.edges)))                   # together all edges, each once
+    assert sorted(rows) == list(range(len(top.edges)))  # together all edges, each once
     step = grid.positions[grid.structural[:, 1]] - grid.positions[grid.structural[:, 0]]
     expected = np.where(grid.structural_axis[:, None] == 0, [0.5, 0, 0], [0, 0.25, 0])
     assert np.allclose(step, expected)
@@ -299,7 +324,7 @@ def test_rotations_agree_and_are_rotations():
         assert np.allclose(matrix @ axis, axis) and np.trace(matrix) == pytest.approx(1 + 2 * np.cos(angle))
         quaternion = np.append(unit * np.sin(angle / 2), np.cos(angle / 2))
         assert np.allclose(rotation_from_quaternion(3.0 * quaternion), matrix)
-    assert np.allclose(rotation_from_axis_angle([0, 0, 1], np.pi / 2) @ [1, 0, 0], [0, 1, 0])   # right-handed
+    assert np.allclose(rotation_from_axis_angle([0, 0, 1], np.pi / 2) @ [1, 0, 0], [0, 1, 0])  # right-handed
 
 
 def test_place_scales_turns_and_moves():
@@ -313,20 +338,29 @@ def test_place_scales_turns_and_moves():
         rotation_from_axis_angle((0, 0, 0), 1.0)
 
 
-@pytest.mark.parametrize(("axes", "message"), [
-    (["x", "y"], "three"), ("xyz", "three"), (["x", "x", "z"], "twice"), (["x", "y", "w"], "unknown axis 'w'"),
-    (["y", "x", "z"], "mirror"),
-])
+@pytest.mark.parametrize(
+    ("axes", "message"),
+    [
+        (["x", "y"], "three"),
+        ("xyz", "three"),
+        (["x", "x", "z"], "twice"),
+        (["x", "y", "w"], "unknown axis 'w'"),
+        (["y", "x", "z"], "mirror"),
+    ],
+)
 def test_bad_axes(axes, message):
     with pytest.raises(GeometryError, match=message):
         axes_matrix(axes)
 
 
-@pytest.mark.parametrize(("header", "said"), [
-    ("property float x\nproperty float x\nproperty float z", "line 5: a second property `x`"),
-    ("property float x\nproperty float y", "no element `vertex` with the properties x, y and z"),
-    ("property float x\nproperty float y\nproperty half z", "line 6: `half z` is no property"),
-])
+@pytest.mark.parametrize(
+    ("header", "said"),
+    [
+        ("property float x\nproperty float x\nproperty float z", "line 5: a second property `x`"),
+        ("property float x\nproperty float y", "no element `vertex` with the properties x, y and z"),
+        ("property float x\nproperty float y\nproperty half z", "line 6: `half z` is no property"),
+    ],
+)
 def test_headers_of_ply(tmp_path, header, said):
     path = write(tmp_path, "a.ply", f"ply\nformat ascii 1.0\nelement vertex 0\n{header}\nend_header\n")
     with pytest.raises(GeometryError, match=said):

@@ -1,6 +1,5 @@
 """Colouring, farthest-point sampling and choices of points."""
 
-
 import numpy as np
 import pytest
 from places import SKIRT
@@ -46,12 +45,12 @@ def test_random_graphs(size):
         assert conflict_free(points, coloring.color, free)
         check_coloring(points, coloring.color, free)
         degree = np.bincount(points.ravel(), minlength=n)[free].max(initial=0)
-        assert max(degree, 1) <= coloring.count <= size * max(degree - 1, 0) + 1        # first fit's own bound
+        assert max(degree, 1) <= coloring.count <= size * max(degree - 1, 0) + 1  # first fit's own bound
         assert sorted(coloring.order) == list(range(len(points)))
         sizes = np.diff(coloring.offsets)
         assert (sizes > 0).all() and (np.diff(sizes) <= 0).all()
         for c in range(coloring.count):
-            inside = coloring.order[coloring.offsets[c]:coloring.offsets[c + 1]]
+            inside = coloring.order[coloring.offsets[c] : coloring.offsets[c + 1]]
             assert (coloring.color[inside] == c).all() and (np.diff(inside) > 0).all()
 
 
@@ -61,7 +60,7 @@ def test_grid_needs_no_more_colours_than_its_degree():
     assert color_constraints(grid.structural).count == 4
     assert color_constraints(grid.diagonals).count == 2
     assert color_constraints(top.edges).count == 6
-    assert color_constraints(top.hinges).count <= 15      # an inner point has 12 hinges, six as edge and six as wing
+    assert color_constraints(top.hinges).count <= 15  # an inner point has 12 hinges, six as edge and six as wing
 
 
 def test_skirt_is_coloured_evenly_and_always_alike():
@@ -77,7 +76,7 @@ def test_skirt_is_coloured_evenly_and_always_alike():
 
 def test_fixed_points_and_hubs_and_nothing():
     star = np.stack([np.zeros(200, int), np.arange(1, 201)], axis=1)
-    assert color_constraints(star).count == 200            # more colours than bits of a machine word
+    assert color_constraints(star).count == 200  # more colours than bits of a machine word
     free = np.ones(201, bool)
     free[0] = False
     assert color_constraints(star, free).count == 1
@@ -88,7 +87,7 @@ def test_fixed_points_and_hubs_and_nothing():
 
 def test_check_coloring_names_the_pair():
     points = np.array([[0, 1], [2, 3], [3, 4], [5, 5]])
-    check_coloring(points, [0, 0, 1, 0])                   # a point twice in one constraint is no conflict of two
+    check_coloring(points, [0, 0, 1, 0])  # a point twice in one constraint is no conflict of two
     with pytest.raises(GeometryError, match="constraints 1 and 2 have the same colour 0 and share the free point 3"):
         check_coloring(points, [0, 0, 0, 0])
     check_coloring(points, [0, 0, 0, 0], free=[True, True, True, False, True, True])
@@ -155,7 +154,7 @@ def test_keys_of_where():
     grid = cloth_grid(4, 4, 0.25, 0.25)
     x = grid.positions
     boundary = mesh_topology(x, grid.triangles).boundary
-    file_to_point = np.concatenate([np.arange(25), [7]])    # file vertex 25 was merged into point 7
+    file_to_point = np.concatenate([np.arange(25), [7]])  # file vertex 25 was merged into point 7
     rows = [
         ({"all": True}, list(range(25))),
         ({"boundary": False}, [6, 7, 8, 11, 12, 13, 16, 17, 18]),
@@ -163,28 +162,31 @@ def test_keys_of_where():
         ({"y": [0.75, None], "x": [0.25, 0.5]}, [16, 17, 21, 22]),
         ({"indices": [25, 3, 3]}, [3, 7]),
         ({"near": [[0.1, 0.1, 5.0], [2, 2, 0]]}, [0, 24]),
-        ({"near": [[0.125, 0, 0]]}, [0]),                   # a tie goes to the lower index
+        ({"near": [[0.125, 0, 0]]}, [0]),  # a tie goes to the lower index
         ({"boundary": True, "indices": [0, 7, 12]}, [0]),
     ]
     for where, expected in rows:
         assert choose_points(x, where, boundary, file_to_point).tolist() == expected
 
 
-@pytest.mark.parametrize(("where", "message"), [
-    ({"y": [2, None]}, r"none of 9 points \(each key by itself: y: 0\).*x 0 to 1, y 0 to 1, z 0 to 0"),
-    ({"boundary": False, "x": [0, 0]}, "boundary: 1, x: 3"),
-    ({"boundry": True}, "Did you mean 'boundary'"),
-    ({}, "says nothing"),
-    ({"x": 3}, "low, high"),
-    ({"x": [2, 1]}, "not below"),
-    ({"boundary": 1}, "true or false"),
-    ({"indices": [9]}, "no point 9.*0 to 8"),
-    ({"indices": [-1]}, "no point -1"),
-    ({"indices": [0.5]}, "whole numbers"),
-    ({"indices": []}, "whole numbers"),
-    ({"near": [1, 2, 3]}, r"\[\[x, y, z\]"),
-    ({"all": False}, "all: true"),
-])
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ({"y": [2, None]}, r"none of 9 points \(each key by itself: y: 0\).*x 0 to 1, y 0 to 1, z 0 to 0"),
+        ({"boundary": False, "x": [0, 0]}, "boundary: 1, x: 3"),
+        ({"boundry": True}, "Did you mean 'boundary'"),
+        ({}, "says nothing"),
+        ({"x": 3}, "low, high"),
+        ({"x": [2, 1]}, "not below"),
+        ({"boundary": 1}, "true or false"),
+        ({"indices": [9]}, "no point 9.*0 to 8"),
+        ({"indices": [-1]}, "no point -1"),
+        ({"indices": [0.5]}, "whole numbers"),
+        ({"indices": []}, "whole numbers"),
+        ({"near": [1, 2, 3]}, r"\[\[x, y, z\]"),
+        ({"all": False}, "all: true"),
+    ],
+)
 def test_bad_choices(where, message):
     grid = cloth_grid(2, 2, 0.5, 0.5)
     boundary = mesh_topology(grid.positions, grid.triangles).boundary

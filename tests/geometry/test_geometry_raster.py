@@ -11,7 +11,7 @@ from sim.geometry.raster import Camera, Sphere, frame_camera, render, write_png
 
 SIZE = (120, 100)
 FRONT = Camera(eye=(0, 0, 4), target=(0, 0, 0), fov=40)
-FOCAL = 50 / np.tan(np.radians(20))            # pixels
+FOCAL = 50 / np.tan(np.radians(20))  # pixels
 RED, GREEN = (0.9, 0.1, 0.1), (0.1, 0.9, 0.1)
 
 
@@ -32,15 +32,15 @@ def read_png(data):
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
     chunks, at = {}, 8
     while at < len(data):
-        length, = struct.unpack(">I", data[at:at + 4])
-        kind, body = data[at + 4:at + 8], data[at + 8:at + 8 + length]
-        assert struct.unpack(">I", data[at + 8 + length:at + 12 + length])[0] == zlib.crc32(kind + body)
+        (length,) = struct.unpack(">I", data[at : at + 4])
+        kind, body = data[at + 4 : at + 8], data[at + 8 : at + 8 + length]
+        assert struct.unpack(">I", data[at + 8 + length : at + 12 + length])[0] == zlib.crc32(kind + body)
         chunks[kind] = body
         at += 12 + length
     width, height, depth, mode = struct.unpack(">IIBB", chunks[b"IHDR"][:10])
     assert (depth, mode) == (8, 2) and b"IEND" in chunks
     rows = np.frombuffer(zlib.decompress(chunks[b"IDAT"]), np.uint8).reshape(height, 1 + 3 * width)
-    assert (rows[:, 0] == 2).all()             # filter "up": differences to the row above
+    assert (rows[:, 0] == 2).all()  # filter "up": differences to the row above
     return np.cumsum(rows[:, 1:], axis=0, dtype=np.uint8).reshape(height, width, 3)
 
 
@@ -99,7 +99,7 @@ def test_depth_within_a_steep_triangle_is_perspective():
     image = render(x, [[0, 1, 2], [0, 2, 3]], SIZE, FRONT, color=RED, back=RED, spheres=[Sphere((0, 0, 0), 0.5, GREEN)])
     rows, columns = np.nonzero(is_color(image, GREEN))
     expected, whole = [], 0
-    for column in range(120):                   # along the middle row: the ray meets the ball before it meets the plane
+    for column in range(120):  # along the middle row: the ray meets the ball before it meets the plane
         direction = np.array([(column - 59.5) / FOCAL, 0, -1.0])
         a, b = direction @ direction, 4.0 * direction[2]
         root = b * b - a * (16 - 0.25)
@@ -108,7 +108,7 @@ def test_depth_within_a_steep_triangle_is_perspective():
             expected.append(column)
     middle = columns[(rows == 49) | (rows == 50)]
     assert abs(middle.min() - min(expected)) <= 1 and abs(middle.max() - max(expected)) <= 1
-    assert 0 < len(expected) < whole - 3         # the sheet does hide a part of the ball
+    assert 0 < len(expected) < whole - 3  # the sheet does hide a part of the ball
 
 
 def test_both_sides_have_their_colour():
@@ -122,8 +122,9 @@ def test_markers_show_unless_something_is_in_front():
     blue = (0.1, 0.1, 0.9)
     shown = render(x, tri, SIZE, FRONT, color=RED, back=RED, markers=[[0.1, 0.1, 0]], marker_color=GREEN)
     assert is_color(shown, GREEN).sum() == pytest.approx(np.pi * 9, rel=0.3)
-    hidden = render(x, tri, SIZE, FRONT, color=blue, back=blue, markers=[[0, 0, -1], [0, 0, 9], [50, 0, 0]],
-                    marker_color=GREEN)
+    hidden = render(
+        x, tri, SIZE, FRONT, color=blue, back=blue, markers=[[0, 0, -1], [0, 0, 9], [50, 0, 0]], marker_color=GREEN
+    )
     assert is_color(hidden, GREEN).sum() == 0
 
 

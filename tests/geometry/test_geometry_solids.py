@@ -82,9 +82,14 @@ def test_sizes_of_tetrahedra():
     assert len(tet_surface([[0, 1, 2, 3]])) == 4
 
 
-@pytest.mark.parametrize(("change", "match"), [
-    ({"dim_x": 0}, "dim_x = 0"), ({"dim_y": 1.5}, "dim_y = 1.5"), ({"cell_z": -1.0}, "cell_z = -1.0"),
-])
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"dim_x": 0}, "dim_x = 0"),
+        ({"dim_y": 1.5}, "dim_y = 1.5"),
+        ({"cell_z": -1.0}, "cell_z = -1.0"),
+    ],
+)
 def test_bad_lattices(change, match):
     with pytest.raises(GeometryError, match=match):
         solid_grid(**{"dim_x": 1, "dim_y": 1, "dim_z": 1, "cell_x": 1.0, "cell_y": 1.0, "cell_z": 1.0, **change})
@@ -270,19 +275,32 @@ def test_gmsh(tmp_path, version, binary):
     np.testing.assert_array_equal(made.tets, BOX.mesh.tets)
 
 
-@pytest.mark.parametrize(("name", "content", "match"), [
-    ("a.msh", "$MeshFormat\n4.0 0 8\n$EndMeshFormat\n", "format version `4.0`"),
-    ("a.msh", "no mesh", "no Gmsh file"),
-    ("a.msh", "$MeshFormat\n4.1 0 8\n$EndMeshFormat\n", r"has no \$Nodes"),
-    ("a.msh", "$MeshFormat\n2.2 0 8\n$EndMeshFormat\n$Nodes\n2\n1 0 0 0\n$EndNodes\n", "announces 2 nodes and has 1"),
-    ("a.msh", "$MeshFormat\n2.2 0 8\n$EndMeshFormat\n$Nodes\n1\n1 0 0 0\n$EndNodes\n$Elements\n1\n1 15 0 1\n$EndElements\n",
-     "no tetrahedra"),
-    ("a.node", "1 2 0 0\n0 0 0\n", "line 1: the dimension is `2`, expected 3"),
-    ("a.node", "4 3 0 0\n0 0 0 0\n", "announces 4 rows and has 1"),
-    ("a.node", "2 3 0 0\n5 0 0 0\n6 1 0 0\n", "not numbered one after another"),
-    ("a.node", "2 3 0 0\n0 0 x 0\n1 1 0 0\n", "line 2: `x` is not a number"),
-    ("a.obj", "v 0 0 0\n", "unknown type '.obj'"),
-])
+@pytest.mark.parametrize(
+    ("name", "content", "match"),
+    [
+        ("a.msh", "$MeshFormat\n4.0 0 8\n$EndMeshFormat\n", "format version `4.0`"),
+        ("a.msh", "no mesh", "no Gmsh file"),
+        ("a.msh", "$MeshFormat\n4.1 0 8\n$EndMeshFormat\n", r"has no \$Nodes"),
+        (
+            "a.msh",
+            "$MeshFormat\n2.2 0 8\n$EndMeshFormat\n$Nodes\n2\n1 0 0 0\n$EndNodes\n",
+            "announces 2 nodes and has 1",
+        ),
+        (
+            "a.msh",
+            (
+                "$MeshFormat\n2.2 0 8\n$EndMeshFormat\n$Nodes\n1\n1 0 0 0\n$EndNodes\n$Elements\n1\n1 15 0"
+                " 1\n$EndElements\n"
+            ),
+            "no tetrahedra",
+        ),
+        ("a.node", "1 2 0 0\n0 0 0\n", "line 1: the dimension is `2`, expected 3"),
+        ("a.node", "4 3 0 0\n0 0 0 0\n", "announces 4 rows and has 1"),
+        ("a.node", "2 3 0 0\n5 0 0 0\n6 1 0 0\n", "not numbered one after another"),
+        ("a.node", "2 3 0 0\n0 0 x 0\n1 1 0 0\n", "line 2: `x` is not a number"),
+        ("a.obj", "v 0 0 0\n", "unknown type '.obj'"),
+    ],
+)
 def test_bad_files(tmp_path, name, content, match):
     (tmp_path / name).write_text(content)
     (tmp_path / "a.ele").write_text("1 4 0\n0 0 1 2 3\n")

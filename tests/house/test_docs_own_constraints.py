@@ -21,6 +21,7 @@ def own():
     """Constraints of 1, 2, 3, 4, 5 and 8 points that do nothing in particular."""
     names = {}
     for k in (1, 2, 3, 4, 5, 8):
+
         def any_points(x, rest: float = 0.0):
             """A coordinate."""
             return x[0][0] - rest
@@ -41,7 +42,9 @@ def elements(kind, name):
         if kind == "chain":
             group = builder.add_chain([0, 0, 0], [9, 0, 0], 10, 1.0, label="o", material=material)
         elif kind == "cloth":
-            group = builder.add_cloth_grid(pos=(0, 0, 0), dim_x=2, dim_y=2, cell_x=1, cell_y=1, density=1, label="o", material=material)
+            group = builder.add_cloth_grid(
+                pos=(0, 0, 0), dim_x=2, dim_y=2, cell_x=1, cell_y=1, density=1, label="o", material=material
+            )
         elif kind == "soft":
             box = solid_grid(2, 1, 1, 1.0, 1.0, 1.0).mesh
             group = builder.add_soft_mesh(mesh=box, density=1.0, label="o", material=material)
@@ -54,13 +57,32 @@ def elements(kind, name):
 
 def table():
     text = (ROOT / "docs" / "own-constraints.md").read_text(encoding="utf-8")
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if re.match(r"\| (\d|other)", line)]
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in text.splitlines()
+        if re.match(r"\| (\d|other)", line)
+    ]
     return {row[0]: dict(zip(OBJECTS, row[1:], strict=True)) for row in rows}
 
 
-COUNTS = {("1", "chain"): 10, ("2", "chain"): 9, ("3", "chain"): 8, ("4", "chain"): 7, ("8", "chain"): 3, ("other", "chain"): 6,
-          ("1", "cloth"): 9, ("2", "cloth"): 16, ("3", "cloth"): 8, ("4", "cloth"): 8, ("1", "soft"): 12, ("2", "soft"): 31,
-          ("3", "soft"): 20, ("4", "soft"): 10, ("8", "soft"): 2, ("1", "particles"): 2}
+COUNTS = {
+    ("1", "chain"): 10,
+    ("2", "chain"): 9,
+    ("3", "chain"): 8,
+    ("4", "chain"): 7,
+    ("8", "chain"): 3,
+    ("other", "chain"): 6,
+    ("1", "cloth"): 9,
+    ("2", "cloth"): 16,
+    ("3", "cloth"): 8,
+    ("4", "cloth"): 8,
+    ("1", "soft"): 12,
+    ("2", "soft"): 31,
+    ("3", "soft"): 20,
+    ("4", "soft"): 10,
+    ("8", "soft"): 2,
+    ("1", "particles"): 2,
+}
 
 
 @pytest.mark.parametrize("row", table())
@@ -104,6 +126,8 @@ def test_columns_of_a_target_by_name(tmp_path):
     write_recording(tmp_path / "target.npz", corners=shuffled)
     names = "markers: {corners: [pin 0, pin 1, pin 2, pin 3]}"
     path = write_scene(tmp_path, SHEET.replace("noise: 10 mm", f"noise: 10 mm, {names}"))
-    np.testing.assert_array_equal(sim.load_scene(path).build().experiments[0].targets["corners"].positions, by_number.positions)
+    np.testing.assert_array_equal(
+        sim.load_scene(path).build().experiments[0].targets["corners"].positions, by_number.positions
+    )
     with pytest.raises(sim.SceneError, match=r"(?s)there is no marker `pin 9`.*did you mean `pin"):
         sim.load_scene(write_scene(tmp_path, path.read_text().replace("pin 3", "pin 9"))).build()

@@ -60,7 +60,9 @@ def test_names_are_unique():
     assert len(names) == len(set(names)) and any(name.endswith(" (2)") for name in names)
 
 
-@pytest.mark.parametrize("name", ["sim/core/lang/instrument/races.py", "sim/core/lang/ir/ops.py", "sim/identify/search/loop.py"])
+@pytest.mark.parametrize(
+    "name", ["sim/core/lang/instrument/races.py", "sim/core/lang/ir/ops.py", "sim/identify/search/loop.py"]
+)
 def test_every_mutant_is_another_program(name):
     raw = (ROOT / name).read_bytes()
     before, found = ast.dump(ast.parse(raw)), mutants(raw.decode())

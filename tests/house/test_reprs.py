@@ -51,6 +51,10 @@ def test_what_was_found(problem):
         f"Result: loss {found.initial_loss:.6g} -> {found.loss:.6g} in 1 iterations; all iterations were used up",
         f"  stretch          {found.parameters['stretch']:.5g}",
     ]
-    assert repr(found.search) == f"OptimizeResult(loss {found.initial_loss:.6g} -> {found.loss:.6g} in 1 iterations; all iterations were used up)"
+    assert (
+        repr(found.search)
+        == f"OptimizeResult(loss {found.initial_loss:.6g} -> {found.loss:.6g} in 1 iterations; all iterations were"
+        " used up)"
+    )
     at = problem.evaluate(found.search.x)
     assert repr(at) == f"Evaluation(loss {at.loss:.6g}, gradient [{at.gradient[0]:.5g}])"

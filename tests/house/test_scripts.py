@@ -10,7 +10,9 @@ from places import ROOT
 
 def run(*arguments):
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    found = subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, env=environment, timeout=600)
+    found = subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, env=environment, timeout=600
+    )
     assert found.returncode == 0, found.stdout + found.stderr
     return found.stdout
 

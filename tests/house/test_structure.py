@@ -1,4 +1,5 @@
-"""The structure of the code: imports run one way, no cycles, no own modules imported inside functions, files of a size."""
+"""The structure of the code: imports run one way, no cycles, no own modules imported inside functions, files of a
+size."""
 
 import ast
 import os
@@ -9,7 +10,8 @@ from pathlib import Path
 import pytest
 from places import ROOT
 
-# Every room, from the ground up: what stands in one imports from it and from those above it in this list, never from below.
+# Every room, from the ground up: what stands in one imports from it and from those above it in this list, never from
+# below.
 LAYERS = """
     core.lang.errors core.lang.constants core.lang.memoize core.lang.types core.lang.references
     core.lang.ir core.lang.analysis core.lang.frontend core.lang.library core.lang.autodiff core.lang.instrument core.lang
@@ -89,15 +91,30 @@ def test_no_import_cycles():
         visit(name, [])
 
 
-@pytest.mark.parametrize("path", sorted([*(ROOT / "sim").rglob("*.py"), *(ROOT / "tests").rglob("*.py")]), ids=lambda p: str(p.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "path",
+    sorted([*(ROOT / "sim").rglob("*.py"), *(ROOT / "tests").rglob("*.py")]),
+    ids=lambda p: str(p.relative_to(ROOT)),
+)
 def test_files_are_of_a_size(path):
     assert len(path.read_text().splitlines()) <= LIMIT
 
 
-@pytest.mark.parametrize("module", ["sim", "sim.core", "sim.core.lang", "sim.constraints", "sim.model", "sim.solvers", "sim.rollout", "sim.scene"])
+@pytest.mark.parametrize(
+    "module",
+    ["sim", "sim.core", "sim.core.lang", "sim.constraints", "sim.model", "sim.solvers", "sim.rollout", "sim.scene"],
+)
 def test_each_part_can_be_imported_alone_and_brings_nothing_slow(module):
-    code = f"import sys, {module}; print([m for m in ('llvmlite', 'trimesh', 'rich', 'yaml', 'pydantic', 'torch', 'cuda') if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    code = (
+        f"import sys, {module}; print([m for m in ('llvmlite', 'trimesh', 'rich', 'yaml', 'pydantic', 'torch', 'cuda')"
+        " if m in sys.modules])"
+    )
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout.strip()
+        == "[]"
+    )
 
 
 def test_core_knows_nothing_of_physics():
@@ -108,11 +125,19 @@ def test_core_knows_nothing_of_physics():
 
 def test_generated_documents_are_up_to_date():
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    found = subprocess.run([sys.executable, "scripts/make_docs.py", "--check"], cwd=ROOT, capture_output=True, text=True, env=environment)
+    found = subprocess.run(
+        [sys.executable, "scripts/make_docs.py", "--check"], cwd=ROOT, capture_output=True, text=True, env=environment
+    )
     assert found.returncode == 0, found.stdout + found.stderr
 
 
 def test_the_table_of_gradients_is_that_of_the_registries():
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    found = subprocess.run([sys.executable, "scripts/make_gradient_table.py", "--check"], cwd=ROOT, capture_output=True, text=True, env=environment)
+    found = subprocess.run(
+        [sys.executable, "scripts/make_gradient_table.py", "--check"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
     assert found.returncode == 0, found.stdout + found.stderr

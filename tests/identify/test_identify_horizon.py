@@ -1,4 +1,5 @@
-"""A growing horizon: it finds the truth where the whole recording has other minima; resumed to the bit; what it leaves out."""
+"""A growing horizon: it finds the truth where the whole recording has other minima; resumed to the bit; what it leaves
+out."""
 
 import json
 import re
@@ -42,11 +43,14 @@ parameters:
 loss:
   - {match: end}
 """
-"""A mass on a spring, let go with a push: with a frequency that is wrong by a factor the whole record fits nowhere near the truth."""
+"""A mass on a spring, let go with a push: with a frequency that is wrong by a factor the whole record fits nowhere near
+the truth."""
 
 
 def spring(folder, more=""):
-    write_target(folder, SPRING, key="end", noise=0.005, overrides={"objects.spring.chain.material.distance.compliance": TRUTH})
+    write_target(
+        folder, SPRING, key="end", noise=0.005, overrides={"objects.spring.chain.material.distance.compliance": TRUTH}
+    )
     return sim.load_scene(write_scene(folder, SPRING + more)).build(dtype=sim.float64)
 
 
@@ -67,11 +71,17 @@ def test_resumed_on_any_horizon_to_the_bit(tmp_path):
     assert [entry["iteration"] for entry in log] == list(range(len(log)))
     horizons = [entry["horizon"] for entry in log]
     assert list(dict.fromkeys(horizons)) == ["10 %", "30 %", "all"]
-    for k in (horizons.index("10 %") + 1, horizons.index("30 %") - 1, horizons.index("30 %"), horizons.index("all") + 1):
+    for k in (
+        horizons.index("10 %") + 1,
+        horizons.index("30 %") - 1,
+        horizons.index("30 %"),
+        horizons.index("all") + 1,
+    ):
         again = []
         resumed = spring(tmp_path, GROWING).optimize(log=again.append, resume_state=states[k])
         assert [(e["iteration"], e["loss"], e["evaluations"], e["horizon"]) for e in again] == [
-            (e["iteration"], e["loss"], e["evaluations"], e["horizon"]) for e in log[k + 1 :]]
+            (e["iteration"], e["loss"], e["evaluations"], e["horizon"]) for e in log[k + 1 :]
+        ]
         assert resumed.search.x.tobytes() == whole.search.x.tobytes() and resumed.stages == whole.stages
 
 
@@ -98,13 +108,23 @@ def test_interrupted_on_a_short_horizon(tmp_path):
     log = []
     found = problem.optimize(log=log.append, should_stop=lambda: len(log) == 3)
     assert found.search.stopped_because == "interrupted" and [stage.label for stage in found.stages] == ["10 %"]
-    assert found.loss == problem.value(found.search.x) != found.search.loss  # the loss of a result is counted on everything
+    assert (
+        found.loss == problem.value(found.search.x) != found.search.loss
+    )  # the loss of a result is counted on everything
 
 
-@pytest.mark.parametrize(("horizon", "frames", "label"), [
-    (Horizon(), 50, "all"), (Horizon(0.1), 5, "10 %"), (Horizon(0.11), 6, "11 %"), (Horizon(1e-6), 1, "0.0001 %"),
-    (Horizon(time=0.4), 10, "0.4 s"), (Horizon(time=0.01), 1, "0.01 s"), (Horizon(time=9.0), 50, "9 s"),
-])
+@pytest.mark.parametrize(
+    ("horizon", "frames", "label"),
+    [
+        (Horizon(), 50, "all"),
+        (Horizon(0.1), 5, "10 %"),
+        (Horizon(0.11), 6, "11 %"),
+        (Horizon(1e-6), 1, "0.0001 %"),
+        (Horizon(time=0.4), 10, "0.4 s"),
+        (Horizon(time=0.01), 1, "0.01 s"),
+        (Horizon(time=9.0), 50, "9 s"),
+    ],
+)
 def test_frames_and_labels(horizon, frames, label):
     assert horizon.frames(Schedule(50, 25.0, 4)) == frames and horizon.label == label
 
@@ -121,8 +141,12 @@ def test_what_lies_within():
 
     match = Match("match", markers="m")
     assert names(match, 0.4) == [("two",)] and names(match, 0.5) == [("one", "two")]
-    assert names(Match("match", markers="m", compare="velocity"), 0.5) == [("two",)]  # a step needs two frames that are seen
-    assert names(Match("match", markers="m", at="last"), 0.9) == [] and names(Match("match", markers="m", at="last"), 1.0) == [("one", "two")]
+    assert names(Match("match", markers="m", compare="velocity"), 0.5) == [
+        ("two",)
+    ]  # a step needs two frames that are seen
+    assert names(Match("match", markers="m", at="last"), 0.9) == [] and names(
+        Match("match", markers="m", at="last"), 1.0
+    ) == [("one", "two")]
     assert names(Match("match", markers="m", at=(0.7, 0.9)), 0.6) == []
     for goal in (Reach("goal", markers="m", at=0.5), Slow("goal", markers="m", at=0.5)):
         assert names(goal, 0.4) == [] and names(goal, 0.5) == [("one", "two")]
@@ -131,16 +155,19 @@ def test_what_lies_within():
     assert Horizon(0.1).terms([prior], [e]) == [prior]
 
 
-@pytest.mark.parametrize(("horizon", "said"), [
-    ("[0.1, 0.3]", "the last horizon leaves out a part of the recordings"),
-    ("[0.3, 0.3, all]", "the horizon 30 % is not longer than the one before"),
-    ("[0.5, 50 ms, all]", "the horizon 0.05 s is not longer than the one before"),
-    ("[1.5, all]", "1.5 is no fraction of the duration"),
-    ("[-1 s, all]", "-1 s is not positive"),
-    ("[5 mm, all]", "expected a fraction of the duration (0.1, 10 %), a time with its unit (0.2 s), or `all`"),
-    ("[soon, all]", "expected a fraction of the duration"),
-    ("0.1", "expected a list"),
-])
+@pytest.mark.parametrize(
+    ("horizon", "said"),
+    [
+        ("[0.1, 0.3]", "the last horizon leaves out a part of the recordings"),
+        ("[0.3, 0.3, all]", "the horizon 30 % is not longer than the one before"),
+        ("[0.5, 50 ms, all]", "the horizon 0.05 s is not longer than the one before"),
+        ("[1.5, all]", "1.5 is no fraction of the duration"),
+        ("[-1 s, all]", "-1 s is not positive"),
+        ("[5 mm, all]", "expected a fraction of the duration (0.1, 10 %), a time with its unit (0.2 s), or `all`"),
+        ("[soon, all]", "expected a fraction of the duration"),
+        ("0.1", "expected a list"),
+    ],
+)
 def test_horizons_that_cannot_be(tmp_path, horizon, said):
     write_target(tmp_path, SHEET)
     with pytest.raises(SceneError, match=re.escape(said)):

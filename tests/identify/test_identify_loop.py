@@ -55,8 +55,12 @@ def of_residuals(x):
     return by_x.T @ by_x, -by_x.T @ (q - trajectory(TRUTH)[0])
 
 
-METHODS = [lambda: LBFGS(max_step=4.0), lambda: GaussNewton(of_residuals, max_step=4.0),
-           lambda: Descent(Adam, lr=0.1), lambda: Descent(SGD, lr=0.01, momentum=0.5)]
+METHODS = [
+    lambda: LBFGS(max_step=4.0),
+    lambda: GaussNewton(of_residuals, max_step=4.0),
+    lambda: Descent(Adam, lr=0.1),
+    lambda: Descent(SGD, lr=0.01, momentum=0.5),
+]
 
 
 def test_the_test_problem_has_right_gradients():
@@ -96,8 +100,9 @@ def test_adam_finds_the_truth():
 
 def test_log_entries_are_plain_and_complete():
     entries = []
-    result = optimize(Fit(), START, BOUNDS, log=entries.append, iterations=8,
-                      describe=lambda x: {"parameters": {"c": x[0]}})
+    result = optimize(
+        Fit(), START, BOUNDS, log=entries.append, iterations=8, describe=lambda x: {"parameters": {"c": x[0]}}
+    )
     assert [e["iteration"] for e in entries] == list(range(len(entries))) and len(entries) == result.iterations + 1
     assert set(entries[0]) == {"iteration", "loss", "gradient_norm", "step", "evaluations", "wall_s", "parameters"}
     assert entries[0]["loss"] == result.initial_loss and entries[0]["evaluations"] == 1 and entries[0]["step"] == 0.0
@@ -116,9 +121,14 @@ def test_best_so_far_is_kept_when_the_search_wanders_off():
     assert Fit()(result.x)[0] == result.loss
 
 
-@pytest.mark.parametrize(("stop", "why"), [
-    (Stop(loss=0.5), "loss"), (Stop(gradient=0.5), "gradient"), (Stop(gradient=None, patience=3), "patience"),
-])
+@pytest.mark.parametrize(
+    ("stop", "why"),
+    [
+        (Stop(loss=0.5), "loss"),
+        (Stop(gradient=0.5), "gradient"),
+        (Stop(gradient=None, patience=3), "patience"),
+    ],
+)
 def test_early_stop(stop, why):
     entries = []
     function = Fit(NOISE) if why == "patience" else Fit()
@@ -165,10 +175,28 @@ def test_twenty_are_ten_and_ten_to_the_bit(make, objective, pause):
     whole, parts, log_whole, log_parts, states = Fit(NOISE), Fit(NOISE), [], [], []
     quiet = Stop(gradient=None)
     one = optimize(whole, START, BOUNDS, make(), iterations=20, objective=objective, stop=quiet, log=log_whole.append)
-    optimize(parts, START, BOUNDS, make(), iterations=pause, objective=objective, stop=quiet, log=log_parts.append,
-             save=states.append)
-    two = optimize(parts, START, BOUNDS, make(), iterations=20, objective=objective, stop=quiet, log=log_parts.append,
-                   resume_state=through_file(states[-1]))
+    optimize(
+        parts,
+        START,
+        BOUNDS,
+        make(),
+        iterations=pause,
+        objective=objective,
+        stop=quiet,
+        log=log_parts.append,
+        save=states.append,
+    )
+    two = optimize(
+        parts,
+        START,
+        BOUNDS,
+        make(),
+        iterations=20,
+        objective=objective,
+        stop=quiet,
+        log=log_parts.append,
+        resume_state=through_file(states[-1]),
+    )
     assert whole.points == parts.points
     assert without_time(log_whole) == without_time(log_parts)
     assert one.x.tobytes() == two.x.tobytes() and one.loss == two.loss and one.best_iteration == two.best_iteration
@@ -190,8 +218,16 @@ def test_interruption_anywhere_loses_at_most_one_iteration(make, kind):
                 raise KeyboardInterrupt
             return fit(x)
 
-        stopped = optimize(function, START, BOUNDS, make(), iterations=6, log=log.append, save=states.append,
-                           should_stop=lambda fit=fit, at=at: kind == "should_stop" and len(fit.points) == at)
+        stopped = optimize(
+            function,
+            START,
+            BOUNDS,
+            make(),
+            iterations=6,
+            log=log.append,
+            save=states.append,
+            should_stop=lambda fit=fit, at=at: kind == "should_stop" and len(fit.points) == at,
+        )
         assert stopped.stopped_because == "interrupted" and len(fit.points) == at
         assert int(states[-1]["iteration"]) == log[-1]["iteration"] == stopped.iterations
         assert stopped.loss == min(e["loss"] for e in log)
@@ -247,10 +283,13 @@ def test_gives_up_with_the_cause_and_the_best_point(make):
     assert caught.value.result.loss == states[-1]["best_loss"] and caught.value.result.stopped_because == "non_finite"
 
 
-@pytest.mark.parametrize(("function", "words"), [
-    (lambda x: (np.nan, x), "the loss is nan at the start"),
-    (lambda x: (1.0, np.array([np.inf, 1.0])), "the gradient is .*inf.* at the start"),
-])
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (lambda x: (np.nan, x), "the loss is nan at the start"),
+        (lambda x: (1.0, np.array([np.inf, 1.0])), "the gradient is .*inf.* at the start"),
+    ],
+)
 def test_non_finite_start(function, words):
     with pytest.raises(NonFinite, match=words):
         optimize(function, START, BOUNDS)

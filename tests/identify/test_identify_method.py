@@ -12,15 +12,21 @@ from sim.identify.losses.losses import Match
 from sim.identify.search.method import ITERATIONS, MOST_LINEARISED, Method
 
 UNNAMED = SHEET.replace("optimize:\n  lbfgs: {iterations: 4}\n", "")
-WITH_DAMPING = UNNAMED.replace("loss:", "  damping: {of: objects.sheet.cloth.material.distance.damping, transform: log, bounds: [0.1 ms, 1]}\nloss:")
+WITH_DAMPING = UNNAMED.replace(
+    "loss:",
+    "  damping: {of: objects.sheet.cloth.material.distance.damping, transform: log, bounds: [0.1 ms, 1]}\nloss:",
+)
 
 
-@pytest.mark.parametrize(("terms", "size", "name"), [
-    ([Match("match")], 1, "gauss_newton"),
-    ([Match("match")], MOST_LINEARISED, "gauss_newton"),
-    ([Match("match")], MOST_LINEARISED + 1, "lbfgs"),
-    ([Match("match"), Custom("own")], 1, "lbfgs"),
-])
+@pytest.mark.parametrize(
+    ("terms", "size", "name"),
+    [
+        ([Match("match")], 1, "gauss_newton"),
+        ([Match("match")], MOST_LINEARISED, "gauss_newton"),
+        ([Match("match")], MOST_LINEARISED + 1, "lbfgs"),
+        ([Match("match"), Custom("own")], 1, "lbfgs"),
+    ],
+)
 def test_the_default(terms, size, name):
     assert Method().chosen(terms, size).name == name and Method().chosen(terms, size).limit == ITERATIONS[name]
     for other in ITERATIONS:
@@ -46,8 +52,14 @@ def test_shipped_scenes_leave_it_to_the_default(scene):
 
 def test_a_damping_that_the_loss_hardly_feels(tmp_path):
     """Stiffness and damping of one take: the default finds both."""
-    write_target(tmp_path, SHEET, overrides={"objects.sheet.cloth.material.distance.compliance": 0.02,
-                                             "objects.sheet.cloth.material.distance.damping": 0.02})
+    write_target(
+        tmp_path,
+        SHEET,
+        overrides={
+            "objects.sheet.cloth.material.distance.compliance": 0.02,
+            "objects.sheet.cloth.material.distance.damping": 0.02,
+        },
+    )
     problem = sim.load_scene(write_scene(tmp_path, WITH_DAMPING)).build()
     found = problem.optimize()
     assert found.parameters["stretch"] == pytest.approx(0.02, rel=1e-3)
@@ -68,12 +80,18 @@ def test_from_where_every_residual_is_beyond_huber(tmp_path):
 def test_a_step_simulates_only_what_a_coordinate_can_change(tmp_path, monkeypatch):
     """Ten takes with a value each cost ten rollouts, not a hundred; the derivatives are the same."""
     write_target(tmp_path, SHEET, overrides={"objects.sheet.cloth.material.distance.compliance": 0.02})
-    text = UNNAMED.replace("  one:", "  two: {target: {file: target.npz, key: corners}, set: {objects.sheet.velocity: [0, 0, 1]}}\n  one:")
+    text = UNNAMED.replace(
+        "  one:", "  two: {target: {file: target.npz, key: corners}, set: {objects.sheet.velocity: [0, 0, 1]}}\n  one:"
+    )
     text = text.replace("loss:", "  v: {of: objects.sheet.velocity, per: experiment}\nloss:")
     problem = sim.load_scene(write_scene(tmp_path, text)).build()
     simulated = []
     simulate = problem.simulate
-    monkeypatch.setattr(problem, "simulate", lambda x=None, experiments=None: simulated.append(len(experiments)) or simulate(x, experiments))
+    monkeypatch.setattr(
+        problem,
+        "simulate",
+        lambda x=None, experiments=None: simulated.append(len(experiments)) or simulate(x, experiments),
+    )
     fast = linearise(problem, problem.start)
     assert simulated == [2, 2, 1, 1, 1, 1, 1, 1]
     monkeypatch.setattr(problem, "reaches", lambda i, e: True)

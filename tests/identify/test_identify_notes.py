@@ -29,7 +29,9 @@ def named(found, words):
 
 # ------------------------------------------------------------------------------------------------ bounds
 def test_on_a_bound_with_standard_errors(tmp_path):
-    problem = flight(tmp_path, FLIGHT.replace("{of: objects.balls.velocity}", "{of: objects.balls.velocity, bounds: [-1, 0.35]}"))
+    problem = flight(
+        tmp_path, FLIGHT.replace("{of: objects.balls.velocity}", "{of: objects.balls.velocity, bounds: [-1, 0.35]}")
+    )
     found = problem.optimize()
     assert found.parameters["v"][0] == 0.35  # the truth is 0.5
     assert len(named(notes(problem, found), r"^`v\.x` ended on its upper bound, 0.35: .*no standard error")) == 1
@@ -46,15 +48,20 @@ def test_on_a_bound_of_an_objective(tmp_path, bounds):
 
 
 def test_a_start_on_a_bound_moves_inside(tmp_path):
-    problem = flight(tmp_path, FLIGHT.replace("{of: objects.balls.velocity}", "{of: objects.balls.velocity, bounds: [0.1, 0.6]}"))
+    problem = flight(
+        tmp_path, FLIGHT.replace("{of: objects.balls.velocity}", "{of: objects.balls.velocity, bounds: [0.1, 0.6]}")
+    )
     assert problem.physical()["v"] == pytest.approx([0.105, 0.2, 0.3])
     assert named(problem.description.notes, "`v` starts on its lower bound; the search begins beside it, at 0.105")
     assert problem.optimize().parameters["v"][0] == pytest.approx(0.5, abs=0.05)
-    mass = FLIGHT.replace("{of: objects.balls.velocity}", "{of: objects.balls.particles.mass, transform: log, bounds: [1e-2, 1]}")
-    assert flight(tmp_path, mass).physical()["v"] == pytest.approx(10 ** -0.02)
+    mass = FLIGHT.replace(
+        "{of: objects.balls.velocity}", "{of: objects.balls.particles.mass, transform: log, bounds: [1e-2, 1]}"
+    )
+    assert flight(tmp_path, mass).physical()["v"] == pytest.approx(10**-0.02)
 
 
-# ------------------------------------------------------------------------------------------------ what the loss does not see
+# ------------------------------------------------------------------------------------------------ what the loss does
+# not see
 def test_without_influence_is_said_once(tmp_path, capsys):
     flight(tmp_path, FLIGHT.replace("loss:", "  m: {of: objects.balls.particles.mass, transform: log}\nloss:"))
     assert main(["run", str(tmp_path / "flight.yaml"), "--out", str(tmp_path / "run")]) == 0
@@ -64,21 +71,30 @@ def test_without_influence_is_said_once(tmp_path, capsys):
 
 
 def test_a_value_for_an_experiment_that_is_only_predicted(tmp_path):
-    text = FLIGHT.replace("experiments:", "experiments:\n  later: {use: predict}").replace("velocity}", "velocity, per: experiment}")
+    text = FLIGHT.replace("experiments:", "experiments:\n  later: {use: predict}").replace(
+        "velocity}", "velocity, per: experiment}"
+    )
     problem = flight(tmp_path, text)
     found = problem.optimize()
     told = notes(problem, found)
-    assert len(named(told, r"`v\[later\]` keeps its start: `later` is only predicted")) == 1 and not named(told, "does not depend|not identifiable")
+    assert len(named(told, r"`v\[later\]` keeps its start: `later` is only predicted")) == 1 and not named(
+        told, "does not depend|not identifiable"
+    )
 
 
 # ------------------------------------------------------------------------------------------------ pairs
 def test_parameters_that_are_alike_matter_only_where_they_are_uncertain(tmp_path):
-    """Velocity and gravity of a flight have a correlation of -0.97; with a hundredth of the noise both are known well."""
-    text = FLIGHT.replace("  v: {of: objects.balls.velocity}", "  v: {of: objects.balls.velocity}\n  g: {of: world.gravity}")
+    """Velocity and gravity of a flight have a correlation of -0.97; with a hundredth of the noise both are known
+    well."""
+    text = FLIGHT.replace(
+        "  v: {of: objects.balls.velocity}", "  v: {of: objects.balls.velocity}\n  g: {of: world.gravity}"
+    )
     problem = flight(tmp_path, text)
     told = known(problem, problem.optimize().search.x)
     assert abs(told.correlation[0, 3]) > 0.95
-    assert len(named(told.notes, "can hardly be told apart .* standard error were 4.1 times smaller")) == 1  # once, not for each component
+    assert (
+        len(named(told.notes, "can hardly be told apart .* standard error were 4.1 times smaller")) == 1
+    )  # once, not for each component
     sharp = flight(tmp_path, text.replace("noise: 20 mm", "noise: 0.2 mm"))
     exact = sharp.simulate(sharp.space.pack({"v": [0.5, 0.0, -0.5], "g": [0.0, 0.0, 0.0]}))["main"].positions
     sharp.experiments[0].targets["balls"].positions[:] = exact
@@ -91,22 +107,44 @@ def test_iterations_that_ran_out(tmp_path):
     write_target(tmp_path, SHEET, overrides={"objects.sheet.cloth.material.distance.compliance": 0.02})
     problem = sim.load_scene(write_scene(tmp_path, SHEET.replace("10 mm", "0.1 mm"))).build()
     told = notes(problem, problem.optimize(1), limit=1)
-    assert len(named(told, "standard errors away from the optimum, because its 1 iterations were used up: go on with "
-                           "`--resume runs/one --iterations 2`, or try `optimize: {gauss_newton: {}}`")) == 1
+    assert (
+        len(
+            named(
+                told,
+                "standard errors away from the optimum, because its 1 iterations were used up: go on with "
+                "`--resume runs/one --iterations 2`, or try `optimize: {gauss_newton: {}}`",
+            )
+        )
+        == 1
+    )
     assert not named(notes(problem, problem.optimize(20)), "the search ended")
 
 
 def test_iterations_of_an_objective_that_ran_out(tmp_path):
     problem = flight(tmp_path, AIM + "optimize: {adam: {rate: 0.001}}\n")
     told = notes(problem, problem.optimize(3), uncertain=False, limit=3)
-    assert len(named(told, "while the loss was still falling, because its 3 iterations were used up: go on with `--resume")) == 1
+    assert (
+        len(
+            named(told, "while the loss was still falling, because its 3 iterations were used up: go on with `--resume")
+        )
+        == 1
+    )
 
 
 def test_another_minimum(tmp_path):
     problem = spring(tmp_path)
     told = notes(problem, problem.optimize())
-    assert len(named(told, r"the misfit is \S+ times the noise: .*another minimum.*`optimize: \{starts: 8\}` or a growing horizon, "
-                           r"`optimize: \{horizon: \[0.1, 0.3, all\]\}`")) == 1
+    assert (
+        len(
+            named(
+                told,
+                r"the misfit is \S+ times the noise: .*another minimum.*`optimize: \{starts: 8\}` or a growing"
+                r" horizon, "
+                r"`optimize: \{horizon: \[0.1, 0.3, all\]\}`",
+            )
+        )
+        == 1
+    )
     grown = spring(tmp_path, GROWING)
     assert not named(notes(grown, grown.optimize()), "the misfit is")
 
@@ -123,9 +161,15 @@ def test_where_every_start_began_and_went(tmp_path, capsys):
     assert [row["start"]["stretch"] for row in rows] == drawn
     assert [row["chosen"] for row in rows].index(True) == starts["chosen"] and sum(row["chosen"] for row in rows) == 1
     for row in rows:
-        assert row["loss"] == pytest.approx(problem.value(problem.space.pack({"stretch": np.array(row["start"]["stretch"])})))
-        assert row["reached"] == pytest.approx(problem.value(problem.space.pack({"stretch": np.array(row["end"]["stretch"])})))
+        assert row["loss"] == pytest.approx(
+            problem.value(problem.space.pack({"stretch": np.array(row["start"]["stretch"])}))
+        )
+        assert row["reached"] == pytest.approx(
+            problem.value(problem.space.pack({"stretch": np.array(row["end"]["stretch"])}))
+        )
     assert rows[starts["chosen"]]["reached"] == min(row["reached"] for row in rows)
     assert "starts (* chosen" in capsys.readouterr().out
-    assert main(["run", str(scene), "--resume", str(tmp_path / "run"), "--iterations", "3"]) == 0  # a resumed run still knows them
+    assert (
+        main(["run", str(scene), "--resume", str(tmp_path / "run"), "--iterations", "3"]) == 0
+    )  # a resumed run still knows them
     assert json.loads((tmp_path / "run" / "result.json").read_text())["starts"] == starts

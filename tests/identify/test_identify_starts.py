@@ -21,7 +21,9 @@ def valleys(x):
 
 
 def tournament(function, starts, **options):
-    return choose_start(function, [np.array([s], float) for s in starts], (np.full(1, -9.0), np.full(1, 9.0)), LBFGS, "plain", **options)
+    return choose_start(
+        function, [np.array([s], float) for s in starts], (np.full(1, -9.0), np.full(1, 9.0)), LBFGS, "plain", **options
+    )
 
 
 def test_one_that_begins_low_and_stays_there_does_not_win():
@@ -73,6 +75,8 @@ def test_in_a_run(tmp_path, capsys):
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     starts = result["starts"]
     assert len(starts["losses"]) == 4 and starts["evaluations"] >= 4
-    assert result["loss"]["initial"] == starts["losses"][0] > result["loss"]["final"]  # of the scene's own start, not of the winner
+    assert (
+        result["loss"]["initial"] == starts["losses"][0] > result["loss"]["final"]
+    )  # of the scene's own start, not of the winner
     assert result["parameters"]["stretch"]["final"] == pytest.approx(0.02, rel=0.01)
     assert "of 4 starts" in capsys.readouterr().out

@@ -55,8 +55,8 @@ def test_known_values():
     assert make_transform("log", 1.0).to_coordinates(np.e**2) == pytest.approx(2.0)
     assert make_transform("log", 1.0, scale=2.0).to_coordinates(np.e**2) == pytest.approx(1.0)
     assert make_transform("logit", 1.0, (0.0, 4.0)).to_coordinates(3.0) == pytest.approx(np.log(3.0))
-    assert make_transform("none", 1e5).to_coordinates(2e5) == pytest.approx(2.0)       # scaled by the start
-    assert make_transform("none", 0.0, (-3.0, 5.0)).to_coordinates(4.0) == pytest.approx(0.5)      # by the range
+    assert make_transform("none", 1e5).to_coordinates(2e5) == pytest.approx(2.0)  # scaled by the start
+    assert make_transform("none", 0.0, (-3.0, 5.0)).to_coordinates(4.0) == pytest.approx(0.5)  # by the range
     assert make_transform("none", 0.0).to_coordinates(4.0) == pytest.approx(4.0)
 
 
@@ -67,27 +67,32 @@ def test_logit_is_stable_far_out():
     assert np.array_equal(transform.pull_back(np.array([-800.0, 800.0]), np.ones(2)), [0.0, 0.0])
 
 
-@pytest.mark.parametrize(("make", "words"), [
-    (lambda: make_transform("logg", 1.0), "did you mean 'log'"),
-    (lambda: make_transform("square", 1.0), "none, log, logit"),
-    (lambda: make_transform("log", 1.0, (0.0, 2.0)), "needs positive bounds"),
-    (lambda: make_transform("log", 1.0, (-1.0, None)), "needs positive bounds"),
-    (lambda: make_transform("logit", 1.0, (0.0, None)), "needs both bounds"),
-    (lambda: make_transform("none", 1.0, (2.0, 2.0)), "must be below"),
-    (lambda: make_transform("none", 1.0, scale=0.0), "scale 0: it must be positive"),
-    (lambda: Log(1.0, 2.0).check(3.0, "bend"), r"bend = 3 is outside its bounds \[1, 2\]"),
-    (lambda: Log().check(-3.0, "bend"), "bend = -3: transform log needs a positive start"),
-    (lambda: Logit(0.0, 0.5).check(0.5, "poisson"), "is on one of its bounds"),
-    (lambda: Transform().check(np.nan, "x"), "must be finite"),
-])
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: make_transform("logg", 1.0), "did you mean 'log'"),
+        (lambda: make_transform("square", 1.0), "none, log, logit"),
+        (lambda: make_transform("log", 1.0, (0.0, 2.0)), "needs positive bounds"),
+        (lambda: make_transform("log", 1.0, (-1.0, None)), "needs positive bounds"),
+        (lambda: make_transform("logit", 1.0, (0.0, None)), "needs both bounds"),
+        (lambda: make_transform("none", 1.0, (2.0, 2.0)), "must be below"),
+        (lambda: make_transform("none", 1.0, scale=0.0), "scale 0: it must be positive"),
+        (lambda: Log(1.0, 2.0).check(3.0, "bend"), r"bend = 3 is outside its bounds \[1, 2\]"),
+        (lambda: Log().check(-3.0, "bend"), "bend = -3: transform log needs a positive start"),
+        (lambda: Logit(0.0, 0.5).check(0.5, "poisson"), "is on one of its bounds"),
+        (lambda: Transform().check(np.nan, "x"), "must be finite"),
+    ],
+)
 def test_refusals(make, words):
     with pytest.raises(ValueError, match=words):
         make()
 
 
 def space():
-    return ParameterSpace({"young": Log(1e4, 1e7), "velocity": Transform(scale=0.5), "poisson": Logit(0.0, 0.5)},
-                          {"young": 1e5, "velocity": np.array([1.0, -2.0, 0.0]), "poisson": 0.3})
+    return ParameterSpace(
+        {"young": Log(1e4, 1e7), "velocity": Transform(scale=0.5), "poisson": Logit(0.0, 0.5)},
+        {"young": 1e5, "velocity": np.array([1.0, -2.0, 0.0]), "poisson": 0.3},
+    )
 
 
 def test_space_packs_named_parameters():
@@ -109,8 +114,10 @@ def test_space_pulls_gradients_back():
         return float(np.log(v["young"]) ** 2 + np.sum(v["velocity"] ** 3) + v["poisson"] ** 2)
 
     v = s.unpack(s.start)
-    gradient = s.pull_back(s.start, {"young": 2 * np.log(v["young"]) / v["young"], "velocity": 3 * v["velocity"] ** 2,
-                                     "poisson": 2 * v["poisson"]})
+    gradient = s.pull_back(
+        s.start,
+        {"young": 2 * np.log(v["young"]) / v["young"], "velocity": 3 * v["velocity"] ** 2, "poisson": 2 * v["poisson"]},
+    )
     differences = [(loss(s.unpack(s.start + 1e-6 * e)) - loss(s.unpack(s.start - 1e-6 * e))) / 2e-6 for e in np.eye(5)]
     assert np.allclose(gradient, differences, rtol=1e-7, atol=1e-8)
     with pytest.raises(ValueError, match=r"gradient of velocity has shape \(\)"):
@@ -130,7 +137,7 @@ def test_random_starts():
     assert np.array_equal(starts[0], s.start) and len(starts) == 400
     assert all(np.array_equal(a, b) for a, b in zip(starts, s.starts(400, seed=7), strict=True))
     c = np.array([s.unpack(x)["c"] for x in starts[1:]])
-    assert 0.4 < np.mean(c < 1.0) < 0.6                       # log-uniform: half of them below the geometric middle
+    assert 0.4 < np.mean(c < 1.0) < 0.6  # log-uniform: half of them below the geometric middle
     nu = np.array([s.unpack(x)["nu"] for x in starts[1:]])
     assert 0.4 < np.mean(nu < 0.25) < 0.6 and nu.min() > 0 and nu.max() < 0.5
     with pytest.raises(ValueError, match="need both bounds"):

@@ -1,4 +1,5 @@
-"""Standard errors: against closed forms of linear problems, against many noisy repetitions, and what is not identifiable."""
+"""Standard errors: against closed forms of linear problems, against many noisy repetitions, and what is not
+identifiable."""
 
 import json
 import math
@@ -74,14 +75,23 @@ def best_of(problem, iterations=30):
 ])  # fmt: skip
 def test_losses_of_the_residuals_add_up_to_the_loss(tmp_path, loss):
     write_target(tmp_path, SHEET, noise=0.003)
-    text = SHEET.replace("{match: corners}", loss).replace("experiments:", "experiments:\n  two: {target: {file: target.npz, key: corners}}")
+    text = SHEET.replace("{match: corners}", loss).replace(
+        "experiments:", "experiments:\n  two: {target: {file: target.npz, key: corners}}"
+    )
     problem = sim.load_scene(write_scene(tmp_path, text)).build(dtype=sim.float64)
     parts = problem.residuals(problem.start, problem.simulate())
     assert sum(part.loss for part in parts) == pytest.approx(problem.value(problem.start), rel=1e-12)
 
 
-@pytest.mark.parametrize("loss", ["{match: corners}", "{match: corners, norm: {huber: 0.4}}", "{match: corners, compare: displacement}",
-                                  "{match: corners}\n  - {prior: stretch, value: 0.01, factor: 10}"])
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "{match: corners}",
+        "{match: corners, norm: {huber: 0.4}}",
+        "{match: corners, compare: displacement}",
+        "{match: corners}\n  - {prior: stretch, value: 0.01, factor: 10}",
+    ],
+)
 def test_descent_is_half_the_negative_gradient(tmp_path, loss):
     write_target(tmp_path, SHEET, overrides={"objects.sheet.cloth.material.distance.compliance": 0.02})
     problem = sim.load_scene(write_scene(tmp_path, SHEET.replace("{match: corners}", loss))).build(dtype=sim.float64)
@@ -100,7 +110,9 @@ def test_velocity_of_a_free_flight(tmp_path):
     assert found.correlation == pytest.approx(np.eye(3), abs=1e-9)
     assert found.scatter == pytest.approx(1.0, abs=0.3) and found.rollouts == 3
     # Normalised by 60 - 3: the sum of squares that three fitted numbers leave.
-    left = sum(np.sum(part.values**2) for part in problem.residuals(best_of(problem), problem.simulate(best_of(problem))))
+    left = sum(
+        np.sum(part.values**2) for part in problem.residuals(best_of(problem), problem.simulate(best_of(problem)))
+    )
     assert found.scatter == pytest.approx(math.sqrt(left / 57), rel=1e-6)
 
 
@@ -108,7 +120,8 @@ def test_velocity_of_a_free_flight(tmp_path):
 def test_shared_noise_of_displacements_and_steps(tmp_path, compare):
     """Velocity and gravity of the flight, against the covariance of weighted least squares written out in matrices."""
     text = FLIGHT.replace("{match: balls}", f"{{match: balls, compare: {compare}}}").replace(
-        "  v: {of: objects.balls.velocity}", "  v: {of: objects.balls.velocity}\n  g: {of: world.gravity}")
+        "  v: {of: objects.balls.velocity}", "  v: {of: objects.balls.velocity}\n  g: {of: world.gravity}"
+    )
     problem = flight(tmp_path, text)
     found = known(problem, best_of(problem))
     schedule = problem.experiments[0].schedule
@@ -133,7 +146,9 @@ def test_shared_noise_of_displacements_and_steps(tmp_path, compare):
 
 
 def test_a_prior_alone_leaves_its_width(tmp_path):
-    text = FLIGHT.replace("  v: {of: objects.balls.velocity}", "  m: {of: objects.balls.particles.mass, transform: log}")
+    text = FLIGHT.replace(
+        "  v: {of: objects.balls.velocity}", "  m: {of: objects.balls.particles.mass, transform: log}"
+    )
     text += "  - {prior: m, value: 2, factor: 3, weight: 5}\n"
     problem = flight(tmp_path, text)
     found = known(problem, np.log([2.0]))
@@ -156,8 +171,11 @@ def test_prior_and_data_weigh_as_in_the_loss(tmp_path):
 # ------------------------------------------------------------------------------------------------ repetitions
 def test_errors_are_those_of_many_noisy_repetitions(tmp_path):
     write_target(tmp_path, SHEET)
-    text = SHEET.replace("bounds: [1e-4, 10]}", "bounds: [1e-4, 10]}\n"
-                         "  bend: {of: objects.sheet.cloth.material.bend.compliance, transform: log, bounds: [1, 1e5]}")
+    text = SHEET.replace(
+        "bounds: [1e-4, 10]}",
+        "bounds: [1e-4, 10]}\n"
+        "  bend: {of: objects.sheet.cloth.material.bend.compliance, transform: log, bounds: [1, 1e5]}",
+    )
     problem = sim.load_scene(write_scene(tmp_path, text)).build(dtype=sim.float64)
     (experiment,), rng = problem.experiments, np.random.default_rng(3)
     exact = experiment.targets["corners"].positions
@@ -217,8 +235,10 @@ def test_what_clipping_keeps_of_the_noise():
 
 # ------------------------------------------------------------------------------------------------ not identifiable
 def test_a_parameter_without_effect(tmp_path):
-    text = FLIGHT.replace("  v: {of: objects.balls.velocity}",
-                          "  v: {of: objects.balls.velocity}\n  m: {of: objects.balls.particles.mass, transform: log}")
+    text = FLIGHT.replace(
+        "  v: {of: objects.balls.velocity}",
+        "  v: {of: objects.balls.velocity}\n  m: {of: objects.balls.particles.mass, transform: log}",
+    )
     problem = flight(tmp_path, text)
     found = known(problem, best_of(problem))
     assert np.isinf(found.errors["m"]) and np.isnan(found.correlation[3]).all()
@@ -229,7 +249,9 @@ def test_a_parameter_without_effect(tmp_path):
 def test_only_a_sum_is_known(tmp_path):
     text = FLIGHT.replace("  v: {of: objects.balls.velocity}", "  a: {of: objects.balls.velocity}")
     text = text.replace("[0.1, 0.2, 0.3]\n", "[0.1, 0.2, 0.3]\n    position: [0, 0, 0]\n")
-    text = text.replace("loss:", "  b: {of: objects.balls.position}\nloss:").replace("{match: balls}", "{match: balls, at: last}")
+    text = text.replace("loss:", "  b: {of: objects.balls.position}\nloss:").replace(
+        "{match: balls}", "{match: balls, at: last}"
+    )
     problem = flight(tmp_path, text)  # one frame: start and velocity cannot be told apart
     found = known(problem, problem.start)
     assert np.isinf(found.errors["a"]).all() and np.isinf(found.errors["b"]).all()
@@ -289,14 +311,21 @@ def test_misfit_by_marker_and_frame(tmp_path):
 # ------------------------------------------------------------------------------------------------ runs
 def test_a_run_states_them(tmp_path, capsys):
     write_flight(tmp_path)
-    (tmp_path / "flight.yaml").write_text(FLIGHT.replace("loss:", "  m: {of: objects.balls.particles.mass, transform: log}\nloss:"))
+    (tmp_path / "flight.yaml").write_text(
+        FLIGHT.replace("loss:", "  m: {of: objects.balls.particles.mass, transform: log}\nloss:")
+    )
     assert main(["run", str(tmp_path / "flight.yaml"), "--out", str(tmp_path / "run")]) == 0
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     errors = result["parameters"]["v"]
-    assert errors["standard_error"] == pytest.approx(np.maximum(errors["standard_error_by"]["noise"], errors["standard_error_by"]["residuals"]))
+    assert errors["standard_error"] == pytest.approx(
+        np.maximum(errors["standard_error_by"]["noise"], errors["standard_error_by"]["residuals"])
+    )
     assert result["uncertainty"]["names"] == ["v.x", "v.y", "v.z", "m"]
     assert result["parameters"]["m"]["standard_error"] is None  # infinite
-    assert "not identifiable" in result["parameters"]["m"]["note"] or "does not depend" in result["parameters"]["m"]["note"]
+    assert (
+        "not identifiable" in result["parameters"]["m"]["note"]
+        or "does not depend" in result["parameters"]["m"]["note"]
+    )
     residuals = result["experiments"]["main"]["residuals"]["balls"]
     assert residuals["in_noise"] == pytest.approx(1, abs=0.3) and len(residuals["by_marker"]) == 2
     page = (tmp_path / "run" / "report.html").read_text()

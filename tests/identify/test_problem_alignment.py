@@ -1,4 +1,5 @@
-"""Recordings in another unit, with other axes, or of something that is elsewhere: said before a search, and only then."""
+"""Recordings in another unit, with other axes, or of something that is elsewhere: said before a search, and only
+then."""
 
 import numpy as np
 import pytest
@@ -39,10 +40,15 @@ def test_axes_are_those_of_the_file_and_not_on_top_of_what_is_written(tmp_path):
 
 def test_something_elsewhere(tmp_path):
     (note,) = notes(tmp_path, lambda x: x + [999, 0, 0])
-    assert "first frame is 999 m away from the markers `corners` (median)" in note and "unit, the axes, or the start" in note
+    assert (
+        "first frame is 999 m away from the markers `corners` (median)" in note
+        and "unit, the axes, or the start" in note
+    )
 
 
-@pytest.mark.parametrize("axes, turn", [("[x, z, -y]", lambda x: x[:, [0, 2, 1]] * [1, -1, 1]), ("[z, x, y]", lambda x: x[:, [1, 2, 0]])])
+@pytest.mark.parametrize(
+    "axes, turn", [("[x, z, -y]", lambda x: x[:, [0, 2, 1]] * [1, -1, 1]), ("[z, x, y]", lambda x: x[:, [1, 2, 0]])]
+)
 def test_axes_are_suggested_that_bring_it_back(tmp_path, axes, turn):
     recorded = []
 
@@ -72,8 +78,10 @@ def test_displacements_do_not_mind_where_they_happen(tmp_path):
 
 
 def test_a_position_that_is_sought_may_be_anywhere(tmp_path):
-    text = SHEET.replace("stretch: {of: objects.sheet.cloth.material.distance.compliance, transform: log, bounds: [1e-4, 10]}",
-                         "place: {of: objects.sheet.position}")
+    text = SHEET.replace(
+        "stretch: {of: objects.sheet.cloth.material.distance.compliance, transform: log, bounds: [1e-4, 10]}",
+        "place: {of: objects.sheet.position}",
+    )
     assert notes(tmp_path, lambda x: x + [999, 0, 0], text=text) == ()
 
 

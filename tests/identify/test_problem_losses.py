@@ -89,8 +89,11 @@ def test_match_is_its_definition(model, term):
     assert launch(model, term, q, target) == pytest.approx(in_numpy(term, q, target), rel=1e-12)
 
 
-@pytest.mark.parametrize("term", [*TERMS, Reach("r", markers="m", point=(1.0, 2.0, 3.0), at=0.3, scale=0.5)],
-                         ids=lambda t: f"{type(t).__name__}-{getattr(t, 'compare', '')}-{t.at}")
+@pytest.mark.parametrize(
+    "term",
+    [*TERMS, Reach("r", markers="m", point=(1.0, 2.0, 3.0), at=0.3, scale=0.5)],
+    ids=lambda t: f"{type(t).__name__}-{getattr(t, 'compare', '')}-{t.at}",
+)
 def test_gradient_is_that_of_differences(model, term):
     q, target = example()
     gradient = launch(model, term, q, target, gradient=True)
@@ -108,8 +111,15 @@ def test_noise_alone_gives_one(model):
     rng = np.random.default_rng(1)
     q = rng.normal(size=(6, 5, 3))
     for compare in ("position", "velocity"):
-        values = [launch(model, Match("m", markers="m", compare=compare), q,
-                         Target(q[:, POINTS] + NOISE * rng.normal(size=(6, 3, 3)), NOISE)) for _ in range(100)]
+        values = [
+            launch(
+                model,
+                Match("m", markers="m", compare=compare),
+                q,
+                Target(q[:, POINTS] + NOISE * rng.normal(size=(6, 3, 3)), NOISE),
+            )
+            for _ in range(100)
+        ]
         assert np.mean(values) == pytest.approx(1.0, abs=0.06)
 
 

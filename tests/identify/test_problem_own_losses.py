@@ -20,9 +20,13 @@ MATCH = "  - {match: corners}"
 
 
 def smooth(per, sd="0.2", more=""):
-    text = SHEET.replace(STRETCH, f"  p: {{of: {PATH}, per: {per}, transform: log}}").replace(MATCH, f"{MATCH}\n  - {{smooth: p, sd: {sd}{more}}}")
+    text = SHEET.replace(STRETCH, f"  p: {{of: {PATH}, per: {per}, transform: log}}").replace(
+        MATCH, f"{MATCH}\n  - {{smooth: p, sd: {sd}{more}}}"
+    )
     regions = "    regions: {a: {x: [null, 0.3]}, b: {x: [0.3, 0.6]}, c: {x: [0.6, null]}}\n    cloth:"
-    return text.replace("    cloth:", regions, 1).replace("compliance: 0.05,", "compliance: {regions: {a: 0.01, b: 0.02, c: 0.05}},")
+    return text.replace("    cloth:", regions, 1).replace(
+        "compliance: 0.05,", "compliance: {regions: {a: 0.01, b: 0.02, c: 0.05}},"
+    )
 
 
 def test_elements_like_their_neighbours(tmp_path):
@@ -42,17 +46,23 @@ def test_regions_like_their_neighbours(tmp_path):
     problem = sheet(tmp_path, smooth("region"))
     a, b, c = problem.start
     assert problem.parameters == ["p.a", "p.b", "p.c"]
-    assert problem.evaluate(problem.start).terms["smooth_p"] == pytest.approx((((a - b) / 0.2) ** 2 + ((b - c) / 0.2) ** 2) / 2), "a and c do not meet"
+    assert problem.evaluate(problem.start).terms["smooth_p"] == pytest.approx(
+        (((a - b) / 0.2) ** 2 + ((b - c) / 0.2) ** 2) / 2
+    ), "a and c do not meet"
     assert all(row.ok for row in check_gradient(problem))
     stiff = sheet(tmp_path, smooth("region", sd="1e-4")).optimize(15).parameters
-    assert max(stiff.values()) / min(stiff.values()) == pytest.approx(1, abs=1e-3), "one value for all, if nothing else is allowed"
+    assert max(stiff.values()) / min(stiff.values()) == pytest.approx(1, abs=1e-3), (
+        "one value for all, if nothing else is allowed"
+    )
 
 
 def test_tied_regions_are_told_apart_by_name(tmp_path):
     text = smooth("region").replace(f"of: {PATH}", f"of: [{PATH}, objects.other.cloth.material.distance.compliance]")
-    body = text[text.index("  sheet:\n"):text.index("shapes:")]
-    other = body.replace("  sheet:\n", "  other:\n    position: [0, 0, 3]\n").replace("{a: {x: [null, 0.3]}, b: {x: [0.3, 0.6]}, c: {x: [0.6, null]}}",
-                                                                                 "{b: {x: [0.3, 0.6]}, c: {x: [0.6, null]}, a: {x: [null, 0.3]}}")
+    body = text[text.index("  sheet:\n") : text.index("shapes:")]
+    other = body.replace("  sheet:\n", "  other:\n    position: [0, 0, 3]\n").replace(
+        "{a: {x: [null, 0.3]}, b: {x: [0.3, 0.6]}, c: {x: [0.6, null]}}",
+        "{b: {x: [0.3, 0.6]}, c: {x: [0.6, null]}, a: {x: [null, 0.3]}}",
+    )
     assert other.index("c: {x") < other.index("a: {x")
     problem, alone = sheet(tmp_path, text.replace("shapes:", other + "shapes:", 1)), sheet(tmp_path, smooth("region"))
     terms = [one.evaluate(one.start).terms["smooth_p"] for one in (problem, alone)]
@@ -60,7 +70,9 @@ def test_tied_regions_are_told_apart_by_name(tmp_path):
 
 
 def test_prior_of_a_parameter_with_regions(tmp_path):
-    problem = sheet(tmp_path, smooth("region").replace("{smooth: p, sd: 0.2}", "{prior: p, value: 0.02, factor: 2, weight: 3}"))
+    problem = sheet(
+        tmp_path, smooth("region").replace("{smooth: p, sd: 0.2}", "{prior: p, value: 0.02, factor: 2, weight: 3}")
+    )
     terms = problem.evaluate(problem.start).terms
     assert [terms[f"prior_p.{region}"] for region in "abc"] == pytest.approx([1.0, 0.0, np.log2(2.5) ** 2])
     assert all(row.ok for row in check_gradient(problem))
@@ -78,12 +90,17 @@ def test_smooth_terms_that_cannot_be(tmp_path):
     with pytest.raises(sim.SceneError, match="`1 mm` is a length, expected a number"):
         sim.load_scene(write_scene(tmp_path, smooth("element", sd="1 mm")))
     loose = "  loose: {particles: {positions: [[3, 0, 0], [4, 0, 0]], mass: 1}}\nshapes:"
-    text = smooth("element").replace("shapes:", loose).replace(f"of: {PATH}, per: element", "of: objects.loose.particles.mass, per: point")
+    text = (
+        smooth("element")
+        .replace("shapes:", loose)
+        .replace(f"of: {PATH}, per: element", "of: objects.loose.particles.mass, per: point")
+    )
     found = problem_with(text, tmp_path)
     assert found.path == "loss.1.smooth" and "has a neighbour" in found.what
 
 
-# ------------------------------------------------------------------------------------------------ functions of the user's own
+# ------------------------------------------------------------------------------------------------ functions of the
+# user's own
 @sim.kernel
 def lowest(q: sim.array2d[sim.vec3d], frame: int, loss: sim.array[sim.float64]):
     total = sim.float64(0.0)
@@ -200,7 +217,9 @@ def test_gauss_newton_needs_residuals(tmp_path):
         build(tmp_path, own("low").replace("lbfgs: {iterations: 4}", "gauss_newton: {}"))
     with pytest.raises(sim.SimError, match="is a loss without residuals"):
         problem = build(tmp_path, own("low"))
-        next(term for term in problem.terms if isinstance(term, Custom)).prepare(problem.model, {}, problem.experiments[0]).residuals(np.zeros(0))
+        next(term for term in problem.terms if isinstance(term, Custom)).prepare(
+            problem.model, {}, problem.experiments[0]
+        ).residuals(np.zeros(0))
 
 
 def test_no_code_runs_unless_it_was_imported_on_purpose(tmp_path, monkeypatch, capsys):

@@ -31,7 +31,11 @@ def test_elements_lie_in_the_region_of_most_of_their_points():
     regions = {"a": np.array([0, 1, 2]), "b": np.array([3, 4])}
     elements = np.array([[0, 1, 2], [1, 2, 3], [2, 3, 4], [0, 5, 1], [4, 3, 5]])
     assert assign_regions(elements, regions).tolist() == [0, 0, 1, 0, 1]
-    assert assign_regions(np.array([[2, 3], [3, 2], [4, 3]]), regions).tolist() == [0, 0, 1], "between the two: the first"
+    assert assign_regions(np.array([[2, 3], [3, 2], [4, 3]]), regions).tolist() == [
+        0,
+        0,
+        1,
+    ], "between the two: the first"
     with pytest.raises(GeometryError, match="1 of 3 elements lie in no region: 1"):
         assign_regions(np.array([[0, 1, 2], [0, 5, 6], [3, 4, 5]]), regions)
     with pytest.raises(GeometryError, match="no element lies in the region `b` .*`a` 1, `b` 0"):
@@ -52,15 +56,20 @@ def test_neighbours_share_all_but_one_of_their_points():
 
 
 def test_values_of_regions_reach_their_elements(tmp_path):
-    text = parts("  p: {of: world.gravity}", distance="compliance: {regions: {right: 0.02, left: 0.05}}, damping: {regions: {left: 0, right: 0.01}},",
-                 density="density: {regions: {left: 0.1, right: 0.3}}").replace("damping: 5 ms", "")
+    text = parts(
+        "  p: {of: world.gravity}",
+        distance="compliance: {regions: {right: 0.02, left: 0.05}}, damping: {regions: {left: 0, right: 0.01}},",
+        density="density: {regions: {left: 0.1, right: 0.3}}",
+    ).replace("damping: 5 ms", "")
     problem = sheet(tmp_path, text)
     model, group = problem.model, problem.model.groups["sheet"]
     x = group.positions[:, 0]
     of_points = np.where(x < 0.5, 0.1, 0.3)
     assert np.array_equal(model["sheet.density"].numpy(), of_points)
     ends = x[group.elements["distance"]]
-    assert np.allclose(model["sheet.distance.compliance"].numpy(), np.where(ends.min(axis=1) < 0.5, 0.05, 0.02)), "an edge between them is `left`'s"
+    assert np.allclose(model["sheet.distance.compliance"].numpy(), np.where(ends.min(axis=1) < 0.5, 0.05, 0.02)), (
+        "an edge between them is `left`'s"
+    )
     assert np.allclose(model["sheet.distance.damping"].numpy(), np.where(ends.min(axis=1) < 0.5, 0.0, 0.01))
 
 
@@ -78,8 +87,12 @@ def test_parameter_for_each_region(tmp_path):
 
 
 def test_one_region_is_sought_and_the_other_stays(tmp_path):
-    text = parts(f"  p: {{of: {PATH}.regions.left, transform: log}}\n  q: {{of: {{objects.sheet.cloth.density.regions.right: 2}}}}",
-                 distance=STIFF, density="density: {regions: {left: 0.1, right: 0.3}}")
+    text = parts(
+        f"  p: {{of: {PATH}.regions.left, transform: log}}\n  q: {{of: {{objects.sheet.cloth.density.regions.right:"
+        " 2}}",
+        distance=STIFF,
+        density="density: {regions: {left: 0.1, right: 0.3}}",
+    )
     problem = sheet(tmp_path, text)
     assert problem.physical() == pytest.approx({"p": 0.05, "q": 0.15})
     assert all(row.ok and row.gradient != 0 for row in check_gradient(problem))
@@ -98,7 +111,9 @@ def test_elements_may_start_from_regions(tmp_path):
     ("objects.sheet.velocity", (16, 3)), ("objects.sheet.position", (16, 3)), ("objects.sheet.cloth.density", (16,)),
 ])  # fmt: skip
 def test_parameter_for_each_point(tmp_path, of, shape):
-    text = SHEET.replace(STRETCH, f"  p: {{of: {of}, per: point}}").replace("    cloth:", "    spin: [0.1, 0.5, 0]\n    cloth:", 1)
+    text = SHEET.replace(STRETCH, f"  p: {{of: {of}, per: point}}").replace(
+        "    cloth:", "    spin: [0.1, 0.5, 0]\n    cloth:", 1
+    )
     problem = sheet(tmp_path, text)
     assert problem.space.shapes["p"] == shape
     plain = sheet(tmp_path, text.replace(", per: point", ""))
@@ -122,14 +137,22 @@ def test_what_has_no_regions_or_points_is_refused(tmp_path):
     assert f"`{PATH}` is one value, with none for each region" in text and "`objects.sheet.regions`" in text
     assert "densities" in refused(tmp_path, SHEET.replace(STRETCH, "  p: {of: world.gravity, per: region}"))
     assert "`per: element`" in refused(tmp_path, SHEET.replace(STRETCH, f"  p: {{of: {PATH}, per: point}}"))
-    assert "none for each point" in refused(tmp_path, SHEET.replace(STRETCH, "  p: {of: objects.sheet.spin, per: point}"))
+    assert "none for each point" in refused(
+        tmp_path, SHEET.replace(STRETCH, "  p: {of: objects.sheet.spin, per: point}")
+    )
     assert "add `per: region`" in refused(tmp_path, parts(f"  p: {{of: {PATH}}}", distance=STIFF))
     assert "no region" in refused(tmp_path, parts("  p: {of: world.gravity}", distance="compliance: {regions: {}},"))
 
 
 def test_tied_values_of_regions(tmp_path):
-    text = parts(f"  p: {{of: {{{PATH}: 1, objects.other.cloth.material.distance.compliance: 2}}, per: region, start: 0.04, transform: log}}", distance=STIFF)
-    other = text[text.index("  sheet:\n"):text.index("shapes:")].replace("  sheet:\n", "  other:\n    position: [0, 0, 3]\n")
+    text = parts(
+        f"  p: {{of: {{{PATH}: 1, objects.other.cloth.material.distance.compliance: 2}}, per: region, start: 0.04,"
+        " transform: log}",
+        distance=STIFF,
+    )
+    other = text[text.index("  sheet:\n") : text.index("shapes:")].replace(
+        "  sheet:\n", "  other:\n    position: [0, 0, 3]\n"
+    )
     both = text.replace("shapes:", other + "shapes:", 1)
     problem = sheet(tmp_path, both)
     problem.optimize(1)
@@ -139,20 +162,27 @@ def test_tied_values_of_regions(tmp_path):
 
 
 # ------------------------------------------------------------------------------------------------ components of vectors
-@pytest.mark.parametrize("of", ["world.gravity.1", "objects.sheet.spin.2", "shapes.ball.sphere.center.0", "attachments.top.motion.0.swing.2"])
+@pytest.mark.parametrize(
+    "of", ["world.gravity.1", "objects.sheet.spin.2", "shapes.ball.sphere.center.0", "attachments.top.motion.0.swing.2"]
+)
 def test_a_component_of_a_vector_is_sought(tmp_path, of):
     problem = sheet(tmp_path, SHEET.replace(STRETCH, f"  p: {{of: {of}}}"))
     whole = sheet(tmp_path, SHEET.replace(STRETCH, f"  p: {{of: {of[:-2]}}}"))
     at = int(of[-1])
     assert problem.start.shape == () or problem.start.shape == (1,)
     assert problem.physical()["p"] == whole.physical()["p"][at]
-    assert problem.evaluate(problem.start).physical["p"] == pytest.approx(whole.evaluate(whole.start).physical["p"][at], rel=1e-12)
+    assert problem.evaluate(problem.start).physical["p"] == pytest.approx(
+        whole.evaluate(whole.start).physical["p"][at], rel=1e-12
+    )
     row = check_gradient(problem)[0]
     assert row.ok and row.gradient != 0
 
 
 def test_experiments_set_components(tmp_path):
-    text = SHEET.replace("noise: 10 mm}}", "noise: 10 mm}, set: {world.gravity.1: -5, world.gravity.0: 1, objects.sheet.velocity: [0, 2, 3]}}")
+    text = SHEET.replace(
+        "noise: 10 mm}}",
+        "noise: 10 mm}, set: {world.gravity.1: -5, world.gravity.0: 1, objects.sheet.velocity: [0, 2, 3]}}",
+    )
     problem = sheet(tmp_path, text.replace(STRETCH, "  p: {of: objects.sheet.velocity.2, per: experiment}"))
     settings = problem.experiments[0].settings
     assert settings["gravity"].tolist() == [[1, -5, 0]] and settings["sheet.velocity"].tolist() == [[0, 2, 3]]
@@ -167,7 +197,10 @@ def test_two_places_of_one_value_are_tied(tmp_path):
     problem._write(problem.experiments[0], {"p": np.array(3.0)})
     assert problem.model["gravity"].numpy().tolist() == [[3, -6, 0]]
     assert check_gradient(problem)[0].ok
-    text = parts(f"  p: {{of: {{{PATH}.regions.left: 1, {PATH}.regions.right: 0.5}}, start: 0.04, transform: log}}", distance=STIFF)
+    text = parts(
+        f"  p: {{of: {{{PATH}.regions.left: 1, {PATH}.regions.right: 0.5}}, start: 0.04, transform: log}}",
+        distance=STIFF,
+    )
     problem = sheet(tmp_path, text)
     problem._write(problem.experiments[0], {"p": np.array(0.1)})
     assert set(problem.model["sheet.distance.compliance"].numpy().tolist()) == {0.1, 0.05}
@@ -208,7 +241,9 @@ def test_regions_of_a_solid(tmp_path, per, count):
         v = problem.start[:15]
         tets = [set(row) for row in group.elements["neo_hookean"].tolist()]
         pairs = [(i, j) for j in range(15) for i in range(j) if len(tets[i] & tets[j]) == 3]
-        assert problem.evaluate(problem.start).terms["smooth_young"] == pytest.approx(np.mean([((v[i] - v[j]) / 0.5) ** 2 for i, j in pairs]))
+        assert problem.evaluate(problem.start).terms["smooth_young"] == pytest.approx(
+            np.mean([((v[i] - v[j]) / 0.5) ** 2 for i, j in pairs])
+        )
     rows = check_gradient(problem)
     assert all(row.ok and row.gradient != 0 for row in rows), rows
 
@@ -221,7 +256,9 @@ def test_regions_of_a_solid(tmp_path, per, count):
 ])  # fmt: skip
 def test_values_that_a_builder_refuses(key, values, message):
     builder = sim.ModelBuilder()
-    sheet = builder.add_cloth_grid(dim_x=1, dim_y=1, cell_x=1.0, cell_y=1.0, density=1.0, label="sheet", material={"distance": {"compliance": 1.0}})
+    sheet = builder.add_cloth_grid(
+        dim_x=1, dim_y=1, cell_x=1.0, cell_y=1.0, density=1.0, label="sheet", material={"distance": {"compliance": 1.0}}
+    )
     with pytest.raises(ModelError, match=message):
         builder.set_values(sheet, key, values)
     with pytest.raises(ModelError, match="give_each_point: key 'spin' is unknown"):

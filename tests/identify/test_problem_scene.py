@@ -88,15 +88,20 @@ def test_gradients_reach_everything_that_may_vary(tmp_path, text):
 
 
 def test_tied_values_move_together(tmp_path):
-    text = parameters("  p: {of: {objects.sheet.cloth.material.distance.compliance: 1, "
-                      "objects.other.cloth.material.distance.compliance: 0.5}, start: 0.04}")
-    text = text.replace("shapes:", """  other:
+    text = parameters(
+        "  p: {of: {objects.sheet.cloth.material.distance.compliance: 1, "
+        "objects.other.cloth.material.distance.compliance: 0.5}, start: 0.04}"
+    )
+    text = text.replace(
+        "shapes:",
+        """  other:
     position: [3, 0, 0]
     cloth:
       grid: {size: [1, 1], cells: [2, 2]}
       density: 0.2
       material: {distance: {compliance: 0.05}}
-shapes:""").replace("markers:", "  fixed: {on: other, where: {y: [0.999, null]}}\nmarkers:")
+shapes:""",
+    ).replace("markers:", "  fixed: {on: other, where: {y: [0.999, null]}}\nmarkers:")
     problem = sheet(tmp_path, text)
     problem.optimize(1)
     values = [problem.model[f"{name}.distance.compliance"].numpy()[0] for name in ("sheet", "other")]
@@ -104,10 +109,13 @@ shapes:""").replace("markers:", "  fixed: {on: other, where: {y: [0.999, null]}}
 
 
 def test_experiments_share_a_rollout_unless_they_differ(tmp_path, monkeypatch):
-    text = SHEET.replace("loss:", "").replace("experiments:", """experiments:
+    text = SHEET.replace("loss:", "").replace(
+        "experiments:",
+        """experiments:
   two: {target: {file: target.npz, key: corners, noise: 20 mm}}
   later: {use: predict, target: {file: target.npz, key: corners}, set: {time.duration: 0.1}}
-  heavy: {target: {file: target.npz, key: corners}, set: {world.gravity: [0, -20, 0]}}""")
+  heavy: {target: {file: target.npz, key: corners}, set: {world.gravity: [0, -20, 0]}}""",
+    )
     text = text.replace("  - {match: corners}", "loss:\n  - {match: corners}")
     problem = sheet(tmp_path, text)
     count = []
@@ -126,10 +134,13 @@ def test_experiments_share_a_rollout_unless_they_differ(tmp_path, monkeypatch):
 
 
 def test_terms_are_weighted_and_logged(tmp_path):
-    text = SHEET.replace("  - {match: corners}", """  - {match: corners, weight: 2}
+    text = SHEET.replace(
+        "  - {match: corners}",
+        """  - {match: corners, weight: 2}
   - {match: corners, compare: velocity, norm: {huber: 3}, at: [0.1, 0.2]}
   - {reach: {marker: corners, point: [0, 0, 0], scale: 0.1}}
-  - {prior: stretch, value: 0.01, factor: 10}""")
+  - {prior: stretch, value: 0.01, factor: 10}""",
+    )
     problem = sheet(tmp_path, text)
     evaluation = problem.evaluate(problem.start)
     assert list(evaluation.terms) == ["match_corners", "match_corners_2", "reach_corners", "prior_stretch"]
@@ -172,11 +183,17 @@ def test_several_starts_take_the_best(tmp_path):
 
 
 def test_parameter_without_influence_is_named(tmp_path):
-    text = parameters("  stretch: {of: objects.sheet.cloth.material.distance.compliance, transform: log}\n"
-                      "  ball: {of: shapes.ball.sphere.radius}").replace("[0.36, 0.17, 0.01]", "[50, 0, 0]")
+    text = parameters(
+        "  stretch: {of: objects.sheet.cloth.material.distance.compliance, transform: log}\n"
+        "  ball: {of: shapes.ball.sphere.radius}"
+    ).replace("[0.36, 0.17, 0.01]", "[50, 0, 0]")
     problem = sheet(tmp_path, text)
     found = problem.optimize(0)
-    assert [note for note in notes_on(problem, found, None, [], 0, "run") if "does not depend on `ball`: its gradient is zero" in note]
+    assert [
+        note
+        for note in notes_on(problem, found, None, [], 0, "run")
+        if "does not depend on `ball`: its gradient is zero" in note
+    ]
 
 
 def test_file_with_a_value_per_element(tmp_path):
@@ -235,8 +252,11 @@ def test_scene_without_parameters(tmp_path):
 
 
 def test_values_of_a_scene_reach_the_model(tmp_path):
-    text = ROPE.replace("  rope:\n", "  rope:\n    position: [0, 2, 0]\n"
-                        "    rotation: {axis: [0, 0, 1], angle: 90 deg}\n    velocity: [1, 0, 0]\n    scale: 2\n")
+    text = ROPE.replace(
+        "  rope:\n",
+        "  rope:\n    position: [0, 2, 0]\n"
+        "    rotation: {axis: [0, 0, 1], angle: 90 deg}\n    velocity: [1, 0, 0]\n    scale: 2\n",
+    )
     text = text.replace("x: [null, 0]", "y: [null, 2]")
     model = sim.load_scene(write_scene(tmp_path, text)).build(dtype=sim.float64).model
     assert np.allclose(model.particle_q.numpy(), [[0, 2, 0], [0, 2 + 2 / 3, 0], [0, 2 + 4 / 3, 0], [0, 4, 0]])
@@ -265,12 +285,21 @@ def test_gauss_newton_needs_few_steps(tmp_path):
 
 
 def test_a_parameter_per_experiment_starts_at_what_the_experiment_sets(tmp_path):
-    text = parameters("  p: {of: {objects.sheet.velocity: 2}, per: experiment}").replace("loss:", "").replace("experiments:", """experiments:
-  thrown: {target: {file: target.npz, key: corners}, set: {objects.sheet.velocity: [0, 0, 3]}}""")
+    text = (
+        parameters("  p: {of: {objects.sheet.velocity: 2}, per: experiment}")
+        .replace("loss:", "")
+        .replace(
+            "experiments:",
+            """experiments:
+  thrown: {target: {file: target.npz, key: corners}, set: {objects.sheet.velocity: [0, 0, 3]}}""",
+        )
+    )
     problem = sheet(tmp_path, text.replace("  - {match: corners}", "loss:\n  - {match: corners}"))
     assert np.flatnonzero(problem.start).tolist() == [2], "experiments in the order of the file: thrown, one"
     _, slow = problem.value_and_grad(problem.start)
     assert slow[2] != slow[5], "each has a gradient of its own"
     moved = problem.simulate()
     ahead = moved["thrown"].positions[0, :, 2] - moved["one"].positions[0, :, 2]
-    assert ahead.max() == pytest.approx(3.0 * problem.experiments[0].schedule.dt * 5, rel=0.2), "3 m/s for the five steps of a frame"
+    assert ahead.max() == pytest.approx(3.0 * problem.experiments[0].schedule.dt * 5, rel=0.2), (
+        "3 m/s for the five steps of a frame"
+    )

@@ -58,7 +58,9 @@ expect:
 def write_target(folder, text):
     """What the bar does with the values in the scene: 0.5 s of both experiments, frame 0 included."""
     text = text[: text.index("experiments:")] + "experiments:\n  free: {}\n  loaded: {set: {loads.weight.mass: 20 g}}\n"
-    problem = sim.load_scene(write_scene(folder, text.replace("duration: 0.3", "duration: 0.5"))).build(dtype=sim.float64)
+    problem = sim.load_scene(write_scene(folder, text.replace("duration: 0.3", "duration: 0.5"))).build(
+        dtype=sim.float64
+    )
     found = problem.simulate()
     tip = problem.markers["tip"]
     takes = {}
@@ -157,15 +159,18 @@ def test_a_closed_surface_is_filled(tmp_path):
         built(tmp_path, mesh_scene("{file: open.obj, tetrahedralize: {lattice: 10}}"))
 
 
-@pytest.mark.parametrize(("old", "new", "message"), [
-    ("poisson: 0.4", "poisson: 0.5", r"poisson.*\(-1, 0.5\)|poisson.*below 0.5|0.5"),
-    ("poisson: 0.4, ", "", "poisson"),
-    ("young: 1e5", "young: 3 mm", "length"),
-    ("stvk: {young: 1e5, poisson: 0.4, damping: 2 ms}", "stvk: {compliance: 1}", "compliance"),
-    ("stvk: {young: 1e5, poisson: 0.4, damping: 2 ms}", "bend: {compliance: 1}", "bend"),
-    ("z: [10.9 cm, null]}, mass", "z: [50 cm, null]}, mass", "chooses none"),
-    ("kind: frequency}", "kind: frequency, last: 1}", "last"),
-])
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("poisson: 0.4", "poisson: 0.5", r"poisson.*\(-1, 0.5\)|poisson.*below 0.5|0.5"),
+        ("poisson: 0.4, ", "", "poisson"),
+        ("young: 1e5", "young: 3 mm", "length"),
+        ("stvk: {young: 1e5, poisson: 0.4, damping: 2 ms}", "stvk: {compliance: 1}", "compliance"),
+        ("stvk: {young: 1e5, poisson: 0.4, damping: 2 ms}", "bend: {compliance: 1}", "bend"),
+        ("z: [10.9 cm, null]}, mass", "z: [50 cm, null]}, mass", "chooses none"),
+        ("kind: frequency}", "kind: frequency, last: 1}", "last"),
+    ],
+)
 def test_bad_scenes_of_solids(folder, old, new, message):
     assert old in BAR
     with pytest.raises(sim.SceneError, match=message):
@@ -186,7 +191,10 @@ def test_check_warns_of_long_steps(folder, capsys):
     assert not [n for n in notes if "steps of" in n]
     soft = built(folder, BAR.replace("start: elastic", "start: zero")).description.notes
     assert any("too soft by about" in n and "`start: elastic`" in n for n in soft)
-    stiff = built(folder, BAR.replace("young: 1e5", "young: 1e7").replace("bounds: [1e4, 1e6], start: 1.6e5", "bounds: [1e4, 1e8]"))
+    stiff = built(
+        folder,
+        BAR.replace("young: 1e5", "young: 1e7").replace("bounds: [1e4, 1e6], start: 1.6e5", "bounds: [1e4, 1e8]"),
+    )
     assert any("use more substeps" in n for n in stiff.description.notes)
     write_scene(folder, BAR.replace("start: elastic", "start: zero"))
     assert main(["check", str(folder / "scene.yaml")]) == 0
@@ -195,6 +203,7 @@ def test_check_warns_of_long_steps(folder, capsys):
 
 def test_the_warning_tells_the_truth(folder):
     """What it says of the published start, against a run with steps eight times as short."""
+
     def drop(substeps, start):
         text = BAR.replace("substeps: 20", f"substeps: {substeps}").replace("start: elastic", f"start: {start}")
         text = text[: text.index("parameters:")].replace("duration: 0.3", "duration: 0.5")

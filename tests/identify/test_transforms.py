@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sim.identify.parameters.transforms import TRANSFORMS, Log, Logit, ParameterSpace, Transform, _sigmoid, make_transform
+from sim.identify.parameters.transforms import (
+    TRANSFORMS,
+    Log,
+    Logit,
+    ParameterSpace,
+    Transform,
+    _sigmoid,
+    make_transform,
+)
 
 
 # ------------------------------------------------------------------------------------------------ one transform
@@ -90,10 +98,18 @@ def test_random_values_are_uniform_in_the_coordinates_and_within_the_bounds():
     for transform in (Transform(-1.0, 3.0, 0.1), Log(1e-3, 1e3, 2.0), Logit(0.0, 2.0)):
         values = transform.sample(rng, (4000,))
         even = transform.to_coordinates(values) if isinstance(transform, Log) else values
-        low, high = (transform.coordinate_bounds() if isinstance(transform, Log) else (transform.lower, transform.upper))
+        low, high = transform.coordinate_bounds() if isinstance(transform, Log) else (transform.lower, transform.upper)
         share = (even - low) / (high - low)
-        assert share.min() >= 0 and share.max() <= 1 and np.abs(np.quantile(share, [0.25, 0.5, 0.75]) - [0.25, 0.5, 0.75]).max() < 0.03
-        assert values.shape == (4000,) and transform.sample(rng, (2, 3)).shape == (2, 3) and transform.sample(rng, ()).shape == ()
+        assert (
+            share.min() >= 0
+            and share.max() <= 1
+            and np.abs(np.quantile(share, [0.25, 0.5, 0.75]) - [0.25, 0.5, 0.75]).max() < 0.03
+        )
+        assert (
+            values.shape == (4000,)
+            and transform.sample(rng, (2, 3)).shape == (2, 3)
+            and transform.sample(rng, ()).shape == ()
+        )
     assert 0 < values.min() < 0.01 and 1.99 < values.max() < 2, "a logit reaches close to its bounds, not them"
 
 
@@ -107,7 +123,9 @@ def test_a_sigmoid():
     v = np.array([-800.0, -1.0, 0.0, 0.5, 1.0, 800.0])
     with np.errstate(over="raise", invalid="raise"):
         found = _sigmoid(v)
-    np.testing.assert_allclose(found, [0.0, 1 / (1 + np.e), 0.5, 1 / (1 + np.exp(-0.5)), np.e / (1 + np.e), 1.0], rtol=1e-15)
+    np.testing.assert_allclose(
+        found, [0.0, 1 / (1 + np.e), 0.5, 1 / (1 + np.exp(-0.5)), np.e / (1 + np.e), 1.0], rtol=1e-15
+    )
 
 
 # ------------------------------------------------------------------------------------------------ as a scene asks
@@ -128,27 +146,43 @@ def test_the_unit_of_other_coordinates_is_one():
         assert type(transform) is made and (transform.lower, transform.upper) == (0.25, 0.75)
 
 
-@pytest.mark.parametrize(("value", "shown"), [
-    (None, "open"), (0.125, "0.125"), ([1.0, 2.0], "[1, 2]"), (range(4), "[0, 1, 2, 3]"), (range(5), "[0, 1, 2, 3, ...]"),
-])
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, "open"),
+        (0.125, "0.125"),
+        ([1.0, 2.0], "[1, 2]"),
+        (range(4), "[0, 1, 2, 3]"),
+        (range(5), "[0, 1, 2, 3, ...]"),
+    ],
+)
 def test_values_in_messages_are_short(value, shown):
     with pytest.raises(ValueError) as caught:
         Transform(value if value is not None else None, -1e9 if value is not None else -np.inf)
     assert str(caught.value).startswith(f"bounds [{shown}, ")
 
 
-# ------------------------------------------------------------------------------------------------ parameters in one vector
+# ------------------------------------------------------------------------------------------------ parameters in one
+# vector
 START = {"c": 2.0, "v": np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), "nu": np.array([0.1, 0.4])}
 
 
 def space() -> ParameterSpace:
-    return ParameterSpace({"c": Log(0.5, 8.0), "v": Transform(-10.0, np.full((2, 3), 10.0), 2.0), "nu": Logit(0.0, 0.5)}, START)
+    return ParameterSpace(
+        {"c": Log(0.5, 8.0), "v": Transform(-10.0, np.full((2, 3), 10.0), 2.0), "nu": Logit(0.0, 0.5)}, START
+    )
 
 
 def test_they_lie_one_after_the_other_row_by_row():
     s = space()
-    assert s.size == 9 and s.slices == {"c": slice(0, 1), "v": slice(1, 7), "nu": slice(7, 9)} and s.shapes == {"c": (), "v": (2, 3), "nu": (2,)}
-    np.testing.assert_allclose(s.start, [np.log(2.0), 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, np.log(0.1 / 0.4), np.log(0.4 / 0.1)])
+    assert (
+        s.size == 9
+        and s.slices == {"c": slice(0, 1), "v": slice(1, 7), "nu": slice(7, 9)}
+        and s.shapes == {"c": (), "v": (2, 3), "nu": (2,)}
+    )
+    np.testing.assert_allclose(
+        s.start, [np.log(2.0), 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, np.log(0.1 / 0.4), np.log(0.4 / 0.1)]
+    )
     values = s.unpack(s.start)
     for name, value in START.items():
         np.testing.assert_allclose(values[name], value, rtol=1e-14)
@@ -183,7 +217,11 @@ def test_starts_begin_with_the_given_one_and_depend_on_the_seed_alone():
     starts = s.starts(3, seed=4)
     assert len(starts) == 3 and np.array_equal(starts[0], s.start) and starts[0] is not s.start
     assert np.array_equal(starts, s.starts(3, seed=4)) and not np.array_equal(starts[1:], s.starts(3, seed=5)[1:])
-    assert not np.array_equal(starts[1], starts[2]) and np.array_equal(s.starts(3), s.starts(3, 0)) and len(s.starts(1)) == 1
+    assert (
+        not np.array_equal(starts[1], starts[2])
+        and np.array_equal(s.starts(3), s.starts(3, 0))
+        and len(s.starts(1)) == 1
+    )
     lower, upper = s.bounds()
     assert all((x >= lower).all() and (x <= upper).all() for x in starts)
 

@@ -9,7 +9,17 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sim.identify.assess.uncertainty import MOST, _by_noise, _by_residuals, _inverse, _notes, _notes_on_residuals, assess, coordinate_names, estimate
+from sim.identify.assess.uncertainty import (
+    MOST,
+    _by_noise,
+    _by_residuals,
+    _inverse,
+    _notes,
+    _notes_on_residuals,
+    assess,
+    coordinate_names,
+    estimate,
+)
 from sim.identify.losses.custom import Custom
 from sim.identify.losses.jacobian import Linearised
 from sim.identify.losses.losses import Match
@@ -76,7 +86,9 @@ def covariance_of_noise(part: Residuals) -> np.ndarray:
 
 # ------------------------------------------------------------------------------------------------ the two accounts
 CHAINS = {
-    "positions": np.full((6, 2), -1), "displacements": np.array([[-1, -1], *[[0, 0]] * 5]), "steps": np.stack([np.arange(6) - 1] * 2, 1),
+    "positions": np.full((6, 2), -1),
+    "displacements": np.array([[-1, -1], *[[0, 0]] * 5]),
+    "steps": np.stack([np.arange(6) - 1] * 2, 1),
     "some": np.array([[-1, -1], [0, -1], [0, 1], [-1, 2], [3, -1], [4, 0]]),
 }
 
@@ -103,7 +115,8 @@ def test_a_prior_has_noise_but_no_observations():
 
 @pytest.mark.parametrize("unseen", [0, 3])
 def test_actual_residuals_count_with_their_correlation_over_frames(unseen):
-    """sum over lags of the mean autocovariance of the residuals, times that of the weighted derivatives, take by take."""
+    """sum over lags of the mean autocovariance of the residuals, times that of the weighted derivatives, take by
+    take."""
     weight = RNG.uniform(0.5, 2.0, (7, 3))
     weight.ravel()[RNG.permutation(21)[:unseen]] = 0.0
     part = recorded(7, 3, weight=weight)
@@ -150,14 +163,18 @@ def test_errors_of_a_linear_fit_with_a_prior():
     left = observed - np.trace(inverse @ noise)
     assert found.scatter == pytest.approx(math.sqrt(missed / left), rel=1e-12)
     actual = (_by_residuals(part, jacobians[0]) + 9.0 * e.T @ e) * observed / left
-    np.testing.assert_allclose(found.by_residuals["b"], np.sqrt(np.diagonal(inverse @ actual @ inverse))[1:], rtol=1e-12)
+    np.testing.assert_allclose(
+        found.by_residuals["b"], np.sqrt(np.diagonal(inverse @ actual @ inverse))[1:], rtol=1e-12
+    )
     for name in ("a", "b"):
         np.testing.assert_array_equal(found.errors[name], np.maximum(found.by_noise[name], found.by_residuals[name]))
     assert found.names == ("a", "b[0]", "b[1]") and found.rollouts == 3
 
 
 def test_errors_are_of_physical_values():
-    stated = Stated([sought("c", 0.01, Log(scale=2.0)), sought("d", 3.0, Transform(scale=5.0)), sought("e", 1.0, Logit(0.0, 4.0))])
+    stated = Stated(
+        [sought("c", 0.01, Log(scale=2.0)), sought("d", 3.0, Transform(scale=5.0)), sought("e", 1.0, Logit(0.0, 4.0))]
+    )
     part = recorded(30, 2)
     j, x = jacobian(part, 3), stated.space.start
     found = assess(stated, Linearised(x, [part], [j]))
@@ -170,17 +187,28 @@ def test_errors_are_of_physical_values():
 
 def test_more_parameters_than_observations_leave_no_scatter():
     part = recorded(1, 1)
-    found = assess(problem(a=[0.0, 1.0, 2.0]), Linearised(np.array([0.0, 1.0, 2.0]), [part], [np.eye(3).reshape(1, 1, 3, 3)]))
+    found = assess(
+        problem(a=[0.0, 1.0, 2.0]), Linearised(np.array([0.0, 1.0, 2.0]), [part], [np.eye(3).reshape(1, 1, 3, 3)])
+    )
     assert math.isnan(found.scatter)
-    np.testing.assert_allclose(found.by_residuals["a"], np.sqrt(np.diagonal(_by_residuals(part, np.eye(3).reshape(1, 1, 3, 3)))), rtol=1e-12)
+    np.testing.assert_allclose(
+        found.by_residuals["a"], np.sqrt(np.diagonal(_by_residuals(part, np.eye(3).reshape(1, 1, 3, 3)))), rtol=1e-12
+    )
 
 
 def test_the_unit_of_the_loss_does_not_matter():
     part = recorded(30, 2)
     j = jacobian(part, 3)
-    one, other = (assess(problem(a=[1.0, 2.0, 3.0]), Linearised(np.array([1.0, 2.0, 3.0]), [part.times(w)], [j])) for w in (1.0, 1e-9))
+    one, other = (
+        assess(problem(a=[1.0, 2.0, 3.0]), Linearised(np.array([1.0, 2.0, 3.0]), [part.times(w)], [j]))
+        for w in (1.0, 1e-9)
+    )
     assert one.scatter == pytest.approx(other.scatter, rel=1e-9) and one.away == pytest.approx(other.away, rel=1e-9)
-    for a, b in ((one.by_noise["a"], other.by_noise["a"]), (one.by_residuals["a"], other.by_residuals["a"]), (one.correlation, other.correlation)):
+    for a, b in (
+        (one.by_noise["a"], other.by_noise["a"]),
+        (one.by_residuals["a"], other.by_residuals["a"]),
+        (one.correlation, other.correlation),
+    ):
         np.testing.assert_allclose(a, b, rtol=1e-9)
     assert not other.unseen.any()
 
@@ -194,7 +222,9 @@ def test_a_coordinate_on_its_bound_is_held_and_the_others_are_as_if_it_were_know
         rows, _ = flat(part, j)
         alone = 1.0 / math.sqrt(np.sum(rows[:, 1] ** 2))
         both = math.sqrt(np.linalg.inv(rows.T @ rows)[1, 1])
-        assert np.isnan(found.errors["a"]) == held and found.by_noise["b"] == pytest.approx(alone if held else both, rel=1e-12)
+        assert np.isnan(found.errors["a"]) == held and found.by_noise["b"] == pytest.approx(
+            alone if held else both, rel=1e-12
+        )
         assert np.isnan(found.correlation[0]).all() == held
 
 
@@ -240,7 +270,9 @@ def test_errors_of_numbers_that_follow_from_parameters():
 def test_a_value_that_no_coordinate_moves_any_more_has_no_slope():
     """So far out that a logit stands on its bound to the last bit."""
     stated, part = Stated([sought("e", [1.0, 1.0], Logit(0.0, 4.0))]), recorded(30, 1)
-    found = assess(stated, Linearised(np.array([0.0, 800.0]), [part], [jacobian(part, 2)], {"sag": np.array([2.0, 3.0])}))
+    found = assess(
+        stated, Linearised(np.array([0.0, 800.0]), [part], [jacobian(part, 2)], {"sag": np.array([2.0, 3.0])})
+    )
     assert found.measures["sag"][1]["e"].tolist() == [2.0, 0.0] and found.by_noise["e"][1] == 0.0
 
 
@@ -254,9 +286,24 @@ def test_a_number_that_depends_on_what_is_lost_is_not_known():
 
 def test_names_of_coordinates():
     each = ("low", "high")
-    parameters = [sought("a", 1.0), sought("m", np.zeros((2, 2))), sought("w", np.zeros(2), experiments=each), sought("v", np.zeros((2, 2)), experiments=each)]
+    parameters = [
+        sought("a", 1.0),
+        sought("m", np.zeros((2, 2))),
+        sought("w", np.zeros(2), experiments=each),
+        sought("v", np.zeros((2, 2)), experiments=each),
+    ]
     assert coordinate_names(Stated(parameters)) == (
-        "a", "m[0, 0]", "m[0, 1]", "m[1, 0]", "m[1, 1]", "w[low]", "w[high]", "v[low, 0]", "v[low, 1]", "v[high, 0]", "v[high, 1]",
+        "a",
+        "m[0, 0]",
+        "m[0, 1]",
+        "m[1, 0]",
+        "m[1, 1]",
+        "w[low]",
+        "w[high]",
+        "v[low, 0]",
+        "v[low, 1]",
+        "v[high, 0]",
+        "v[high, 1]",
     )
 
 
@@ -264,7 +311,9 @@ def test_names_of_coordinates():
 def test_why_there_are_no_standard_errors(monkeypatch):
     match, own = Match("m", markers="balls"), Custom("own", source="mine.py:loss")
     asked = []
-    monkeypatch.setattr("sim.identify.assess.uncertainty.linearise", lambda *args: asked.append(args) or SimpleNamespace())
+    monkeypatch.setattr(
+        "sim.identify.assess.uncertainty.linearise", lambda *args: asked.append(args) or SimpleNamespace()
+    )
     monkeypatch.setattr("sim.identify.assess.uncertainty.assess", lambda stated, found: "assessed")
     stated = problem(a=1.0)
     for terms, x, words in (([], np.zeros(1), "no term of the loss compares with a recording"), ([own], np.zeros(1), "no term of the loss compares"),
@@ -290,19 +339,29 @@ def remarks(largest, correlation=None, lost=(), unseen=(), stated=None) -> list[
     n = len(largest)
     stated = stated or problem(**{name: 1.0 for name in "abcdef"[:n]})
     flags = [np.isin(np.arange(n), chosen) for chosen in (lost, unseen)]
-    return _notes(stated, coordinate_names(stated), np.array(largest), np.eye(n) if correlation is None else correlation, *flags)
+    return _notes(
+        stated, coordinate_names(stated), np.array(largest), np.eye(n) if correlation is None else correlation, *flags
+    )
 
 
 def test_what_is_poorly_known_and_what_is_not_at_all():
     notes = remarks([0.7, 0.71, 3.0, 3.1, math.nan])
-    assert [note.partition(":")[0] for note in notes] == ["`b` is poorly known", "`c` is poorly known", "`d` is not identifiable from these recordings"]
+    assert [note.partition(":")[0] for note in notes] == [
+        "`b` is poorly known",
+        "`c` is poorly known",
+        "`d` is not identifiable from these recordings",
+    ]
     assert notes[0].endswith("its standard error is 0.71 times its scale")
     notes = remarks([math.inf, math.inf, 0.1], lost=(0, 1), unseen=(1,))
-    assert len(notes) == 1 and notes[0].startswith("`a` is not identifiable: the loss does not change along some direction that includes it")
+    assert len(notes) == 1 and notes[0].startswith(
+        "`a` is not identifiable: the loss does not change along some direction that includes it"
+    )
 
 
 def test_a_standard_error_of_a_logarithm_is_a_factor():
-    stated = Stated([sought("c", 1.0, Log(scale=2.0), "log"), sought("d", np.ones(2), Log(scale=np.array([1.0, 4.0])), "log")])
+    stated = Stated(
+        [sought("c", 1.0, Log(scale=2.0), "log"), sought("d", np.ones(2), Log(scale=np.array([1.0, 4.0])), "log")]
+    )
     notes = remarks([1.0, 1.0, 1e9], stated=stated)
     assert notes[0] == "`c` is poorly known: its standard error is a factor of 7.4"
     assert notes[1] == "`d[0]` is poorly known: its standard error is a factor of 55"
@@ -319,10 +378,16 @@ def correlated(n, **pairs) -> np.ndarray:
 
 def test_pairs_that_make_each_other_uncertain():
     (note,) = remarks([0.2, 0.05], correlated(2, ab=0.96))
-    assert note.startswith("`a` and `b` can hardly be told apart (correlation +0.960)") and "by growing" in note and "3.6 times smaller" in note
+    assert (
+        note.startswith("`a` and `b` can hardly be told apart (correlation +0.960)")
+        and "by growing" in note
+        and "3.6 times smaller" in note
+    )
     (note,) = remarks([0.05, 0.2], correlated(2, ab=-0.99))
     assert "(correlation -0.990)" in note and "by shrinking" in note and "7.1 times smaller" in note
-    assert not remarks([0.2, 0.2], correlated(2, ab=0.95)) and not remarks([0.09, 0.09], correlated(2, ab=0.99)), "alike, or known well"
+    assert not remarks([0.2, 0.2], correlated(2, ab=0.95)) and not remarks([0.09, 0.09], correlated(2, ab=0.99)), (
+        "alike, or known well"
+    )
     assert remarks([0.1, 0.01], correlated(2, ab=0.99))
     assert not remarks([0.2, math.nan], correlated(2, ab=0.99)) and not remarks([0.2, 0.2], correlated(2, ab=math.nan))
     assert len(remarks([0.2] * 4, correlated(4, ab=0.99, ac=0.5, cd=-0.97))) == 2
@@ -359,7 +424,9 @@ def test_how_far_the_search_ended_from_the_optimum():
     found = assess(problem(a=1.0, b=2.0), Linearised(np.array([1.0, 2.0]), [part], [j]))
     rows, _ = flat(part, j)
     missing = np.linalg.solve(rows.T @ rows, -rows.T @ part.values.ravel())
-    assert found.away == pytest.approx(max(abs(missing[0]) / found.errors["a"], abs(missing[1]) / found.errors["b"]), rel=1e-9)
+    assert found.away == pytest.approx(
+        max(abs(missing[0]) / found.errors["a"], abs(missing[1]) / found.errors["b"]), rel=1e-9
+    )
     assert found.unseen.tolist() == [False, False]
     j[..., 1] = 0.0
     assert assess(problem(a=1.0, b=2.0), Linearised(np.array([1.0, 2.0]), [part], [j])).unseen.tolist() == [False, True]

@@ -1,4 +1,5 @@
-"""Every reader, given spoilt files: it reads what is there, or says what is wrong and where.  Nothing else, and in bounded time and memory."""
+"""Every reader, given spoilt files: it reads what is there, or says what is wrong and where.  Nothing else, and in
+bounded time and memory."""
 
 import os
 import struct
@@ -34,7 +35,8 @@ TRIANGLES = BOX.triangles
 
 @pytest.fixture(autouse=True)
 def bounded():
-    """Memory is limited: what would be allocated because a header says so is a MemoryError, which no reader is allowed."""
+    """Memory is limited: what would be allocated because a header says so is a MemoryError, which no reader is
+    allowed."""
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     used = (
         int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
@@ -174,7 +176,10 @@ def off():
 
 
 def ply(form):
-    head = f"ply\nformat {form} 1.0\nelement vertex {len(BOX.positions)}\nproperty float x\nproperty float y\nproperty float z\n"
+    head = (
+        f"ply\nformat {form} 1.0\nelement vertex {len(BOX.positions)}\nproperty float x\nproperty float y\nproperty"
+        " float z\n"
+    )
     head += f"element face {len(TRIANGLES)}\nproperty list uchar int vertex_indices\nend_header\n"
     if form == "ascii":
         lines = [f"{x:.3g} {y:.3g} {z:.3g}" for x, y, z in BOX.positions] + [f"3 {a} {b} {c}" for a, b, c in TRIANGLES]

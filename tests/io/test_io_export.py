@@ -22,32 +22,60 @@ TRIANGLES = np.array([[0, 1, 2], [1, 3, 2]])
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sheet")
     write_target(folder, SHEET, overrides={"objects.sheet.cloth.material.distance.compliance": 0.02})
-    assert main(["run", str(write_scene(folder, SHEET)), "--out", str(folder / "runs" / "sheet" / "one"), "--iterations", "1"]) == 0
+    assert (
+        main(
+            [
+                "run",
+                str(write_scene(folder, SHEET)),
+                "--out",
+                str(folder / "runs" / "sheet" / "one"),
+                "--iterations",
+                "1",
+            ]
+        )
+        == 0
+    )
     return folder / "runs" / "sheet" / "one"
 
 
 def moving(frames=5, seed=0):
     """A square of two triangles, a line of two links, two loose points; 9 particles."""
     x = np.random.default_rng(seed).normal(size=(1, 9, 3)) + 0.1 * np.arange(frames)[:, None, None]
-    bodies = [body("square", np.arange(4), TRIANGLES), body("line", np.arange(4, 7), segments=np.array([[0, 1], [1, 2]])),
-              body("dust", np.arange(7, 9))]
-    return bodies, Recording(x + np.sin(np.arange(frames))[:, None, None] * x[:, :, ::-1], 0.1 * (1 + np.arange(frames)))
+    bodies = [
+        body("square", np.arange(4), TRIANGLES),
+        body("line", np.arange(4, 7), segments=np.array([[0, 1], [1, 2]])),
+        body("dust", np.arange(7, 9)),
+    ]
+    return bodies, Recording(
+        x + np.sin(np.arange(frames))[:, None, None] * x[:, :, ::-1], 0.1 * (1 + np.arange(frames))
+    )
 
 
 # ------------------------------------------------------------------------------------------------ glTF
 def test_glb_plays_what_was_simulated():
     bodies, take = moving()
-    shapes = {"main": [Shape("sphere", (1, 2, 3), radius=0.5, name="ball"), Shape("plane", (0, -1, 0), normal=(0.0, 2.0, 0.0))]}
+    shapes = {
+        "main": [
+            Shape("sphere", (1, 2, 3), radius=0.5, name="ball"),
+            Shape("plane", (0, -1, 0), normal=(0.0, 2.0, 0.0)),
+        ]
+    }
     file = Glb(glb(Scenery("scene", bodies, (0, 1, 0), shapes), "main", take))
     for thing in bodies:
         for k in range(5):
-            np.testing.assert_allclose(file.places(thing.name, take.time[k]), take.positions[k, thing.points[:, 0]], atol=2e-6)
+            np.testing.assert_allclose(
+                file.places(thing.name, take.time[k]), take.positions[k, thing.points[:, 0]], atol=2e-6
+            )
         middle = 0.5 * (take.positions[1] + take.positions[2])[thing.points[:, 0]]
         np.testing.assert_allclose(file.places(thing.name, 0.25), middle, atol=2e-6)
     ball = file.places("ball", 0)
     np.testing.assert_allclose(np.linalg.norm(ball - [1, 2, 3], axis=1), 0.5, atol=1e-6)
     np.testing.assert_allclose(file.places("plane", 0)[:, 1], -1, atol=1e-6)
-    modes = {node["name"]: file.list("meshes")[node["mesh"]]["primitives"][0]["mode"] for node in file.list("nodes") if "mesh" in node}
+    modes = {
+        node["name"]: file.list("meshes")[node["mesh"]]["primitives"][0]["mode"]
+        for node in file.list("nodes")
+        if "mesh" in node
+    }
     assert modes == {"square": 4, "line": 1, "dust": 0, "ball": 4, "plane": 4}
     assert len(file.list("animations")) == 1 and file.list("animations")[0]["name"] == "main"
 
@@ -67,7 +95,12 @@ def test_glb_leaves_out_points_that_no_triangle_uses():
 
 
 def test_bodies_may_be_carried():
-    carried = Body("skin", np.array([[0, 1], [2, 3], [4, 5]], np.int32), np.array([[0.5, 0.5], [1.5, -0.5], [1, 0]]), np.array([[0, 1, 2]]))
+    carried = Body(
+        "skin",
+        np.array([[0, 1], [2, 3], [4, 5]], np.int32),
+        np.array([[0.5, 0.5], [1.5, -0.5], [1, 0]]),
+        np.array([[0, 1, 2]]),
+    )
     _, take = moving()
     file = Glb(glb(Scenery("s", [carried]), "main", take))
     x = take.positions[3]
@@ -128,7 +161,10 @@ def test_run_is_read_back(run):
     assert (sheet.name, len(sheet.points), len(sheet.triangles)) == ("sheet", 16, 18)
     assert shown.scenery.shapes["one"][0].kind == "sphere" and shown.scenery.up == (0, 1, 0)
     take = shown.take("one")
-    assert take.times == pytest.approx([0.05, 0.1, 0.15, 0.2]) and [layer.name for layer in take.layers] == ["sheet", "target corners"]
+    assert take.times == pytest.approx([0.05, 0.1, 0.15, 0.2]) and [layer.name for layer in take.layers] == [
+        "sheet",
+        "target corners",
+    ]
     with np.load(run / "trajectory.npz") as file:
         np.testing.assert_array_equal(take.layers[0].positions, file["one"])
     assert np.isfinite(take.layers[1].positions).all()
@@ -186,7 +222,9 @@ def test_view(run, monkeypatch, capsys):
     assert main(["view", str(run.parent.parent)]) == 0
     assert opened == [(run / "report.html").as_uri()] and capsys.readouterr().out.strip() == str(run / "report.html")
     assert main(["view", str(run), "--no-browser", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"page": str(run / "report.html"), "opened": False} and len(opened) == 1
+    assert (
+        json.loads(capsys.readouterr().out) == {"page": str(run / "report.html"), "opened": False} and len(opened) == 1
+    )
     monkeypatch.setattr(webbrowser, "open", lambda url: False)
     assert main(["view", str(run)]) == 0
     assert "no browser was found" in capsys.readouterr().out

@@ -1,4 +1,5 @@
-"""What a run found can be used again: the fragment loads as a scene, `--set` gives the same motion, every number is shown."""
+"""What a run found can be used again: the fragment loads as a scene, `--set` gives the same motion, every number is
+shown."""
 
 import hashlib
 import json
@@ -48,8 +49,11 @@ SCENES = {
     "tied": sought("  s: {of: {objects.sheet.velocity.0: 2, objects.sheet.velocity.2: -1}, start: 0.03}"),
     "experiments": sought("  v: {of: objects.sheet.velocity, per: experiment}").replace(ONE, TWO),
     "elements": sought(f"  s: {{of: {DISTANCE}, per: element, transform: log, bounds: [1e-4, 10]}}"),
-    "regions": sought(f"  s: {{of: {DISTANCE}, per: region, transform: log}}").replace("{compliance: 0.05, damping: 5 ms}", REGIONS).replace(
-        "    cloth:", "    regions: {upper: {y: [0.5, null]}, lower: {y: [null, 0.5]}}\n    cloth:", 1),
+    "regions": (
+        sought(f"  s: {{of: {DISTANCE}, per: region, transform: log}}")
+        .replace("{compliance: 0.05, damping: 5 ms}", REGIONS)
+        .replace("    cloth:", "    regions: {upper: {y: [0.5, null]}, lower: {y: [null, 0.5]}}\n    cloth:", 1)
+    ),
 }
 
 
@@ -57,14 +61,22 @@ SCENES = {
 def test_what_was_found_loads_again(kind, tmp_path):
     """A scene made of the fragment starts where the run ended, and so does one with the `--set` options."""
     problem, outcome = found_in(tmp_path, SCENES[kind])
-    after = {e: s.positions for e, s in problem.simulate(problem.space.pack(
-        {name: p["final"] for name, p in outcome.result["parameters"].items()})).items()}
+    after = {
+        e: s.positions
+        for e, s in problem.simulate(
+            problem.space.pack({name: p["final"] for name, p in outcome.result["parameters"].items()})
+        ).items()
+    }
     (tmp_path / "found.yaml").write_text(fragment(problem, outcome.result))
     for file in outcome.folder.glob("found.*.npy"):
         (tmp_path / file.name).write_bytes(file.read_bytes())
     again = [sim.load_scene(tmp_path / "found.yaml")]
     options = set_options(problem, outcome.result)
-    assert len(found_values(problem, outcome.result)) == sum(len(p.places) * max(1, len(p.experiments)) for p in problem.sought) > 0
+    assert (
+        len(found_values(problem, outcome.result))
+        == sum(len(p.places) * max(1, len(p.experiments)) for p in problem.sought)
+        > 0
+    )
     assert bool(options) == (kind not in ("elements", "experiments"))
     if options:
         texts = [word for word in shlex.split(options) if word != "--set"]
@@ -87,7 +99,10 @@ def test_the_report_holds_the_copyable_result(tmp_path):
 
 def test_the_page_says_with_what_it_was_made(tmp_path):
     _, outcome = found_in(tmp_path, SHEET)
-    page, result = (outcome.folder / "report.html").read_text(), json.loads((outcome.folder / "result.json").read_text())
+    page, result = (
+        (outcome.folder / "report.html").read_text(),
+        json.loads((outcome.folder / "result.json").read_text()),
+    )
     assert set(result["files"]) == {"scene.yaml", "target.npz"}
     for name, digest in result["files"].items():
         assert digest == hashlib.sha256((tmp_path / name).read_bytes()).hexdigest() and digest[:16] in page
@@ -108,8 +123,17 @@ def test_every_number_of_a_parameter_has_a_name(start, per, experiments, labels)
 
 
 def test_numbers_of_a_vector_have_their_own_errors_and_notes():
-    row = ParameterRow("v", [0, 0, 0], [1.234567, 2.0, 3.0], "m/s", [1e-3, 0, 0], true=[1.0, 2.0, 4.0], error=[0.012, float("inf"), float("nan")],
-                       labels=["v.x", "v.y", "v.z"], note="`v.y` is not identifiable")
+    row = ParameterRow(
+        "v",
+        [0, 0, 0],
+        [1.234567, 2.0, 3.0],
+        "m/s",
+        [1e-3, 0, 0],
+        true=[1.0, 2.0, 4.0],
+        error=[0.012, float("inf"), float("nan")],
+        labels=["v.x", "v.y", "v.z"],
+        note="`v.y` is not identifiable",
+    )
     x, y, z = parameter_section([row]).split("<tbody>")[1].split("</tr>")[:3]
     assert "1.235" in x and "0.012 (0.97 %)" in x and "+23.46 %" in x and "remark" not in x
     assert "not identifiable</div>" in y and y.count("not identifiable") == 2 and "0 %" in y
@@ -122,8 +146,16 @@ def test_many_numbers_are_summed_up(capsys, tmp_path):
     page = parameter_section([row])
     assert page.count("<tr>") == 2 and "<strong>2<" in page and "1 … 3" in page and "0.1 (median)" in page
     assert "All 201 numbers" in page and "parameters.k.final" in page and '<rect class="bar"' in page
-    result = {"parameters": {"k": {"start": np.ones(201), "final": final, "unit": "m/N"}}, "experiments": {}, "expect": [],
-              "starts": None, "horizons": None, "loss": {"final": None}, "stopped_because": "gradient", "wall_s": 1.0}
+    result = {
+        "parameters": {"k": {"start": np.ones(201), "final": final, "unit": "m/N"}},
+        "experiments": {},
+        "expect": [],
+        "starts": None,
+        "horizons": None,
+        "loss": {"final": None},
+        "stopped_because": "gradient",
+        "wall_s": 1.0,
+    }
     show_result(result, tmp_path)
     shown = capsys.readouterr().out
     assert "1 ... 2 ... 3" in shown and "201 numbers" in shown and "result.json" in shown
@@ -149,6 +181,9 @@ def test_tables_in_a_terminal_fit_into_80_columns(tmp_path, capsys):
 def test_set_options_work_on_the_command_line(tmp_path, capsys):
     problem, outcome = found_in(tmp_path, SCENES["number"])
     options = shlex.split(set_options(problem, outcome.result))
-    assert main(["run", str(tmp_path / "scene.yaml"), *options, "--out", str(tmp_path / "again"), "--iterations", "1"]) == 0
+    assert (
+        main(["run", str(tmp_path / "scene.yaml"), *options, "--out", str(tmp_path / "again"), "--iterations", "1"])
+        == 0
+    )
     result = json.loads((tmp_path / "again" / "result.json").read_text())
     assert result["loss"]["initial"] == pytest.approx(outcome.result["loss"]["final"], rel=1e-9)

@@ -1,4 +1,5 @@
-"""Motion over time in the report and the player: what is compared, when, with gaps, goals, measures and the start frame."""
+"""Motion over time in the report and the player: what is compared, when, with gaps, goals, measures and the start
+frame."""
 
 import base64
 
@@ -48,11 +49,20 @@ def test_a_track_shows_what_the_loss_compares(compare, tmp_path):
     problem = sim.load_scene(tmp_path / "scene.yaml").build(dtype=sim.float64)
     run = problem.simulate()
     (track,) = tracks(problem, run, None)
-    residual, counted = track.residual, compared_by(problem, problem.experiments[0], "corners").counted(problem.experiments[0])[0]
+    residual, counted = (
+        track.residual,
+        compared_by(problem, problem.experiments[0], "corners").counted(problem.experiments[0])[0],
+    )
     used = np.isfinite(residual[..., 0])
-    assert (used[-4:] == counted).all() and used.sum() == counted.sum() == {"position": 10, "displacement": 7, "velocity": 6}[compare]
+    assert (used[-4:] == counted).all() and used.sum() == counted.sum() == {
+        "position": 10,
+        "displacement": 7,
+        "velocity": 6,
+    }[compare]
     loss = np.sum(residual[used] ** 2) / track.noise**2 / (3 * used.sum())
-    expected = problem.value(problem.start) * {"position": 1, "displacement": 0.5, "velocity": 1}[compare]  # a difference has twice the variance
+    expected = (
+        problem.value(problem.start) * {"position": 1, "displacement": 0.5, "velocity": 1}[compare]
+    )  # a difference has twice the variance
     assert loss == pytest.approx(expected, rel=1e-6)
     assert track.unit == ("m/s" if compare == "velocity" else "m")
 
@@ -84,8 +94,12 @@ def test_frames_that_do_not_count_are_told_apart(tmp_path):
 
 
 def test_goals_are_at_their_time_and_place(tmp_path):
-    problem = sheet(tmp_path, SHEET.replace("loss:\n  - {match: corners}\n", GOAL).replace(
-        "  one: {target: {file: target.npz, key: corners, noise: 10 mm}}", "  one: {}"))
+    problem = sheet(
+        tmp_path,
+        SHEET.replace("loss:\n  - {match: corners}\n", GOAL).replace(
+            "  one: {target: {file: target.npz, key: corners, noise: 10 mm}}", "  one: {}"
+        ),
+    )
     run = problem.simulate()
     reach, slow = tracks(problem, run, None)
     centre = run["one"].positions[:, problem.markers["corners"].points].mean(axis=1)
@@ -120,7 +134,11 @@ def test_the_player_begins_with_the_start(tmp_path):
     before = take.layers[0]
     np.testing.assert_allclose(before.positions[0], run["one"].start)
     np.testing.assert_allclose(before.positions[1:], run["one"].positions)
-    assert [layer.side for layer in take.layers[:2]] == ["before", "after"] and before.dots is None and before.point_size == 0
+    assert (
+        [layer.side for layer in take.layers[:2]] == ["before", "after"]
+        and before.dots is None
+        and before.point_size == 0
+    )
 
 
 def test_dots_only_where_there_is_no_surface():
@@ -128,7 +146,11 @@ def test_dots_only_where_there_is_no_surface():
     problem = sim.load_scene(ROOT / "scenes" / "throw.yaml", {"time.duration": 0.02}).build(dtype=sim.float64)
     (take,) = takes(problem, problem.simulate(), None)
     body = take.layers[0]
-    assert body.point_size == 0 and body.triangles is not None and body.positions.shape[1] == len(np.unique(body.triangles))
+    assert (
+        body.point_size == 0
+        and body.triangles is not None
+        and body.positions.shape[1] == len(np.unique(body.triangles))
+    )
     problem = sim.load_scene(ROOT / "scenes" / "chain.yaml", {"time.duration": 0.1}).build(dtype=sim.float64)
     (take,) = takes(problem, problem.simulate(), None)
     assert take.layers[0].point_size > 0 and take.layers[0].dots.tolist() == list(range(6))
@@ -145,14 +167,25 @@ def test_what_a_page_leaves_out_is_said():
     assert track_data(Track("e", "m", np.arange(3.0), after[:3, :2]))["note"] == ""
 
 
-@pytest.mark.parametrize("size, unit, shown", [(0.4, "m", "mm"), (2.0, "m", "m"), (3e-5, "m", "µm"), (1e-13, "m", "nm"), (0.0, "m", "m"),
-                                               (0.02, "m/s", "mm/s"), (5.0, "Pa", "Pa")])
+@pytest.mark.parametrize(
+    "size, unit, shown",
+    [
+        (0.4, "m", "mm"),
+        (2.0, "m", "m"),
+        (3e-5, "m", "µm"),
+        (1e-13, "m", "nm"),
+        (0.0, "m", "m"),
+        (0.02, "m/s", "mm/s"),
+        (5.0, "Pa", "Pa"),
+    ],
+)
 def test_units_that_values_are_shown_in(size, unit, shown):
     assert shown_unit(size, unit)[1] == shown
 
 
 def test_surfaces_are_coloured_by_what_was_found(tmp_path):
-    """A value by element is shown at the points: the geometric mean of what meets there, where it was sought as a logarithm."""
+    """A value by element is shown at the points: the geometric mean of what meets there, where it was sought as a
+    logarithm."""
     of = "objects.sheet.cloth.material.distance.compliance"
     text = SHEET.replace(f"of: {of}, transform", f"of: {of}, per: element, transform")
     problem = sheet(tmp_path, text)

@@ -1,6 +1,5 @@
 """The builder: what it collects, what the model then holds, and every error it can make."""
 
-
 import numpy as np
 import pytest
 from places import SKIRT
@@ -38,8 +37,16 @@ def test_fields_have_their_shapes_and_types():
     builder.add_chain((0, 0, 1), (1, 0, 1), points=5, mass=0.1, material={"distance": {"compliance": 1e-3}})
     builder.add_attachment([0, 1], motion={"swing": (0, 1, 0), "frequency": 2.0}, label="hand")
     model = builder.finalize(dtype=float64, requires_grad=True)
-    counts = {"particles": 16 + 5, "triangles": 18, "edges": 33, "springs": 4, "tetrahedra": 0, "attached": 4 + 2,
-              "attachments + 1": 3, "motions": 1}
+    counts = {
+        "particles": 16 + 5,
+        "triangles": 18,
+        "edges": 33,
+        "springs": 4,
+        "tetrahedra": 0,
+        "attached": 4 + 2,
+        "attachments + 1": 3,
+        "motions": 1,
+    }
     for field in MODEL_FIELDS:
         a = getattr(model, field.name)
         assert a.shape == tuple(counts[n] if isinstance(n, str) else n for n in field.shape), field.name
@@ -79,7 +86,10 @@ def test_cloth_mesh_from_a_file_and_from_arrays():
     corners = mesh.positions[mesh.triangles]
     want = 0.5 * np.linalg.norm(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1).sum()
     assert area == pytest.approx(want, rel=1e-5)
-    assert set(skirt.elements) == {"distance", "bend"} and len(skirt.elements["bend"]) == model.constraint_sets["bend"].count / 2
+    assert (
+        set(skirt.elements) == {"distance", "bend"}
+        and len(skirt.elements["bend"]) == model.constraint_sets["bend"].count / 2
+    )
 
 
 def test_particles_in_a_row_are_one_group_with_values_for_each():

@@ -22,18 +22,44 @@ SEED = 20261120
 def rich_builder() -> ModelBuilder:
     """A model with every kind of material value."""
     builder = ModelBuilder()
-    material = {"distance": {"compliance": np.linspace(0.1, 0.5, 24), "damping": 2e-3}, "shear": {"compliance": 0.3},
-                "bend": {"compliance": 20.0}}
+    material = {
+        "distance": {"compliance": np.linspace(0.1, 0.5, 24), "damping": 2e-3},
+        "shear": {"compliance": 0.3},
+        "bend": {"compliance": 20.0},
+    }
     sheet = builder.add_cloth_grid(
-        (0.1, 0.2, 0.3), dim_x=3, dim_y=3, cell_x=0.1, cell_y=0.2, density=0.4, vel=(1, 2, 3), spin=(0.5, -1, 2),
-        fix_left=True, material=material, label="sheet", thickness=0.02)
-    builder.add_chain((1, 0, 0), (2, 0.5, 0), 5, mass=0.7, label="rope", spin=(0, 0, 3), vel=(0, 1, 0),
-                      material={"distance": {"compliance": 1e-3}})
+        (0.1, 0.2, 0.3),
+        dim_x=3,
+        dim_y=3,
+        cell_x=0.1,
+        cell_y=0.2,
+        density=0.4,
+        vel=(1, 2, 3),
+        spin=(0.5, -1, 2),
+        fix_left=True,
+        material=material,
+        label="sheet",
+        thickness=0.02,
+    )
+    builder.add_chain(
+        (1, 0, 0),
+        (2, 0.5, 0),
+        5,
+        mass=0.7,
+        label="rope",
+        spin=(0, 0, 3),
+        vel=(0, 1, 0),
+        material={"distance": {"compliance": 1e-3}},
+    )
     builder.add_particle((5, 5, 5), vel=(1, 0, 0), mass=0.5)
     builder.add_particle((6, 5, 5), vel=(0, 1, 0), mass=1.5)
     builder.add_spring(21, 22, compliance=0.1, damping=0.2)
-    builder.add_attachment([16, 17], motion=[{"move": (0, 1, 0), "end": 2.0}, {"swing": (1, 0, 0), "frequency": 3.0}],
-                           compliance=0.05, label="soft")
+    builder.add_attachment(
+        [16, 17],
+        motion=[{"move": (0, 1, 0), "end": 2.0}, {"swing": (1, 0, 0), "frequency": 3.0}],
+        compliance=0.05,
+        label="soft",
+    )
     builder.add_attachment([20], motion={"move": (0, 0, 1), "start": 1, "end": 2.0, "ease": "linear"}, label="hard")
     builder.add_ground_plane(-1.0, normal=(0.1, 2.0, 0.2), compliance=1e-4, touches=[sheet])
     builder.add_shape_sphere((0, 0, 1), 0.3, label="ball")
@@ -42,8 +68,17 @@ def rich_builder() -> ModelBuilder:
 
 def outputs_of(model) -> dict[str, array]:
     """Everything that is derived."""
-    out = {n: getattr(model, n) for n in ("particle_q", "particle_qd", "particle_mass", "particle_inv_mass",
-                                          "attachment_anchor", "motion_vector")}
+    out = {
+        n: getattr(model, n)
+        for n in (
+            "particle_q",
+            "particle_qd",
+            "particle_mass",
+            "particle_inv_mass",
+            "attachment_anchor",
+            "motion_vector",
+        )
+    }
     for name, made in model.constraint_sets.items():
         out[f"{name}.compliance"] = made.compliance
         if made.damping is not None:
@@ -98,9 +133,15 @@ def test_spin_adds_no_momentum():
 def test_compliance_of_elements_from_the_one_of_the_material(cells):
     builder = ModelBuilder()
     size = 1.0 / np.array(cells)
-    group = builder.add_cloth_grid(dim_x=cells[0], dim_y=cells[1], cell_x=size[0], cell_y=size[1], density=0.2, label="s",
-                                   material={"distance": {"compliance": 0.3}, "bend": {"compliance": 7.0},
-                                             "shear": {"compliance": {"each": 0.9}}})
+    group = builder.add_cloth_grid(
+        dim_x=cells[0],
+        dim_y=cells[1],
+        cell_x=size[0],
+        cell_y=size[1],
+        density=0.2,
+        label="s",
+        material={"distance": {"compliance": 0.3}, "bend": {"compliance": 7.0}, "shear": {"compliance": {"each": 0.9}}},
+    )
     model = builder.finalize(dtype=float64)
     topology = mesh_topology(group.positions, group.triangles)
     for name, c in (("distance", 0.3), ("bend", 7.0)):
@@ -152,7 +193,9 @@ def test_attachments_and_shapes():
     assert soft.points.numpy()[slot[4:6], 0].tolist() == [16, 17]
     np.testing.assert_allclose(soft.compliance.numpy(), np.full((2, 3), 0.05))
     np.testing.assert_allclose(soft.parameters["target"].numpy()[slot[4:6]], model.particle_q.numpy()[[16, 17]])
-    np.testing.assert_allclose(model.attachment_anchor.numpy(), model.particle_q.numpy()[model.attachment_point.numpy()])
+    np.testing.assert_allclose(
+        model.attachment_anchor.numpy(), model.particle_q.numpy()[model.attachment_point.numpy()]
+    )
     plane = model.constraint_sets["contact_plane"]
     normal = np.array([0.1, 2.0, 0.2]) / np.linalg.norm([0.1, 2.0, 0.2])
     np.testing.assert_allclose(plane.parameters["normal"].numpy(), np.tile(normal, (12, 1)), rtol=1e-14)
@@ -167,7 +210,9 @@ def test_rest_shape_is_at_rest():
     q = model.particle_q.numpy()
     made = model.constraint_sets["distance"]
     ends = q[made.points.numpy()]
-    np.testing.assert_allclose(made.parameters["rest"].numpy(), np.linalg.norm(ends[:, 0] - ends[:, 1], axis=1), rtol=1e-14)
+    np.testing.assert_allclose(
+        made.parameters["rest"].numpy(), np.linalg.norm(ends[:, 0] - ends[:, 1], axis=1), rtol=1e-14
+    )
     np.testing.assert_allclose(model.constraint_sets["bend"].parameters["rest"].numpy(), 0, atol=1e-14)
 
 
@@ -176,8 +221,15 @@ def test_rest_shape_is_at_rest():
 def test_colours_share_no_free_point_and_sets_are_sorted_by_them(trial):
     rng = np.random.default_rng(SEED + trial)
     builder = ModelBuilder()
-    builder.add_cloth_grid(dim_x=6, dim_y=5, cell_x=0.1, cell_y=0.1, density=0.1, fix_top=True,
-                           material={"distance": {"compliance": 0.1}, "bend": {"compliance": 1.0}})
+    builder.add_cloth_grid(
+        dim_x=6,
+        dim_y=5,
+        cell_x=0.1,
+        cell_y=0.1,
+        density=0.1,
+        fix_top=True,
+        material={"distance": {"compliance": 0.1}, "bend": {"compliance": 1.0}},
+    )
     pairs = np.array([rng.choice(42, 2, replace=False) for _ in range(60)])
     builder.add_constraints(distance, pairs, 0.1, label="random")
     builder.add_constraints(bend, [rng.choice(42, 4, replace=False) for _ in range(30)], 1.0, label="random_bend")
@@ -252,7 +304,9 @@ def test_gradient_through_a_kernel_before_and_a_state_after():
         launch(from_log, dim=1, inputs=[log_density], outputs=[model["sheet.density"]])
         state = model.state()
     np.testing.assert_allclose(model.particle_mass.numpy().sum(), 0.7)
-    tape.backward(grads={model.particle_mass: ones_like(model.particle_mass), state.particle_q: ones_like(state.particle_q)})
+    tape.backward(
+        grads={model.particle_mass: ones_like(model.particle_mass), state.particle_q: ones_like(state.particle_q)}
+    )
     assert log_density.grad.numpy()[0] == pytest.approx(0.7)
     np.testing.assert_allclose(model["sheet.position"].grad.numpy(), [[9, 9, 9]])
 
@@ -267,8 +321,13 @@ def test_states_are_copied_differentiably():
         copy = state.clone()
         target.assign(copy)
         state.particle_q.zero_()
-    tape.backward(grads={target.particle_q: ones_like(target.particle_q), target.particle_qd: ones_like(target.particle_qd),
-                         state.particle_q: ones_like(state.particle_q)})
+    tape.backward(
+        grads={
+            target.particle_q: ones_like(target.particle_q),
+            target.particle_qd: ones_like(target.particle_qd),
+            state.particle_q: ones_like(state.particle_q),
+        }
+    )
     np.testing.assert_allclose(model["p.position"].grad.numpy(), [[2, 2, 2]])
     np.testing.assert_allclose(model["p.velocity"].grad.numpy(), [[2, 2, 2]])
 
@@ -286,6 +345,7 @@ class Counter:
         def counted():
             self.count += 1
             run()
+
         return counted
 
     def of(self, action) -> int:

@@ -1,4 +1,5 @@
-"""Many worlds in one model: each does what a model of its own does, bit for bit, and has its own parameters and gradients."""
+"""Many worlds in one model: each does what a model of its own does, bit for bit, and has its own parameters and
+gradients."""
 
 from __future__ import annotations
 
@@ -20,18 +21,41 @@ VALUES = {
 
 
 def builder() -> ModelBuilder:
-    """A cloth with a load, held by a moving pinned corner and a soft one; a solid with a drag; springs between the two; a ball."""
+    """A cloth with a load, held by a moving pinned corner and a soft one; a solid with a drag; springs between the two;
+    a ball."""
     b = ModelBuilder()
     sheet = b.add_cloth_grid(
-        dim_x=4, dim_y=3, cell_x=0.1, cell_y=0.1, density=0.2, label="sheet", rot=(0.7071068, 0, 0, 0.7071068),
-        material={"distance": {"compliance": 0.02, "damping": 1e-3}, "shear": {"compliance": 0.5}, "bend": {"compliance": 50.0}},
+        dim_x=4,
+        dim_y=3,
+        cell_x=0.1,
+        cell_y=0.1,
+        density=0.2,
+        label="sheet",
+        rot=(0.7071068, 0, 0, 0.7071068),
+        material={
+            "distance": {"compliance": 0.02, "damping": 1e-3},
+            "shear": {"compliance": 0.5},
+            "bend": {"compliance": 50.0},
+        },
     )
-    block = b.add_soft_grid(dim_x=1, dim_y=1, dim_z=2, cell_x=0.1, cell_y=0.1, cell_z=0.1, density=300.0, pos=(0, 0.5, 0), label="block",
-                            material={"stvk": {"young": 2e4, "poisson": 0.3, "damping": 1e-3}})
+    block = b.add_soft_grid(
+        dim_x=1,
+        dim_y=1,
+        dim_z=2,
+        cell_x=0.1,
+        cell_y=0.1,
+        cell_z=0.1,
+        density=300.0,
+        pos=(0, 0.5, 0),
+        label="block",
+        material={"stvk": {"young": 2e4, "poisson": 0.3, "damping": 1e-3}},
+    )
     b.set_drag(block, 0.5)
     for k in range(3):
         b.add_spring(sheet.start + k, block.start + 2 * k, compliance=0.01 * (k + 1), rest_length=0.4 if k else None)
-    b.add_attachment([0], motion=[{"move": (0.1, 0, 0), "end": 0.05}, {"swing": (0, 0.1, 0), "frequency": 4.0}], label="grip")
+    b.add_attachment(
+        [0], motion=[{"move": (0.1, 0, 0), "end": 0.05}, {"swing": (0, 0.1, 0), "frequency": 4.0}], label="grip"
+    )
     b.add_attachment([4], compliance=0.1, label="soft", motion={"move": (0, 0, 0.1), "end": 0.05})
     b.add_load(sheet.points[-5:], 0.05, label="bag")
     b.add_shape_sphere((0.2, -0.3, 0.1), 0.2, label="ball")
@@ -46,7 +70,9 @@ def run(model: sim.Model, seed: dict[str, np.ndarray]) -> tuple[dict[str, np.nda
         final = sim.rollout(solver, model.state(), STEPS, DT, strategy=sim.Checkpointed(every=5)).final
     ends = {"q": final.particle_q, "qd": final.particle_qd}
     tape.backward(grads={a: sim.array(seed[k], dtype=a.dtype, device=a.device) for k, a in ends.items()})
-    return {k: a.numpy().copy() for k, a in ends.items()}, {path: a.grad.numpy().copy() for path, a in model.materials.items()}
+    return {k: a.numpy().copy() for k, a in ends.items()}, {
+        path: a.grad.numpy().copy() for path, a in model.materials.items()
+    }
 
 
 def points_of(model: sim.Model, world: int) -> np.ndarray:
@@ -81,7 +107,9 @@ def test_worlds_are_models_of_their_own(order, monkeypatch):
         for path, slope in slopes.items():
             if path != "gravity":
                 found = gradients[path].reshape(WORLDS, *slope.shape)[world]
-                np.testing.assert_allclose(found, slope, rtol=1e-11, atol=1e-11 * (1 + np.abs(slope).max()), err_msg=path)
+                np.testing.assert_allclose(
+                    found, slope, rtol=1e-11, atol=1e-11 * (1 + np.abs(slope).max()), err_msg=path
+                )
     assert all(np.abs(gradients[p]).max() > 0 for p in VALUES if p != "sheet.distance.damping")
 
 

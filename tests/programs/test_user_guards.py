@@ -1,4 +1,5 @@
-"""What is infinite where it is not used does not spoil the gradient: guards written after the division, root or logarithm."""
+"""What is infinite where it is not used does not spoil the gradient: guards written after the division, root or
+logarithm."""
 
 import numpy as np
 import pytest
@@ -104,7 +105,11 @@ def in_loops(x: wp.array(dtype=wp.vec3d), y: wp.array(dtype=f64)):
 POINTS = [[0.0, 0.0, 0.0], [1.0, 0.2, 0.3], [0.0, 3.0, 0.5], [0.9, -0.4, 0.1]]
 
 
-@pytest.mark.parametrize("kernel", [return_before_use, inverse_before_test, softplus, bounded_below, vector_chosen, in_loops], ids=lambda k: k.name)
+@pytest.mark.parametrize(
+    "kernel",
+    [return_before_use, inverse_before_test, softplus, bounded_below, vector_chosen, in_loops],
+    ids=lambda k: k.name,
+)
 def test_guards_after_the_fact(kernel):
     assert_gradient(lambda x: run(kernel, x, count=len(POINTS)), array(POINTS, wp.vec3d), tolerance=1e-6)
 
@@ -126,7 +131,9 @@ def test_what_else_is_used_stays_where_it_is():
     after = [op.name for op in func.body.ops]
     assert "div" in before and "div" not in after, "the division moved into the branch"
     assert "sqrt" in after, "the root is in the condition, too"
-    assert any(op.name == "sqrt" for op in walk(func.body.ops[-1].regions[0])), "and its copy is what the branch differentiates"
+    assert any(op.name == "sqrt" for op in walk(func.body.ops[-1].regions[0])), (
+        "and its copy is what the branch differentiates"
+    )
 
 
 def test_second_derivatives_at_a_zero_cotangent():
@@ -161,11 +168,20 @@ def test_dot_is_not_risky():
 
 
 @wp.kernel
-def diagnostics(x: wp.array(dtype=wp.vec3d), y: wp.array(dtype=f64), speed: wp.array(dtype=f64), mask: wp.array(dtype=f64)):
+def diagnostics(
+    x: wp.array(dtype=wp.vec3d), y: wp.array(dtype=f64), speed: wp.array(dtype=f64), mask: wp.array(dtype=f64)
+):
     """What is computed beside the result, or masked out, is singular for the first point and asked for by nobody."""
     i = wp.tid()
     r2 = wp.dot(x[i], x[i])
-    speed[i] = wp.sqrt(r2) + wp.log(r2) + f64(1.0) / r2 + wp.cbrt(r2) + wp.pow(r2, f64(0.25)) + wp.log2(r2) * wp.atan2(x[i][0], x[i][1])
+    speed[i] = (
+        wp.sqrt(r2)
+        + wp.log(r2)
+        + f64(1.0) / r2
+        + wp.cbrt(r2)
+        + wp.pow(r2, f64(0.25))
+        + wp.log2(r2) * wp.atan2(x[i][0], x[i][1])
+    )
     y[i] = x[i][0] * x[i][1] + mask[i] * wp.sqrt(r2) + mask[i] * wp.pow(r2, f64(0.3))
 
 
@@ -189,7 +205,9 @@ def ratio(x, y):
     return y / x
 
 
-@pytest.mark.parametrize("function,args,by_ct", [(root, (4.0,), 0.25), (ratio, (4.0, 3.0), -3.0 / 16.0)], ids=["root", "ratio"])
+@pytest.mark.parametrize(
+    "function,args,by_ct", [(root, (4.0,), 0.25), (ratio, (4.0, 3.0), -3.0 / 16.0)], ids=["root", "ratio"]
+)
 def test_a_zero_cotangent_keeps_its_derivative(function, args, by_ct):
     twice = inline(vjp(vjp(trace_function(function, [float64] * len(args), real=float64))))
     seeds = [1.0] + [0.0] * (len(args) - 1)

@@ -1,4 +1,5 @@
-"""Programs of the kinds that users write, each against central differences: solvers, particles, grids, structs, in-place loops."""
+"""Programs of the kinds that users write, each against central differences: solvers, particles, grids, structs,
+in-place loops."""
 
 import numpy as np
 import pytest
@@ -173,7 +174,9 @@ def rendered(rays: wp.array, radius: wp.array) -> wp.array:
 
 # ---- particles, springs, grids, reused buffers
 @wp.kernel
-def spring_forces(x: wp.array(dtype=vec3), ends: wp.array2d(dtype=int), k: wp.array(dtype=f64), f: wp.array(dtype=vec3)):
+def spring_forces(
+    x: wp.array(dtype=vec3), ends: wp.array2d(dtype=int), k: wp.array(dtype=f64), f: wp.array(dtype=vec3)
+):
     s = wp.tid()
     i, j = ends[s, 0], ends[s, 1]
     d = x[i] - x[j]
@@ -190,7 +193,9 @@ def integrate(x: wp.array(dtype=vec3), f: wp.array(dtype=vec3)):
 
 
 @wp.kernel
-def xpbd_in_one_thread(x: wp.array(dtype=vec3), ends: wp.array2d(dtype=int), rest: wp.array(dtype=f64), multiplier: wp.array(dtype=f64)):
+def xpbd_in_one_thread(
+    x: wp.array(dtype=vec3), ends: wp.array2d(dtype=int), rest: wp.array(dtype=f64), multiplier: wp.array(dtype=f64)
+):
     for _ in range(3):
         for c in range(ends.shape[0]):
             i, j = ends[c, 0], ends[c, 1]
@@ -293,8 +298,14 @@ def aged(steps: int):
 
 CASES = {
     "cholesky": (factorise, [(np.array([spd(4), spd(4)]), f64)]),
-    "pivoted": (pivoted, [(rng.normal(size=(2, 4, 4)) + 2.0 * np.eye(4)[[1, 0, 3, 2]], f64), (rng.normal(size=(2, 4)), f64)]),
-    "thomas": (thomas, [(rng.normal(size=(2, 5)), f64), (rng.normal(size=(2, 5)) + 5.0, f64), (rng.normal(size=(2, 5)), f64)]),
+    "pivoted": (
+        pivoted,
+        [(rng.normal(size=(2, 4, 4)) + 2.0 * np.eye(4)[[1, 0, 3, 2]], f64), (rng.normal(size=(2, 4)), f64)],
+    ),
+    "thomas": (
+        thomas,
+        [(rng.normal(size=(2, 5)), f64), (rng.normal(size=(2, 5)) + 5.0, f64), (rng.normal(size=(2, 5)), f64)],
+    ),
     "sorted": (sorted_rows, [(rng.normal(size=(2, 6)), f64)]),
     "relaxed": (relaxed, [(rng.normal(size=(2, 6)), f64)]),
     "rendered": (rendered, [([[0.1, 0.05, 1.0], [0.0, 0.2, 1.0], [2.0, 0.0, 1.0]], vec3), ([1.0], f64)]),

@@ -23,7 +23,11 @@ def test_library_functions_keep_the_precision_of_their_arguments(name, row, kind
     kinds = [k.of(kind) for k in row.kinds]
     here, there = (Traced(getattr(wp, name), kinds, real=real) for real in (kind, other))
     assert here.result == there.result
-    floats = {leaf.scalar for part in (there.result if isinstance(there.result, tuple) else (there.result,)) for leaf in leaves_of(part)}
+    floats = {
+        leaf.scalar
+        for part in (there.result if isinstance(there.result, tuple) else (there.result,))
+        for leaf in leaves_of(part)
+    }
     assert other not in floats
     args = [k.sample(rng) for k in row.kinds]
     eps = np.finfo(kind.np).eps

@@ -1,4 +1,5 @@
-"""Whole programs of researchers, each against central differences: grids, neighbour lists, networks, tables, sorts, local stacks."""
+"""Whole programs of researchers, each against central differences: grids, neighbour lists, networks, tables, sorts,
+local stacks."""
 
 import numpy as np
 import pytest
@@ -213,7 +214,8 @@ def heap_sort(x: wp.array2d(dtype=f64)):
 
 @wp.kernel
 def interpret(code: wp.array(dtype=int), x: wp.array(dtype=f64), y: wp.array(dtype=f64)):
-    """0: push x; 1: multiply; 2: add; 3: sine; 4: double the top; 5 n: times n; 6: skip the next where the top is large."""
+    """0: push x; 1: multiply; 2: add; 3: sine; 4: double the top; 5 n: times n; 6: skip the next where the top is
+    large."""
     t = wp.tid()
     stack = wp.zeros(shape=8, dtype=f64)
     top = 0
@@ -345,7 +347,10 @@ def played(x: wp.array, v: wp.array, bounce: wp.array) -> wp.array:
 
 PLACES = [[0.2, 0.3], [0.7, 0.35], [0.4, 0.8], [0.55, 0.52]]
 CASES = {
-    "material points": (material_points, [(rng.uniform(0.3, 0.6, (6, 2)), vec2), (rng.normal(size=(6, 2)), vec2), ([5.0], f64)]),
+    "material points": (
+        material_points,
+        [(rng.uniform(0.3, 0.6, (6, 2)), vec2), (rng.normal(size=(6, 2)), vec2), ([5.0], f64)],
+    ),
     "linked cells": (linked_cells, [(rng.uniform(0.0, 1.6, 7), f64)]),
     "sentinels": (sentinels, [(rng.uniform(0.5, 1.5, 5), f64), (rng.uniform(0.5, 1.5, 5), f64)]),
     "time warp": (warped, [(rng.normal(size=(2, 5)), f64), (rng.normal(size=4), f64)]),

@@ -50,9 +50,14 @@ def write_with_asarray(x: wp.array) -> None:
     np.asarray(x)[1] = 7.0
 
 
-
-OTHERS = {"fill": lambda x: x.fill_(7.0), "zero": lambda x: x.zero_(), "assign": lambda x: x.assign(START * 2.0),
-          "kernel": lambda x: wp.launch(cube_in_place, dim=3, inputs=[x]), "numpy": write_with_numpy, "asarray": write_with_asarray}
+OTHERS = {
+    "fill": lambda x: x.fill_(7.0),
+    "zero": lambda x: x.zero_(),
+    "assign": lambda x: x.assign(START * 2.0),
+    "kernel": lambda x: wp.launch(cube_in_place, dim=3, inputs=[x]),
+    "numpy": write_with_numpy,
+    "asarray": write_with_asarray,
+}
 
 
 @pytest.mark.parametrize("how", OTHERS)

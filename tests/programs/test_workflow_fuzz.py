@@ -1,4 +1,5 @@
-"""Random workflows against a stand-in that runs them in a straight line (`fuzz_workflows`).  SIM_FUZZ=n: n times as many."""
+"""Random workflows against a stand-in that runs them in a straight line (`fuzz_workflows`).  SIM_FUZZ=n: n times as
+many."""
 
 from __future__ import annotations
 
@@ -21,7 +22,11 @@ from workflow_run import HEAD, Report, Run, Statement, program_text, run, shrink
 import sim
 
 TIMES = int(os.environ.get("SIM_FUZZ", "1"))
-QUICK = Choice(tuple(f for f in FAMILIES if f != "forward"), models=("chain", "soft_chain"), scenes=("rope",)) if TIMES == 1 else Choice()
+QUICK = (
+    Choice(tuple(f for f in FAMILIES if f != "forward"), models=("chain", "soft_chain"), scenes=("rope",))
+    if TIMES == 1
+    else Choice()
+)
 """What takes little time to compile, unless there are many programs."""
 ONLY_ROLLOUTS = {"narrow", "replace", "solvers", "states"}
 
@@ -76,7 +81,9 @@ def test_the_process_that_lives_on_gives_what_a_new_one_gives():
     for kind, every in (("soft_chain", 1), ("chain", 1)):
         shape = workflow_models.model(kind).particle_q.numpy().shape
         cotangents = {"q": np.random.default_rng(1).normal(size=shape)}
-        tasks.append(Task(kind, {"type": "SolverXPBD", "iterations": every}, {}, None, 0.0, None, 4, 0.01, every, cotangents))
+        tasks.append(
+            Task(kind, {"type": "SolverXPBD", "iterations": every}, {}, None, 0.0, None, 4, 0.01, every, cotangents)
+        )
     old = Fresh()
     found = [old(task) for task in tasks]
     old.close()

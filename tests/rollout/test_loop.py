@@ -1,4 +1,5 @@
-"""The loop around a minimiser that follows a script: what is the best, when it ends, what is forgotten, what a resume goes on from."""
+"""The loop around a minimiser that follows a script: what is the best, when it ends, what is forgotten, what a resume
+goes on from."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ from sim.identify.search.loop import WORTHWHILE, Stop, optimize
 class Script:
     """A minimiser that visits these points, evaluating `tries` first; its gradient norms are `norms`."""
 
-    def __init__(self, points: Sequence[float], tries: dict[int, Sequence[float]] | None = None, norms: Sequence[float] = ()) -> None:
+    def __init__(
+        self, points: Sequence[float], tries: dict[int, Sequence[float]] | None = None, norms: Sequence[float] = ()
+    ) -> None:
         self.points, self.tries, self.norms, self.at = list(points), tries or {}, list(norms), 0
         self.x, self.value, self.gradient = np.zeros(1), 0.0, np.zeros(1)
 
@@ -54,7 +57,15 @@ class Losses:
 
 
 def search(points, start=10.0, iterations=50, function=None, tries=None, norms=(), **more):
-    return optimize(function or Losses(), np.array([start]), None, Script(points, tries, norms), iterations=iterations, objective="plain", **more)
+    return optimize(
+        function or Losses(),
+        np.array([start]),
+        None,
+        Script(points, tries, norms),
+        iterations=iterations,
+        objective="plain",
+        **more,
+    )
 
 
 QUIET = Stop(gradient=None)
@@ -62,7 +73,13 @@ QUIET = Stop(gradient=None)
 
 def test_the_first_of_equally_good_points_is_the_best():
     found = search([5.0, 3.0, 4.0, 3.0, 7.0], stop=QUIET)
-    assert (found.loss, found.x[0], found.best_iteration, found.iterations, found.stopped_because) == (3.0, 3.0, 2, 5, "line_search")
+    assert (found.loss, found.x[0], found.best_iteration, found.iterations, found.stopped_because) == (
+        3.0,
+        3.0,
+        2,
+        5,
+        "line_search",
+    )
     found = search([12.0, 10.0], stop=QUIET)
     assert (found.loss, found.best_iteration, found.initial_loss) == (10.0, 0, 10.0)
 
@@ -70,13 +87,21 @@ def test_the_first_of_equally_good_points_is_the_best():
 def test_only_the_present_point_is_remembered_between_iterations():
     """What is known must not depend on where a run was resumed: a point of an earlier iteration is asked for again."""
     losses = Losses()
-    found = search([5.0, 3.0, 5.0, 5.0], function=losses, tries={1: [5.0, 7.0], 2: [5.0, 7.0, 7.0], 4: [3.0]}, stop=QUIET)
+    found = search(
+        [5.0, 3.0, 5.0, 5.0], function=losses, tries={1: [5.0, 7.0], 2: [5.0, 7.0, 7.0], 4: [3.0]}, stop=QUIET
+    )
     assert losses.asked == [10.0, 5.0, 7.0, 7.0, 3.0, 5.0, 3.0] and found.evaluations == 7
     states = []
     search([5.0, 3.0, 5.0, 5.0], tries={1: [5.0, 7.0], 2: [5.0, 7.0, 7.0], 4: [3.0]}, stop=QUIET, save=states.append)
     for state in states[:-1]:
         again = Losses()
-        two = search([5.0, 3.0, 5.0, 5.0], function=again, tries={1: [5.0, 7.0], 2: [5.0, 7.0, 7.0], 4: [3.0]}, stop=QUIET, resume_state=state)
+        two = search(
+            [5.0, 3.0, 5.0, 5.0],
+            function=again,
+            tries={1: [5.0, 7.0], 2: [5.0, 7.0, 7.0], 4: [3.0]},
+            stop=QUIET,
+            resume_state=state,
+        )
         assert losses.asked[int(state["evaluations"]) :] == again.asked and two.evaluations == 7
         assert (two.loss, two.best_iteration, two.iterations) == (found.loss, found.best_iteration, found.iterations)
 
@@ -127,12 +152,18 @@ def test_a_resumed_run_that_has_nothing_left_to_do():
     one = search([5.0, 4.0, 3.0], iterations=2, stop=QUIET, save=states.append)
     again = Losses()
     two = search([5.0, 4.0, 3.0], iterations=2, function=again, stop=QUIET, resume_state=states[-1])
-    assert not again.asked and (two.loss, two.iterations, two.evaluations) == (one.loss, 2, one.evaluations) and two.wall_s >= states[-1]["wall_s"]
+    assert (
+        not again.asked
+        and (two.loss, two.iterations, two.evaluations) == (one.loss, 2, one.evaluations)
+        and two.wall_s >= states[-1]["wall_s"]
+    )
 
 
 def test_an_interruption_leaves_the_last_complete_iteration():
     losses, saved = Losses(), []
-    found = search([5.0, 4.0, 3.0], function=losses, stop=QUIET, save=saved.append, should_stop=lambda: len(losses.asked) == 3)
+    found = search(
+        [5.0, 4.0, 3.0], function=losses, stop=QUIET, save=saved.append, should_stop=lambda: len(losses.asked) == 3
+    )
     assert (found.stopped_because, found.iterations, found.loss) == ("interrupted", 2, 4.0)
     assert [int(s["iteration"]) for s in saved] == [0, 1, 2, 2] and saved[-1] is saved[-2] and found.state is saved[-1]
 
@@ -146,4 +177,11 @@ def test_log_lines_come_before_what_is_saved():
     order = []
     search([5.0, 4.0], stop=QUIET, log=lambda entry: order.append(("log", entry["iteration"], entry["step"], entry["loss"])),
            save=lambda state: order.append(("save", int(state["iteration"]))))  # fmt: skip
-    assert order == [("log", 0, 0.0, 10.0), ("save", 0), ("log", 1, 5.0, 5.0), ("save", 1), ("log", 2, 1.0, 4.0), ("save", 2)]
+    assert order == [
+        ("log", 0, 0.0, 10.0),
+        ("save", 0),
+        ("log", 1, 5.0, 5.0),
+        ("save", 1),
+        ("log", 2, 1.0, 4.0),
+        ("save", 2),
+    ]

@@ -88,15 +88,37 @@ def test_static_chain():
 
 # ------------------------------------------------------------------------------------------ long horizons
 def swung_sheet(order: str = "colored", iterations: int = 1) -> sim.SolverXPBD:
-    """A sheet, held by a soft and by a hard attachment that move, that is swung against a ball, with a rope and a floor."""
+    """A sheet, held by a soft and by a hard attachment that move, that is swung against a ball, with a rope and a
+    floor."""
     builder = sim.ModelBuilder(gravity=(0, -G, 0))
-    material = {"distance": {"compliance": 0.02, "damping": 2e-3}, "shear": {"compliance": 0.1}, "bend": {"compliance": 50.0, "damping": 1e-3}}
-    sheet = builder.add_cloth_grid((0, 0, 0), dim_x=5, dim_y=5, cell_x=0.1, cell_y=0.1, density=0.2, label="sheet", material=material,
-                                   thickness=0.01, vel=(0, 0, 0.1), spin=(0.1, 0.2, 0.3))
+    material = {
+        "distance": {"compliance": 0.02, "damping": 2e-3},
+        "shear": {"compliance": 0.1},
+        "bend": {"compliance": 50.0, "damping": 1e-3},
+    }
+    sheet = builder.add_cloth_grid(
+        (0, 0, 0),
+        dim_x=5,
+        dim_y=5,
+        cell_x=0.1,
+        cell_y=0.1,
+        density=0.2,
+        label="sheet",
+        material=material,
+        thickness=0.01,
+        vel=(0, 0, 0.1),
+        spin=(0.1, 0.2, 0.3),
+    )
     builder.add_chain((1, 0, 0), (1.3, 0, 0), 4, mass=0.1, label="rope", material={"distance": {"compliance": 1e-3}})
-    builder.add_attachment(sheet.points[30:33], motion=[{"move": (0, 0, -0.2), "end": 0.3}, {"swing": (0.05, 0, 0), "frequency": 2.0}],
-                           compliance=1e-3, label="soft")
-    builder.add_attachment(sheet.points[35:36], motion={"move": (0, 0, -0.2), "start": 0.1, "end": 0.4, "ease": "linear"}, label="hard")
+    builder.add_attachment(
+        sheet.points[30:33],
+        motion=[{"move": (0, 0, -0.2), "end": 0.3}, {"swing": (0.05, 0, 0), "frequency": 2.0}],
+        compliance=1e-3,
+        label="soft",
+    )
+    builder.add_attachment(
+        sheet.points[35:36], motion={"move": (0, 0, -0.2), "start": 0.1, "end": 0.4, "ease": "linear"}, label="hard"
+    )
     builder.add_attachment([36], label="hook")
     builder.add_shape_sphere((0.25, 0.1, -0.15), 0.1, compliance=1e-4, touches=[sheet], label="ball")
     builder.add_ground_plane(-0.1, normal=(0.1, 1, 0.05), compliance=1e-4, touches=["rope"], label="floor")
@@ -106,7 +128,8 @@ def swung_sheet(order: str = "colored", iterations: int = 1) -> sim.SolverXPBD:
 
 @pytest.mark.parametrize(("order", "iterations"), [("colored", 1), ("colored", 2), ("jacobi", 2)])
 def test_differences_over_three_hundred_steps(order, iterations):
-    """Every material value there is, through 300 steps with contacts, attachments and motions, along random directions."""
+    """Every material value there is, through 300 steps with contacts, attachments and motions, along random
+    directions."""
     solver, rng = swung_sheet(order, iterations), np.random.default_rng(SEED)
     model, steps, dt = solver.model, 300, 1 / 600
     n = model.particle_count
@@ -114,12 +137,18 @@ def test_differences_over_three_hundred_steps(order, iterations):
 
     def value() -> float:
         final = sim.rollout(solver, model.state(), steps, dt).final
-        return float(np.sum(weights[0] * final.particle_q.numpy()) + 0.1 * np.sum(weights[1] * final.particle_qd.numpy()))
+        return float(
+            np.sum(weights[0] * final.particle_q.numpy()) + 0.1 * np.sum(weights[1] * final.particle_qd.numpy())
+        )
 
     with sim.Tape() as tape:
         final = sim.rollout(solver, model.state(), steps, dt, strategy=sim.Checkpointed(every=20)).final
-    tape.backward(grads={final.particle_q: sim.array(weights[0], dtype=sim.vec3d),
-                         final.particle_qd: sim.array(0.1 * weights[1], dtype=sim.vec3d)})
+    tape.backward(
+        grads={
+            final.particle_q: sim.array(weights[0], dtype=sim.vec3d),
+            final.particle_qd: sim.array(0.1 * weights[1], dtype=sim.vec3d),
+        }
+    )
     for path, values in model.materials.items():
         host, got = values.numpy().copy(), values.grad.numpy().copy()
         direction = rng.normal(size=host.shape) * np.maximum(np.abs(host), 1e-3 if "compliance" in path else 0.01)
@@ -130,7 +159,8 @@ def test_differences_over_three_hundred_steps(order, iterations):
             values.assign(at)
             return value()
 
-        # A contact that switches within the difference bends it, rounding spoils short ones: the best of three has to agree.
+        # A contact that switches within the difference bends it, rounding spoils short ones: the best of three has to
+        # agree.
         wanted = [central(along, host, direction, step=step) for step in (1e-4, 1e-5, 1e-6)]
         values.assign(host)
         directional = float(np.sum(got * direction))

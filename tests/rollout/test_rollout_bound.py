@@ -1,4 +1,5 @@
-"""A recorded rollout is bound to what it was called with: arrays and settings that are replaced afterwards do not matter to its gradient."""
+"""A recorded rollout is bound to what it was called with: arrays and settings that are replaced afterwards do not
+matter to its gradient."""
 
 import copy
 from dataclasses import dataclass
@@ -76,7 +77,12 @@ def write_materials(case, made):
 
 
 def replace_gradients(case, made):
-    for a in (*case.sources.values(), *made.arrays[:-1], *case.model.arrays.values(), *(s.compliance for s in case.model.constraint_sets.values())):
+    for a in (
+        *case.sources.values(),
+        *made.arrays[:-1],
+        *case.model.arrays.values(),
+        *(s.compliance for s in case.model.constraint_sets.values()),
+    ):
         if a.requires_grad:
             a.grad = sim.zeros_like(a, requires_grad=False)
 
@@ -109,8 +115,22 @@ def replayed_steps(case, made):
     graph.replay()
 
 
-CHANGES = (replace_start, start_goes_on, write_start, replace_result, replace_control, write_control, other_settings, replace_model_arrays, write_materials,
-           replace_gradients, another_rollout, many_kinds, steps_by_hand, replayed_steps)
+CHANGES = (
+    replace_start,
+    start_goes_on,
+    write_start,
+    replace_result,
+    replace_control,
+    write_control,
+    other_settings,
+    replace_model_arrays,
+    write_materials,
+    replace_gradients,
+    another_rollout,
+    many_kinds,
+    steps_by_hand,
+    replayed_steps,
+)
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda f: f.__name__)
@@ -128,8 +148,20 @@ def test_all_changes_at_once_on_all_systems(system):
     for strategy in (sim.StoreAll(), sim.Checkpointed(budget=3000)):
         case = Case(SYSTEMS[system]())
         recorded = case.record(strategy)
-        for change in (another_rollout, many_kinds, steps_by_hand, write_materials, write_start, write_control, other_settings, replace_start, replace_result,
-                       replace_control, replace_model_arrays, replace_gradients):
+        for change in (
+            another_rollout,
+            many_kinds,
+            steps_by_hand,
+            write_materials,
+            write_start,
+            write_control,
+            other_settings,
+            replace_start,
+            replace_result,
+            replace_control,
+            replace_model_arrays,
+            replace_gradients,
+        ):
             change(case, recorded.made)
         same(recorded.result(), reference(system))
         same(recorded.result(), reference(system))
@@ -159,7 +191,16 @@ def test_forces_of_each_of_many_rollouts_in_a_loop():
 
 def test_steps_by_hand_are_bound_too():
     found = []
-    for change in (None, replace_start, replace_control, other_settings, replace_model_arrays, write_materials, write_start, another_rollout):
+    for change in (
+        None,
+        replace_start,
+        replace_control,
+        other_settings,
+        replace_model_arrays,
+        write_materials,
+        write_start,
+        another_rollout,
+    ):
         case = Case(SYSTEMS["iterated"]())
         states = [case.state, case.model.state(), case.model.state()]
         with sim.Tape() as tape:
@@ -176,11 +217,18 @@ def test_steps_by_hand_are_bound_too():
         same(found[-1], found[0])
 
 
-# ------------------------------------------------------------------------------------------ settings, and rollouts that follow
+# ------------------------------------------------------------------------------------------ settings, and rollouts that
+# follow
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_solver_whose_settings_change_is_a_solver_made_so(strategy):
     case = Case(SYSTEMS["cloth"]())
-    for settings in ((1, "colored", "zero"), (3, "colored", "zero"), (2, "jacobi", "elastic"), (1, "colored", "zero"), (1, "jacobi", "zero")):
+    for settings in (
+        (1, "colored", "zero"),
+        (3, "colored", "zero"),
+        (2, "jacobi", "elastic"),
+        (1, "colored", "zero"),
+        (1, "jacobi", "zero"),
+    ):
         case.solver.iterations, case.solver.order, case.solver.start = settings
         wanted = Case(sim.SolverXPBD(SYSTEMS["cloth"]().model, *settings)).result(STRATEGIES[strategy])
         same(case.result(STRATEGIES[strategy]), wanted)
@@ -209,8 +257,14 @@ class Windy(sim.SolverXPBD):
 
 
 @sim.kernel
-def blow(x: sim.array[sim.vec3d], v: sim.array[sim.vec3d], wind: sim.array[sim.vec3d], strength: sim.float64,
-         x_out: sim.array[sim.vec3d], v_out: sim.array[sim.vec3d]):
+def blow(
+    x: sim.array[sim.vec3d],
+    v: sim.array[sim.vec3d],
+    wind: sim.array[sim.vec3d],
+    strength: sim.float64,
+    x_out: sim.array[sim.vec3d],
+    v_out: sim.array[sim.vec3d],
+):
     i = sim.tid()
     x_out[i] = x[i]
     v_out[i] = v[i] + strength * wind[0]
@@ -245,18 +299,23 @@ def test_numbers_and_arrays_of_a_solver_of_ones_own(strategy):
 
 # ------------------------------------------------------------------------------------------ what is an error
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("change", [
-    lambda case, made: setattr(made.final.particle_q, "requires_grad", False),
-    lambda case, made: setattr(made.particle_q, "requires_grad", False),
-    lambda case, made: setattr(case.state.particle_f, "requires_grad", False),
-    lambda case, made: setattr(case.model.gravity, "requires_grad", False),
-    lambda case, made: setattr(case.control.motion_vector, "requires_grad", False),
-])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda case, made: setattr(made.final.particle_q, "requires_grad", False),
+        lambda case, made: setattr(made.particle_q, "requires_grad", False),
+        lambda case, made: setattr(case.state.particle_f, "requires_grad", False),
+        lambda case, made: setattr(case.model.gravity, "requires_grad", False),
+        lambda case, made: setattr(case.control.motion_vector, "requires_grad", False),
+    ],
+)
 def test_requires_grad_is_not_switched_after_recording(change, strategy):
     case = Case(SYSTEMS["cloth"]())
     recorded = case.record(STRATEGIES[strategy])
     change(case, recorded.made)
-    with pytest.raises(GradientError, match="requires_grad of an array of shape .* of the rollout of 7 steps was changed"):
+    with pytest.raises(
+        GradientError, match="requires_grad of an array of shape .* of the rollout of 7 steps was changed"
+    ):
         recorded.tape.backward(grads={recorded.made.final.particle_qd: sim.ones_like(recorded.made.final.particle_qd)})
 
 
@@ -286,7 +345,8 @@ def test_a_model_without_gradients():
 
 
 def test_multipliers_behind_a_rollout():
-    """They show the last step; a loss on those that have no gradient is an error, on the others it is that of steps by hand."""
+    """They show the last step; a loss on those that have no gradient is an error, on the others it is that of steps by
+    hand."""
     forces, grads = [], []
     for iterations in (1, 2):
         for by_hand in (False, True):
@@ -327,7 +387,11 @@ def squares(x: sim.array[sim.float64], out: sim.array[sim.float64]):
 def test_the_tools_find_what_they_are_to_find():
     """Every system has a gradient by everything, and exceptions come where they are asked for."""
     for system in SYSTEMS:
-        assert all(np.abs(values).max() > 0 for name, values in reference(system).items() if name in ("d particle_q", "d particle_f", "d gravity")), system
+        assert all(
+            np.abs(values).max() > 0
+            for name, values in reference(system).items()
+            if name in ("d particle_q", "d particle_f", "d gravity")
+        ), system
     assert interrupted(lambda: Case(SYSTEMS["cloth"]()).rollout(), 50) == 51
 
 
@@ -345,8 +409,17 @@ class Slowed(sim.SolverXPBD):
 def test_a_setting_in_a_container_is_bound():
     def run(scale, later):
         builder = sim.ModelBuilder()
-        builder.add_cloth_grid(pos=(0, 0, 0), dim_x=2, dim_y=2, cell_x=0.5, cell_y=0.5, density=0.2, fix_top=True, label="sheet",
-                               material={"distance": {"compliance": 0.05}})
+        builder.add_cloth_grid(
+            pos=(0, 0, 0),
+            dim_x=2,
+            dim_y=2,
+            cell_x=0.5,
+            cell_y=0.5,
+            density=0.2,
+            fix_top=True,
+            label="sheet",
+            material={"distance": {"compliance": 0.05}},
+        )
         model = builder.finalize(dtype=sim.float64, requires_grad=True)
         solver = Slowed(model)
         sim.rollout(solver, model.state(), 6, 0.01)

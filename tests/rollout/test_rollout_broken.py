@@ -1,4 +1,5 @@
-"""Rollouts that break off: whatever was under way, the solver is then as a new one, and the tape as if nothing had been called."""
+"""Rollouts that break off: whatever was under way, the solver is then as a new one, and the tape as if nothing had been
+called."""
 
 import random
 import threading
@@ -54,7 +55,9 @@ def test_a_step_that_raises(strategy, system, known, monkeypatch):
         same(case.result(STRATEGIES[strategy]), reference(system))
 
 
-@pytest.mark.parametrize(("system", "strategy"), [("cloth", "all"), ("jacobi", "every 3"), ("elastic", "all"), ("iterated", "budget")])
+@pytest.mark.parametrize(
+    ("system", "strategy"), [("cloth", "all"), ("jacobi", "every 3"), ("elastic", "all"), ("iterated", "budget")]
+)
 def test_interruptions_at_any_line_of_the_rollout(system, strategy):
     """Of those of `sim/rollout` alone, forward: at many lines in turn, on one solver."""
     rng, case = random.Random(SEED), Case(SYSTEMS[system]())
@@ -63,7 +66,9 @@ def test_interruptions_at_any_line_of_the_rollout(system, strategy):
     for k in range(12):
         if k % 3 == 0:
             case = Case(case.solver.__class__(case.model, *settings(case.solver)))
-        interrupted(partial(case.record, STRATEGIES[strategy]), rng.randrange(events), rng.choice(["line", "return"]), ROLLOUT)
+        interrupted(
+            partial(case.record, STRATEGIES[strategy]), rng.randrange(events), rng.choice(["line", "return"]), ROLLOUT
+        )
         nothing_is_open()
         same(case.result(STRATEGIES[strategy]), want)
 
@@ -75,7 +80,11 @@ def settings(solver):
 def test_interruptions_anywhere_forward():
     """At any line of anything that a rollout runs: launches, claims, graphs."""
     rng, case = random.Random(SEED), Case(SYSTEMS["cloth"]())
-    for action in (lambda: case.rollout(), lambda: taped(case, sim.Checkpointed(every=2)), lambda: taped(case, sim.StoreAll())):
+    for action in (
+        lambda: case.rollout(),
+        lambda: taped(case, sim.Checkpointed(every=2)),
+        lambda: taped(case, sim.StoreAll()),
+    ):
         action()
         events = interrupted(action, None)
         for _ in range(12):
@@ -157,7 +166,8 @@ def test_a_failed_try_leaves_nothing_on_the_tape(system, strategy):
 
 
 def test_a_failed_try_is_not_run_again_from_the_start():
-    """A simulation that broke down between two steps spoils no graphs: an optimiser's next try does not capture anew."""
+    """A simulation that broke down between two steps spoils no graphs: an optimiser's next try does not capture
+    anew."""
     case = Case(SYSTEMS["cloth"]())
     case.result()
     taken, right = [0], type(case.solver).step
@@ -188,7 +198,9 @@ def test_a_failed_try_launch_by_launch():
             sim.rollout(case.solver, start, STEPS, case.dt)
         new = tape.records[count + added :]
         assert {str(r) for r in new} <= {f"launch of '{d.kernel.name}'" for d in case.model._derivations}
-        assert {c.reader for c in tape._claims.present() - claims} <= {f"launch of '{d.kernel.name}'" for d in case.model._derivations}
+        assert {c.reader for c in tape._claims.present() - claims} <= {
+            f"launch of '{d.kernel.name}'" for d in case.model._derivations
+        }
         assert tape._cut == cut
     tape.backward(grads={middle.particle_q: sim.ones_like(middle.particle_q)})
     assert np.isfinite(case.model.gravity.grad.numpy()).all()
@@ -248,7 +260,9 @@ def test_gradient_norms_and_a_rollout_inside():
     assert log.places == [f"step {k + 1} of {STEPS}" for k in range(STEPS)] and (log.norms["particle_q"] > 0).all()
     other = Case(case.solver)
     from_inside = []
-    with sim.core.runtime.tape.marks.watching(lambda name, arrays: from_inside.append(other.rollout(sim.StoreAll()).particle_q.numpy().copy())):
+    with sim.core.runtime.tape.marks.watching(
+        lambda name, arrays: from_inside.append(other.rollout(sim.StoreAll()).particle_q.numpy().copy())
+    ):
         same(recorded.result(), want)
     assert len(from_inside) == STEPS
     np.testing.assert_array_equal(from_inside[0], want["frames"])
@@ -256,7 +270,8 @@ def test_gradient_norms_and_a_rollout_inside():
 
 @pytest.mark.parametrize("shared", [False, True], ids=["own solvers", "one solver"])
 def test_threads(shared):
-    """Two Python threads run rollouts side by side, of solvers of their own or of one; gradients by starts of their own."""
+    """Two Python threads run rollouts side by side, of solvers of their own or of one; gradients by starts of their
+    own."""
     solvers = [SYSTEMS["iterated"]() for _ in range(1 if shared else 3)] * (3 if shared else 1)
     cases, wanted, failures = [Case(s) for s in solvers], reference("iterated"), []
 

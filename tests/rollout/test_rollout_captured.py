@@ -29,7 +29,11 @@ def gradients(case: Case) -> dict[str, np.ndarray]:
 
 
 def positions(made: sim.Trajectory) -> dict[str, np.ndarray]:
-    return {"frames": made.particle_q.numpy().copy(), **{name: a.numpy().copy() for name, a in outputs(made).items()}, "time": np.array(made.final.time)}
+    return {
+        "frames": made.particle_q.numpy().copy(),
+        **{name: a.numpy().copy() for name, a in outputs(made).items()},
+        "time": np.array(made.final.time),
+    }
 
 
 def whole_program(case: Case, strategy) -> sim.Trajectory:
@@ -128,11 +132,15 @@ def test_captured_steps_follow_the_materials(system, taped):
             other_values(one)
         graph.replay()
         wanted = run(fresh)
-        same({name: a.numpy() for name, a in end.arrays.items()}, {name: a.numpy() for name, a in wanted.arrays.items()})
+        same(
+            {name: a.numpy() for name, a in end.arrays.items()}, {name: a.numpy() for name, a in wanted.arrays.items()}
+        )
         if taped:
             same(gradients(case), gradients(fresh))
     case.model["gravity"].fill_((0.0, 0.0, 1.0))
-    np.testing.assert_array_equal(case.result()["q"].shape, reference(system)["q"].shape)  # the solver goes on as before
+    np.testing.assert_array_equal(
+        case.result()["q"].shape, reference(system)["q"].shape
+    )  # the solver goes on as before
 
 
 def test_materials_that_change_inside_of_the_graph():
@@ -164,8 +172,11 @@ def scale(factor: sim.float64, value: sim.array[sim.float64]):
 
 def test_a_replay_between_recording_and_backward():
     """A graph of the user's, of steps or of rollouts of the same solver, spoils nothing of what a tape has kept."""
-    for captured in (lambda case: case.rollout(), lambda case: case.solver.step(case.model.state(), case.model.state(), None, None, case.dt),
-                     lambda case: whole_program(case, sim.StoreAll())):
+    for captured in (
+        lambda case: case.rollout(),
+        lambda case: case.solver.step(case.model.state(), case.model.state(), None, None, case.dt),
+        lambda case: whole_program(case, sim.StoreAll()),
+    ):
         for strategy in STRATEGIES.values():
             case = Case(SYSTEMS["iterated"]())
             other = Case(case.solver)
@@ -178,13 +189,19 @@ def test_a_replay_between_recording_and_backward():
 
 
 def test_what_a_replay_cannot_know_is_an_error():
-    for change in (lambda case: case.state.particle_q.fill_(0.0), lambda case: case.model["sheet.distance.compliance"].fill_(0.1), lambda case: None):
+    for change in (
+        lambda case: case.state.particle_q.fill_(0.0),
+        lambda case: case.model["sheet.distance.compliance"].fill_(0.1),
+        lambda case: None,
+    ):
         case = Case(SYSTEMS["cloth"]())
         with sim.capture() as graph:
             recorded = case.record()
         change(case)
         graph.replay()
-        with pytest.raises(GradientError, match="has replayed the forward pass"):  # what was kept is that of the first run
+        with pytest.raises(
+            GradientError, match="has replayed the forward pass"
+        ):  # what was kept is that of the first run
             recorded.tape.backward(grads=recorded.weights())
     with pytest.raises(GradientError, match="a captured graph is replayed under an open tape"), sim.Tape():
         graph.replay()
@@ -226,7 +243,8 @@ def test_a_rollout_that_is_looked_at_in_a_graph():
 
 
 def test_forces_on_a_state_that_is_made_in_a_graph_have_the_same_gradient():
-    """Found by `fuzz_workflows`: the fill with zeros that a replay needs was on the tape, where it ended the gradient."""
+    """Found by `fuzz_workflows`: the fill with zeros that a replay needs was on the tape, where it ended the
+    gradient."""
     found = []
     for within in (nullcontext, sim.capture):
         model = workflow_models.model("chain")

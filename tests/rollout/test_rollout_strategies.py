@@ -14,7 +14,9 @@ from sim.rollout.trajectory import Plan
 STEPS, DT = 30, 1 / 300
 
 
-def gradients(solver: sim.SolverXPBD, strategy, steps: int = STEPS, frame_every: int | None = 4) -> dict[str, np.ndarray]:
+def gradients(
+    solver: sim.SolverXPBD, strategy, steps: int = STEPS, frame_every: int | None = 4
+) -> dict[str, np.ndarray]:
     """Positions, and gradients by everything, of a rollout whose frames and end are weighted at random."""
     model, rng = solver.model, np.random.default_rng(SEED)
     state = model.state()
@@ -30,7 +32,11 @@ def gradients(solver: sim.SolverXPBD, strategy, steps: int = STEPS, frame_every:
     for name, a in out.items():  # backward leaves every value as it was
         np.testing.assert_array_equal(a.numpy(), result[name])
     grads = {path: a.grad for path, a in model.materials.items()} | {name: a.grad for name, a in state.arrays.items()}
-    grads |= {f"rest of {name}": s.parameters["rest"].grad for name, s in model.constraint_sets.items() if "rest" in s.parameters}
+    grads |= {
+        f"rest of {name}": s.parameters["rest"].grad
+        for name, s in model.constraint_sets.items()
+        if "rest" in s.parameters
+    }
     result |= {f"d {name}": grad.numpy().copy() for name, grad in grads.items() if grad is not None}
     tape.zero()
     return result
@@ -47,7 +53,13 @@ def test_checkpointed_equals_store_all_bit_for_bit(order, iterations):
     """Also where `every` divides neither the steps nor the frames, and again on the same and on a new model."""
     solver = swung_sheet(order, iterations)
     want = gradients(solver, sim.StoreAll())
-    for name in ("d sheet.distance.compliance", "d soft.motion.0.move", "d rest of bend", "d particle_q", "d particle_f"):
+    for name in (
+        "d sheet.distance.compliance",
+        "d soft.motion.0.move",
+        "d rest of bend",
+        "d particle_q",
+        "d particle_f",
+    ):
         assert np.abs(want[name]).max() > 0, name
     for every in (1, 4, 7, STEPS, 10 * STEPS):
         same(gradients(solver, sim.Checkpointed(every=every)), want)
@@ -61,7 +73,11 @@ def test_gradients_of_some_values_alone_have_the_same_bits(strategy):
     model, want = solver.model, gradients(solver, strategy)
     with model.gradients_of(["sheet.distance.compliance", "sheet.velocity"]):
         found = gradients(solver, strategy)
-        assert model["sheet.distance.compliance"].requires_grad and not model["sheet.density"].requires_grad and not model.particle_inv_mass.requires_grad
+        assert (
+            model["sheet.distance.compliance"].requires_grad
+            and not model["sheet.density"].requires_grad
+            and not model.particle_inv_mass.requires_grad
+        )
     assert {"d sheet.distance.compliance", "d sheet.velocity", "d particle_q"} <= found.keys()
     assert not {"d sheet.density", "d particle_f", "d rest of bend", "d gravity"} & found.keys()
     same(found, {name: want[name] for name in found})
@@ -106,8 +122,14 @@ def test_budgets_and_single_steps():
     solver = swung_sheet()
     for budget in (1, 20e3, "40 kB", "1 GB"):
         same(gradients(solver, sim.Checkpointed(budget=budget)), gradients(solver, sim.StoreAll()))
-    same(gradients(solver, sim.Checkpointed(every=3), steps=1, frame_every=1), gradients(solver, sim.StoreAll(), steps=1, frame_every=1))
-    same(gradients(solver, sim.Checkpointed(every=3), frame_every=None), gradients(solver, sim.StoreAll(), frame_every=None))
+    same(
+        gradients(solver, sim.Checkpointed(every=3), steps=1, frame_every=1),
+        gradients(solver, sim.StoreAll(), steps=1, frame_every=1),
+    )
+    same(
+        gradients(solver, sim.Checkpointed(every=3), frame_every=None),
+        gradients(solver, sim.StoreAll(), frame_every=None),
+    )
 
 
 @pytest.mark.parametrize(("order", "iterations"), [("colored", 1), ("colored", 3), ("jacobi", 2)])
@@ -157,7 +179,9 @@ def test_two_rollouts_in_a_row_are_one():
         found.append({"q": q} | {path: a.grad.numpy().copy() for path, a in model.materials.items()})
         tape.zero()
     for name, want in found[0].items():  # the sums over the steps are formed in another order
-        np.testing.assert_allclose(found[1][name], want, rtol=1e-11, atol=1e-13 * max(1.0, np.abs(want).max()), err_msg=name)
+        np.testing.assert_allclose(
+            found[1][name], want, rtol=1e-11, atol=1e-13 * max(1.0, np.abs(want).max()), err_msg=name
+        )
 
 
 def test_a_rollout_by_hand_with_snapshots():
@@ -225,7 +249,9 @@ def own_fragile(x, rest: float):
 
 def falling_apart(order: str = "colored") -> sim.SolverXPBD:
     builder = sim.ModelBuilder(gravity=(0, 0, 0))
-    builder.add_particles([[0, 0, 0], [1, 0, 0], [5, 0, 0], [6, 0, 0]], mass=1.0, vel=[[0, 0, 0], [0, 0, 0], [1.0, 0, 0], [0, 0, 0]])
+    builder.add_particles(
+        [[0, 0, 0], [1, 0, 0], [5, 0, 0], [6, 0, 0]], mass=1.0, vel=[[0, 0, 0], [0, 0, 0], [1.0, 0, 0], [0, 0, 0]]
+    )
     builder.add_constraints(own_fragile, [[0, 1], [2, 3]], compliance=100.0)
     return sim.SolverXPBD(builder.finalize(dtype=sim.float64, requires_grad=True), order=order)
 
@@ -233,9 +259,13 @@ def falling_apart(order: str = "colored") -> sim.SolverXPBD:
 @pytest.mark.parametrize("order", ["colored", "jacobi"])
 @pytest.mark.parametrize("strategy", [None, sim.StoreAll(), sim.Checkpointed(every=7)])
 def test_a_non_finite_state_names_step_constraint_and_point(strategy, order):
-    """Point 2 comes to within .5 of point 3 in step 51, at 1 m/s and .01 s per step (the soft constraint hardly brakes it)."""
+    """Point 2 comes to within .5 of point 3 in step 51, at 1 m/s and .01 s per step (the soft constraint hardly brakes
+    it)."""
     solver = falling_apart(order)
-    message = r"non-finite in step 5[1-3] of 100 \(t = 0.5[1-3] s\), first at point 2, moved by the constraint 'own_fragile' on points \[2, 3\]"
+    message = (
+        r"non-finite in step 5[1-3] of 100 \(t = 0.5[1-3] s\), first at point 2, moved by the constraint 'own_fragile'"
+        r" on points \[2, 3\]"
+    )
     with pytest.raises(sim.NonFiniteState, match=message):
         if strategy is None:
             sim.rollout(solver, solver.model.state(), 100, 0.01)
@@ -253,17 +283,20 @@ def test_a_non_finite_prediction_is_told_apart():
 
 
 # ------------------------------------------------------------------------------------------ wrong use
-@pytest.mark.parametrize(("arguments", "message"), [
-    ({"steps": 0}, "steps=0"),
-    ({"dt": 0.0}, "dt=0.0"),
-    ({"dt": float("nan")}, "dt=nan"),
-    ({"frame_every": 0}, "frame_every=0"),
-    ({"frame_every": 11}, "frame_every=11"),
-    ({"frame_every": 2.5}, "frame_every=2.5; expected a whole number"),
-    ({"steps": 3.5}, "steps=3.5; expected a whole number"),
-    ({"dt": "fast"}, "dt='fast'"),
-    ({"strategy": "all"}, "strategy='all'; expected StoreAll"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"steps": 0}, "steps=0"),
+        ({"dt": 0.0}, "dt=0.0"),
+        ({"dt": float("nan")}, "dt=nan"),
+        ({"frame_every": 0}, "frame_every=0"),
+        ({"frame_every": 11}, "frame_every=11"),
+        ({"frame_every": 2.5}, "frame_every=2.5; expected a whole number"),
+        ({"steps": 3.5}, "steps=3.5; expected a whole number"),
+        ({"dt": "fast"}, "dt='fast'"),
+        ({"strategy": "all"}, "strategy='all'; expected StoreAll"),
+    ],
+)
 def test_arguments_that_make_no_rollout(arguments, message):
     solver = falling_apart()
     with pytest.raises(RolloutError, match=message):
@@ -275,11 +308,14 @@ def test_a_state_of_another_model():
         sim.rollout(falling_apart(), falling_apart().model.state(), 10, 0.01)
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    ({}, "either every= or budget="),
-    ({"every": 3, "budget": 100}, "either every= or budget="),
-    ({"every": 0}, "every=0"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "either every= or budget="),
+        ({"every": 3, "budget": 100}, "either every= or budget="),
+        ({"every": 0}, "every=0"),
+    ],
+)
 def test_checkpoints_that_are_none(arguments, message):
     with pytest.raises(ValueError, match=message):
         sim.Checkpointed(**arguments)

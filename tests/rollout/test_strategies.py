@@ -1,4 +1,5 @@
-"""Strategies of rollouts on a chain of three points: one solver used in many ways gives what a fresh one gives; schedules and frames."""
+"""Strategies of rollouts on a chain of three points: one solver used in many ways gives what a fresh one gives;
+schedules and frames."""
 
 from __future__ import annotations
 
@@ -36,9 +37,18 @@ def gradient(solver, dt=0.01, steps=7, frame_every=None, strategy=None, push=0.3
             a.grad.zero_()
     with sim.Tape() as tape:
         result = sim.rollout(solver, state, steps, dt, frame_every=frame_every, strategy=strategy)
-    seeds = {a: sim.array(rng.normal(size=a.numpy().shape), dtype=a.dtype) for a in (result.particle_q, result.final.particle_qd)}
+    seeds = {
+        a: sim.array(rng.normal(size=a.numpy().shape), dtype=a.dtype)
+        for a in (result.particle_q, result.final.particle_qd)
+    }
     tape.backward(grads=seeds)
-    found = {"frames": result.particle_q, "q": state.particle_q.grad, "qd": state.particle_qd.grad, "f": state.particle_f.grad, "compliance": compliance.grad}
+    found = {
+        "frames": result.particle_q,
+        "q": state.particle_q.grad,
+        "qd": state.particle_qd.grad,
+        "f": state.particle_f.grad,
+        "compliance": compliance.grad,
+    }
     return {name: a.numpy().copy() for name, a in found.items()}
 
 
@@ -68,7 +78,11 @@ def test_a_solver_that_remembers_other_rollouts_is_as_a_fresh_one():
     """Whatever it has captured before: time steps, lengths, frames, forces, strategies, in any order."""
     wanted = [gradient(solver_of(chain()), **way) for way in WAYS]
     for a, b in product(range(len(WAYS)), repeat=2):
-        assert a == b or any(not np.array_equal(wanted[a][name], wanted[b][name]) for name in wanted[a]) or {a, b} in ({0, 6}, {1, 7})
+        assert (
+            a == b
+            or any(not np.array_equal(wanted[a][name], wanted[b][name]) for name in wanted[a])
+            or {a, b} in ({0, 6}, {1, 7})
+        )
     solver = solver_of(chain())
     for k in np.random.default_rng(3).permutation(np.repeat(np.arange(len(WAYS)), 3)):
         same(gradient(solver, **WAYS[k]), wanted[k])
@@ -100,7 +114,9 @@ def test_gradients_are_those_of_differences():
     model = chain()
     value = model["links.compliance"]
     with sim.Tape() as tape:
-        result = sim.rollout(solver_of(model), model.state(), 7, 0.01, frame_every=3, strategy=sim.Checkpointed(every=2))
+        result = sim.rollout(
+            solver_of(model), model.state(), 7, 0.01, frame_every=3, strategy=sim.Checkpointed(every=2)
+        )
     tape.backward(grads={result.particle_q: sim.array(weights, dtype=sim.vec3d)})
     h = 1e-8
     assert value.grad.numpy().sum() == pytest.approx((loss(1e-3 + h) - loss(1e-3 - h)) / (2 * h), rel=1e-4)
@@ -123,7 +139,9 @@ def test_numbers_of_frames(every):
     model = chain()
     plan = Plan(solver_of(model), model.state(), 9, 0.01, None, every)
     frames = [step for step in range(9) if (step + 1) % every == 0]
-    assert [plan.frame_after(step) for step in range(9)] == [frames.index(step) if step in frames else None for step in range(9)]
+    assert [plan.frame_after(step) for step in range(9)] == [
+        frames.index(step) if step in frames else None for step in range(9)
+    ]
     for first, count in product(range(9), range(5)):
         if first + count <= 9:
             assert list(plan.frames_in(first, count)) == [step for step in frames if first <= step < first + count]
@@ -153,7 +171,8 @@ def test_a_stretch_is_no_longer_than_the_rollout():
 
 
 def test_memory_of_a_step_and_of_a_state():
-    """Two links of three numbers of 8 bytes each, since their forces add up to nothing, and velocities of three points."""
+    """Two links of three numbers of 8 bytes each, since their forces add up to nothing, and velocities of three
+    points."""
     model = chain()
     plan = Plan(solver_of(model), model.state(), 9, 0.01, None, 9)
     assert bytes_per_step(plan) == 2 * 3 * 8 + 3 * 24 and bytes_per_state(plan) == 2 * 3 * 24 + 8
@@ -179,9 +198,16 @@ def test_gaps_between_states():
     for every, count, states in ((5, 100, 4), (5, 100, 8), (3, 7, 2), (10, 5, 4), (1, 1000, 10)):
         gap = Schedule(every, states).gap(count, states)
         pieces = [-(-count // g) for g in (gap, max(gap - every, 1))]
-        assert gap % every == 0 and gap >= every and pieces[0] <= max(2, states // 2) and (gap == every or pieces[1] > max(2, states // 2))
+        assert (
+            gap % every == 0
+            and gap >= every
+            and pieces[0] <= max(2, states // 2)
+            and (gap == every or pieces[1] > max(2, states // 2))
+        )
 
 
-@pytest.mark.parametrize(("text", "wanted"), [(300, 300.0), ("300", 300.0), ("2 kB", 2e3), ("1.5MB", 1.5e6), (" 3 GiB ", 3e9), ("7B", 7.0)])
+@pytest.mark.parametrize(
+    ("text", "wanted"), [(300, 300.0), ("300", 300.0), ("2 kB", 2e3), ("1.5MB", 1.5e6), (" 3 GiB ", 3e9), ("7B", 7.0)]
+)
 def test_bytes_in_words(text, wanted):
     assert parse_bytes(text) == wanted

@@ -17,53 +17,120 @@ GOOD_MESH = GRID + "f 1 2 3\nf 2 4 3\n"
 ROWS = {
     "empty choice": (("y: [0.999, null]", "y: [7, null]"), "where chooses none of 16 points", "attachments.top.where"),
     "index beyond": (("y: [0.999, null]", "indices: [16]"), "no point 16", "attachments.top.where"),
-    "too many markers": (("farthest: 4", "farthest: 13"), "cannot spread 13 points over 12",
-                         "markers.corners.farthest"),
-    "attached twice": (("attachments:", "attachments:\n  again: {on: sheet, where: {indices: [15]}}"),
-                       "point 15 is attached twice", "attachments.top"),
+    "too many markers": (
+        ("farthest: 4", "farthest: 13"),
+        "cannot spread 13 points over 12",
+        "markers.corners.farthest",
+    ),
+    "attached twice": (
+        ("attachments:", "attachments:\n  again: {on: sheet, where: {indices: [15]}}"),
+        "point 15 is attached twice",
+        "attachments.top",
+    ),
     "nothing free": (("y: [0.999, null]", "all: true"), "Leave some points free|No point is free|nothing is free", ""),
-    "starts inside": (("center: [0.36, 0.17, 0.01]", "center: [0.33, 0.33, 0.05]"),
-                      "points of `sheet` start inside the shape `ball`", "shapes.ball"),
+    "starts inside": (
+        ("center: [0.36, 0.17, 0.01]", "center: [0.33, 0.33, 0.05]"),
+        "points of `sheet` start inside the shape `ball`",
+        "shapes.ball",
+    ),
     "name used twice": (("  ball:", "  sheet:"), "the name `sheet` is taken by `objects.sheet`", "shapes.sheet"),
     "no frame": (("duration: 0.2", "duration: 0.01"), "less than one frame", "time.duration"),
-    "load of nothing": (("markers:", "loads: {w: {on: sheet, where: {x: [3, 4]}, mass: 1}}\nmarkers:"),
-                        "where chooses none of 16 points", "loads.w.where"),
-    "load with the name of an object": (("markers:", "loads: {sheet: {on: sheet, where: {all: true}, mass: 1}}\nmarkers:"),
-                                        "the name `sheet` is taken by `objects.sheet`", "loads.sheet"),
-    "semi_implicit": (("objects:", "solver: {semi_implicit: {}}\nobjects:"), "has compliance 0, which no force can hold",
-                      "solver.semi_implicit"),
-    "too few markers": (("farthest: 4", "at: [[0, 0, 0]]"), "has 4 markers, the scene compares 1", "experiments.one.target"),
-    "regions that leave elements out": (("compliance: 100}", "compliance: {regions: {left: 1}}}\n    regions: {left: {x: [0, 0.4]}}"),
-                                        "6 of 21 elements lie in no region|half of its points", "objects.sheet.cloth.material.bend.compliance.regions"),
-    "regions that share points": (("compliance: 100}", "compliance: {regions: {a: 1, b: 2}}}\n    regions: {a: {x: [0, 0.4]}, b: {x: [0.3, 1]}}"),
-                                  "4 points lie in `a` and in `b`: 1, 5, 9", "objects.sheet.cloth.material.bend.compliance.regions"),
-    "a region of no element": (("compliance: 100}", "compliance: {regions: {a: 1, b: 2}}}\n    regions: {a: {x: [0.1, 1]}, b: {x: [null, 0], y: [0, 0]}}"),
-                               "in no region|no element lies in the region `b`", "objects.sheet.cloth.material.bend.compliance.regions"),
-    "a region of no point": (("compliance: 100}", "compliance: {regions: {a: 1}}}\n    regions: {a: {x: [3, 4]}}"),
-                             "where chooses none of 16 points", "objects.sheet.regions.a"),
-    "no value file": (("compliance: 100", "compliance: {file: none.npy}"), "cannot read `none.npy`",
-                      "objects.sheet.cloth.material.bend.compliance.file"),
-    "value file is a text": (("compliance: 100", "compliance: {file: scene.yaml}"), "cannot read `scene.yaml`",
-                             "objects.sheet.cloth.material.bend.compliance.file"),
-    "loss of a module that nobody imported": (("{match: corners}", "{custom: my.module:loss}"),
-                                              "`my.module` is not imported, and a scene imports nothing.*--import my.module", "loss.0.custom"),
-    "span without a frame": (("{match: corners}", "{match: corners, at: [0.06, 0.08]}"), "no frame lies between",
-                             "loss.0.at"),
-    "damping that is not there": (("distance.compliance, transform: log, bounds: [1e-4, 10]",
-                                   "bend.damping, bounds: [0, 1]"), "has no value for", "parameters.stretch"),
-    "set what cannot be set": (("noise: 10 mm}}", "noise: 10 mm}, set: {attachments.top.motion.0.frequency: 3}}"),
-                               "not yet built", "experiments.one.set.attachments.top.motion.0.frequency"),
+    "load of nothing": (
+        ("markers:", "loads: {w: {on: sheet, where: {x: [3, 4]}, mass: 1}}\nmarkers:"),
+        "where chooses none of 16 points",
+        "loads.w.where",
+    ),
+    "load with the name of an object": (
+        ("markers:", "loads: {sheet: {on: sheet, where: {all: true}, mass: 1}}\nmarkers:"),
+        "the name `sheet` is taken by `objects.sheet`",
+        "loads.sheet",
+    ),
+    "semi_implicit": (
+        ("objects:", "solver: {semi_implicit: {}}\nobjects:"),
+        "has compliance 0, which no force can hold",
+        "solver.semi_implicit",
+    ),
+    "too few markers": (
+        ("farthest: 4", "at: [[0, 0, 0]]"),
+        "has 4 markers, the scene compares 1",
+        "experiments.one.target",
+    ),
+    "regions that leave elements out": (
+        ("compliance: 100}", "compliance: {regions: {left: 1}}}\n    regions: {left: {x: [0, 0.4]}}"),
+        "6 of 21 elements lie in no region|half of its points",
+        "objects.sheet.cloth.material.bend.compliance.regions",
+    ),
+    "regions that share points": (
+        ("compliance: 100}", "compliance: {regions: {a: 1, b: 2}}}\n    regions: {a: {x: [0, 0.4]}, b: {x: [0.3, 1]}}"),
+        "4 points lie in `a` and in `b`: 1, 5, 9",
+        "objects.sheet.cloth.material.bend.compliance.regions",
+    ),
+    "a region of no element": (
+        (
+            "compliance: 100}",
+            "compliance: {regions: {a: 1, b: 2}}}\n    regions: {a: {x: [0.1, 1]}, b: {x: [null, 0], y: [0, 0]}}",
+        ),
+        "in no region|no element lies in the region `b`",
+        "objects.sheet.cloth.material.bend.compliance.regions",
+    ),
+    "a region of no point": (
+        ("compliance: 100}", "compliance: {regions: {a: 1}}}\n    regions: {a: {x: [3, 4]}}"),
+        "where chooses none of 16 points",
+        "objects.sheet.regions.a",
+    ),
+    "no value file": (
+        ("compliance: 100", "compliance: {file: none.npy}"),
+        "cannot read `none.npy`",
+        "objects.sheet.cloth.material.bend.compliance.file",
+    ),
+    "value file is a text": (
+        ("compliance: 100", "compliance: {file: scene.yaml}"),
+        "cannot read `scene.yaml`",
+        "objects.sheet.cloth.material.bend.compliance.file",
+    ),
+    "loss of a module that nobody imported": (
+        ("{match: corners}", "{custom: my.module:loss}"),
+        "`my.module` is not imported, and a scene imports nothing.*--import my.module",
+        "loss.0.custom",
+    ),
+    "span without a frame": (
+        ("{match: corners}", "{match: corners, at: [0.06, 0.08]}"),
+        "no frame lies between",
+        "loss.0.at",
+    ),
+    "damping that is not there": (
+        ("distance.compliance, transform: log, bounds: [1e-4, 10]", "bend.damping, bounds: [0, 1]"),
+        "has no value for",
+        "parameters.stretch",
+    ),
+    "set what cannot be set": (
+        ("noise: 10 mm}}", "noise: 10 mm}, set: {attachments.top.motion.0.frequency: 3}}"),
+        "not yet built",
+        "experiments.one.set.attachments.top.motion.0.frequency",
+    ),
     "no recording": (("target.npz", "targets.npz"), "targets.npz", "experiments.one.target"),
     "no such key": (("key: corners", "key: corner"), "corner", "experiments.one.target"),
-    "too short": (("duration: 0.2", "duration: 0.5"), "the recording ends at 0.2 s, the experiment needs 0.5 s",
-                  "experiments.one.target"),
-    "other marker count": (("farthest: 4", "farthest: 5"), "has 4 markers, the scene compares 5",
-                           "experiments.one.target"),
-    "column beyond": (("key: corners", "key: corners, markers: {corners: [0, 1, 2, 9]}"), "no marker column 9",
-                      "experiments.one.target"),
+    "too short": (
+        ("duration: 0.2", "duration: 0.5"),
+        "the recording ends at 0.2 s, the experiment needs 0.5 s",
+        "experiments.one.target",
+    ),
+    "other marker count": (
+        ("farthest: 4", "farthest: 5"),
+        "has 4 markers, the scene compares 5",
+        "experiments.one.target",
+    ),
+    "column beyond": (
+        ("key: corners", "key: corners, markers: {corners: [0, 1, 2, 9]}"),
+        "no marker column 9",
+        "experiments.one.target",
+    ),
     "start beyond": (("key: corners", "key: corners, start: frame 70"), "70", "experiments.one.target"),
-    "mesh missing": (("grid: {size: [1, 1], cells: [3, 3]}", "mesh: {file: meshes.obj}"), "does not exist",
-                     "objects.sheet.cloth"),
+    "mesh missing": (
+        ("grid: {size: [1, 1], cells: [3, 3]}", "mesh: {file: meshes.obj}"),
+        "does not exist",
+        "objects.sheet.cloth",
+    ),
 }
 
 
@@ -127,21 +194,37 @@ def test_all_problems_of_a_scene_at_once(tmp_path):
     text = text.replace("{match: corners}", "{custom: a:b}").replace("target.npz", "nothing.npz")
     error = problems_of(tmp_path, text)
     paths = [p.path for p in error.problems]
-    assert paths == ["attachments.top.where", "markers.corners.farthest", "experiments.one.target", "loss.0.custom"], paths
-    for old, new, path in [("fps: 20", "fsp: 20", "time.fsp"), ("density: 0.2", "density: 2 mm", "objects.sheet.cloth.density"),
-                           ("radius: 0.15", "radios: 0.15", "shapes.ball.sphere.radios"), ("y: [7, null]", "w: 1", "attachments.top.where.w"),
-                           ("farthest: 99", "farthest: few", "markers.corners.farthest")]:
+    assert paths == [
+        "attachments.top.where",
+        "markers.corners.farthest",
+        "experiments.one.target",
+        "loss.0.custom",
+    ], paths
+    for old, new, path in [
+        ("fps: 20", "fsp: 20", "time.fsp"),
+        ("density: 0.2", "density: 2 mm", "objects.sheet.cloth.density"),
+        ("radius: 0.15", "radios: 0.15", "shapes.ball.sphere.radios"),
+        ("y: [7, null]", "w: 1", "attachments.top.where.w"),
+        ("farthest: 99", "farthest: few", "markers.corners.farthest"),
+    ]:
         found = {p.path for p in problems_of(tmp_path, text.replace(old, new)).problems}
         assert path in found and "experiments.one.target" in found, found
-        assert ("attachments.top.where" in found) == (path not in ("objects.sheet.cloth.density", "attachments.top.where.w")), found
+        assert ("attachments.top.where" in found) == (
+            path not in ("objects.sheet.cloth.density", "attachments.top.where.w")
+        ), found
 
 
 def test_a_missing_mesh_and_a_mistyped_key_are_told_together(tmp_path):
     write_target(tmp_path, SHEET)
     text = MESH.replace("mesh.obj", "nowhere.obj").replace("iterations: 4", "itertions: 4")
     assert [p.path for p in problems_of(tmp_path, text).problems] == ["objects.sheet.cloth", "optimize.lbfgs.itertions"]
-    other = SHEET.replace("markers:", "markers:\n  others: {on: sheet, farthest: few}").replace("key: corners", "key: corner")
-    assert [p.path for p in problems_of(tmp_path, other).problems] == ["markers.others.farthest", "experiments.one.target"]
+    other = SHEET.replace("markers:", "markers:\n  others: {on: sheet, farthest: few}").replace(
+        "key: corners", "key: corner"
+    )
+    assert [p.path for p in problems_of(tmp_path, other).problems] == [
+        "markers.others.farthest",
+        "experiments.one.target",
+    ]
 
 
 def test_columns_must_be_named_with_several_markers(tmp_path):
@@ -178,4 +261,6 @@ def test_a_duration_between_two_frames_is_said_aloud(tmp_path):
     text = SHEET.replace("noise: 10 mm}}", "noise: 10 mm}, set: {time.duration: 0.18}}")
     problem = sheet(tmp_path, text)
     assert problem.experiments[0].schedule.frames == 3
-    assert any("0.18 s are 3.6 frames at 20 Hz; the last whole one, at 0.15 s" in note for note in problem.description.notes)
+    assert any(
+        "0.18 s are 3.6 frames at 20 Hz; the last whole one, at 0.15 s" in note for note in problem.description.notes
+    )

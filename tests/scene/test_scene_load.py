@@ -217,7 +217,10 @@ def test_an_unreadable_scene(tmp_path):
     (tmp_path / "cloth.yaml").write_text(CLOTH)
     with pytest.raises(SceneError, match="did you mean `cloth.yaml`"):
         load_scene(tmp_path / "clth.yaml", (), MATERIALS)
-    for content, said in ((b"\xff\xfe\x00", "is UTF-16 text"), (b"a: 1\nb: \xe9\n", "line 2: byte 0xe9 is not UTF-8 text")):
+    for content, said in (
+        (b"\xff\xfe\x00", "is UTF-16 text"),
+        (b"a: 1\nb: \xe9\n", "line 2: byte 0xe9 is not UTF-8 text"),
+    ):
         (tmp_path / "binary.yaml").write_bytes(content)
         with pytest.raises(SceneError, match=said):
             load_scene(tmp_path / "binary.yaml", (), MATERIALS)

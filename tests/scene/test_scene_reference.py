@@ -44,8 +44,12 @@ def accepts(schema, value):
     if isinstance(value, str):
         checks.append(re.search(schema.get("pattern", ""), value) is not None)
     if isinstance(value, int | float):
-        checks += [value >= schema.get("minimum", value), value <= schema.get("maximum", value),
-                   value > schema.get("exclusiveMinimum", value - 1), value < schema.get("exclusiveMaximum", value + 1)]
+        checks += [
+            value >= schema.get("minimum", value),
+            value <= schema.get("maximum", value),
+            value > schema.get("exclusiveMinimum", value - 1),
+            value < schema.get("exclusiveMaximum", value + 1),
+        ]
     if isinstance(value, list):
         checks += [schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value)),
                    all(accepts(schema.get("items", {}), item) for item in value)]  # fmt: skip

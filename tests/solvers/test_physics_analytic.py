@@ -23,7 +23,9 @@ def one_spring(alpha: float, mass: float, x0: float, gravity: float = 0.0, dampi
 
 
 def final_x(model: sim.Model, steps: int, dt: float, iterations: int = 1) -> float:
-    return float(sim.rollout(sim.SolverXPBD(model, iterations), model.state(), steps, dt).final.particle_q.numpy()[1, 0])
+    return float(
+        sim.rollout(sim.SolverXPBD(model, iterations), model.state(), steps, dt).final.particle_q.numpy()[1, 0]
+    )
 
 
 # ------------------------------------------------------------------------------------------ flight
@@ -108,17 +110,25 @@ def test_logarithmic_decrement():
 @pytest.mark.parametrize(("mass", "want"), [(1.0, 0.1), (0.125, 0.0125)])
 @pytest.mark.parametrize(("steps", "h", "iterations"), [(400, 1 / 60, 1), (400, 1 / 60, 20), (2000, 1 / 300, 1)])
 def test_weight_on_a_spring(mass, want, steps, h, iterations):
-    """Mueller 2020, fig. 4: compliance .01 m/N stretches by alpha m g, whatever the steps and iterations.  The swing dies with
-    exp(-t d omega^2 / 2), or exp(-t / d) where it is overdamped: e^-33 within 6.7 s."""
+    """Mueller 2020, fig. 4: compliance .01 m/N stretches by alpha m g, whatever the steps and iterations.  The swing
+    dies with exp(-t d omega^2 / 2), or exp(-t / d) where it is overdamped: e^-33 within 6.7 s."""
     model = one_spring(0.01, mass, 1.0, gravity=10.0, damping=0.2)
     assert final_x(model, steps, h, iterations) - 1.0 == pytest.approx(want, rel=1e-6)
 
 
 # ------------------------------------------------------------------------------------------ chains
-def hanging_chain(n: int = 20, mass: float = 0.1, alpha: float = 1e-3, damping: float = 0.0, requires_grad: bool = False) -> sim.Model:
+def hanging_chain(
+    n: int = 20, mass: float = 0.1, alpha: float = 1e-3, damping: float = 0.0, requires_grad: bool = False
+) -> sim.Model:
     builder = sim.ModelBuilder(gravity=(0, -G, 0))
-    chain = builder.add_chain((0, 0, 0), (0, -n * 0.05, 0), n + 1, mass=mass * (n + 1), label="chain",
-                              material={"distance": {"compliance": alpha, "damping": damping}})
+    chain = builder.add_chain(
+        (0, 0, 0),
+        (0, -n * 0.05, 0),
+        n + 1,
+        mass=mass * (n + 1),
+        label="chain",
+        material={"distance": {"compliance": alpha, "damping": damping}},
+    )
     builder.add_attachment(chain.points[:1])
     return builder.finalize(dtype=sim.float64, requires_grad=requires_grad)
 
@@ -133,8 +143,8 @@ def relaxed(solver: sim.SolverXPBD, state: sim.State, h: float, span: float, str
 
 @pytest.mark.parametrize(("substeps", "iterations", "got"), [(1, 20, 1.2e-3), (20, 1, 6.3e-3), (100, 1, 2.5e-4)])
 def test_hanging_chain(substeps, iterations, got):
-    """Stretch m g alpha N (N + 1) / 2, force on link k of those below it.  What a Gauss-Seidel that is not iterated to the end
-    leaves falls with h^2; `got` is what another program had (physics-truths, 5)."""
+    """Stretch m g alpha N (N + 1) / 2, force on link k of those below it.  What a Gauss-Seidel that is not iterated to
+    the end leaves falls with h^2; `got` is what another program had (physics-truths, 5)."""
     n, m, alpha, h = 20, 0.1, 1e-3, 1 / 60 / substeps
     model = hanging_chain(n, m, alpha)
     solver = sim.SolverXPBD(model, iterations)
@@ -150,8 +160,8 @@ def test_hanging_chain(substeps, iterations, got):
 
 
 def test_damping_delays_the_convergence_of_a_static_shape():
-    """With damping, one Gauss-Seidel sweep per step corrects less by 1 + gamma, gamma = d / h: the error that a chain at rest
-    is left with is of order h d instead of h^2.  It is there, and it vanishes: halves with h."""
+    """With damping, one Gauss-Seidel sweep per step corrects less by 1 + gamma, gamma = d / h: the error that a chain
+    at rest is left with is of order h d instead of h^2.  It is there, and it vanishes: halves with h."""
     errors = []
     for substeps in (100, 200, 400):
         model, h = hanging_chain(damping=0.01), 1 / 60 / substeps
@@ -163,8 +173,8 @@ def test_damping_delays_the_convergence_of_a_static_shape():
 
 
 def sag_of_links(n: int, length: float, width: float) -> float:
-    """Sag of n (even) rigid links with equal masses at their joints, ends `width` apart: the slope of link j from the middle
-    is (j - 1/2) r, with r found by bisection; n to infinity is the catenary (.292344 at 1.2 and 1)."""
+    """Sag of n (even) rigid links with equal masses at their joints, ends `width` apart: the slope of link j from the
+    middle is (j - 1/2) r, with r found by bisection; n to infinity is the catenary (.292344 at 1.2 and 1)."""
     slopes, low, high = np.arange(n // 2) + 0.5, 1e-6, 1e6
     for _ in range(200):
         r = np.sqrt(low * high)
@@ -184,7 +194,9 @@ def test_catenary():
     for substeps in (20, 100):
         builder = sim.ModelBuilder(gravity=(0, -G, 0))
         builder.add_particles(start, mass=0.05)
-        builder.add_constraints("distance", np.stack([np.arange(n), np.arange(1, n + 1)], axis=1), compliance=0.0, rest=length / n)
+        builder.add_constraints(
+            "distance", np.stack([np.arange(n), np.arange(1, n + 1)], axis=1), compliance=0.0, rest=length / n
+        )
         builder.add_attachment([0, n])
         model, h = builder.finalize(dtype=sim.float64), 1 / 60 / substeps
         q = relaxed(sim.SolverXPBD(model), model.state(), h, 0.12, 120).particle_q.numpy()
@@ -211,8 +223,8 @@ def energy(state: sim.State) -> float:
 
 
 def test_pendulum_period():
-    """T = 4 sqrt(L / g) K(sin(theta / 2)) = 2.139138 s at 1 rad.  First order: -4.3, -1.6, -.49, -.10 % at 1, 5, 20, 100
-    substeps (mean of six periods), energy left .084, .56, .857, .969."""
+    """T = 4 sqrt(L / g) K(sin(theta / 2)) = 2.139138 s at 1 rad.  First order: -4.3, -1.6, -.49, -.10 % at 1, 5, 20,
+    100 substeps (mean of six periods), energy left .084, .56, .857, .969."""
     exact, errors, left = 2.139138, [], []
     for substeps in (5, 20, 100):
         model = pendulum(1.0)
@@ -232,7 +244,8 @@ def test_pendulum_period():
 
 
 def test_substeps_not_iterations_conserve_energy():
-    """Small Steps and Mueller 2020, figs. 8 and 9, with a triple pendulum, in small: n substeps lose what is of order h."""
+    """Small Steps and Mueller 2020, figs. 8 and 9, with a triple pendulum, in small: n substeps lose what is of order
+    h."""
 
     def loss(substeps: int, iterations: int) -> float:
         model = pendulum(np.pi / 2, links=3)
@@ -249,9 +262,22 @@ def test_substeps_not_iterations_conserve_energy():
 def free_sheet(order: str, dtype=sim.float64, iterations: int = 1) -> tuple[sim.SolverXPBD, sim.State]:
     """A sheet that flies, turns, is stretched and shaken; no gravity."""
     builder = sim.ModelBuilder(gravity=(0, 0, 0))
-    material = {"distance": {"compliance": 0.01, "damping": 2e-3}, "shear": {"compliance": 0.05}, "bend": {"compliance": 10.0}}
-    builder.add_cloth_grid(dim_x=5, dim_y=4, cell_x=0.1, cell_y=0.1, density=0.3, label="sheet", material=material,
-                           vel=(1, 2, 3), spin=(3, -2, 4))
+    material = {
+        "distance": {"compliance": 0.01, "damping": 2e-3},
+        "shear": {"compliance": 0.05},
+        "bend": {"compliance": 10.0},
+    }
+    builder.add_cloth_grid(
+        dim_x=5,
+        dim_y=4,
+        cell_x=0.1,
+        cell_y=0.1,
+        density=0.3,
+        label="sheet",
+        material=material,
+        vel=(1, 2, 3),
+        spin=(3, -2, 4),
+    )
     model = builder.finalize(dtype=dtype)
     state, rng = model.state(), np.random.default_rng(5)
     state.particle_q.assign(state.particle_q.numpy() + 0.01 * rng.normal(size=(30, 3)))

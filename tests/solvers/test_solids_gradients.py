@@ -1,4 +1,5 @@
-"""Gradients through steps of solids against differences, for every material value; both starts, both solvers.  float64."""
+"""Gradients through steps of solids against differences, for every material value; both starts, both solvers.
+float64."""
 
 import numpy as np
 import pytest
@@ -18,9 +19,20 @@ SOLVERS = {
 def scene(material, values):
     """A clamped bar with a weight on its end, in the air."""
     builder = sim.ModelBuilder(gravity=(-9.81, 0, 0))
-    group = builder.add_soft_grid(pos=(0.05, 0, 0), dim_x=1, dim_y=1, dim_z=3, cell_x=0.03, cell_y=0.03, cell_z=0.03, density=1070.0,
-                                  label="block", vel=(-0.3, 0.1, 0.0), spin=(0.0, 2.0, 0.0),
-                                  material={material: values})
+    group = builder.add_soft_grid(
+        pos=(0.05, 0, 0),
+        dim_x=1,
+        dim_y=1,
+        dim_z=3,
+        cell_x=0.03,
+        cell_y=0.03,
+        cell_z=0.03,
+        density=1070.0,
+        label="block",
+        vel=(-0.3, 0.1, 0.0),
+        spin=(0.0, 2.0, 0.0),
+        material={material: values},
+    )
     builder.set_drag(group, 0.5)
     builder.add_attachment(group.choose({"z": [None, 1e-9]}), label="clamp")
     builder.add_load(group.choose({"z": [0.0899, None]}), 0.02, label="weight")
@@ -38,8 +50,12 @@ def test_gradients_of_a_rollout(material, solver):
     model, group = scene(material, VALUES[material])
     stepper, rng = SOLVERS[solver](model), np.random.default_rng(5)
     weights = rng.normal(size=(4, model.particle_count, 3))
-    names = {**{key: f"block.{material}.{key}" for key in VALUES[material]}, **{key: f"block.{key}" for key in BODY},
-             "mass": "weight.mass", "gravity": "gravity"}
+    names = {
+        **{key: f"block.{material}.{key}" for key in VALUES[material]},
+        **{key: f"block.{key}" for key in BODY},
+        "mass": "weight.mass",
+        "gravity": "gravity",
+    }
 
     def value():
         q = sim.rollout(stepper, model.state(), 40, 2.5e-4, frame_every=10).particle_q
@@ -73,8 +89,17 @@ def test_values_for_each_tetrahedron(material):
 
     def built(values):
         builder = sim.ModelBuilder(gravity=(-9.81, 0, 0))
-        group = builder.add_soft_grid(dim_x=1, dim_y=1, dim_z=3, cell_x=0.03, cell_y=0.03, cell_z=0.03, density=1070.0, label="block",
-                                      material={material: {"young": values, "poisson": 0.3}})
+        group = builder.add_soft_grid(
+            dim_x=1,
+            dim_y=1,
+            dim_z=3,
+            cell_x=0.03,
+            cell_y=0.03,
+            cell_z=0.03,
+            density=1070.0,
+            label="block",
+            material={material: {"young": values, "poisson": 0.3}},
+        )
         builder.add_attachment(group.choose({"z": [None, 1e-9]}))
         return builder.finalize(dtype=sim.float64, requires_grad=True), group
 
@@ -94,7 +119,9 @@ def test_values_for_each_tetrahedron(material):
 
 
 def test_softer_and_damped_more_is_what_it_says():
-    model, group = block("stvk", (1, 1, 3), (0.03, 0.03, 0.09), young=1e5, damping=2e-3, gravity=(-1.0, 0, 0), clamp=True)
+    model, group = block(
+        "stvk", (1, 1, 3), (0.03, 0.03, 0.09), young=1e5, damping=2e-3, gravity=(-1.0, 0, 0), clamp=True
+    )
     solver = sim.SolverXPBD(model, start="elastic")
     stiff = tip(group, sim.rollout(solver, model.state(), 4000, 2e-4).particle_q.numpy()[0])
     model["block.stvk.young"].fill_(5e4)

@@ -55,7 +55,8 @@ def test_patch(material):
 @pytest.mark.parametrize("material", [*MATERIALS, MEAN])
 @pytest.mark.parametrize("poisson", [0.3, 0.45])
 def test_uniaxial_stretch(material, poisson):
-    """A block between two plates: force = E A eps, lateral strain = -nu eps (the shift of lambda': else 0.3 acts as 0.17)."""
+    """A block between two plates: force = E A eps, lateral strain = -nu eps (the shift of lambda': else 0.3 acts as
+    0.17)."""
     e = 1e-6
     model, group = block(material, poisson=poisson)
     x = group.positions
@@ -81,7 +82,8 @@ def test_rigid_motion_costs_nothing(material):
 @pytest.mark.parametrize("damping", [0.0, 2e-3])
 @pytest.mark.parametrize("material", [*MATERIALS, MEAN])
 def test_a_free_body_at_rest_stays_at_rest(material, damping, start):
-    """The prestress of the neo-Hookean pair cancels within its block: 2.8 mm of drift if its rows are solved in turn."""
+    """The prestress of the neo-Hookean pair cancels within its block: 2.8 mm of drift if its rows are solved in
+    turn."""
     model, group = block(material, damping=damping)
     state = take_steps(sim.SolverXPBD(model, start=start), model.state(), 50, 5e-4)
     np.testing.assert_allclose(positions(state), group.positions, atol=1e-12)
@@ -108,8 +110,8 @@ def test_momentum(material, start):
 @pytest.mark.parametrize("h", [1e-4, 2e-4])
 @pytest.mark.parametrize("material", MATERIALS)
 def test_start_elastic_has_the_statics_of_finite_elements(material, h):
-    """g / 100 keeps strains small.  The beam of the measurements (3 x 3 x 10 cells): where finite elements put it, it stays;
-    published XPBD leaves the place by several per cent within a quarter of a period."""
+    """g / 100 keeps strains small.  The beam of the measurements (3 x 3 x 10 cells): where finite elements put it, it
+    stays; published XPBD leaves the place by several per cent within a quarter of a period."""
     model, group = beam(material, g=0.0981, damping=1e-3)
     x = group.positions
     weight = model.particle_mass.numpy()[:, None] * np.array([-0.0981, 0, 0])
@@ -117,16 +119,28 @@ def test_start_elastic_has_the_statics_of_finite_elements(material, h):
     want = -u[np.isclose(x[:, 2], 0.1), 0].mean()
     assert want * 1e5 == pytest.approx(5.1065, rel=1e-3)  # mm at full gravity
     steps = round(0.03 / h)
-    moved = {start: tip(group, positions(take_steps(sim.SolverXPBD(model, start=start), at(model, x + u), steps, h))) / want - 1
-             for start in ("elastic", "zero")}
+    moved = {
+        start: (
+            tip(group, positions(take_steps(sim.SolverXPBD(model, start=start), at(model, x + u), steps, h))) / want - 1
+        )
+        for start in ("elastic", "zero")
+    }
     assert abs(moved["elastic"]) < (2e-3 if h < 1.5e-4 else 1e-2)
     assert moved["zero"] > 0.03
 
 
 def settled(material, start, h, damping):
     """Drop of a small cantilever [m] after it has come to rest."""
-    model, group = block(material, (1, 1, 3), (0.03, 0.03, 0.09), young=1e5, poisson=0.3, damping=damping, gravity=(-0.0981, 0, 0),
-                         clamp=True)
+    model, group = block(
+        material,
+        (1, 1, 3),
+        (0.03, 0.03, 0.09),
+        young=1e5,
+        poisson=0.3,
+        damping=damping,
+        gravity=(-0.0981, 0, 0),
+        clamp=True,
+    )
     x = group.positions
     weight = model.particle_mass.numpy()[:, None] * np.array([-0.0981, 0, 0])
     u = fem.solve_static(fem.stiffness(x, group.tets, 1e5, 0.3), weight, x[:, 2] < 1e-9)
@@ -137,7 +151,8 @@ def settled(material, start, h, damping):
 
 @pytest.mark.parametrize("material", MATERIALS)
 def test_start_zero_converges_to_it_with_the_first_order(material):
-    """Published XPBD is too soft by an amount proportional to the step where there is damping; extrapolation mends it."""
+    """Published XPBD is too soft by an amount proportional to the step where there is damping; extrapolation mends
+    it."""
     drops = [settled(material, "zero", h, 5e-3) for h in (2e-4, 1e-4, 5e-5)]
     errors = np.array([got / want - 1 for got, want in drops])
     assert (errors > 0).all()
@@ -154,7 +169,8 @@ def test_start_elastic_needs_no_small_steps_for_statics(material):
 
 
 def test_frequency_of_a_small_oscillation():
-    """Against the lowest mode of finite elements with the same lumped masses; implicit steps lower it by less than 1 %."""
+    """Against the lowest mode of finite elements with the same lumped masses; implicit steps lower it by less than 1
+    %."""
     model, group = beam("stvk", g=0.0)
     x = group.positions
     K = fem.stiffness(x, group.tets, YOUNG, POISSON)
@@ -162,30 +178,38 @@ def test_frequency_of_a_small_oscillation():
     weight = model.particle_mass.numpy()[:, None] * np.array([-1e-2, 0, 0])
     u = fem.solve_static(K, weight, x[:, 2] < 1e-9)
     h = 1e-4
-    frames = sim.rollout(sim.SolverXPBD(model, start="elastic"), at(model, x + u), 3000, h, frame_every=10).particle_q.numpy()
+    frames = sim.rollout(
+        sim.SolverXPBD(model, start="elastic"), at(model, x + u), 3000, h, frame_every=10
+    ).particle_q.numpy()
     found = Measure("ring", "tip", (-1, 0, 0), "frequency").take(
-        10 * h * (1 + np.arange(300)), frames[:, np.isclose(x[:, 2], 0.1)], x[np.isclose(x[:, 2], 0.1)])
+        10 * h * (1 + np.arange(300)), frames[:, np.isclose(x[:, 2], 0.1)], x[np.isclose(x[:, 2], 0.1)]
+    )
     assert found == pytest.approx(want, rel=0.01)
 
 
 @pytest.mark.parametrize("material", MATERIALS)
 def test_damping_ratio_of_bending(material):
-    """omega tau / 2 of the mode, times the part of its energy that is shape: 1 - (1 - 2 nu) / 3 = 0.967; and h omega / 2 of
-    implicit steps.  The pair alone would not damp shear at all."""
+    """omega tau / 2 of the mode, times the part of its energy that is shape: 1 - (1 - 2 nu) / 3 = 0.967; and h omega /
+    2 of implicit steps.  The pair alone would not damp shear at all."""
     tau, h = 2e-3, 1e-4
     model, group = beam(material, g=0.0, damping=tau)
     x = group.positions
     K = fem.stiffness(x, group.tets, YOUNG, POISSON)
     omega = 2 * np.pi * fem.bending_frequency(K, model.particle_mass.numpy(), x[:, 2] < 1e-9)
     u = fem.solve_static(K, model.particle_mass.numpy()[:, None] * np.array([-1e-2, 0, 0]), x[:, 2] < 1e-9)
-    frames = sim.rollout(sim.SolverXPBD(model, start="elastic"), at(model, x + u), 3000, h, frame_every=10).particle_q.numpy()
+    frames = sim.rollout(
+        sim.SolverXPBD(model, start="elastic"), at(model, x + u), 3000, h, frame_every=10
+    ).particle_q.numpy()
     end = np.isclose(x[:, 2], 0.1)
-    found = Measure("decay", "tip", (-1, 0, 0), "damping_ratio").take(10 * h * (1 + np.arange(300)), frames[:, end], x[end])
+    found = Measure("decay", "tip", (-1, 0, 0), "damping_ratio").take(
+        10 * h * (1 + np.arange(300)), frames[:, end], x[end]
+    )
     assert 0.85 < found / (0.5 * omega * tau) < 0.97  # the lattice bends with more change of volume than a bar does
 
 
 def test_finer_lattices_lock_less():
-    """Drop of the beam over that of its own theory: 0.28, 0.56, 0.70 for 1, 2, 3 cells (nu = 0.45); E is mesh-effective."""
+    """Drop of the beam over that of its own theory: 0.28, 0.56, 0.70 for 1, 2, 3 cells (nu = 0.45); E is
+    mesh-effective."""
     inertia, area = 0.03**4 / 12, 0.03**2
     shear = YOUNG / (2 * (1 + POISSON))
     load = DENSITY * area * 9.81
@@ -194,7 +218,9 @@ def test_finer_lattices_lock_less():
     for n in (1, 2, 3):
         model, group = beam("stvk", (n, n, round(10 * n / 3)))
         weight = model.particle_mass.numpy()[:, None] * np.array([-9.81, 0, 0])
-        u = fem.solve_static(fem.stiffness(group.positions, group.tets, YOUNG, POISSON), weight, group.positions[:, 2] < 1e-9)
+        u = fem.solve_static(
+            fem.stiffness(group.positions, group.tets, YOUNG, POISSON), weight, group.positions[:, 2] < 1e-9
+        )
         ratios.append(tip(group, group.positions + u) / theory)
     assert ratios == pytest.approx([0.280, 0.561, 0.697], abs=0.012)
 

@@ -16,8 +16,16 @@ def bar(relaxing, time, g=0.0981, cells=(1, 1, 3), young=1e5, poisson=0.3):
     builder = sim.ModelBuilder(gravity=(-g, 0, 0))
     nx, ny, nz = cells
     group = builder.add_soft_grid(
-        dim_x=nx, dim_y=ny, dim_z=nz, cell_x=0.03 / nx, cell_y=0.03 / ny, cell_z=0.1 / nz, density=DENSITY, label="block",
-        material={"viscoelastic": {"young": young, "poisson": poisson, "relaxing": relaxing, "time": time}})
+        dim_x=nx,
+        dim_y=ny,
+        dim_z=nz,
+        cell_x=0.03 / nx,
+        cell_y=0.03 / ny,
+        cell_z=0.1 / nz,
+        density=DENSITY,
+        label="block",
+        material={"viscoelastic": {"young": young, "poisson": poisson, "relaxing": relaxing, "time": time}},
+    )
     builder.add_attachment(group.choose({"z": [None, 1e-9]}))
     return builder.finalize(dtype=sim.float64), group
 
@@ -32,7 +40,9 @@ def fast(young, poisson, relaxing):
 def test_fast_loading_is_a_stiffer_elastic_solid(start):
     young, poisson = fast(1e5, 0.3, 0.8)
     slow_flow, _ = bar(0.8, 1e9)
-    elastic, _ = block("stvk", (1, 1, 3), (0.03, 0.03, 0.1), young=young, poisson=poisson, gravity=(-0.0981, 0, 0), clamp=True)
+    elastic, _ = block(
+        "stvk", (1, 1, 3), (0.03, 0.03, 0.1), young=young, poisson=poisson, gravity=(-0.0981, 0, 0), clamp=True
+    )
     ends = [positions(take_steps(sim.SolverXPBD(m, start=start), m.state(), 200, 2e-4)) for m in (slow_flow, elastic)]
     np.testing.assert_allclose(ends[0], ends[1], atol=1e-12)
     assert np.abs(ends[1] - positions(elastic.state())).max() > 1e-6
@@ -63,8 +73,17 @@ def test_stress_relaxes_exponentially():
     """A strain that is held: force(t) / force(0) = (1 + relaxing exp(-t / time)) / (1 + relaxing), for pure shear."""
     relaxing, time, h = 0.6, 5e-3, 1e-3
     builder = sim.ModelBuilder(gravity=(0, 0, 0))
-    group = builder.add_soft_grid(dim_x=1, dim_y=1, dim_z=1, cell_x=0.1, cell_y=0.1, cell_z=0.1, density=1e9, label="block",
-                                  material={"viscoelastic": {"young": 1e4, "poisson": 0.3, "relaxing": relaxing, "time": time}})
+    group = builder.add_soft_grid(
+        dim_x=1,
+        dim_y=1,
+        dim_z=1,
+        cell_x=0.1,
+        cell_y=0.1,
+        cell_z=0.1,
+        density=1e9,
+        label="block",
+        material={"viscoelastic": {"young": 1e4, "poisson": 0.3, "relaxing": relaxing, "time": time}},
+    )
     model = builder.finalize(dtype=sim.float64)
     sheared = group.positions.copy()
     sheared[:, 0] += 1e-5 * sheared[:, 1]  # so heavy that it does not move
@@ -79,24 +98,30 @@ def test_stress_relaxes_exponentially():
         solver.step(state, following, None, None, h)
         state, following = following, state
     t = h * np.arange(10)
-    np.testing.assert_allclose(np.array(forces) / forces[0], (1 + relaxing * np.exp(-t / time)) / (1 + relaxing), rtol=1e-3)
+    np.testing.assert_allclose(
+        np.array(forces) / forces[0], (1 + relaxing * np.exp(-t / time)) / (1 + relaxing), rtol=1e-3
+    )
 
 
 def test_frequency_and_damping_of_the_beam():
-    """A mode of slow frequency w0 becomes s^2 + w0^2 (1 + r time s / (1 + time s)) = 0; its deviatoric part is 0.9 on this
-    lattice (see `test_solids_statics`), so that r is a little less than the material's."""
+    """A mode of slow frequency w0 becomes s^2 + w0^2 (1 + r time s / (1 + time s)) = 0; its deviatoric part is 0.9 on
+    this lattice (see `test_solids_statics`), so that r is a little less than the material's."""
     relaxing, time = 0.25, 0.03
     model, group = bar(relaxing, time, g=0.0, cells=(3, 3, 10), young=YOUNG, poisson=POISSON)
     x = group.positions
     K = fem.stiffness(x, group.tets, YOUNG, POISSON)
     slow = 2 * np.pi * fem.bending_frequency(K, model.particle_mass.numpy(), x[:, 2] < 1e-9)
     u = fem.solve_static(K, model.particle_mass.numpy()[:, None] * np.array([-1e-2, 0, 0]), x[:, 2] < 1e-9)
-    frames = sim.rollout(sim.SolverXPBD(model, start="elastic"), at(model, x + u), 2500, 2e-4, frame_every=10).particle_q.numpy()
+    frames = sim.rollout(
+        sim.SolverXPBD(model, start="elastic"), at(model, x + u), 2500, 2e-4, frame_every=10
+    ).particle_q.numpy()
     end, times = np.isclose(x[:, 2], 0.1), 2e-3 * (1 + np.arange(250))
     rate = 0.9 * relaxing
     s = next(root for root in np.roots([time, 1.0, slow**2 * time * (1 + rate), slow**2]) if root.imag > 0)
-    frequency, damping = (Measure("m", "tip", (-1, 0, 0), kind).take(times, frames[:, end], x[end])
-                          for kind in ("frequency", "damping_ratio"))
+    frequency, damping = (
+        Measure("m", "tip", (-1, 0, 0), kind).take(times, frames[:, end], x[end])
+        for kind in ("frequency", "damping_ratio")
+    )
     assert frequency == pytest.approx(s.imag / (2 * np.pi), rel=0.01)
     assert damping == pytest.approx(-s.real / abs(s), rel=0.12)
 
@@ -110,4 +135,6 @@ def test_states_carry_their_memory():
     other = model.state()
     other.assign(state)
     for s in (state.clone(), other):
-        np.testing.assert_array_equal(positions(take_steps(solver, s, 5, 1e-3)), positions(take_steps(solver, state, 5, 1e-3)))
+        np.testing.assert_array_equal(
+            positions(take_steps(solver, s, 5, 1e-3)), positions(take_steps(solver, state, 5, 1e-3))
+        )

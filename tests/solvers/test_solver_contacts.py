@@ -8,7 +8,9 @@ from test_physics_analytic import G
 import sim
 
 
-def dropped(compliance: float = 0.0, thickness: float = 0.0, shape: str = "plane", height: float = 0.2, **given) -> sim.SolverXPBD:
+def dropped(
+    compliance: float = 0.0, thickness: float = 0.0, shape: str = "plane", height: float = 0.2, **given
+) -> sim.SolverXPBD:
     """Particles of .5 and 2 kg above a floor through the origin, or above the top of a ball of radius 1 there."""
     builder = sim.ModelBuilder(gravity=(0, -G, 0))
     builder.add_particles([[0, height, 0], [5, height, 0]], mass=[0.5, 2.0], thickness=thickness, **given)
@@ -23,8 +25,8 @@ def dropped(compliance: float = 0.0, thickness: float = 0.0, shape: str = "plane
 @pytest.mark.parametrize("shape", ["plane", "sphere"])
 @pytest.mark.parametrize("thickness", [0.0, 0.05])
 def test_a_rigid_contact_is_never_penetrated(shape, thickness):
-    """Contacts are projected last: with compliance 0 no point ends a step inside.  It comes to rest at its thickness, without
-    a bounce (the scheme has no restitution), and before it arrives it falls as if nothing were there."""
+    """Contacts are projected last: with compliance 0 no point ends a step inside.  It comes to rest at its thickness,
+    without a bounce (the scheme has no restitution), and before it arrives it falls as if nothing were there."""
     solver, h = dropped(0.0, thickness, shape), 1 / 200
     heights = []
     take_steps(solver, solver.model.state(), 100, h, each=lambda s: heights.append(positions(s)[:, 1]))
@@ -95,9 +97,22 @@ def test_only_objects_that_touch_a_shape_feel_it():
 def test_a_cloth_rests_on_a_ball():
     """Every point of a sheet that falls on a ball and slides to the ground stays outside of both, by its thickness."""
     builder = sim.ModelBuilder()
-    material = {"distance": {"compliance": 0.01, "damping": 2e-3}, "shear": {"compliance": 0.05}, "bend": {"compliance": 100.0}}
-    builder.add_cloth_grid((-0.4, 0, 0), rot=[[1, 0, 0], [0, 0, 1], [0, -1, 0]], dim_x=16, dim_y=16, cell_x=0.05, cell_y=0.05, density=0.2,
-                           material=material, thickness=0.01)
+    material = {
+        "distance": {"compliance": 0.01, "damping": 2e-3},
+        "shear": {"compliance": 0.05},
+        "bend": {"compliance": 100.0},
+    }
+    builder.add_cloth_grid(
+        (-0.4, 0, 0),
+        rot=[[1, 0, 0], [0, 0, 1], [0, -1, 0]],
+        dim_x=16,
+        dim_y=16,
+        cell_x=0.05,
+        cell_y=0.05,
+        density=0.2,
+        material=material,
+        thickness=0.01,
+    )
     builder.add_shape_sphere((0.0, -0.25, -0.4), 0.2, label="ball")
     builder.add_ground_plane(-0.3, normal=(0.05, 1, 0), label="ground")
     solver = sim.SolverXPBD(builder.finalize(dtype=sim.float64))

@@ -15,7 +15,9 @@ def chain(stretched, masses, compliance, pinned=()):
     start = np.zeros((len(masses), 3))
     start[:, 0] = np.arange(len(masses))
     builder.add_particles(start, mass=masses)
-    builder.add_constraints("distance", np.stack([np.arange(len(masses) - 1), np.arange(1, len(masses))], 1), compliance=compliance)
+    builder.add_constraints(
+        "distance", np.stack([np.arange(len(masses) - 1), np.arange(1, len(masses))], 1), compliance=compliance
+    )
     model = builder.finalize(dtype=sim.float64)
     state = model.state()
     moved = start.copy()
@@ -51,7 +53,8 @@ def test_one_projection(masses, compliance):
 
 
 def test_a_second_iteration_goes_on_from_the_multipliers_of_the_first():
-    """alpha (lambda) is in the residual: without it compliant constraints would be projected as if nothing had been done."""
+    """alpha (lambda) is in the residual: without it compliant constraints would be projected as if nothing had been
+    done."""
     masses, compliance, x = np.array([1.0, 1.0, 2.0]), 1e-4, np.array([0.0, 1.3, 2.2])
     model, state = chain(x, masses, compliance)
     after = model.state()
@@ -59,9 +62,13 @@ def test_a_second_iteration_goes_on_from_the_multipliers_of_the_first():
     w, shares, alpha = 1 / masses, np.array([1.0, 2.0, 1.0]), compliance / DT**2
     now, multiplier = x.copy(), np.zeros(2)
     for _ in range(2):
-        change = np.array([
-            -(now[k + 1] - now[k] - 1.0 + alpha * multiplier[k]) / (w[k] * shares[k] + w[k + 1] * shares[k + 1] + alpha) for k in range(2)
-        ])
+        change = np.array(
+            [
+                -(now[k + 1] - now[k] - 1.0 + alpha * multiplier[k])
+                / (w[k] * shares[k] + w[k + 1] * shares[k + 1] + alpha)
+                for k in range(2)
+            ]
+        )
         now = now + w * np.array([-change[0], change[0] - change[1], change[1]])
         multiplier += change
     np.testing.assert_allclose(positions(after)[:, 0], now, rtol=1e-14)

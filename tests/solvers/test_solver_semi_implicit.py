@@ -31,17 +31,28 @@ def test_an_oscillator_is_its_matrix_power(damping):
 @pytest.mark.parametrize("material", MATERIALS)
 def test_both_solvers_converge_to_each_other(material):
     """A bar with a moving clamp and damping; XPBD in both of its starts.  The difference halves with the step."""
+
     def end(make, h):
         builder = sim.ModelBuilder(gravity=(-9.81, 0, 0))
-        group = builder.add_soft_grid(dim_x=1, dim_y=1, dim_z=3, cell_x=0.03, cell_y=0.03, cell_z=0.03, density=1070.0,
-                                      material={material: {"young": 1e5, "poisson": 0.3, "damping": 1e-3}})
+        group = builder.add_soft_grid(
+            dim_x=1,
+            dim_y=1,
+            dim_z=3,
+            cell_x=0.03,
+            cell_y=0.03,
+            cell_z=0.03,
+            density=1070.0,
+            material={material: {"young": 1e5, "poisson": 0.3, "damping": 1e-3}},
+        )
         builder.add_attachment(group.choose({"z": [None, 1e-9]}), motion={"move": (0, 0.02, 0), "end": 0.03})
         model = builder.finalize(dtype=sim.float64)
         return positions(take_steps(make(model), model.state(), round(0.04 / h), h))
 
     for start in ("zero", "elastic"):
-        gaps = [np.abs(end(sim.SolverSemiImplicit, h) - end(lambda m: sim.SolverXPBD(m, start=start), h)).max()  # noqa: B023
-                for h in (8e-5, 4e-5, 2e-5)]
+        gaps = [
+            np.abs(end(sim.SolverSemiImplicit, h) - end(lambda m: sim.SolverXPBD(m, start=start), h)).max()  # noqa: B023
+            for h in (8e-5, 4e-5, 2e-5)
+        ]
         orders = np.log2(np.array(gaps[:-1]) / gaps[1:])
         assert gaps[-1] < 1e-3
         assert (orders > 0.75).all(), (start, gaps)
@@ -50,9 +61,20 @@ def test_both_solvers_converge_to_each_other(material):
 def test_cloth_chains_and_contacts_too():
     def end(make, h):
         builder = sim.ModelBuilder()
-        builder.add_cloth_grid((-0.1, 0.12, -0.1), dim_x=4, dim_y=4, cell_x=0.05, cell_y=0.05, density=0.3, rot=(np.sqrt(0.5), 0, 0, np.sqrt(0.5)),
-                               material={"distance": {"compliance": 0.05, "damping": 2e-3}, "shear": {"compliance": 0.1},
-                                         "bend": {"compliance": 2e3}})
+        builder.add_cloth_grid(
+            (-0.1, 0.12, -0.1),
+            dim_x=4,
+            dim_y=4,
+            cell_x=0.05,
+            cell_y=0.05,
+            density=0.3,
+            rot=(np.sqrt(0.5), 0, 0, np.sqrt(0.5)),
+            material={
+                "distance": {"compliance": 0.05, "damping": 2e-3},
+                "shear": {"compliance": 0.1},
+                "bend": {"compliance": 2e3},
+            },
+        )
         builder.add_shape_sphere((0, 0, 0), 0.1, compliance=1e-3)
         model = builder.finalize(dtype=sim.float64)
         return positions(take_steps(make(model), model.state(), round(0.1 / h), h))
@@ -74,7 +96,9 @@ def test_energy_and_momentum_of_a_free_body():
 
 def test_it_needs_compliance():
     model = spring(compliance=0.0)
-    with pytest.raises(sim.SolverError, match=r"'distance' on points \[0, 1\] has compliance 0, which no force can hold"):
+    with pytest.raises(
+        sim.SolverError, match=r"'distance' on points \[0, 1\] has compliance 0, which no force can hold"
+    ):
         sim.SolverSemiImplicit(model).step(model.state(), model.state(), None, None, 1e-3)
     model = spring()
     solver, state = sim.SolverSemiImplicit(model), model.state()

@@ -38,7 +38,8 @@ def test_a_broken_colouring_is_caught_at_finalize(monkeypatch):
 
 
 def test_the_order_within_a_colour_does_not_matter():
-    """Rows of a colour run in any order, hence side by side: one launch from the last row to the first gives the same bits."""
+    """Rows of a colour run in any order, hence side by side: one launch from the last row to the first gives the same
+    bits."""
     solver = swung_sheet()
     made = solver.model.constraint_sets["distance"]
     p = next(p for p in solver.passes if p.set is made)
@@ -62,8 +63,22 @@ def test_the_order_within_a_colour_does_not_matter():
 def test_threads_do_not_change_a_bit(order, monkeypatch):
     """Small pieces for several threads: the same positions and gradients as on one."""
     builder = sim.ModelBuilder()
-    material = {"distance": {"compliance": 0.02, "damping": 2e-3}, "shear": {"compliance": 0.1}, "bend": {"compliance": 50.0}}
-    builder.add_cloth_grid(dim_x=24, dim_y=24, cell_x=0.05, cell_y=0.05, density=0.2, label="sheet", material=material, fix_top=True, spin=(1, 2, 3))
+    material = {
+        "distance": {"compliance": 0.02, "damping": 2e-3},
+        "shear": {"compliance": 0.1},
+        "bend": {"compliance": 50.0},
+    }
+    builder.add_cloth_grid(
+        dim_x=24,
+        dim_y=24,
+        cell_x=0.05,
+        cell_y=0.05,
+        density=0.2,
+        label="sheet",
+        material=material,
+        fix_top=True,
+        spin=(1, 2, 3),
+    )
     builder.add_shape_sphere((0.5, 0.5, 0.02), 0.2, compliance=1e-3)
     model = builder.finalize(dtype=sim.float64, requires_grad=True)
     monkeypatch.setattr(threads, "LEAST", 64)
@@ -78,7 +93,9 @@ def test_threads_do_not_change_a_bit(order, monkeypatch):
                 for _ in range(8):
                     solver.step(a, b, None, None, 1 / 600)
                     a, b = b, a
-            tape.backward(grads={a.particle_q: sim.ones_like(a.particle_q), a.particle_qd: sim.ones_like(a.particle_qd)})
+            tape.backward(
+                grads={a.particle_q: sim.ones_like(a.particle_q), a.particle_qd: sim.ones_like(a.particle_qd)}
+            )
             found.append([positions(a), *(v.grad.numpy().copy() for v in model.materials.values())])
             tape.zero()
     finally:
@@ -87,16 +104,31 @@ def test_threads_do_not_change_a_bit(order, monkeypatch):
         np.testing.assert_array_equal(one, other)
 
 
-# ------------------------------------------------------------------------------------------ pinned and prescribed points
+# ------------------------------------------------------------------------------------------ pinned and prescribed
+# points
 @pytest.mark.parametrize("order", ["colored", "jacobi"])
 @pytest.mark.parametrize("dtype", [sim.float32, sim.float64])
 def test_pinned_points_never_move_by_a_bit(order, dtype):
-    """Held by fix_left, by an attachment, and by having no mass; pushed by gravity, forces, a ball they stick in, and given
-    velocities that nobody may take seriously."""
+    """Held by fix_left, by an attachment, and by having no mass; pushed by gravity, forces, a ball they stick in, and
+    given velocities that nobody may take seriously."""
     builder = sim.ModelBuilder()
-    material = {"distance": {"compliance": 0.001, "damping": 2e-3}, "shear": {"compliance": 0.1}, "bend": {"compliance": 50.0}}
-    builder.add_cloth_grid((0.3, 0.7, 0.1), dim_x=5, dim_y=5, cell_x=0.1, cell_y=0.1, density=0.2, material=material, fix_left=True,
-                           vel=(5, 5, 5), spin=(3, 3, 3))
+    material = {
+        "distance": {"compliance": 0.001, "damping": 2e-3},
+        "shear": {"compliance": 0.1},
+        "bend": {"compliance": 50.0},
+    }
+    builder.add_cloth_grid(
+        (0.3, 0.7, 0.1),
+        dim_x=5,
+        dim_y=5,
+        cell_x=0.1,
+        cell_y=0.1,
+        density=0.2,
+        material=material,
+        fix_left=True,
+        vel=(5, 5, 5),
+        spin=(3, 3, 3),
+    )
     builder.add_attachment([10, 35])
     builder.add_particle((0.1, 0.2, 0.3), vel=(1, 1, 1), mass=0.0)
     builder.add_spring(36, 7, compliance=0.0)
@@ -124,19 +156,31 @@ def ease(s: float) -> float:
 
 
 def test_prescribed_motion_is_exact():
-    """Positions are the anchor and the sum of the displacements at the time after the step; velocities their differences."""
+    """Positions are the anchor and the sum of the displacements at the time after the step; velocities their
+    differences."""
     builder = sim.ModelBuilder()
-    chain = builder.add_chain((0, 0, 0), (1, 0, 0), 11, mass=1.0, pos=(0.1, 0.2, 0.3), material={"distance": {"compliance": 1e-3}})
-    builder.add_attachment(chain.points[:2], label="hand", motion=[
-        {"move": (0.5, 0, -0.1), "start": 0.1, "end": 0.4}, {"swing": (0, 0.3, 0), "frequency": 1.5},
-        {"move": (0, 0, 0.7), "end": 0.2, "ease": "linear"}])
+    chain = builder.add_chain(
+        (0, 0, 0), (1, 0, 0), 11, mass=1.0, pos=(0.1, 0.2, 0.3), material={"distance": {"compliance": 1e-3}}
+    )
+    builder.add_attachment(
+        chain.points[:2],
+        label="hand",
+        motion=[
+            {"move": (0.5, 0, -0.1), "start": 0.1, "end": 0.4},
+            {"swing": (0, 0.3, 0), "frequency": 1.5},
+            {"move": (0, 0, 0.7), "end": 0.2, "ease": "linear"},
+        ],
+    )
     builder.add_attachment(chain.points[-1:], label="still")
     model = builder.finalize(dtype=sim.float64)
     h, before = 1 / 100, positions(model.state())
 
     def want(t: float) -> np.ndarray:
-        return (np.array([0.5, 0, -0.1]) * ease((t - 0.1) / 0.3) + np.array([0, 0.3, 0]) * (1 - np.cos(2 * np.pi * 1.5 * t)) / 2
-                + np.array([0, 0, 0.7]) * min(t / 0.2, 1.0))
+        return (
+            np.array([0.5, 0, -0.1]) * ease((t - 0.1) / 0.3)
+            + np.array([0, 0.3, 0]) * (1 - np.cos(2 * np.pi * 1.5 * t)) / 2
+            + np.array([0, 0, 0.7]) * min(t / 0.2, 1.0)
+        )
 
     last, times = [before[:2]], []
 
@@ -160,13 +204,18 @@ def test_a_control_replaces_the_motion():
     control = model.control()
     control.motion_vector = sim.array([[0, 2.0, 0]], dtype=sim.vec3d)
     solver = sim.SolverXPBD(model)
-    np.testing.assert_allclose(positions(take_steps(solver, model.state(), 10, 0.05, control))[0], [0, 1, 0], atol=1e-14)
-    np.testing.assert_allclose(sim.rollout(solver, model.state(), 10, 0.05, control).final.particle_q.numpy()[0], [0, 1, 0], atol=1e-14)
+    np.testing.assert_allclose(
+        positions(take_steps(solver, model.state(), 10, 0.05, control))[0], [0, 1, 0], atol=1e-14
+    )
+    np.testing.assert_allclose(
+        sim.rollout(solver, model.state(), 10, 0.05, control).final.particle_q.numpy()[0], [0, 1, 0], atol=1e-14
+    )
     np.testing.assert_allclose(positions(take_steps(solver, model.state(), 10, 0.05))[0], [0.5, 0, 0], atol=1e-14)
 
 
 def test_a_soft_attachment_gives_way():
-    """A weight m at an attachment of compliance a hangs a m g below its place, which is where the motion has brought it."""
+    """A weight m at an attachment of compliance a hangs a m g below its place, which is where the motion has brought
+    it."""
     builder = sim.ModelBuilder(gravity=(0, -G, 0))
     builder.add_particles([[0, 0, 0], [1, 0, 0]], mass=[0.5, 2.0])
     builder.add_attachment([0, 1], compliance=[0.02, 0.01], motion={"move": (0.3, 0, 0), "end": 0.1}, label="hook")
@@ -177,29 +226,47 @@ def test_a_soft_attachment_gives_way():
 
 # ------------------------------------------------------------------------------------------ orders and precisions
 def test_both_orders_converge_to_the_same_step():
-    """Colored and averaged iterations solve one system: where all C are linear (a straight chain, pressed on the ground) a step
-    has one result, however it is reached.  Elsewhere J changes on the way, and the end depends on it a little."""
+    """Colored and averaged iterations solve one system: where all C are linear (a straight chain, pressed on the
+    ground) a step has one result, however it is reached.  Elsewhere J changes on the way, and the end depends on it a
+    little."""
     builder = sim.ModelBuilder(gravity=(0, -G, 0))
-    chain = builder.add_chain((0, 0, 0), (0, -0.5, 0), 6, mass=0.6, label="chain", vel=[(0, v, 0) for v in (0, 1, -2, 0.5, 3, -4)],
-                              material={"distance": {"compliance": 1e-3, "damping": 2e-3}})
+    chain = builder.add_chain(
+        (0, 0, 0),
+        (0, -0.5, 0),
+        6,
+        mass=0.6,
+        label="chain",
+        vel=[(0, v, 0) for v in (0, 1, -2, 0.5, 3, -4)],
+        material={"distance": {"compliance": 1e-3, "damping": 2e-3}},
+    )
     builder.add_attachment(chain.points[:1], compliance=1e-4)
     builder.add_ground_plane(-0.49, compliance=1e-3)
     model = builder.finalize(dtype=sim.float64)
     ends = {}
     for order in ("colored", "jacobi"):
         for iterations in (20, 2000):
-            ends[order, iterations] = positions(take_steps(sim.SolverXPBD(model, iterations, order), model.state(), 3, 1 / 100))
-    assert ends["colored", 2000][5, 1] > -0.5 and np.abs(ends["colored", 2000][:, 1] - model.particle_q.numpy()[:, 1]).max() > 0.004
+            ends[order, iterations] = positions(
+                take_steps(sim.SolverXPBD(model, iterations, order), model.state(), 3, 1 / 100)
+            )
+    assert (
+        ends["colored", 2000][5, 1] > -0.5
+        and np.abs(ends["colored", 2000][:, 1] - model.particle_q.numpy()[:, 1]).max() > 0.004
+    )
     np.testing.assert_allclose(ends["jacobi", 2000], ends["colored", 2000], rtol=0, atol=1e-12)
     assert np.abs(ends["jacobi", 20] - ends["jacobi", 2000]).max() > 1e-6
 
 
 def test_precisions_agree():
-    """float32 follows float64 to its own rounding, grown over 100 steps: h^2 g is 3e-5 of a cell here, 4e2 roundings."""
+    """float32 follows float64 to its own rounding, grown over 100 steps: h^2 g is 3e-5 of a cell here, 4e2
+    roundings."""
     ends = {}
     for dtype in (sim.float32, sim.float64):
         builder = sim.ModelBuilder()
-        material = {"distance": {"compliance": 0.02, "damping": 2e-3}, "shear": {"compliance": 0.1}, "bend": {"compliance": 50.0}}
+        material = {
+            "distance": {"compliance": 0.02, "damping": 2e-3},
+            "shear": {"compliance": 0.1},
+            "bend": {"compliance": 50.0},
+        }
         builder.add_cloth_grid(dim_x=8, dim_y=8, cell_x=0.1, cell_y=0.1, density=0.2, material=material, fix_top=True)
         builder.add_shape_sphere((0.4, 0.4, -0.1), 0.1)
         model = builder.finalize(dtype=dtype)

@@ -1,4 +1,5 @@
-"""Adjoints of kernels run by the interpreter on NumPy arrays, without launches and tapes, against central differences."""
+"""Adjoints of kernels run by the interpreter on NumPy arrays, without launches and tapes, against central
+differences."""
 
 from __future__ import annotations
 
@@ -46,7 +47,11 @@ def _copied(args: Sequence[Any]) -> list[Any]:
 
 
 def gradients(
-    func: Func, dims: Sequence[int], args: Sequence[Any], seeds: dict[str, np.ndarray], record: Collection[str] = (),
+    func: Func,
+    dims: Sequence[int],
+    args: Sequence[Any],
+    seeds: dict[str, np.ndarray],
+    record: Collection[str] = (),
 ) -> tuple[dict[str, np.ndarray], KernelAdjoint]:
     """Gradients by the arrays named in `seeds` before the launch, for cotangents `seeds` of what they hold after it."""
     names = [p.name for p in func.params]
@@ -63,7 +68,9 @@ def gradients(
         run(made.forward, dims, [*after, *records, *returns, *counts])
     replayed = {k for k, p in enumerate(func.params) if k in needs.replayed}
     before = _copied(args)
-    values = [a if not isinstance(a, np.ndarray) or k in made.needs or k in replayed else None for k, a in enumerate(before)]
+    values = [
+        a if not isinstance(a, np.ndarray) or k in made.needs or k in replayed else None for k, a in enumerate(before)
+    ]
     adjoints = {name: np.array(seeds[name]) for name in names if name in seeds}
     logs = [np.zeros((threads, ENTRIES * width), kind.np) for log in made.logs for kind, width in log.arrays]
     run(made.func, dims, [*values, *adjoints.values(), *records, *returns, *logs, *(after[k] for k in made.finals)])
@@ -72,7 +79,9 @@ def gradients(
     return adjoints, made
 
 
-def differences(func: Func, dims: Sequence[int], args: Sequence[Any], seeds: dict[str, np.ndarray], h: float = 1e-6) -> dict[str, np.ndarray]:
+def differences(
+    func: Func, dims: Sequence[int], args: Sequence[Any], seeds: dict[str, np.ndarray], h: float = 1e-6
+) -> dict[str, np.ndarray]:
     """The same by central differences."""
     names = [p.name for p in func.params]
 
@@ -95,7 +104,12 @@ def differences(func: Func, dims: Sequence[int], args: Sequence[Any], seeds: dic
 
 
 def check(
-    kernel: Kernel, dims: Sequence[int], args: Sequence[Any], active: Collection[str], record: Collection[str] = (), tolerance: float = 1e-7,
+    kernel: Kernel,
+    dims: Sequence[int],
+    args: Sequence[Any],
+    active: Collection[str],
+    record: Collection[str] = (),
+    tolerance: float = 1e-7,
 ) -> KernelAdjoint:
     """The adjoint gives what differences give, for random cotangents of the arrays named in `active`; returns it."""
     func = traced(kernel)

@@ -1,7 +1,7 @@
 """What a cubin says of its kernels, without a GPU: registers, stack, size of the arguments, and instructions by kind.
 
-The numbers stand in the ELF sections `.nv.info` (one attribute after another: format, number, size or value); instructions
-come from `nvdisasm`, where it is installed.
+The numbers stand in the ELF sections `.nv.info` (one attribute after another: format, number, size or value);
+instructions come from `nvdisasm`, where it is installed.
 """
 
 from __future__ import annotations

@@ -19,7 +19,8 @@ from sim.solvers.base import _kernels
 
 @dataclass(frozen=True)
 class Variant:
-    """A function of the IR; role: "forward", "recording" or "adjoint"; colored: its launches promise exclusive arrays."""
+    """A function of the IR; role: "forward", "recording" or "adjoint"; colored: its launches promise exclusive
+    arrays."""
 
     func: Func
     role: str
@@ -32,13 +33,20 @@ def contiguous(func: Func, name: str) -> Func:
     return Func(name, func.body, func.span, func.dims, {**func.attrs, "packed": packed})
 
 
-def variants(kernel: Kernel, name: str, together: tuple[str, ...] = (), passive: tuple[str, ...] = ()) -> Iterator[Variant]:
-    """A kernel and its adjoint.  together: parameters that are one array at a launch; passive: arrays without gradient."""
+def variants(
+    kernel: Kernel, name: str, together: tuple[str, ...] = (), passive: tuple[str, ...] = ()
+) -> Iterator[Variant]:
+    """A kernel and its adjoint.  together: parameters that are one array at a launch; passive: arrays without
+    gradient."""
     spec = kernel.specialise(tuple(p.type for p in kernel.parameters))  # type: ignore[misc]
     params = spec.func.params
     colored = bool(kernel.exclusive)
     yield Variant(contiguous(spec.func, name), "forward", colored)
-    active = frozenset(k for k, p in enumerate(params) if isinstance(p.type, ArrayType) and has_float(p.type.dtype) and p.name not in passive)
+    active = frozenset(
+        k
+        for k, p in enumerate(params)
+        if isinstance(p.type, ArrayType) and has_float(p.type.dtype) and p.name not in passive
+    )
     group = frozenset(k for k, p in enumerate(params) if p.name in together)
     aliases = (group,) if len(group) > 1 else ()
     made = spec.differentiated(active, aliases)
@@ -89,5 +97,7 @@ def solver_variants(real: Scalar) -> list[Variant]:
     return out
 
 
-def _lazily(kernel: Callable[[], Kernel], name: str, together: tuple[str, ...] = (), passive: tuple[str, ...] = ()) -> Iterator[Variant]:
+def _lazily(
+    kernel: Callable[[], Kernel], name: str, together: tuple[str, ...] = (), passive: tuple[str, ...] = ()
+) -> Iterator[Variant]:
     return variants(kernel(), name, together, passive)

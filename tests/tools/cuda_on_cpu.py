@@ -1,7 +1,7 @@
 """CUDA text on the CPU, for tests: a header that gives its words a meaning in plain C++, and g++.
 
-Threads run one after another, so races are not tested.  A warp is one thread here, or 32 that wait for each other where they
-exchange values (`HostCompiler(warps=True)`).
+Threads run one after another, so races are not tested.  A warp is one thread here, or 32 that wait for each other where
+they exchange values (`HostCompiler(warps=True)`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ from sim.core.lang.ir.core import Func
 from sim.core.runtime.devices.cuda_device import CudaDevice
 
 GXX = shutil.which("g++")
-needs_gxx = pytest.mark.skipif(GXX is None, reason="the CUDA text is run on the CPU by g++, which this machine does not have")
+needs_gxx = pytest.mark.skipif(
+    GXX is None, reason="the CUDA text is run on the CPU by g++, which this machine does not have"
+)
 
 SHIM = r"""
 typedef __SIZE_TYPE__ size_t;
@@ -148,12 +150,27 @@ static void run_block(unsigned threads) { for (unsigned first = 0; first < threa
 """
 """Threads of a warp take turns, and wait for each other where they exchange values."""
 
-_KERNEL = re.compile(r'extern "C" __global__ void __launch_bounds__\(\d+\) (\w+)\(const __grid_constant__ (\w+) args(, long long \*const printed)?\)')
-_FLAGS = ["-std=c++17", "-O0", "-fPIC", "-shared", "-w", "-ffp-contract=off", "-fno-strict-aliasing", "-fwrapv", "-x", "c++"]
+_KERNEL = re.compile(
+    r'extern "C" __global__ void __launch_bounds__\(\d+\) (\w+)\(const __grid_constant__ (\w+) args(, long long \*const'
+    r" printed)?\)"
+)
+_FLAGS = [
+    "-std=c++17",
+    "-O0",
+    "-fPIC",
+    "-shared",
+    "-w",
+    "-ffp-contract=off",
+    "-fno-strict-aliasing",
+    "-fwrapv",
+    "-x",
+    "c++",
+]
 
 
 def host_text(text: str, warps: bool = False) -> str:
-    """The text with the header, and for every kernel a function that runs a grid of it; warps: of threads that exchange values."""
+    """The text with the header, and for every kernel a function that runs a grid of it; warps: of threads that exchange
+    values."""
     runs = []
     for symbol, struct, log in _KERNEL.findall(text):
         more = ", log" if log else ""
@@ -186,7 +203,12 @@ class HostCompiler:
         self.texts.append(text)
         path = Path(self.folder.name) / (hashlib.sha256(text.encode()).hexdigest()[:24] + ".so")
         if not path.exists():
-            made = subprocess.run([str(GXX), *_FLAGS, "-o", str(path), "-", "-lm"], input=host_text(text, self.warps), capture_output=True, text=True)
+            made = subprocess.run(
+                [str(GXX), *_FLAGS, "-o", str(path), "-", "-lm"],
+                input=host_text(text, self.warps),
+                capture_output=True,
+                text=True,
+            )
             assert made.returncode == 0, made.stderr[:4000]
         return str(path).encode()
 
@@ -248,7 +270,9 @@ class HostDriver:
 
     def _owner(self, address: int, nbytes: int) -> None:
         """Nothing is copied from or to memory that is not allocated."""
-        assert any(m.ctypes.data <= address and address + nbytes <= m.ctypes.data + m.nbytes for m in list(self.live.values())), "not memory of the device"
+        assert any(
+            m.ctypes.data <= address and address + nbytes <= m.ctypes.data + m.nbytes for m in list(self.live.values())
+        ), "not memory of the device"
 
     def copy(self, dest: int, src: int, nbytes: int) -> None:
         self._owner(dest, nbytes)
@@ -365,7 +389,9 @@ class Batch:
         parameters = (ctypes.c_void_p * 2)(block.ctypes.data, None)
         serial = bool(writer.func.attrs.get("serial"))
         blocks = 1 if serial else -(-int(np.prod(dims)) // BLOCK)
-        driver.launch(driver.load(self._library, writer.symbol), blocks, 1 if serial else BLOCK, ctypes.addressof(parameters))
+        driver.launch(
+            driver.load(self._library, writer.symbol), blocks, 1 if serial else BLOCK, ctypes.addressof(parameters)
+        )
         for m in moved:
             m.back()
         return error

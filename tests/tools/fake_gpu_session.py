@@ -1,4 +1,5 @@
-"""What test_cuda_bindings.py runs on the fake GPUs: every kind of call of the driver, with results that only come out if the waits are right."""
+"""What test_cuda_bindings.py runs on the fake GPUs: every kind of call of the driver, with results that only come out
+if the waits are right."""
 
 import gc
 import threading
@@ -23,7 +24,11 @@ def checked(x: sim.array[float]):
 
 
 def devices() -> None:
-    assert [d.name for d in sim.get_devices()] == ["cpu", "cuda:0", "cuda:1"] and "a CPU that plays a GPU" in sim.get_device("cuda").description
+    assert [d.name for d in sim.get_devices()] == [
+        "cpu",
+        "cuda:0",
+        "cuda:1",
+    ] and "a CPU that plays a GPU" in sim.get_device("cuda").description
     a = sim.array(np.arange(12.0), dtype=float, device="cuda:0")
     b = a[::3].to("cuda:1")
     assert b.numpy().tolist() == [0, 3, 6, 9] and b.to("cpu").numpy().tolist() == [0, 3, 6, 9]

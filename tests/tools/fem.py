@@ -29,7 +29,8 @@ def stiffness(x: np.ndarray, tets: np.ndarray, young: float, poisson: float, of_
 
 
 def solve_static(K: np.ndarray, force: np.ndarray, fixed: np.ndarray) -> np.ndarray:
-    """Displacements (n, 3) under forces (n, 3) [N] with points `fixed` (mask (n,)) held, or (n, 3): coordinates held."""
+    """Displacements (n, 3) under forces (n, 3) [N] with points `fixed` (mask (n,)) held, or (n, 3): coordinates
+    held."""
     held = np.broadcast_to(fixed.reshape(len(force), -1), force.shape).ravel()
     u = np.zeros(force.size)
     u[~held] = np.linalg.solve(K[np.ix_(~held, ~held)], force.ravel()[~held])

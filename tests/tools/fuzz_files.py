@@ -1,4 +1,5 @@
-"""Files that are spoilt at random, with fixed seeds: what a disk, an editor, a script or an attacker may leave of a file."""
+"""Files that are spoilt at random, with fixed seeds: what a disk, an editor, a script or an attacker may leave of a
+file."""
 
 import io
 import json
@@ -205,7 +206,10 @@ SHAPES = [
 
 def npy(array: np.ndarray, descr: str | None = None, shape: str | None = None, fortran: str | None = None) -> bytes:
     """A .npy whose header may say other things than the array."""
-    header = f"{{'descr': '{descr or array.dtype.str}', 'fortran_order': {fortran or 'False'}, 'shape': {shape or array.shape}, }}"
+    header = (
+        f"{{'descr': '{descr or array.dtype.str}', 'fortran_order': {fortran or 'False'}, 'shape':"
+        f" {shape or array.shape}, }}"
+    )
     text = header.encode("utf-8") + b"\n"
     return b"\x93NUMPY\x02\x00" + struct.pack("<I", len(text)) + text + array.tobytes()
 

@@ -18,7 +18,8 @@ WIDTH = 4
 
 
 class RandomFunction:
-    """A pure function of three numbers and an integer: nested if, for (both directions), while with a way out by value."""
+    """A pure function of three numbers and an integer: nested if, for (both directions), while with a way out by
+    value."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -46,11 +47,19 @@ class RandomFunction:
             elif kind == 2:
                 condition = emit("lt", self.rng.choice(values), self.rng.choice(values))
                 now = list(values)
-                values = list(self.b.if_(condition, lambda now=now: self.body(now, depth - 1, n), lambda now=now: self.body(now, depth - 1, n)))
+                values = list(
+                    self.b.if_(
+                        condition,
+                        lambda now=now: self.body(now, depth - 1, n),
+                        lambda now=now: self.body(now, depth - 1, n),
+                    )
+                )
             elif kind == 3:
                 count = n if self.rng.random() < 0.7 else self.b.const(self.rng.randint(0, 5), int32)
                 start, backwards = [v * 0.9 for v in values], self.rng.random() < 0.3
-                ends = self.b.for_(count, start, lambda _, *carried: self.body(carried, depth - 1, n), reverse=backwards)
+                ends = self.b.for_(
+                    count, start, lambda _, *carried: self.body(carried, depth - 1, n), reverse=backwards
+                )
                 values = [emit("sin", v) for v in ends]
             else:
                 limit = self.b.const(self.rng.uniform(1.0, 3.0), float64)
@@ -64,17 +73,16 @@ class RandomFunction:
 
 
 class RandomKernel:
-    """Source of a kernel free of races: a thread owns row `i` of `x`, `y`, `p` (of vectors) and `q` (of integers), all threads
-    read `g` and `k`, and add to `total`.
+    """Source of a kernel free of races: a thread owns row `i` of `x`, `y`, `p` (of vectors) and `q` (of integers), all
+    threads read `g` and `k`, and add to `total`.
 
     Its arithmetic is exact in the sense that every back end rounds it alike: no transcendental functions.
     """
 
     HEADER = (
-        "@sim.kernel\n"
-        "def {name}(x: sim.array2d[f64], y: sim.array2d[f64], p: sim.array[sim.vec3d], g: sim.array[f64], total: sim.array[f64],\n"
-        "        k: sim.array[int], q: sim.array2d[int], n: int):\n"
-        "    i = sim.tid()\n    a = x[i, 0]\n    b = g[i % 4]\n    c = f64(0.25)\n    m = 1\n    v = sim.vec3d(a, b, 0.5)\n"
+        "@sim.kernel\ndef {name}(x: sim.array2d[f64], y: sim.array2d[f64], p: sim.array[sim.vec3d], g: sim.array[f64],"
+        " total: sim.array[f64],\n        k: sim.array[int], q: sim.array2d[int], n: int):\n    i = sim.tid()\n    a ="
+        " x[i, 0]\n    b = g[i % 4]\n    c = f64(0.25)\n    m = 1\n    v = sim.vec3d(a, b, 0.5)\n"
     )
 
     def __init__(self, seed: int) -> None:
@@ -90,7 +98,14 @@ class RandomKernel:
         return self.HEADER.format(name=name) + "\n".join(self.lines) + "\n"
 
     def index(self) -> str:
-        choices = ["k[i % 4]", "q[i, 1] % 4", "(i + m) % 4", f"{self.rng.randrange(WIDTH)}", "m % 4", *(f"{c} % 4" for c in self.counters)]
+        choices = [
+            "k[i % 4]",
+            "q[i, 1] % 4",
+            "(i + m) % 4",
+            f"{self.rng.randrange(WIDTH)}",
+            "m % 4",
+            *(f"{c} % 4" for c in self.counters),
+        ]
         return self.rng.choice(choices)
 
     def place(self) -> str:
@@ -155,7 +170,9 @@ class RandomKernel:
                 say(f"{indent}else:")
                 self.block(depth - 1, indent + "    ")
         elif r < 0.84:
-            self.loop(depth, indent, "for {0} in range(" + self.rng.choice(("n", "m + 1", "3", "n, 0, -1", "18")) + "):")
+            self.loop(
+                depth, indent, "for {0} in range(" + self.rng.choice(("n", "m + 1", "3", "n, 0, -1", "18")) + "):"
+            )
         elif r < 0.92:
             self.names += 1
             counter = f"w{self.names}"

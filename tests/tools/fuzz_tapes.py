@@ -174,7 +174,9 @@ class TapeProgram:
         if kind == 10:
             return self.launch, (accumulate, [self.apart(y), None, y])
         if kind == 11:
-            return self.touch_indices, (self.rng.integers(0, SIZE, SIZE).astype(np.int32) if self.chance(0.5) else None,)
+            return self.touch_indices, (
+                self.rng.integers(0, SIZE, SIZE).astype(np.int32) if self.chance(0.5) else None,
+            )
         if kind == 12:
             return self.fill, (y, float(self.rng.normal()) if self.chance(0.6) else 0.0)
         if kind == 13:
@@ -214,7 +216,9 @@ class TapeProgram:
             do(arrays, k, *args)
 
     # -- for the tests
-    def arrays(self, needed: list[bool], move: list[np.ndarray] | None = None, h: float = 0.0) -> tuple[list[sim.array], sim.array]:
+    def arrays(
+        self, needed: list[bool], move: list[np.ndarray] | None = None, h: float = 0.0
+    ) -> tuple[list[sim.array], sim.array]:
         contents = self.start if move is None else [s + h * m for s, m in zip(self.start, move, strict=True)]
         made = [sim.array(c, dtype=f64, requires_grad=g) for c, g in zip(contents, needed, strict=True)]
         return made, sim.array(self.indices, dtype=sim.int32)
@@ -227,5 +231,6 @@ class TapeProgram:
 
     def text(self) -> str:
         return f"seed {self.seed}: " + "; ".join(
-            f"{do.__name__}({', '.join(str(a.name if isinstance(a, sim.Kernel) else a) for a in args)})" for do, args in self.steps
+            f"{do.__name__}({', '.join(str(a.name if isinstance(a, sim.Kernel) else a) for a in args)})"
+            for do, args in self.steps
         )

@@ -2,8 +2,8 @@
 
     PYTHONPATH=tests/tools python tests/tools/fuzz_workflows.py --count 1000 --first 0 --families all
 
-Every program is a list of lines; it runs on `sim` and, line by line, on `workflow_reference`, and both have to agree after each.
-A program that fails is made small and printed as one that can be run.
+Every program is a list of lines; it runs on `sim` and, line by line, on `workflow_reference`, and both have to agree
+after each. A program that fails is made small and printed as one that can be run.
 """
 
 from __future__ import annotations
@@ -42,7 +42,11 @@ class Choice:
 def one(seed: int, fresh: Fresh, choice: Choice) -> Program:
     """The program of a seed, and what became of it."""
     rng = np.random.default_rng(seed)
-    families = choice.families if choice.families is not None else frozenset(f for f in choice.surprises if rng.random() < 0.25)
+    families = (
+        choice.families
+        if choice.families is not None
+        else frozenset(f for f in choice.surprises if rng.random() < 0.25)
+    )
     drawn = str(rng.choice(list(WORLDS), p=list(WORLDS.values())))
     world = choice.world or drawn
     if world == "problems":

@@ -18,10 +18,10 @@ class Glb:
         assert (magic, version, length) == (b"glTF", 2, len(content))
         size, kind = struct.unpack_from("<I4s", content, 12)
         assert kind == b"JSON" and size % 4 == 0
-        self.top = json.loads(content[20:20 + size])
+        self.top = json.loads(content[20 : 20 + size])
         self.buffer_size, kind = struct.unpack_from("<I4s", content, 20 + size)
         assert kind == b"BIN\0" and self.buffer_size % 4 == 0
-        self.buffer = content[28 + size:]
+        self.buffer = content[28 + size :]
         assert len(self.buffer) == self.buffer_size
         self.check()
 
@@ -115,8 +115,11 @@ class Glb:
             assert len(output) == len(times) * len(self.list("meshes")[node["mesh"]]["weights"])
 
     def places(self, name, time):
-        """Positions (n, 3) of the vertices of a node in its parent's frame, at a time of the animation, as a viewer blends them."""
-        k, node = next((k, node) for k, node in enumerate(self.list("nodes")) if node["name"] == name and "mesh" in node)
+        """Positions (n, 3) of the vertices of a node in its parent's frame, at a time of the animation, as a viewer
+        blends them."""
+        k, node = next(
+            (k, node) for k, node in enumerate(self.list("nodes")) if node["name"] == name and "mesh" in node
+        )
         mesh = self.list("meshes")[node["mesh"]]
         (primitive,) = mesh["primitives"]
         x = self.read(primitive["attributes"]["POSITION"]).astype(float)

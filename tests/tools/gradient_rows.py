@@ -20,7 +20,8 @@ KINDS = {name: row.kinds for name, row in ROWS.items()} | {"transform_identity":
 """Arguments of the library functions that return something."""
 
 
-# ------------------------------------------------------------------------------------------------ programs of one kernel
+# ------------------------------------------------------------------------------------------------ programs of one
+# kernel
 @sim.kernel
 def stores(x: sim.array[f64], y: sim.array[f64]):
     i = sim.tid()
@@ -207,8 +208,14 @@ MEMORY = {
     "a scalar argument given as an array": Case(scalar_argument),
     "a cast to integers": Case(one(to_integers), "zero", "of the result"),
     "a float that an atomic returns": Case(one(returned), "refused", "it depends on the order of the threads"),
-    "`atomic_exch` of a value with a gradient": Case(one(exchange), "refused", "which value stays depends on the order of the threads"),
-    "a race": Case(one(race), "refused", "an element written by one thread and touched by another; looked for when a launch is recorded on the CPU"),
+    "`atomic_exch` of a value with a gradient": Case(
+        one(exchange), "refused", "which value stays depends on the order of the threads"
+    ),
+    "a race": Case(
+        one(race),
+        "refused",
+        "an element written by one thread and touched by another; looked for when a launch is recorded on the CPU",
+    ),
     "an intermediate array without a gradient": Case(no_gradient_between, "refused"),
 }
 
@@ -219,7 +226,12 @@ def weighted(y: sim.array) -> sim.array:
     return loss
 
 
-def slope_error(value: Callable[[Sequence[np.ndarray]], float], inputs: Sequence[np.ndarray], gradients: Sequence[np.ndarray], step: float) -> float:
+def slope_error(
+    value: Callable[[Sequence[np.ndarray]], float],
+    inputs: Sequence[np.ndarray],
+    gradients: Sequence[np.ndarray],
+    step: float,
+) -> float:
     """Relative error of a derivative along a random direction, against differences of fourth order."""
     rng = np.random.default_rng(7)
     along = [rng.normal(size=x.shape) for x in inputs]
@@ -257,7 +269,12 @@ def constraint_error(name: str) -> float:
     def run(host: dict[str, np.ndarray]) -> dict[str, Any]:
         a: dict[str, Any] = s.arrays(**host)
         multiplier = sim.zeros(s.count, value_type(s.c, f64), requires_grad=True)
-        sim.launch(kernel, s.count, [0, a["points"], a["data"], a["compliance"], none, a["w"], none, sim.clone(a["x"]), 0.1, a["x"]], [a["x"], multiplier])
+        sim.launch(
+            kernel,
+            s.count,
+            [0, a["points"], a["data"], a["compliance"], none, a["w"], none, sim.clone(a["x"]), 0.1, a["x"]],
+            [a["x"], multiplier],
+        )
         return a
 
     def value(inputs: Sequence[np.ndarray]) -> float:
@@ -289,11 +306,17 @@ ROLLOUTS = {
     "XPBD, Jacobi with mass splitting": Rollout(lambda m: sim.SolverXPBD(m, iterations=2, order="jacobi")),
     "XPBD, start='elastic'": Rollout(lambda m: sim.SolverXPBD(m, start="elastic")),
     "XPBD with damping": Rollout(lambda m: sim.SolverXPBD(m), damping=5e-3),
-    "XPBD with contact": Rollout(lambda m: sim.SolverXPBD(m), ground=True, note="the derivative jumps when a contact begins or ends"),
+    "XPBD with contact": Rollout(
+        lambda m: sim.SolverXPBD(m), ground=True, note="the derivative jumps when a contact begins or ends"
+    ),
     "semi-implicit Euler": Rollout(lambda m: sim.SolverSemiImplicit(m)),
     "StoreAll": Rollout(lambda m: sim.SolverXPBD(m), sim.StoreAll()),
-    "Checkpointed(every=5)": Rollout(lambda m: sim.SolverXPBD(m), sim.Checkpointed(every=5), note="the same bits as StoreAll"),
-    "Checkpointed(budget='20 kB')": Rollout(lambda m: sim.SolverXPBD(m), sim.Checkpointed(budget="20 kB"), note="the same bits as StoreAll"),
+    "Checkpointed(every=5)": Rollout(
+        lambda m: sim.SolverXPBD(m), sim.Checkpointed(every=5), note="the same bits as StoreAll"
+    ),
+    "Checkpointed(budget='20 kB')": Rollout(
+        lambda m: sim.SolverXPBD(m), sim.Checkpointed(budget="20 kB"), note="the same bits as StoreAll"
+    ),
 }
 
 
@@ -301,7 +324,14 @@ def rollout_error(case: Rollout) -> float:
     """By initial velocities, the compliance of the stretch and gravity; relative to the size of the gradient."""
     builder = sim.ModelBuilder(gravity=(0.3, -9.81, 0.0))
     builder.add_cloth_grid(
-        pos=(0.0, 0.1, 0.0), dim_x=3, dim_y=3, cell_x=0.1, cell_y=0.1, mass=0.01, fix_left=True, label="sheet",
+        pos=(0.0, 0.1, 0.0),
+        dim_x=3,
+        dim_y=3,
+        cell_x=0.1,
+        cell_y=0.1,
+        mass=0.01,
+        fix_left=True,
+        label="sheet",
         material={"distance": {"compliance": 2e-2, "damping": case.damping}, "bend": {"compliance": 10.0}},
     )
     if case.ground:

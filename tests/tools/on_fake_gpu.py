@@ -1,4 +1,5 @@
-"""Runs a program on a GPU that is the CPU: cuda-python's real bindings, a driver of ours (fake_libcuda.cpp), and kernels from g++.
+"""Runs a program on a GPU that is the CPU: cuda-python's real bindings, a driver of ours (fake_libcuda.cpp), and
+kernels from g++.
 
     on_fake_gpu.py FILE-OR-MODULE [ARGUMENTS]
 

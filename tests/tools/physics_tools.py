@@ -33,13 +33,21 @@ def own_tetrahedron(x, near: sim.vec3, far: sim.vec3):
     """Six rows: half the squares of the six edges of a tetrahedron minus theirs at rest.  C [m^2]."""
     a, b, c = x[1] - x[0], x[2] - x[0], x[3] - x[0]
     d, e, f = x[2] - x[1], x[3] - x[1], x[3] - x[2]
-    return (0.5 * sim.dot(a, a) - near[0], 0.5 * sim.dot(b, b) - near[1], 0.5 * sim.dot(c, c) - near[2],
-            0.5 * sim.dot(d, d) - far[0], 0.5 * sim.dot(e, e) - far[1], 0.5 * sim.dot(f, f) - far[2])
+    return (
+        0.5 * sim.dot(a, a) - near[0],
+        0.5 * sim.dot(b, b) - near[1],
+        0.5 * sim.dot(c, c) - near[2],
+        0.5 * sim.dot(d, d) - far[0],
+        0.5 * sim.dot(e, e) - far[1],
+        0.5 * sim.dot(f, f) - far[2],
+    )
 
 
 OWN = ("own_area", "own_pair", "own_tetrahedron")
 # Other test modules declare constraints too, some of them on purpose bad: ours, and all of the project.
-NAMES = sorted(name for name, c in REGISTRY.items() if name in OWN or c.function.__module__.startswith("sim.constraints"))
+NAMES = sorted(
+    name for name, c in REGISTRY.items() if name in OWN or c.function.__module__.startswith("sim.constraints")
+)
 
 
 # ------------------------------------------------------------------------------------------ C on the host
@@ -57,14 +65,20 @@ def values(c: Constraint, x: np.ndarray, parameters: dict[str, np.ndarray]) -> n
         return np.arctan2(np.cross(n0, n1) @ axis, n0 @ n1)
 
     def halves() -> np.ndarray:
-        return np.array([0.5 * (x[j] - x[i]) @ (x[j] - x[i]) for i, j in ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3))])
+        return np.array(
+            [0.5 * (x[j] - x[i]) @ (x[j] - x[i]) for i, j in ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3))]
+        )
 
     def strain() -> tuple[np.ndarray, np.ndarray]:
         f = (x[1:] - x[0]).T @ np.stack([p["g1"], p["g2"], p["g3"]])
         return f, 0.5 * (f.T @ f - np.eye(3))
 
     def deviator(e: np.ndarray) -> list[float]:
-        return [(e[0, 0] - e[1, 1]) / 2**0.5, (e[0, 0] + e[1, 1] - 2 * e[2, 2]) / 6**0.5, *(2**0.5 * e[[0, 1, 2], [1, 2, 0]])]
+        return [
+            (e[0, 0] - e[1, 1]) / 2**0.5,
+            (e[0, 0] + e[1, 1] - 2 * e[2, 2]) / 6**0.5,
+            *(2**0.5 * e[[0, 1, 2], [1, 2, 0]]),
+        ]
 
     def neo_hookean() -> list[float]:
         f, e = strain()
@@ -122,8 +136,12 @@ class Sample:
     def arrays(self, **replaced: np.ndarray) -> dict[str, object]:
         """What the kernels of a constraint take, all with gradients; `parameters` as their struct."""
         host = {"x": self.x, "w": self.w, "compliance": self.compliance, **self.parameters, **replaced}
-        kinds = {"x": sim.vec3d, "w": sim.float64, "compliance": value_type(self.c, sim.float64),
-                 **{p.name: p.type(sim.float64) for p in self.c.parameters.values()}}
+        kinds = {
+            "x": sim.vec3d,
+            "w": sim.float64,
+            "compliance": value_type(self.c, sim.float64),
+            **{p.name: p.type(sim.float64) for p in self.c.parameters.values()},
+        }
         made = {n: sim.array(v, dtype=kinds[n], requires_grad=True) for n, v in host.items()}
         data = parameter_struct(self.c, sim.float64)()
         for name in self.c.parameters:
@@ -177,8 +195,14 @@ def positions(state: sim.State) -> np.ndarray:
     return state.particle_q.numpy().copy()
 
 
-def take_steps(solver: sim.SolverXPBD, state: sim.State, steps: int, dt: float, control: Control | None = None,
-               each: Callable[[sim.State], None] | None = None) -> sim.State:
+def take_steps(
+    solver: sim.SolverXPBD,
+    state: sim.State,
+    steps: int,
+    dt: float,
+    control: Control | None = None,
+    each: Callable[[sim.State], None] | None = None,
+) -> sim.State:
     """Steps by hand; `each` sees the state after every step.  The given state is not changed."""
     a, b = state.clone(), state.clone()
     for _ in range(steps):

@@ -66,8 +66,9 @@ def write_scene(folder: Path, text: str, **edits: str) -> Path:
     return path
 
 
-def write_target(folder: Path, text: str, key: str = "corners", file: str = "target.npz", noise: float = 0.0,
-                 overrides=()) -> None:
+def write_target(
+    folder: Path, text: str, key: str = "corners", file: str = "target.npz", noise: float = 0.0, overrides=()
+) -> None:
     """Simulates the scene and records its markers as the target that the scene names."""
     path = folder / "truth.yaml"
     path.write_text(text, encoding="utf-8")

@@ -1,4 +1,5 @@
-"""What the tests of rollouts share: small systems of every kind, a rollout with everything that has a gradient, exceptions at any line."""
+"""What the tests of rollouts share: small systems of every kind, a rollout with everything that has a gradient,
+exceptions at any line."""
 
 from __future__ import annotations
 
@@ -22,8 +23,18 @@ def cloth(real: Any = sim.float64, worlds: int = 1) -> sim.Model:
     """A sheet of 2 x 2 cells, held at a soft and a hard attachment that both move, above a floor."""
     builder = sim.ModelBuilder(gravity=(0, -9.81, 0))
     material = {"distance": {"compliance": 0.02, "damping": 2e-3}, "bend": {"compliance": 5.0}}
-    sheet = builder.add_cloth_grid((0, 0, 0), dim_x=2, dim_y=2, cell_x=0.1, cell_y=0.1, density=0.2, label="sheet", material=material,
-                                   thickness=0.01, vel=(0.1, 0, 0.2))
+    sheet = builder.add_cloth_grid(
+        (0, 0, 0),
+        dim_x=2,
+        dim_y=2,
+        cell_x=0.1,
+        cell_y=0.1,
+        density=0.2,
+        label="sheet",
+        material=material,
+        thickness=0.01,
+        vel=(0.1, 0, 0.2),
+    )
     builder.add_attachment(sheet.points[:1], motion=[{"move": (0, 0.1, 0), "end": 0.02}], compliance=1e-3, label="soft")
     builder.add_attachment(sheet.points[2:3], motion={"swing": (0.05, 0, 0), "frequency": 9.0}, label="hard")
     builder.add_ground_plane(-0.01, normal=(0, 1, 0.1), compliance=1e-4, touches=[sheet], label="floor")
@@ -36,8 +47,16 @@ def solid() -> sim.Model:
     """A hanging cell of a material that remembers."""
     builder = sim.ModelBuilder(gravity=(-9.81, 0, 0))
     group = builder.add_soft_grid(
-        dim_x=1, dim_y=1, dim_z=1, cell_x=0.03, cell_y=0.03, cell_z=0.03, density=1000.0, label="block",
-        material={"viscoelastic": {"young": 1e5, "poisson": 0.3, "relaxing": 0.5, "time": 0.02}})
+        dim_x=1,
+        dim_y=1,
+        dim_z=1,
+        cell_x=0.03,
+        cell_y=0.03,
+        cell_z=0.03,
+        density=1000.0,
+        label="block",
+        material={"viscoelastic": {"young": 1e5, "poisson": 0.3, "relaxing": 0.5, "time": 0.02}},
+    )
     builder.add_attachment(group.choose({"z": [None, 1e-9]}))
     return builder.finalize(dtype=sim.float64, requires_grad=True)
 
@@ -79,7 +98,8 @@ class Case:
         return DT if isinstance(self.solver, sim.SolverXPBD) else DT / 50
 
     def renew(self) -> None:
-        """A new start and control, of the same values every time; the motions stay in their array, and rollouts of one kind."""
+        """A new start and control, of the same values every time; the motions stay in their array, and rollouts of one
+        kind."""
         rng, model = np.random.default_rng(SEED), self.model
         self.state, self.control = model.state(), model.control()
         for a, size in ((self.state.particle_q, 1e-3), (self.state.particle_qd, 1e-2), (self.state.particle_f, 1e-2)):
@@ -103,7 +123,9 @@ class Case:
     def sources(self) -> dict[str, sim.array]:
         """All that a gradient goes to."""
         found = {f"d {path}": a for path, a in self.model.materials.items()}
-        found |= {f"d {name}": a for name, a in self.state.arrays.items()} | {f"d {name}": a for name, a in self.state.memory.items()}
+        found |= {f"d {name}": a for name, a in self.state.arrays.items()} | {
+            f"d {name}": a for name, a in self.state.memory.items()
+        }
         return found | ({"d motion": self.control.motion_vector} if self.control is not None else {})
 
     def result(self, strategy: Any = None, steps: int = STEPS) -> dict[str, np.ndarray]:
@@ -138,7 +160,11 @@ class Recorded:
             if a.grad is not None and name.startswith("d "):
                 a.grad.zero_()
         self.tape.backward(grads=self.weights())
-        values |= {name: a.grad.numpy().copy() for name, a in self.arrays.items() if name.startswith("d ") and a.grad is not None}
+        values |= {
+            name: a.grad.numpy().copy()
+            for name, a in self.arrays.items()
+            if name.startswith("d ") and a.grad is not None
+        }
         self.tape.zero()
         return values
 
@@ -167,7 +193,8 @@ class Interrupted(KeyboardInterrupt):
 
 
 def interrupted(action: Callable[[], Any], at: int | None, event: str = "line", inside: str = SIM) -> int:
-    """Call `action`, and raise at the `at`-th event of its kind (a line begins, a function returns) in the code of `sim`.
+    """Call `action`, and raise at the `at`-th event of its kind (a line begins, a function returns) in the code of
+    `sim`.
 
     Returns how many events there were.
     """

@@ -16,15 +16,34 @@ MEAN = "deviatoric, cell_volume"
 """Change of shape for each tetrahedron, of volume for each cell of the lattice."""
 
 
-def block(material: str, cells: tuple[int, int, int] = (2, 2, 2), size: tuple[float, float, float] = (0.1, 0.1, 0.1), *,
-          young: float = YOUNG, poisson: float = POISSON, damping: float = 0.0, gravity: tuple[float, float, float] = (0, 0, 0),
-          clamp: bool = False, grad: bool = False, **more: Any) -> tuple[sim.Model, Group]:
+def block(
+    material: str,
+    cells: tuple[int, int, int] = (2, 2, 2),
+    size: tuple[float, float, float] = (0.1, 0.1, 0.1),
+    *,
+    young: float = YOUNG,
+    poisson: float = POISSON,
+    damping: float = 0.0,
+    gravity: tuple[float, float, float] = (0, 0, 0),
+    clamp: bool = False,
+    grad: bool = False,
+    **more: Any,
+) -> tuple[sim.Model, Group]:
     """A block of this material in float64; `clamp` pins the points at z = 0."""
     builder = sim.ModelBuilder(gravity=gravity)
     values = {"young": young, "poisson": poisson, "damping": damping}
     group = builder.add_soft_grid(
-        dim_x=cells[0], dim_y=cells[1], dim_z=cells[2], cell_x=size[0] / cells[0], cell_y=size[1] / cells[1],
-        cell_z=size[2] / cells[2], density=DENSITY, label="block", material=_of(material, values), **more)
+        dim_x=cells[0],
+        dim_y=cells[1],
+        dim_z=cells[2],
+        cell_x=size[0] / cells[0],
+        cell_y=size[1] / cells[1],
+        cell_z=size[2] / cells[2],
+        density=DENSITY,
+        label="block",
+        material=_of(material, values),
+        **more,
+    )
     if clamp:
         builder.add_attachment(group.choose({"z": [None, 1e-9]}), label="clamp")
     return builder.finalize(dtype=sim.float64, requires_grad=grad), group
@@ -41,8 +60,13 @@ def stiffness(group: Group, material: str, poisson: float = POISSON) -> np.ndarr
     return fem.stiffness(group.positions, group.tets - group.start, YOUNG, poisson, 5 if material == MEAN else 1)
 
 
-def beam(material: str, cells: tuple[int, int, int] = (3, 3, 10), g: float = 9.81, damping: float = 0.0,
-         poisson: float = POISSON) -> tuple[sim.Model, Group]:
+def beam(
+    material: str,
+    cells: tuple[int, int, int] = (3, 3, 10),
+    g: float = 9.81,
+    damping: float = 0.0,
+    poisson: float = POISSON,
+) -> tuple[sim.Model, Group]:
     """The silicone beam, 30 x 30 x 100 mm, clamped at z = 0, gravity along -x."""
     return block(material, cells, (0.03, 0.03, 0.1), damping=damping, poisson=poisson, gravity=(-g, 0, 0), clamp=True)
 

@@ -1,4 +1,5 @@
-"""Draws the programs of the workflow fuzzer: tapes, kernels and arrays.  `workflow_generator_rollouts` has those with solvers."""
+"""Draws the programs of the workflow fuzzer: tapes, kernels and arrays.  `workflow_generator_rollouts` has those with
+solvers."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ Draw = Callable[[], Iterator[Statement]]
 
 @dataclass
 class Generator:
-    """Draws the statements of a program, one after the other, looking at what there is in `world`: the names of the stand-in."""
+    """Draws the statements of a program, one after the other, looking at what there is in `world`: the names of the
+    stand-in."""
 
     rng: np.random.Generator
     families: frozenset[str]
@@ -61,7 +63,11 @@ class Generator:
 
     def numbers(self, length: int | None = None) -> list[str]:
         """Arrays of numbers of one dimension, and slices of them."""
-        out = [n for n in self.known(Array) if self.world[n].inner == 0 and self.world[n].at.ndim == 1 and not n.startswith("loss")]
+        out = [
+            n
+            for n in self.known(Array)
+            if self.world[n].inner == 0 and self.world[n].at.ndim == 1 and not n.startswith("loss")
+        ]
         for n in list(out) if "slices" in self.families else ():
             size = self.world[n].size
             k = length if length is not None else int(self.rng.integers(1, max(2, size)))
@@ -220,9 +226,13 @@ class Generator:
             return
         if self.chance(0.3):
             arrays = self.get(command).arrays
-            other = self.pick(n for n in self.numbers(arrays[0].size) if all(self.apart(self.get(n), a) for a in arrays))
+            other = self.pick(
+                n for n in self.numbers(arrays[0].size) if all(self.apart(self.get(n), a) for a in arrays)
+            )
             if other is not None:
-                yield Statement(f"{command}.set_param_at_index({int(self.rng.integers(len(arrays)))}, {other})", calm=False)
+                yield Statement(
+                    f"{command}.set_param_at_index({int(self.rng.integers(len(arrays)))}, {other})", calm=False
+                )
         yield Statement(f"{command}.launch()", calm=False)
 
     def copies(self) -> Iterator[Statement]:
@@ -230,13 +240,17 @@ class Generator:
         if how < 0.3:
             x = self.pick(n for n in self.arrays() if not n.startswith("bad"))
             detached = ", requires_grad=False" if self.chance(0.1) else ""
-            yield Statement(f"{self.name('y' if self.get(x).inner == 0 else 'v')} = sim.clone({x}{detached})", calm=not detached)
+            yield Statement(
+                f"{self.name('y' if self.get(x).inner == 0 else 'v')} = sim.clone({x}{detached})", calm=not detached
+            )
             return
         x = self.pick(self.numbers())
         size = self.get(x).size
         source = self.pick(y for y in self.numbers(size) if self.disjoint(x, y))
         if source is not None and how < 0.6:
-            yield Statement(self.pick([f"{x}.assign({source})", f"sim.copy({x}, {source})"]), calm=bool(self.get(x).requires_grad))
+            yield Statement(
+                self.pick([f"{x}.assign({source})", f"sim.copy({x}, {source})"]), calm=bool(self.get(x).requires_grad)
+            )
         else:
             yield Statement(self.pick([f"{x}.assign({self.rand(size)})", f"{x}.fill_({self.pick([0.0, 0.4])})"]))
 

@@ -33,7 +33,9 @@ class RolloutGenerator(Generator):
         order, start = SETTINGS[kind]
         self.made.update({"solver": 1, "s": 1, "f": 1, "m": 1})
         yield Statement(f'm0 = model("{kind}")')
-        yield Statement(f"solver0 = sim.SolverXPBD(m0, iterations={self.pick([1, 1, 2])}, order={order!r}, start={start!r})")
+        yield Statement(
+            f"solver0 = sim.SolverXPBD(m0, iterations={self.pick([1, 1, 2])}, order={order!r}, start={start!r})"
+        )
         yield Statement("s0 = m0.state()")
         yield Statement("c0 = m0.control()")
         yield Statement(f"f0 = sim.array({self.rand(self.points, 3)}, dtype=sim.vec3d, requires_grad=True)")
@@ -102,7 +104,13 @@ class RolloutGenerator(Generator):
         options = ", control=c0" if self.chance(0.5) else ""
         if self.chance(0.5):
             options += f", frame_every={int(self.rng.integers(1, steps + 1))}"
-        strategies = ["StoreAll()", f"Checkpointed(every={int(self.rng.integers(1, steps + 2))})", "Checkpointed(budget=2000)", "", ""]
+        strategies = [
+            "StoreAll()",
+            f"Checkpointed(every={int(self.rng.integers(1, steps + 2))})",
+            "Checkpointed(budget=2000)",
+            "",
+            "",
+        ]
         strategy = self.pick(strategies)
         options += f", strategy=sim.{strategy}" if strategy else ""
         text = f"{self.name('tr')} = sim.rollout({solver}, {state}, {steps}, {self.dt()}{options})"
@@ -130,7 +138,9 @@ class RolloutGenerator(Generator):
     def step(self) -> Iterator[Statement]:
         before, after = self.pick(self.states()), self.name("s")
         yield Statement(f"{after} = m0.state()")
-        yield Statement(f"{self.pick(self.solvers())}.step({before}, {after}, {self.pick(['None', 'c0'])}, None, {self.dt()})")
+        yield Statement(
+            f"{self.pick(self.solvers())}.step({before}, {after}, {self.pick(['None', 'c0'])}, None, {self.dt()})"
+        )
 
     def new_state(self) -> Iterator[Statement]:
         yield Statement(f"{self.name('s')} = m0.state()")
@@ -163,7 +173,16 @@ class RolloutGenerator(Generator):
         return out
 
     def settings(self) -> Iterator[Statement]:
-        setting = self.pick(["iterations = 2", "iterations = 1", "start = 'elastic'", "start = 'zero'", "order = 'jacobi'", "order = 'colored'"])
+        setting = self.pick(
+            [
+                "iterations = 2",
+                "iterations = 1",
+                "start = 'elastic'",
+                "start = 'zero'",
+                "order = 'jacobi'",
+                "order = 'colored'",
+            ]
+        )
         yield Statement(f"{self.pick(self.solvers())}.{setting}", calm=False)
 
     def material(self) -> Iterator[Statement]:
@@ -177,7 +196,10 @@ class RolloutGenerator(Generator):
             text = f"{float(self.rng.uniform(0.8, 1.2)):.3f} * np.array({value.tolist()})"
         if self.chance(0.4):
             name = self.name("value")
-            yield Statement(f"{name} = sim.array({text}, dtype={'sim.vec3d' if model[path].inner else 'sim.float64'}, requires_grad=True)")
+            yield Statement(
+                f"{name} = sim.array({text}, dtype={'sim.vec3d' if model[path].inner else 'sim.float64'},"
+                " requires_grad=True)"
+            )
             text = name
         yield Statement(f'm0["{path}"].assign({text})')
 
@@ -186,7 +208,9 @@ class RolloutGenerator(Generator):
         state, field = self.pick(self.states()), self.pick(["particle_q", "particle_qd", "particle_f"])
         array = getattr(self.get(state), field)
         if np.isfinite(array.value).all():
-            yield Statement(f"{state}.{field}.assign(0.2 * {self.like(array)} + np.array({np.round(array.value, 3).tolist()}))")
+            yield Statement(
+                f"{state}.{field}.assign(0.2 * {self.like(array)} + np.array({np.round(array.value, 3).tolist()}))"
+            )
 
     def whole_state(self) -> Iterator[Statement]:
         one, other = self.pick(self.states()), self.pick(self.states())
@@ -201,13 +225,17 @@ class RolloutGenerator(Generator):
         other = self.pick(self.states())
         one, two = self.pick(self.known(Trajectory)), self.pick(self.known(Trajectory))
         if how < 0.3:
-            yield Statement(f"{target}.{self.pick(['particle_q', 'particle_qd'])} = {self.pick(self.fields())}", calm=False)
+            yield Statement(
+                f"{target}.{self.pick(['particle_q', 'particle_qd'])} = {self.pick(self.fields())}", calm=False
+            )
         elif how < 0.6 and motions:
             m = self.name("motion")
             yield Statement(f"{m} = sim.array({self.rand(motions, 3)}, dtype=sim.vec3d, requires_grad=True)")
             yield Statement(f"c0.motion_vector = {m}", calm=False)
         elif how < 0.75 and one is not None:
-            yield Statement(self.pick([f"{one}.particle_q = sim.clone({two}.particle_q)", f"{one}.final = {target}"]), calm=False)
+            yield Statement(
+                self.pick([f"{one}.particle_q = sim.clone({two}.particle_q)", f"{one}.final = {target}"]), calm=False
+            )
         elif self.get("s0").memory and how < 0.9:
             yield Statement(f"{target}.memory = {self.pick([f'{other}.memory', f'dict({other}.memory)'])}", calm=False)
         else:
@@ -215,7 +243,10 @@ class RolloutGenerator(Generator):
 
     def new_solver(self) -> Iterator[Statement]:
         order, start = SETTINGS[self.get("m0").kind]
-        yield Statement(f"{self.name('solver')} = sim.SolverXPBD(m0, iterations={self.pick([1, 2])}, order={order!r}, start={start!r})")
+        yield Statement(
+            f"{self.name('solver')} = sim.SolverXPBD(m0, iterations={self.pick([1, 2])}, order={order!r},"
+            f" start={start!r})"
+        )
 
     def rollouts_together(self) -> Iterator[Statement]:
         """Another model, in a thread of its own, while this one is rolled out."""
@@ -228,7 +259,10 @@ class RolloutGenerator(Generator):
 
     def look_at_rollouts(self) -> Iterator[Statement]:
         solver, state = self.pick(self.solvers()), self.pick(self.states())
-        options = ["aside(lambda: m0.arrays)", f"aside(lambda: {solver}.multipliers(next(iter(m0.constraint_sets))).numpy())"]
+        options = [
+            "aside(lambda: m0.arrays)",
+            f"aside(lambda: {solver}.multipliers(next(iter(m0.constraint_sets))).numpy())",
+        ]
         options += [] if self.tape is not None else [
             f"aside(lambda: sim.SolverXPBD(m0, iterations=3).step({state}, m0.state(), None, None, 0.01))",
             f"aside(lambda: sim.rollout({solver}, {state}, 3, 0.01))",

@@ -1,4 +1,5 @@
-"""Small models of the workflow fuzzer, what a rollout of them gives, and a process of its own that computes it from scratch."""
+"""Small models of the workflow fuzzer, what a rollout of them gives, and a process of its own that computes it from
+scratch."""
 
 from __future__ import annotations
 
@@ -19,8 +20,12 @@ TETRAHEDRON = 0.3 * np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
 
 def _chain(points: int = 4, compliance: float = 0.0) -> sim.ModelBuilder:
     builder = sim.ModelBuilder(gravity=(0.5, -9.81, 0.0))
-    builder.add_chain((0, 0, 0), (1, 0.1, 0), points, 0.1, label="rope", material={"distance": {"compliance": 0.02, "damping": 0.01}})
-    builder.add_attachment([0], motion=[{"swing": (0, 0.2, 0.1), "frequency": 2.0}], compliance=compliance, label="hold")
+    builder.add_chain(
+        (0, 0, 0), (1, 0.1, 0), points, 0.1, label="rope", material={"distance": {"compliance": 0.02, "damping": 0.01}}
+    )
+    builder.add_attachment(
+        [0], motion=[{"swing": (0, 0.2, 0.1), "frequency": 2.0}], compliance=compliance, label="hold"
+    )
     return builder
 
 
@@ -62,10 +67,12 @@ def model(kind: str) -> sim.Model:
     return BUILDERS[kind]().finalize(dtype=sim.float64, requires_grad=True)
 
 
-# ------------------------------------------------------------------------------------------ a rollout, as a function of values
+# ------------------------------------------------------------------------------------------ a rollout, as a function of
+# values
 @dataclass
 class Task:
-    """A rollout by its values.  start: q, qd, f, memory (None: that of `Model.state()`); motion: None: that of the model.
+    """A rollout by its values.  start: q, qd, f, memory (None: that of `Model.state()`); motion: None: that of the
+    model.
 
     cotangents: of what `values` returns, by the same names; None: values only.  steps 0: the start itself.
     """
@@ -87,7 +94,8 @@ class Task:
 
 @dataclass
 class Outcome:
-    """values: q, qd, memory of the end, frames, time.  gradients: `material path`, q, qd, f, memory, motion -> cotangent."""
+    """values: q, qd, memory of the end, frames, time.  gradients: `material path`, q, qd, f, memory, motion ->
+    cotangent."""
 
     values: dict[str, np.ndarray] = field(default_factory=dict)
     gradients: dict[str, np.ndarray] = field(default_factory=dict)
@@ -153,7 +161,9 @@ class Fresh:
     def _ask(self, text: bytes) -> Any:
         if self._process is None:
             code = f"import sys; sys.path[:0] = {sys.path!r}; import workflow_models; workflow_models.serve()"
-            self._process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=Path(__file__).parent)
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=Path(__file__).parent
+            )
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(len(text).to_bytes(8, "little") + text)
         self._process.stdin.flush()

@@ -1,4 +1,5 @@
-"""The stand-in of the workflow fuzzer for models, solvers and rollouts: pure functions of values, which `Fresh` computes from scratch."""
+"""The stand-in of the workflow fuzzer for models, solvers and rollouts: pure functions of values, which `Fresh`
+computes from scratch."""
 
 from __future__ import annotations
 
@@ -37,7 +38,16 @@ class Rollout(Operation):
         motion = by_name.pop("motion", None)
         start = {name: v for name, v in by_name.items() if not name.startswith("material ")}
         world = self.writes[0].world
-        return world.fresh(Task(materials=materials, start=start or None, time=values[-1], motion=motion, cotangents=cotangents, **self.task))
+        return world.fresh(
+            Task(
+                materials=materials,
+                start=start or None,
+                time=values[-1],
+                motion=motion,
+                cotangents=cotangents,
+                **self.task,
+            )
+        )
 
     def run(self, values: list[Any]) -> list[np.ndarray]:
         found = self.ask(values, None)
@@ -62,7 +72,17 @@ class Model:
 
     def state(self) -> State:
         made = State(self)
-        operation = Rollout(self, {"type": "SolverXPBD"}, None, None, 0, 1.0, 1, {"q": made.particle_q, "qd": made.particle_qd}, made.clock)
+        operation = Rollout(
+            self,
+            {"type": "SolverXPBD"},
+            None,
+            None,
+            0,
+            1.0,
+            1,
+            {"q": made.particle_q, "qd": made.particle_qd},
+            made.clock,
+        )
         self.world.perform(operation)
         for a in (made.particle_f, *made.memory.values()):
             self.world.perform(Copy(a, None, np.zeros(a.at.shape), detached=True))
@@ -175,7 +195,10 @@ class Sim(World):
         """Material values of a model, and the number of its motions."""
         if kind not in cls._starts:
             made = model(kind)
-            cls._starts[kind] = {path: np.array(a.numpy()) for path, a in made.materials.items()}, made.motion_vector.size
+            cls._starts[kind] = (
+                {path: np.array(a.numpy()) for path, a in made.materials.items()},
+                made.motion_vector.size,
+            )
             cls._states[kind] = {name: a.numpy().shape for name, a in parts(made.state()).items()}
         return cls._starts[kind]
 

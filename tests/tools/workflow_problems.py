@@ -1,7 +1,8 @@
-"""Workflows of `Problem`: evaluations, simulations and searches, broken off or not, between changes of everything that they depend on.
+"""Workflows of `Problem`: evaluations, simulations and searches, broken off or not, between changes of everything that
+they depend on.
 
-A program is a list of lines about the problem `p`.  Some ask something; the answer has to be that of a fresh problem in a process of
-its own, to which the changes were made before, and nothing else was asked.
+A program is a list of lines about the problem `p`.  Some ask something; the answer has to be that of a fresh problem in
+a process of its own, to which the changes were made before, and nothing else was asked.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ TWO = SHEET.replace("cells: [3, 3]", "cells: [2, 2]").replace("duration: 0.2, fp
     "  one: {target: {file: target.npz, key: corners, noise: 10 mm}}\n"
     "  two: {target: {file: target.npz, key: corners, noise: 10 mm}, set: {objects.sheet.velocity: [0, 0, 0.3]}}\n",
 ).replace("loss:\n", "  heavy: {of: objects.sheet.cloth.density, transform: log, bounds: [0.01, 10]}\nloss:\n")  # fmt: skip
-PULL = ROPE.replace("duration: 0.2, fps: 20", "duration: 0.1, fps: 40") + """\
+PULL = (
+    ROPE.replace("duration: 0.2, fps: 20", "duration: 0.1, fps: 40")
+    + """\
 markers:
   links: {on: rope, where: {x: [0.1, null]}}
 experiments:
@@ -41,6 +44,7 @@ optimize:
   lbfgs: {iterations: 3}
   rollout: {checkpointed: {every: 7}}
 """
+)
 SCENES = {"sheet": (TWO, "corners", "objects.sheet.cloth.material.distance.compliance"),
           "rope": (PULL, "links", "objects.rope.chain.material.distance.compliance")}  # fmt: skip
 

@@ -1,7 +1,9 @@
-"""What `sim` promises, said again without any of its machinery: a stand-in for `sim` that runs the same programs on NumPy arrays.
+"""What `sim` promises, said again without any of its machinery: a stand-in for `sim` that runs the same programs on
+NumPy arrays.
 
-What is recorded is bound when it is recorded (a node holds copies of all values); gradients add up until they are cleared; a graph
-does again what the code did.  Rollouts are computed from their values by `workflow_models.Fresh`, forward and backward.
+What is recorded is bound when it is recorded (a node holds copies of all values); gradients add up until they are
+cleared; a graph does again what the code did.  Rollouts are computed from their values by `workflow_models.Fresh`,
+forward and backward.
 """
 
 from __future__ import annotations
@@ -106,7 +108,8 @@ class Array:
 
 # ------------------------------------------------------------------------------------------ operations
 class Operation:
-    """Something that memory goes through.  It keeps which arrays, numbers and settings; values are looked at when it runs."""
+    """Something that memory goes through.  It keeps which arrays, numbers and settings; values are looked at when it
+    runs."""
 
     reads: list[Array]
     writes: list[Array]
@@ -124,15 +127,23 @@ class Operation:
         raise NotImplementedError
 
     def back(self, values: list[np.ndarray], cotangents: list[np.ndarray]) -> list[np.ndarray]:
-        """Cotangents of what it reads.  What it writes begins with none: what it keeps of the old content is read too."""
+        """Cotangents of what it reads.  What it writes begins with none: what it keeps of the old content is read
+        too."""
         raise NotImplementedError
 
 
 class Copy(Operation):
     """A copy, or a write of constants."""
 
-    def __init__(self, target: Array, source: Array | None, data: np.ndarray | None = None, detached: bool = False) -> None:
-        self.reads, self.writes, self.data, self.detached = [source] if source is not None else [], [target], data, detached
+    def __init__(
+        self, target: Array, source: Array | None, data: np.ndarray | None = None, detached: bool = False
+    ) -> None:
+        self.reads, self.writes, self.data, self.detached = (
+            [source] if source is not None else [],
+            [target],
+            data,
+            detached,
+        )
 
     def run(self, values: list[np.ndarray]) -> list[np.ndarray]:
         return [self.data if self.data is not None else values[0]]
@@ -295,7 +306,8 @@ class Tape:
     def touched(self, nodes: list[Node], surely: bool = False) -> dict[Cell, np.ndarray]:
         """Cell -> which of its elements the tape has to do with.
 
-        surely: without those that only a new state may have read, and without operations on arrays that had no gradient.
+        surely: without those that only a new state may have read, and without operations on arrays that had no
+        gradient.
         """
         out: dict[Cell, np.ndarray] = {}
         nodes = [n for n in nodes if n.active or not surely]
@@ -321,7 +333,9 @@ class Tape:
                 seed = touched[cell] & ((left > order) | (left == USER))
                 if given:  # they are the only seeds: docs/decisions/16-seeds.md
                     if (written & (left == USER) & (value != 0.0)).any():
-                        raise Ambiguous("seeds are given, and `.grad` of an array that the tape overwrites has been written")
+                        raise Ambiguous(
+                            "seeds are given, and `.grad` of an array that the tape overwrites has been written"
+                        )
                     aside[cell] = np.where(touched[cell] & ~(written & seed), value, 0.0)
                 else:
                     adjoint[cell], aside[cell] = np.where(seed, value, 0.0), np.where(touched[cell] & ~seed, value, 0.0)
@@ -448,14 +462,18 @@ class World:
         return self.made(data, requires_grad, int(dtype == "vec3d"))
 
     def clone(self, source: Array, requires_grad: bool | None = None) -> Array:
-        made = self.made(np.zeros(source.at.shape), source.requires_grad if requires_grad is None else requires_grad, source.inner)
+        made = self.made(
+            np.zeros(source.at.shape), source.requires_grad if requires_grad is None else requires_grad, source.inner
+        )
         self.perform(Copy(made, source, detached=requires_grad is False))
         return made
 
     def copy(self, target: Array, source: Array) -> None:
         target.assign(source)
 
-    def launch(self, kernel: Kernel, dim: int, inputs: list[Array], outputs: list[Array] = (), record_cmd: bool = False) -> Command | None:
+    def launch(
+        self, kernel: Kernel, dim: int, inputs: list[Array], outputs: list[Array] = (), record_cmd: bool = False
+    ) -> Command | None:
         if record_cmd:
             return Command(self, kernel, [*inputs, *outputs])
         self.perform(Launch(kernel, [*inputs, *outputs]))

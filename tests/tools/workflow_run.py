@@ -1,4 +1,5 @@
-"""Runs a program of the workflow fuzzer twice, on `sim` and on its stand-in, compares after every statement, and shrinks what fails."""
+"""Runs a program of the workflow fuzzer twice, on `sim` and on its stand-in, compares after every statement, and
+shrinks what fails."""
 
 from __future__ import annotations
 
@@ -31,10 +32,11 @@ ENTRY = re.compile(r"(?:\w+ = )?(\w+)\.__(enter|exit)__\(.*\)")
 
 @dataclass(frozen=True)
 class Statement:
-    """A line of a program.  interrupt: Ctrl-C comes at so many lines inside of `sim`; thread: runs in a thread of its own.
+    """A line of a program.  interrupt: Ctrl-C comes at so many lines inside of `sim`; thread: runs in a thread of its
+    own.
 
-    together: every line of it in a thread of its own, at the same time.  calm: nothing about it is unusual: a program of calm statements
-    must not be refused.
+    together: every line of it in a thread of its own, at the same time.  calm: nothing about it is unusual: a program
+    of calm statements must not be refused.
     """
 
     text: str
@@ -60,7 +62,11 @@ class Failure:
     @property
     def kind(self) -> str:
         """In short, to tell failures apart."""
-        return re.sub(r"\d+", "0", self.what[:90]) if self.what.startswith(("refused", "bare")) else self.what.split(" ")[0]
+        return (
+            re.sub(r"\d+", "0", self.what[:90])
+            if self.what.startswith(("refused", "bare"))
+            else self.what.split(" ")[0]
+        )
 
 
 @dataclass
@@ -94,7 +100,9 @@ def interrupted(at: int) -> Iterator[list[bool]]:
     def line(frame: Any, event: str, _: Any) -> Callable[..., Any]:
         nonlocal left
         if event == "line" and left > 0:
-            left -= left > 1 or not linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith("with ")
+            left -= left > 1 or not linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith(
+                "with "
+            )
             if left == 0:
                 fired[0] = True
                 raise KeyboardInterrupt
@@ -176,7 +184,13 @@ class Run:
         common = {"np": np, "rand": rand, "inf": math.inf, "failing": failing}
         kernels = workflow_kernels.fresh() if own_kernels else workflow_kernels
         self.real: dict[str, Any] = {**common, "aside": aside, "sim": sim, "model": model, "kernels": kernels}
-        self.mirror: dict[str, Any] = {**common, "aside": lambda _: None, "sim": self.world, "model": self.world.model, "kernels": Kernels()}
+        self.mirror: dict[str, Any] = {
+            **common,
+            "aside": lambda _: None,
+            "sim": self.world,
+            "model": self.world.model,
+            "kernels": Kernels(),
+        }
         self.report = Report()
         self.calm = True
         self.open: list[str] = []
@@ -184,12 +198,18 @@ class Run:
 
     # -- one statement
     def do(self, statement: Statement) -> str:
-        """done, refused, interrupted, failed, over (nobody knows what should happen), or unfit (it makes no sense here)."""
+        """done, refused, interrupted, failed, over (nobody knows what should happen), or unfit (it makes no sense
+        here)."""
         report = self.report
         entry = statement.entry
         if entry is not None and entry[1] == "exit" and self.open[-1:] != [entry[0]]:
             return "unfit"
-        self.calm = self.calm and statement.calm and statement.interrupt is None and not (statement.thread or statement.together)
+        self.calm = (
+            self.calm
+            and statement.calm
+            and statement.interrupt is None
+            and not (statement.thread or statement.together)
+        )
         fate, problem = attempt(statement, self.real)
         if fate == "unfit":
             return fate
@@ -327,7 +347,11 @@ def shrink(report: Report, again: Callable[[list[Statement]], Report], tries: in
         while begin < len(report.statements) and tries:
             tries -= 1
             found = again(_without(report.statements, begin, begin + size))
-            if found.failure is not None and found.failure.kind == kind and len(found.statements) < len(report.statements):
+            if (
+                found.failure is not None
+                and found.failure.kind == kind
+                and len(found.statements) < len(report.statements)
+            ):
                 report = found
             else:
                 begin += size
@@ -341,7 +365,10 @@ def _without(statements: list[Statement], begin: int, end: int) -> list[Statemen
     return [s for s in statements[:begin] + statements[end:] if s.entry is None or s.entry[0] not in gone]
 
 
-HEAD = "import numpy as np, sim, workflow_kernels\nfrom workflow_models import model\nfrom workflow_run import *\nkernels = workflow_kernels"
+HEAD = (
+    "import numpy as np, sim, workflow_kernels\nfrom workflow_models import model\nfrom workflow_run import *\nkernels"
+    " = workflow_kernels"
+)
 
 
 def program_text(report: Report, head: str = HEAD) -> str:

@@ -1,4 +1,5 @@
-"""Workflows between PyTorch and tapes: tensors that share memory and gradients with arrays, optimisers, functions in its autograd.
+"""Workflows between PyTorch and tapes: tensors that share memory and gradients with arrays, optimisers, functions in
+its autograd.
 
 As everywhere in the workflow fuzzer the program runs twice; here the stand-in has tensors of its own.
 """
@@ -132,7 +133,16 @@ class Generator:
             if self.rng.random() < 0.3:
                 arrays.append(f"a{k + 1}")
                 yield line(f"a{k + 1} = sim.from_torch(t0)")
-            yield line(self.pick([f"k{k}.zero()", f"k{k}.reset()", f"k{k}.backward(loss=loss{k})", f"k{int(self.rng.integers(k + 1))}.zero()"]))
+            yield line(
+                self.pick(
+                    [
+                        f"k{k}.zero()",
+                        f"k{k}.reset()",
+                        f"k{k}.backward(loss=loss{k})",
+                        f"k{int(self.rng.integers(k + 1))}.zero()",
+                    ]
+                )
+            )
 
     def upsets(self, a: str) -> list[str]:
         return [

@@ -50,7 +50,8 @@ class Executable(Protocol):
 
 
 class Backend(Protocol):
-    """Compiles kernels.  With `check`, indices are compared with the shape: outside, arrays read 0 and nothing is written."""
+    """Compiles kernels.  With `check`, indices are compared with the shape: outside, arrays read 0 and nothing is
+    written."""
 
     name: str
 

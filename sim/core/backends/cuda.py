@@ -1,7 +1,7 @@
 """The CUDA back end: text (`cuda_text.py`), machine code (`cuda_compile.py`), launches through the driver.
 
-What a driver and a compiler are is said by two protocols: `cuda_driver.py` and NVRTC fulfil them, and so do the stand-ins of
-the tests, which run the same text on the CPU.
+What a driver and a compiler are is said by two protocols: `cuda_driver.py` and NVRTC fulfil them, and so do the
+stand-ins of the tests, which run the same text on the CPU.
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ class CudaExecutable:
 
     def __init__(self, driver: Loader, compiler: Compiler, func: Func, check: bool, ordered: bool) -> None:
         self.driver = driver
-        self._make: Callable[[bool], _Variant] = lambda careful: _Variant(driver, compiler, CudaText(func, check, careful))
+        self._make: Callable[[bool], _Variant] = lambda careful: _Variant(
+            driver, compiler, CudaText(func, check, careful)
+        )
         text = CudaText(func, check)
         self.sites: list[Site] = text.sites
         self._prints, self._func = text.prints, func
@@ -103,8 +105,12 @@ class CudaExecutable:
                 self._show()
 
     def _as_promised(self, block: int) -> bool:
-        """Whether the arrays lie as the fast text takes for granted: aligned for wide loads, and not over each other."""
-        last = max([at for at, _ in self._aligned] + [at + 2 * ndim for pair in self._apart for at, ndim, _ in pair], default=FIRST_PARAM)
+        """Whether the arrays lie as the fast text takes for granted: aligned for wide loads, and not over each
+        other."""
+        last = max(
+            [at for at, _ in self._aligned] + [at + 2 * ndim for pair in self._apart for at, ndim, _ in pair],
+            default=FIRST_PARAM,
+        )
         slots = int64_view(block, last + 1)
         if any(slots[at] % size for at, size in self._aligned):
             return False
@@ -125,7 +131,9 @@ class CudaExecutable:
             shown = [np.frombuffer(raw, k.np, 1, 8 * n)[0] for n, k in enumerate(kinds) if isinstance(k, Scalar)]
             sys.stdout.write(print_text(op.attrs["format"], shown))
         if int(self._log[1]) > PRINT_WORDS:
-            sys.stdout.write(f"kernel '{self._func.name}' printed more than a launch has room for; some of it is missing\n")
+            sys.stdout.write(
+                f"kernel '{self._func.name}' printed more than a launch has room for; some of it is missing\n"
+            )
 
 
 _Range = tuple[int, int, int]
@@ -143,7 +151,11 @@ def _to_compare(func: Func, slots: list[int]) -> list[tuple[_Range, _Range]]:
         return slots[k], kind.ndim, size_of(kind.dtype)
 
     number = {p: k for k, p in enumerate(func.params)}
-    return [(where(number[a]), where(number[b])) for a in sorted(own, key=number.__getitem__) for b in sorted(shared, key=number.__getitem__)]
+    return [
+        (where(number[a]), where(number[b]))
+        for a in sorted(own, key=number.__getitem__)
+        for b in sorted(shared, key=number.__getitem__)
+    ]
 
 
 def _overlap(slots: np.ndarray, a: _Range, b: _Range) -> bool:
@@ -161,7 +173,8 @@ def _overlap(slots: np.ndarray, a: _Range, b: _Range) -> bool:
 class CudaBackend:
     """Compiles kernels for one device.
 
-    ordered: accumulations from several threads to one floating-point number happen in the order of the threads, so that every
+    ordered: accumulations from several threads to one floating-point number happen in the order of the threads, so that
+    every
         run gives the same bits; such kernels then run on one thread, the others are not changed.
     """
 

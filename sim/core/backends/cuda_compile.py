@@ -1,8 +1,8 @@
 """NVRTC: CUDA text to machine code for one architecture, cached on disk by the whole text, options and version.
 
-Machine code (a cubin) of any release of a major line runs with every driver of that line; PTX of a newer release does not
-run with an older driver.  So PTX is taken only for an architecture that this NVRTC does not know, and with a warning.
-NVRTC needs no GPU and no driver.
+Machine code (a cubin) of any release of a major line runs with every driver of that line; PTX of a newer release does
+not run with an older driver.  So PTX is taken only for an architecture that this NVRTC does not know, and with a
+warning. NVRTC needs no GPU and no driver.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ def _nvrtc() -> Any:
 
         nvrtc.nvrtcVersion()
     except (ImportError, RuntimeError) as problem:
-        raise CudaCompileError(f"kernels for CUDA cannot be compiled: NVRTC is missing ({problem}); pip install 'simopt-xpbd[cuda]'") from None
+        raise CudaCompileError(
+            f"kernels for CUDA cannot be compiled: NVRTC is missing ({problem}); pip install 'simopt-xpbd[cuda]'"
+        ) from None
     return nvrtc
 
 
@@ -64,8 +66,9 @@ def target_of(capability: int, driver: int) -> str:
     version = nvrtc_version()
     if version[0] > driver // 1000:
         raise CudaCompileError(
-            f"NVRTC {version[0]}.{version[1]} makes code for drivers of CUDA {version[0]}, this driver is of CUDA {driver // 1000}.{driver % 1000 // 10}; "
-            f"pip install 'simopt-xpbd[cuda{driver // 1000}]' instead of the present extra, or update the driver"
+            f"NVRTC {version[0]}.{version[1]} makes code for drivers of CUDA {version[0]}, this driver is of CUDA"
+            f" {driver // 1000}.{driver % 1000 // 10}; pip install 'simopt-xpbd[cuda{driver // 1000}]' instead of the"
+            " present extra, or update the driver"
         )
     known = known_architectures()
     if capability in known:
@@ -73,11 +76,15 @@ def target_of(capability: int, driver: int) -> str:
     older = [a for a in known if a <= capability]
     if older and version <= (driver // 1000, driver % 1000 // 10):
         warnings.warn(
-            f"NVRTC {version[0]}.{version[1]} does not know compute capability {capability / 10}: kernels are made as PTX for {max(older) / 10} "
-            "and translated by the driver; a newer nvidia-cuda-nvrtc makes machine code", stacklevel=2,
+            f"NVRTC {version[0]}.{version[1]} does not know compute capability {capability / 10}: kernels are made as"
+            f" PTX for {max(older) / 10} and translated by the driver; a newer nvidia-cuda-nvrtc makes machine code",
+            stacklevel=2,
         )
         return f"compute_{max(older)}"
-    raise CudaCompileError(f"NVRTC {version[0]}.{version[1]} cannot make code for compute capability {capability / 10}; it knows {', '.join(map(str, known))}")
+    raise CudaCompileError(
+        f"NVRTC {version[0]}.{version[1]} cannot make code for compute capability {capability / 10}; it knows"
+        f" {', '.join(map(str, known))}"
+    )
 
 
 def compile_text(text: str, target: str, extra: tuple[str, ...] = ()) -> tuple[bytes, str]:
@@ -89,7 +96,11 @@ def compile_text(text: str, target: str, extra: tuple[str, ...] = ()) -> tuple[b
     remarks = _filled(nvrtc, program, nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog).rstrip(b"\0 \n").decode()
     if int(code):
         raise CudaCompileError(f"NVRTC refuses a generated kernel, which is a bug of ours:\n{remarks}")
-    size, get = (nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN) if target.startswith("sm_") else (nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX)
+    size, get = (
+        (nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN)
+        if target.startswith("sm_")
+        else (nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX)
+    )
     image = _filled(nvrtc, program, size, get)
     nvrtc.nvrtcDestroyProgram(program)
     return image, remarks
@@ -98,7 +109,8 @@ def compile_text(text: str, target: str, extra: tuple[str, ...] = ()) -> tuple[b
 def _filled(nvrtc: Any, program: Any, size: Any, get: Any) -> bytes:
     """What NVRTC writes into a `bytes` of the size that it asks for.
 
-    A new object, never one byte long: those are shared by the whole interpreter, and an empty log would change one for all.
+    A new object, never one byte long: those are shared by the whole interpreter, and an empty log would change one for
+    all.
     """
     count = _check(nvrtc, size(program))
     memory = bytes(max(count, 2))

@@ -1,4 +1,5 @@
-"""The CUDA driver: the few calls that the project needs, with errors in words.  Nothing here knows of arrays or kernels.
+"""The CUDA driver: the few calls that the project needs, with errors in words.  Nothing here knows of arrays or
+kernels.
 
 Importing `cuda.bindings` costs a tenth of a second, so it happens when somebody asks for a GPU.
 """
@@ -51,15 +52,25 @@ def find_gpus() -> tuple[int, str]:
     except RuntimeError:  # the bindings look for the driver's library at the first call
         return 0, "this machine has no NVIDIA driver; install one of version 580 or newer"
     if int(code):
-        return 0, f"the NVIDIA driver does not start ({driver.cuGetErrorName(code)[1].decode()}); see what nvidia-smi says"
+        return (
+            0,
+            f"the NVIDIA driver does not start ({driver.cuGetErrorName(code)[1].decode()}); see what nvidia-smi says",
+        )
     count, version = int(_check(driver.cuDeviceGetCount())), int(_check(driver.cuDriverGetVersion()))
     if version < OLDEST_DRIVER:
-        return 0, f"the NVIDIA driver is of CUDA {version // 1000}.{version % 1000 // 10}; install one of CUDA {OLDEST_DRIVER // 1000} or newer"
+        return (
+            0,
+            (
+                f"the NVIDIA driver is of CUDA {version // 1000}.{version % 1000 // 10}; install one of CUDA"
+                f" {OLDEST_DRIVER // 1000} or newer"
+            ),
+        )
     return count, "" if count else "the NVIDIA driver finds no GPU"
 
 
 class CudaDriver:
-    """One GPU: its primary context, memory pool and stream.  Addresses and handles are plain integers or opaque objects."""
+    """One GPU: its primary context, memory pool and stream.  Addresses and handles are plain integers or opaque
+    objects."""
 
     def __init__(self, ordinal: int) -> None:
         cu = self._cu = _bindings()
@@ -68,7 +79,10 @@ class CudaDriver:
         self._context = _check(cu.cuDevicePrimaryCtxRetain(self._device))
         self._enter()
         kinds = cu.CUdevice_attribute
-        major, minor = (self._attribute(getattr(kinds, f"CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_{part}")) for part in ("MAJOR", "MINOR"))
+        major, minor = (
+            self._attribute(getattr(kinds, f"CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_{part}"))
+            for part in ("MAJOR", "MINOR")
+        )
         self.capability, self.version = 10 * major + minor, int(_check(cu.cuDriverGetVersion()))
         self.label = _check(cu.cuDeviceGetName(128, self._device)).split(b"\0")[0].decode()
         pool = _check(cu.cuDeviceGetDefaultMemPool(self._device))
@@ -87,7 +101,8 @@ class CudaDriver:
         return int(_check(self._cu.cuDeviceGetAttribute(which, self._device)))
 
     def _enter(self) -> None:
-        """Make this GPU the one that calls of this thread go to.  With several, another library may have chosen another one since."""
+        """Make this GPU the one that calls of this thread go to.  With several, another library may have chosen another
+        one since."""
         if getattr(_thread, "ordinal", None) != self.ordinal or find_gpus()[0] > 1:
             _check(self._cu.cuCtxSetCurrent(self._context))
             _thread.ordinal = self.ordinal
@@ -175,7 +190,13 @@ class CudaDriver:
     def pinned(self, nbytes: int) -> np.ndarray:
         """Host memory (bytes, zero) that the GPU reads and writes directly."""
         self._enter()
-        address = int(_check(self._cu.cuMemHostAlloc(max(nbytes, 1), self._cu.CU_MEMHOSTALLOC_PORTABLE | self._cu.CU_MEMHOSTALLOC_DEVICEMAP)))
+        address = int(
+            _check(
+                self._cu.cuMemHostAlloc(
+                    max(nbytes, 1), self._cu.CU_MEMHOSTALLOC_PORTABLE | self._cu.CU_MEMHOSTALLOC_DEVICEMAP
+                )
+            )
+        )
         self._pinned[address] = max(nbytes, 1)
         owner = _Pinned(self, address)
         raw = (ctypes.c_uint8 * max(nbytes, 1)).from_address(address)
@@ -186,7 +207,8 @@ class CudaDriver:
 
     # -- streams, events, graphs
     def new_stream(self) -> Any:
-        """A stream that is in order with the legacy default stream, on which other libraries work unless told otherwise."""
+        """A stream that is in order with the legacy default stream, on which other libraries work unless told
+        otherwise."""
         self._enter()
         made = _check(self._cu.cuStreamCreate(0))
         self._streams.append(made)
@@ -240,7 +262,9 @@ class CudaDriver:
         """From now on the present stream notes instead of doing."""
         self._enter()
         self._own = set()
-        _check(self._cu.cuStreamBeginCapture(self.stream, self._cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL))
+        _check(
+            self._cu.cuStreamBeginCapture(self.stream, self._cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)
+        )
 
     def end_capture(self) -> Any:
         """What was noted, as something to `replay`."""

@@ -1,7 +1,7 @@
 """The helpers that every generated CUDA text begins with.
 
-They stand in the text itself, not in a file that it includes: a compiled kernel is then identified by its text alone, and
-NVRTC needs no include path.  Everything is `sim_...`, so that no name of a user's kernel can hide it.
+They stand in the text itself, not in a file that it includes: a compiled kernel is then identified by its text alone,
+and NVRTC needs no include path.  Everything is `sim_...`, so that no name of a user's kernel can hide it.
 """
 
 BLOCK = 256

@@ -1,12 +1,15 @@
-"""Fewer live values: a kernel computes again, from memory and a few values that it keeps, what it would have to hold for long.
+"""Fewer live values: a kernel computes again, from memory and a few values that it keeps, what it would have to hold
+for long.
 
-An adjoint looks at nearly everything that the kernel has computed, so everything stays alive from the forward part to the
-reverse sweep: up to 500 numbers for a solid, where a thread has 255 registers and a GPU is busy with 64.  A *fence* is a place of the
-kernel behind which all cheap values are computed anew, right where they are used, from what memory still holds and from the
-cheapest set of values that the rest follows from (`lang/cuts.py`).  Roots, quotients and results of branches are not computed twice.
+An adjoint looks at nearly everything that the kernel has computed, so everything stays alive from the forward part to
+the reverse sweep: up to 500 numbers for a solid, where a thread has 255 registers and a GPU is busy with 64.  A *fence*
+is a place of the kernel behind which all cheap values are computed anew, right where they are used, from what memory
+still holds and from the cheapest set of values that the rest follows from (`lang/cuts.py`).  Roots, quotients and
+results of branches are not computed twice.
 
-Compilers would recognise that the same is computed again, and keep it after all.  So what passes a fence becomes a value that
-they know nothing of: `again`, an exclusive or with zeros that only the host knows to be zeros.  Not a bit of any result changes.
+Compilers would recognise that the same is computed again, and keep it after all.  So what passes a fence becomes a
+value that they know nothing of: `again`, an exclusive or with zeros that only the host knows to be zeros.  Not a bit of
+any result changes.
 """
 
 from __future__ import annotations
@@ -25,7 +28,8 @@ from sim.core.lang.ir.passes import WRITES, Env, free_values
 from sim.core.lang.types import Scalar, bool_
 
 BUDGET = {False: 52, True: 100}
-"""Live 32-bit values that fit into the registers that a kernel, and an adjoint (True), should have: 64 and 128, a few are addresses."""
+"""Live 32-bit values that fit into the registers that a kernel, and an adjoint (True), should have: 64 and 128, a few
+are addresses."""
 
 FENCES = 15
 """At most so many: each needs zeros of its own."""
@@ -39,24 +43,48 @@ _DEEP = 60
 _PLACES = 6
 """Places that are tried for every fence, beside those around the peak."""
 
-_DEAR = frozenset((
-    "div", "mod", "sqrt", "cbrt", "exp", "log", "log2", "log10", "pow", "sin", "cos", "tan", "asin_unclamped", "acos_unclamped", "atan", "atan2",
-    "sinh", "cosh", "tanh",
-))
+_DEAR = frozenset(
+    (
+        "div",
+        "mod",
+        "sqrt",
+        "cbrt",
+        "exp",
+        "log",
+        "log2",
+        "log10",
+        "pow",
+        "sin",
+        "cos",
+        "tan",
+        "asin_unclamped",
+        "acos_unclamped",
+        "atan",
+        "atan2",
+        "sinh",
+        "cosh",
+        "tanh",
+    )
+)
 _FREE = frozenset(("const", "tid", "shape"))
 
 
 def relieve(func: Func, budget: int) -> Func:
-    """The kernel with fences (operations `again` {number}), if more than `budget` values are alive somewhere; else the kernel itself.
+    """The kernel with fences (operations `again` {number}), if more than `budget` values are alive somewhere; else the
+    kernel itself.
 
-    Only the top level gets fences, and only if they pay: values become fewer, operations not much more.  Where they go is kept in the
-    cache on disk: looking for the places takes seconds for the adjoint of a solid.
+    Only the top level gets fences, and only if they pay: values become fewer, operations not much more.  Where they go
+    is kept in the cache on disk: looking for the places takes seconds for the adjoint of a solid.
     """
     ops = func.body.ops
     if func.attrs.get("serial") or max(pressure(ops), default=0) <= budget:
         return func
     work = _Work(func)
-    key = cache.cache_key("fences", to_text(func), str((budget, FENCES, _GROWTH, _DEEP, _PLACES, work.apart, sorted(a.name for a in work.own))))
+    key = cache.cache_key(
+        "fences",
+        to_text(func),
+        str((budget, FENCES, _GROWTH, _DEEP, _PLACES, work.apart, sorted(a.name for a in work.own))),
+    )
     kept = cache.load(key)
     if kept is None:
         with _uncollected():
@@ -74,7 +102,8 @@ def relieve(func: Func, budget: int) -> Func:
 
 @contextlib.contextmanager
 def _uncollected() -> Iterator[None]:
-    """Without looking for cycles: the search makes and drops many small objects among many that stay, and that look takes half of its time."""
+    """Without looking for cycles: the search makes and drops many small objects among many that stay, and that look
+    takes half of its time."""
     before = gc.isenabled()
     gc.disable()
     try:
@@ -85,7 +114,8 @@ def _uncollected() -> Iterator[None]:
 
 
 def _search(work: _Work, ops: Sequence[Op], budget: int) -> tuple[bool, list[int]]:
-    """Whether to begin with everything right before its use, and the places of the fences in the order in which they are put there."""
+    """Whether to begin with everything right before its use, and the places of the fences in the order in which they
+    are put there."""
     found, plain = _Form(_late(ops, work.apart), budget), _Form(ops, budget)
     best = found if found.cost < plain.cost else plain
     late, places, room = best is found, list[int](), _GROWTH * len(ops)
@@ -109,12 +139,23 @@ class _Form:
 
     def places(self) -> list[int]:
         """Where a fence could help: at the peak, and here and there in what is over the budget."""
-        over, peak, near = [k for k, m in enumerate(self.most) if m > self.budget], self.most.index(max(self.most)), len(self.ops) // 50
-        found = {peak, peak - near, peak + near, over[-1] + 1, *(over[k * (len(over) - 1) // (_PLACES - 1)] for k in range(_PLACES))}
+        over, peak, near = (
+            [k for k, m in enumerate(self.most) if m > self.budget],
+            self.most.index(max(self.most)),
+            len(self.ops) // 50,
+        )
+        found = {
+            peak,
+            peak - near,
+            peak + near,
+            over[-1] + 1,
+            *(over[k * (len(over) - 1) // (_PLACES - 1)] for k in range(_PLACES)),
+        }
         return sorted(k for k in found if 0 < k < len(self.ops))
 
 
-# ------------------------------------------------------------------------------------------------ how many values are alive
+# ------------------------------------------------------------------------------------------------ how many values are
+# alive
 def registers(value: Value) -> int:
     """Registers that a value takes; none for constants, launch indices and shapes, which are at hand everywhere."""
     kind = value.type
@@ -167,7 +208,9 @@ def _late(ops: Iterable[Op], apart: bool) -> list[Op]:
                 out.append(now)
             else:
                 todo.append((now, True))
-                todo += [(waiting[v], False) for v in reversed(used(now)) if v in waiting and id(waiting[v]) not in done]
+                todo += [
+                    (waiting[v], False) for v in reversed(used(now)) if v in waiting and id(waiting[v]) not in done
+                ]
 
     for op in ops:
         if op.name in OPS or op.name in _FREE or op.name == "load":
@@ -230,7 +273,8 @@ class _Work:
             self.alike.note(op, loads=True)
 
     def reloads(self, load: Op, writes: Collection[Op]) -> bool:
-        """Whether memory still holds what a load has seen.  Elements of an exclusive array at other indices are other elements."""
+        """Whether memory still holds what a load has seen.  Elements of an exclusive array at other indices are other
+        elements."""
         array = load.operands[0]
         if load.attrs.get("dynamic") or array in self.fixed or (not self.apart and (self.fixed or self.own)):
             return False
@@ -266,7 +310,9 @@ class _Fence:
             if op.name in OPS and op.name not in _DEAR:
                 self.height[op.results[0]] = 1 + max((self.height.get(v, 0) for v in op.operands), default=0)
         self.writes = [o for o in walk(Block(ops=list(self.first))) if o.name in WRITES]
-        crossing = dict.fromkeys(v for op in self.rest for v in used(op) if v in self.old and self.maker[v].name not in _FREE)
+        crossing = dict.fromkeys(
+            v for op in self.rest for v in used(op) if v in self.old and self.maker[v].name not in _FREE
+        )
         self.cone = self._cone(crossing)
         self.kept = self.cone.kept(list(crossing))
         self.wasted = sum(map(registers, self.kept)) >= sum(map(registers, crossing))
@@ -281,7 +327,11 @@ class _Fence:
             if v in before:
                 continue
             op = self.maker[v]
-            sources = [x for x in op.operands if x in self.old and self.maker[x].name not in _FREE] if self._cheap(v, op) else None
+            sources = (
+                [x for x in op.operands if x in self.old and self.maker[x].name not in _FREE]
+                if self._cheap(v, op)
+                else None
+            )
             before[v] = sources
             todo += sources or ()
         return _Cone(before)
@@ -295,7 +345,9 @@ class _Fence:
         """Fills `out`; returns a load that would come too late for its memory, if there is one."""
         writes = list(self.writes)
         for v in self.cone.before:
-            if v in self.kept and isinstance(v.type, Scalar) and v.type is not bool_:  # no conditions, nor tapes: they are memory
+            if (
+                v in self.kept and isinstance(v.type, Scalar) and v.type is not bool_
+            ):  # no conditions, nor tapes: they are memory
                 self._again(v)
         for op in self.rest:
             for v in used(op):

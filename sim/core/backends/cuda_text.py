@@ -27,7 +27,14 @@ def wide_size(kind: Type) -> int:
     """Bytes that one instruction can move of an element, if it is aligned to as many; 0: scalars only."""
     if not isinstance(kind, Homogeneous) or kind.dtype.kind == "b":
         return 0
-    return next((w for w in (16, 8) if w > kind.dtype.size and (kind.dtype.size, w // kind.dtype.size) in _WIDE and kind.size % w == 0), 0)
+    return next(
+        (
+            w
+            for w in (16, 8)
+            if w > kind.dtype.size and (kind.dtype.size, w // kind.dtype.size) in _WIDE and kind.size % w == 0
+        ),
+        0,
+    )
 
 
 class CudaText:
@@ -85,7 +92,9 @@ class CudaText:
         if span is None or not span.text.strip() or op.name == "const" or (span.file, span.line) == self.line:
             return
         self.line = (span.file, span.line)
-        self.put(f"// {PurePath(span.file.replace(chr(92), '/')).name}:{span.line}: {span.text.strip().rstrip(chr(92))}")
+        self.put(
+            f"// {PurePath(span.file.replace(chr(92), '/')).name}:{span.line}: {span.text.strip().rstrip(chr(92))}"
+        )
 
     # -- blocks and control flow
     def block(self, block: Block) -> list[str]:
@@ -107,7 +116,10 @@ class CudaText:
             return cast(args[0], kind, target)
         if op.name == "in_bounds" and self.check:
             outside = f"(unsigned long long)(long long){args[0]} >= (unsigned long long)(long long){args[1]}"
-            self.put(f"if ({outside}) sim_fail(args.error, {OUT_OF_BOUNDS}, {self.numbers[id(op)]}, thread, {args[0]}, {args[1]});")
+            self.put(
+                f"if ({outside}) sim_fail(args.error, {OUT_OF_BOUNDS}, {self.numbers[id(op)]}, thread, {args[0]},"
+                f" {args[1]});"
+            )
         return arithmetic(op.name, kind, args)
 
     def emit_const(self, op: Op) -> None:
@@ -151,7 +163,9 @@ class CudaText:
         carried = self.variables(op.results, [self.ref(v) for v in op.operands[1:]])
         k = self.fresh(body.params[0].name or "k")
         t = cuda_type(kind)
-        self.put("#pragma unroll 1")  # what is worth unrolling was unrolled by the front end; here it only costs registers
+        self.put(
+            "#pragma unroll 1"
+        )  # what is worth unrolling was unrolled by the front end; here it only costs registers
         self.put(f"for ({t} {k} = 0; {k} < {n}; ++{k}) {{")
         self.depth += 1
         counter = k
@@ -182,7 +196,8 @@ class CudaText:
         raise InvalidIR(f"{self.func.name}: the call of {op.attrs['callee'].name} was not inlined")
 
     def emit_again(self, op: Op) -> None:
-        """The same value, but nothing that the compiler knows: the upper halves of the extents are zero.  Every fence takes other ones."""
+        """The same value, but nothing that the compiler knows: the upper halves of the extents are zero.  Every fence
+        takes other ones."""
         which = op.attrs["number"] + 1
         zeros = " ^ ".join(f"(unsigned)(args.dim[{k}] >> 32)" for k in range(4) if which >> k & 1)
         self.define(op.results[0], f"sim_again<{cuda_type(op.results[0].type)}>({self.ref(op.operands[0])}, {zeros})")
@@ -259,7 +274,8 @@ class CudaText:
         return size if tuple(op.attrs["leaves"]) == tuple(range(len(kind.leaves))) else 0
 
     def access(self, op: Op, act: Callable[[], list[str]]) -> None:
-        """`act() -> results` of a memory operation; in check mode only if the index is inside, else the results are 0."""
+        """`act() -> results` of a memory operation; in check mode only if the index is inside, else the results are
+        0."""
         if not self.check:
             self.name(op.results, act())
             return
@@ -269,7 +285,10 @@ class CudaText:
             bounds.append((self.ref(leaf), f"{len(op.attrs['leaves'])}"))
         results = self.variables(op.results, [literal(0, v.type) for v in op.results])  # type: ignore[arg-type]
         for k, (i, bound) in enumerate(bounds):
-            self.put(f"{'} else ' if k else ''}if ((unsigned long long)(long long){i} >= (unsigned long long)(long long){bound}) {{")
+            self.put(
+                f"{'} else ' if k else ''}if ((unsigned long long)(long long){i} >= (unsigned long long)(long"
+                f" long){bound}) {{"
+            )
             self.put(f"    sim_fail(args.error, {OUT_OF_BOUNDS}, {self.numbers[id(op)]}, thread, {i}, {bound});")
         self.put("} else {")
         self.depth += 1
@@ -288,13 +307,19 @@ class CudaText:
         def act() -> list[str]:
             size = self.wide(op)
             if not size:
-                return [self.load(p, k, v.name) for p, k, v in zip(self.places(op), self.scalars(op), op.results, strict=True)]
+                return [
+                    self.load(p, k, v.name)
+                    for p, k, v in zip(self.places(op), self.scalars(op), op.results, strict=True)
+                ]
             place, kind = self.element(op), self.scalars(op)[0]
             count = size // kind.size
             out: list[str] = []
             for piece in range(len(op.results) // count):
                 made = self.fresh("wide")
-                self.put(f"const {vector_type(kind, count)} {made} = sim_at<{vector_type(kind, count)}>({place} + {piece * size});")
+                self.put(
+                    f"const {vector_type(kind, count)} {made} = sim_at<{vector_type(kind, count)}>({place} +"
+                    f" {piece * size});"
+                )
                 out += [f"{made}.{c}" for c in "xyzw"[:count]]
             return out
 
@@ -320,7 +345,9 @@ class CudaText:
         def act() -> list[str]:
             index = split_memory(op)[1]
             how = self.meeting(index) if op.attrs.get("dynamic") is not True else "sim_atomic_add"
-            for place, kind, value in zip(self.places(op), self.scalars(op), map(self.ref, split_memory(op)[3]), strict=True):
+            for place, kind, value in zip(
+                self.places(op), self.scalars(op), map(self.ref, split_memory(op)[3]), strict=True
+            ):
                 t = cuda_type(kind)
                 if self.func.attrs.get("serial") or not needs_atomics(op, self.own):
                     self.put(f"sim_at<{t}>({place}) = {arithmetic('add', kind, [f'sim_at<{t}>({place})', value])};")
@@ -333,7 +360,8 @@ class CudaText:
         self.access(op, act)
 
     def meeting(self, index: Sequence[Value]) -> str:
-        """How threads add at this place: all at one, many at one (a number that memory has for each: a material, a world), or few."""
+        """How threads add at this place: all at one, many at one (a number that memory has for each: a material, a
+        world), or few."""
         if all(i in self.uniform for i in index):
             return "sim_add_shared"
         made = index[0].op if len(index) == 1 else None
@@ -344,9 +372,15 @@ class CudaText:
     def emit_atomic(self, op: Op) -> None:
         def act() -> list[str]:
             out = []
-            for place, kind, value in zip(self.places(op), self.scalars(op), map(self.ref, split_memory(op)[3]), strict=True):
+            for place, kind, value in zip(
+                self.places(op), self.scalars(op), map(self.ref, split_memory(op)[3]), strict=True
+            ):
                 t, how = cuda_type(kind), op.attrs["how"]
-                text = f"sim_atomic_add({place}, ({t}){value})" if how == "add" else f"sim_update<{t}>({place}, {value}, {_UPDATES[how]}())"
+                text = (
+                    f"sim_atomic_add({place}, ({t}){value})"
+                    if how == "add"
+                    else f"sim_update<{t}>({place}, {value}, {_UPDATES[how]}())"
+                )
                 out.append(self.fresh("old"))
                 self.put(f"const {t} {out[-1]} = {text};")
             return out if op.results else []
@@ -356,7 +390,10 @@ class CudaText:
     # -- failures and printing
     def emit_assert(self, op: Op) -> None:
         """The failure is recorded and the thread goes on; the host raises after the launch."""
-        self.put(f"if (!{self.ref(op.operands[0])}) sim_fail(args.error, {ASSERT_FAILED}, {self.numbers[id(op)]}, thread, 0, 0);")
+        self.put(
+            f"if (!{self.ref(op.operands[0])}) sim_fail(args.error, {ASSERT_FAILED}, {self.numbers[id(op)]}, thread,"
+            " 0, 0);"
+        )
 
     def emit_print(self, op: Op) -> None:
         values = self.fresh("shown")
@@ -410,7 +447,10 @@ class CudaText:
                      "    for (unsigned first_thread = 0; first_thread < count; ++first_thread) {"]  # fmt: skip
             body = ["    " + line for line in body] + ["    }"]
         else:
-            begin = [f"    const unsigned first_thread = blockIdx.x * {BLOCK}u + threadIdx.x;", "    if (first_thread >= count) return;"]
+            begin = [
+                f"    const unsigned first_thread = blockIdx.x * {BLOCK}u + threadIdx.x;",
+                "    if (first_thread >= count) return;",
+            ]
         log = ", long long *const printed" if self.prints else ""
         where = self.func.span
         return "\n".join([
@@ -437,7 +477,12 @@ class CudaText:
 
 def vector_type(kind: Scalar, count: int) -> str:
     """The built-in vector type of `count` scalars."""
-    base = {"int32": "int", "uint32": "uint", "int64": "longlong", "uint64": "ulonglong", "float32": "float", "float64": "double"}
+    base = {
+        "int32": "int",
+        "uint32": "uint",
+        "int64": "longlong",
+        "uint64": "ulonglong",
+        "float32": "float",
+        "float64": "double",
+    }
     return f"{base[kind.name]}{count}"
-
-

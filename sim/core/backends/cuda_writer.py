@@ -71,7 +71,11 @@ def arithmetic(name: str, kind: Scalar, args: Sequence[str]) -> str:
         return f"sim_{name}({args[0]}, {args[1]})"
     if kind.is_float or name in ("lt", "le", "gt", "ge", "eq", "ne", "select", "and", "or", "xor"):
         text = OPS[name].cuda.format(*args, f="f" if kind.bits == 32 else "")
-        return text if kind.is_float or kind is bool_ or OPS[name].result == "bool" or kind.bits >= 32 or name == "select" else f"({t}){text}"
+        return (
+            text
+            if kind.is_float or kind is bool_ or OPS[name].result == "bool" or kind.bits >= 32 or name == "select"
+            else f"({t}){text}"
+        )
     if name == "in_bounds":
         return args[0]
     if name in ("div", "mod"):

@@ -1,7 +1,7 @@
 """The CPU back end: LLVM text (`llvm_text.py`), optimised and compiled in process by llvmlite, cached on disk.
 
-Importing llvmlite costs a tenth of a second, so it happens with the first kernel that is compiled; those in the cache are loaded
-without it where that is possible (`objects.py`).
+Importing llvmlite costs a tenth of a second, so it happens with the first kernel that is compiled; those in the cache
+are loaded without it where that is possible (`objects.py`).
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class _Toolchain:
     def optimise(self, text: str, level: int, explicit: bool = False) -> tuple[Any, Any]:
         """The optimised module, and the machine that it is for.
 
-        explicit: the text has vectors where it wants them; LLVM would gather the scalars of indices into more of them, and
-        spend longer on taking these apart again.
+        explicit: the text has vectors where it wants them; LLVM would gather the scalars of indices into more of them,
+        and spend longer on taking these apart again.
         """
         module = self.llvm.parse_assembly(text)
         machine = self.machine(level)
@@ -91,7 +91,9 @@ def _toolchain() -> _Toolchain:
     return _Toolchain()
 
 
-def load_functions(text: str, symbols: Sequence[str], level: int = 3, explicit: bool = False) -> tuple[Any, dict[str, int]]:
+def load_functions(
+    text: str, symbols: Sequence[str], level: int = 3, explicit: bool = False
+) -> tuple[Any, dict[str, int]]:
     """The functions of a module of LLVM text, by way of the cache: what owns their code, and their addresses."""
     about = host()
     if about is None:
@@ -103,7 +105,9 @@ def load_functions(text: str, symbols: Sequence[str], level: int = 3, explicit: 
         if code is None:
             code = _toolchain().build(text, level, explicit)
             cache.save(key, code)
-        owner, addresses = load_object(code, symbols, {PRINT_SYMBOL: _print_address()}) or _toolchain().link(code, symbols)
+        owner, addresses = load_object(code, symbols, {PRINT_SYMBOL: _print_address()}) or _toolchain().link(
+            code, symbols
+        )
     return owner, dict(zip(symbols, addresses, strict=True))
 
 

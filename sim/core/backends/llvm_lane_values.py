@@ -45,7 +45,8 @@ Lane = Uniform | Counting | Split | Vector
 
 
 class LaneWriter(Writer):
-    """Lines of a function on eight threads: one basic block, so that what was made once can be used everywhere after."""
+    """Lines of a function on eight threads: one basic block, so that what was made once can be used everywhere
+    after."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,7 +74,9 @@ class LaneWriter(Writer):
         else:
             first = lane.first if isinstance(lane, Counting) else lane.name
             one = self.let(f"insertelement <{LANES} x {kind}> poison, {kind} {first}, i64 0")
-            made = self.let(f"shufflevector <{LANES} x {kind}> {one}, <{LANES} x {kind}> poison, <{LANES} x i32> zeroinitializer")
+            made = self.let(
+                f"shufflevector <{LANES} x {kind}> {one}, <{LANES} x {kind}> poison, <{LANES} x i32> zeroinitializer"
+            )
             if isinstance(lane, Counting):
                 steps = ", ".join(f"{kind} {k}" for k in ALL)
                 made = self.let(f"add <{LANES} x {kind}> {made}, <{steps}>")
@@ -155,6 +158,11 @@ class LaneWriter(Writer):
             return self.shuffle(t, n, a, b, [half + k + n * which for half in (0, 4) for k, which in picks])
 
         low, high = [(0, 0), (0, 1), (1, 0), (1, 1)], [(2, 0), (2, 1), (3, 0), (3, 1)]
-        u = [mix(rows[0], rows[1], low), mix(rows[0], rows[1], high), mix(rows[2], rows[3], low), mix(rows[2], rows[3], high)]
+        u = [
+            mix(rows[0], rows[1], low),
+            mix(rows[0], rows[1], high),
+            mix(rows[2], rows[3], low),
+            mix(rows[2], rows[3], high),
+        ]
         first, second = [(0, 0), (1, 0), (0, 1), (1, 1)], [(2, 0), (3, 0), (2, 1), (3, 1)]
         return [mix(u[0], u[2], first), mix(u[0], u[2], second), mix(u[1], u[3], first), mix(u[1], u[3], second)]

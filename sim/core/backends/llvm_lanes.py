@@ -1,13 +1,14 @@
 """Eight threads at a time: the body of a kernel on vectors, for kernels that gather and scatter.
 
-LLVM vectorises loops over packed arrays well, and those are left to it.  Loads of small vectors at indices from memory it turns
-into hardware gathers, which are slower than scalar code.  Here every thread's element is moved by one wide load or two narrow
-stores, and eight of them are transposed in registers; arithmetic is on vectors of eight.
+LLVM vectorises loops over packed arrays well, and those are left to it.  Loads of small vectors at indices from memory
+it turns into hardware gathers, which are slower than scalar code.  Here every thread's element is moved by one wide
+load or two narrow stores, and eight of them are transposed in registers; arithmetic is on vectors of eight.
 
-A value is *uniform* (the same in all lanes: a scalar), *counting* (an integer that grows by one from lane to lane), *split* (eight
-scalars, for indices) or a *vector*.  Branches are computed on both sides and chosen from; their memory operations go to a dummy where a
-lane has not taken them.  Results have the bits of the scalar body: arithmetic is lane by lane, and accumulations at elements that
-lanes may share are put off to the end, where they are done thread after thread in the order of the program.
+A value is *uniform* (the same in all lanes: a scalar), *counting* (an integer that grows by one from lane to lane),
+*split* (eight scalars, for indices) or a *vector*.  Branches are computed on both sides and chosen from; their memory
+operations go to a dummy where a lane has not taken them.  Results have the bits of the scalar body: arithmetic is lane
+by lane, and accumulations at elements that lanes may share are put off to the end, where they are done thread after
+thread in the order of the program.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ DUMMY_BYTES = 256
 
 
 class LaneEmitter(LaneWriter):
-    """The body of a kernel for the threads `%linear` to `%linear + 7`, as lines: one basic block.  `%dummy` is memory for nothing.
+    """The body of a kernel for the threads `%linear` to `%linear + 7`, as lines: one basic block.  `%dummy` is memory
+    for nothing.
 
     names: of the parameters, as the range function has them; strides: (array, axis) -> its bytes.
     """
@@ -84,7 +86,9 @@ class LaneEmitter(LaneWriter):
             kind = llvm_type(result.type)
             left, right = self.of(a), self.of(b)
             if isinstance(cond, Uniform) and isinstance(left, Uniform) and isinstance(right, Uniform):
-                self.values[id(result)] = Uniform(self.let(f"select i1 {cond.name}, {kind} {left.name}, {kind} {right.name}"))
+                self.values[id(result)] = Uniform(
+                    self.let(f"select i1 {cond.name}, {kind} {left.name}, {kind} {right.name}")
+                )
             else:
                 t = f"<{LANES} x {kind}>"
                 chosen = f"select <{LANES} x i1> {test}, {t} {self.vector(a, left)}, {t} {self.vector(b, right)}"
@@ -121,7 +125,10 @@ class LaneEmitter(LaneWriter):
             columns = [self.split(v) for v in values]
             known = [self.address(op, [(v, c[k]) for v, c in zip(values, columns, strict=True)]) for k in ALL]
             if self.masks:
-                known = [self.let(f"select i1 {m}, ptr {p}, ptr %dummy") for m, p in zip(self.taken("i1", self.masks[-1]), known, strict=True)]
+                known = [
+                    self.let(f"select i1 {m}, ptr {p}, ptr %dummy")
+                    for m, p in zip(self.taken("i1", self.masks[-1]), known, strict=True)
+                ]
             self.rows[key] = known
         return known
 
@@ -132,14 +139,20 @@ class LaneEmitter(LaneWriter):
         return [every[k].scalar for k in op.attrs["leaves"]], leaf_offsets(op)
 
     def shape_of(self, op: Op) -> str:
-        """How the elements of the lanes lie: "one" for all of them, "row" (side by side, nothing between), or "rows"."""
+        """How the elements of the lanes lie: "one" for all of them, "row" (side by side, nothing between), or
+        "rows"."""
         array, values, _, _ = split_memory(op)
         lanes = [self.of(v) for v in values]
         if all(isinstance(a, Uniform) for a in lanes):
             return "one"
         kinds, offsets = self.leaves(op)
         element = size_of(array.type.dtype)  # type: ignore[attr-defined]
-        full = len({id(k) for k in kinds}) == 1 and offsets[0] == 0 and len(kinds) * kinds[0].size == element and kinds[0] is not bool_
+        full = (
+            len({id(k) for k in kinds}) == 1
+            and offsets[0] == 0
+            and len(kinds) * kinds[0].size == element
+            and kinds[0] is not bool_
+        )
         last = self.strides[id(array), len(values) - 1] == str(element)
         counts = isinstance(lanes[-1], Counting) and all(isinstance(a, Uniform) for a in lanes[:-1])
         return "row" if full and last and counts and len(kinds) <= 4 else "rows"
@@ -148,7 +161,12 @@ class LaneEmitter(LaneWriter):
         """(type, number) of leaves that lie side by side and are moved at once, or None."""
         kinds, offsets = self.leaves(op)
         size = kinds[0].size
-        if len(kinds) not in (2, 3, 4) or not kinds[0].is_float or kinds[0].bits < 32 or len({id(k) for k in kinds}) != 1:
+        if (
+            len(kinds) not in (2, 3, 4)
+            or not kinds[0].is_float
+            or kinds[0].bits < 32
+            or len({id(k) for k in kinds}) != 1
+        ):
             return None
         return (kinds[0], len(kinds)) if all(o == offsets[0] + k * size for k, o in enumerate(offsets)) else None
 
@@ -188,7 +206,8 @@ class LaneEmitter(LaneWriter):
         """Where the row of the lanes begins."""
         _, values, _, _ = split_memory(op)
         lanes = [self.of(v) for v in values]
-        return self.address(op, [(v, a.first if isinstance(a, Counting) else a.name) for v, a in zip(values, lanes, strict=True)])  # type: ignore[union-attr]
+        first = [a.first if isinstance(a, Counting) else a.name for a in lanes]  # type: ignore[union-attr]
+        return self.address(op, list(zip(values, first, strict=True)))
 
     def load_row(self, op: Op, kind: Scalar, count: int) -> list[str]:
         n, t = LANES * count, llvm_type(kind)
@@ -196,7 +215,10 @@ class LaneEmitter(LaneWriter):
         if self.masks:
             name = f"llvm.masked.load.v{n}{self.suffix(kind)}.p0"
             self.declared[name] = f"declare <{n} x {t}> @{name}(ptr, <{n} x i1>, <{n} x {t}>)"
-            whole = self.let(f"call <{n} x {t}> @{name}(ptr align {kind.size} {at}, <{n} x i1> {self.wide_mask(count)}, <{n} x {t}> zeroinitializer)")
+            whole = self.let(
+                f"call <{n} x {t}> @{name}(ptr align {kind.size} {at}, <{n} x i1> {self.wide_mask(count)}, <{n} x {t}>"
+                " zeroinitializer)"
+            )
         else:
             whole = self.let(f"load <{n} x {t}>, ptr {at}, align {kind.size}")
         if count == 1:
@@ -265,7 +287,10 @@ class LaneEmitter(LaneWriter):
         if self.masks:
             name = f"llvm.masked.store.v{n}{self.suffix(kind)}.p0"
             self.declared[name] = f"declare void @{name}(<{n} x {t}>, ptr, <{n} x i1>)"
-            self.put(f"call void @{name}(<{n} x {t}> {whole}, ptr align {kind.size} {at}, <{n} x i1> {self.wide_mask(count)})")
+            self.put(
+                f"call void @{name}(<{n} x {t}> {whole}, ptr align {kind.size} {at}, <{n} x i1>"
+                f" {self.wide_mask(count)})"
+            )
         else:
             self.put(f"store <{n} x {t}> {whole}, ptr {at}, align {kind.size}")
 
@@ -307,7 +332,11 @@ class LaneEmitter(LaneWriter):
         for op, index, _, _ in self.put_off:
             places.setdefault(id(op.operands[0]), set()).add((*index, op.attrs["leaves"]))
         alone = self.func.attrs.get("apart") or len(places) == 1
-        summed = {a for a, where in places.items() if alone and len(where) == 1 and all(isinstance(i, Uniform) for i in next(iter(where))[:-1])}
+        summed = {
+            a
+            for a, where in places.items()
+            if alone and len(where) == 1 and all(isinstance(i, Uniform) for i in next(iter(where))[:-1])
+        }
         for array in summed:
             self.sum_up([entry for entry in self.put_off if id(entry[0].operands[0]) == array])
         for lane in ALL:
@@ -315,7 +344,9 @@ class LaneEmitter(LaneWriter):
                 if id(op.operands[0]) not in summed:
                     self.update_one(op, lane, index, values, mask)
 
-    def sum_up(self, entries: Sequence[tuple[Op, list[Lane], list[tuple[Value, Lane]], tuple[str, ...] | None]]) -> None:
+    def sum_up(
+        self, entries: Sequence[tuple[Op, list[Lane], list[tuple[Value, Lane]], tuple[str, ...] | None]]
+    ) -> None:
         """Accumulations at one and the same element: it stays in registers meanwhile."""
         first, index, _, _ = entries[0]
         at = self.address(first, [(v, a.name) for v, a in zip(split_memory(first)[1], index, strict=True)])  # type: ignore[union-attr]
@@ -330,7 +361,14 @@ class LaneEmitter(LaneWriter):
         for total, kind, offset in zip(sums, kinds, offsets, strict=True):
             self.store_one(self.shifted(at, offset), kind, total)
 
-    def update_one(self, op: Op, lane: int, index: Sequence[Lane], values: Sequence[tuple[Value, Lane]], mask: tuple[str, ...] | None) -> None:
+    def update_one(
+        self,
+        op: Op,
+        lane: int,
+        index: Sequence[Lane],
+        values: Sequence[tuple[Value, Lane]],
+        mask: tuple[str, ...] | None,
+    ) -> None:
         """An accumulation of one thread."""
         _, at_values, _, _ = split_memory(op)
         at = self.address(op, [(v, self.split(v, a)[lane]) for v, a in zip(at_values, index, strict=True)])
@@ -339,7 +377,9 @@ class LaneEmitter(LaneWriter):
         kinds, offsets = self.leaves(op)
         for kind, offset, (value, given) in zip(kinds, offsets, values, strict=True):
             place = self.shifted(at, offset)
-            self.store_one(place, kind, self.arithmetic("add", kind, [self.load_one(place, kind), self.split(value, given)[lane]]))
+            self.store_one(
+                place, kind, self.arithmetic("add", kind, [self.load_one(place, kind), self.split(value, given)[lane]])
+            )
 
 
 def widest_element(func: Func) -> int:
@@ -348,8 +388,11 @@ def widest_element(func: Func) -> int:
     return max(sizes, default=0)
 
 
-def lanes_of(func: Func, names: dict[int, str], strides: dict[tuple[int, int], str]) -> tuple[list[str], dict[str, str]] | None:
-    """The lines of the body for eight threads, and declarations; None where the kernel is better off, or only possible, one by one."""
+def lanes_of(
+    func: Func, names: dict[int, str], strides: dict[tuple[int, int], str]
+) -> tuple[list[str], dict[str, str]] | None:
+    """The lines of the body for eight threads, and declarations; None where the kernel is better off, or only possible,
+    one by one."""
     if not suits_lanes(func) or widest_element(func) > DUMMY_BYTES // 2:
         return None
     emitter = LaneEmitter(func, names, strides)

@@ -189,8 +189,14 @@ class Emitter(Writer):
         return [llvm_type(v.type) for v in values]
 
     def fill(
-        self, place: int, types: Sequence[str], names: Sequence[str], init: Sequence[str], before: str,
-        again: Sequence[str], end: str,
+        self,
+        place: int,
+        types: Sequence[str],
+        names: Sequence[str],
+        init: Sequence[str],
+        before: str,
+        again: Sequence[str],
+        end: str,
     ) -> None:
         rows = zip(types, names, init, again, strict=True)
         self.lines[place] = "\n".join(f"  {v} = phi {t} [ {a}, %{before} ], [ {b}, %{end} ]" for t, v, a, b in rows)
@@ -435,7 +441,9 @@ class Emitter(Writer):
             return None
         strides = {
             (id(p), axis): array_stride(self.func, p, self.ref(p), axis)
-            for p in self.func.params if isinstance(p.type, ArrayType) for axis in range(p.type.ndim)
+            for p in self.func.params
+            if isinstance(p.type, ArrayType)
+            for axis in range(p.type.ndim)
         }
         return lanes_of(self.func, self.names, strides)
 

@@ -1,8 +1,8 @@
 """Native code that the runtime itself needs: walking a table of launches, and moving memory between them.
 
-A table is rows of four int64: the address of a function `void f(ptr block, i64 begin, i64 end)`, the address of its block, its end
-(it begins at 0), and how far its range may be split between threads: 0, not at all; else the least number of indices that is
-worth a thread.  Compiled kernels are such functions; so are those here:
+A table is rows of four int64: the address of a function `void f(ptr block, i64 begin, i64 end)`, the address of its
+block, its end (it begins at 0), and how far its range may be split between threads: 0, not at all; else the least
+number of indices that is worth a thread.  Compiled kernels are such functions; so are those here:
 
     copy   block {to, from}: bytes; the two may overlap if it is not split
     clear  block {to}: bytes become 0
@@ -319,14 +319,28 @@ def _pool_text() -> str:
     """The text of the pool: places in its memory filled in, and how this processor waits a moment."""
     pauses = {"x86_64": "llvm.x86.sse2.pause", "AMD64": "llvm.x86.sse2.pause"}
     name = pauses.get(platform.machine())
-    text = _POOL.replace("PAUSE", f"call void @{name}()" if name else "fence syncscope(\"singlethread\") seq_cst")
-    places = {"WORDS": WORDS, "ROW_AT": _ROW_AT, "DONE": _DONE, "ACTIVE": ACTIVE, "YIELD": YIELD, "NUMBER": NUMBER, "STOP": STOP, "MOST_PARTS": MOST_PARTS}
+    text = _POOL.replace("PAUSE", f"call void @{name}()" if name else 'fence syncscope("singlethread") seq_cst')
+    places = {
+        "WORDS": WORDS,
+        "ROW_AT": _ROW_AT,
+        "DONE": _DONE,
+        "ACTIVE": ACTIVE,
+        "YIELD": YIELD,
+        "NUMBER": NUMBER,
+        "STOP": STOP,
+        "MOST_PARTS": MOST_PARTS,
+    }
     for key in sorted(places, key=len, reverse=True):
         text = text.replace(f"i64 {key}", f"i64 {places[key]}").replace(f", {key}", f", {places[key]}")
     return text + (f"declare void @{name}()\n" if name else "")
 
 
-_TEXT = _WALK + _pool_text() + _GIVE.replace("NAME", "give32").replace("TYPE", "float") + _GIVE.replace("NAME", "give64").replace("TYPE", "double")
+_TEXT = (
+    _WALK
+    + _pool_text()
+    + _GIVE.replace("NAME", "give32").replace("TYPE", "float")
+    + _GIVE.replace("NAME", "give64").replace("TYPE", "double")
+)
 _NAMES = ("run_row", "walk", "walk_together", "work", "copy", "clear", "give32", "give64")
 
 

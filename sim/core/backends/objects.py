@@ -1,7 +1,8 @@
 """Loading compiled objects without LLVM: importing it costs more than everything else that a warm start does.
 
-On Linux on x86-64 the objects that LLVM makes of our kernels are simple: a few sections, absolute 64-bit relocations, and
-functions of the C library.  Anything else is left to LLVM's own linker (`load_object` returns None).  System V ABI, AMD64 supplement; ELF-64.
+On Linux on x86-64 the objects that LLVM makes of our kernels are simple: a few sections, absolute 64-bit relocations,
+and functions of the C library.  Anything else is left to LLVM's own linker (`load_object` returns None).  System V ABI,
+AMD64 supplement; ELF-64.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ def host() -> str | None:
 
 
 def load_object(code: bytes, symbols: Sequence[str], known: Mapping[str, int]) -> tuple[Any, list[int]] | None:
-    """Puts an object file into memory: what owns it, and the addresses of `symbols`; None if it holds something unexpected.
+    """Puts an object file into memory: what owns it, and the addresses of `symbols`; None if it holds something
+    unexpected.
 
     known: addresses of functions that the object may call, beside those of the C library.
     """

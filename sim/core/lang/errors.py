@@ -39,7 +39,8 @@ _PACKAGE = str(Path(__file__).parents[2]) + os.sep
 
 
 def hide_internals(problem: BaseException) -> None:
-    """Takes the frames of this package out of an error's traceback: it ends at the user's call.  Not with SIM_FULL_TRACEBACKS=1.
+    """Takes the frames of this package out of an error's traceback: it ends at the user's call.  Not with
+    SIM_FULL_TRACEBACKS=1.
 
     For `except SimError as problem: hide_internals(problem); raise`, which leaves out the present frame too.
     """
@@ -70,7 +71,8 @@ def entry_point(function: F) -> F:
 
 
 class KernelError(SimError):
-    """A kernel that the language refuses.  The message has the place, the line with a caret, what, and what to do instead."""
+    """A kernel that the language refuses.  The message has the place, the line with a caret, what, and what to do
+    instead."""
 
     def __init__(self, what: str, span: Span | None = None, hint: str = "") -> None:
         self.what, self.span, self.hint = what, span, hint

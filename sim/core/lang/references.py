@@ -28,7 +28,9 @@ class StructOfReferences(Type):
 
     def __init__(self, struct: Struct, fields: Mapping[str, Type]) -> None:
         self.struct, self.fields = struct, dict(fields)
-        self.name = f"{struct.name}({', '.join(f'{k}: {t.name}' for k, t in fields.items() if t is not struct.fields[k])})"
+        self.name = (
+            f"{struct.name}({', '.join(f'{k}: {t.name}' for k, t in fields.items() if t is not struct.fields[k])})"
+        )
 
 
 _interned: dict[tuple, Type] = {}

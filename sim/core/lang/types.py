@@ -74,7 +74,8 @@ class Leaf:
 
 
 class CompositeType(Type):
-    """A type made of leaves: vector, matrix, quaternion, transform or struct.  `size` in bytes, `np` its NumPy dtype."""
+    """A type made of leaves: vector, matrix, quaternion, transform or struct.  `size` in bytes, `np` its NumPy
+    dtype."""
 
     leaves: tuple[Leaf, ...]
     size: int
@@ -153,7 +154,9 @@ class Struct(CompositeType):
         self.leaves, self.size = tuple(leaves), max(-(-end // widest) * widest, 1)
         if not self.has_arrays:
             formats = [numpy_dtype(fields[k]) for k in offsets]
-            self.np = np.dtype({"names": list(offsets), "formats": formats, "offsets": list(offsets.values()), "itemsize": self.size})
+            self.np = np.dtype(
+                {"names": list(offsets), "formats": formats, "offsets": list(offsets.values()), "itemsize": self.size}
+            )
 
     def field_leaves(self, key: str) -> tuple[int, int]:
         """Range of leaf numbers that field `key` occupies (array fields occupy none)."""
@@ -216,7 +219,8 @@ _PYTHON: dict[Any, Type] = {float: float32, int: int32, bool: bool_}
 
 
 def as_type(spec: Any) -> Type:
-    """The type that an annotation or a dtype argument names (a type, `float`, `int`, `bool`, a NumPy dtype, a struct)."""
+    """The type that an annotation or a dtype argument names (a type, `float`, `int`, `bool`, a NumPy dtype, a
+    struct)."""
     if isinstance(spec, Type):
         return spec
     if spec in _PYTHON:
@@ -227,7 +231,9 @@ def as_type(spec: Any) -> Type:
     try:
         return from_numpy(np.dtype(spec))
     except TypeError:
-        raise TypeError(f"{spec!r} is not a type of the kernel language; use sim.float32, sim.vec3, sim.array[...], ...") from None
+        raise TypeError(
+            f"{spec!r} is not a type of the kernel language; use sim.float32, sim.vec3, sim.array[...], ..."
+        ) from None
 
 
 def as_scalar(spec: Any) -> Scalar:
@@ -244,7 +250,9 @@ def from_numpy(dtype: np.dtype) -> Scalar:
     try:
         return _FROM_NUMPY[np.dtype(dtype).newbyteorder("=")]
     except KeyError:
-        raise TypeError(f"NumPy dtype {dtype} has no counterpart; use one of {', '.join(s.name for s in SCALARS)}") from None
+        raise TypeError(
+            f"NumPy dtype {dtype} has no counterpart; use one of {', '.join(s.name for s in SCALARS)}"
+        ) from None
 
 
 def leaves_of(kind: Type) -> tuple[Leaf, ...]:
@@ -352,7 +360,8 @@ class Composite:
 
 
 def make_value(kind: CompositeType, *values: Any, **named: Any) -> Any:
-    """A host value: no arguments zeros, one scalar fills (a quaternion: identity), else the components or parts in order."""
+    """A host value: no arguments zeros, one scalar fills (a quaternion: identity), else the components or parts in
+    order."""
     if isinstance(kind, Struct):
         return StructValue(kind, **named)
     assert isinstance(kind, Homogeneous)
@@ -419,8 +428,20 @@ def common(values: Sequence[Type]) -> Type | None:
     return values[0] if values and all(v is values[0] for v in values) else None
 
 
-# ------------------------------------------------------------------------------------------------ the named types (Warp's names)
-_SUFFIX: dict[str, Scalar] = {"b": int8, "ub": uint8, "s": int16, "us": uint16, "i": int32, "ui": uint32, "l": int64, "ul": uint64, "f": float32, "d": float64}
+# ------------------------------------------------------------------------------------------------ the named types
+# (Warp's names)
+_SUFFIX: dict[str, Scalar] = {
+    "b": int8,
+    "ub": uint8,
+    "s": int16,
+    "us": uint16,
+    "i": int32,
+    "ui": uint32,
+    "l": int64,
+    "ul": uint64,
+    "f": float32,
+    "d": float64,
+}
 
 
 def named_types() -> dict[str, Type]:
@@ -443,7 +464,10 @@ _named = named_types()
 
 def public_name(kind: Type) -> str:
     """How a user writes a composite type: `sim.vec3`; one without a name of its own: `sim.vector`."""
-    return next((f"sim.{name}" for name, named in _named.items() if named is kind), "sim.matrix" if isinstance(kind, Matrix) else "sim.vector")
+    return next(
+        (f"sim.{name}" for name, named in _named.items() if named is kind),
+        "sim.matrix" if isinstance(kind, Matrix) else "sim.vector",
+    )
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,5 @@
-"""Optimisers without physics: `Adam` and `SGD` update arrays in place, `LBFGS`, `GaussNewton` and `Descent` minimise a function."""
+"""Optimisers without physics: `Adam` and `SGD` update arrays in place, `LBFGS`, `GaussNewton` and `Descent` minimise a
+function."""
 
 from sim.core.optim.adam import SGD as SGD
 from sim.core.optim.adam import Adam as Adam

@@ -52,7 +52,10 @@ class _Rule:
     def step(self, grads: Sequence[Any]) -> None:
         """One update.  grads: one array per parameter, of its shape (a `sim` array such as `param.grad`, or NumPy)."""
         if capturing() is not None:
-            what = f"{type(self).__name__}.step inside of a capture: it computes on the host, and a replay would write the same numbers again"
+            what = (
+                f"{type(self).__name__}.step inside of a capture: it computes on the host, and a replay would write the"
+                " same numbers again"
+            )
             raise RuntimeError(f"{what}; step outside of the graph")
         checked = self._gradients(grads)
         self.t += 1
@@ -75,8 +78,10 @@ class _Rule:
             for i, array in enumerate(arrays):
                 saved = np.array(state[f"{slot}.{i}"])
                 if saved.shape != array.shape or saved.dtype != array.dtype:
-                    raise ValueError(f"state['{slot}.{i}'] is {saved.dtype}{saved.shape}, but parameter {i} needs "
-                                     f"{array.dtype}{array.shape}: the state belongs to other parameters")
+                    raise ValueError(
+                        f"state['{slot}.{i}'] is {saved.dtype}{saved.shape}, but parameter {i} needs "
+                        f"{array.dtype}{array.shape}: the state belongs to other parameters"
+                    )
                 memory[slot].append(saved)
         self.t, self.lr, self._memory = int(state["t"]), float(state["lr"]), memory
 
@@ -116,8 +121,13 @@ class Adam(_Rule):
 
     slots = ("mean", "square")
 
-    def __init__(self, params: Sequence[Any] | None = None, lr: float = 0.001,
-                 betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8):
+    def __init__(
+        self,
+        params: Sequence[Any] | None = None,
+        lr: float = 0.001,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+    ):
         if not all(0 <= beta < 1 for beta in betas):
             raise ValueError(f"betas = {betas}: both must be in [0, 1)")
         self.betas = (float(betas[0]), float(betas[1]))
@@ -138,8 +148,15 @@ class SGD(_Rule):
 
     slots = ("velocity",)
 
-    def __init__(self, params: Sequence[Any] | None = None, lr: float = 0.001, momentum: float = 0.0,
-                 dampening: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False):
+    def __init__(
+        self,
+        params: Sequence[Any] | None = None,
+        lr: float = 0.001,
+        momentum: float = 0.0,
+        dampening: float = 0.0,
+        weight_decay: float = 0.0,
+        nesterov: bool = False,
+    ):
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("nesterov=True needs a positive momentum and dampening = 0")
         self.momentum, self.dampening = float(momentum), float(dampening)

@@ -69,15 +69,24 @@ class Descent:
     def state_dict(self) -> State:
         """Everything that the following steps depend on, as plain arrays and scalars (copies)."""
         x, value, gradient = self._best
-        own = {"x": self.x.copy(), "value": self.value, "gradient": self.gradient.copy(),
-               "lower": self.lower.copy(), "upper": self.upper.copy(),
-               "best_x": x.copy(), "best_value": value, "best_gradient": gradient.copy()}
+        own = {
+            "x": self.x.copy(),
+            "value": self.value,
+            "gradient": self.gradient.copy(),
+            "lower": self.lower.copy(),
+            "upper": self.upper.copy(),
+            "best_x": x.copy(),
+            "best_value": value,
+            "best_gradient": gradient.copy(),
+        }
         return own | {f"rule.{key}": item for key, item in self._rule.state_dict().items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a saved state."""
-        array = {key: np.array(state[key], dtype=np.float64)
-                 for key in ("x", "gradient", "lower", "upper", "best_x", "best_gradient")}
+        array = {
+            key: np.array(state[key], dtype=np.float64)
+            for key in ("x", "gradient", "lower", "upper", "best_x", "best_gradient")
+        }
         self.x, self.gradient, self.lower, self.upper = (array[k] for k in ("x", "gradient", "lower", "upper"))
         self.value = float(state["value"])
         self._best = (array["best_x"], float(state["best_value"]), array["best_gradient"])

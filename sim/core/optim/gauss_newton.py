@@ -1,8 +1,8 @@
 """Gauss-Newton with Levenberg's and Marquardt's damping, within bounds, step by step.
 
 For sums of squares of residuals r(x): the curvature is J' W J, J = dr/dx.  (K. Levenberg, 1944; D. Marquardt, "An
-algorithm for least-squares estimation of nonlinear parameters", 1963; bounds by projection as in D. Bertsekas, "Projected
-Newton methods", 1982.)
+algorithm for least-squares estimation of nonlinear parameters", 1963; bounds by projection as in D. Bertsekas,
+"Projected Newton methods", 1982.)
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ LOWEST, HIGHEST = 1e-9, 1e9
 
 
 class GaussNewton:
-    """Minimises a sum of squares, or any increasing function of it, from its values, gradients and residuals' derivatives.
+    """Minimises a sum of squares, or any increasing function of it, from its values, gradients and residuals'
+    derivatives.
 
-    model: called once per step; see `Model`.  max_step: no component moves further in the first step; where a step of that length is
-    predicted well, the next may be twice as long, so that a poorly chosen scale of x costs a few steps and no more.  damping: of the first
-    step, in units of the diagonal of J' W J.  noise: changes of the value below noise * max(1, |value|) are taken for
-    rounding.
+    model: called once per step; see `Model`.  max_step: no component moves further in the first step; where a step of
+    that length is predicted well, the next may be twice as long, so that a poorly chosen scale of x costs a few steps
+    and no more.  damping: of the first step, in units of the diagonal of J' W J.  noise: changes of the value below
+    noise * max(1, |value|) are taken for rounding.
     """
 
     def __init__(self, model: Model, max_step: float = np.inf, damping: float = 1e-3, noise: float = 1e-15):
@@ -96,13 +97,21 @@ class GaussNewton:
 
     def state_dict(self) -> State:
         """Everything that the following steps depend on, as plain arrays and scalars (copies)."""
-        return {"x": self.x.copy(), "value": self.value, "gradient": self.gradient.copy(), "lower": self.lower.copy(),
-                "upper": self.upper.copy(), "damping": self.damping, "reach": self.reach}
+        return {
+            "x": self.x.copy(),
+            "value": self.value,
+            "gradient": self.gradient.copy(),
+            "lower": self.lower.copy(),
+            "upper": self.upper.copy(),
+            "damping": self.damping,
+            "reach": self.reach,
+        }
 
     def load_state_dict(self, state: Mapping[str, object]) -> None:
         """Go on from a saved state; the following steps are the same to the bit."""
         self.x, self.gradient, self.lower, self.upper = (
-            np.array(state[key], dtype=np.float64) for key in ("x", "gradient", "lower", "upper"))
+            np.array(state[key], dtype=np.float64) for key in ("x", "gradient", "lower", "upper")
+        )
         self.value, self.damping, self.reach = (float(np.asarray(state[key])) for key in ("value", "damping", "reach"))
 
     def _scaled(self, matrix: np.ndarray, descent: np.ndarray) -> np.ndarray:
@@ -112,7 +121,8 @@ class GaussNewton:
         return matrix * (factor if factor > 0 else 1.0)
 
     def _direction(self, matrix: np.ndarray) -> np.ndarray:
-        """The damped step, within the box: what would leave it stops at its wall, and the others are solved for again."""
+        """The damped step, within the box: what would leave it stops at its wall, and the others are solved for
+        again."""
         diagonal = np.diagonal(matrix)
         damped = matrix + np.diag(self.damping * np.maximum(diagonal, 1e-12 * diagonal.max(initial=0.0)))
         d = np.zeros_like(self.x)

@@ -63,8 +63,15 @@ class LBFGS:
         self.max_step = max_step
         self.noise = noise
 
-    def minimize(self, value_and_grad: ValueAndGrad, x0: Any, bounds: Bounds = None, iterations: int = 100,
-                 gradient_tolerance: float = 1e-8, callback: Callable[[LBFGS], Any] | None = None) -> MinimizeResult:
+    def minimize(
+        self,
+        value_and_grad: ValueAndGrad,
+        x0: Any,
+        bounds: Bounds = None,
+        iterations: int = 100,
+        gradient_tolerance: float = 1e-8,
+        callback: Callable[[LBFGS], Any] | None = None,
+    ) -> MinimizeResult:
         """Minimise from x0 (n,) within bounds = (lower, upper); the value never rises.
 
         gradient_tolerance: stop when no component of the projected gradient is larger.  callback(self): called after
@@ -122,8 +129,15 @@ class LBFGS:
 
     def state_dict(self) -> State:
         """Everything that the following steps depend on, as plain arrays and scalars (copies)."""
-        return {"x": self.x.copy(), "value": self.value, "gradient": self.gradient.copy(), "lower": self.lower.copy(),
-                "upper": self.upper.copy(), "steps": self._s.copy(), "changes": self._y.copy()}
+        return {
+            "x": self.x.copy(),
+            "value": self.value,
+            "gradient": self.gradient.copy(),
+            "lower": self.lower.copy(),
+            "upper": self.upper.copy(),
+            "steps": self._s.copy(),
+            "changes": self._y.copy(),
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a saved state; the following steps are the same to the bit."""
@@ -140,8 +154,8 @@ class LBFGS:
     def _remember(self, s: np.ndarray, y: np.ndarray) -> None:
         """Add a step and its change of gradient, oldest out; not where the curvature was not clearly positive."""
         if s @ y > 1e-10 * np.linalg.norm(s) * np.linalg.norm(y):
-            self._s = np.concatenate([self._s, s[None]])[-self.memory:]
-            self._y = np.concatenate([self._y, y[None]])[-self.memory:]
+            self._s = np.concatenate([self._s, s[None]])[-self.memory :]
+            self._y = np.concatenate([self._y, y[None]])[-self.memory :]
 
     def _direction(self) -> np.ndarray:
         """From x to the minimum of the quadratic model within bounds."""
@@ -153,7 +167,7 @@ class LBFGS:
                 if np.isfinite(d).all() and self.gradient @ d < 0:
                     return d
             except np.linalg.LinAlgError:
-                pass                            # nearly dependent past steps: the model cannot be solved
+                pass  # nearly dependent past steps: the model cannot be solved
             self._forget()
         moves = np.where(self.gradient < 0, self.x < self.upper, self.x > self.lower)
         theta = max(1.0, float(np.max(np.abs(self.gradient[moves]), initial=0.0)) / self.first_step)

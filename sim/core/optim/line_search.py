@@ -42,8 +42,15 @@ class Found:
     all_non_finite: bool
 
 
-def wolfe_search(evaluate: Callable[[float], Trial], start: Trial, first: float, limit: float,
-                 noise: float, trials: int = 12, refinements: int = 5) -> Found:
+def wolfe_search(
+    evaluate: Callable[[float], Trial],
+    start: Trial,
+    first: float,
+    limit: float,
+    noise: float,
+    trials: int = 12,
+    refinements: int = 5,
+) -> Found:
     """Look for an acceptable step 0 < a <= limit along a descent direction (Nocedal & Wright, algorithms 3.5 and 3.6).
 
     start: the point a = 0 (slope < 0).  first: the first trial.  noise: absolute resolution of the value.
@@ -75,7 +82,7 @@ def wolfe_search(evaluate: Callable[[float], Trial], start: Trial, first: float,
             break
         a = _next(low, high, limit)
         if -start.slope * abs(a - low.a) < noise or abs(a - low.a) <= 1e-14 * abs(a):
-            break                                       # what is left to gain along this line is below resolution
+            break  # what is left to gain along this line is below resolution
     return Found(None if low is start else low, count, broken == count)
 
 

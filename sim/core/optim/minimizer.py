@@ -58,7 +58,10 @@ class Minimizer(Protocol):
 def as_bounds(bounds: Bounds, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Lower and upper bounds as float64 arrays (n,), with infinities where there is none."""
     if bounds is not None and (not isinstance(bounds, tuple) or len(bounds) != 2):
-        raise ValueError("bounds is one tuple (lower, upper) of numbers or arrays, not a list of pairs as in SciPy; infinities mean open")
+        raise ValueError(
+            "bounds is one tuple (lower, upper) of numbers or arrays, not a list of pairs as in SciPy; infinities mean"
+            " open"
+        )
     lower, upper = (None, None) if bounds is None else bounds
     low = np.broadcast_to(np.asarray(-np.inf if lower is None else lower, dtype=np.float64), (n,)).copy()
     high = np.broadcast_to(np.asarray(np.inf if upper is None else upper, dtype=np.float64), (n,)).copy()

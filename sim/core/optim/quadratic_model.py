@@ -15,11 +15,11 @@ class QuadraticModel:
     def __init__(self, s: np.ndarray, y: np.ndarray, theta: float):
         """theta: the curvature where the past steps say nothing."""
         self.theta = theta
-        self.w = np.concatenate([y, theta * s]).T                                  # (n, 2k), eq. 3.3
+        self.w = np.concatenate([y, theta * s]).T  # (n, 2k), eq. 3.3
         sy = s @ y.T
         low = np.tril(sy, -1)
         middle = np.block([[-np.diag(np.diag(sy)), low.T], [low, theta * (s @ s.T)]])
-        self.m = np.linalg.inv(middle)                                             # eq. 3.4
+        self.m = np.linalg.inv(middle)  # eq. 3.4
 
     def minimum(self, x: np.ndarray, g: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
         """The point within bounds where the step aims: Cauchy point, then the free components' minimum, projected."""
@@ -44,8 +44,9 @@ class QuadraticModel:
         target[free] = np.clip(cauchy[free] + share * newton, lower[free], upper[free])
         return target
 
-    def cauchy_point(self, x: np.ndarray, g: np.ndarray, lower: np.ndarray,
-                     upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def cauchy_point(
+        self, x: np.ndarray, g: np.ndarray, lower: np.ndarray, upper: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """First minimum of the model along the projected steepest descent (algorithm CP), and c = W' (cauchy - x)."""
         with np.errstate(divide="ignore", invalid="ignore"):
             leaves = np.where(g < 0, (x - upper) / g, np.where(g > 0, (x - lower) / g, np.inf))
@@ -73,7 +74,7 @@ class QuadraticModel:
             p += rate * row
             d[b] = 0.0
         moving = d != 0
-        if moving.any() and slope < 0:          # otherwise the minimum stands at the last corner
+        if moving.any() and slope < 0:  # otherwise the minimum stands at the last corner
             span = -slope / curvature
             c += span * p
             time += span

@@ -1,6 +1,8 @@
-"""Whether a recording lies where the simulation begins: another unit, other axes or another start are told from the first frame.
+"""Whether a recording lies where the simulation begins: another unit, other axes or another start are told from the
+first frame.
 
-A search from a wrong unit ends somewhere, with a loss that is large for no visible reason; so this is said before it begins.
+A search from a wrong unit ends somewhere, with a loss that is large for no visible reason; so this is said before it
+begins.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ BETTER = 0.2
 """Other axes are suggested where they leave this part of a misfit that is larger than half of the markers' spread."""
 
 _UNITS = {"um": 1e-6, "mm": 1e-3, "cm": 1e-2, "dm": 1e-1, "m": 1.0, "km": 1e3}
-_SIGNED = [(order, signs) for order in itertools.permutations(range(3)) for signs in itertools.product((1, -1), repeat=3)]
+_SIGNED = [
+    (order, signs) for order in itertools.permutations(range(3)) for signs in itertools.product((1, -1), repeat=3)
+]
 _ROTATIONS = [(order, signs) for order, signs in _SIGNED
               if np.linalg.det(np.diag(signs)[:, list(np.argsort(order))]) > 0]  # fmt: skip
 
@@ -52,7 +56,9 @@ def alignment_notes(problem: Problem, spaces: Mapping[str, FileSpace]) -> list[s
         q = problem.start_positions(experiment)
         for name, target in experiment.targets.items():
             time, there = _first_frame(experiment, target)
-            with np.errstate(over="ignore", invalid="ignore"):  # of a start that is too far for numbers: the run says so
+            with np.errstate(
+                over="ignore", invalid="ignore"
+            ):  # of a start that is too far for numbers: the run says so
                 found = _note(problem, problem.markers[name], q, there, time, spaces.get(experiment.name, FileSpace()))
             if found:
                 out.append(f"experiments.{experiment.name}.target: {found}")
@@ -60,7 +66,8 @@ def alignment_notes(problem: Problem, spaces: Mapping[str, FileSpace]) -> list[s
 
 
 def _first_frame(experiment: Experiment, target: Target) -> tuple[float, np.ndarray]:
-    """Time [s] and positions (markers, 3) [m] of the first frame in which a marker is seen; that of the start, if it can be."""
+    """Time [s] and positions (markers, 3) [m] of the first frame in which a marker is seen; that of the start, if it
+    can be."""
     if target.start is not None and np.isfinite(target.start).any():
         return 0.0, target.start
     frame = int(np.argmax(target.seen.any(axis=1)))
@@ -68,7 +75,8 @@ def _first_frame(experiment: Experiment, target: Target) -> tuple[float, np.ndar
 
 
 def _note(problem: Problem, markers: Markers, q: np.ndarray, there: np.ndarray, time: float, space: FileSpace) -> str:
-    """What is suspicious about one recording.  q: all points at the start; there: (markers, 3) at `time`, nan where not seen."""
+    """What is suspicious about one recording.  q: all points at the start; there: (markers, 3) at `time`, nan where not
+    seen."""
     seen = np.isfinite(there[:, 0])
     here, there = markers.at(q)[seen], there[seen]
     size = _size(problem, markers, q)
@@ -92,7 +100,9 @@ def _note(problem: Problem, markers: Markers, q: np.ndarray, there: np.ndarray, 
     better = _unit(ratio, space.unit)
     if axes:
         return f"{text}: with `axes: {axes}` it would lie as they do"
-    return f"{text}: is the unit of the file {better}?" if better else f"{text}: is it the unit, the axes, or the start?"
+    return (
+        f"{text}: is the unit of the file {better}?" if better else f"{text}: is it the unit, the axes, or the start?"
+    )
 
 
 def _size(problem: Problem, markers: Markers, q: np.ndarray) -> float:
@@ -123,7 +133,8 @@ def _absolute(problem: Problem, name: str) -> bool:
 
 
 def _unit(ratio: float, unit: float) -> str:
-    """The unit that the file is in, where lengths are off by a power of ten.  ratio: of the recording's to ours, read in `unit`."""
+    """The unit that the file is in, where lengths are off by a power of ten.  ratio: of the recording's to ours, read
+    in `unit`."""
     power = math.log10(ratio) if 1e-30 < ratio < 1e30 else 0.0
     whole = round(power)
     if whole == 0 or abs(power - whole) > POWER:
@@ -134,7 +145,8 @@ def _unit(ratio: float, unit: float) -> str:
 
 
 def _axes(here: np.ndarray, there: np.ndarray, axes: Sequence[str]) -> str:
-    """The axes `[z, -y, x]` that bring the recording to the markers, where they fit far better than `axes`, those at hand."""
+    """The axes `[z, -y, x]` that bring the recording to the markers, where they fit far better than `axes`, those at
+    hand."""
     spread = _spread(here)
     if len(here) < 3 or np.linalg.matrix_rank(here - here.mean(axis=0), tol=0.05 * spread * math.sqrt(len(here))) < 2:
         return ""

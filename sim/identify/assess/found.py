@@ -1,4 +1,5 @@
-"""What a run found, in a form that can be used again: a fragment of a scene, an option of the command, hashes of the data."""
+"""What a run found, in a form that can be used again: a fragment of a scene, an option of the command, hashes of the
+data."""
 
 from __future__ import annotations
 
@@ -28,7 +29,10 @@ def found_values(problem: Problem, result: Mapping[str, Any]) -> dict[str, Any]:
         for k, (place, factor) in enumerate(p.places.items()):
             value = factor * np.asarray(final, np.float64)
             if p.experiments:
-                out |= {f"experiments.{name}.set.{place}": one.tolist() for name, one in zip(p.experiments, value, strict=True)}
+                out |= {
+                    f"experiments.{name}.set.{place}": one.tolist()
+                    for name, one in zip(p.experiments, value, strict=True)
+                }
             else:
                 out[place] = {"file": _array_name(p, k)} if p.per in ("element", "point") else value.tolist()
     return out
@@ -37,9 +41,13 @@ def found_values(problem: Problem, result: Mapping[str, Any]) -> dict[str, Any]:
 def not_in_scene(p: Parameter) -> str:
     """Why what was found for a parameter cannot be written into a scene; empty where it can."""
     if not p.places:
-        return "its `start` stands for all regions at once" if p.per == "region" else "it belongs to no place of a scene"
+        return (
+            "its `start` stands for all regions at once" if p.per == "region" else "it belongs to no place of a scene"
+        )
     each = any(place.endswith(".each") for place in p.places)
-    if p.per in ("element", "point") and (each or np.ndim(p.start) > 1 or any(place.endswith(".start") for place in p.places)):
+    if p.per in ("element", "point") and (
+        each or np.ndim(p.start) > 1 or any(place.endswith(".start") for place in p.places)
+    ):
         return f"a scene takes no list of these from a file: they stand in result.json, parameters.{p.name}.final"
     return ""
 
@@ -71,7 +79,11 @@ def fragment(problem: Problem, result: Mapping[str, Any]) -> str:
     for path, value in values.items():
         _set(tree, whole, path.split(".") if ".set." not in path else _steps_of_set(path), value)
     source = problem.description.source
-    lines = [f"# {p.name} = {_told(result['parameters'][p.name])}" for p in problem.sought if not not_in_scene(p) and np.ndim(p.start) == 0]
+    lines = [
+        f"# {p.name} = {_told(result['parameters'][p.name])}"
+        for p in problem.sought
+        if not not_in_scene(p) and np.ndim(p.start) == 0
+    ]
     lines += [f"# {p.name} is left out: {not_in_scene(p)}" for p in problem.sought if not_in_scene(p)]
     head = "format: 1\n" + (f"include: [{source.name}]\n" if source is not None else "")
     body = yaml.dump(tree, Dumper=_dumper(yaml), sort_keys=False, width=110, allow_unicode=True)
@@ -79,7 +91,8 @@ def fragment(problem: Problem, result: Mapping[str, Any]) -> str:
 
 
 def set_options(problem: Problem, result: Mapping[str, Any]) -> str:
-    """The options of the command that set what was found; empty where that needs a file, as values by element or experiment do."""
+    """The options of the command that set what was found; empty where that needs a file, as values by element or
+    experiment do."""
     values = found_values(problem, result)
     if any(isinstance(value, dict) or ".set." in path for path, value in values.items()):
         return ""

@@ -57,8 +57,15 @@ def check_gradient(problem: Problem, x: np.ndarray | None = None, seed: int = 0)
         own = rng.normal(size=part.stop - part.start)
         direction[part] = own / np.linalg.norm(own) if own.size > 1 else 1.0
         difference, step = _difference(problem, x, direction)
-        rows.append(GradientRow(name, float(gradient @ direction), difference, step,
-                                switched_contacts(problem, x - step * direction, x + step * direction)))
+        rows.append(
+            GradientRow(
+                name,
+                float(gradient @ direction),
+                difference,
+                step,
+                switched_contacts(problem, x - step * direction, x + step * direction),
+            )
+        )
     return rows
 
 
@@ -71,7 +78,9 @@ def switched_contacts(problem: Problem, low: np.ndarray, high: np.ndarray) -> in
 def _difference(problem: Problem, x: np.ndarray, direction: np.ndarray) -> tuple[float, float]:
     """The best estimate of the derivative along a direction, and its step: Richardson's rule on neighbouring steps."""
     plain = [(problem.value(x + h * direction) - problem.value(x - h * direction)) / (2.0 * h) for h in STEPS]
-    finer = [(h * h * b - k * k * a) / (h * h - k * k)
-             for h, k, a, b in zip(STEPS, STEPS[1:], plain, plain[1:], strict=False)]
+    finer = [
+        (h * h * b - k * k * a) / (h * h - k * k)
+        for h, k, a, b in zip(STEPS, STEPS[1:], plain, plain[1:], strict=False)
+    ]
     best = int(np.argmin(np.abs(np.diff(finer))))
     return float(finer[best + 1]), STEPS[best + 1]

@@ -40,8 +40,13 @@ class Misfit:
     def summary(self) -> dict[str, Any]:
         """What stands in result.json."""
         worst = int(np.nanargmax(self.by_marker))
-        return {"compare": self.compare, "rms": self.rms, "in_noise": self.in_noise, "worst_marker": worst,
-                "by_marker": self.by_marker}
+        return {
+            "compare": self.compare,
+            "rms": self.rms,
+            "in_noise": self.in_noise,
+            "worst_marker": worst,
+            "by_marker": self.by_marker,
+        }
 
 
 def misfits(problem: Problem, simulations: Mapping[str, Simulation]) -> list[Misfit]:
@@ -55,13 +60,24 @@ def misfits(problem: Problem, simulations: Mapping[str, Simulation]) -> list[Mis
             square = np.where(used, np.sum((part.values * part.noise) ** 2, axis=2), np.nan)
             own = part.share**2 * (1 + (part.reference >= 0))
             noise = part.noise * float(np.sqrt(np.mean(own[used])))
-            out.append(Misfit(e.name, name, term.compare, _root(square), _root(square, 0), _root(square, 1),
-                              e.schedule.times[part.frames], noise))
+            out.append(
+                Misfit(
+                    e.name,
+                    name,
+                    term.compare,
+                    _root(square),
+                    _root(square, 0),
+                    _root(square, 1),
+                    e.schedule.times[part.frames],
+                    noise,
+                )
+            )
     return out
 
 
 def compared_by(problem: Problem, e: Experiment, markers: str) -> Match:
-    """The term that compares markers with a recording: of those that count the experiment the first, else as others are compared."""
+    """The term that compares markers with a recording: of those that count the experiment the first, else as others are
+    compared."""
     terms = [t for t in problem.terms if isinstance(t, Match) and t.markers == markers]
     return next((t for t in terms if t.counts(e)), terms[0] if terms else Match(f"match_{markers}", markers=markers))
 

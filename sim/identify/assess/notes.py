@@ -1,4 +1,5 @@
-"""What a person should know about a result: where the search ended and what to do next, bounds, what the loss does not see.
+"""What a person should know about a result: where the search ended and what to do next, bounds, what the loss does not
+see.
 
 What the standard errors say is in `uncertainty`.
 """
@@ -29,10 +30,13 @@ WORTH_LINEARISING = 100
 """Numbers up to which Gauss-Newton is proposed: a step costs a rollout for each of them."""
 
 
-def notes_on(problem: Problem, found: Result, known: Uncertainty | None, misfit: Sequence[Misfit], limit: int, folder: str) -> list[str]:
+def notes_on(
+    problem: Problem, found: Result, known: Uncertainty | None, misfit: Sequence[Misfit], limit: int, folder: str
+) -> list[str]:
     """Everything to know about a result that has a finite loss.
 
-    known: its standard errors, if there are any; misfit: of what was found; limit: iterations that it was given; folder: of the run.
+    known: its standard errors, if there are any; misfit: of what was found; limit: iterations that it was given;
+    folder: of the run.
     """
     notes = _starts(found) + _horizons(found) + _unseen(problem, found, known) + _bounds(problem, found, known)
     return notes + _unfinished(problem, found.search, known, limit, folder) + _too_far(problem, found, known, misfit)
@@ -44,8 +48,10 @@ def _starts(found: Result) -> list[str]:
     if chosen is None or not np.isfinite(chosen.reached[chosen.index]):
         return []
     which = "the scene's own" if chosen.index == 0 else f"number {chosen.index + 1}"
-    text = (f"of {len(chosen.losses)} starts {which} was the best: its loss fell from {chosen.losses[chosen.index]:.4g} to "
-            f"{chosen.reached[chosen.index]:.4g} in the tournament of {chosen.evaluations} evaluations")
+    text = (
+        f"of {len(chosen.losses)} starts {which} was the best: its loss fell from {chosen.losses[chosen.index]:.4g} to "
+        f"{chosen.reached[chosen.index]:.4g} in the tournament of {chosen.evaluations} evaluations"
+    )
     if len(found.stages) > 1:
         text += f", on the horizon {found.stages[0].label}"
     return [text]
@@ -55,7 +61,9 @@ def _horizons(found: Result) -> list[str]:
     """How the loss fell on each of several horizons; the losses of two of them are not of the same thing."""
     if len(found.stages) < 2:
         return []
-    shown = ", ".join(f"{s.label} ({s.initial_loss:.4g} -> {s.loss:.4g}, up to iteration {s.iteration})" for s in found.stages)
+    shown = ", ".join(
+        f"{s.label} ({s.initial_loss:.4g} -> {s.loss:.4g}, up to iteration {s.iteration})" for s in found.stages
+    )
     return [f"the search went over growing horizons, and the loss of each counts only what lies within: {shown}"]
 
 
@@ -81,8 +89,14 @@ def _unseen(problem: Problem, found: Result, known: Uncertainty | None) -> list[
             continue
         what = f"`{p.name}`" if rest.all() else _listed(problem, p.name, rest)
         moved = np.any(np.asarray(found.parameters[p.name])[rest] != np.asarray(problem.physical()[p.name])[rest])
-        notes.append(f"the loss no longer depends on {what} where the search ended: its value is that of an earlier step" if moved else
-                     f"the loss does not depend on {what}: its gradient is zero; leave it out, give it a prior, or record what depends on it")
+        notes.append(
+            f"the loss no longer depends on {what} where the search ended: its value is that of an earlier step"
+            if moved
+            else (
+                f"the loss does not depend on {what}: its gradient is zero; leave it out, give it a prior, or record"
+                " what depends on it"
+            )
+        )
     return notes
 
 
@@ -113,7 +127,9 @@ def _listed(problem: Problem, name: str, chosen: np.ndarray) -> str:
 
 
 # ------------------------------------------------------------------------------------------------ the search
-def _unfinished(problem: Problem, search: OptimizeResult, known: Uncertainty | None, limit: int, folder: str) -> list[str]:
+def _unfinished(
+    problem: Problem, search: OptimizeResult, known: Uncertainty | None, limit: int, folder: str
+) -> list[str]:
     """Where the search ended before its optimum, and how to go on."""
     why, method = search.stopped_because, problem.method
     if why in ("interrupted", "non_finite"):
@@ -125,17 +141,25 @@ def _unfinished(problem: Problem, search: OptimizeResult, known: Uncertainty | N
         distance = "while the loss was still falling"
     else:
         return []
-    gauss_newton = ("`optimize: {gauss_newton: {}}`, which takes far fewer steps on residuals"
-                    if method.name != "gauss_newton" and all(t.has_residuals for t in problem.terms) and problem.space.size <= WORTH_LINEARISING
-                    else "")
+    gauss_newton = (
+        "`optimize: {gauss_newton: {}}`, which takes far fewer steps on residuals"
+        if method.name != "gauss_newton"
+        and all(t.has_residuals for t in problem.terms)
+        and problem.space.size <= WORTH_LINEARISING
+        else ""
+    )
     advice = {
         "iterations": f"go on with `--resume {folder} --iterations {2 * limit}`",
         "gradient": "lower `optimize.stop.gradient`",
         "patience": "raise `optimize.stop.patience`",
         "loss": "lower `optimize.stop.loss`",
-    }.get(why, "" if gauss_newton else "a smaller `scale` of the parameters, or `--dtype float64`, may bring it further")
-    ended = {"iterations": f"its {limit} iterations were used up", "line_search": "no step lowered the loss any further"}.get(
-        why, f"`optimize.stop.{why}` was met")
+    }.get(
+        why, "" if gauss_newton else "a smaller `scale` of the parameters, or `--dtype float64`, may bring it further"
+    )
+    ended = {
+        "iterations": f"its {limit} iterations were used up",
+        "line_search": "no step lowered the loss any further",
+    }.get(why, f"`optimize.stop.{why}` was met")
     advice = ", or try ".join(text for text in (advice, gauss_newton) if text)
     return [f"the search ended {distance}, because {ended}: {advice if advice != gauss_newton else f'try {advice}'}"]
 
@@ -155,5 +179,7 @@ def _too_far(problem: Problem, found: Result, known: Uncertainty | None, misfit:
         tries.append("`optimize: {lbfgs: {}}`, which is faster where residuals stay large")
     ask = f"try {' or '.join(tries)}" if tries else "try more starts, or a shorter first horizon"
     allowed = "; the standard errors allow for its size, and hold for this minimum" if known is not None else ""
-    return [f"the misfit is {ratio:.2g} times the noise: the model misses something, the noise is larger than stated, or this is another "
-            f"minimum than the best ({ask}){allowed}"]
+    return [
+        f"the misfit is {ratio:.2g} times the noise: the model misses something, the noise is larger than stated, or"
+        f" this is another minimum than the best ({ask}){allowed}"
+    ]

@@ -35,8 +35,13 @@ MOST_SHOWN, MOST_LINES = 6, 4
 
 
 def report_data(
-    problem: Problem, result: Mapping[str, Any], before: Simulations, after: Simulations | None,
-    log: Sequence[Mapping[str, Any]], notes: Sequence[str], misfit: Sequence[Misfit] = (),
+    problem: Problem,
+    result: Mapping[str, Any],
+    before: Simulations,
+    after: Simulations | None,
+    log: Sequence[Mapping[str, Any]],
+    notes: Sequence[str],
+    misfit: Sequence[Misfit] = (),
 ) -> ReportData:
     """The report of a run.  before, after: simulations at the start and at what was found (None: nothing was sought);
     result: what stands in result.json; log: the entries of log.jsonl; misfit: of the better simulation."""
@@ -89,7 +94,11 @@ def _curves(problem: Problem, log: Sequence[Mapping[str, Any]]) -> list[Curve]:
         labels = [label.removeprefix(p.name).strip(".[]") for label in p.labels] if values.shape[1] > 1 else []
         true = _true(problem, p.name)
         if values.shape[1] > MOST_LINES:
-            values, labels, true = np.stack([values.min(1), np.median(values, 1), values.max(1)], axis=1), ["lowest", "median", "highest"], None
+            values, labels, true = (
+                np.stack([values.min(1), np.median(values, 1), values.max(1)], axis=1),
+                ["lowest", "median", "highest"],
+                None,
+            )
         curves.append(Curve(p.name, iterations, values, p.unit, log=p.kind == "log", reference=true, labels=labels))
     norms = [entry["gradient_norm"] for entry in log]
     return [*curves, Curve("gradient norm", iterations, norms, log=True)]
@@ -108,18 +117,31 @@ def _loss_curve(iterations: Sequence[int], log: Sequence[Mapping[str, Any]]) -> 
 
 def _starts(result: Mapping[str, Any]) -> list[StartRow]:
     rows = (result.get("starts") or {}).get("rows", [])
-    return [StartRow(_told(result, row["start"]), row["loss"], _told(result, row["end"]), row["reached"], row["iterations"], row["chosen"])
-            for row in rows]
+    return [
+        StartRow(
+            _told(result, row["start"]),
+            row["loss"],
+            _told(result, row["end"]),
+            row["reached"],
+            row["iterations"],
+            row["chosen"],
+        )
+        for row in rows
+    ]
 
 
 def _told(result: Mapping[str, Any], values: Mapping[str, Any]) -> str:
     """Parameters and their values in a line."""
-    return ", ".join(f"{name} {format_number(value)} {result['parameters'][name]['unit']}".rstrip() for name, value in values.items())
+    return ", ".join(
+        f"{name} {format_number(value)} {result['parameters'][name]['unit']}".rstrip() for name, value in values.items()
+    )
 
 
 def _horizons(result: Mapping[str, Any]) -> list[HorizonRow]:
-    return [HorizonRow(row["horizon"], row["initial"], row["final"], row["iteration"], ENDED[row["stopped_because"]])
-            for row in result.get("horizons") or []]
+    return [
+        HorizonRow(row["horizon"], row["initial"], row["final"], row["iteration"], ENDED[row["stopped_because"]])
+        for row in result.get("horizons") or []
+    ]
 
 
 def _parameters(problem: Problem, result: Mapping[str, Any]) -> list[ParameterRow]:
@@ -148,7 +170,12 @@ def _results(problem: Problem, result: Mapping[str, Any]) -> list[tuple[str, str
     out = []
     if yaml:
         files = "".join(f" and {name} of the run folder" for name in found_arrays(problem, result))
-        out.append((f"a scene that starts here: save it{files} beside {source.name}" if source else "values for the scene", yaml))
+        out.append(
+            (
+                f"a scene that starts here: save it{files} beside {source.name}" if source else "values for the scene",
+                yaml,
+            )
+        )
     if options and source:
         out.append(("or on the command line", f"simopt run {shlex.quote(str(source))} {options}"))
     return out
@@ -160,9 +187,19 @@ def _correlation(result: Mapping[str, Any]) -> Correlation | None:
 
 
 def _residuals(result: Mapping[str, Any], misfit: Sequence[Misfit]) -> list[ResidualRow]:
-    return [ResidualRow(m.experiment, m.markers, result["experiments"][m.experiment]["use"], m.rms, m.in_noise,
-                        m.by_marker, np.sqrt(3.0) * m.noise, "" if m.compare == "position" else m.compare)
-            for m in misfit]
+    return [
+        ResidualRow(
+            m.experiment,
+            m.markers,
+            result["experiments"][m.experiment]["use"],
+            m.rms,
+            m.in_noise,
+            m.by_marker,
+            np.sqrt(3.0) * m.noise,
+            "" if m.compare == "position" else m.compare,
+        )
+        for m in misfit
+    ]
 
 
 def _terms(result: Mapping[str, Any], log: Sequence[Mapping[str, Any]]) -> list[TermRow]:
@@ -171,15 +208,22 @@ def _terms(result: Mapping[str, Any], log: Sequence[Mapping[str, Any]]) -> list[
 
 
 def _experiment(name: str, entry: Mapping[str, Any]) -> ExperimentRow:
-    measures = {key: MeasureRow(value["simulated"], value["measured"], value["error"], value["unit"], value.get("standard_error"))
-                for key, value in entry.items() if isinstance(value, Mapping) and "simulated" in value}
+    measures = {
+        key: MeasureRow(
+            value["simulated"], value["measured"], value["error"], value["unit"], value.get("standard_error")
+        )
+        for key, value in entry.items()
+        if isinstance(value, Mapping) and "simulated" in value
+    }
     return ExperimentRow(name, entry["use"], entry["loss"], measures)
 
 
 def _facts(problem: Problem, result: Mapping[str, Any]) -> list[tuple[str, str]]:
     schedule = problem.experiments[0].schedule
-    sets = ", ".join(f"{s.count} {name} in {s.color_count} colour{'s' * (s.color_count > 1)}"
-                     for name, s in problem.model.constraint_sets.items())
+    sets = ", ".join(
+        f"{s.count} {name} in {s.color_count} colour{'s' * (s.color_count > 1)}"
+        for name, s in problem.model.constraint_sets.items()
+    )
     facts = [
         ("command", command_line(result["command"])),
         ("started", result["started"].replace("T", " ").replace("+00:00", " UTC")),
@@ -195,4 +239,10 @@ def _facts(problem: Problem, result: Mapping[str, Any]) -> list[tuple[str, str]]
     if result["peak_memory_mb"] is not None:
         facts.append(("peak memory", f"{result['peak_memory_mb']:.0f} MB"))
     facts += [(name, str(version)) for name, version in result["versions"].items() if version]
-    return [*facts, *((f"SHA-256 of {name}", f"{digest[:16]}… (all of it: result.json)") for name, digest in result["files"].items())]
+    return [
+        *facts,
+        *(
+            (f"SHA-256 of {name}", f"{digest[:16]}… (all of it: result.json)")
+            for name, digest in result["files"].items()
+        ),
+    ]

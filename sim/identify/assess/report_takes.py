@@ -28,14 +28,26 @@ def takes(problem: Problem, before: Simulations, after: Simulations | None) -> l
         if after is None:
             layers = [_bodies(bodies, "simulation", before[e.name], "")]
         else:
-            layers = [_bodies(bodies, "before", before[e.name], "before"), _bodies(bodies, "after", after[e.name], "after", tints)]
+            layers = [
+                _bodies(bodies, "before", before[e.name], "before"),
+                _bodies(bodies, "after", after[e.name], "after", tints),
+            ]
         last = before[e.name] if after is None else after[e.name]
         for name, target in e.targets.items():
             unseen = np.full((problem.markers[name].count, 3), np.nan)
             seen = _from_start(unseen if target.start is None else target.start, target.positions)
             layers.append(Layer(f"target {name}", seen, point_size=7, color=COLORS["target"], trail=True))
-            layers.append(Layer(f"markers {name}", _followed(problem.markers[name], last), point_size=5, color=COLORS["after"],
-                                visible=False, trail=True, side="" if after is None else "after"))
+            layers.append(
+                Layer(
+                    f"markers {name}",
+                    _followed(problem.markers[name], last),
+                    point_size=5,
+                    color=COLORS["after"],
+                    visible=False,
+                    trail=True,
+                    side="" if after is None else "after",
+                )
+            )
         layers += _goals(problem, e, before[e.name], None if after is None else after[e.name])
         times = np.concatenate([[0.0], e.schedule.times]).tolist()
         out.append(Take(e.name, layers, _shapes(problem, e.settings), times, up))
@@ -52,8 +64,16 @@ def _goals(problem: Problem, e: Experiment, before: Simulation, after: Simulatio
         for side, simulation in sides:
             assert simulation is not None
             centre = _followed(markers, simulation).mean(axis=1, keepdims=True)
-            layers.append(Layer(f"centre of {name}{f', {side}' * bool(side)}", centre, point_size=6, color=COLORS[side or "after"],
-                                trail=True, side=side))
+            layers.append(
+                Layer(
+                    f"centre of {name}{f', {side}' * bool(side)}",
+                    centre,
+                    point_size=6,
+                    color=COLORS[side or "after"],
+                    trail=True,
+                    side=side,
+                )
+            )
         points = np.array([goal.point for goal in goals if goal.markers == name])
         layers.append(Layer(f"goal of {name}", points[None], point_size=12, color=COLORS["goal"], behind=0.8))
     return layers
@@ -75,10 +95,23 @@ def _bodies(bodies: list[Body], name: str, simulation: Simulation, side: str, ti
     places = [_from_start(b.at(simulation.start), b.at(simulation.positions)) for b in bodies]
     triangles = np.concatenate([b.triangles + start for b, start in zip(bodies, starts, strict=True)])
     segments = np.concatenate([b.segments + start for b, start in zip(bodies, starts, strict=True)])
-    dots = [np.arange(start, start + count) for b, start, count in zip(bodies, starts, counts, strict=True) if not len(b.triangles)]
-    return Layer(name, np.concatenate(places, axis=1), triangles if len(triangles) else None, segments if len(segments) else None,
-                 point_size=8.0 if dots else 0.0, color=COLORS[side or "after"], opacity=0.3 if side == "before" else 1.0,
-                 dots=np.concatenate(dots) if dots else None, side=side, tints=tints)
+    dots = [
+        np.arange(start, start + count)
+        for b, start, count in zip(bodies, starts, counts, strict=True)
+        if not len(b.triangles)
+    ]
+    return Layer(
+        name,
+        np.concatenate(places, axis=1),
+        triangles if len(triangles) else None,
+        segments if len(segments) else None,
+        point_size=8.0 if dots else 0.0,
+        color=COLORS[side or "after"],
+        opacity=0.3 if side == "before" else 1.0,
+        dots=np.concatenate(dots) if dots else None,
+        side=side,
+        tints=tints,
+    )
 
 
 def _tints(problem: Problem, bodies: list[Body]) -> list[Tint]:
@@ -97,12 +130,15 @@ def _tints(problem: Problem, bodies: list[Body]) -> list[Tint]:
         at_points = _mean_at_points(np.log(values) if log else values, elements, problem.model.particle_count)
         places = np.concatenate([np.einsum("nk,nk->n", b.weights, at_points[b.points]) for b in bodies])
         name = p.name.partition(".")[0] if p.per == "region" else p.name
-        out.append(Tint(f"{name} ({path})" if len(p.reach) > 1 else name, p.unit, np.exp(places) if log else places, log))
+        out.append(
+            Tint(f"{name} ({path})" if len(p.reach) > 1 else name, p.unit, np.exp(places) if log else places, log)
+        )
     return out
 
 
 def _mean_at_points(values: np.ndarray, elements: np.ndarray, count: int) -> np.ndarray:
-    """The mean (count,) of the values (n,) of the elements (n, k) that each point belongs to; nan where it belongs to none."""
+    """The mean (count,) of the values (n,) of the elements (n, k) that each point belongs to; nan where it belongs to
+    none."""
     flat = elements.reshape(-1)
     total = np.bincount(flat, np.repeat(values, elements.shape[1]), minlength=count)
     share = np.bincount(flat, minlength=count)
@@ -122,11 +158,19 @@ def _without_inside(b: Body) -> Body:
 def scenery(problem: Problem) -> Scenery:
     """What a run's folder keeps to show it later without its model."""
     markers = {name: Body(name, *m.table) for name, m in problem.markers.items()}
-    targets = {e.name: {name: Recording(t.positions, e.schedule.times) for name, t in e.targets.items()}
-               for e in problem.experiments}
+    targets = {
+        e.name: {name: Recording(t.positions, e.schedule.times) for name, t in e.targets.items()}
+        for e in problem.experiments
+    }
     x, y, z = _up(problem).tolist()
-    return Scenery(problem.description.name, _drawn(problem), (x, y, z),
-                   {e.name: _shapes(problem, e.settings) for e in problem.experiments}, markers, targets)
+    return Scenery(
+        problem.description.name,
+        _drawn(problem),
+        (x, y, z),
+        {e.name: _shapes(problem, e.settings) for e in problem.experiments},
+        markers,
+        targets,
+    )
 
 
 def _drawn(problem: Problem) -> list[Body]:

@@ -11,8 +11,11 @@ from sim.identify.problem import Problem
 from sim.identify.search.results import Result
 
 
-def parameter_rows(problem: Problem, found: Result | None, uncertainty: Uncertainty | None, notes: list[str]) -> dict[str, Any]:
-    """Parameter -> start, final value, unit, gradient of the loss, standard errors, and the first note that names it."""
+def parameter_rows(
+    problem: Problem, found: Result | None, uncertainty: Uncertainty | None, notes: list[str]
+) -> dict[str, Any]:
+    """Parameter -> start, final value, unit, gradient of the loss, standard errors, and the first note that names
+    it."""
     out = {}
     start = problem.physical()
     for p in problem.sought:
@@ -22,8 +25,13 @@ def parameter_rows(problem: Problem, found: Result | None, uncertainty: Uncertai
         if found is not None:
             row |= {"final": found.parameters[p.name], "gradient": found.gradient[p.name]}
         if uncertainty is not None:
-            row |= {"standard_error": uncertainty.errors[p.name],
-                    "standard_error_by": {"noise": uncertainty.by_noise[p.name], "residuals": uncertainty.by_residuals[p.name]}}
+            row |= {
+                "standard_error": uncertainty.errors[p.name],
+                "standard_error_by": {
+                    "noise": uncertainty.by_noise[p.name],
+                    "residuals": uncertainty.by_residuals[p.name],
+                },
+            }
         remark = next((note for note in notes if any(f"`{label}`" in note for label in (p.name, *p.labels))), "")
         out[p.name] = row | ({"note": remark} if remark else {})
     return out
@@ -33,39 +41,72 @@ def loss_row(found: Result | None) -> dict[str, Any]:
     """The loss at the stated start and at what was found, with its terms there."""
     if found is None:
         return {"initial": None, "final": None, "best_iteration": None, "terms": {}}
-    return {"initial": finite(found.initial_loss), "final": finite(found.loss), "best_iteration": found.search.best_iteration,
-            "terms": found.terms}
+    return {
+        "initial": finite(found.initial_loss),
+        "final": finite(found.loss),
+        "best_iteration": found.search.best_iteration,
+        "terms": found.terms,
+    }
 
 
 def start_rows(problem: Problem, found: Result | None) -> dict[str, Any] | None:
-    """Every start of several: its parameters and loss, how far it came in the tournament and where, and whether it was chosen.
+    """Every start of several: its parameters and loss, how far it came in the tournament and where, and whether it was
+    chosen.
 
     The losses are those on the first horizon.  None where there was one start.
     """
     if found is None or found.chosen is None:
         return None
     chosen = found.chosen
-    rows = [{"start": problem.physical(chosen.starts[k]), "loss": finite(chosen.losses[k]), "end": problem.physical(chosen.ends[k]),
-             "reached": finite(chosen.reached[k]), "iterations": int(chosen.iterations[k]), "chosen": k == chosen.index}
-            for k in range(len(chosen.starts))]
-    return {"chosen": chosen.index, "losses": [row["loss"] for row in rows], "reached": [row["reached"] for row in rows], "rows": rows,
-            "horizon": found.stages[0].label if found.stages else None, "evaluations": chosen.evaluations}
+    rows = [
+        {
+            "start": problem.physical(chosen.starts[k]),
+            "loss": finite(chosen.losses[k]),
+            "end": problem.physical(chosen.ends[k]),
+            "reached": finite(chosen.reached[k]),
+            "iterations": int(chosen.iterations[k]),
+            "chosen": k == chosen.index,
+        }
+        for k in range(len(chosen.starts))
+    ]
+    return {
+        "chosen": chosen.index,
+        "losses": [row["loss"] for row in rows],
+        "reached": [row["reached"] for row in rows],
+        "rows": rows,
+        "horizon": found.stages[0].label if found.stages else None,
+        "evaluations": chosen.evaluations,
+    }
 
 
 def horizon_rows(found: Result | None) -> list[dict[str, Any]] | None:
-    """Every horizon of several: its label, its loss before and after (counted on this horizon), its last iteration, and why it ended."""
+    """Every horizon of several: its label, its loss before and after (counted on this horizon), its last iteration, and
+    why it ended."""
     if found is None or len(found.stages) < 2:
         return None
-    return [{"horizon": s.label, "initial": finite(s.initial_loss), "final": finite(s.loss), "iteration": s.iteration,
-             "stopped_because": s.stopped_because} for s in found.stages]
+    return [
+        {
+            "horizon": s.label,
+            "initial": finite(s.initial_loss),
+            "final": finite(s.loss),
+            "iteration": s.iteration,
+            "stopped_because": s.stopped_because,
+        }
+        for s in found.stages
+    ]
 
 
 def uncertainty_row(known: Uncertainty | None) -> dict[str, Any] | None:
     """What the standard errors have in common: names of the coordinates, correlation, residuals over noise, cost."""
     if known is None:
         return None
-    return {"names": list(known.names), "correlation": known.correlation, "scatter": known.scatter, "away": known.away,
-            "rollouts": known.rollouts}
+    return {
+        "names": list(known.names),
+        "correlation": known.correlation,
+        "scatter": known.scatter,
+        "away": known.away,
+        "rollouts": known.rollouts,
+    }
 
 
 def finite(value: float | None) -> float | None:

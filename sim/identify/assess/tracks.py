@@ -1,4 +1,5 @@
-"""Motion over time, measured and simulated: every marker, the mean that a measure is taken of, the centre that has a goal."""
+"""Motion over time, measured and simulated: every marker, the mean that a measure is taken of, the centre that has a
+goal."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ Simulations = Mapping[str, Simulation]
 
 
 def tracks(problem: Problem, before: Simulations, after: Simulations | None) -> list[Track]:
-    """What a report shows over time, experiment by experiment: measures and goals first, then every marker that was recorded."""
+    """What a report shows over time, experiment by experiment: measures and goals first, then every marker that was
+    recorded."""
     out = []
     for e in problem.experiments:
         pair = _Pair(before[e.name], None) if after is None else _Pair(after[e.name], before[e.name])
@@ -51,8 +53,10 @@ class _Pair:
 
     def at(self, markers: Markers) -> list[np.ndarray | None]:
         """Places of markers (frames + 1, markers, 3), after and before."""
-        return [None if s is None else np.concatenate([markers.at(s.start)[None], markers.at(s.positions)])
-                for s in (self.after, self.before)]
+        return [
+            None if s is None else np.concatenate([markers.at(s.start)[None], markers.at(s.positions)])
+            for s in (self.after, self.before)
+        ]
 
     def seen(self, markers: Markers) -> np.ndarray | None:
         """The same as recorded; nan where not seen."""
@@ -81,8 +85,19 @@ def _of_match(markers: Markers, term: Match, pair: _Pair) -> Track:
     after, before, seen = shown
     assert after is not None
     axes = tuple(axis if term.compare == "position" else f"{term.compare} {axis}" for axis in "xyz")
-    return Track(e.name, f"markers {markers.name} ({'in the loss' if term.counts(e) else 'predicted'})", times, after, before, seen,
-                 counted, axes, unit, float(noise), [str(i) for i in range(markers.count)])
+    return Track(
+        e.name,
+        f"markers {markers.name} ({'in the loss' if term.counts(e) else 'predicted'})",
+        times,
+        after,
+        before,
+        seen,
+        counted,
+        axes,
+        unit,
+        float(noise),
+        [str(i) for i in range(markers.count)],
+    )
 
 
 def _alike(measures: list[Measure]) -> list[list[Measure]]:
@@ -96,7 +111,9 @@ def _alike(measures: list[Measure]) -> list[list[Measure]]:
 def _of_measures(problem: Problem, e: Experiment, pair: _Pair, measures: list[Measure]) -> Track:
     """The mean displacement along a direction, which measures are taken of."""
     markers, direction = problem.markers[measures[0].markers], np.asarray(measures[0].direction)
-    after, before, seen = (None if x is None else _mean_along(x, direction) for x in (*pair.at(markers), pair.seen(markers)))
+    after, before, seen = (
+        None if x is None else _mean_along(x, direction) for x in (*pair.at(markers), pair.seen(markers))
+    )
     assert after is not None
     found = problem.measure(pair.after)
     words, levels = [], []
@@ -111,8 +128,17 @@ def _of_measures(problem: Problem, e: Experiment, pair: _Pair, measures: list[Me
     gravity = problem.model.gravity.numpy()[0].astype(np.float64)
     downward = gravity @ direction > (1 - 1e-9) * np.linalg.norm(gravity) > 0
     way = "along gravity" if downward else f"along ({', '.join(f'{x:.3g}' for x in direction)})"
-    return Track(e.name, f"measures of {markers.name}, {way}", pair.times, after, before, seen, axes=(f"mean of {markers.name}, {way}",),
-                 headings=["; ".join(words)], levels=levels)
+    return Track(
+        e.name,
+        f"measures of {markers.name}, {way}",
+        pair.times,
+        after,
+        before,
+        seen,
+        axes=(f"mean of {markers.name}, {way}",),
+        headings=["; ".join(words)],
+        levels=levels,
+    )
 
 
 def _mean_along(x: np.ndarray, direction: np.ndarray) -> np.ndarray:
@@ -127,18 +153,35 @@ def _of_goal(markers: Markers, term: Reach, pair: _Pair) -> Track:
     frame = frame_at(pair.experiment.schedule, term.at) + 1
     distance = float(np.linalg.norm(after[frame, 0] - np.array(term.point)))
     when = float(pair.times[frame])
-    return Track(pair.experiment.name, f"centre of {markers.name} and its goal", pair.times, after, before, goals=[(when, term.point)],
-                 headings=[f"centre of {markers.name}: {quantity(distance, 'm')} from its goal at {when:.6g} s"])
+    return Track(
+        pair.experiment.name,
+        f"centre of {markers.name} and its goal",
+        pair.times,
+        after,
+        before,
+        goals=[(when, term.point)],
+        headings=[f"centre of {markers.name}: {quantity(distance, 'm')} from its goal at {when:.6g} s"],
+    )
 
 
 def _of_speed(markers: Markers, term: Slow, pair: _Pair) -> Track:
     """The speed of the centre of markers, which should be small at a time."""
     schedule = pair.experiment.schedule
-    after, before = (None if x is None else np.linalg.norm(np.diff(x.mean(axis=1), axis=0), axis=1)[:, None, None] * schedule.fps
-                     for x in pair.at(markers))
+    after, before = (
+        None if x is None else np.linalg.norm(np.diff(x.mean(axis=1), axis=0), axis=1)[:, None, None] * schedule.fps
+        for x in pair.at(markers)
+    )
     assert after is not None
     frame = max(1, frame_at(schedule, term.at))
     when = float(schedule.times[frame])
-    return Track(pair.experiment.name, f"speed of the centre of {markers.name}", schedule.times, after, before, axes=("speed",), unit="m/s",
-                 goals=[(when, (0.0,))],
-                 headings=[f"centre of {markers.name}: {quantity(float(after[frame, 0, 0]), 'm/s')} at {when:.6g} s"])
+    return Track(
+        pair.experiment.name,
+        f"speed of the centre of {markers.name}",
+        schedule.times,
+        after,
+        before,
+        axes=("speed",),
+        unit="m/s",
+        goals=[(when, (0.0,))],
+        headings=[f"centre of {markers.name}: {quantity(float(after[frame, 0, 0]), 'm/s')} at {when:.6g} s"],
+    )

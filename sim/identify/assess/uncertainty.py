@@ -1,8 +1,8 @@
 """How well parameters are known: standard errors, correlation, what cannot be identified at all.
 
 At the optimum a small change e of the residuals moves the coordinates by -A^-1 J' W e, with J the derivatives of the
-residuals, W their weights in the loss and A = J' W J (Gauss-Newton).  So their covariance is A^-1 B A^-1, B = J' W C W J,
-with C the covariance of the residuals.  Two accounts of C are kept side by side:
+residuals, W their weights in the loss and A = J' W J (Gauss-Newton).  So their covariance is A^-1 B A^-1, B = J' W C W
+J, with C the covariance of the residuals.  Two accounts of C are kept side by side:
 
 * by noise: every observation has independent noise of the stated standard deviation (a displacement shares that of its
   first frame; a prior's width and a goal's scale count as noise).
@@ -37,8 +37,9 @@ WEAK, LOST = 0.7, 3.0
 """Standard errors in coordinates (in a logarithm: factors of 2 and of 20) from which a remark is made."""
 
 ALIKE, MATTERS = 0.95, 0.1
-"""Two parameters are said to be hardly told apart from this correlation on, where one of them has a standard error in coordinates of
-more than this (10 % of a quantity with a logarithm): two that are known well may make up for each other as they like."""
+"""Two parameters are said to be hardly told apart from this correlation on, where one of them has a standard error in
+coordinates of more than this (10 % of a quantity with a logarithm): two that are known well may make up for each other
+as they like."""
 
 SINGULAR = 1e-12
 """Eigenvalues of the Gauss-Newton matrix, scaled to a diagonal of one, that count as zero."""
@@ -48,13 +49,12 @@ SINGULAR = 1e-12
 class Uncertainty:
     """Standard errors at the optimum.
 
-    names: one for each coordinate.  errors, by_noise, by_residuals: parameter -> standard error in the shape and unit of
-    the parameter (`errors` the larger of the two; infinite: not identifiable; nan: held by a bound).
-    correlation: (n, n), nan where there is no error.  scatter: size of the residuals over the stated noise, allowing for
-    the parameters that were fitted.  measures: number -> (standard error, parameter -> d number / d parameter).
-    unseen: (n,) bool, coordinates on which no residual depends.
-    away: how far x is from the optimum of the linearised problem, in standard errors, the worst coordinate.
-    notes: remarks for people.  rollouts: how many simulations it took.
+    names: one for each coordinate.  errors, by_noise, by_residuals: parameter -> standard error in the shape and unit
+    of the parameter (`errors` the larger of the two; infinite: not identifiable; nan: held by a bound). correlation:
+    (n, n), nan where there is no error.  scatter: size of the residuals over the stated noise, allowing for the
+    parameters that were fitted.  measures: number -> (standard error, parameter -> d number / d parameter). unseen:
+    (n,) bool, coordinates on which no residual depends. away: how far x is from the optimum of the linearised problem,
+    in standard errors, the worst coordinate. notes: remarks for people.  rollouts: how many simulations it took.
     """
 
     names: tuple[str, ...]
@@ -74,8 +74,9 @@ class Uncertainty:
         return f"Uncertainty({shown}; residuals {self.scatter:.3g} times the noise)"
 
 
-def estimate(problem: Problem, x: np.ndarray, at_x: Mapping[str, Simulation], numbers: Numbers | None = None
-             ) -> Uncertainty | str:
+def estimate(
+    problem: Problem, x: np.ndarray, at_x: Mapping[str, Simulation], numbers: Numbers | None = None
+) -> Uncertainty | str:
     """Standard errors at the optimum x (n,); at_x: all experiments there; numbers: what else to know the errors of.
 
     A sentence that says why, where there are none.
@@ -125,13 +126,16 @@ def assess(problem: Problem, found: Linearised) -> Uncertainty:
     unseen = free & ~(np.diagonal(matrix) > 0)
     known = np.isfinite(largest) & (largest > 0)
     away = float(np.max(np.abs(inverse @ found.descent)[known] / largest[known], initial=0.0))
-    notes = _notes(problem, names, largest, correlation, lost, unseen) + _notes_on_residuals(largest, deviations, scatter)
+    notes = _notes(problem, names, largest, correlation, lost, unseen) + _notes_on_residuals(
+        largest, deviations, scatter
+    )
     measures = _measures(problem, found, covariance, lost)
     return Uncertainty(names, errors, own, actual, correlation, scatter, measures, unseen, away, tuple(notes), x.size)
 
 
 def coordinate_names(problem: Problem) -> tuple[str, ...]:
-    """A name for each coordinate: the parameter's, with a component, an index or the experiment where it has several numbers."""
+    """A name for each coordinate: the parameter's, with a component, an index or the experiment where it has several
+    numbers."""
     return tuple(label for p in problem.sought for label in p.labels)
 
 
@@ -142,8 +146,9 @@ def _by_noise(part: Residuals, jacobian: np.ndarray) -> tuple[np.ndarray, float]
     seen = part.of_observations(y)
     kept = _kept(part.huber)
     own = part.share**2 * (1 + (part.reference >= 0))  # variance of each residual
-    return kept * np.einsum("fmai,fmaj->ij", seen, seen), kept * 3.0 * float(np.sum(part.weight * own)) \
-        if part.markers else 0.0
+    return kept * np.einsum("fmai,fmaj->ij", seen, seen), (
+        kept * 3.0 * float(np.sum(part.weight * own)) if part.markers else 0.0
+    )
 
 
 def _kept(huber: float) -> float:
@@ -202,8 +207,9 @@ def _physical(problem: Problem, x: np.ndarray, deviation: np.ndarray) -> dict[st
     return out
 
 
-def _measures(problem: Problem, found: Linearised, covariance: list[np.ndarray], lost: np.ndarray
-              ) -> dict[str, tuple[float, dict[str, np.ndarray]]]:
+def _measures(
+    problem: Problem, found: Linearised, covariance: list[np.ndarray], lost: np.ndarray
+) -> dict[str, tuple[float, dict[str, np.ndarray]]]:
     """Standard errors of numbers that follow from the parameters, and their derivatives by physical values."""
     out = {}
     for name, slope in found.slopes.items():
@@ -221,14 +227,22 @@ def _measures(problem: Problem, found: Linearised, covariance: list[np.ndarray],
 
 
 # ------------------------------------------------------------------------------------------------ words
-def _notes(problem: Problem, names: tuple[str, ...], largest: np.ndarray, correlation: np.ndarray, lost: np.ndarray,
-           unseen: np.ndarray) -> list[str]:
+def _notes(
+    problem: Problem,
+    names: tuple[str, ...],
+    largest: np.ndarray,
+    correlation: np.ndarray,
+    lost: np.ndarray,
+    unseen: np.ndarray,
+) -> list[str]:
     """What is not known, and why."""
     notes = []
     for i, name in enumerate(names):
         if lost[i] and not unseen[i]:
-            notes.append(f"`{name}` is not identifiable: the loss does not change along some direction that includes it; "
-                         "leave it out, give it a prior, or record what depends on it")
+            notes.append(
+                f"`{name}` is not identifiable: the loss does not change along some direction that includes it; "
+                "leave it out, give it a prior, or record what depends on it"
+            )
         elif not np.isfinite(largest[i]):
             continue  # held by a bound, or not seen at all: what `notes` says
         elif largest[i] > LOST:
@@ -239,11 +253,16 @@ def _notes(problem: Problem, names: tuple[str, ...], largest: np.ndarray, correl
 
 
 def _alike(problem: Problem, names: tuple[str, ...], largest: np.ndarray, correlation: np.ndarray) -> list[str]:
-    """Pairs that make each other uncertain: of two parameters with several numbers each, the pair that is alike most."""
+    """Pairs that make each other uncertain: of two parameters with several numbers each, the pair that is alike
+    most."""
     owner = [name for name, part in problem.space.slices.items() for _ in range(part.start, part.stop)]
     worst: dict[tuple[str, str], tuple[int, int]] = {}
     for i, j in combinations(range(len(names)), 2):
-        if not abs(correlation[i, j]) > ALIKE or not np.isfinite(largest[[i, j]]).all() or max(largest[i], largest[j]) < MATTERS:
+        if (
+            not abs(correlation[i, j]) > ALIKE
+            or not np.isfinite(largest[[i, j]]).all()
+            or max(largest[i], largest[j]) < MATTERS
+        ):
             continue
         pair = owner[i], owner[j]
         if pair not in worst or abs(correlation[i, j]) > abs(correlation[worst[pair]]) + 1e-6:
@@ -252,8 +271,11 @@ def _alike(problem: Problem, names: tuple[str, ...], largest: np.ndarray, correl
     for i, j in worst.values():
         how = "growing" if correlation[i, j] > 0 else "shrinking"
         gain = 1.0 / math.sqrt(max(1.0 - correlation[i, j] ** 2, 1e-12))
-        notes.append(f"`{names[i]}` and `{names[j]}` can hardly be told apart (correlation {correlation[i, j]:+.3f}): when one grows, the "
-                     f"other makes up for it by {how}; with one of them known, the other's standard error were {gain:.2g} times smaller")
+        notes.append(
+            f"`{names[i]}` and `{names[j]}` can hardly be told apart (correlation {correlation[i, j]:+.3f}): when one"
+            f" grows, the other makes up for it by {how}; with one of them known, the other's standard error were"
+            f" {gain:.2g} times smaller"
+        )
     return notes
 
 
@@ -262,12 +284,16 @@ def _notes_on_residuals(largest: np.ndarray, deviations: list[np.ndarray], scatt
     notes = []
     known = np.isfinite(largest) & (largest > 0)
     if scatter < 0.5:
-        notes.append(f"the residuals are only {scatter:.2g} times the stated noise: the standard errors go by the stated "
-                     "noise and may be too large")
+        notes.append(
+            f"the residuals are only {scatter:.2g} times the stated noise: the standard errors go by the stated "
+            "noise and may be too large"
+        )
     ratio = deviations[1][known] / deviations[0][known] / scatter
     if np.max(ratio, initial=0.0) > 1.5:
-        notes.append("the residuals are alike from frame to frame, and so say less than their number: the standard errors "
-                     f"are up to {ratio.max():.2g} times as large as for independent ones")
+        notes.append(
+            "the residuals are alike from frame to frame, and so say less than their number: the standard errors "
+            f"are up to {ratio.max():.2g} times as large as for independent ones"
+        )
     return notes
 
 

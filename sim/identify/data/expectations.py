@@ -65,7 +65,9 @@ def look_up(result: Mapping[str, Any], path: str) -> Any:
     words = path.split(".")
     while words:
         # A name may hold a dot: a parameter of one region, `stretch.left`.
-        size = next((n for n in range(1, len(words) + 1) if isinstance(found, Mapping) and ".".join(words[:n]) in found), 0)
+        size = next(
+            (n for n in range(1, len(words) + 1) if isinstance(found, Mapping) and ".".join(words[:n]) in found), 0
+        )
         if not size:
             return None
         found, words = found[".".join(words[:size])], words[size:]
@@ -84,8 +86,14 @@ def check_all(expectations: list[Expectation], result: Mapping[str, Any]) -> lis
             found = look_up(result, f"{expectation.path}.measured")
             want = replace(expectation, value=found)
             words = f"{found:.5g} {expectation.unit}".strip() if found is not None else "nothing"
-            rows.append({"path": expectation.path, "want": f"{words}, as measured, within {100 * (want.within or 0.0):g} %",
-                         "got": got, "ok": found is not None and want.holds(got)})
+            rows.append(
+                {
+                    "path": expectation.path,
+                    "want": f"{words}, as measured, within {100 * (want.within or 0.0):g} %",
+                    "got": got,
+                    "ok": found is not None and want.holds(got),
+                }
+            )
             continue
         rows.append({"path": expectation.path, "want": want.want, "got": got, "ok": want.holds(got)})
     return rows

@@ -39,8 +39,8 @@ class Schedule:
 class Markers:
     """Places that are observed: place k is the sum over j of weights[k, j] times the position of particle points[k, j].
 
-    of: the object.  points: (n, width) int32, or (n,) for particles themselves; weights: (n, width) float64, which add up
-    to 1 for each place, None for particles.
+    of: the object.  points: (n, width) int32, or (n,) for particles themselves; weights: (n, width) float64, which add
+    up to 1 for each place, None for particles.
     """
 
     name: str
@@ -69,8 +69,8 @@ class Markers:
 class Target:
     """Where markers were seen, sampled at the frames of the experiment.
 
-    positions: (frames, markers, 3) float64 [m]; NaN in all three components where a marker was not seen.
-    noise: standard deviation of one coordinate [m].  start: (markers, 3), where they were at t = 0, NaN if not seen then.
+    positions: (frames, markers, 3) float64 [m]; NaN in all three components where a marker was not seen. noise:
+    standard deviation of one coordinate [m].  start: (markers, 3), where they were at t = 0, NaN if not seen then.
     """
 
     positions: np.ndarray
@@ -98,13 +98,19 @@ class Experiment:
     targets: Mapping[str, Target] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        seen = ", ".join(f"{name} ({t.positions.shape[1]} markers)" for name, t in self.targets.items()) or "no recording"
-        return f"Experiment({self.name}, {'fit' if self.fit else 'predict'}: {self.schedule.frames} frames at {self.schedule.fps:g} Hz, {seen})"
+        seen = (
+            ", ".join(f"{name} ({t.positions.shape[1]} markers)" for name, t in self.targets.items()) or "no recording"
+        )
+        return (
+            f"Experiment({self.name}, {'fit' if self.fit else 'predict'}: {self.schedule.frames} frames at"
+            f" {self.schedule.fps:g} Hz, {seen})"
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """What one experiment does: positions (frames, points, 3) [m] of all points at `times` (frames,) [s]; `start` at t = 0."""
+    """What one experiment does: positions (frames, points, 3) [m] of all points at `times` (frames,) [s]; `start` at t
+    = 0."""
 
     experiment: Experiment
     times: np.ndarray
@@ -112,7 +118,10 @@ class Simulation:
     start: np.ndarray
 
     def __repr__(self) -> str:
-        return f"Simulation({self.experiment.name}: {len(self.times)} frames of {self.start.shape[0]} points, up to t={self.times[-1]:g} s)"
+        return (
+            f"Simulation({self.experiment.name}: {len(self.times)} frames of {self.start.shape[0]} points, up to"
+            f" t={self.times[-1]:g} s)"
+        )
 
 
 def group_by_rollout(experiments: Sequence[Experiment], own: bool) -> list[list[Experiment]]:

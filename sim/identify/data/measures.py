@@ -1,4 +1,5 @@
-"""Numbers of interest, taken alike from a simulation and from a recording: where it settles, how it rings, how it decays."""
+"""Numbers of interest, taken alike from a simulation and from a recording: where it settles, how it rings, how it
+decays."""
 
 from __future__ import annotations
 
@@ -60,7 +61,7 @@ def fit_ring(t: np.ndarray, y: np.ndarray) -> tuple[float, float] | None:
     span = t[-1] - t[0]
     even = np.linspace(t[0], t[-1], 8 * len(t))
     tail = y[t > t[-1] - 0.25 * span].mean()
-    wave = np.interp(even, t, y - tail) * np.hanning(2 * len(even))[len(even):]
+    wave = np.interp(even, t, y - tail) * np.hanning(2 * len(even))[len(even) :]
     padded = np.abs(np.fft.rfft(wave, 8 * len(even)))
     frequencies = np.fft.rfftfreq(8 * len(even), even[1] - even[0])
     possible = (frequencies > LEAST_CYCLES / span) & (frequencies < 0.5 * (len(t) - 1) / span)
@@ -76,8 +77,12 @@ def fit_ring(t: np.ndarray, y: np.ndarray) -> tuple[float, float] | None:
         return float(rest @ rest)
 
     for _ in range(24):
-        options = [(misfit(omega + a * wide, max(decay + b * deep, 0.0)), omega + a * wide, max(decay + b * deep, 0.0))
-                   for a in (-1.0, -0.5, 0.0, 0.5, 1.0) for b in (-1.0, -0.5, 0.0, 0.5, 1.0) if omega + a * wide > 0.0]
+        options = [
+            (misfit(omega + a * wide, max(decay + b * deep, 0.0)), omega + a * wide, max(decay + b * deep, 0.0))
+            for a in (-1.0, -0.5, 0.0, 0.5, 1.0)
+            for b in (-1.0, -0.5, 0.0, 0.5, 1.0)
+            if omega + a * wide > 0.0
+        ]
         _, omega, decay = min(options)
         wide, deep = 0.6 * wide, 0.6 * deep
     cycles = omega * span / (2.0 * np.pi)

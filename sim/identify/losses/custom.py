@@ -4,8 +4,8 @@
 
     import sim
 
-    @sim.kernel
-    def spread_of(q: sim.array2d[Any], frame: int, loss: sim.array[sim.float64]):  # Any: vec3f or vec3d, as the run's --dtype
+    @sim.kernel def spread_of(q: sim.array2d[Any], frame: int, loss: sim.array[sim.float64]):  # Any: vec3f or vec3d, as
+    the run's --dtype
         for i in range(q.shape[1]):
             loss[0] += sim.float64(sim.dot(q[frame, i], q[frame, i]))
 
@@ -14,8 +14,8 @@
         sim.launch(spread_of, 1, [take.positions, take.positions.shape[0] - 1], [loss])
         return loss
 
-It is called once for every experiment that counts and every evaluation of the loss.  Its gradient is what the tape makes
-of the launches; numbers that go through NumPy lose it, and are refused (`Custom.check`).
+It is called once for every experiment that counts and every evaluation of the loss.  Its gradient is what the tape
+makes of the launches; numbers that go through NumPy lose it, and are refused (`Custom.check`).
 """
 
 # Annotations of kernels are types: they are evaluated here, not postponed.
@@ -59,9 +59,9 @@ class CustomLossError(SimError):
 class Take:
     """What a loss of the user's own is given.
 
-    positions: (frames, points) vec3 of the model's precision [m], of all points, frame k at `experiment.schedule.times[k]`.
-    model: with its material values.  experiment: name, schedule, and its recordings in `targets`.  markers: by name, with the
-    points that carry them.
+    positions: (frames, points) vec3 of the model's precision [m], of all points, frame k at
+    `experiment.schedule.times[k]`. model: with its material values.  experiment: name, schedule, and its recordings in
+    `targets`.  markers: by name, with the points that carry them.
     """
 
     positions: array
@@ -72,7 +72,8 @@ class Take:
 
 @dataclass(frozen=True)
 class Custom(Term):
-    """function(take) returns an array of one float64, computed by kernels from `take.positions`; the value is dimensionless."""
+    """function(take) returns an array of one float64, computed by kernels from `take.positions`; the value is
+    dimensionless."""
 
     function: Callable[[Take], Any] | None = None
     source: str = ""
@@ -98,17 +99,25 @@ class Custom(Term):
                 raise self.failed(experiment, error) from error
             if close:
                 return
-        raise CustomLossError(f"the gradient of `{self.source}` by the positions is wrong: along some direction the tape gives {slope:.4g}, "
-                              f"differences {difference:.4g}", hint="compute it by kernels from `take.positions`, with no NumPy in between")
+        raise CustomLossError(
+            f"the gradient of `{self.source}` by the positions is wrong: along some direction the tape gives"
+            f" {slope:.4g}, differences {difference:.4g}",
+            hint="compute it by kernels from `take.positions`, with no NumPy in between",
+        )
 
     def failed(self, experiment: Experiment, error: Exception) -> CustomLossError:
         """The error that says where the user's code is, for one that came out of it."""
         assert self.function is not None
-        return CustomLossError(f"`{self.source}` fails for the experiment `{experiment.name}`: {type(error).__name__}: {error}",
-                               hint=f"raised in {_line(self.function, error)}")
+        return CustomLossError(
+            f"`{self.source}` fails for the experiment `{experiment.name}`: {type(error).__name__}: {error}",
+            hint=f"raised in {_line(self.function, error)}",
+        )
 
-    def _try(self, model: Model, markers: Mapping[str, Markers], experiment: Experiment, rng: np.random.Generator) -> tuple[float, float, bool]:
-        """The slope along a random direction as the tape has it, by differences, and whether they agree as far as these can tell."""
+    def _try(
+        self, model: Model, markers: Mapping[str, Markers], experiment: Experiment, rng: np.random.Generator
+    ) -> tuple[float, float, bool]:
+        """The slope along a random direction as the tape has it, by differences, and whether they agree as far as these
+        can tell."""
         ready = _PreparedCustom(self, model, markers, experiment)
         rest = np.tile(model.particle_q.numpy()[None], (experiment.schedule.frames, 1, 1)).astype(np.float64)
         size = max(float(np.ptp(rest)), 1e-6)
@@ -124,10 +133,17 @@ class Custom(Term):
         tape.backward(grads={out: array([1.0], dtype=float64, device=model.device)})
         assert q.grad is not None
         slope = float(np.sum(q.grad.numpy().astype(np.float64) * way))
-        coarse, fine = ((_number(ready.value(positions(x + h * way))) - _number(ready.value(positions(x - h * way)))) / (2 * h) for h in (1.0, 0.5))
+        coarse, fine = (
+            (_number(ready.value(positions(x + h * way))) - _number(ready.value(positions(x - h * way)))) / (2 * h)
+            for h in (1.0, 0.5)
+        )
         rounding = 1e3 * float(np.finfo(str(model.dtype)).eps) * abs(_number(out))
         length = float(np.linalg.norm(way))
-        return slope / length, fine / length, not abs(fine - slope) > 10 * abs(coarse - fine) + tolerance * abs(fine) + rounding
+        return (
+            slope / length,
+            fine / length,
+            not abs(fine - slope) > 10 * abs(coarse - fine) + tolerance * abs(fine) + rounding,
+        )
 
 
 def _number(value: array) -> float:
@@ -135,7 +151,8 @@ def _number(value: array) -> float:
 
 
 def _line(function: Callable[..., Any], error: Exception) -> str:
-    """`file:line` of the user's code: the last line of a traceback that is in the file of the function, else the function's own."""
+    """`file:line` of the user's code: the last line of a traceback that is in the file of the function, else the
+    function's own."""
     code = getattr(function, "__code__", None)
     if code is None:  # an object with a method __call__
         last = traceback.extract_tb(error.__traceback__)[-1]

@@ -84,8 +84,9 @@ class Linearised:
         return out
 
 
-def linearise(problem: Simulated, x: Any, at_x: Mapping[str, Simulation] | None = None, numbers: Numbers | None = None
-              ) -> Linearised:
+def linearise(
+    problem: Simulated, x: Any, at_x: Mapping[str, Simulation] | None = None, numbers: Numbers | None = None
+) -> Linearised:
     """Residuals and derivatives at coordinates x (n,), within the bounds.
 
     at_x: simulations at x, of the fitted experiments at least, if they are there already; with `numbers` they have to

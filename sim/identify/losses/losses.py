@@ -41,7 +41,8 @@ class Measured(Protocol):
 class Term:
     """What every term has: a name for the log, a weight, and the experiments that it counts (None: all fitted).
 
-    has_residuals: whether it is a sum of squares whose residuals are known.  simulated: whether it looks at a simulation.
+    has_residuals: whether it is a sum of squares whose residuals are known.  simulated: whether it looks at a
+    simulation.
     """
 
     name: str
@@ -55,7 +56,8 @@ class Term:
         return experiment.fit and (self.experiments is None or experiment.name in self.experiments)
 
     def lies_within(self, whole: Experiment, short: Experiment) -> bool:
-        """Whether what the term looks at in an experiment is there in the first part of it.  By default it looks at everything."""
+        """Whether what the term looks at in an experiment is there in the first part of it.  By default it looks at
+        everything."""
         return short.schedule.frames == whole.schedule.frames
 
 
@@ -74,7 +76,8 @@ class Match(Term):
     huber: float = math.inf
 
     def counted(self, experiment: Experiment) -> tuple[np.ndarray, np.ndarray]:
-        """Where a recording is compared (frames, markers) bool, and each marker's first frame that is used (markers,)."""
+        """Where a recording is compared (frames, markers) bool, and each marker's first frame that is used
+        (markers,)."""
         frames, target = chosen_frames(experiment.schedule, self.at), experiment.targets[self.markers]
         counted = np.zeros(target.seen.shape, bool)
         counted[frames] = target.seen[frames]
@@ -100,7 +103,9 @@ class Match(Term):
             noise = noise * math.sqrt(2.0)
         weight = used / (3.0 * used.sum())
         wanted = np.where(used[..., None], wanted, 0.0)
-        return _PreparedMatch(self, model, markers[self.markers], experiment.name, frames, reference, wanted, weight, noise)
+        return _PreparedMatch(
+            self, model, markers[self.markers], experiment.name, frames, reference, wanted, weight, noise
+        )
 
     def lies_within(self, whole: Experiment, short: Experiment) -> bool:
         """Whether a marker is seen in a frame that counts; the last frame is that of the whole experiment."""
@@ -112,7 +117,8 @@ class Match(Term):
             return False
 
     def _compared(self, experiment: Experiment) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The frames that count (k,), which observations of them do (k, markers), and the frame that each is relative to, -1: none."""
+        """The frames that count (k,), which observations of them do (k, markers), and the frame that each is relative
+        to, -1: none."""
         target = experiment.targets[self.markers]
         frames = chosen_frames(experiment.schedule, self.at)
         used = target.seen[frames]
@@ -161,7 +167,9 @@ class Slow(Term):
         schedule = experiment.schedule
         if schedule.frames < 2:
             raise ValueError("a velocity needs two frames")
-        return _PreparedSlow(self, model, markers[self.markers], experiment.name, max(1, frame_at(schedule, self.at)), schedule.fps)
+        return _PreparedSlow(
+            self, model, markers[self.markers], experiment.name, max(1, frame_at(schedule, self.at)), schedule.fps
+        )
 
     def lies_within(self, whole: Experiment, short: Experiment) -> bool:
         """Whether its moment does."""
@@ -193,11 +201,26 @@ def chosen_frames(schedule: Schedule, at: str | tuple[float, float]) -> np.ndarr
 class _PreparedMatch:
     """A `Match` for one experiment, with what its kernels read on the device."""
 
-    def __init__(self, term: Match, model: Model, markers: Markers, experiment: str, frames: np.ndarray,
-                 reference: np.ndarray, wanted: np.ndarray, weight: np.ndarray, noise: float) -> None:
+    def __init__(
+        self,
+        term: Match,
+        model: Model,
+        markers: Markers,
+        experiment: str,
+        frames: np.ndarray,
+        reference: np.ndarray,
+        wanted: np.ndarray,
+        weight: np.ndarray,
+        noise: float,
+    ) -> None:
         device = model.device
         self.kernels, self.term, self.markers, self.experiment, self.noise = (
-            _kernels(model.dtype), term, markers, experiment, noise)
+            _kernels(model.dtype),
+            term,
+            markers,
+            experiment,
+            noise,
+        )
         self.points, self.weights = _table(model, markers)
         self.frames = array(frames, dtype=int, device=device)
         self.reference = array(reference, dtype=int, device=device)
@@ -206,10 +229,22 @@ class _PreparedMatch:
         self.parts = zeros(weight.shape, float64, device, requires_grad=True)
 
     def launch(self, q: array, out: array, slot: int) -> None:
-        launch(self.kernels.compare, self.parts.shape,
-               [q, self.points, self.weights, self.frames, self.reference, self.wanted, self.weight, self.noise,
-                self.term.huber],
-               [self.parts])
+        launch(
+            self.kernels.compare,
+            self.parts.shape,
+            [
+                q,
+                self.points,
+                self.weights,
+                self.frames,
+                self.reference,
+                self.wanted,
+                self.weight,
+                self.noise,
+                self.term.huber,
+            ],
+            [self.parts],
+        )
         launch(self.kernels.add_up, 1, [self.parts, slot], [out])
 
     def residuals(self, positions: np.ndarray) -> Residuals:
@@ -221,8 +256,18 @@ class _PreparedMatch:
         moved[relative] -= followed[reference[relative], marker[relative]]
         values = np.where(weight[..., None] > 0, (moved - self.wanted.numpy()) / self.noise, 0.0)
         share = math.sqrt(0.5) if self.term.compare == "velocity" else 1.0
-        return Residuals(self.term.name, self.experiment, values, weight, frames, reference, self.markers.name,
-                         self.noise, self.term.huber, share)
+        return Residuals(
+            self.term.name,
+            self.experiment,
+            values,
+            weight,
+            frames,
+            reference,
+            self.markers.name,
+            self.noise,
+            self.term.huber,
+            share,
+        )
 
 
 class _PreparedReach:
@@ -235,7 +280,9 @@ class _PreparedReach:
         self.goal = array(np.array(term.point)[None], dtype=vec3d, device=model.device)
 
     def launch(self, q: array, out: array, slot: int) -> None:
-        launch(self.kernels.reach, 1, [q, self.points, self.weights, self.frame, self.goal, self.term.scale, slot], [out])
+        launch(
+            self.kernels.reach, 1, [q, self.points, self.weights, self.frame, self.goal, self.term.scale, slot], [out]
+        )
 
     def residuals(self, positions: np.ndarray) -> Residuals:
         mean = self.markers.at(positions[self.frame]).mean(axis=0)
@@ -254,7 +301,7 @@ class _PreparedSlow:
         launch(self.kernels.slow, 1, [q, self.points, self.weights, self.frame, self.fps, self.term.scale, slot], [out])
 
     def residuals(self, positions: np.ndarray) -> Residuals:
-        means = self.markers.at(positions[self.frame - 1:self.frame + 1]).mean(axis=1)
+        means = self.markers.at(positions[self.frame - 1 : self.frame + 1]).mean(axis=1)
         return single(self.term.name, self.experiment, (means[1] - means[0]) * self.fps / self.term.scale, 1.0)
 
 
@@ -296,8 +343,16 @@ def _kernels(real: Scalar) -> _Kernels:
 
     @kernel
     def compare(
-        q: array2d[vec3], points: array2d[int], weights: array2d[float64], frames: array[int], reference: array2d[int],
-        wanted: array2d[vec3d], weight: array2d[float64], noise: float64, huber: float64, parts: array2d[float64],
+        q: array2d[vec3],
+        points: array2d[int],
+        weights: array2d[float64],
+        frames: array[int],
+        reference: array2d[int],
+        wanted: array2d[vec3d],
+        weight: array2d[float64],
+        noise: float64,
+        huber: float64,
+        parts: array2d[float64],
     ):
         k, m = tid()
         d = place(q, frames[k], points, weights, m) - wanted[k, m]
@@ -321,14 +376,30 @@ def _kernels(real: Scalar) -> _Kernels:
         out[slot] = total
 
     @kernel
-    def reach(q: array2d[vec3], points: array2d[int], weights: array2d[float64], frame: int, goal: array[vec3d],
-              scale: float64, slot: int, out: array[float64]):
+    def reach(
+        q: array2d[vec3],
+        points: array2d[int],
+        weights: array2d[float64],
+        frame: int,
+        goal: array[vec3d],
+        scale: float64,
+        slot: int,
+        out: array[float64],
+    ):
         d = (mean_place(q, frame, points, weights) - goal[0]) / scale
         out[slot] = dot(d, d)
 
     @kernel
-    def slow(q: array2d[vec3], points: array2d[int], weights: array2d[float64], frame: int, fps: float64, scale: float64,
-             slot: int, out: array[float64]):
+    def slow(
+        q: array2d[vec3],
+        points: array2d[int],
+        weights: array2d[float64],
+        frame: int,
+        fps: float64,
+        scale: float64,
+        slot: int,
+        out: array[float64],
+    ):
         step = mean_place(q, frame, points, weights) - mean_place(q, frame - 1, points, weights)
         v = step * (fps / scale)
         out[slot] = dot(v, v)

@@ -35,7 +35,8 @@ class Penalty(Term, ABC):
 
 @dataclass(frozen=True)
 class Prior(Penalty):
-    """A parameter that should stay near `value`: (log(p / value) / log(factor))^2, or ((p - value) / sd)^2, mean over its numbers."""
+    """A parameter that should stay near `value`: (log(p / value) / log(factor))^2, or ((p - value) / sd)^2, mean over
+    its numbers."""
 
     parameter: str = ""
     value: float = 0.0
@@ -66,11 +67,12 @@ class Prior(Penalty):
 
 @dataclass(frozen=True, eq=False)
 class Smooth(Penalty):
-    """Neighbours that should be alike: the mean over pairs of ((v_i - v_j) / sd)^2, v the values as the transform shows them.
+    """Neighbours that should be alike: the mean over pairs of ((v_i - v_j) / sd)^2, v the values as the transform shows
+    them.
 
-    transforms: parameter -> its transform; v is log(p) for `log`, log((p - low) / (high - p)) for `logit`, p itself for `none`.
-    pairs: (m, 2) numbers of elements, counted through the parameters, each of which has as many as its first axis is long, a
-    plain number one.  Of vectors every component counts.
+    transforms: parameter -> its transform; v is log(p) for `log`, log((p - low) / (high - p)) for `logit`, p itself for
+    `none`. pairs: (m, 2) numbers of elements, counted through the parameters, each of which has as many as its first
+    axis is long, a plain number one.  Of vectors every component counts.
     """
 
     transforms: Mapping[str, Transform] = field(default_factory=dict)

@@ -42,9 +42,11 @@ class Residuals:
 
     @property
     def secant(self) -> np.ndarray:
-        """As `stiffness`, but never zero: weight * score / value, the curvature of a parabola that lies above the loss and touches it.
+        """As `stiffness`, but never zero: weight * score / value, the curvature of a parabola that lies above the loss
+        and touches it.
 
-        Gauss-Newton steps by it come down from anywhere (iteratively reweighted least squares: P. Holland, R. Welsch, 1977), where by
+        Gauss-Newton steps by it come down from anywhere (iteratively reweighted least squares: P. Holland, R. Welsch,
+        1977), where by
         `stiffness` residuals that are all beyond `huber` would give no step.
         """
         return self.weight[..., None] * np.minimum(1.0, self.huber / np.maximum(np.abs(self.values), 1e-300))
@@ -62,7 +64,8 @@ class Residuals:
         return replace(self, weight=factor * self.weight)
 
     def of_observations(self, y: np.ndarray) -> np.ndarray:
-        """What residuals' coefficients y (frames, markers, 3, ...) are for the observations, whose noise is independent.
+        """What residuals' coefficients y (frames, markers, 3, ...) are for the observations, whose noise is
+        independent.
 
         Returns (all frames up to the last, markers, 3, ...).
         """

@@ -14,8 +14,8 @@ from sim.identify.parameters.transforms import Transform
 class Reached:
     """A material value that a parameter reaches: factor times the parameter.
 
-    path: of the value in the model.  elements: (n,) bool, those elements of the value that it reaches, or components, (1, 3)
-    bool; None: all of it.
+    path: of the value in the model.  elements: (n,) bool, those elements of the value that it reaches, or components,
+    (1, 3) bool; None: all of it.
     """
 
     path: str
@@ -39,8 +39,9 @@ class Parameter:
     """Something that is sought.
 
     start: physical start value, a number or an array; with `experiments` given, one value for each of them (axis 0).
-    reach: the material values that follow it; two of one path have no element in common.  unit, transform, bounds: as in the scene.
-    per: what has its own value, as in the scene.  places: the paths of the scene that set it -> factor on its value there.
+    reach: the material values that follow it; two of one path have no element in common.  unit, transform, bounds: as
+    in the scene. per: what has its own value, as in the scene.  places: the paths of the scene that set it -> factor on
+    its value there.
     """
 
     name: str
@@ -56,7 +57,8 @@ class Parameter:
 
     @property
     def labels(self) -> list[str]:
-        """A name for each of its numbers, in the order of its array: `v.x` of a vector, `k[a]` of an experiment, `k[3]` of an element."""
+        """A name for each of its numbers, in the order of its array: `v.x` of a vector, `k[a]` of an experiment, `k[3]`
+        of an element."""
         shape = np.shape(self.start)
         vector = bool(shape) and shape[-1] == 3 and (len(shape) > 1 or self.per not in ("element", "point"))
         out = []
@@ -64,7 +66,9 @@ class Parameter:
             words: list[str] = [str(i) for i in (index[:-1] if vector else index)]
             if self.experiments:
                 words[0] = self.experiments[index[0]]
-            out.append(self.name + (f"[{', '.join(words)}]" if words else "") + (f".{'xyz'[index[-1]]}" if vector else ""))
+            out.append(
+                self.name + (f"[{', '.join(words)}]" if words else "") + (f".{'xyz'[index[-1]]}" if vector else "")
+            )
         return out
 
     def of(self, value: np.ndarray, experiment: str) -> np.ndarray:

@@ -59,9 +59,11 @@ class Transform:
         return np.where(values <= self.lower, -1, np.where(values >= self.upper, 1, 0))
 
     def off_the_bounds(self, p: Any) -> np.ndarray:
-        """Physical values moved inside where they stand on a bound: by `INSIDE` of the coordinates' range, of their unit where it is open.
+        """Physical values moved inside where they stand on a bound: by `INSIDE` of the coordinates' range, of their
+        unit where it is open.
 
-        On a bound that it should leave, a search can only take the steps that lead inside, and differences have one side.
+        On a bound that it should leave, a search can only take the steps that lead inside, and differences have one
+        side.
         """
         values = np.asarray(p, dtype=np.float64)
         side = Transform.side(self, values)
@@ -100,8 +102,10 @@ class Log(Transform):
     def __init__(self, lower: Any = None, upper: Any = None, scale: Any = 1.0):
         for bound in (lower, upper):
             if bound is not None and not np.all(np.asarray(bound) > 0):
-                raise ValueError(f"bounds [{_show(lower)}, {_show(upper)}]: transform log needs positive bounds; "
-                                 "leave a bound out (null) to keep that side open")
+                raise ValueError(
+                    f"bounds [{_show(lower)}, {_show(upper)}]: transform log needs positive bounds; "
+                    "leave a bound out (null) to keep that side open"
+                )
         super().__init__(0.0 if lower is None else lower, upper, scale)
 
     def check(self, p: Any, name: str) -> None:
@@ -134,8 +138,10 @@ class Logit(Transform):
         super().check(p, name)
         values = np.asarray(p, dtype=np.float64)
         if np.any(values == self.lower) or np.any(values == self.upper):
-            raise ValueError(f"{name} = {_show(p)} is on one of its bounds [{_show(self.lower)}, {_show(self.upper)}]; "
-                             "transform logit can only start between them")
+            raise ValueError(
+                f"{name} = {_show(p)} is on one of its bounds [{_show(self.lower)}, {_show(self.upper)}]; "
+                "transform logit can only start between them"
+            )
 
     def side(self, p: Any) -> np.ndarray:
         """As in `Transform`; beside a bound counts as on it."""
@@ -205,7 +211,9 @@ class ParameterSpace:
         self.start = self.pack(start)
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{name}{list(self.shapes[name]) or ''}: {type(t).__name__}" for name, t in self.transforms.items())
+        shown = ", ".join(
+            f"{name}{list(self.shapes[name]) or ''}: {type(t).__name__}" for name, t in self.transforms.items()
+        )
         return f"ParameterSpace({shown or 'no parameters'})"
 
     def pack(self, values: Mapping[str, Any]) -> np.ndarray:
@@ -220,8 +228,10 @@ class ParameterSpace:
 
     def unpack(self, x: np.ndarray) -> dict[str, np.ndarray]:
         """Physical values by name, in their own shapes, of coordinates (n,)."""
-        return {name: transform.to_physical(x[self.slices[name]].reshape(self.shapes[name]))
-                for name, transform in self.transforms.items()}
+        return {
+            name: transform.to_physical(x[self.slices[name]].reshape(self.shapes[name]))
+            for name, transform in self.transforms.items()
+        }
 
     def pull_back(self, x: np.ndarray, gradients: Mapping[str, Any]) -> np.ndarray:
         """d loss / d x (n,) from d loss / d value by name."""

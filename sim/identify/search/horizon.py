@@ -1,8 +1,9 @@
 """Horizons: how far into the experiments a search looks.
 
-Far from the truth, a motion and its recording soon have nothing to do with each other (an oscillation is out of phase, a
-contact is met or not), and the misfit of the whole has many minima.  Over a short time from the start it has one: a fit of
-the first part, then of more, follows that one to the end (multiple shooting and "curriculum" fits are of this kind).
+Far from the truth, a motion and its recording soon have nothing to do with each other (an oscillation is out of phase,
+a contact is met or not), and the misfit of the whole has many minima.  Over a short time from the start it has one: a
+fit of the first part, then of more, follows that one to the end (multiple shooting and "curriculum" fits are of this
+kind).
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ class Horizon:
     def of(self, experiment: Experiment) -> Experiment:
         """The experiment up to here: shorter, and so are its targets."""
         frames = self.frames(experiment.schedule)
-        targets = {name: replace(target, positions=target.positions[:frames]) for name, target in experiment.targets.items()}
+        targets = {
+            name: replace(target, positions=target.positions[:frames]) for name, target in experiment.targets.items()
+        }
         return replace(experiment, schedule=replace(experiment.schedule, frames=frames), targets=targets)
 
     def terms(self, terms: Sequence[Term], experiments: Sequence[Experiment]) -> list[Term]:

@@ -19,8 +19,12 @@ WORTHWHILE = 1e-4
 """`patience` counts the iterations that lowered the best loss by less than this share."""
 
 ENDED = {
-    "loss": "the loss is low enough", "gradient": "the gradient is small enough", "patience": "the loss hardly falls any more",
-    "iterations": "all iterations were used up", "line_search": "no step lowers the loss any further", "interrupted": "interrupted",
+    "loss": "the loss is low enough",
+    "gradient": "the gradient is small enough",
+    "patience": "the loss hardly falls any more",
+    "iterations": "all iterations were used up",
+    "line_search": "no step lowers the loss any further",
+    "interrupted": "interrupted",
     "non_finite": "the simulation breaks down wherever the search turns",
 }
 """Reasons to end a search, in words."""
@@ -74,8 +78,10 @@ class OptimizeResult:
     falling: bool = False
 
     def __repr__(self) -> str:
-        return (f"OptimizeResult(loss {self.initial_loss:.6g} -> {self.loss:.6g} in {self.iterations} iterations; "
-                f"{ENDED.get(self.stopped_because, self.stopped_because)})")
+        return (
+            f"OptimizeResult(loss {self.initial_loss:.6g} -> {self.loss:.6g} in {self.iterations} iterations; "
+            f"{ENDED.get(self.stopped_because, self.stopped_because)})"
+        )
 
 
 class NonFinite(FloatingPointError):
@@ -86,11 +92,22 @@ class NonFinite(FloatingPointError):
         self.result = result
 
 
-def optimize(value_and_grad: ValueAndGrad, start: Any, bounds: tuple[Any, Any] | None = None,
-             method: Minimizer | None = None, *, iterations: int = 50, objective: str = "log", stop: Stop | None = None,
-             log: Callable[[dict[str, Any]], Any] | None = None, save: Callable[[State], Any] | None = None,
-             resume_state: Mapping[str, Any] | None = None, should_stop: Callable[[], bool] | None = None,
-             describe: Callable[[np.ndarray], Mapping[str, Any]] | None = None, after: Progress | None = None) -> OptimizeResult:
+def optimize(
+    value_and_grad: ValueAndGrad,
+    start: Any,
+    bounds: tuple[Any, Any] | None = None,
+    method: Minimizer | None = None,
+    *,
+    iterations: int = 50,
+    objective: str = "log",
+    stop: Stop | None = None,
+    log: Callable[[dict[str, Any]], Any] | None = None,
+    save: Callable[[State], Any] | None = None,
+    resume_state: Mapping[str, Any] | None = None,
+    should_stop: Callable[[], bool] | None = None,
+    describe: Callable[[np.ndarray], Mapping[str, Any]] | None = None,
+    after: Progress | None = None,
+) -> OptimizeResult:
     """Minimise a loss, step by step, in a way that can be watched, interrupted and resumed.
 
     value_and_grad: coordinates x (n,) -> plain loss, gradient (n,).  Where the simulation breaks down it may return nan
@@ -107,7 +124,9 @@ def optimize(value_and_grad: ValueAndGrad, start: Any, bounds: tuple[Any, Any] |
     after: counts go on from there; the iterations that count are those of this search.
     """
     method = LBFGS(max_step=4.0, noise=1e-7) if method is None else method
-    run = _Run(value_and_grad, method, Stop() if stop is None else stop, should_stop, Progress() if after is None else after)
+    run = _Run(
+        value_and_grad, method, Stop() if stop is None else stop, should_stop, Progress() if after is None else after
+    )
     report = _reporter(run, log, save, describe)
     try:
         if resume_state is not None:
@@ -127,9 +146,12 @@ def optimize(value_and_grad: ValueAndGrad, start: Any, bounds: tuple[Any, Any] |
             save(run.saved)
     result = run.result(why, np.array(start, dtype=np.float64))
     if why == "non_finite":
-        raise NonFinite(f"every trial step from iteration {result.iterations} met a non-finite loss or gradient"
-                        f"{run.evaluator.cause()}; the best loss so far is {result.loss:.6g} "
-                        f"(iteration {result.best_iteration})", result)
+        raise NonFinite(
+            f"every trial step from iteration {result.iterations} met a non-finite loss or gradient"
+            f"{run.evaluator.cause()}; the best loss so far is {result.loss:.6g} "
+            f"(iteration {result.best_iteration})",
+            result,
+        )
     return result
 
 
@@ -190,15 +212,22 @@ class _Best:
 class _Run:
     """The state of one search, and what happens to it in one iteration."""
 
-    def __init__(self, function: ValueAndGrad, method: Minimizer, stop: Stop, should_stop: Callable[[], bool] | None, after: Progress):
+    def __init__(
+        self,
+        function: ValueAndGrad,
+        method: Minimizer,
+        stop: Stop,
+        should_stop: Callable[[], bool] | None,
+        after: Progress,
+    ):
         self.evaluator = _Evaluator(function, should_stop, after.evaluations)
         self.method = method
         self.stop = stop
         self.first = self.iteration = after.iteration
         self.initial_loss = float("nan")
         self.best: _Best | None = None
-        self.mark = float("nan")                # the best loss at the last worthwhile improvement ...
-        self.stale = 0                          # ... and the iterations since
+        self.mark = float("nan")  # the best loss at the last worthwhile improvement ...
+        self.stale = 0  # ... and the iterations since
         self.saved: State = {}
         self._since = time.perf_counter()
         self._wall_before = after.wall_s
@@ -220,8 +249,9 @@ class _Run:
             raise ValueError(f"value_and_grad returned a gradient {gradient.shape} for x of shape {start.shape}")
         if not (np.isfinite(loss) and np.isfinite(gradient).all()):
             what = f"loss is {loss}" if not np.isfinite(loss) else f"gradient is {gradient}"
-            raise NonFinite(f"the {what} at the start{self.evaluator.cause()}: "
-                            "choose another start, or smaller time steps")
+            raise NonFinite(
+                f"the {what} at the start{self.evaluator.cause()}: choose another start, or smaller time steps"
+            )
         self.evaluator.objective = make_objective(objective, loss)
         self.method.begin(self.evaluator, start, bounds)
         self.initial_loss = self.mark = loss
@@ -258,8 +288,19 @@ class _Run:
     def result(self, why: str, start: np.ndarray) -> OptimizeResult:
         """The outcome; without a single evaluation the start, with a loss of nan."""
         best = self.best or _Best(start, float("nan"), np.full(start.shape, np.nan), 0)
-        return OptimizeResult(best.x.copy(), best.loss, best.gradient.copy(), self.initial_loss, best.iteration,
-                              self.iteration, self.evaluator.evaluations, why, self.wall_s, self.saved, self.stale < FEW)
+        return OptimizeResult(
+            best.x.copy(),
+            best.loss,
+            best.gradient.copy(),
+            self.initial_loss,
+            best.iteration,
+            self.iteration,
+            self.evaluator.evaluations,
+            why,
+            self.wall_s,
+            self.saved,
+            self.stale < FEW,
+        )
 
     def snapshot(self) -> State:
         """Everything that the rest of the search depends on, flat."""
@@ -267,11 +308,23 @@ class _Run:
         assert best is not None and objective is not None
         loss, gradient = self.evaluator.plain(self.method.x)
         own: State = {
-            "method": type(self.method).__name__, "objective": objective.name, "reference": objective.reference,
-            "iteration": self.iteration, "first": self.first, "evaluations": self.evaluator.evaluations, "initial_loss": self.initial_loss,
-            "loss": loss, "gradient": gradient.copy(), "best_x": best.x.copy(), "best_loss": best.loss,
-            "best_gradient": best.gradient.copy(), "best_iteration": best.iteration,
-            "mark": self.mark, "stale": self.stale, "wall_s": self.wall_s}
+            "method": type(self.method).__name__,
+            "objective": objective.name,
+            "reference": objective.reference,
+            "iteration": self.iteration,
+            "first": self.first,
+            "evaluations": self.evaluator.evaluations,
+            "initial_loss": self.initial_loss,
+            "loss": loss,
+            "gradient": gradient.copy(),
+            "best_x": best.x.copy(),
+            "best_loss": best.loss,
+            "best_gradient": best.gradient.copy(),
+            "best_iteration": best.iteration,
+            "mark": self.mark,
+            "stale": self.stale,
+            "wall_s": self.wall_s,
+        }
         return own | {f"method.{key}": item for key, item in self.method.state_dict().items()}
 
     def resume(self, state: Mapping[str, Any], n: int, objective: str) -> None:
@@ -290,22 +343,39 @@ class _Run:
         self.evaluator.known = {self.method.x.tobytes(): known}
         self.iteration, self.first, self.stale = (int(state[key]) for key in ("iteration", "first", "stale"))
         self.initial_loss, self.mark = float(state["initial_loss"]), float(state["mark"])
-        self.best = _Best(np.array(state["best_x"], dtype=np.float64), float(state["best_loss"]),
-                          np.array(state["best_gradient"], dtype=np.float64), int(state["best_iteration"]))
+        self.best = _Best(
+            np.array(state["best_x"], dtype=np.float64),
+            float(state["best_loss"]),
+            np.array(state["best_gradient"], dtype=np.float64),
+            int(state["best_iteration"]),
+        )
         self._wall_before = float(state["wall_s"])
         self.saved = dict(state)
 
 
-def _reporter(run: _Run, log: Callable[[dict[str, Any]], Any] | None, save: Callable[[State], Any] | None,
-              describe: Callable[[np.ndarray], Mapping[str, Any]] | None) -> Callable[[float], None]:
+def _reporter(
+    run: _Run,
+    log: Callable[[dict[str, Any]], Any] | None,
+    save: Callable[[State], Any] | None,
+    describe: Callable[[np.ndarray], Mapping[str, Any]] | None,
+) -> Callable[[float], None]:
     """What to do after every iteration: the log line first, so that a saved state never lacks its line."""
 
     def report(length: float) -> None:
         x = run.method.x
         if log is not None:
             words = {"parameters": x.tolist()} if describe is None else describe(x.copy())
-            log({"iteration": run.iteration, "loss": run.loss, "gradient_norm": run.method.stationarity(),
-                 "step": length, "evaluations": run.evaluator.evaluations, "wall_s": run.wall_s, **words})
+            log(
+                {
+                    "iteration": run.iteration,
+                    "loss": run.loss,
+                    "gradient_norm": run.method.stationarity(),
+                    "step": length,
+                    "evaluations": run.evaluator.evaluations,
+                    "wall_s": run.wall_s,
+                    **words,
+                }
+            )
         run.saved = run.snapshot()
         if save is not None:
             save(run.saved)

@@ -16,8 +16,9 @@ ITERATIONS = {"gauss_newton": 30, "lbfgs": 30, "adam": 100}
 """Methods, and how many iterations each gets where nobody says."""
 
 MOST_LINEARISED = 16
-"""Numbers up to which Gauss-Newton is the default: a step of it costs a rollout for each of them, and about a dozen steps do
-where L-BFGS needs 30 gradients, of two to three rollouts each, and more where parameters make up for each other."""
+"""Numbers up to which Gauss-Newton is the default: a step of it costs a rollout for each of them, and about a dozen
+steps do where L-BFGS needs 30 gradients, of two to three rollouts each, and more where parameters make up for each
+other."""
 
 MAX_STEP, NOISE = 4.0, 1e-7
 """The longest first step in coordinates, and changes of the objective that count as rounding."""
@@ -27,7 +28,8 @@ MAX_STEP, NOISE = 4.0, 1e-7
 class Method:
     """How to search.
 
-    name: "gauss_newton", "lbfgs", "adam", or "default": see `chosen`.  iterations: at most so many steps on every horizon; None: as
+    name: "gauss_newton", "lbfgs", "adam", or "default": see `chosen`.  iterations: at most so many steps on every
+    horizon; None: as
     `ITERATIONS` has it.  rate: of Adam.  objective: "log" or "plain".  horizons: how far into the recordings the search looks,
     one after the other, the last of them all the way.
     """
@@ -49,8 +51,8 @@ class Method:
     def chosen(self, terms: Sequence[Term], size: int) -> Method:
         """With a name.
 
-        The default is Gauss-Newton where every term is a sum of squared residuals and up to `MOST_LINEARISED` numbers are
-        sought, L-BFGS elsewhere.
+        The default is Gauss-Newton where every term is a sum of squared residuals and up to `MOST_LINEARISED` numbers
+        are sought, L-BFGS elsewhere.
         """
         name = self.name
         if name == "default":

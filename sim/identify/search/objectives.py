@@ -12,7 +12,8 @@ from sim.core.lang.errors import SimError
 
 
 class ObjectiveError(SimError, ValueError):
-    """A loss that the objective cannot take: a search that only stayed away from there would end beside the minimum and not tell."""
+    """A loss that the objective cannot take: a search that only stayed away from there would end beside the minimum and
+    not tell."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,9 @@ def make_objective(name: str, initial_loss: float) -> Objective:
         return PlainObjective(abs(initial_loss) or 1.0)
     if name == "log":
         if initial_loss < 0:
-            raise ObjectiveError(f"the loss at the start is {initial_loss:g} and has no logarithm: use `optimize: {{objective: plain}}`")
+            raise ObjectiveError(
+                f"the loss at the start is {initial_loss:g} and has no logarithm: use `optimize: {{objective: plain}}`"
+            )
         return LogObjective(LogObjective.share * initial_loss or 1.0)
     near = difflib.get_close_matches(str(name), OBJECTIVES, n=1)
     instead = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(OBJECTIVES)}"

@@ -31,7 +31,6 @@ class Evaluation:
     terms: dict[str, float]
     experiments: dict[str, float]
 
-
     def __repr__(self) -> str:
         return f"Evaluation(loss {self.loss:.6g}, gradient {short(self.gradient)})"
 
@@ -40,8 +39,8 @@ class Evaluation:
 class Result:
     """What a search found: parameters (physical), loss, its terms, gradient by physical values, and how it ended.
 
-    initial_loss: at the start that the problem states, counted like `loss` on everything.  search: on the last horizon that was
-    reached.  chosen: what came of several starts; stages: of every horizon.
+    initial_loss: at the start that the problem states, counted like `loss` on everything.  search: on the last horizon
+    that was reached.  chosen: what came of several starts; stages: of every horizon.
     """
 
     parameters: dict[str, Any]
@@ -55,5 +54,8 @@ class Result:
     stages: tuple[StageEnd, ...] = ()
 
     def __repr__(self) -> str:
-        head = f"Result: loss {self.initial_loss:.6g} -> {self.loss:.6g} in {self.search.iterations} iterations; {ENDED[self.search.stopped_because]}"
+        head = (
+            f"Result: loss {self.initial_loss:.6g} -> {self.loss:.6g} in {self.search.iterations} iterations;"
+            f" {ENDED[self.search.stopped_because]}"
+        )
         return "\n".join([head, *(f"  {name:<16} {short(value)}" for name, value in self.parameters.items())])

@@ -40,7 +40,8 @@ class Stage:
 
 @dataclass(frozen=True)
 class StageEnd:
-    """How the search on one horizon went: the loss, counted on this horizon alone, before and after; its last log entry; why it ended."""
+    """How the search on one horizon went: the loss, counted on this horizon alone, before and after; its last log
+    entry; why it ended."""
 
     label: str
     initial_loss: float
@@ -70,13 +71,23 @@ class BrokenSearch(NonFinite):
         self.found = found
 
 
-def search(stages: Sequence[Stage], starts: Sequence[np.ndarray], bounds: Bounds, method: Method, *, iterations: int | None = None,
-           log: Log | None = None, save: Save | None = None, resume_state: Mapping[str, Any] | None = None,
-           should_stop: Callable[[], bool] | None = None) -> Search:
+def search(
+    stages: Sequence[Stage],
+    starts: Sequence[np.ndarray],
+    bounds: Bounds,
+    method: Method,
+    *,
+    iterations: int | None = None,
+    log: Log | None = None,
+    save: Save | None = None,
+    resume_state: Mapping[str, Any] | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> Search:
     """Search on all horizons.
 
-    starts: coordinates (n,) each; the best of several is found on the first horizon (`choose_start`).  iterations: at most so many on
-    each horizon, instead of the method's.  log, save, resume_state, should_stop: as in `loop.optimize`; log entries say which
+    starts: coordinates (n,) each; the best of several is found on the first horizon (`choose_start`).  iterations: at
+    most so many on each horizon, instead of the method's.  log, save, resume_state, should_stop: as in `loop.optimize`;
+    log entries say which
     `horizon` they are of where there are several, and the first one on a horizon has a number of its own.
     Raises NonFinite where the first start cannot be evaluated, BrokenSearch where the search comes no further.
     """
@@ -86,8 +97,14 @@ def search(stages: Sequence[Stage], starts: Sequence[np.ndarray], bounds: Bounds
         chosen = Chosen.from_state(resume_state)
     elif len(starts) > 1:
         begun = time.perf_counter()
-        chosen = choose_start(stages[0].value_and_grad, starts, bounds, lambda: method.minimizer(stages[0].gauss_newton),
-                              method.objective, should_stop)
+        chosen = choose_start(
+            stages[0].value_and_grad,
+            starts,
+            bounds,
+            lambda: method.minimizer(stages[0].gauss_newton),
+            method.objective,
+            should_stop,
+        )
         x, after = chosen.x, Progress(0, chosen.evaluations, time.perf_counter() - begun)
     last: OptimizeResult | None = None
     for k in range(len(ended), len(stages)):
@@ -105,7 +122,9 @@ def search(stages: Sequence[Stage], starts: Sequence[np.ndarray], bounds: Bounds
             trouble = error
             if error.result is not None:
                 last = error.result
-            elif last is not None:  # not even the start of this horizon works, which is where the search on the last one ended
+            elif (
+                last is not None
+            ):  # not even the start of this horizon works, which is where the search on the last one ended
                 last = replace(last, stopped_because="non_finite")
             else:
                 raise
@@ -150,6 +169,7 @@ def _ended(state: Mapping[str, Any] | None) -> tuple[StageEnd, ...]:
     out: list[StageEnd] = []
     while state is not None and f"horizon.{len(out)}.label" in state:
         label, initial, loss, iteration, why = (
-            np.asarray(state[f"horizon.{len(out)}.{name}"]).item() for name in (f.name for f in fields(StageEnd)))
+            np.asarray(state[f"horizon.{len(out)}.{name}"]).item() for name in (f.name for f in fields(StageEnd))
+        )
         out.append(StageEnd(label, initial, loss, iteration, why))
     return tuple(out)

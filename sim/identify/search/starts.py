@@ -19,8 +19,9 @@ ROUND = 3
 class Chosen:
     """The start to go on from.
 
-    index: which of the starts.  starts, ends: (k, n) coordinates where each began and how far it came; losses, reached: (k,) the
-    losses there (nan: the simulation breaks down); iterations: (k,) of each; evaluations: how many all of them took.
+    index: which of the starts.  starts, ends: (k, n) coordinates where each began and how far it came; losses, reached:
+    (k,) the losses there (nan: the simulation breaks down); iterations: (k,) of each; evaluations: how many all of them
+    took.
     """
 
     index: int
@@ -47,18 +48,25 @@ class Chosen:
             return None
         index, evaluations = (int(np.asarray(state[f"starts.{name}"])) for name in ("index", "evaluations"))
         starts, ends, losses, reached, iterations = (
-            np.array(state[f"starts.{name}"]) for name in ("starts", "ends", "losses", "reached", "iterations"))
+            np.array(state[f"starts.{name}"]) for name in ("starts", "ends", "losses", "reached", "iterations")
+        )
         return cls(index, starts, ends, losses, reached, iterations, evaluations)
 
 
-def choose_start(value_and_grad: ValueAndGrad, starts: Sequence[np.ndarray], bounds: tuple[np.ndarray, np.ndarray] | None,
-                 method: Callable[[], Minimizer], objective: str = "log", should_stop: Callable[[], bool] | None = None
-                 ) -> Chosen:
+def choose_start(
+    value_and_grad: ValueAndGrad,
+    starts: Sequence[np.ndarray],
+    bounds: tuple[np.ndarray, np.ndarray] | None,
+    method: Callable[[], Minimizer],
+    objective: str = "log",
+    should_stop: Callable[[], bool] | None = None,
+) -> Chosen:
     """Try several starts (see `ParameterSpace.starts`) by successive halving.
 
-    All are evaluated; the better half (two at least) gets `ROUND` iterations each, the better half of these as many more,
-    until one is left.  So a start that begins low and ends in a false minimum does not win.  method: makes a minimiser.  should_stop:
-    a true answer ends the tournament with the best so far.  Raises NonFinite if the loss is finite at none of them.
+    All are evaluated; the better half (two at least) gets `ROUND` iterations each, the better half of these as many
+    more, until one is left.  So a start that begins low and ends in a false minimum does not win.  method: makes a
+    minimiser.  should_stop: a true answer ends the tournament with the best so far.  Raises NonFinite if the loss is
+    finite at none of them.
     """
     found: dict[int, OptimizeResult] = {}
     losses, cause = np.full(len(starts), np.nan), ""
@@ -68,15 +76,31 @@ def choose_start(value_and_grad: ValueAndGrad, starts: Sequence[np.ndarray], bou
         ends = [found[k].x if k in found else np.asarray(x, np.float64) for k, x in enumerate(starts)]
         reached = [found[k].loss if k in found else np.nan for k in range(len(starts))]
         iterations = [found[k].iterations if k in found else 0 for k in range(len(starts))]
-        return Chosen(index, np.array(starts, np.float64), np.array(ends), losses, np.array(reached), np.array(iterations), evaluations)
+        return Chosen(
+            index,
+            np.array(starts, np.float64),
+            np.array(ends),
+            losses,
+            np.array(reached),
+            np.array(iterations),
+            evaluations,
+        )
 
     def go_on(k: int, iterations: int) -> None:
         nonlocal evaluations, cause
         state: State | None = found[k].state if k in found else None
         before = found[k].evaluations if k in found else 0
         try:
-            result = optimize(value_and_grad, starts[k], bounds, method(), iterations=iterations, objective=objective,
-                              resume_state=state, should_stop=should_stop)
+            result = optimize(
+                value_and_grad,
+                starts[k],
+                bounds,
+                method(),
+                iterations=iterations,
+                objective=objective,
+                resume_state=state,
+                should_stop=should_stop,
+            )
         except NonFinite as error:
             cause = f" ({error})"
             if error.result is None:
@@ -95,10 +119,10 @@ def choose_start(value_and_grad: ValueAndGrad, starts: Sequence[np.ndarray], bou
             return chosen(0)
         raise NonFinite(f"the loss is finite at none of the {len(starts)} starts{cause}: narrow the bounds")
     alive, done = sorted(found, key=lambda k: found[k].loss), 0
-    alive = alive[:max(2, (len(alive) + 1) // 2)]
+    alive = alive[: max(2, (len(alive) + 1) // 2)]
     while len(alive) > 1 and not (should_stop is not None and should_stop()):
         done += ROUND
         for k in alive:
             go_on(k, done)
-        alive = sorted(alive, key=lambda k: found[k].loss)[:(len(alive) + 1) // 2 if len(alive) > 2 else 1]
+        alive = sorted(alive, key=lambda k: found[k].loss)[: (len(alive) + 1) // 2 if len(alive) > 2 else 1]
     return chosen(alive[0])

@@ -50,7 +50,11 @@ class Building:
     @cached_property
     def varied(self) -> set[tuple[str, ...]]:
         """Places whose values are sought, or differ from one experiment to another."""
-        named = [entry[key] for section, key in (("parameters", "of"), ("experiments", "set")) for entry in self.data[section].values()]
+        named = [
+            entry[key]
+            for section, key in (("parameters", "of"), ("experiments", "set"))
+            for entry in self.data[section].values()
+        ]
         return {self.scene.find(place).steps for places in named for place in places}
 
     @cached_property
@@ -82,7 +86,11 @@ class Building:
             named = re.match(r"material\['(\w+)'\]", error.what) if material else None
             self.problem(f"{material}.{named[1]}" if named else path, error.what, error.hint)
         except MemoryError as error:
-            self.problem(path, f"it does not fit into memory{f': {error}' if str(error) else ''}", "fewer points, frames or steps need less")
+            self.problem(
+                path,
+                f"it does not fit into memory{f': {error}' if str(error) else ''}",
+                "fewer points, frames or steps need less",
+            )
 
     def finish(self) -> None:
         """Raises everything that was found."""

@@ -153,7 +153,11 @@ def _spread_regions(made: Building, name: str, path: str, entry: dict[str, Any])
         with made.at(f"objects.{name}.regions.{region}"):
             chosen[region] = group.choose(where)
     values = {f"{path}.{key}": body.get(key) for key in ("density", "mass")}
-    values |= {f"{path}.material.{constraint}.{key}": value for constraint, keys in body["material"].items() for key, value in keys.items()}
+    values |= {
+        f"{path}.material.{constraint}.{key}": value
+        for constraint, keys in body["material"].items()
+        for key, value in keys.items()
+    }
     for place, value in values.items():
         if not isinstance(value, dict) or "regions" not in value or not value["regions"].keys() <= chosen.keys():
             continue
@@ -162,25 +166,38 @@ def _spread_regions(made: Building, name: str, path: str, entry: dict[str, Any])
         # Between two regions the order of the object decides, alike for all of its values.
         names = tuple(region for region in chosen if region in value["regions"])
         with made.at(f"{place}.regions"):
-            made.by_region[place] = found = ByRegion(names, assign_regions(elements, {region: chosen[region] for region in names}))
+            made.by_region[place] = found = ByRegion(
+                names, assign_regions(elements, {region: chosen[region] for region in names})
+            )
             made.builder.set_values(group, key, np.array([value["regions"][region] for region in names])[found.source])
 
 
 def _placement(entry: dict[str, Any]) -> dict[str, Any]:
     rotation = entry["rotation"]
     turn = rotation_from_axis_angle(rotation["axis"], rotation["angle"]) if rotation["angle"] else None
-    return {"pos": entry["position"], "rot": turn, "scale": entry["scale"], "vel": entry["velocity"],
-            "spin": entry["spin"]}
+    return {
+        "pos": entry["position"],
+        "rot": turn,
+        "scale": entry["scale"],
+        "vel": entry["velocity"],
+        "spin": entry["spin"],
+    }
 
 
 def _cloth(made: Building, path: str, name: str, entry: dict[str, Any], material: dict[str, Any]) -> Group:
     cloth = entry["cloth"]
-    options = {**_placement(entry), "density": _value(made, f"{path}.density", cloth["density"]), "label": name,
-               "material": material, "thickness": cloth["thickness"]}
+    options = {
+        **_placement(entry),
+        "density": _value(made, f"{path}.density", cloth["density"]),
+        "label": name,
+        "material": material,
+        "thickness": cloth["thickness"],
+    }
     if "grid" in cloth:
         (width, height), (columns, rows) = cloth["grid"]["size"], cloth["grid"]["cells"]
-        return made.builder.add_cloth_grid(dim_x=columns, dim_y=rows, cell_x=width / columns, cell_y=height / rows,
-                                           **options)
+        return made.builder.add_cloth_grid(
+            dim_x=columns, dim_y=rows, cell_x=width / columns, cell_y=height / rows, **options
+        )
     mesh = cloth["mesh"]
     file = made.scene.file(f"{path}.mesh.file")
     return made.builder.add_cloth_mesh(mesh=load_mesh(file, mesh["unit"], mesh["axes"], mesh["mirror"]), **options)
@@ -188,12 +205,19 @@ def _cloth(made: Building, path: str, name: str, entry: dict[str, Any], material
 
 def _soft(made: Building, path: str, name: str, entry: dict[str, Any], material: dict[str, Any]) -> Group:
     soft = entry["soft"]
-    options = {**_placement(entry), "density": _value(made, f"{path}.density", soft["density"]), "label": name, "material": material}
+    options = {
+        **_placement(entry),
+        "density": _value(made, f"{path}.density", soft["density"]),
+        "label": name,
+        "material": material,
+    }
     if "lattice" in soft:
         lattice = soft["lattice"]
         sizes = [size / cells for size, cells in zip(lattice["size"], lattice["cells"], strict=True)]
         box = solid_grid(*lattice["cells"], *sizes).mesh
-        return made.builder.add_soft_mesh(mesh=replace(box, positions=box.positions + np.array(lattice["origin"])), **options)
+        return made.builder.add_soft_mesh(
+            mesh=replace(box, positions=box.positions + np.array(lattice["origin"])), **options
+        )
     mesh = soft["mesh"]
     file = made.scene.file(f"{path}.mesh.file")
     space = mesh["unit"], mesh["axes"], mesh["mirror"]
@@ -213,19 +237,27 @@ def _soft(made: Building, path: str, name: str, entry: dict[str, Any], material:
 
 def _chain(made: Building, path: str, name: str, entry: dict[str, Any], material: dict[str, Any]) -> Group:
     chain = entry["chain"]
-    return made.builder.add_chain(chain["from"], chain["to"], chain["points"], chain["mass"], label=name,
-                                  material=material, **_placement(entry))
+    return made.builder.add_chain(
+        chain["from"], chain["to"], chain["points"], chain["mass"], label=name, material=material, **_placement(entry)
+    )
 
 
 def _particles(made: Building, path: str, name: str, entry: dict[str, Any], material: dict[str, Any]) -> Group:
     particles = entry["particles"]
-    return made.builder.add_particles(particles["positions"], _value(made, f"{path}.mass", particles["mass"]),
-                                      label=name, material=material, **_placement(entry))
+    return made.builder.add_particles(
+        particles["positions"],
+        _value(made, f"{path}.mass", particles["mass"]),
+        label=name,
+        material=material,
+        **_placement(entry),
+    )
 
 
 def _material(made: Building, path: str, material: dict[str, Any]) -> dict[str, Any]:
-    return {name: {key: _value(made, f"{path}.{name}.{key}", value) for key, value in keys.items()}
-            for name, keys in material.items()}
+    return {
+        name: {key: _value(made, f"{path}.{name}.{key}", value) for key, value in keys.items()}
+        for name, keys in material.items()
+    }
 
 
 def _value(made: Building, path: str, value: Any) -> Any:
@@ -235,7 +267,9 @@ def _value(made: Building, path: str, value: Any) -> Any:
     if "each" in value:
         return {"each": Each(value["each"])} if f"{path}.each" in made.apart else value
     if "regions" in value:
-        return next(iter(value["regions"].values()), 1.0)  # of one of them, until the elements are there to be told apart
+        return next(
+            iter(value["regions"].values()), 1.0
+        )  # of one of them, until the elements are there to be told apart
     file = made.scene.file(f"{path}.file")
     try:
         loaded = read_npy(file)
@@ -247,7 +281,10 @@ def _value(made: Building, path: str, value: Any) -> Any:
         return 1.0
     broken = np.argwhere(~np.isfinite(loaded))
     if len(broken):
-        made.problem(f"{path}.file", f"`{value['file']}`: value {', '.join(str(k) for k in broken[0])} is not finite, as are {len(broken)} in all",
-                     "every element needs a number")
+        made.problem(
+            f"{path}.file",
+            f"`{value['file']}`: value {', '.join(str(k) for k in broken[0])} is not finite, as are {len(broken)} in all",
+            "every element needs a number",
+        )
         return 1.0
     return loaded

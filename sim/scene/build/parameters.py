@@ -26,19 +26,53 @@ def make_parameters(made: Building, model: Model) -> list[Parameter]:
         if entry["per"] == "region":
             first = made.by_region[next(iter(paths))]
             for region in first.names:
-                inside = [Reached(found, entry["of"][place], made.by_region[place].within(region)) for place, found in paths.items()]
+                inside = [
+                    Reached(found, entry["of"][place], made.by_region[place].within(region))
+                    for place, found in paths.items()
+                ]
                 value = made.scene.get(f"{next(iter(paths))}.regions.{region}") / next(iter(entry["of"].values()))
-                places = {} if "start" in entry else {f"{place}.regions.{region}": factor for place, factor in entry["of"].items()}
-                _add(out, made, path, f"{name}.{region}", entry, np.asarray(entry.get("start", value), float), inside, places)
+                places = (
+                    {}
+                    if "start" in entry
+                    else {f"{place}.regions.{region}": factor for place, factor in entry["of"].items()}
+                )
+                _add(
+                    out,
+                    made,
+                    path,
+                    f"{name}.{region}",
+                    entry,
+                    np.asarray(entry.get("start", value), float),
+                    inside,
+                    places,
+                )
             continue
-        places = dict(entry["of"]) | ({f"{path}.start": 1.0} if "start" in entry else {})  # a start goes before the value
-        _add(out, made, path, name, entry, _start(made, model, entry, paths),
-             [Reached(found, entry["of"][place], _elements(made, place)) for place, found in paths.items()], places)
+        places = dict(entry["of"]) | (
+            {f"{path}.start": 1.0} if "start" in entry else {}
+        )  # a start goes before the value
+        _add(
+            out,
+            made,
+            path,
+            name,
+            entry,
+            _start(made, model, entry, paths),
+            [Reached(found, entry["of"][place], _elements(made, place)) for place, found in paths.items()],
+            places,
+        )
     return out
 
 
-def _add(out: list[Parameter], made: Building, path: str, name: str, entry: dict[str, Any], start: np.ndarray,
-         reach: list[Reached], places: dict[str, float]) -> None:
+def _add(
+    out: list[Parameter],
+    made: Building,
+    path: str,
+    name: str,
+    entry: dict[str, Any],
+    start: np.ndarray,
+    reach: list[Reached],
+    places: dict[str, float],
+) -> None:
     """Adds a parameter, unless its start, bounds and transform do not fit each other."""
     own: tuple[str, ...] = ()
     if entry["per"] == "experiment":
@@ -54,11 +88,25 @@ def _add(out: list[Parameter], made: Building, path: str, name: str, entry: dict
     inside = transform.off_the_bounds(start)
     if (inside != start).any():
         side = "lower" if (inside > start).any() else "upper"
-        made.warnings.append(f"`{name}` starts on its {side} bound; the search begins beside it, at {_shown(inside[inside != start])}: give "
-                             "a `start` between the bounds")
+        made.warnings.append(
+            f"`{name}` starts on its {side} bound; the search begins beside it, at {_shown(inside[inside != start])}: give "
+            "a `start` between the bounds"
+        )
         start = inside
-    out.append(Parameter(name, start, reach, transform, _unit(made, next(iter(entry["of"]))), entry["transform"], bounds, own,
-                         entry["per"], places))
+    out.append(
+        Parameter(
+            name,
+            start,
+            reach,
+            transform,
+            _unit(made, next(iter(entry["of"]))),
+            entry["transform"],
+            bounds,
+            own,
+            entry["per"],
+            places,
+        )
+    )
 
 
 def _shown(values: np.ndarray) -> str:
@@ -85,7 +133,9 @@ def _of_one_size(made: Building, model: Model, path: str, entry: dict[str, Any],
     sizes = {place: model[found].size for place, found in paths.items()}
     if len(set(sizes.values())) > 1:
         shown = ", ".join(f"`{place}` {size}" for place, size in sizes.items())
-        made.problem(path, f"one value for each {entry['per']} of things of different size: {shown}", "make a parameter for each")
+        made.problem(
+            path, f"one value for each {entry['per']} of things of different size: {shown}", "make a parameter for each"
+        )
         return False
     return True
 
@@ -103,9 +153,14 @@ def _elements(made: Building, place: str) -> np.ndarray | None:
 
 
 def _start(made: Building, model: Model, entry: dict[str, Any], paths: dict[str, str]) -> np.ndarray:
-    """Where a parameter starts: as it says, else at the value of the scene; one for each element or point, if it has so many."""
+    """Where a parameter starts: as it says, else at the value of the scene; one for each element or point, if it has so
+    many."""
     place, path = next(iter(paths.items()))
-    start = np.asarray(entry["start"], float) if "start" in entry else _in_scene(made, model, place, path) / entry["of"][place]
+    start = (
+        np.asarray(entry["start"], float)
+        if "start" in entry
+        else _in_scene(made, model, place, path) / entry["of"][place]
+    )
     if entry["per"] in ("element", "point"):
         start = np.broadcast_to(start, model[path].numpy().shape).copy()
     return start
@@ -121,7 +176,9 @@ def _in_scene(made: Building, model: Model, place: str, path: str) -> np.ndarray
 
 def _own_start(made: Building, experiment: str, of: dict[str, float], otherwise: np.ndarray) -> np.ndarray:
     """Where a parameter starts in an experiment: at the value that this one sets, else where it starts elsewhere."""
-    settings = {made.scene.find(path).steps: value for path, value in made.data["experiments"][experiment]["set"].items()}
+    settings = {
+        made.scene.find(path).steps: value for path, value in made.data["experiments"][experiment]["set"].items()
+    }
     for place, factor in of.items():
         steps = made.scene.find(place).steps
         component = component_path(steps)[1]

@@ -28,7 +28,8 @@ from sim.scene.validate.document import Document
 from sim.solvers import Solver, SolverError, SolverSemiImplicit, SolverXPBD, step_warnings
 
 PRECISION = float64
-"""Of a scene's model where nobody says, in Python and on the command line alike: differences and far digits of gradients survive in it."""
+"""Of a scene's model where nobody says, in Python and on the command line alike: differences and far digits of
+gradients survive in it."""
 
 
 def build_problem(scene: Document, device: DeviceLike = None, dtype: Any = PRECISION) -> Problem:
@@ -52,10 +53,29 @@ def build_problem(scene: Document, device: DeviceLike = None, dtype: Any = PRECI
     made.finish()
     made.warnings += [f"solver: {text}" for text in step_warnings(solver, [e.schedule.dt for e in experiments])]
     output = scene.data["output"]
-    description = Description(scene.name, scene.data["about"], _with_method(scene, method).resolved_yaml(), output["record"]["every"],
-                              output["report"], tuple(made.warnings), scene.path, scene.files())
-    problem = Problem(model, solver, experiments, markers, sought, terms, make_strategy(scene.data),
-                      method, expectations, description, make_measures(made))
+    description = Description(
+        scene.name,
+        scene.data["about"],
+        _with_method(scene, method).resolved_yaml(),
+        output["record"]["every"],
+        output["report"],
+        tuple(made.warnings),
+        scene.path,
+        scene.files(),
+    )
+    problem = Problem(
+        model,
+        solver,
+        experiments,
+        markers,
+        sought,
+        terms,
+        make_strategy(scene.data),
+        method,
+        expectations,
+        description,
+        make_measures(made),
+    )
     targets = {name: entry["target"] for name, entry in scene.data["experiments"].items() if "target" in entry}
     spaces = {name: FileSpace(target["unit"], tuple(target["axes"])) for name, target in targets.items()}
     notes = alignment_notes(problem, spaces)

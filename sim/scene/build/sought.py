@@ -34,15 +34,23 @@ def make_schedule(made: Building, time: dict[str, Any], path: str) -> Schedule:
     frames = time["duration"] * time["fps"]
     whole = math.floor(frames + WHOLE)
     if whole < 1:
-        made.problem(path, f"{time['duration']:g} s are less than one frame at {time['fps']:g} Hz",
-                     "raise `time.duration` or `time.fps`")
+        made.problem(
+            path,
+            f"{time['duration']:g} s are less than one frame at {time['fps']:g} Hz",
+            "raise `time.duration` or `time.fps`",
+        )
     if whole > MOST_FRAMES:
-        made.problem(path, f"{time['duration']:g} s at {time['fps']:g} Hz are {whole:,} frames, more than {MOST_FRAMES:,}",
-                     "lower `time.duration` or `time.fps`; `time.substeps` sets the length of a step")
+        made.problem(
+            path,
+            f"{time['duration']:g} s at {time['fps']:g} Hz are {whole:,} frames, more than {MOST_FRAMES:,}",
+            "lower `time.duration` or `time.fps`; `time.substeps` sets the length of a step",
+        )
         whole = 1
     elif frames - whole > WHOLE and whole:
-        made.warnings.append(f"{path}: {time['duration']:g} s are {frames:.6g} frames at {time['fps']:g} Hz; the last whole one, at "
-                             f"{whole / time['fps']:.6g} s, is the end")
+        made.warnings.append(
+            f"{path}: {time['duration']:g} s are {frames:.6g} frames at {time['fps']:g} Hz; the last whole one, at "
+            f"{whole / time['fps']:.6g} s, is the end"
+        )
     return Schedule(max(whole, 1), float(time["fps"]), int(time["substeps"]))
 
 
@@ -69,7 +77,8 @@ def make_markers(made: Building, pinned: np.ndarray) -> dict[str, Markers]:
 
 
 def _carried(name: str, on: str, group: Group, places: list[list[float]]) -> Markers:
-    """Places that move with the nearest tetrahedron of a solid, or triangle of a cloth, extrapolated if they lie outside."""
+    """Places that move with the nearest tetrahedron of a solid, or triangle of a cloth, extrapolated if they lie
+    outside."""
     x = np.asarray(places, float)
     if len(group.tets):
         found = embed(x, group.positions, group.tets - group.start)
@@ -107,24 +116,33 @@ def make_experiments(made: Building, model: Model | None, markers: dict[str, Mar
                 continue
             found, component = component_path(made.scene.find(place).steps)
             if found is None or not isinstance(value, float | list):
-                made.refuse(f"{path}.set.{place}", f"`{place}` that differs from one experiment to another",
-                            "what may differ is `time`, gravity, placements, shapes and motion vectors")
+                made.refuse(
+                    f"{path}.set.{place}",
+                    f"`{place}` that differs from one experiment to another",
+                    "what may differ is `time`, gravity, placements, shapes and motion vectors",
+                )
             elif model is not None:
                 with made.at(f"{path}.set.{place}"):
-                    settings.setdefault(found, model[found].numpy().astype(float))[..., slice(None) if component is None else component] = value
+                    settings.setdefault(found, model[found].numpy().astype(float))[
+                        ..., slice(None) if component is None else component
+                    ] = value
         schedule = make_schedule(made, time, f"{path}.set" if time != made.data["time"] else "time.duration")
         targets = _targets(made, f"{path}.target", entry["target"], schedule, markers) if "target" in entry else {}
         out.append(Experiment(name, schedule, entry["use"] == "fit", settings, targets))
     return out
 
 
-def _targets(made: Building, path: str, entry: dict[str, Any], schedule: Schedule, markers: dict[str, Markers]
-             ) -> dict[str, Target]:
+def _targets(
+    made: Building, path: str, entry: dict[str, Any], schedule: Schedule, markers: dict[str, Markers]
+) -> dict[str, Target]:
     columns: dict[str, Any] = dict(entry.get("markers", {}))
     if not columns:
         if len(made.data["markers"]) > 1:
-            made.problem(path, "the scene has several sets of markers, and nothing says which columns are which",
-                         "add `markers: {name: [columns]}`")
+            made.problem(
+                path,
+                "the scene has several sets of markers, and nothing says which columns are which",
+                "add `markers: {name: [columns]}`",
+            )
             return {}
         columns = dict.fromkeys(made.data["markers"])
     out = {}
@@ -139,19 +157,27 @@ def _targets(made: Building, path: str, entry: dict[str, Any], schedule: Schedul
             positions[used] = recording.sample(times[used])
             target = Target(positions, entry["noise"], recording.sample([0.0])[0])
             if not target.seen.any():
-                made.problem(path, f"no marker of `{name}` is seen at any frame of the experiment",
-                             "check `start` and `duration`")
+                made.problem(
+                    path,
+                    f"no marker of `{name}` is seen at any frame of the experiment",
+                    "check `start` and `duration`",
+                )
                 continue
             missing = int((~target.seen).sum())
             if missing:
-                made.warnings.append(f"{path}: {missing} of {target.seen.size} marker positions were not seen and "
-                                     "are left out of the loss")
+                made.warnings.append(
+                    f"{path}: {missing} of {target.seen.size} marker positions were not seen and "
+                    "are left out of the loss"
+                )
             out[name] = target
     return out
 
 
-def load_target(made: Building, path: str, entry: dict[str, Any], columns: list[int | str] | None, count: int | None) -> Recording | None:
-    """The recording of a target, of some of its columns, so many if `count` is known; None, and a problem, where it cannot be used."""
+def load_target(
+    made: Building, path: str, entry: dict[str, Any], columns: list[int | str] | None, count: int | None
+) -> Recording | None:
+    """The recording of a target, of some of its columns, so many if `count` is known; None, and a problem, where it
+    cannot be used."""
     with made.at(f"{path}.file"):
         file = made.scene.file(f"{path}.file")
         with made.at(path):
@@ -169,11 +195,21 @@ def make_method(made: Building, experiments: Sequence[Experiment], terms: Sequen
     own = optimize.get(name, {})
     horizons = tuple(Horizon(**part) if isinstance(part, dict) else Horizon(part) for part in optimize["horizon"])
     _check_horizons(made, horizons, [e for e in experiments if e.fit], terms)
-    return Method(name, own.get("iterations"), own.get("rate", 0.1), optimize["objective"], Stop(**optimize["stop"]), optimize["starts"],
-                  optimize["seed"], horizons)
+    return Method(
+        name,
+        own.get("iterations"),
+        own.get("rate", 0.1),
+        optimize["objective"],
+        Stop(**optimize["stop"]),
+        optimize["starts"],
+        optimize["seed"],
+        horizons,
+    )
 
 
-def _check_horizons(made: Building, horizons: Sequence[Horizon], fitted: Sequence[Experiment], terms: Sequence[Term]) -> None:
+def _check_horizons(
+    made: Building, horizons: Sequence[Horizon], fitted: Sequence[Experiment], terms: Sequence[Term]
+) -> None:
     """Each horizon is longer than the one before, finds something to compare, and the last one leaves nothing out."""
     if not fitted:
         return
@@ -182,12 +218,23 @@ def _check_horizons(made: Building, horizons: Sequence[Horizon], fitted: Sequenc
     for k, horizon in enumerate(horizons):
         path = f"optimize.horizon.{k}"
         if k and not (all(np.greater_equal(frames[k], frames[k - 1])) and frames[k] != frames[k - 1]):
-            made.problem(path, f"the horizon {horizon.label} is not longer than the one before", "let them grow, by a frame at least")
+            made.problem(
+                path,
+                f"the horizon {horizon.label} is not longer than the one before",
+                "let them grow, by a frame at least",
+            )
         elif complete and k < len(horizons) - 1 and not any(term.simulated for term in horizon.terms(terms, fitted)):
-            made.problem(path, f"nothing that the loss compares lies within the horizon {horizon.label}", "begin with a longer one")
+            made.problem(
+                path,
+                f"nothing that the loss compares lies within the horizon {horizon.label}",
+                "begin with a longer one",
+            )
     if horizons[-1] != Horizon():
-        made.problem(f"optimize.horizon.{len(horizons) - 1}", "the last horizon leaves out a part of the recordings",
-                     "end with `all`; a shorter `time.duration`, or `at` in the loss, leaves out the rest for good")
+        made.problem(
+            f"optimize.horizon.{len(horizons) - 1}",
+            "the last horizon leaves out a part of the recordings",
+            "end with `all`; a shorter `time.duration`, or `at` in the loss, leaves out the rest for good",
+        )
 
 
 def make_strategy(data: dict[str, Any]) -> StoreAll | Checkpointed:
@@ -201,6 +248,15 @@ def make_expectations(made: Building) -> list[Expectation]:
     out = []
     for path, entry in made.data["expect"].items():
         between = tuple(entry["between"]) if "between" in entry else None
-        out.append(Expectation(path, entry.get("value"), entry.get("within"), between, entry.get("below"),
-                               entry.get("above"), measured="measured" in entry))
+        out.append(
+            Expectation(
+                path,
+                entry.get("value"),
+                entry.get("within"),
+                between,
+                entry.get("below"),
+                entry.get("above"),
+                measured="measured" in entry,
+            )
+        )
     return out

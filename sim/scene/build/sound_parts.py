@@ -25,8 +25,11 @@ def problems_of_sound_parts(scene: Document, known: Sequence[Problem]) -> list[P
     entries = [f"{table}.{name}" for table in _TABLES for name in data[table]]
     broken = {entry for entry in entries if any(f"{problem.path}.".startswith(f"{entry}.") for problem in known)}
     timed = "time" in data and not any(problem.path.split(".")[0] == "time" for problem in known)
-    data["experiments"] = {name: {**entry, "set": _times(entry) if timed else {}} for name, entry in data["experiments"].items()
-                           if f"experiments.{name}" not in broken}
+    data["experiments"] = {
+        name: {**entry, "set": _times(entry) if timed else {}}
+        for name, entry in data["experiments"].items()
+        if f"experiments.{name}" not in broken
+    }
     made = Building(replace(scene, data=data), ModelBuilder(), skipped=broken)
     markers = make_markers(made, add_parts(made))
     if timed and not any(problem.path.split(".")[0] == "markers" for problem in known):

@@ -21,8 +21,13 @@ from sim.scene.build.model_paths import model_path
 KINDS = ("match", "reach", "slow", "prior", "smooth", "custom")
 
 
-def make_terms(made: Building, model: Model | None, markers: dict[str, Markers], experiments: list[Experiment], sought: Sequence[Parameter]
-               ) -> list[Term]:
+def make_terms(
+    made: Building,
+    model: Model | None,
+    markers: dict[str, Markers],
+    experiments: list[Experiment],
+    sought: Sequence[Parameter],
+) -> list[Term]:
     """The terms of the loss; without a model (it could not be built) those that need it are left out."""
     out: list[Term] = []
     uses: dict[str, int] = {}
@@ -63,24 +68,40 @@ def make_terms(made: Building, model: Model | None, markers: dict[str, Markers],
 
 def _priors(common: dict[str, Any], entry: dict[str, Any], own: Sequence[Parameter]) -> list[Term]:
     """One for the parameter; one for each region of it, which share the weight."""
-    return [Prior(name=common["name"] + p.name.removeprefix(entry["prior"]), weight=common["weight"] / len(own), parameter=p.name,
-                  value=entry["value"], factor=entry.get("factor"), sd=entry.get("sd")) for p in own]
+    return [
+        Prior(
+            name=common["name"] + p.name.removeprefix(entry["prior"]),
+            weight=common["weight"] / len(own),
+            parameter=p.name,
+            value=entry["value"],
+            factor=entry.get("factor"),
+            sd=entry.get("sd"),
+        )
+        for p in own
+    ]
 
 
-def _smooth(made: Building, path: str, common: dict[str, Any], entry: dict[str, Any], own: Sequence[Parameter]) -> list[Term]:
+def _smooth(
+    made: Building, path: str, common: dict[str, Any], entry: dict[str, Any], own: Sequence[Parameter]
+) -> list[Term]:
     if not own:
         return []
     sought = made.data["parameters"][entry["smooth"]]
     regions = [p.name.partition(".")[2] for p in own] if sought["per"] == "region" else None
     pairs = np.unique(np.concatenate([_neighbours(made, place, regions) for place in sought["of"]]), axis=0)
     if not len(pairs):
-        made.problem(f"{path}.smooth", f"nothing that `{entry['smooth']}` reaches has a neighbour", "leave the term out, or use a `prior`")
+        made.problem(
+            f"{path}.smooth",
+            f"nothing that `{entry['smooth']}` reaches has a neighbour",
+            "leave the term out, or use a `prior`",
+        )
         return []
     return [Smooth(**common, transforms={p.name: p.transform for p in own}, pairs=pairs, sd=entry["sd"])]
 
 
 def _neighbours(made: Building, place: str, regions: Sequence[str] | None) -> np.ndarray:
-    """Pairs (m, 2) of neighbouring elements of what stands at a place in the scene: their numbers, or those of their `regions`."""
+    """Pairs (m, 2) of neighbouring elements of what stands at a place in the scene: their numbers, or those of their
+    `regions`."""
     label, _, key = str(model_path(made.scene.find(place).steps)).partition(".")
     group = made.groups[label]
     elements = group.elements[key.rpartition(".")[0]] if "." in key else group.points[:, None]
@@ -92,14 +113,25 @@ def _neighbours(made: Building, place: str, regions: Sequence[str] | None) -> np
     return pairs
 
 
-def _custom(made: Building, path: str, common: dict[str, Any], entry: dict[str, Any], model: Model | None, markers: dict[str, Markers],
-            experiments: list[Experiment]) -> list[Term]:
+def _custom(
+    made: Building,
+    path: str,
+    common: dict[str, Any],
+    entry: dict[str, Any],
+    model: Model | None,
+    markers: dict[str, Markers],
+    experiments: list[Experiment],
+) -> list[Term]:
     """A loss of the user's own, tried once for every experiment that it counts."""
     source = entry["custom"]
     module, _, function = source.partition(":")
     term = Custom(**common, function=getattr(made.scene.modules[module], function), source=source)
     if "gauss_newton" in made.data["optimize"]:
-        made.problem("optimize.gauss_newton", f"Gauss-Newton needs residuals, and `{source}` (in `{path}`) has none", "use `lbfgs` or `adam`")
+        made.problem(
+            "optimize.gauss_newton",
+            f"Gauss-Newton needs residuals, and `{source}` (in `{path}`) has none",
+            "use `lbfgs` or `adam`",
+        )
         return []
     for experiment in experiments:
         if model is None or not model.requires_grad or not term.counts(experiment):
@@ -119,8 +151,11 @@ def _check_match(made: Building, path: str, term: Match, experiments: list[Exper
             continue
         if term.markers not in experiment.targets:
             if experiment.targets:
-                made.problem(path, f"the recording of `{experiment.name}` has no markers `{term.markers}`",
-                             f"name their columns in `experiments.{experiment.name}.target.markers`")
+                made.problem(
+                    path,
+                    f"the recording of `{experiment.name}` has no markers `{term.markers}`",
+                    f"name their columns in `experiments.{experiment.name}.target.markers`",
+                )
             continue
         try:
             frames = chosen_frames(experiment.schedule, term.at)
@@ -128,5 +163,6 @@ def _check_match(made: Building, path: str, term: Match, experiments: list[Exper
             made.problem(f"{path}.at", str(error), "widen the span")
             continue
         if not experiment.targets[term.markers].seen[frames].any():
-            made.problem(path, f"no marker of `{term.markers}` is seen in the frames that count",
-                         "let other frames count")
+            made.problem(
+                path, f"no marker of `{term.markers}` is seen in the frames that count", "let other frames count"
+            )

@@ -122,7 +122,8 @@ class Later(Kind):
 
 @dataclass(frozen=True)
 class Table(Kind):
-    """A mapping with known keys. Of each group of `one_of` exactly one key is given, of each of `at_most_one` one or none."""
+    """A mapping with known keys. Of each group of `one_of` exactly one key is given, of each of `at_most_one` one or
+    none."""
 
     lines: tuple[SchemaLine, ...]
     one_of: tuple[tuple[str, ...], ...] = ()
@@ -142,7 +143,9 @@ class Table(Kind):
 
     def rivals(self, key: str) -> tuple[str, ...]:
         """The keys that cannot stand beside `key`."""
-        return tuple(other for group in (*self.one_of, *self.at_most_one) if key in group for other in group if other != key)
+        return tuple(
+            other for group in (*self.one_of, *self.at_most_one) if key in group for other in group if other != key
+        )
 
     def children(self, line: SchemaLine, value: Any) -> Mapping[str, SchemaLine]:
         return {child.name: child for child in self.lines}

@@ -9,7 +9,19 @@ from typing import Any
 from sim.identify.losses import custom
 from sim.scene.schema.containers import Either, Later, Listing, Names, Table
 from sim.scene.schema.keys import FORMAT, VALUE_TABLE, MaterialSpec, scene_schema, value
-from sim.scene.schema.kinds import Axes, Choice, Flag, FrameText, Number, PartOfDuration, Text, UnitName, Vector, Whole, bounds_words
+from sim.scene.schema.kinds import (
+    Axes,
+    Choice,
+    Flag,
+    FrameText,
+    Number,
+    PartOfDuration,
+    Text,
+    UnitName,
+    Vector,
+    Whole,
+    bounds_words,
+)
 from sim.scene.schema.reading import Default, Kind, SchemaLine
 from sim.scene.syntax.units import units_of
 
@@ -89,7 +101,12 @@ def _(kind: FrameText) -> Json:
 
 @_json.register
 def _(kind: PartOfDuration) -> Json:
-    return {"anyOf": [{"type": "number", "exclusiveMinimum": 0, "maximum": 1}, {"type": "string", "pattern": f"^all$|{_QUANTITY}"}]}
+    return {
+        "anyOf": [
+            {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
+            {"type": "string", "pattern": f"^all$|{_QUANTITY}"},
+        ]
+    }
 
 
 @_json.register
@@ -128,7 +145,10 @@ def _(kind: Table) -> Json:
         schema["minProperties"] = 1
     choices: list[Json] = [{"oneOf": [{"required": [name]} for name in group]} for group in kind.one_of]
     for group in kind.at_most_one:
-        nothing_else: Json = {"properties": {line.name: {} for line in kind.lines if line.name not in group}, "additionalProperties": False}
+        nothing_else: Json = {
+            "properties": {line.name: {} for line in kind.lines if line.name not in group},
+            "additionalProperties": False,
+        }
         choices.append({"oneOf": [*({"required": [name]} for name in group), nothing_else]})
     if choices:
         schema["allOf"] = choices
@@ -180,8 +200,10 @@ def scene_reference(materials: Mapping[str, MaterialSpec]) -> str:
     parts = [
         "# Scene files: every key",
         "This page is generated from the schema (`sim/scene/schema/keys.py`).",
-        "Numbers are in SI units; a text may carry another unit (`5 mm`). *May vary*: the number may be a parameter. "
-        "`<name>` stands for names that you choose.",
+        (
+            "Numbers are in SI units; a text may carry another unit (`5 mm`). *May vary*: the number may be a"
+            " parameter. `<name>` stands for names that you choose."
+        ),
     ]
     for path, table in _tables("", scene_schema(materials).kind):
         parts.append(f"## {path}" if path else "## A scene")

@@ -61,8 +61,9 @@ class MaterialSpec:
     objects: tuple[str, ...] = ()
 
 
-def key(name: str, kind: Kind, doc: str, default: Any = Default.ABSENT, vary: bool = False,
-        only: tuple[str, ...] = ()) -> SchemaLine:
+def key(
+    name: str, kind: Kind, doc: str, default: Any = Default.ABSENT, vary: bool = False, only: tuple[str, ...] = ()
+) -> SchemaLine:
     """One line of the schema; `only` names the keys of the same table that it belongs to."""
     return SchemaLine(name, kind, doc, default, vary, only)
 
@@ -72,7 +73,12 @@ def value(unit: str, bounds: str, each: bool = False) -> Either:
     number = Number(unit, bounds)
     lines = [
         key("file", File(), "an array in a .npy file, one value per element"),
-        key("regions", Names(number), "region -> value; an element has that of the region (of the object) that holds most of its points", vary=True),
+        key(
+            "regions",
+            Names(number),
+            "region -> value; an element has that of the region (of the object) that holds most of its points",
+            vary=True,
+        ),
     ]
     if each:
         lines.append(key("each", Number("", bounds), "alpha of every constraint, as the solver uses it", vary=True))
@@ -293,6 +299,7 @@ LOSS = Table((
         "on `take.positions` (frames, points) and returns an array of one float64 (below)"),
     key("weight", Number("", NOT_NEGATIVE), "factor of the term", 1),
 ), one_of=(("match", "reach", "slow", "prior", "smooth", "custom"),))  # fmt: skip
+
 
 def _iterations(method: str) -> SchemaLine:
     return key("iterations", Whole(1), "at most so many steps (on every horizon)", ITERATIONS[method])

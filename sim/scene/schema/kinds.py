@@ -233,7 +233,8 @@ class FrameText(Kind):
 
 @dataclass(frozen=True)
 class PartOfDuration(Kind):
-    """The first part of an experiment: a fraction of its duration (a plain number, or in %), a time from its start, or `all`.
+    """The first part of an experiment: a fraction of its duration (a plain number, or in %), a time from its start, or
+    `all`.
 
     The data is the fraction, or {"time": seconds}.
     """
@@ -250,12 +251,20 @@ class PartOfDuration(Kind):
         try:
             if isinstance(node.value, str) and is_in(node.value, "s"):
                 time = to_si(node.value, "s")
-                return {"time": time} if time > 0.0 else reading.fail(steps, f"{node.value} is not {bounds_words('(0, inf)')}")
+                return (
+                    {"time": time}
+                    if time > 0.0
+                    else reading.fail(steps, f"{node.value} is not {bounds_words('(0, inf)')}")
+                )
             fraction = to_si(node.value, "") if isinstance(node.value, str) else float(node.value)
         except UnitError as error:
             return reading.fail(steps, f"expected {self.words()}, got `{node.value}`", error.hint)
         if not 0.0 < fraction <= 1.0:
-            return reading.fail(steps, f"{node.value} is no fraction of the duration: it must lie in (0, 1]", f"for a time write its unit: `{node.value} s`")
+            return reading.fail(
+                steps,
+                f"{node.value} is no fraction of the duration: it must lie in (0, 1]",
+                f"for a time write its unit: `{node.value} s`",
+            )
         return fraction
 
 
@@ -274,8 +283,11 @@ class File(Kind):
         base = Path(os.path.abspath(reading.base))
         # Links are followed for the check only: the data keeps the name that was written.
         if not reading.allow_outside and not path.resolve().is_relative_to(base.resolve()):
-            return reading.fail(steps, f"`{node.value}` leaves the folder of the scene",
-                                "copy the file beside the scene, or allow it with --allow-outside")
+            return reading.fail(
+                steps,
+                f"`{node.value}` leaves the folder of the scene",
+                "copy the file beside the scene, or allow it with --allow-outside",
+            )
         return Path(os.path.relpath(path, base)).as_posix()
 
 

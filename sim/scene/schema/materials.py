@@ -15,14 +15,18 @@ def _spec(made: Constraint) -> MaterialSpec:
     text = " ".join(made.doc.split("\n\n")[0].split())
     keys: dict[str, ParameterSpec] = {}
     if made.law is not None:
-        keys |= {v.name: ParameterSpec(v.name, v.unit, v.default, v.doc, bounds=v.bounds) for v in made.law.values.values()}
+        keys |= {
+            v.name: ParameterSpec(v.name, v.unit, v.default, v.doc, bounds=v.bounds) for v in made.law.values.values()
+        }
     else:
-        keys["compliance"] = ParameterSpec("compliance", made.units.get("compliance", ""), None,
-                                           "inverse stiffness of the material; 0 is rigid")
+        keys["compliance"] = ParameterSpec(
+            "compliance", made.units.get("compliance", ""), None, "inverse stiffness of the material; 0 is rigid"
+        )
     keys["damping"] = ParameterSpec("damping", "s", 0.0, "ratio of damping to stiffness")
     for p in made.parameters.values():
         if p.kind == "float" and p.name not in (*made.measured, *made.derived):
             keys[p.name] = ParameterSpec(p.name, p.unit, p.default, p.doc or f"`{p.name}` of the constraint", bounds="")
     solid = made.law is not None or set(made.factors) == {"soft"}
-    return MaterialSpec(name=made.name, doc=text or f"the constraint `{made.name}`", parameters=keys,
-                        objects=("soft",) if solid else ())
+    return MaterialSpec(
+        name=made.name, doc=text or f"the constraint `{made.name}`", parameters=keys, objects=("soft",) if solid else ()
+    )

@@ -20,8 +20,9 @@ _SET_TABLES = ("world", "time", "loads", "attachments", "shapes")
 _SET_PLACEMENT = ("position", "rotation", "velocity", "spin", "drag")
 
 
-def check_parts(data: dict[str, Any], root: SchemaLine, materials: Mapping[str, MaterialSpec],
-                reading: Reading) -> None:
+def check_parts(
+    data: dict[str, Any], root: SchemaLine, materials: Mapping[str, MaterialSpec], reading: Reading
+) -> None:
     """Objects, shapes, attachments, markers, measures and experiments; fills in defaults that depend on other parts."""
     for name, shape in data.get("shapes", {}).items():
         if "touches" not in shape and not reading.is_broken(("shapes", name, "touches")):
@@ -63,14 +64,21 @@ def _objects(data: dict[str, Any], materials: Mapping[str, MaterialSpec], readin
             for made in ("grid", "lattice"):
                 cells = body.get(made, {}).get("cells", [])
                 if math.prod(cells) > MOST_CELLS:
-                    reading.problem((*place, made, "cells"), f"{' x '.join(str(n) for n in cells)} are {math.prod(cells):,} cells, more than "
-                                    f"{MOST_CELLS:,}", "give fewer along each side")
+                    reading.problem(
+                        (*place, made, "cells"),
+                        f"{' x '.join(str(n) for n in cells)} are {math.prod(cells):,} cells, more than {MOST_CELLS:,}",
+                        "give fewer along each side",
+                    )
             for name, values in body.get("material", {}).items():
                 accepted = materials[name].objects
                 if accepted and kind not in accepted:
                     allowed = " and ".join(f"`{other}`" for other in accepted)
-                    reading.problem((*place, "material", name), f"`{name}` does not act on a `{kind}`",
-                                    f"it acts on {allowed}", key=True)
+                    reading.problem(
+                        (*place, "material", name),
+                        f"`{name}` does not act on a `{kind}`",
+                        f"it acts on {allowed}",
+                        key=True,
+                    )
                 for key, value in values.items():
                     _regions(value, (*place, "material", name, key), entry, reading)
             for key in ("density", "mass"):
@@ -81,7 +89,11 @@ def _regions(value: Any, steps: Steps, entry: Mapping[str, Any], reading: Readin
     """The regions of a value must be those of its object."""
     known = entry.get("regions", {})
     place = (*steps, "regions")
-    if isinstance(value, dict) and value.get("regions") == {} and not any(broken[: len(place)] == place for broken in reading.broken):
+    if (
+        isinstance(value, dict)
+        and value.get("regions") == {}
+        and not any(broken[: len(place)] == place for broken in reading.broken)
+    ):
         reading.problem(place, "no region", "give `name: value` for each, or one number for the whole object", key=True)
     for name in value.get("regions", {}) if isinstance(value, dict) else ():
         if name not in known and not reading.is_broken((*steps[:2], "regions", name)):
@@ -91,16 +103,21 @@ def _regions(value: Any, steps: Steps, entry: Mapping[str, Any], reading: Readin
 
 def _axes(file: Mapping[str, Any], steps: Steps, reading: Reading) -> None:
     if "axes" in file and not file.get("mirror", False) and not Axes.is_rotation(file["axes"]):
-        reading.problem((*steps, "axes"), f"[{', '.join(file['axes'])}] swaps left and right",
-                        "change one sign, or allow it with `mirror: true`")
+        reading.problem(
+            (*steps, "axes"),
+            f"[{', '.join(file['axes'])}] swaps left and right",
+            "change one sign, or allow it with `mirror: true`",
+        )
 
 
 def _motions(data: dict[str, Any], reading: Reading) -> None:
     for steps, entry in parts(data, "attachments"):
         for i, motion in enumerate(entry.get("motion", [])):
             if "start" in motion and "end" in motion and motion["end"] <= motion["start"]:
-                reading.problem((*steps, "motion", str(i), "end"),
-                                f"the move ends at {motion['end']:g} s and starts at {motion['start']:g} s")
+                reading.problem(
+                    (*steps, "motion", str(i), "end"),
+                    f"the move ends at {motion['end']:g} s and starts at {motion['start']:g} s",
+                )
 
 
 def _measures(data: dict[str, Any], reading: Reading) -> None:
@@ -120,8 +137,10 @@ def _targets(data: dict[str, Any], reading: Reading) -> None:
             marker = data.get("markers", {}).get(name, {})
             count = len(marker["at"]) if "at" in marker else marker.get("farthest")
             if count is not None and len(columns) != count:
-                reading.problem((*steps, "target", "markers", name),
-                                f"{len(columns)} columns for the {count} points of `markers.{name}`")
+                reading.problem(
+                    (*steps, "target", "markers", name),
+                    f"{len(columns)} columns for the {count} points of `markers.{name}`",
+                )
 
 
 def _sets(data: dict[str, Any], root: SchemaLine, reading: Reading) -> None:
@@ -139,9 +158,13 @@ def _sets(data: dict[str, Any], root: SchemaLine, reading: Reading) -> None:
                     hint = path_hint(root, data, path, lambda other: other.present and _may_be_set(other.steps))
                     reading.problem(place, f"`{path}` does not exist in this scene", hint, key=True)
             elif not _may_be_set(found.steps):
-                reading.problem(place, f"an experiment cannot set `{path}`",
-                                "experiments share the model: what may differ is world, time, shapes, attachments, "
-                                "loads, and how objects are placed and start", key=True)
+                reading.problem(
+                    place,
+                    f"an experiment cannot set `{path}`",
+                    "experiments share the model: what may differ is world, time, shapes, attachments, "
+                    "loads, and how objects are placed and start",
+                    key=True,
+                )
             else:
                 value = found.line.kind.read(reading.later[place], place, reading)
                 if value is not BROKEN:

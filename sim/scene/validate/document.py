@@ -33,8 +33,16 @@ class Document:
     modules: Mapping[str, Any] = field(default_factory=dict)  # name -> module whose functions the scene may name
 
     def __repr__(self) -> str:
-        counts = ((len(self.data[key]), word) for key, word in (("objects", "object"), ("experiments", "experiment"), ("parameters", "parameter"),
-                                                                ("loss", "loss term"), ("expect", "expectation")))
+        counts = (
+            (len(self.data[key]), word)
+            for key, word in (
+                ("objects", "object"),
+                ("experiments", "experiment"),
+                ("parameters", "parameter"),
+                ("loss", "loss term"),
+                ("expect", "expectation"),
+            )
+        )
         listed = ", ".join(f"{n} {word}{'s' * (n != 1)}" for n, word in counts if n)
         return f"{type(self).__name__}({self.name}, {self.path}: {listed})"
 
@@ -87,12 +95,20 @@ class Document:
             raise TypeError(f"`{path}` is not a file but {found.line.kind.words()}")
         target = self.base / found.value
         if not self.allow_outside and not target.resolve().is_relative_to(self.base.resolve()):
-            raise SceneError([self.problem(path, f"`{found.value}` leaves the folder of the scene",
-                                           "copy the file beside the scene, or allow it with --allow-outside")])
+            raise SceneError(
+                [
+                    self.problem(
+                        path,
+                        f"`{found.value}` leaves the folder of the scene",
+                        "copy the file beside the scene, or allow it with --allow-outside",
+                    )
+                ]
+            )
         return target
 
     def files(self) -> dict[str, Path]:
-        """Every file that the scene names, as it is written there -> where it is; of a mesh of tetrahedra both files."""
+        """Every file that the scene names, as it is written there -> where it is; of a mesh of tetrahedra both
+        files."""
         out: dict[str, Path] = {}
 
         def look(line: SchemaLine, value: Any) -> None:

@@ -55,14 +55,19 @@ def check_sought(data: dict[str, Any], root: SchemaLine, reading: Reading) -> No
     if data.get("optimize", {}).get("starts", 1) > 1:
         for steps, entry in parts(data, "parameters"):
             if None in entry.get("bounds", [None]) and not reading.is_broken((*steps, "bounds")):
-                reading.problem(steps, "several starts are drawn within the bounds, and this parameter has not both",
-                                "add `bounds: [low, high]`", key=True)
+                reading.problem(
+                    steps,
+                    "several starts are drawn within the bounds, and this parameter has not both",
+                    "add `bounds: [low, high]`",
+                    key=True,
+                )
     for path in list(data.get("expect", {})):
         _expectation(path, data, targets, reading)
 
 
-def _parameter(steps: Steps, entry: dict[str, Any], data: dict[str, Any], root: SchemaLine,
-               reading: Reading) -> list[Target]:
+def _parameter(
+    steps: Steps, entry: dict[str, Any], data: dict[str, Any], root: SchemaLine, reading: Reading
+) -> list[Target]:
     of, place = entry.get("of"), (*steps, "of")
     if of is None:
         return []
@@ -80,13 +85,19 @@ def _parameter(steps: Steps, entry: dict[str, Any], data: dict[str, Any], root: 
     first = targets[0]
     for other in targets[1:]:
         if parse_unit(other.kind.unit)[1] != parse_unit(first.kind.unit)[1] or _count(other) != _count(first):
-            reading.problem(other.place, f"`{'.'.join(other.found.steps)}` is {other.kind.words()}, "
-                            f"`{'.'.join(first.found.steps)}` is {first.kind.words()}",
-                            "one parameter reaches numbers of one dimension")
+            reading.problem(
+                other.place,
+                f"`{'.'.join(other.found.steps)}` is {other.kind.words()}, "
+                f"`{'.'.join(first.found.steps)}` is {first.kind.words()}",
+                "one parameter reaches numbers of one dimension",
+            )
             return targets
         if entry.get("per") == "region" and other.found.value["regions"].keys() != first.found.value["regions"].keys():
-            reading.problem(other.place, f"`{'.'.join(other.found.steps)}` has other regions than `{'.'.join(first.found.steps)}`",
-                            "tied values have a value for each of the same regions")
+            reading.problem(
+                other.place,
+                f"`{'.'.join(other.found.steps)}` has other regions than `{'.'.join(first.found.steps)}`",
+                "tied values have a value for each of the same regions",
+            )
             return targets
     _range(steps, entry, targets, reading)
     return targets
@@ -96,8 +107,15 @@ def _count(target: Target) -> int:
     return target.kind.count if isinstance(target.kind, Vector) else 1
 
 
-def _target(place: Steps, path: str, factor: float, entry: dict[str, Any], data: dict[str, Any], root: SchemaLine,
-            reading: Reading) -> Target | None:
+def _target(
+    place: Steps,
+    path: str,
+    factor: float,
+    entry: dict[str, Any],
+    data: dict[str, Any],
+    root: SchemaLine,
+    reading: Reading,
+) -> Target | None:
     def usable(other: Found) -> bool:
         numeric = isinstance(other.value, float | list) or _of_elements(other.value)
         return other.line.may_vary and other.present and numeric
@@ -133,7 +151,9 @@ def _target(place: Steps, path: str, factor: float, entry: dict[str, Any], data:
     return Target(place, found, factor)
 
 
-def _has_such_values(found: Found, place: Steps, path: str, entry: dict[str, Any], reading: Reading, by_key: bool) -> bool:
+def _has_such_values(
+    found: Found, place: Steps, path: str, entry: dict[str, Any], reading: Reading, by_key: bool
+) -> bool:
     """Whether what a parameter reaches has a value for each of what it has a value for; notes a problem where not."""
     per = entry.get("per")
     if per is None or reading.is_broken((*place[:2], "per")):
@@ -146,20 +166,35 @@ def _has_such_values(found: Found, place: Steps, path: str, entry: dict[str, Any
             reading.problem(place, f"`{path}` has a value for each {needed[0]}", f"add `per: {needed[0]}`", key=by_key)
         return per in needed
     if per == "region":
-        reading.problem(place, f"`{path}` is one value, with none for each region",
-                        f"write `{{regions: {{name: value}}}}` there, the regions chosen in `{'.'.join(found.steps[:2])}.regions`"
-                        if isinstance(found.line.kind, Either) else "only material values, densities and masses of particles have regions",
-                        key=by_key)
+        reading.problem(
+            place,
+            f"`{path}` is one value, with none for each region",
+            (
+                "write `{regions: {name: value}}` there, the regions chosen in"
+                f" `{'.'.join(found.steps[:2])}.regions`"
+                if isinstance(found.line.kind, Either)
+                else "only material values, densities and masses of particles have regions"
+            ),
+            key=by_key,
+        )
         return False
     elements = isinstance(found.line.kind, Either) or found.steps[-1] == "each"
     if per == "element" and not elements:
-        reading.problem(place, f"`{path}` is one value, with none for each element",
-                        "material values, densities and masses of particles have elements", key=by_key)
+        reading.problem(
+            place,
+            f"`{path}` is one value, with none for each element",
+            "material values, densities and masses of particles have elements",
+            key=by_key,
+        )
         return False
     if per == "point" and not _elements_are_points(found.steps):
-        reading.problem(place, f"`{path}` is one value, with none for each point",
-                        "positions and velocities of objects, densities and masses of particles have points"
-                        + ("; this one can be `per: element`" if elements else ""), key=by_key)
+        reading.problem(
+            place,
+            f"`{path}` is one value, with none for each point",
+            "positions and velocities of objects, densities and masses of particles have points"
+            + ("; this one can be `per: element`" if elements else ""),
+            key=by_key,
+        )
         return False
     return True
 
@@ -167,7 +202,11 @@ def _has_such_values(found: Found, place: Steps, path: str, entry: dict[str, Any
 def _elements_are_points(steps: Steps) -> bool:
     """Whether a value may differ from point to point."""
     match steps:
-        case ("objects", _, "position" | "velocity") | ("objects", _, "cloth" | "soft", "density") | ("objects", _, "particles", "mass"):
+        case (
+            ("objects", _, "position" | "velocity")
+            | ("objects", _, "cloth" | "soft", "density")
+            | ("objects", _, "particles", "mass")
+        ):
             return True
     return False
 
@@ -191,14 +230,20 @@ def _range(steps: Steps, entry: dict[str, Any], targets: list[Target], reading: 
         for other in targets[1:]:
             theirs = other.starts()
             if len(theirs) != len(starts) or not all(map(_close, theirs, starts)):
-                reading.problem(other.place, "the tied values differ in the scene, so the start is not clear",
-                                f"give `start` in `{'.'.join(steps)}`, or make them equal")
+                reading.problem(
+                    other.place,
+                    "the tied values differ in the scene, so the start is not clear",
+                    f"give `start` in `{'.'.join(steps)}`, or make them equal",
+                )
     low, high = bounds or (None, None)
     outside = [n for n in starts if (low is not None and n < low) or (high is not None and n > high)]
     if outside:
         shown = ", ".join("null" if end is None else f"{end:g}" for end in (low, high))
-        reading.problem((*steps, "bounds"), f"the bounds [{shown}] exclude the start {outside[0]:g} ({origin})",
-                        "widen the bounds, or give another `start`")
+        reading.problem(
+            (*steps, "bounds"),
+            f"the bounds [{shown}] exclude the start {outside[0]:g} ({origin})",
+            "widen the bounds, or give another `start`",
+        )
     elif low is not None and low == high:
         reading.problem((*steps, "bounds"), "the bounds are equal: nothing can vary")
     if not _transform(steps, entry.get("transform"), (low, high), starts, place, reading):
@@ -213,8 +258,14 @@ def _range(steps: Steps, entry: dict[str, Any], targets: list[Target], reading: 
             reading.problem((*steps, "bounds"), f"the bounds reach beyond {allowed}, which is allowed for `{path}`")
 
 
-def _transform(steps: Steps, transform: str | None, bounds: tuple[float | None, float | None], starts: list[float],
-               place: Steps, reading: Reading) -> bool:
+def _transform(
+    steps: Steps,
+    transform: str | None,
+    bounds: tuple[float | None, float | None],
+    starts: list[float],
+    place: Steps,
+    reading: Reading,
+) -> bool:
     """Whether the transform is defined for bounds and starts; notes what is not."""
     if transform == "logit":
         if None in bounds and not reading.is_broken((*steps, "bounds")):
@@ -225,12 +276,16 @@ def _transform(steps: Steps, transform: str | None, bounds: tuple[float | None, 
             return False
     if transform == "log":
         if any(end is not None and end <= 0 for end in bounds):
-            reading.problem((*steps, "bounds"), "the logarithm needs positive bounds",
-                            "raise the low bound, or `transform: none`")
+            reading.problem(
+                (*steps, "bounds"), "the logarithm needs positive bounds", "raise the low bound, or `transform: none`"
+            )
             return False
         if any(number <= 0 for number in starts):
-            reading.problem(place, f"the logarithm needs a positive start, and it is {min(starts):g}",
-                            "give a positive value, or `transform: none`")
+            reading.problem(
+                place,
+                f"the logarithm needs a positive start, and it is {min(starts):g}",
+                "give a positive value, or `transform: none`",
+            )
             return False
     return True
 
@@ -259,8 +314,9 @@ def _reached_twice(targets: dict[str, list[Target]], data: dict[str, Any], readi
             for other_name, other in reached:
                 if overlap(target.found.steps, other.found.steps):
                     who = "twice" if other_name == name else f"by the parameter `{other_name}` as well"
-                    reading.problem(target.place, f"`{'.'.join(target.found.steps)}` is reached {who}",
-                                    "let one parameter reach it")
+                    reading.problem(
+                        target.place, f"`{'.'.join(target.found.steps)}` is reached {who}", "let one parameter reach it"
+                    )
                     break
             reached.append((name, target))
     for steps, entry in parts(data, "experiments"):
@@ -268,12 +324,17 @@ def _reached_twice(targets: dict[str, list[Target]], data: dict[str, Any], readi
             for name, target in reached:
                 own_values = data["parameters"][name].get("per") == "experiment"
                 if not own_values and overlap(tuple(path.split(".")), target.found.steps):
-                    reading.problem((*steps, "set", path), f"`{path}` is sought by the parameter `{name}`",
-                                    "give the parameter `per: experiment`, or do not set it here", key=True)
+                    reading.problem(
+                        (*steps, "set", path),
+                        f"`{path}` is sought by the parameter `{name}`",
+                        "give the parameter `per: experiment`, or do not set it here",
+                        key=True,
+                    )
 
 
-def _term(steps: Steps, term: dict[str, Any], data: dict[str, Any], targets: dict[str, list[Target]],
-          reading: Reading) -> None:
+def _term(
+    steps: Steps, term: dict[str, Any], data: dict[str, Any], targets: dict[str, list[Target]], reading: Reading
+) -> None:
     name: str = term.get("prior", term.get("smooth", ""))
     if targets.get(name):
         unit = targets[name][0].kind.unit
@@ -303,11 +364,18 @@ def _own_loss(steps: Steps, source: str, reading: Reading) -> None:
     """A loss of the user's own must be a function of a module that was imported on purpose."""
     module, _, function = source.partition(":")
     if module not in reading.modules:
-        reading.problem((*steps, "custom"), f"`{module}` is not imported, and a scene imports nothing by itself",
-                        f"allow it with `--import {module}`, or `load_scene(..., modules=[{module}])`")
+        reading.problem(
+            (*steps, "custom"),
+            f"`{module}` is not imported, and a scene imports nothing by itself",
+            f"allow it with `--import {module}`, or `load_scene(..., modules=[{module}])`",
+        )
     elif not callable(getattr(reading.modules[module], function, None)):
-        known = [name for name, item in vars(reading.modules[module]).items() if callable(item) and not name.startswith("_")]
-        reading.problem((*steps, "custom"), f"`{module}` has no function `{function}`", did_you_mean(function, known, list_up_to=8))
+        known = [
+            name for name, item in vars(reading.modules[module]).items() if callable(item) and not name.startswith("_")
+        ]
+        reading.problem(
+            (*steps, "custom"), f"`{module}` has no function `{function}`", did_you_mean(function, known, list_up_to=8)
+        )
 
 
 def _counted_experiments(steps: Steps, term: dict[str, Any], data: dict[str, Any], reading: Reading) -> None:
@@ -318,10 +386,17 @@ def _counted_experiments(steps: Steps, term: dict[str, Any], data: dict[str, Any
             reading.problem((*steps, "experiments", str(i)), f"`{name}` is only predicted", "make it `use: fit`")
     for name in listed or experiments:
         entry = experiments[name]
-        if "match" in term and entry.get("use") == "fit" and "target" not in entry and \
-                not reading.is_broken(("experiments", name, "target")):
-            reading.problem((*steps, "match"), f"experiment `{name}` is fitted and has no target to match",
-                            f"give `experiments.{name}.target` a recording")
+        if (
+            "match" in term
+            and entry.get("use") == "fit"
+            and "target" not in entry
+            and not reading.is_broken(("experiments", name, "target"))
+        ):
+            reading.problem(
+                (*steps, "match"),
+                f"experiment `{name}` is fitted and has no target to match",
+                f"give `experiments.{name}.target` a recording",
+            )
 
 
 def _results(data: dict[str, Any], targets: dict[str, list[Target]]) -> dict[str, tuple[str, int]]:
@@ -331,7 +406,11 @@ def _results(data: dict[str, Any], targets: dict[str, list[Target]]) -> dict[str
     for name, entry in data.get("parameters", {}).items():
         own = targets.get(name)
         of = (own[0].kind.unit, _count(own[0])) if own else ("", 1)
-        names = [f"{name}.{region}" for region in own[0].found.value["regions"]] if own and entry.get("per") == "region" else [name]
+        names = (
+            [f"{name}.{region}" for region in own[0].found.value["regions"]]
+            if own and entry.get("per") == "region"
+            else [name]
+        )
         results |= {f"parameters.{one}{part}": of for one in names for part in ("", ".start", ".final")}
     for name in data.get("experiments", {}):
         results[f"experiments.{name}.loss"] = ("", 1)
@@ -366,8 +445,16 @@ def _expectation(path: str, data: dict[str, Any], targets: dict[str, list[Target
     if "measured" in entry:
         measure = len(words) == 3 and words[0] == "experiments" and words[2] in data.get("measures", {})
         if not measure:
-            reading.problem((*steps, "measured"), f"`{path}` has no measured counterpart",
-                            "`measured` is for `experiments.<name>.<measure>`", key=True)
+            reading.problem(
+                (*steps, "measured"),
+                f"`{path}` has no measured counterpart",
+                "`measured` is for `experiments.<name>.<measure>`",
+                key=True,
+            )
         elif "target" not in data["experiments"][words[1]] and not reading.is_broken((*words[:2], "target")):
-            reading.problem((*steps, "measured"), f"experiment `{words[1]}` has no recording to measure",
-                            f"give `experiments.{words[1]}.target`", key=True)
+            reading.problem(
+                (*steps, "measured"),
+                f"experiment `{words[1]}` has no recording to measure",
+                f"give `experiments.{words[1]}.target`",
+                key=True,
+            )

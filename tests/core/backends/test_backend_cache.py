@@ -259,7 +259,13 @@ def test_a_warm_start_does_without_llvm(tmp_path):
     env.pop("SIM_BACKEND", None)
     shown = []
     for _ in range(2):
-        done = subprocess.run([sys.executable, "-c", WARM, str(tmp_path / "program.py")], env=env, capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", WARM, str(tmp_path / "program.py")],
+            env=env,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         shown.append(done.stdout.splitlines())
     (first, cold), (second, warm) = shown
     assert first == second and (cold, warm) == ("True", "False")
@@ -273,10 +279,16 @@ def test_what_the_loader_does_not_know_is_left_to_llvm(monkeypatch):
     code = _toolchain().build(LlvmBackend.text(func), 3, False)
     assert objects.load_object(code, (symbol,), {}) is not None
     assert objects.load_object(code, ("kernel_of_somebody_else",), {}) is None
-    text = "declare void @nobody_has_this()\ndefine void @f(ptr %b, i64 %x, i64 %y) { call void @nobody_has_this()\n ret void }\n"
+    text = (
+        "declare void @nobody_has_this()\ndefine void @f(ptr %b, i64 %x, i64 %y) { call void @nobody_has_this()\n ret"
+        " void }\n"
+    )
     assert objects.load_object(_toolchain().build(text, 0, False), ("f",), {}) is None
     monkeypatch.setattr(objects, "_ABSOLUTE_64", 77)
-    text = "@table = constant [2 x i64] [i64 3, i64 4]\ndefine i64 @f(i64 %k) nounwind {\n%p = getelementptr i64, ptr @table, i64 %k\n"
+    text = (
+        "@table = constant [2 x i64] [i64 3, i64 4]\ndefine i64 @f(i64 %k) nounwind {\n%p = getelementptr i64, ptr"
+        " @table, i64 %k\n"
+    )
     text += "%v = load i64, ptr %p\nret i64 %v }\n"
     code = _toolchain().build(text, 0, False)
     assert objects.load_object(code, ("f",), {}) is None

@@ -1,4 +1,5 @@
-"""Eight threads at a time: the same bits as one at a time, no byte touched beyond the end, and only kernels that suit."""
+"""Eight threads at a time: the same bits as one at a time, no byte touched beyond the end, and only kernels that
+suit."""
 
 import ctypes
 import mmap
@@ -72,7 +73,9 @@ KERNELS = {k.name: k for k in (gather, choose, accumulate, total)}
 
 
 def compile_for(kernel, real, arrays, packed=True, tight=()):
-    types = tuple(argument_type(kernel, k, sim.array(a, dtype=t, device="cpu"), "argument") for k, (a, t) in enumerate(arrays))
+    types = tuple(
+        argument_type(kernel, k, sim.array(a, dtype=t, device="cpu"), "argument") for k, (a, t) in enumerate(arrays)
+    )
     func = kernel.specialise(types).func
     known = frozenset(k for k, p in enumerate(func.params) if isinstance(p.type, ArrayType)) if packed else frozenset()
     func = Func(func.name, func.body, func.span, func.dims, {**func.attrs, "packed": known, "tight": frozenset(tight)})
@@ -111,9 +114,14 @@ def test_the_bits_are_those_of_single_threads(name, packed):
         assert n < 8 or not np.array_equal(found[0], arrays[3][0].view(np.uint32))
 
 
-@pytest.mark.parametrize(("real", "adjoint", "names"), [
-    (float32, False, ("distance", "bend")), (float32, True, ("distance", "bend")), (float64, True, ("distance", "contact_plane")),
-])
+@pytest.mark.parametrize(
+    ("real", "adjoint", "names"),
+    [
+        (float32, False, ("distance", "bend")),
+        (float32, True, ("distance", "bend")),
+        (float64, True, ("distance", "contact_plane")),
+    ],
+)
 def test_projections_and_their_adjoints_have_the_bits_of_single_threads(real, adjoint, names):
     """Constraints of different numbers of points, exclusive, forward with records and backward."""
     rng = np.random.default_rng(SEED)
@@ -123,7 +131,13 @@ def test_projections_and_their_adjoints_have_the_bits_of_single_threads(real, ad
         data = parameter_struct(constraint, real)()
         for p in constraint.parameters.values():
             kind = p.type(real)
-            setattr(data, p.name, sim.array(rng.uniform(0.5, 1.5, (n, *((3,) if p.kind == "vec3" else ()))), dtype=kind, requires_grad=True))
+            setattr(
+                data,
+                p.name,
+                sim.array(
+                    rng.uniform(0.5, 1.5, (n, *((3,) if p.kind == "vec3" else ()))), dtype=kind, requires_grad=True
+                ),
+            )
         count, vec = n * constraint.points, sim.vec3 if real is float32 else sim.vec3d
         rows = (constraint.rows,) if constraint.rows > 1 else ()
 
@@ -141,7 +155,9 @@ def test_projections_and_their_adjoints_have_the_bits_of_single_threads(real, ad
         func = pair.adjoint.func if adjoint else pair.forward.func
         assert suits_lanes(func) and not late_updates(func), constraint.name
         extra = [np.zeros((slots, n), scalar.np) for scalar, slots in pair.plan.records]
-        gradients = [rng.normal(size=call.args[k].numpy().shape).astype(real.np) for k in pair.plan.active] if adjoint else []
+        gradients = (
+            [rng.normal(size=call.args[k].numpy().shape).astype(real.np) for k in pair.plan.active] if adjoint else []
+        )
         given = [a.numpy().copy() if isinstance(a, sim.array) else a for a in call.args]
         for a in extra:
             a[:] = rng.uniform(0.5, 1.5, a.shape)

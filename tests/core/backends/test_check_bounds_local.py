@@ -1,4 +1,5 @@
-"""Indices into vectors, matrices, tuples and local arrays that are outside: found with `set_check_bounds`, in adjoints too."""
+"""Indices into vectors, matrices, tuples and local arrays that are outside: found with `set_check_bounds`, in adjoints
+too."""
 
 from __future__ import annotations
 
@@ -120,11 +121,26 @@ def entry_in_memory(x: sim.array[f64], m: sim.array[mat23], k: int, y: sim.array
     y[0] = x[0] * m[0][0, k] * m[0][0, k]
 
 
-LOCAL = [read, read_in_a_function, assign, add, row, column, assign_an_entry, assign_a_row, local_array, choice_from_a_tuple, field_of_a_struct, in_a_loop]
+LOCAL = [
+    read,
+    read_in_a_function,
+    assign,
+    add,
+    row,
+    column,
+    assign_an_entry,
+    assign_a_row,
+    local_array,
+    choice_from_a_tuple,
+    field_of_a_struct,
+    in_a_loop,
+]
 
 
 def arguments() -> tuple[sim.array, sim.array]:
-    return sim.array(np.linspace(0.5, 1.5, 9), dtype=f64, requires_grad=True), sim.zeros(1, dtype=f64, requires_grad=True)
+    return sim.array(np.linspace(0.5, 1.5, 9), dtype=f64, requires_grad=True), sim.zeros(
+        1, dtype=f64, requires_grad=True
+    )
 
 
 def line_of(kernel: sim.Kernel, part: str) -> int:
@@ -145,11 +161,18 @@ def test_an_index_outside_of_a_value_of_the_thread(kernel):
     for k in (3, 7) if kernel is in_a_loop else (3, 100, -1, -3):
         outside = f"[3-{k}]" if kernel is in_a_loop else k  # the way back meets the last one first
         for adjoint in (False, True):
-            with pytest.raises(sim.KernelFault, match=rf"index {outside} is outside of 0 \.\. 2, in thread 0 of kernel '.*{kernel.name}"):
+            with pytest.raises(
+                sim.KernelFault,
+                match=rf"index {outside} is outside of 0 \.\. 2, in thread 0 of kernel '.*{kernel.name}",
+            ):
                 sim.launch(kernel, 1, inputs=[x, k], outputs=[y], adjoint=adjoint)
 
 
-@pytest.mark.parametrize(("kernel", "text"), [(read, "y[0] = v[k]"), (assign, "v[k] = "), (add, "v[k] += "), (read_in_a_function, "part(")], ids=str)
+@pytest.mark.parametrize(
+    ("kernel", "text"),
+    [(read, "y[0] = v[k]"), (assign, "v[k] = "), (add, "v[k] += "), (read_in_a_function, "part(")],
+    ids=str,
+)
 def test_the_error_names_the_line(kernel, text):
     x, y = arguments()
     line = line_of(kernel, text) if kernel is not read_in_a_function else part.python.__code__.co_firstlineno + 2

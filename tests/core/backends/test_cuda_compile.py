@@ -22,14 +22,25 @@ import sim
 from sim.constraints import REGISTRY
 from sim.core.backends import cache
 from sim.core.backends.base import FIRST_PARAM, slots_of
-from sim.core.backends.cuda_compile import CudaCompileError, NvrtcCompiler, compile_text, known_architectures, nvrtc_version, target_of
+from sim.core.backends.cuda_compile import (
+    CudaCompileError,
+    NvrtcCompiler,
+    compile_text,
+    known_architectures,
+    nvrtc_version,
+    target_of,
+)
 from sim.core.lang.ir.passes import inline
 from sim.core.lang.types import float32, float64, vec3
 from sim.core.runtime.devices.cuda_device import transfer_kernel
 
 HAVE_NVRTC = importlib.util.find_spec("cuda") is not None and importlib.util.find_spec("cuda.bindings") is not None
-pytestmark = pytest.mark.skipif(not HAVE_NVRTC, reason="NVRTC is not installed (pip install '.[dev]' brings it on Linux and Windows)")
-needs_disassembler = pytest.mark.skipif(disassembler() is None, reason="nvdisasm is not installed (package nvidia-cuda-nvdisasm)")
+pytestmark = pytest.mark.skipif(
+    not HAVE_NVRTC, reason="NVRTC is not installed (pip install '.[dev]' brings it on Linux and Windows)"
+)
+needs_disassembler = pytest.mark.skipif(
+    disassembler() is None, reason="nvdisasm is not installed (package nvidia-cuda-nvdisasm)"
+)
 
 SOLIDS = tuple(f"_{c.name}" for c in REGISTRY.values() if is_large(c))
 
@@ -87,7 +98,8 @@ def test_the_layout_of_arguments_is_the_packers() -> None:
 
 @needs_disassembler
 def test_instructions() -> None:
-    """No double precision in single-precision kernels but for the clock; no atomics where a colour promises exclusive arrays."""
+    """No double precision in single-precision kernels but for the clock; no atomics where a colour promises exclusive
+    arrays."""
     colored = [v for v in chosen() if v.colored]
     assert len(colored) > 40 and {v.role for v in colored} == {"forward", "recording", "adjoint"}
     for v in chosen():
@@ -103,7 +115,10 @@ def test_instructions() -> None:
 
 @needs_disassembler
 def test_wide_loads_and_stores() -> None:
-    quat, narrow = contiguous(transfer_kernel(sim.quat, 1, False), "copy_quat"), contiguous(transfer_kernel(vec3, 1, False), "copy_vec3")
+    quat, narrow = (
+        contiguous(transfer_kernel(sim.quat, 1, False), "copy_quat"),
+        contiguous(transfer_kernel(vec3, 1, False), "copy_vec3"),
+    )
     found = with_instructions(compile_text(Batch([quat, narrow]).text, "sm_90")[0])
     assert found["kernel_copy_quat"].wide == 2 and found["kernel_copy_vec3"].wide == 0
     careful = with_instructions(compile_text(Batch([quat], careful=True).text, "sm_90")[0])
@@ -121,12 +136,17 @@ def library_text(dtype: type) -> str:
 @functools.cache
 def corpus_text() -> str:
     """The corpus of small programs and their adjoints."""
-    return Batch([renamed(as_kernel(inline(order(p, number))), f"{p.name}_{number}") for p in PROGRAMS for number in (0, 1)]).text
+    return Batch(
+        [renamed(as_kernel(inline(order(p, number))), f"{p.name}_{number}") for p in PROGRAMS for number in (0, 1)]
+    ).text
 
 
 TEXTS = {
-    "solvers": solver_text, "library32": lambda: library_text(np.float32), "library64": lambda: library_text(np.float64),
-    "rows": lambda: rows().text, "corpus": corpus_text,
+    "solvers": solver_text,
+    "library32": lambda: library_text(np.float32),
+    "library64": lambda: library_text(np.float64),
+    "rows": lambda: rows().text,
+    "corpus": corpus_text,
 }
 
 
@@ -138,7 +158,7 @@ def test_machine_code(target: str, part: str) -> None:
     quick = ("--Ofast-compile=max",) if target != "sm_90" and nvrtc_version() >= (13, 5) else ()
     image = machine_code() if (target, part) == ("sm_90", "solvers") else compile_text(text, target, quick)[0]
     assert image[:4] == b"\x7fELF"
-    assert len(reports(image)) == text.count("extern \"C\" __global__") > 10
+    assert len(reports(image)) == text.count('extern "C" __global__') > 10
 
 
 # ------------------------------------------------------------------------------------------ targets, cache, errors
@@ -159,7 +179,10 @@ def test_targets(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_images_are_kept_by_text_and_target(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SIM_CACHE_DIR", str(tmp_path))
     made = []
-    monkeypatch.setattr("sim.core.backends.cuda_compile.compile_text", lambda text, target: (made.append((text, target)) or f"{text} {target}".encode(), ""))
+    monkeypatch.setattr(
+        "sim.core.backends.cuda_compile.compile_text",
+        lambda text, target: (made.append((text, target)) or f"{text} {target}".encode(), ""),
+    )
     for text, target in (("a", "sm_90"), ("a", "sm_90"), ("a", "sm_80"), ("b", "sm_90"), ("b", "sm_90")):
         assert NvrtcCompiler(target).image(text) == f"{text} {target}".encode()
     assert made == [("a", "sm_90"), ("a", "sm_80"), ("b", "sm_90")]
@@ -167,7 +190,8 @@ def test_images_are_kept_by_text_and_target(tmp_path, monkeypatch: pytest.Monkey
 
 
 def test_an_empty_log_changes_no_constant_of_python() -> None:
-    """NVRTC writes the zero that ends its log into the bytes that it is given, and Python shares all bytes of length 1."""
+    """NVRTC writes the zero that ends its log into the bytes that it is given, and Python shares all bytes of length
+    1."""
     assert compile_text('extern "C" __global__ void k(int *x) { *x = 1; }', "compute_90")[1] == ""
     assert [bytes([k])[0] for k in range(256)] == list(range(256))
 
@@ -181,7 +205,13 @@ def test_names_of_the_user_that_c_does_not_allow() -> None:
     """A kernel whose arguments and variables are called like words of C++ and of CUDA."""
 
     @sim.kernel(name="sin")
-    def awkward(int_: sim.array[float], float4: sim.array[sim.vec4], register: float, threadIdx: int, template: sim.array[float64]):  # noqa: N803
+    def awkward(
+        int_: sim.array[float],
+        float4: sim.array[sim.vec4],
+        register: float,
+        threadIdx: int,
+        template: sim.array[float64],
+    ):  # noqa: N803
         this = sim.tid()
         double = int_[this] * register
         float4[this] = float4[this] * double

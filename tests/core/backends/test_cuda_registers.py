@@ -1,4 +1,5 @@
-"""Fences: kernels that compute again what they would hold for long.  The same bits come out, and fewer values are alive."""
+"""Fences: kernels that compute again what they would hold for long.  The same bits come out, and fewer values are
+alive."""
 
 from __future__ import annotations
 
@@ -70,7 +71,8 @@ def test_the_same_bits() -> None:
 @needs_gxx
 @pytest.mark.parametrize("budget", [2, 6])
 def test_random_programs(budget: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loops, branches, atomics, memory that is overwritten: fences wherever they spare anything, and the bits of the interpreter."""
+    """Loops, branches, atomics, memory that is overwritten: fences wherever they spare anything, and the bits of the
+    interpreter."""
     monkeypatch.setattr(cuda_text, "BUDGET", {False: budget, True: budget})
     monkeypatch.setattr(cuda_registers, "_GROWTH", 4.0)
     seeds = range(100, 125)
@@ -87,7 +89,11 @@ def test_random_programs(budget: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_fewer_values_are_alive() -> None:
-    for name, before, after in (("project_bend_next_own_adjoint", 160, 101), ("push_volume_adjoint", 115, 101), ("force_stvk", 90, 52)):
+    for name, before, after in (
+        ("project_bend_next_own_adjoint", 160, 101),
+        ("push_volume_adjoint", 115, 101),
+        ("force_stvk", 90, 52),
+    ):
         v = variant(name)
         budget = cuda_registers.BUDGET[v.role == "adjoint"]
         assert most(v.func) >= before and most(relieve(v.func, budget)) <= after
@@ -95,7 +101,8 @@ def test_fewer_values_are_alive() -> None:
 
 
 def test_memory_that_is_written_is_not_read_again() -> None:
-    """A reload may only see what the first load has seen: never behind a write to the same place, or to what may overlap."""
+    """A reload may only see what the first load has seen: never behind a write to the same place, or to what may
+    overlap."""
     func = variant("project_bend_next_own_adjoint").func
     relieved = relieve(func, 60)
     written: set = set()
@@ -106,11 +113,17 @@ def test_memory_that_is_written_is_not_read_again() -> None:
             array = op.operands[0]
             loads[array.name] = loads.get(array.name, 0) + 1
             assert array.name not in written or array.name in names
-        written |= {o.operands[0].name for o in walk(type(func.body)(ops=[op])) if o.name in ("store", "accum", "atomic")}
-    assert loads["record_float32"] > sum(op.name == "load" and op.operands[0].name == "record_float32" for op in func.body.ops)
+        written |= {
+            o.operands[0].name for o in walk(type(func.body)(ops=[op])) if o.name in ("store", "accum", "atomic")
+        }
+    assert loads["record_float32"] > sum(
+        op.name == "load" and op.operands[0].name == "record_float32" for op in func.body.ops
+    )
     unsure = Func(func.name, func.body, func.span, func.dims, {"adjoint": True})
     before = sum(op.name == "load" for op in func.body.ops)
-    assert sum(op.name == "load" for op in relieve(unsure, 60).body.ops) <= before, "without promises arrays may overlap: nothing is loaded twice"
+    assert sum(op.name == "load" for op in relieve(unsure, 60).body.ops) <= before, (
+        "without promises arrays may overlap: nothing is loaded twice"
+    )
 
 
 def test_places_are_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:

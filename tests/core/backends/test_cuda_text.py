@@ -1,4 +1,5 @@
-"""CUDA text, executed on the CPU: it agrees with LLVM and the interpreter, for primitives, library, corpus and random programs."""
+"""CUDA text, executed on the CPU: it agrees with LLVM and the interpreter, for primitives, library, corpus and random
+programs."""
 
 from __future__ import annotations
 
@@ -67,15 +68,27 @@ def test_rows_of_the_table() -> None:
         if name in INEXACT:
             np.testing.assert_array_max_ulp(out, meaning, 4)
         else:
-            zeros = 0.0 if name in ("min", "max") and kind.is_float else out.dtype.type(0)  # of two zeros either may come out
-            assert same_bits(out + zeros, meaning + zeros) if out.dtype != bool else np.array_equal(out, meaning), f"{name} {kind}"
+            zeros = (
+                0.0 if name in ("min", "max") and kind.is_float else out.dtype.type(0)
+            )  # of two zeros either may come out
+            assert same_bits(out + zeros, meaning + zeros) if out.dtype != bool else np.array_equal(out, meaning), (
+                f"{name} {kind}"
+            )
 
 
 @pytest.mark.parametrize("source", SCALARS, ids=str)
 def test_casts(source: Scalar) -> None:
     x = edges(source)
     if source.is_float:
-        x = np.concatenate([x, np.array([127.5, 128, 255.9, 256, -129, 2.0**31, -(2.0**31), 2.0**32, 2.0**63, -(2.0**63), 2.0**64], source.np)])
+        x = np.concatenate(
+            [
+                x,
+                np.array(
+                    [127.5, 128, 255.9, 256, -129, 2.0**31, -(2.0**31), 2.0**32, 2.0**63, -(2.0**63), 2.0**64],
+                    source.np,
+                ),
+            ]
+        )
     got, wanted = ([np.zeros(len(x), s.np) for s in SCALARS] for _ in range(2))
     rows().launch(f"cast_{source}", [len(x)], [x, *got])
     launch(BACKENDS[0], cast_kernel(source), [len(x)], [x, *wanted])
@@ -85,7 +98,9 @@ def test_casts(source: Scalar) -> None:
 
 # ------------------------------------------------------------------------------------------ warps
 @sim.kernel
-def gather_by_group(group: sim.array[int], value: sim.array[float], factor: float, x: sim.array[float], out: sim.array[float]):
+def gather_by_group(
+    group: sim.array[int], value: sim.array[float], factor: float, x: sim.array[float], out: sim.array[float]
+):
     i = sim.tid()
     if x[i] > 0.0:
         out[i] += value[group[i]] * x[i] * factor
@@ -100,7 +115,8 @@ GROUPS = {
 
 @pytest.mark.parametrize("groups", GROUPS)
 def test_threads_that_share_a_parameter_add_up_first(groups: str) -> None:
-    """Gradients of values that many elements share, and sums of all threads: the right sum, by one atomic per warp and group."""
+    """Gradients of values that many elements share, and sums of all threads: the right sum, by one atomic per warp and
+    group."""
     kernel = gather_by_group
     spec = kernel.specialise(tuple(p.type for p in kernel.parameters))
     made = spec.differentiated(frozenset([1, 3, 4]), ()).adjoint(frozenset())
@@ -115,11 +131,24 @@ def test_threads_that_share_a_parameter_add_up_first(groups: str) -> None:
         assert counted != batch.text
         batch._library = compiler.image(counted)
         group = GROUPS[groups](n, rng).astype(np.int32)
-        value, x, out = np.zeros(n, np.float32), rng.integers(-3, 9, n).astype(np.float32), rng.integers(0, 9, n).astype(np.float32)
+        value, x, out = (
+            np.zeros(n, np.float32),
+            rng.integers(-3, 9, n).astype(np.float32),
+            rng.integers(0, 9, n).astype(np.float32),
+        )
         x[40:100] = np.abs(x[40:100]) + 1  # whole warps take part, others in part
         g_value, g_x, g_out = np.zeros(n, np.float32), np.zeros(n, np.float32), rng.integers(0, 9, n).astype(np.float32)
         seed = g_out.copy()
-        arrays = {"group": group, "value": value, "x": x, "out": out, "adj_value": g_value, "adj_x": g_x, "adj_out": g_out, "factor": 2.0}
+        arrays = {
+            "group": group,
+            "value": value,
+            "x": x,
+            "out": out,
+            "adj_value": g_value,
+            "adj_x": g_x,
+            "adj_out": g_out,
+            "factor": 2.0,
+        }
         batch.launch(func.name, [n], [arrays[p.name] for p in func.params])
         atomics = ctypes.c_int.in_dll(ctypes.CDLL(batch._library.decode()), "atomics").value
         active = x > 0
@@ -149,9 +178,14 @@ def library_functions(dtype: type, chunk: int) -> dict[str, tuple[Func, list]]:
     out = {}
     for k in range(chunk, len(ALL), CHUNKS):
         name, row = ALL[k]
-        value = trace_function(calling(FUNCTIONS[name], len(row.kinds)), [q.of(REAL[dtype]) for q in row.kinds], REAL[dtype])
+        value = trace_function(
+            calling(FUNCTIONS[name], len(row.kinds)), [q.of(REAL[dtype]) for q in row.kinds], REAL[dtype]
+        )
         outputs = sum(is_real(v.type) for v in value.body.yields)
-        cases = [[*flat_args(sample(row, dtype, seed)), *np.random.default_rng(seed).normal(size=outputs)] for seed in range(4)]
+        cases = [
+            [*flat_args(sample(row, dtype, seed)), *np.random.default_rng(seed).normal(size=outputs)]
+            for seed in range(4)
+        ]
         for label, function in (("value", inline(value)), ("adjoint", inline(vjp(value)))):
             out[f"{label}_{k}_{IDS[k]}"] = renamed(as_kernel(function), f"{label}_{k}"), cases, function
     return out
@@ -180,8 +214,13 @@ def test_corpus() -> None:
     batch = Batch([f for f, _, _ in funcs.values()])
     for name, (func, p, number) in funcs.items():
         cases = [(*s, 0.7, -0.4, 1.3)[: (3, 4, 6)[number]] for s in p.samples]
-        columns = [np.array(c, numpy_dtype(q.type)) for c, q in zip(zip(*cases, strict=True), order(p, number).params, strict=True)]
-        got, wanted = ([np.zeros(len(cases), numpy_dtype(v.type)) for v in order(p, number).body.yields] for _ in range(2))
+        columns = [
+            np.array(c, numpy_dtype(q.type))
+            for c, q in zip(zip(*cases, strict=True), order(p, number).params, strict=True)
+        ]
+        got, wanted = (
+            [np.zeros(len(cases), numpy_dtype(v.type)) for v in order(p, number).body.yields] for _ in range(2)
+        )
         batch.launch(name, [len(cases)], [*columns, *got])
         launch(LlvmBackend(level=0), func, [len(cases)], [*columns, *wanted])
         np.testing.assert_allclose(got, wanted, rtol=1e-10, atol=1e-11, err_msg=name)

@@ -48,13 +48,16 @@ def test_defaults_are_warps():
     assert (optimizer.lr, optimizer.betas, optimizer.eps) == (0.001, (0.9, 0.999), 1e-8)
 
 
-@pytest.mark.parametrize(("settings", "expected"), [
-    ({}, [1.0 - 0.1 * 1, 1.0 - 0.1 * 1 - 0.1 * 2]),
-    ({"momentum": 0.5}, [0.9, 0.9 - 0.1 * 2.5]),
-    ({"momentum": 0.5, "dampening": 0.25}, [0.9, 0.9 - 0.1 * (0.5 + 0.75 * 2)]),
-    ({"momentum": 0.5, "nesterov": True}, [1 - 0.1 * 1.5, 0.85 - 0.1 * (2 + 0.5 * 2.5)]),
-    ({"weight_decay": 0.5}, [1 - 0.1 * 1.5, 0.85 - 0.1 * (2 + 0.5 * 0.85)]),
-])
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, [1.0 - 0.1 * 1, 1.0 - 0.1 * 1 - 0.1 * 2]),
+        ({"momentum": 0.5}, [0.9, 0.9 - 0.1 * 2.5]),
+        ({"momentum": 0.5, "dampening": 0.25}, [0.9, 0.9 - 0.1 * (0.5 + 0.75 * 2)]),
+        ({"momentum": 0.5, "nesterov": True}, [1 - 0.1 * 1.5, 0.85 - 0.1 * (2 + 0.5 * 2.5)]),
+        ({"weight_decay": 0.5}, [1 - 0.1 * 1.5, 0.85 - 0.1 * (2 + 0.5 * 0.85)]),
+    ],
+)
 def test_sgd(settings, expected):
     x = np.array([1.0])
     optimizer = SGD([x], lr=0.1, **settings)
@@ -87,12 +90,15 @@ def test_half_precision_keeps_small_steps():
     assert x[0] == pytest.approx(0.99, abs=1e-3)
 
 
-@pytest.mark.parametrize(("grads", "error", "words"), [
-    ([], ValueError, "0 gradients for 1 parameters"),
-    ([None], ValueError, r"grads\[0\] is None.*requires_grad"),
-    ([np.ones(3)], ValueError, r"shape \(3,\)"),
-    ([np.array([1.0, np.nan])], FloatingPointError, r"grads\[0\] has 1 non-finite"),
-])
+@pytest.mark.parametrize(
+    ("grads", "error", "words"),
+    [
+        ([], ValueError, "0 gradients for 1 parameters"),
+        ([None], ValueError, r"grads\[0\] is None.*requires_grad"),
+        ([np.ones(3)], ValueError, r"shape \(3,\)"),
+        ([np.array([1.0, np.nan])], FloatingPointError, r"grads\[0\] has 1 non-finite"),
+    ],
+)
 def test_a_refused_step_changes_nothing(grads, error, words):
     x = np.ones(2)
     optimizer = Adam([x], lr=0.1)
@@ -128,7 +134,7 @@ def test_state_round_trip_is_exact(rule, settings):
     for g in gradients[:9]:
         first.step([g])
     saved, z = {key: np.array(item) for key, item in first.state_dict().items()}, y.copy()
-    first.step([gradients[0]])                                  # what was saved must not share its memory
+    first.step([gradients[0]])  # what was saved must not share its memory
     second = rule([z], lr=0.5, **settings)
     second.load_state_dict(saved)
     for g in gradients[9:]:
@@ -159,6 +165,7 @@ def test_descent_reaches_the_minimum_or_the_bound(rule, settings):
 
 def test_descent_backs_off_from_non_finite_values():
     """Beyond 3.2 nothing is defined; a rate of 2 jumps there."""
+
     def cliff(x):
         return bowl(x) if x[0] < 3.2 else (float("nan"), np.full(1, np.nan))
 

@@ -1,4 +1,5 @@
-"""Gauss-Newton with damping: answers in few steps, bounds, objectives that are not the sum of squares itself, break-downs."""
+"""Gauss-Newton with damping: answers in few steps, bounds, objectives that are not the sum of squares itself,
+break-downs."""
 
 import numpy as np
 import pytest
@@ -59,8 +60,11 @@ def test_linear_residuals_need_a_few_steps():
     assert len(function.points) <= 6
 
 
-@pytest.mark.parametrize("outer", [lambda s: (s, 1.0), lambda s: (np.log(s + 0.1), 1 / (s + 0.1)), lambda s: (1e6 * s, 1e6)],
-                         ids=["plain", "log", "scaled"])
+@pytest.mark.parametrize(
+    "outer",
+    [lambda s: (s, 1.0), lambda s: (np.log(s + 0.1), 1 / (s + 0.1)), lambda s: (1e6 * s, 1e6)],
+    ids=["plain", "log", "scaled"],
+)
 def test_rosenbrock_through_other_objectives(outer):
     function = Squares(rosenbrock, outer)
     method = minimise(function, [-1.2, 1.0])
@@ -97,7 +101,9 @@ def test_max_step():
     function = Squares(rosenbrock)
     minimise(function, [-1.2, 1.0], max_step=0.1, steps=200)
     lengths = np.abs(np.diff(function.points, axis=0)).max(axis=1)
-    assert lengths[0] <= 0.1 + 1e-12 and np.all(lengths[1:] <= 2 * lengths.cumsum()[:-1] + 1e-12)  # it grows with what it has gone
+    assert lengths[0] <= 0.1 + 1e-12 and np.all(
+        lengths[1:] <= 2 * lengths.cumsum()[:-1] + 1e-12
+    )  # it grows with what it has gone
     np.testing.assert_allclose(function.points[-1], [1, 1], atol=1e-6)
 
 

@@ -91,7 +91,7 @@ def test_quadratic_with_bounds(seed):
     on_bound = (expected == -1.0) | (expected == 1.5)
     assert 0 < on_bound.sum() < 12
     assert np.allclose(result.x, expected, atol=1e-7)
-    assert np.array_equal(result.x[on_bound], expected[on_bound])            # on the bound, not near it
+    assert np.array_equal(result.x[on_bound], expected[on_bound])  # on the bound, not near it
     assert result.evaluations < 60
 
 
@@ -129,8 +129,9 @@ def test_badly_scaled_gradient_is_no_wall():
     """Few evaluations whatever the unit of the loss."""
     function, _, center = quadratic(2, 4)
     for factor, most in ((1e8, 15), (1.0, 12), (1e-3, 25)):
-        result = LBFGS().minimize(lambda x, k=factor: tuple(k * part for part in function(x)), np.zeros(2),
-                                  gradient_tolerance=1e-9 * factor)
+        result = LBFGS().minimize(
+            lambda x, k=factor: tuple(k * part for part in function(x)), np.zeros(2), gradient_tolerance=1e-9 * factor
+        )
         assert np.allclose(result.x, center, atol=1e-6), factor
         assert result.evaluations <= most, (factor, result.evaluations)
 
@@ -191,7 +192,9 @@ def test_non_finite_start_raises():
 def test_wrong_arguments():
     with pytest.raises(ValueError, match=r"x0\[1\] = 5.0 is outside its bounds \[0.0, 1.0\]"):
         LBFGS().minimize(rosenbrock, [0.5, 5.0], (0.0, 1.0))
-    with pytest.raises(ValueError, match="not a list of pairs as in SciPy"):  # of two numbers it would pass for (lower, upper)
+    with pytest.raises(
+        ValueError, match="not a list of pairs as in SciPy"
+    ):  # of two numbers it would pass for (lower, upper)
         LBFGS().minimize(rosenbrock, [-1.2, 1.0], [(-2.0, 0.5), (-1.0, 3.0)])
     with pytest.raises(ValueError, match=r"bounds\[0\]: lower 2.0"):
         LBFGS().minimize(rosenbrock, [0.5, 5.0], (2.0, 1.0))
@@ -250,8 +253,10 @@ def test_line_search_meets_the_strong_wolfe_conditions(first, shape):
     functions = {
         "cos": (lambda a: -np.sin(a) + 0.05 * a**2, lambda a: -np.cos(a) + 0.1 * a),
         "quartic": (lambda a: (a - 2) ** 4 - a, lambda a: 4 * (a - 2) ** 3 - 1),
-        "kink": (lambda a: np.sqrt((a - 1.3) ** 2 + 1e-4) - 0.1 * a,
-                 lambda a: (a - 1.3) / np.sqrt((a - 1.3) ** 2 + 1e-4) - 0.1),
+        "kink": (
+            lambda a: np.sqrt((a - 1.3) ** 2 + 1e-4) - 0.1 * a,
+            lambda a: (a - 1.3) / np.sqrt((a - 1.3) ** 2 + 1e-4) - 0.1,
+        ),
     }
     value, slope = functions[shape]
     start = Trial(0.0, value(0.0), slope(0.0))
@@ -268,13 +273,19 @@ def test_against_scipy():
     for seed in range(12):
         n = int(rng.integers(1, 12))
         if seed % 2:
-            n = 2 + seed % 2                    # from four on, Rosenbrock's function has several minima
+            n = 2 + seed % 2  # from four on, Rosenbrock's function has several minima
             function, start, bounds = rosenbrock, rng.uniform(-1, 0.8, n), (-1.0, 0.9)
         else:
             function, start, bounds = quadratic(n, 100, seed)[0], rng.uniform(-1, 1, n), (-1.0, 2.0)
         counted = Counted(function)
-        reference = optimize.minimize(counted, start, jac=True, method="L-BFGS-B", bounds=[bounds] * n,
-                                      options={"maxiter": 1000, "gtol": 1e-6, "ftol": 0, "maxcor": 10})
+        reference = optimize.minimize(
+            counted,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[bounds] * n,
+            options={"maxiter": 1000, "gtol": 1e-6, "ftol": 0, "maxcor": 10},
+        )
         result = LBFGS().minimize(function, start, bounds, iterations=1000, gradient_tolerance=1e-6)
         assert result.value == pytest.approx(reference.fun, rel=1e-9, abs=1e-9)
         assert np.allclose(result.x, reference.x, atol=1e-4)

@@ -15,7 +15,8 @@ def is_float(v: Value) -> bool:
 
 
 def varied_values(func: Func, active: Collection[Value], only: Collection[int] | None = None) -> set[Value]:
-    """Floating values that depend on an active parameter: a scalar, or loads of an active array (`only`: these loads, by id)."""
+    """Floating values that depend on an active parameter: a scalar, or loads of an active array (`only`: these loads,
+    by id)."""
     varied = {p for p in func.params if p in active and is_float(p)}
     ops = list(walk(func.body))
     size = -1
@@ -37,7 +38,8 @@ def varied_values(func: Func, active: Collection[Value], only: Collection[int] |
 
 @cache
 def vjp_uses(name: str, kind: Scalar) -> tuple[frozenset[int], ...]:
-    """For each operand of a primitive: numbers of the values that its cotangent looks at (operands in order, then the result)."""
+    """For each operand of a primitive: numbers of the values that its cotangent looks at (operands in order, then the
+    result)."""
     row = OPS[name]
     if row.vjp is ZERO or row.vjp is None:
         return (frozenset(),) * row.arity
@@ -46,7 +48,7 @@ def vjp_uses(name: str, kind: Scalar) -> tuple[frozenset[int], ...]:
     with Builder(block):
         cotangents = row.vjp(*block.params)
     inputs = {id(v): k for k, v in enumerate([*block.params[2:], block.params[1]])}
-    uses: dict[int, set[int]] = {id(v): ({inputs[id(v)]} if id(v) in inputs else set()) for v in block.params}
+    uses: dict[int, set[int]] = {id(v): {inputs[id(v)]} if id(v) in inputs else set() for v in block.params}
     for op in block.ops:
         merged = set().union(*(uses[id(v)] for v in op.operands))
         uses.update((id(r), merged) for r in op.results)
@@ -59,11 +61,14 @@ def matters(op: Op, varied: set[Value], active: Collection[Value]) -> bool:
         return True
     return any(
         (o.name in WRITES and o.operands[0] in active) or any(r in varied for r in o.results)
-        for region in op.regions for o in walk(region)
+        for region in op.regions
+        for o in walk(region)
     )
 
 
-def needed_values(func: Func, varied: set[Value], active: Collection[Value], replayed: Collection[Value] = ()) -> set[Value]:
+def needed_values(
+    func: Func, varied: set[Value], active: Collection[Value], replayed: Collection[Value] = ()
+) -> set[Value]:
     """Values that the reverse sweep looks at (`wanted_values`), closed over what recomputing them takes."""
     needed = wanted_values(func, varied, active, replayed)
     depends: dict[Value, list[Value]] = {}
@@ -83,7 +88,9 @@ def needed_values(func: Func, varied: set[Value], active: Collection[Value], rep
     return needed
 
 
-def wanted_values(func: Func, varied: set[Value], active: Collection[Value], replayed: Collection[Value] = ()) -> set[Value]:
+def wanted_values(
+    func: Func, varied: set[Value], active: Collection[Value], replayed: Collection[Value] = ()
+) -> set[Value]:
     """Values that the reverse sweep itself looks at.
 
     replayed: arrays whose stores the adjoint performs again: every operand of such a store is needed.
@@ -92,7 +99,9 @@ def wanted_values(func: Func, varied: set[Value], active: Collection[Value], rep
     for op in walk(func.body):
         if op.regions:
             deciding = control(op)
-            if matters(op, varied, active) or any(o.operands[0] in replayed for r in op.regions for o in walk(r) if o.name in WRITES):
+            if matters(op, varied, active) or any(
+                o.operands[0] in replayed for r in op.regions for o in walk(r) if o.name in WRITES
+            ):
                 needed.update(deciding)
             continue
         if op.name in OPS:
@@ -147,13 +156,19 @@ def dirty_loads(func: Func, groups: Mapping[Value, int]) -> set[int]:
 
 def written_from(func: Func, values: Collection[Value]) -> list[tuple[Value, Op]]:
     """(array parameter, write) of every write that puts one of these values into memory."""
-    return [(op.operands[0], op) for op in walk(func.body) if op.name in WRITES and any(v in values for v in split_memory(op)[3])]
+    return [
+        (op.operands[0], op)
+        for op in walk(func.body)
+        if op.name in WRITES and any(v in values for v in split_memory(op)[3])
+    ]
 
 
 def in_loops(func: Func) -> set[int]:
     """ids of operations inside a loop."""
     return {
         id(inner)
-        for op in walk(func.body) if op.name in ("for", "while")
-        for region in op.regions for inner in walk(region)
+        for op in walk(func.body)
+        if op.name in ("for", "while")
+        for region in op.regions
+        for inner in walk(region)
     }

@@ -17,10 +17,14 @@ _Place = tuple[Value, bool]
 
 
 def minimum_cut(
-    sources: Collection[Value], targets: Collection[Value], after: Mapping[Value, Sequence[Value]], before: Mapping[Value, Sequence[Value]],
+    sources: Collection[Value],
+    targets: Collection[Value],
+    after: Mapping[Value, Sequence[Value]],
+    before: Mapping[Value, Sequence[Value]],
     price: Mapping[Value, int],
 ) -> set[Value]:
-    """Values that every way from a source to a target passes through, of the least total price; of several such sets the one nearest to the sources.
+    """Values that every way from a source to a target passes through, of the least total price; of several such sets
+    the one nearest to the sources.
 
     after, before: the neighbours of a value in and against the direction of the ways.
     """
@@ -39,8 +43,14 @@ def minimum_cut(
 
 
 def _path(
-    source: Value, targets: set[Value], after: Mapping[Value, Sequence[Value]], before: Mapping[Value, Sequence[Value]], price: Mapping[Value, int],
-    through: Mapping[Value, int], flows: Mapping[tuple[Value, Value], int], lost: Mapping[_Place, _Place | None],
+    source: Value,
+    targets: set[Value],
+    after: Mapping[Value, Sequence[Value]],
+    before: Mapping[Value, Sequence[Value]],
+    price: Mapping[Value, int],
+    through: Mapping[Value, int],
+    flows: Mapping[tuple[Value, Value], int],
+    lost: Mapping[_Place, _Place | None],
 ) -> tuple[list[_Place] | None, dict[_Place, _Place | None]]:
     """A way for more flow, and what was reached in looking for it (with the place before)."""
     start = (source, False)
@@ -70,7 +80,9 @@ def _path(
     return None, came
 
 
-def _augment(path: list[_Place], price: Mapping[Value, int], through: dict[Value, int], flows: dict[tuple[Value, Value], int]) -> None:
+def _augment(
+    path: list[_Place], price: Mapping[Value, int], through: dict[Value, int], flows: dict[tuple[Value, Value], int]
+) -> None:
     """Send as much along a path as it takes."""
     room = UNBOUNDED
     steps = list(zip(path, path[1:], strict=False))

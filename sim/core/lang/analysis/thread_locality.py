@@ -1,8 +1,8 @@
-"""What threads of a launch have in common, and what they may do side by side: which updates are in each other's way, and whether eight
-threads can be taken at a time.
+"""What threads of a launch have in common, and what they may do side by side: which updates are in each other's way,
+and whether eight threads can be taken at a time.
 
-An accumulation is in nobody's way where the launch promises that nobody else touches the element (`exclusive`), or where the index
-is provably different for every thread and the kernel writes to that array nowhere else.
+An accumulation is in nobody's way where the launch promises that nobody else touches the element (`exclusive`), or
+where the index is provably different for every thread and the kernel writes to that array nowhere else.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ def suits_lanes(func: Func) -> bool:
 
 
 def late_updates(func: Func) -> set[int]:
-    """ids of the accumulations that several lanes may make at one element, or in another order than one thread after another.
+    """ids of the accumulations that several lanes may make at one element, or in another order than one thread after
+    another.
 
     The others are promised exclusive, or go to arrays of which every thread writes an element of its own.
     """
@@ -58,7 +59,8 @@ def shared_arrays(func: Func, own: Collection[Value]) -> frozenset[Value]:
     """Array parameters to which several threads may add at one index."""
     promised = func.attrs.get("exclusive", ())
     return frozenset(
-        op.operands[0] for op in walk(func.body)
+        op.operands[0]
+        for op in walk(func.body)
         if op.name in ("accum", "atomic") and needs_atomics(op, own) and op.operands[0].name not in promised
     )
 
@@ -82,7 +84,9 @@ def uniform_values(func: Func) -> set[Value]:
     """Values that are the same in all threads: made of constants, scalar arguments and shapes only."""
     found = set(func.params)
     for op in walk(func.body):
-        if op.name in ("const", "shape") or ((op.name in OPS or op.name == "again") and all(v in found for v in op.operands)):
+        if op.name in ("const", "shape") or (
+            (op.name in OPS or op.name == "again") and all(v in found for v in op.operands)
+        ):
             found.update(op.results)
     return found
 

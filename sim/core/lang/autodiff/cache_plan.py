@@ -1,8 +1,9 @@
 """Where to record what a kernel's adjoint cannot load again: at the narrowest place of the computation.
 
-The loads of an array that the launch overwrites could be recorded themselves.  Often less will do: a distance constraint looks at
-the difference of two points only, three numbers instead of six.  What has to be known is a vertex cut between those loads and the
-values that the reverse sweep looks at: the cheapest one (bytes), and of several the one nearest to the loads.
+The loads of an array that the launch overwrites could be recorded themselves.  Often less will do: a distance
+constraint looks at the difference of two points only, three numbers instead of six.  What has to be known is a vertex
+cut between those loads and the values that the reverse sweep looks at: the cheapest one (bytes), and of several the one
+nearest to the loads.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ def _inside(op: Op) -> Iterable[Op]:
     return (inner for region in op.regions for inner in walk(region))
 
 
-def _dependences(func: Func, loads: Collection[Op], looped: Collection[int]) -> tuple[dict[Value, list[Value]], dict[Value, int]]:
+def _dependences(
+    func: Func, loads: Collection[Op], looped: Collection[int]
+) -> tuple[dict[Value, list[Value]], dict[Value, int]]:
     """What each value is computed from (nothing for `loads`), and the bytes that recording it takes."""
     ids = set(map(id, loads))
     before: dict[Value, list[Value]] = {}
@@ -54,6 +57,10 @@ def _dependences(func: Func, loads: Collection[Op], looped: Collection[int]) -> 
             if not op.regions:
                 before[r] = [] if id(op) in ids else list(op.operands)
             kind = r.type
-            alone = isinstance(kind, Scalar) and kind is not bool_ and (op.name in OPS or (op.name == "call" and len(op.results) == 1))
+            alone = (
+                isinstance(kind, Scalar)
+                and kind is not bool_
+                and (op.name in OPS or (op.name == "call" and len(op.results) == 1))
+            )
             price[r] = kind.size if id(op) in ids or (alone and id(op) not in looped) else UNBOUNDED  # type: ignore[attr-defined]
     return before, price

@@ -1,8 +1,9 @@
-"""Functions with results that are not unique where some of them coincide: singular vectors of equal values (`Function.separated`).
+"""Functions with results that are not unique where some of them coincide: singular vectors of equal values
+(`Function.separated`).
 
-Their derivative in closed form lacks, at such points, what only the vectors and the values together determine.  Where a kernel
-combines the two, reverse mode can go on with values moved apart.  Where it cannot, a derivative that is asked for at such a
-point is an error, at run time: everywhere else it is right.
+Their derivative in closed form lacks, at such points, what only the vectors and the values together determine.  Where a
+kernel combines the two, reverse mode can go on with values moved apart.  Where it cannot, a derivative that is asked
+for at such a point is an error, at run time: everywhere else it is right.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ _SUMS = frozenset(("add", "sub", "neg", "cast", "select"))
 
 
 def combined_calls(func: Func) -> set[int]:
-    """ids of calls with separable results (`separated`) that are multiplied with each other: those that it moves with the others."""
+    """ids of calls with separable results (`separated`) that are multiplied with each other: those that it moves with
+    the others."""
     found: set[int] = set()
     for call in walk(func.body):
         if "separated" not in call.attrs:
@@ -88,6 +90,7 @@ def any_nonzero(b: Builder, values: Sequence[Value]) -> Value:
 
 
 MESSAGE = (
-    "singular values or eigenvalues coincide here, and this derivative of functions of them together with their vectors is not known there; "
-    "use polar3 for rotations and stretches, or keep vectors and values in one kernel without loops over stored elements"
+    "singular values or eigenvalues coincide here, and this derivative of functions of them together with their vectors"
+    " is not known there; use polar3 for rotations and stretches, or keep vectors and values in one kernel without"
+    " loops over stored elements"
 )

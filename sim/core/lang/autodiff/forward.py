@@ -1,11 +1,11 @@
 """Forward mode: a function or kernel becomes another one that also computes how its results change.  IR in, IR out.
 
-Beside every floating value that depends on an active one goes its tangent; whatever carries values carries tangents too:
-branches yield them, loops carry them, tapes and arrays have a second one of the same layout.  Primitives need no rule of
-their own: they are scalar functions, so a cotangent rule `vjp(ct, y, *x)` gives p_i ct with p_i the derivative by operand i,
-and with the tangent of operand i in the place of ct it gives the share of that operand in the tangent of the result.
-A call with a derivative in closed form uses it too: the rule is linear in its cotangents, ct -> J^T ct, and the transpose
-of that (its reverse mode) is the tangent J dx, right at the same special points.
+Beside every floating value that depends on an active one goes its tangent; whatever carries values carries tangents
+too: branches yield them, loops carry them, tapes and arrays have a second one of the same layout.  Primitives need no
+rule of their own: they are scalar functions, so a cotangent rule `vjp(ct, y, *x)` gives p_i ct with p_i the derivative
+by operand i, and with the tangent of operand i in the place of ct it gives the share of that operand in the tangent of
+the result. A call with a derivative in closed form uses it too: the rule is linear in its cotangents, ct -> J^T ct, and
+the transpose of that (its reverse mode) is the tangent J dx, right at the same special points.
 
 The result is of the same language, so that transforms compose: the tangent of an adjoint gives Hessian-vector products.
 """
@@ -35,7 +35,8 @@ class Tangents:
     dot: dict[Value, Value] = field(default_factory=dict)
     shadow: dict[Value, Value] = field(default_factory=dict)
     combined: Collection[int] = ()
-    """ids of calls whose results the function combines; where they coincide, derivatives are taken with results moved apart."""
+    """ids of calls whose results the function combines; where they coincide, derivatives are taken with results moved
+    apart."""
     stored: Collection[int] = ()
     """ids of calls whose results may be combined by others."""
     behind: Collection[Value] = ()
@@ -88,7 +89,9 @@ class Tangents:
         if result not in self.varied or not any(moving) or row.vjp is ZERO:
             return
         if row.vjp is None:
-            raise GradientError(f"'{op.name}' has no derivative", op.span, "keep it off the path from the parameters to the result")
+            raise GradientError(
+                f"'{op.name}' has no derivative", op.span, "keep it off the path from the parameters to the result"
+            )
         if op.name == "cast":
             self.dot[result] = emit("cast", self.dot[op.operands[0]], type=result.type)
             return
@@ -112,7 +115,10 @@ class Tangents:
     def _call(self, op: Op) -> None:
         array = next((v for v in op.operands if v in self.shadow), None)
         if array is not None:
-            what = f"`{op.attrs['callee'].name}` has a gradient function that takes the array '{array.name}': that gives no tangent"
+            what = (
+                f"`{op.attrs['callee'].name}` has a gradient function that takes the array '{array.name}': that gives"
+                " no tangent"
+            )
             raise GradientError(what, op.span, "pass the elements instead of the array, or use reverse mode")
         if not any(v in self.dot for v in op.operands):
             return
@@ -136,20 +142,30 @@ class Tangents:
         def ends(region: Block) -> list[Value]:
             self.block(region)
             plain = [self.copied(v) for v in region.yields]
-            return plain + [self.tangent(region.yields[j]) for j in moving] + [self.at(region.yields[j]) for j in beside]
+            return (
+                plain + [self.tangent(region.yields[j]) for j in moving] + [self.at(region.yields[j]) for j in beside]
+            )
 
         if op.name == "if":
             results = b.if_(self.copied(op.operands[0]), lambda: ends(op.regions[0]), lambda: ends(op.regions[1]))
         else:
             shift = 1 if op.name == "for" else 0
             init = op.operands[shift:]
-            carried = [self.copied(v) for v in init] + [self.tangent(init[j]) for j in moving] + [self.at(init[j]) for j in beside]
+            carried = (
+                [self.copied(v) for v in init]
+                + [self.tangent(init[j]) for j in moving]
+                + [self.at(init[j]) for j in beside]
+            )
 
             def bind(region: Block, values: Sequence[Value]) -> None:
                 plain, extra = values[: len(region.params)], values[len(region.params) :]
                 self.env.update(zip(region.params, plain, strict=True))
-                self.dot.update((region.params[shift + j], v) for j, v in zip(moving, extra[: len(moving)], strict=True))
-                self.near.update((region.params[shift + j], v) for j, v in zip(beside, extra[len(moving) :], strict=True))
+                self.dot.update(
+                    (region.params[shift + j], v) for j, v in zip(moving, extra[: len(moving)], strict=True)
+                )
+                self.near.update(
+                    (region.params[shift + j], v) for j, v in zip(beside, extra[len(moving) :], strict=True)
+                )
 
             def body(*values: Value) -> list[Value]:
                 bind(op.regions[-1], values)
@@ -184,8 +200,11 @@ class Tangents:
         else:
             self.b.append(Op("tape_store", [twin, at, self.tangent(op.operands[2])], []))
 
-    def _address(self, op: Op, moved: Sequence[Value]) -> tuple[Value, list[Value], Sequence[int], Value | None, list[int]] | None:
-        """Tangent array, indices, floating leaves, run-time leaf, and which of `moved` these leaves are; None: no tangent."""
+    def _address(
+        self, op: Op, moved: Sequence[Value]
+    ) -> tuple[Value, list[Value], Sequence[int], Value | None, list[int]] | None:
+        """Tangent array, indices, floating leaves, run-time leaf, and which of `moved` these leaves are; None: no
+        tangent."""
         array, index, leaf, _ = split_memory(op)
         twin = self.shadow.get(array)
         hit = [k for k, v in enumerate(moved) if is_float(v)]
@@ -207,7 +226,9 @@ class Tangents:
         elif op.name == "store":
             self.b.store(twin, index, leaves, [self.tangent(values[k]) for k in hit], leaf)
         elif any(values[k] in self.dot for k in hit):
-            self.b.accum(twin, index, leaves, [self.tangent(values[k]) for k in hit], leaf, op.attrs.get("exclusive", False))
+            self.b.accum(
+                twin, index, leaves, [self.tangent(values[k]) for k in hit], leaf, op.attrs.get("exclusive", False)
+            )
 
     def _atomic(self, op: Op) -> None:
         """The tangent of the element follows whoever won: exact where threads take turns (func.attrs["serial"])."""
@@ -263,7 +284,9 @@ def jvp(func: Func, wrt: Collection[int] | None = None) -> Func:
     moves = [Value(p.type, f"tan_{p.name}") for p in inputs]
     block.params += moves
     with Builder(block) as b:
-        sweep = Tangents(b, varied_values(func, set(inputs)), env, dict(zip(inputs, moves, strict=True)), {}, *_separable(func))
+        sweep = Tangents(
+            b, varied_values(func, set(inputs)), env, dict(zip(inputs, moves, strict=True)), {}, *_separable(func)
+        )
         sweep.block(func.body)
         block.yields = [sweep.copied(v) for v in func.body.yields]
         block.yields += [sweep.tangent(v) for v in func.body.yields if is_float(v)]
@@ -288,8 +311,8 @@ class Gradient:
 def vjp_rule(func: Func, wrt: Collection[int] | None = None) -> Gradient:
     """`vjp(func, wrt)`, and its own derivative as a closed form for a `call` of it: right through loops of every kind.
 
-    With g(x, ct) = J(x)^T ct the reverse mode of g along u is (J u) by ct, and by x the product of u with the Hessian of
-    ct . func, which is symmetric: both are tangents, and forward mode goes through any loop.
+    With g(x, ct) = J(x)^T ct the reverse mode of g along u is (J u) by ct, and by x the product of u with the Hessian
+    of ct . func, which is symmetric: both are tangents, and forward mode goes through any loop.
     """
     first = vjp(func, wrt)
 
@@ -301,7 +324,8 @@ def vjp_rule(func: Func, wrt: Collection[int] | None = None) -> Gradient:
 
 
 def _second(func: Func, wrt: Collection[int] | None) -> Func:
-    """Parameters: those of vjp(func, wrt), its results, their cotangents; yields cotangents of its floating parameters."""
+    """Parameters: those of vjp(func, wrt), its results, their cotangents; yields cotangents of its floating
+    parameters."""
     chosen = [k for k, p in enumerate(func.params) if is_float(p) and (wrt is None or k in wrt)]
     params = [Value(p.type, p.name) for p in func.params]
     seeds = [Value(v.type, "ct") for v in func.body.yields if is_float(v)]
@@ -323,7 +347,8 @@ class KernelTangent:
     """A kernel that also moves the tangents of its arrays.
 
     func:   its parameters are those of the kernel, then a tangent array per number in `active`.
-    active: numbers of the array parameters with a tangent: those asked for, and those written with what depends on them.
+    active: numbers of the array parameters with a tangent: those asked for, and those written with what depends on
+    them.
     """
 
     func: Func
@@ -340,7 +365,8 @@ def kernel_tangent(kernel: Func, active: Collection[int]) -> KernelTangent:
     while True:
         varied = varied_values(kernel, {kernel.params[k] for k in closed})
         reached = {
-            number[op.operands[0]] for op in walk(kernel.body)
+            number[op.operands[0]]
+            for op in walk(kernel.body)
             if op.name in WRITES and any(v in varied for v in split_memory(op)[3])
         }
         if reached <= closed:
@@ -353,7 +379,9 @@ def kernel_tangent(kernel: Func, active: Collection[int]) -> KernelTangent:
     block.params += shadow.values()
     with Builder(block) as b:
         Tangents(b, varied, env, {}, shadow, *_separable(kernel)).block(kernel.body)
-    turns = kernel.attrs.get("serial") or any(op.name == "atomic" and op.operands[0] in shadow for op in walk(kernel.body))
+    turns = kernel.attrs.get("serial") or any(
+        op.name == "atomic" and op.operands[0] in shadow for op in walk(kernel.body)
+    )
     attrs = {"serial": True} if turns else {}
     func = Func(f"{kernel.name}_tangent", block, kernel.span, kernel.dims, attrs)
     return KernelTangent(verify(dce(func)), order)

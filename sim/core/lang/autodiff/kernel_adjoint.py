@@ -15,7 +15,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sim.core.lang.analysis.activity import dirty_loads, in_loops, needed_values, varied_values, wanted_values, written_from
+from sim.core.lang.analysis.activity import (
+    dirty_loads,
+    in_loops,
+    needed_values,
+    varied_values,
+    wanted_values,
+    written_from,
+)
 from sim.core.lang.autodiff.cache_plan import narrowest
 from sim.core.lang.autodiff.degeneracy import combined_calls, stored_calls
 from sim.core.lang.autodiff.replay_plan import Replay, plan_replay
@@ -48,7 +55,8 @@ class KernelAdjoint:
     logs:    what the adjoint writes down itself, one thread at a time.  The arrays that it replays must be given as copies that
              may be changed (they are whole again afterwards).
     finals:  numbers of the parameters whose values after the launch the adjoint loads (atomic minima and maxima).
-    forward: the kernel with the records, the logs of returned values, and the entry counts of these and of the undo logs, as
+    forward: the kernel with the records, the logs of returned values, and the entry counts of these and of the undo
+    logs, as
              extra parameters; None if there are none.
     source:  `func` with calls of functions whose derivative is in closed form, for the tangent of the adjoint.
     """
@@ -97,11 +105,14 @@ class KernelNeeds:
         return frozenset(self.kernel.params.index(op.operands[0]) for op in self.returned)
 
     def narrow(self, record: frozenset[int]) -> list[Value]:
-        """The values that a thread records so that no load of the parameters in `record` and `must` is needed: the fewest bytes."""
+        """The values that a thread records so that no load of the parameters in `record` and `must` is needed: the
+        fewest bytes."""
         found = self._narrow.get(record)
         if found is None:
             loads = [op for k in sorted({*record, *self.must}) for op in self.sites.get(k, ())]
-            found = self._narrow[record] = narrowest(self.kernel, loads, self.wanted, in_loops(self.kernel)) if loads else []
+            found = self._narrow[record] = (
+                narrowest(self.kernel, loads, self.wanted, in_loops(self.kernel)) if loads else []
+            )
         return found
 
     def bytes_per_thread(self, record: frozenset[int]) -> int:
@@ -128,10 +139,15 @@ def kernel_needs(kernel: Func, active: Iterable[int], aliases: Iterable[Collecti
 
     replayed_groups: set[int] = set()
     while True:
-        replayed = {op.operands[0] for op in walk(kernel.body) if op.name in WRITES and groups[op.operands[0]] in replayed_groups}
+        replayed = {
+            op.operands[0]
+            for op in walk(kernel.body)
+            if op.name in WRITES and groups[op.operands[0]] in replayed_groups
+        }
         needed = needed_values(kernel, varied, sources, replayed)
         more = {
-            groups[op.operands[0]] for op in loads
+            groups[op.operands[0]]
+            for op in loads
             if op.name == "load" and id(op) in looped and id(op) in dirty and any(r in needed for r in op.results)
         } - replayed_groups
         if not more:
@@ -157,7 +173,17 @@ def kernel_needs(kernel: Func, active: Iterable[int], aliases: Iterable[Collecti
             must.add(param)
     lossy = frozenset(number[array] for array in _lost(kernel, groups, sources, varied, dirty))
     return KernelNeeds(
-        kernel, chosen, groups, varied, needed, sites, frozenset(must), returned, frozenset(in_loop), frozenset(number[p] for p in replayed), lossy,
+        kernel,
+        chosen,
+        groups,
+        varied,
+        needed,
+        sites,
+        frozenset(must),
+        returned,
+        frozenset(in_loop),
+        frozenset(number[p] for p in replayed),
+        lossy,
         wanted_values(kernel, varied, sources, replayed),
     )
 
@@ -169,8 +195,10 @@ def _check_calls(kernel: Func, groups: Mapping[Value, int]) -> None:
         spoilt = next((v for v in op.operands if groups.get(v) in written), None) if op.name == "call" else None
         if spoilt is not None:
             raise GradientError(
-                f"`{op.attrs['callee'].name}` has a gradient function that takes the array '{spoilt.name}', which this kernel writes to "
-                f"(as '{written[groups[spoilt]].name}')", op.span, "write to another array, or pass the elements instead of the array",
+                f"`{op.attrs['callee'].name}` has a gradient function that takes the array '{spoilt.name}', which this"
+                f" kernel writes to (as '{written[groups[spoilt]].name}')",
+                op.span,
+                "write to another array, or pass the elements instead of the array",
             )
 
 
@@ -185,12 +213,15 @@ def _check_replay(kernel: Func, groups: dict[Value, int], replayed: set[int]) ->
             why = f"atomic_{op.attrs['how']} on '{array.name}' cannot be replayed"
         if why:
             raise GradientError(
-                f"the gradient needs values of '{array.name}' that this kernel overwrites in a loop, and {why}", op.span,
+                f"the gradient needs values of '{array.name}' that this kernel overwrites in a loop, and {why}",
+                op.span,
                 "carry the value in a local variable through the loop and store it afterwards",
             )
 
 
-def _lost(kernel: Func, groups: dict[Value, int], sources: set[Value], varied: set[Value], dirty: set[int]) -> set[Value]:
+def _lost(
+    kernel: Func, groups: dict[Value, int], sources: set[Value], varied: set[Value], dirty: set[int]
+) -> set[Value]:
     """Arrays without gradient that values with a gradient are written to.
 
     Raises GradientError if the kernel reads them back and writes what depends on them to an array with a gradient.
@@ -204,9 +235,10 @@ def _lost(kernel: Func, groups: dict[Value, int], sources: set[Value], varied: s
             if array in sources:
                 names = " and ".join(sorted(f"'{a.name}'" for a in lost))
                 raise GradientError(
-                    f"what is written to '{array.name}' here depends on values with a gradient that pass through {names}, "
-                    "which has none: the gradient would be lost",
-                    op.span, f"make {names} with requires_grad=True, or keep the values in local variables",
+                    f"what is written to '{array.name}' here depends on values with a gradient that pass through"
+                    f" {names}, which has none: the gradient would be lost",
+                    op.span,
+                    f"make {names} with requires_grad=True, or keep the values in local variables",
                 )
         if reached <= lost:
             return lost
@@ -214,7 +246,8 @@ def _lost(kernel: Func, groups: dict[Value, int], sources: set[Value], varied: s
 
 
 def kernel_adjoint(needs: KernelNeeds, record: Collection[int] = ()) -> KernelAdjoint:
-    """Build the adjoint.  It does without loads of the parameters in `record` and in `needs.must`: what it takes is recorded per thread."""
+    """Build the adjoint.  It does without loads of the parameters in `record` and in `needs.must`: what it takes is
+    recorded per thread."""
     kernel = needs.kernel
     kept = set(needs.narrow(frozenset(record)))
     recorded = [op for op in walk(kernel.body) if any(r in kept for r in op.results)]
@@ -233,7 +266,9 @@ def kernel_adjoint(needs: KernelNeeds, record: Collection[int] = ()) -> KernelAd
     records = tuple(sorted(slots.items(), key=lambda item: item[0].name))
     replayed_groups = {needs.groups[kernel.params[k]] for k in needs.replayed}
     spoilt = dirty_loads(kernel, needs.groups)
-    unreadable = {id(op) for op in walk(kernel.body) if id(op) in spoilt and needs.groups[op.operands[0]] not in replayed_groups}
+    unreadable = {
+        id(op) for op in walk(kernel.body) if id(op) in spoilt and needs.groups[op.operands[0]] not in replayed_groups
+    }
 
     block = Block([Value(p.type, p.name) for p in kernel.params])
     env: Env = dict(zip(kernel.params, block.params, strict=True))
@@ -249,7 +284,13 @@ def kernel_adjoint(needs: KernelNeeds, record: Collection[int] = ()) -> KernelAd
         returns, declared = _return_logs(b, needs.returned)
         block.params += [log.values for log in returns.values()]
         plan = plan_replay(
-            kernel, [kernel.params[k] for k in needs.replayed], needs.groups, needs.needed, needs.varied, gradient, {id(op) for op in needs.returned},
+            kernel,
+            [kernel.params[k] for k in needs.replayed],
+            needs.groups,
+            needs.needed,
+            needs.varied,
+            gradient,
+            {id(op) for op in needs.returned},
         )
         own = _own_logs(b, kernel, plan, env)
         declared += own.declared
@@ -263,7 +304,11 @@ def kernel_adjoint(needs: KernelNeeds, record: Collection[int] = ()) -> KernelAd
             def read() -> list[Value]:
                 thread = b.tid(-1)
                 return [
-                    Value(r.type, "unreadable") if at is None else b.load(stores[at[0]], [b.const(at[1], int32), thread], [0])[0]
+                    (
+                        Value(r.type, "unreadable")
+                        if at is None
+                        else b.load(stores[at[0]], [b.const(at[1], int32), thread], [0])[0]
+                    )
                     for r, at in zip(op.results, place[id(op)], strict=True)
                 ]
 
@@ -271,7 +316,17 @@ def kernel_adjoint(needs: KernelNeeds, record: Collection[int] = ()) -> KernelAd
 
         taken = {id(op): returns[kind_of(op)] for op in needs.returned}
         reverse = Reverse(
-            b, needs.varied, needs.needed, gradient, {id(op): reader(op) for op in recorded}, unreadable, plan, own.undo, own.stacks, taken, finals,
+            b,
+            needs.varied,
+            needs.needed,
+            gradient,
+            {id(op): reader(op) for op in recorded},
+            unreadable,
+            plan,
+            own.undo,
+            own.stacks,
+            taken,
+            finals,
         )
         reverse.apart, reverse.stored = combined_calls(kernel), stored_calls(kernel)
         reverse.fixed = bool(plan.arrays or returns)
@@ -281,7 +336,13 @@ def kernel_adjoint(needs: KernelNeeds, record: Collection[int] = ()) -> KernelAd
         reverse.reverse(kernel.body, env, {}, sweep)
     block.ops[:0] = [*reverse.tapes, *declared]
     attrs = _promise(kernel, needs.groups)
-    func = Func(f"{kernel.name}_adjoint", block, kernel.span, kernel.dims, {**attrs, "adjoint": True, **({"serial": True} if plan.arrays else {})})
+    func = Func(
+        f"{kernel.name}_adjoint",
+        block,
+        kernel.span,
+        kernel.dims,
+        {**attrs, "adjoint": True, **({"serial": True} if plan.arrays else {})},
+    )
     if plan.arrays:  # what is put back need not be loaded again
         func = forward_memory(func, _groups_of(func, needs))
     closed = dce(func)
@@ -296,7 +357,8 @@ def kernel_adjoint(needs: KernelNeeds, record: Collection[int] = ()) -> KernelAd
 
 
 def _groups_of(adjoint: Func, needs: KernelNeeds) -> dict[Value, int]:
-    """Numbers of the memory of the arrays of an adjoint: gradients overlap as their arrays do, logs are apart from everything."""
+    """Numbers of the memory of the arrays of an adjoint: gradients overlap as their arrays do, logs are apart from
+    everything."""
     params, count = needs.kernel.params, len(needs.kernel.params)
     groups: dict[Value, int] = {}
     for k, p in enumerate(adjoint.params):
@@ -310,7 +372,8 @@ def _groups_of(adjoint: Func, needs: KernelNeeds) -> dict[Value, int]:
 
 @dataclass
 class _OwnLogs:
-    """The logs that an adjoint writes itself: of memory (by the arrays that it is written as), and of numbers (by type).
+    """The logs that an adjoint writes itself: of memory (by the arrays that it is written as), and of numbers (by
+    type).
 
     cursors, params, described: of all of them, in one order; declared: the operations that make their positions.
     """
@@ -335,7 +398,13 @@ def _own_logs(b: Builder, kernel: Func, plan: Replay, env: Env) -> _OwnLogs:
         names = [p for p in kernel.params if p in plan.placed_in and plan.groups[p] == memory]
         arrays, width, kinds = [env[p] for p in names], UndoLog.width_for(names), UndoLog.kinds_of(names)
         op, position = position_tape()
-        log = UndoLog(b, position, arrays, log_array(int32, f"undo_{names[0].name}"), {kind: log_array(kind, f"old_{names[0].name}") for kind in kinds})
+        log = UndoLog(
+            b,
+            position,
+            arrays,
+            log_array(int32, f"undo_{names[0].name}"),
+            {kind: log_array(kind, f"old_{names[0].name}") for kind in kinds},
+        )
         undo.update((p, log) for p in names)
         declared.append(op)
         params += [log.places, *log.values.values()]
@@ -369,14 +438,16 @@ def _return_logs(b: Builder, atomics: Collection[Op]) -> tuple[dict[Scalar, Retu
 def _promise(kernel: Func, groups: Mapping[Value, int]) -> dict[str, Any]:
     """What is known of the arrays of a launch, and holds for their gradients in its adjoint.
 
-    exclusive: names of arrays no element of which two threads touch.  apart: no two arrays of a launch overlap in what it writes.
+    exclusive: names of arrays no element of which two threads touch.  apart: no two arrays of a launch overlap in what
+    it writes.
     """
     names = kernel.attrs.get("exclusive", frozenset())
     return {"exclusive": names | {f"adj_{name}" for name in names}, "apart": len(set(groups.values())) == len(groups)}
 
 
 def _extremes(kernel: Func, groups: dict[Value, int], gradient: Collection[Value]) -> list[Value]:
-    """Arrays with a gradient that take atomic minima or maxima.  Refuses those of which an element may be written in another way too."""
+    """Arrays with a gradient that take atomic minima or maxima.  Refuses those of which an element may be written in
+    another way too."""
     seen: list[tuple[str, Op]] = []
     found = []
     for op in walk(kernel.body):
@@ -385,10 +456,17 @@ def _extremes(kernel: Func, groups: dict[Value, int], gradient: Collection[Value
         array = op.operands[0]
         kind = op.attrs["how"] if op.name == "atomic" else op.name
         for other, earlier in seen:
-            if other != kind and {kind, other} & {"min", "max"} and groups[array] == groups[earlier.operands[0]] and not _apart(op, earlier):
+            if (
+                other != kind
+                and {kind, other} & {"min", "max"}
+                and groups[array] == groups[earlier.operands[0]]
+                and not _apart(op, earlier)
+            ):
                 raise GradientError(
-                    f"an element of '{array.name}' may take {_spelled(other)} and {_spelled(kind)} in one launch: its gradient would depend on the order of "
-                    "the threads", op.span, "use elements at different constant indices, or two kernels",
+                    f"an element of '{array.name}' may take {_spelled(other)} and {_spelled(kind)} in one launch: its"
+                    " gradient would depend on the order of the threads",
+                    op.span,
+                    "use elements at different constant indices, or two kernels",
                 )
         seen.append((kind, op))
         if kind in ("min", "max") and array in gradient and array not in found:
@@ -399,7 +477,9 @@ def _extremes(kernel: Func, groups: dict[Value, int], gradient: Collection[Value
 def _apart(a: Op, b: Op) -> bool:
     """Do two writes go to different elements: at constant indices of one array?"""
     (x, here, *_), (y, there, *_) = split_memory(a), split_memory(b)
-    return x is y and any(i.const is not None and j.const is not None and i.const != j.const for i, j in zip(here, there, strict=True))
+    return x is y and any(
+        i.const is not None and j.const is not None and i.const != j.const for i, j in zip(here, there, strict=True)
+    )
 
 
 def _spelled(kind: str) -> str:
@@ -407,9 +487,15 @@ def _spelled(kind: str) -> str:
 
 
 def _recording(
-    kernel: Func, place: dict[int, list[tuple[Scalar, int] | None]], stores: dict[Scalar, Value], plan: Replay, needs: KernelNeeds, attrs: dict[str, Any],
+    kernel: Func,
+    place: dict[int, list[tuple[Scalar, int] | None]],
+    stores: dict[Scalar, Value],
+    plan: Replay,
+    needs: KernelNeeds,
+    attrs: dict[str, Any],
 ) -> Func:
-    """The kernel that also writes the needed results of recorded loads and atomics, and counts the entries of the logs."""
+    """The kernel that also writes the needed results of recorded loads and atomics, and counts the entries of the
+    logs."""
     block = Block([Value(p.type, p.name) for p in kernel.params])
     env: Env = dict(zip(kernel.params, block.params, strict=True))
     extra = {scalar: Value(v.type, v.name) for scalar, v in stores.items()}
@@ -456,7 +542,9 @@ def _recording(
 
         args = [env.get(v, v) for v in op.operands]
         regions = [b.region([p.type for p in r.params], inside(r), [p.name for p in r.params]) for r in op.regions]
-        results = b.append(Op(op.name, args, [Value(r.type, r.name) for r in op.results], dict(op.attrs), regions, op.span)).results
+        results = b.append(
+            Op(op.name, args, [Value(r.type, r.name) for r in op.results], dict(op.attrs), regions, op.span)
+        ).results
         env.update(zip(op.results, results, strict=True))
 
     with Builder(block) as b:

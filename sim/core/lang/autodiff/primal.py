@@ -1,4 +1,5 @@
-"""The forward part of an adjoint: a function or kernel once more, without its effects, and what the way back needs of it.
+"""The forward part of an adjoint: a function or kernel once more, without its effects, and what the way back needs of
+it.
 
 * A loop records at the start of its iterations the carried values that the reverse sweep looks at (`analysis.needed_values`),
   nothing if there are none.  The record is bounded: `SLOTS` checkpoints per value.  Trip count known on entry: every
@@ -86,7 +87,8 @@ class Forward:
     def recompute(self, block: Block, env: Env, sweep: Sweep | None = None) -> None:
         """Emit the operations of a block again, without effects (but for replayed arrays).
 
-        With a `sweep`, the reverse sweep over this block can follow; stores that nothing in the block looks at are left out.
+        With a `sweep`, the reverse sweep over this block can follow; stores that nothing in the block looks at are left
+        out.
         """
         seen = self.replay.seen(block, self.needed) if sweep is not None else ()
         for op in block.ops:
@@ -108,7 +110,8 @@ class Forward:
                     self._copy(op, env)
 
     def _copy(self, op: Op, env: Env) -> None:
-        """Emit an operation again.  Effects are left out, but for stores to replayed arrays, of which the old values are kept."""
+        """Emit an operation again.  Effects are left out, but for stores to replayed arrays, of which the old values
+        are kept."""
         if not self._special(op, env):
             copy_op(self.b, op, env, self._special)
 
@@ -121,7 +124,13 @@ class Forward:
             copy_op(self.b, op, env)
             env[op.results[0]].op.attrs["differentiated"] = True  # type: ignore[union-attr]
             if id(op) in self.apart and not self.fixed and not op.attrs.get("differentiated"):
-                env.update(zip(op.results, inline_call(self.b, op.attrs["separated"](), [env[r] for r in op.results]), strict=True))
+                env.update(
+                    zip(
+                        op.results,
+                        inline_call(self.b, op.attrs["separated"](), [env[r] for r in op.results]),
+                        strict=True,
+                    )
+                )
         elif id(op) in self.returned:
             env.update(zip(op.results, self.returned[id(op)].take(len(op.results)), strict=True))
         elif id(op) in self.recorded:
@@ -136,10 +145,16 @@ class Forward:
     def _place(self, op: Op, env: Env) -> tuple[Value, list[Value], Sequence[int], Value | None]:
         """Array, index, leaves and run-time leaf of a memory operation, here."""
         array, index, leaf, _ = split_memory(op)
-        return env.get(array, array), [env.get(v, v) for v in index], op.attrs["leaves"], None if leaf is None else env.get(leaf, leaf)
+        return (
+            env.get(array, array),
+            [env.get(v, v) for v in index],
+            op.attrs["leaves"],
+            None if leaf is None else env.get(leaf, leaf),
+        )
 
     def _perform(self, op: Op, env: Env, keep: bool = False) -> list[Value]:
-        """Do a store or an accumulation; returns the old values.  Without `keep` they are at hand when it is taken back."""
+        """Do a store or an accumulation; returns the old values.  Without `keep` they are at hand when it is taken
+        back."""
         array, index, leaves, leaf = self._place(op, env)
         old = self.b.load(array, index, leaves, leaf)
         if keep and id(op) in self.replay.steady:
@@ -148,7 +163,13 @@ class Forward:
         elif keep:
             self.logs[op.operands[0]].push(array, index, leaves, leaf, old)
         values = [env.get(v, v) for v in split_memory(op)[3]]
-        self.b.store(array, index, leaves, values if op.name == "store" else [o + v for o, v in zip(old, values, strict=True)], leaf)
+        self.b.store(
+            array,
+            index,
+            leaves,
+            values if op.name == "store" else [o + v for o, v in zip(old, values, strict=True)],
+            leaf,
+        )
         return old
 
     def _take_back(self, op: Op, env: Env, old: Sequence[Value]) -> None:
@@ -169,7 +190,10 @@ class Forward:
                     old[k] = value
             self._take_back(op, env, old)
         elif op.name == "if":
-            self.b.if_(env.get(op.operands[0], op.operands[0]), *(partial(self._unwind_block, region, env) for region in op.regions))
+            self.b.if_(
+                env.get(op.operands[0], op.operands[0]),
+                *(partial(self._unwind_block, region, env) for region in op.regions),
+            )
         elif op.name == "for":
             body = op.regions[-1]
 
@@ -276,7 +300,8 @@ class Forward:
         env.update(zip(op.results, results, strict=True))
 
     def _forward_framed(self, op: Op, env: Env) -> Value:
-        """A loop that stores to replayed arrays: every trip ends with a push of what the reverse sweep has to know of its start.
+        """A loop that stores to replayed arrays: every trip ends with a push of what the reverse sweep has to know of
+        its start.
 
         Returns the number of trips.
         """
@@ -302,7 +327,8 @@ class Forward:
             results, count = b.for_(args[0], args[1:], trip, op.attrs["reverse"]), args[0]
         else:
             *results, count = b.while_(
-                [*args, b.const(0, int32)], lambda *now: self._region(op.regions[0], env, now[:-1])[0],
+                [*args, b.const(0, int32)],
+                lambda *now: self._region(op.regions[0], env, now[:-1])[0],
                 lambda *now: [*trip(*now[:-1]), now[-1] + 1],
             )
         env.update(zip(op.results, results, strict=True))

@@ -1,12 +1,13 @@
-"""How the adjoint of a kernel takes back the stores that it performs again (`undo.py`): decided here, before it is emitted.
+"""How the adjoint of a kernel takes back the stores that it performs again (`undo.py`): decided here, before it is
+emitted.
 
-An operation with regions that stands outside of all others (a *root*) is *steady* if where its stores go, and how often,
-follows from values that those stores do not change, or that a root which is a loop carries: its frames keep these.  Then the
-program itself, run backwards, says where the old values belong: only these are kept.  Else every store also keeps its place,
-and every trip of a loop the place in the log where it began.
+An operation with regions that stands outside of all others (a *root*) is *steady* if where its stores go, and how
+often, follows from values that those stores do not change, or that a root which is a loop carries: its frames keep
+these.  Then the program itself, run backwards, says where the old values belong: only these are kept.  Else every store
+also keeps its place, and every trip of a loop the place in the log where it began.
 
-A steady loop whose trips hold nothing but other loops is gone *through*: the reverse sweep goes from the end of one to the
-end of the one before, and nothing runs a third time.
+A steady loop whose trips hold nothing but other loops is gone *through*: the reverse sweep goes from the end of one to
+the end of the one before, and nothing runs a third time.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ class Replay:
     def seen(self, block: Block, needed: Collection[Value]) -> set[int]:
         """ids of the stores, and of the branches with stores, of a block that anything behind them in it looks at.
 
-        A store is also seen by a later operation with regions that overwrites the same memory: that keeps the old value.
+        A store is also seen by a later operation with regions that overwrites the same memory: that keeps the old
+        value.
         """
         found: set[int] = set()
         later: set[int] = set()
@@ -74,15 +76,23 @@ class Replay:
                 found.add(id(op))
             if op.regions:
                 later |= written
-            later |= {self.groups[o.operands[0]] for o in inside if o.name == "load" and any(r in needed for r in o.results)}
+            later |= {
+                self.groups[o.operands[0]] for o in inside if o.name == "load" and any(r in needed for r in o.results)
+            }
         return found
 
 
 def plan_replay(
-    kernel: Func, arrays: Collection[Value], groups: Mapping[Value, int], needed: set[Value], varied: set[Value], active: Collection[Value],
+    kernel: Func,
+    arrays: Collection[Value],
+    groups: Mapping[Value, int],
+    needed: set[Value],
+    varied: set[Value],
+    active: Collection[Value],
     returned: Collection[int],
 ) -> Replay:
-    """The plan for stores to `arrays`.  active: arrays with a gradient; returned: ids of atomics whose results are logged."""
+    """The plan for stores to `arrays`.  active: arrays with a gradient; returned: ids of atomics whose results are
+    logged."""
     plan = Replay(frozenset(arrays), groups)
     for op in walk(kernel.body):
         if any(plan.stores(o) for region in op.regions for o in walk(region)):
@@ -98,7 +108,9 @@ def plan_replay(
         if (framed or root.name != "while") and all(_is_steady(o, plan, changing, returned) for o in inside):
             plan.steady |= {id(o) for o in inside if plan.stores(o) or id(o) in plan.moving} | {id(root)}
             spoilt = _following(root, remembered) & needed
-            plan.through |= {id(o) for o in (root, *inside) if o.name == "for" and _holds_loops_only(o, plan, spoilt, varied, active)}
+            plan.through |= {
+                id(o) for o in (root, *inside) if o.name == "for" and _holds_loops_only(o, plan, spoilt, varied, active)
+            }
         else:
             plan.placed |= {id(o) for o in inside if plan.stores(o)}
             plan.placed_in |= {o.operands[0] for o in inside if plan.stores(o)}
@@ -106,21 +118,30 @@ def plan_replay(
         for op in (root, *inside):
             if id(op) in plan.moving and op.name != "if":
                 counted = counters(op)
-                plan.frames[id(op)] = [p for p in op.regions[-1].params[1 if op.name == "for" else 0 :] if p in needed and p not in counted]
+                plan.frames[id(op)] = [
+                    p for p in op.regions[-1].params[1 if op.name == "for" else 0 :] if p in needed and p not in counted
+                ]
                 plan.stacked.update(p.type for p in plan.frames[id(op)])  # type: ignore[misc]
             plan.stacked.update(kind for kind, _ in plan.pushed(op))
     return plan
 
 
 def counters(loop: Op) -> dict[Value, tuple[Value, Value]]:
-    """Integers that a loop carries and every trip adds the same to: (their value before the first trip, what is added)."""
+    """Integers that a loop carries and every trip adds the same to: (their value before the first trip, what is
+    added)."""
     shift, body = 1 if loop.name == "for" else 0, loop.regions[-1]
     inside = {v for op in walk(body) for v in op.results} | set(body.params)
     found = {}
     for p, start, end in zip(body.params[shift:], loop.operands[shift:], body.yields, strict=True):
         parts = end.op.operands if end.op is not None and end.op.name == "add" else []
         step = next((v for v in parts if v is not p), None)
-        if isinstance(p.type, Scalar) and p.type.is_int and p in parts and step is not None and (step.const is not None or step not in inside):
+        if (
+            isinstance(p.type, Scalar)
+            and p.type.is_int
+            and p in parts
+            and step is not None
+            and (step.const is not None or step not in inside)
+        ):
             found[p] = start, step
     return found
 
@@ -138,14 +159,24 @@ def _remembering(root: Op, memory: Collection[int], groups: Mapping[Value, int])
     found: set[Value] = set()
     for region in root.regions:
         for op in walk(region):
-            if op.name == "atomic" or (op.name == "load" and groups[op.operands[0]] in memory) or op.name in ("for", "while"):
+            if (
+                op.name == "atomic"
+                or (op.name == "load" and groups[op.operands[0]] in memory)
+                or op.name in ("for", "while")
+            ):
                 found.update(op.results)
     return found
 
 
 def _carried(ops: Collection[Op]) -> set[Value]:
     """What the loops among these carry."""
-    return {p for op in ops if op.name in ("for", "while") for region in op.regions for p in region.params[1 if op.name == "for" else 0 :]}
+    return {
+        p
+        for op in ops
+        if op.name in ("for", "while")
+        for region in op.regions
+        for p in region.params[1 if op.name == "for" else 0 :]
+    }
 
 
 def _following(root: Op, start: Collection[Value]) -> set[Value]:
@@ -174,8 +205,11 @@ def _is_steady(op: Op, plan: Replay, changing: set[Value], returned: Collection[
     return id(op) not in plan.moving or (op.name != "while" and op.operands[0] not in changing)
 
 
-def _holds_loops_only(loop: Op, plan: Replay, spoilt: set[Value], varied: set[Value], active: Collection[Value]) -> bool:
-    """Do the trips of a steady loop store in inner loops only, and does the reverse sweep need nothing that those have changed?"""
+def _holds_loops_only(
+    loop: Op, plan: Replay, spoilt: set[Value], varied: set[Value], active: Collection[Value]
+) -> bool:
+    """Do the trips of a steady loop store in inner loops only, and does the reverse sweep need nothing that those have
+    changed?"""
     ops = loop.regions[-1].ops
     moving = [op for op in ops if id(op) in plan.moving or plan.stores(op)]
     if not moving or any(op.name != "for" or not matters(op, varied, active) for op in moving):
@@ -185,5 +219,9 @@ def _holds_loops_only(loop: Op, plan: Replay, spoilt: set[Value], varied: set[Va
 
 def is_steady_value(op: Op, plan: Replay) -> bool:
     """Can an operation of a steady region be computed at any time while its stores are taken back?"""
-    plain = op.name in OPS or op.name in ("const", "tid", "shape", "load", "call") or (op.name == "if" and id(op) not in plan.moving)
+    plain = (
+        op.name in OPS
+        or op.name in ("const", "tid", "shape", "load", "call")
+        or (op.name == "if" and id(op) not in plan.moving)
+    )
     return plain and not any(r in plan.changing for r in op.results)

@@ -7,8 +7,9 @@ Scheme (structured SSA, recompute the body, checkpoint only what is needed):
   mutable adjoint variables: an `if` yields them from both branches, a reversed loop carries and accumulates them.
 * A loop has recorded what the reverse sweep needs of the start of its trips (`primal.py`), and is walked trip by trip.
 * Memory: the adjoint of a load accumulates into the gradient array at the same index; of a store, takes the gradient and
-  clears it; of an accumulation, takes it.  Values of arrays are read as they were before the launch.  A load whose value is
-  needed and that a store of the same thread may precede cannot be read that way: outside loops the forward launch
+  clears it; of an accumulation, takes it.  Values of arrays are read as they were before the launch.  A load whose
+  value is needed and that a store of the same thread may precede cannot be read that way: outside loops the forward
+  launch
   *records* it per thread, inside loops the adjoint performs the stores again and takes them back (`undo.py`).  What atomics
   return is always recorded.
 """
@@ -62,13 +63,18 @@ class Reverse(Forward):
                 if row.vjp is ZERO:
                     continue
                 if row.vjp is None:
-                    raise GradientError(f"'{op.name}' has no derivative", op.span, "keep it off the path from the parameters to the loss")
+                    raise GradientError(
+                        f"'{op.name}' has no derivative",
+                        op.span,
+                        "keep it off the path from the parameters to the loss",
+                    )
                 args = [env.get(v, v) for v in op.operands]
                 for v, part in zip(op.operands, row.vjp(ct, env[op.results[0]], *args), strict=True):
                     self.add(bar, v, part)
             elif op.name in ("tape_load", "tape_store") and any(v in self.varied for v in (*op.operands, *op.results)):
                 raise GradientError(
-                    "the second reverse derivative goes through a loop whose trip count is not a small constant", op.span,
+                    "the second reverse derivative goes through a loop whose trip count is not a small constant",
+                    op.span,
                     "give the loop a constant trip count up to 16, so that it is unrolled",
                 )
 
@@ -107,14 +113,25 @@ class Reverse(Forward):
     def _refuse_atomic(self, op: Op, array: Value, bar: Cotangents) -> None:
         how = op.attrs["how"]
         if any(r in bar for r in op.results):
-            what = f"the value that atomic_{how} on '{array.name}' returns carries a gradient: it depends on the order of the threads"
-            raise GradientError(what, op.span, "use the result for nothing that reaches the loss, or sum in another way")
+            what = (
+                f"the value that atomic_{how} on '{array.name}' returns carries a gradient: it depends on the order of"
+                " the threads"
+            )
+            raise GradientError(
+                what, op.span, "use the result for nothing that reaches the loss, or sum in another way"
+            )
         if how == "exch":
-            what = f"atomic_exch on '{array.name}' carries a gradient: which thread's value stays depends on the order of the threads"
+            what = (
+                f"atomic_exch on '{array.name}' carries a gradient: which thread's value stays depends on the order of"
+                " the threads"
+            )
             raise GradientError(what, op.span, "store with one thread per element, or give the array no gradient")
 
-    def _reverse_extreme(self, op: Op, env: Env, bar: Cotangents, grad: Value, where: Sequence[Value], at: Value | None) -> None:
-        """atomic_min, atomic_max: the gradient goes to the first value that equals the final one, if it beat the initial one."""
+    def _reverse_extreme(
+        self, op: Op, env: Env, bar: Cotangents, grad: Value, where: Sequence[Value], at: Value | None
+    ) -> None:
+        """atomic_min, atomic_max: the gradient goes to the first value that equals the final one, if it beat the
+        initial one."""
         b = self.b
         array, _, _, values = split_memory(op)
         leaves, beats = op.attrs["leaves"], "gt" if op.attrs["how"] == "max" else "lt"
@@ -124,7 +141,9 @@ class Reverse(Forward):
             won = emit("and", emit("eq", env.get(v, v), final[k]), emit(beats, final[k], initial[k]))
 
             def take(k: int = k) -> list[Value]:
-                return b.atomic("exch", grad, where, leaves if at is not None else [leaves[k]], [b.const(0.0, final[k].type)], at)
+                return b.atomic(
+                    "exch", grad, where, leaves if at is not None else [leaves[k]], [b.const(0.0, final[k].type)], at
+                )
 
             def leave(k: int = k) -> list[Value]:
                 return [b.const(0.0, final[k].type)]
@@ -144,7 +163,13 @@ class Reverse(Forward):
         arrays = [v for v in op.operands if isinstance(v.type, ArrayType)]
         sums = [self.gradient.get(v) for v in arrays]
         none = [p for p, v in zip(rule.params[len(args) + len(cts) :], sums, strict=True) if v is None]
-        given: Env = dict(zip(rule.params, [*args, *cts, *(v or Value(p.type) for v, p in zip(sums, arrays, strict=True))], strict=True))
+        given: Env = dict(
+            zip(
+                rule.params,
+                [*args, *cts, *(v or Value(p.type) for v, p in zip(sums, arrays, strict=True))],
+                strict=True,
+            )
+        )
         parts = copy_block(b, rule.body, given, lambda o, _: o.name in WRITES and o.operands[0] in none)
         for v, part in zip([v for v in op.operands if is_float(v)], parts, strict=True):
             self.add(bar, v, part)
@@ -206,7 +231,9 @@ class Reverse(Forward):
                 self.add(local, body.yields[j], ct)
             self.reverse(body, inner, local, nested)
             before = [local.get(carried[j]) or b.const(0.0, carried[j].type) for j in moving]
-            return before + [total + local[v] if v in local else total for v, total in zip(outside, of_outside, strict=True)]
+            return before + [
+                total + local[v] if v in local else total for v, total in zip(outside, of_outside, strict=True)
+            ]
 
         start = [cts[j] or b.const(0.0, carried[j].type) for j in moving] + [b.const(0.0, v.type) for v in outside]
         ends = b.for_(record.count, start, fill, reverse=True)
@@ -214,7 +241,8 @@ class Reverse(Forward):
             self.add(bar, v, ct)
 
     def _pop_frame(self, op: Op, env: Env, record: Record) -> Callable[[Value], Env]:
-        """How the reverse sweep gets to the start of iteration `at` of a loop that stores to replayed arrays, from its end."""
+        """How the reverse sweep gets to the start of iteration `at` of a loop that stores to replayed arrays, from its
+        end."""
         body, kept, cursors = op.regions[-1], self.replay.frames[id(op)], self._framed_cursors(op)
 
         def restore(at: Value) -> Env:
@@ -237,7 +265,8 @@ class Reverse(Forward):
         return restore
 
     def _pass(self, body: Block, env: Env, sweep: Sweep) -> None:
-        """What the reverse sweep over a trip of a loop that is gone through has to know: nothing that its inner loops change."""
+        """What the reverse sweep over a trip of a loop that is gone through has to know: nothing that its inner loops
+        change."""
         for op in body.ops:
             if id(op) in self.replay.moving:
                 sweep.loops[id(op)] = Record(env.get(op.operands[0], op.operands[0]))
@@ -316,7 +345,9 @@ class Reverse(Forward):
 
                 def far() -> list[Value]:
                     kept = self.slots - 1
-                    return advance(segment + kept, at, [self._get(t, b.const(kept, int32)) for t in second], segment, False)
+                    return advance(
+                        segment + kept, at, [self._get(t, b.const(kept, int32)) for t in second], segment, False
+                    )
 
                 return b.if_(emit("lt", place, self.slots), lambda: [self._get(t, place) for t in second], far)
 

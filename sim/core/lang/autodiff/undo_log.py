@@ -1,13 +1,13 @@
 """Undo logs: the adjoint of a kernel that overwrites what it reads performs the stores again, and takes them back.
 
-The adjoint works on a copy of the memory as it was before the launch.  Passing forward over a store it writes the old value to
-a log of the thread, then stores (where it goes back at once, the old value needs no log); passing backward it puts the old
-value back.  A region that is about to be recomputed is first rewound to where it began.  So memory always is what the forward
-run had at that point, and the copy is whole again at the end.
+The adjoint works on a copy of the memory as it was before the launch.  Passing forward over a store it writes the old
+value to a log of the thread, then stores (where it goes back at once, the old value needs no log); passing backward it
+puts the old value back.  A region that is about to be recomputed is first rewound to where it began.  So memory always
+is what the forward run had at that point, and the copy is whole again at the end.
 
-Where the program run backwards knows the places of the stores (`replay.py`), old values lie on a `Stack`; else the places lie
-beside them, in an `UndoLog`.  What an atomic returned inside a loop cannot be computed again: the forward launch writes it
-down (`ReturnLog`).
+Where the program run backwards knows the places of the stores (`replay.py`), old values lie on a `Stack`; else the
+places lie beside them, in an `UndoLog`.  What an atomic returned inside a loop cannot be computed again: the forward
+launch writes it down (`ReturnLog`).
 """
 
 from __future__ import annotations
@@ -123,7 +123,9 @@ class UndoLog(Cursor):
         """The number of the first leaf of one of `arrays`: they are counted through."""
         return sum(len(element_leaves(a)) for a in self.arrays[: self.arrays.index(array)])
 
-    def push(self, array: Value, index: Sequence[Value], leaves: Sequence[int], leaf: Value | None, old: Sequence[Value]) -> None:
+    def push(
+        self, array: Value, index: Sequence[Value], leaves: Sequence[int], leaf: Value | None, old: Sequence[Value]
+    ) -> None:
         """Write down what a store is about to overwrite."""
         b, start, row, first = self.b, self.now(), self._row(), self._first_leaf(array)
         for k, value in enumerate(old):
@@ -157,7 +159,11 @@ class UndoLog(Cursor):
         array, *others = arrays
         if others:
             rest = partial(self._put, others, number, index, row, at)
-            self.b.if_(emit("lt", number, self._first_leaf(others[0])), partial(self._put_leaf, array, 0, number, index, row, at), rest)
+            self.b.if_(
+                emit("lt", number, self._first_leaf(others[0])),
+                partial(self._put_leaf, array, 0, number, index, row, at),
+                rest,
+            )
         else:
             self._put_leaf(array, 0, number, index, row, at)
 

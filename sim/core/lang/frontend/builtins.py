@@ -17,7 +17,21 @@ from sim.core.lang.frontend.construct import construct
 from sim.core.lang.frontend.context import Context
 from sim.core.lang.frontend.function import Function
 from sim.core.lang.frontend.operators import binary, elementwise, power, unary
-from sim.core.lang.frontend.traced import ArrayRef, Fields, Mismatch, Parts, Place, Range, Undefined, describe, flatten, is_number, kind_of, type_of, whole
+from sim.core.lang.frontend.traced import (
+    ArrayRef,
+    Fields,
+    Mismatch,
+    Parts,
+    Place,
+    Range,
+    Undefined,
+    describe,
+    flatten,
+    is_number,
+    kind_of,
+    type_of,
+    whole,
+)
 from sim.core.lang.ir.core import Op, Value
 from sim.core.lang.ir.ops import OPS  # the table with its rows, not the empty one of ir.py
 from sim.core.lang.types import (
@@ -37,7 +51,9 @@ class Builtin:
     lazy: the handler gets syntax trees instead of values.  host: what calling it outside of a kernel does.
     """
 
-    def __init__(self, name: str, handler: Handler, doc: str = "", lazy: bool = False, host: Callable[..., Any] | None = None) -> None:
+    def __init__(
+        self, name: str, handler: Handler, doc: str = "", lazy: bool = False, host: Callable[..., Any] | None = None
+    ) -> None:
         self.name = self.__name__ = name
         self.handler, self.lazy, self.host = handler, lazy, host
         self.__doc__ = doc
@@ -88,7 +104,9 @@ def takes(t: Context, node: ast.AST, name: str, args: tuple, kwargs: dict, low: 
 
 
 # ---- primitives of the op table
-_HIDDEN = frozenset("and or xor not shl shr lt le gt ge eq ne select cast add sub mul div mod neg min max pow in_bounds".split())
+_HIDDEN = frozenset(
+    "and or xor not shl shr lt le gt ge eq ne select cast add sub mul div mod neg min max pow in_bounds".split()
+)
 
 
 def _primitive(name: str) -> None:
@@ -144,7 +162,11 @@ def _extremum(name: str) -> None:
                 raise t.error(node, f"{name} of nothing")
         return reduce(lambda a, b: elementwise(t, name, (a, b), node), args)
 
-    NAMES[name] = Builtin(name, handler, f"The {name}imum of several values (vectors: component by component), or of the components of one vector.")
+    NAMES[name] = Builtin(
+        name,
+        handler,
+        f"The {name}imum of several values (vectors: component by component), or of the components of one vector.",
+    )
 
 
 _extremum("min")
@@ -165,7 +187,8 @@ def _sum(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
 # ---- launch and memory
 @builtin("tid")
 def _tid(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
-    """`i = tid()`: the linear index of the thread; `i, j = tid()`: its indices in a launch of 2 (up to 4) dimensions."""
+    """`i = tid()`: the linear index of the thread; `i, j = tid()`: its indices in a launch of 2 (up to 4)
+    dimensions."""
     takes(t, node, "tid", args, kwargs, 0)
     call, count = t.unpack
     if call is not node:
@@ -180,11 +203,17 @@ def element(t: Context, name: str, args: tuple, node: ast.AST) -> tuple[Place, A
     """Array element and value of `atomic_add(array, i, j, value)`."""
     ref = args[0] if args else None
     if not isinstance(ref, ArrayRef):
-        raise t.error(node, f"{name} takes an array, indices and a value, got {describe(ref) if args else 'nothing'}",
-                      f"write {name}(array, i, value)")
+        raise t.error(
+            node,
+            f"{name} takes an array, indices and a value, got {describe(ref) if args else 'nothing'}",
+            f"write {name}(array, i, value)",
+        )
     if len(args) != ref.ndim + 2:
-        raise t.error(node, f"{name} on {type_of(ref)} takes {ref.ndim} ind{'ex' if ref.ndim == 1 else 'ices'} and a value, "
-                            f"got {len(args) - 1} argument{'s' if len(args) != 2 else ''} after the array")
+        raise t.error(
+            node,
+            f"{name} on {type_of(ref)} takes {ref.ndim} ind{'ex' if ref.ndim == 1 else 'ices'} and a value, "
+            f"got {len(args) - 1} argument{'s' if len(args) != 2 else ''} after the array",
+        )
     place = t.item(ref, args[1:-1], node)
     return place, args[-1]
 
@@ -221,7 +250,8 @@ _atomic("atomic_exch", "exch", "array[i] = value without races; gives the old va
 # ---- choice and compile time
 @builtin("where", lazy=True)
 def _where(t: Context, node: ast.AST, args: list, kwargs: dict) -> Any:
-    """where(cond, a, b): a if cond else b.  Only the chosen one is evaluated, so the other may be infinite or out of range."""
+    """where(cond, a, b): a if cond else b.  Only the chosen one is evaluated, so the other may be infinite or out of
+    range."""
     takes(t, node, "where", tuple(args), kwargs, 3)
     return t.choose(args[0], args[1], args[2], node)
 
@@ -243,8 +273,11 @@ def _static(t: Context, node: ast.AST, args: list, kwargs: dict) -> Any:
         code = compile(ast.Expression(args[0]), t.frame.function.source.file, "eval")
         value = eval(code, space)  # noqa: S307 the user's own expression
     except Exception as problem:
-        raise t.error(node, f"static(...) failed: {type(problem).__name__}: {problem}",
-                      "it sees what Python sees where the kernel is defined, and constants, not values of the run") from None
+        raise t.error(
+            node,
+            f"static(...) failed: {type(problem).__name__}: {problem}",
+            "it sees what Python sees where the kernel is defined, and constants, not values of the run",
+        ) from None
     return value if isinstance(value, range) else t.static(value, "static(...)", node)
 
 
@@ -255,7 +288,11 @@ def _range(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Range:
     for a in args:
         kind = type_of(a, t.real)
         if not isinstance(kind, Scalar) or kind.kind != "i":
-            raise t.error(node, f"range takes signed integers, got {describe(a)}", "write int(...)" if isinstance(kind, Scalar) else "")
+            raise t.error(
+                node,
+                f"range takes signed integers, got {describe(a)}",
+                "write int(...)" if isinstance(kind, Scalar) else "",
+            )
     start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1) if len(args) == 2 else args
     if whole(step) == 0:
         raise t.error(node, "range with step 0")
@@ -348,7 +385,15 @@ def _printf(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> None:
         if k + 2 < len(pieces):
             flags, letter = pieces[k + 1], pieces[k + 2]
             used += letter != "%"
-            text += "%" if letter == "%" else "{}" if letter == "s" else "{:" + flags.replace("-", "<") + ("d" if letter in "iu" else letter) + "}"
+            text += (
+                "%"
+                if letter == "%"
+                else (
+                    "{}"
+                    if letter == "s"
+                    else "{:" + flags.replace("-", "<") + ("d" if letter in "iu" else letter) + "}"
+                )
+            )
     if used != len(values):
         raise t.error(node, f"the format takes {used} value{'s' if used != 1 else ''}, got {len(values)}")
     t.b.append(Op("print", values, [], {"format": text}))
@@ -359,4 +404,6 @@ def fit_or_error(t: Context, x: Any, kind: Type, what: str, node: ast.AST) -> An
     try:
         return t.fit(x, kind)
     except Mismatch as problem:
-        raise t.error(node, f"{what}: {problem.args[0]}", str(problem.args[1]) if len(problem.args) > 1 else "") from None
+        raise t.error(
+            node, f"{what}: {problem.args[0]}", str(problem.args[1]) if len(problem.args) > 1 else ""
+        ) from None

@@ -1,8 +1,8 @@
 """What a trace has read of Python: names, attributes and containers that may hold something else at the next launch.
 
-Python looks names up when a function runs, a kernel when it is traced.  So that both mean the same, a trace keeps what it has
-read of user code, and a launch compares: where something has changed, the kernel is traced anew.  What our own code reads of
-itself is not kept: nothing there is assigned twice.
+Python looks names up when a function runs, a kernel when it is traced.  So that both mean the same, a trace keeps what
+it has read of user code, and a launch compares: where something has changed, the kernel is traced anew.  What our own
+code reads of itself is not kept: nothing there is assigned twice.
 """
 
 from __future__ import annotations
@@ -36,15 +36,21 @@ class Captures:
         self._contents: dict[int, tuple[Any, Any]] = {}
         self._rules: dict[Function, tuple[Any, Any]] = {}
         self.rules_version = rules.version
-        self._quick: list[tuple[dict[str, Any], str, Any]] | None = None  # the names that have a value; None: to be collected
+        self._quick: list[tuple[dict[str, Any], str, Any]] | None = (
+            None  # the names that have a value; None: to be collected
+        )
         self._more = False  # whether there is anything else to look at
         self.live = True
-        """Whether `changed` has to be asked while no function gets another derivative; False for a kernel that uses nothing but `sim`."""
+        """Whether `changed` has to be asked while no function gets another derivative; False for a kernel that uses
+        nothing but `sim`."""
 
     # -- while tracing
     def name(self, function: Function, name: str, value: Any) -> None:
-        """A name outside of a function had this value (`MISSING`: none).  Names of this package itself do not change."""
-        if own_module(function.__module__) or (isinstance(value, python_types.ModuleType) and own_module(value.__name__)):
+        """A name outside of a function had this value (`MISSING`: none).  Names of this package itself do not
+        change."""
+        if own_module(function.__module__) or (
+            isinstance(value, python_types.ModuleType) and own_module(value.__name__)
+        ):
             return
         cell = function.scope.cell(name)
         if cell is not None:
@@ -67,7 +73,8 @@ class Captures:
         self.content(value)
 
     def expression(self, function: Function, node: ast.expr, space: Mapping[str, Any]) -> None:
-        """The names that an expression of Python mentions, and the attributes of what they name; `space`: those that are no captures."""
+        """The names that an expression of Python mentions, and the attributes of what they name; `space`: those that
+        are no captures."""
         found: dict[int, Any] = {}
         for part in reversed(list(ast.walk(node))):  # names before their attributes
             if isinstance(part, ast.Name) and part.id not in space:
@@ -109,7 +116,8 @@ class Captures:
         return any(self._parts())
 
     def changed(self) -> bool:
-        """Whether a name, an attribute, a container or a derivative is not what it was.  Numbers and texts are compared by value.
+        """Whether a name, an attribute, a container or a derivative is not what it was.  Numbers and texts are compared
+        by value.
 
         Asked at every launch, hence as quick as can be while nothing has changed.
         """
@@ -139,7 +147,8 @@ class Captures:
     def _differs(self) -> bool:
         """As `changed`, where an object is another one: equal numbers are remembered as the new objects."""
         now: tuple[tuple[dict[Any, Any], Callable[..., Any]], ...] = (
-            (self._names, lambda space, name: space.get(name, MISSING)), (self._cells, _inside),
+            (self._names, lambda space, name: space.get(name, MISSING)),
+            (self._cells, _inside),
             (self._attributes, lambda owner, name: getattr(owner, name, MISSING)),
         )
         for entries, read in now:

@@ -13,7 +13,19 @@ from sim.core.lang.frontend.construct import fit_field
 from sim.core.lang.frontend.context import Context
 from sim.core.lang.frontend.elsewhere import NUMPY, WARP, instead
 from sim.core.lang.frontend.source import own_module
-from sim.core.lang.frontend.traced import ArrayRef, Fields, Members, Parts, Place, Range, describe, is_number, is_traced, type_of, whole
+from sim.core.lang.frontend.traced import (
+    ArrayRef,
+    Fields,
+    Members,
+    Parts,
+    Place,
+    Range,
+    describe,
+    is_number,
+    is_traced,
+    type_of,
+    whole,
+)
 from sim.core.lang.ir.core import Value
 from sim.core.lang.types import (
     Homogeneous,
@@ -67,14 +79,20 @@ class Components(Context):
         if isinstance(x, (Value, Parts, Place)) or is_number(x):
             return self._value_attribute(x, name, node)
         if isinstance(x, Fields):
-            raise self.error(node, f"struct {x.type} has no field '{name}'{did_you_mean(name, x.values)}", f"it has {', '.join(x.values)}")
+            raise self.error(
+                node,
+                f"struct {x.type} has no field '{name}'{did_you_mean(name, x.values)}",
+                f"it has {', '.join(x.values)}",
+            )
         if isinstance(x, Type) and name == "dtype" and isinstance(x, Scalar):
             return x
         try:
             found = getattr(x, name)
         except AttributeError:
             hint = instead(WARP, name) if isinstance(x, ModuleType) and own_module(x.__name__) else ""
-            raise self.error(node, f"{describe(x)} has no attribute '{name}'{'' if hint else did_you_mean(name, dir(x))}", hint) from None
+            raise self.error(
+                node, f"{describe(x)} has no attribute '{name}'{'' if hint else did_you_mean(name, dir(x))}", hint
+            ) from None
         self.captures.attribute(self.frame.function, x, name, found)
         return self.static(found, name, node)
 
@@ -96,7 +114,10 @@ class Components(Context):
             for k in range(len(x.index) + 1, len(x.index) + x.ndim):
                 size = self.b.emit("mul", size, self.b.shape(x.array, k))
             return size
-        raise self.error(node, f"an array has no attribute '{name}' in a kernel{did_you_mean(name, ('shape', 'ndim', 'dtype', 'size'))}")
+        raise self.error(
+            node,
+            f"an array has no attribute '{name}' in a kernel{did_you_mean(name, ('shape', 'ndim', 'dtype', 'size'))}",
+        )
 
     def _value_attribute(self, x: Any, name: str, node: ast.AST) -> Any:
         kind = type_of(x, self.real)
@@ -145,7 +166,9 @@ class Components(Context):
         if isinstance(x, tuple) and x and isinstance(key, Value):
             return self._choose_item(x, key, node)
         if is_traced(x) or isinstance(x, Place) or is_number(x) or isinstance(key, Value):
-            raise self.error(node, f"{describe(x)} cannot be indexed", "too many indices?" if isinstance(type_of(x), Scalar) else "")
+            raise self.error(
+                node, f"{describe(x)} cannot be indexed", "too many indices?" if isinstance(type_of(x), Scalar) else ""
+            )
         try:
             return self.static(x[key], "[...]", node)
         except Exception as problem:
@@ -155,12 +178,18 @@ class Components(Context):
         k = whole(key)
         if k is not None and k < 0:
             name = x.array.name or "a"
-            raise self.error(node, f"negative array index {k}", f"count from the end with `{name}.shape[{len(x.index)}] - {-k}`")
+            raise self.error(
+                node, f"negative array index {k}", f"count from the end with `{name}.shape[{len(x.index)}] - {-k}`"
+            )
         if is_number(key) and not isinstance(key, (bool, float)):
             return self.as_value(key, None, node)
         if isinstance(key, Value) and isinstance(key.type, Scalar) and key.type.is_int:
             return key
-        raise self.error(node, f"an array index is an integer, not {describe(key)}", "write int(...)" if type_of(key, self.real) else "")
+        raise self.error(
+            node,
+            f"an array index is an integer, not {describe(key)}",
+            "write int(...)" if type_of(key, self.real) else "",
+        )
 
     def _position(self, k: int, size: int, node: ast.AST, what: str = "") -> int:
         if not -size <= k < size:
@@ -168,7 +197,8 @@ class Components(Context):
         return k % size
 
     def _component(self, x: Parts | Place, key: Any, node: ast.AST) -> Any:
-        """Component of a vector, row of a matrix; with an index of the run: a place with a run-time leaf, or a choice."""
+        """Component of a vector, row of a matrix; with an index of the run: a place with a run-time leaf, or a
+        choice."""
         kind = x.type
         assert isinstance(kind, Homogeneous)
         stride = kind.cols if isinstance(kind, Matrix) else 1
@@ -178,7 +208,11 @@ class Components(Context):
         if k is not None:
             return self.part(x, inner, self._position(k, count, node) * stride)
         if not (isinstance(key, Value) and isinstance(key.type, Scalar) and key.type.is_int):
-            raise self.error(node, f"a component index is an integer, not {describe(key)}", "write int(...)" if type_of(key, self.real) else "")
+            raise self.error(
+                node,
+                f"a component index is an integer, not {describe(key)}",
+                "write int(...)" if type_of(key, self.real) else "",
+            )
         if isinstance(x, Place):
             key = self.b.emit("in_bounds", key, count)
             offset = self.b.emit("mul", key, stride) if stride > 1 else key
@@ -189,7 +223,8 @@ class Components(Context):
         return self._choose_item(tuple(rows), key, node)
 
     def _choose_item(self, items: tuple, key: Value, node: ast.AST) -> Any:
-        """items[key] with an index of the run: a chain of choices.  Outside of 0 .. n - 1, negative ones too, it is the last item."""
+        """items[key] with an index of the run: a chain of choices.  Outside of 0 .. n - 1, negative ones too, it is the
+        last item."""
         kinds = {type_of(i, self.real) for i in items}
         kind = kinds.pop()
         if kinds or not isinstance(kind, (Scalar, Homogeneous)):

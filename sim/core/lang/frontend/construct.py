@@ -67,11 +67,19 @@ def _homogeneous(t: Context, kind: Homogeneous, args: tuple, node: ast.AST) -> P
     count = len(kind.leaves)
     if not args:
         return t.zero(kind)
-    if len(args) == 1 and isinstance(args[0], Parts) and len(args[0].leaves) == count and type(args[0].type) is type(kind):
+    if (
+        len(args) == 1
+        and isinstance(args[0], Parts)
+        and len(args[0].leaves) == count
+        and type(args[0].type) is type(kind)
+    ):
         return Parts(kind, tuple(cast(t, v, kind.dtype, node) for v in args[0].leaves))
     if isinstance(kind, Matrix) and count > 1 and any(isinstance(a, Parts) for a in args):
-        raise t.error(node, f"{kind}(...) takes {count} numbers row by row, or one for all",
-                      "write sim.matrix_from_rows(...) or sim.matrix_from_cols(...) for vectors")
+        raise t.error(
+            node,
+            f"{kind}(...) takes {count} numbers row by row, or one for all",
+            "write sim.matrix_from_rows(...) or sim.matrix_from_cols(...) for vectors",
+        )
     flat = [v for a in args for v in _scalars_of(a)]
     if len(flat) == 1 and count > 1 and not isinstance(kind, Quaternion):
         flat = flat * count
@@ -94,7 +102,9 @@ def _component(t: Context, kind: Homogeneous, k: int, x: Any, node: ast.AST) -> 
     try:
         return t.typed(x, kind.dtype)
     except Mismatch as problem:
-        raise t.error(node, f"component {k} of {kind}(...): {problem.args[0]}", f"write {t.spelled(kind.dtype)}(...) to convert") from None
+        raise t.error(
+            node, f"component {k} of {kind}(...): {problem.args[0]}", f"write {t.spelled(kind.dtype)}(...) to convert"
+        ) from None
 
 
 def _transformation(t: Context, kind: Transformation, args: tuple, kwargs: dict[str, Any], node: ast.AST) -> Parts:
@@ -123,7 +133,11 @@ def _struct(t: Context, kind: Struct, args: tuple, kwargs: dict[str, Any], node:
     out = dict(t.zero(kind).values)
     for key, value in kwargs.items():
         if key not in kind.fields:
-            raise t.error(node, f"struct {kind} has no field '{key}'{did_you_mean(key, kind.fields)}", f"it has {', '.join(kind.fields)}")
+            raise t.error(
+                node,
+                f"struct {kind} has no field '{key}'{did_you_mean(key, kind.fields)}",
+                f"it has {', '.join(kind.fields)}",
+            )
         out[key] = fit_field(t, kind, key, value, node)
     return Fields(kind, out)
 

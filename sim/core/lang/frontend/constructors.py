@@ -30,12 +30,17 @@ def _dtype(t: Context, kwargs: dict, values: list, node: ast.AST) -> Scalar:
 def _asks_for_a_type(t: Context, args: tuple, kwargs: dict, count: int, node: ast.AST) -> Scalar | None:
     """The scalar type, if the call is that of a type by position: its last of `count` arguments is one."""
     last = args[-1] if len(args) == count and not kwargs else None
-    return _dtype(t, {"dtype": last}, [], node) if last is float or last is int or last is bool or isinstance(last, Scalar) else None
+    return (
+        _dtype(t, {"dtype": last}, [], node)
+        if last is float or last is int or last is bool or isinstance(last, Scalar)
+        else None
+    )
 
 
 @builtin("vector", host=types.vector)
 def vector(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
-    """vector(a, b, c) or vector(a, length=3, dtype=float): a vector value, of zeros without components; vector(3, float) is its type."""
+    """vector(a, b, c) or vector(a, length=3, dtype=float): a vector value, of zeros without components; vector(3,
+    float) is its type."""
     scalar = _asks_for_a_type(t, args, kwargs, 2, node)
     if scalar is not None and whole(args[0]):
         return types.vector(whole(args[0]) or 0, scalar)
@@ -48,7 +53,8 @@ def vector(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
 
 @builtin("matrix", host=types.matrix)
 def matrix(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
-    """matrix(numbers row by row, shape=(2, 3), dtype=float): a matrix value, of zeros without numbers; matrix((2, 3), float) is its type."""
+    """matrix(numbers row by row, shape=(2, 3), dtype=float): a matrix value, of zeros without numbers; matrix((2, 3),
+    float) is its type."""
     scalar = _asks_for_a_type(t, args, kwargs, 2, node)
     shape = args[0] if scalar is not None else kwargs.pop("shape", None)
     if not (isinstance(shape, tuple) and len(shape) == 2 and all(whole(s) for s in shape)):
@@ -66,12 +72,15 @@ def quaternion(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
     scalar = _asks_for_a_type(t, args, kwargs, 1, node)
     if scalar is not None:
         return types.quaternion(scalar)
-    return construct(t, types.quaternion(_dtype(t, kwargs, [v for a in args for v in flatten(a)], node)), args, kwargs, node)
+    return construct(
+        t, types.quaternion(_dtype(t, kwargs, [v for a in args for v in flatten(a)], node)), args, kwargs, node
+    )
 
 
 @builtin("transformation", host=types.transformation)
 def transformation(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
-    """transformation(p, q): translation and rotation; without arguments the identity; transformation(float) is its type."""
+    """transformation(p, q): translation and rotation; without arguments the identity; transformation(float) is its
+    type."""
     scalar = _asks_for_a_type(t, args, kwargs, 1, node)
     if scalar is not None:
         return types.transformation(scalar)
@@ -85,7 +94,8 @@ LOCAL = 64
 
 @builtin("zeros")
 def zeros(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
-    """In a kernel: zeros(shape=4, dtype=float), a small array of the thread.  It is a value: assigning or passing it copies it."""
+    """In a kernel: zeros(shape=4, dtype=float), a small array of the thread.  It is a value: assigning or passing it
+    copies it."""
     shape = kwargs.pop("shape", args[0] if args else None)
     dtype = kwargs.pop("dtype", args[1] if len(args) > 1 else t.real)
     takes(t, node, "zeros", args[2:], kwargs, 0)
@@ -95,15 +105,24 @@ def zeros(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
     if kind is not None and len(kind.shape) == 1 and len(given) == 1:
         extents, dtype = [*extents, kind.shape[0]], kind.dtype
     if len(extents) < len(given) or not 1 <= len(extents) <= 2 or (kind is not None and dtype is kind):
-        raise t.error(node, "zeros(shape=..., dtype=...) in a kernel takes one or two constant extents of numbers, or one of vectors",
-                      "pass other arrays as arguments of the kernel")
+        raise t.error(
+            node,
+            "zeros(shape=..., dtype=...) in a kernel takes one or two constant extents of numbers, or one of vectors",
+            "pass other arrays as arguments of the kernel",
+        )
     if reduce(lambda a, b: a * b, extents) > LOCAL:
-        raise t.error(node, f"an array made in a kernel has at most {LOCAL} numbers", "pass a larger one as an argument, with a row for each thread")
+        raise t.error(
+            node,
+            f"an array made in a kernel has at most {LOCAL} numbers",
+            "pass a larger one as an argument, with a row for each thread",
+        )
     try:
         scalar = t.real if dtype is float else as_scalar(dtype)
     except TypeError as problem:
         raise t.error(node, f"dtype: {problem}") from None
-    return t.zero(types.vector(extents[0], scalar) if len(extents) == 1 else types.matrix((extents[0], extents[1]), scalar))
+    return t.zero(
+        types.vector(extents[0], scalar) if len(extents) == 1 else types.matrix((extents[0], extents[1]), scalar)
+    )
 
 
 @builtin("identity")

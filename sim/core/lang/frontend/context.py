@@ -103,7 +103,10 @@ class Context:
         for k in range(level, 0, -1):
             call = self.frames[k].call
             if call is not None:
-                chain.append(f"called from `{self.frames[k - 1].function.name}` at {self.frames[k - 1].function.source.span(call)}")
+                chain.append(
+                    f"called from `{self.frames[k - 1].function.name}` at"
+                    f" {self.frames[k - 1].function.source.span(call)}"
+                )
         if chain:
             what += f" ({'; '.join(chain)})"
         source = self.frames[level].function.source
@@ -154,7 +157,9 @@ class Context:
         if not isinstance(kind, Scalar):
             raise Mismatch(f"expected {kind}, got {describe(x)}")
         if isinstance(x, bool) != (kind is bool_):
-            raise Mismatch(f"expected {kind}, got {describe(x)}", "write True or False" if kind is bool_ else self._cast_hint(kind))
+            raise Mismatch(
+                f"expected {kind}, got {describe(x)}", "write True or False" if kind is bool_ else self._cast_hint(kind)
+            )
         if isinstance(x, float) and kind.is_int:
             raise Mismatch(f"expected {kind}, got {describe(x)}", self._cast_hint(kind))
         if kind.is_int and not np.iinfo(kind.np).min <= x <= np.iinfo(kind.np).max:
@@ -215,7 +220,9 @@ class Context:
             return a, b
         if isinstance(a, Fields) and isinstance(b, Fields) and a.type is b.type:
             pairs = {k: self.unify(a.values[k], b.values[k]) for k in a.values}
-            return Fields(a.type, {k: p[0] for k, p in pairs.items()}), Fields(a.type, {k: p[1] for k, p in pairs.items()})
+            return Fields(a.type, {k: p[0] for k, p in pairs.items()}), Fields(
+                a.type, {k: p[1] for k, p in pairs.items()}
+            )
         if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
             both = [self.unify(x, y) for x, y in zip(a, b, strict=True)]
             return tuple(x for x, _ in both), tuple(y for _, y in both)
@@ -247,8 +254,11 @@ class Context:
         if isinstance(x, type) or isinstance(x, (Type, Function)):
             return x
         if hasattr(x, "__array_interface__") or hasattr(x, "__dlpack__"):
-            raise self.error(node, f"`{name}` is an array from outside of the kernel",
-                             f"pass it as an argument: `{name}: sim.array(dtype=...)`")
+            raise self.error(
+                node,
+                f"`{name}` is an array from outside of the kernel",
+                f"pass it as an argument: `{name}: sim.array(dtype=...)`",
+            )
         return x
 
     def _static_struct(self, x: StructValue, name: str, node: ast.AST) -> Fields:

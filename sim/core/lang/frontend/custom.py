@@ -39,12 +39,14 @@ adjoint = Adjoint()
 
 
 def adjoint_name(argument: str) -> str:
-    """The variable that holds the cotangent of an argument while a gradient function is traced: no name that Python allows."""
+    """The variable that holds the cotangent of an argument while a gradient function is traced: no name that Python
+    allows."""
     return f"adjoint[{argument}]"
 
 
 class GradientFunction(Function):
-    """A function whose parameters are arguments of another one and cotangents of its results; it adds to `adjoint[x]`."""
+    """A function whose parameters are arguments of another one and cotangents of its results; it adds to
+    `adjoint[x]`."""
 
     @cached_property
     def source(self) -> Source:
@@ -106,10 +108,12 @@ def func_grad(f: Function) -> Callable[[Callable[..., Any]], Function]:
 
 @entry_point
 def func_replay(f: Function) -> Callable[[Callable[..., Any]], Function]:
-    """Decorator `@func_replay(f)`: what gives the results of f again in a reverse sweep, for functions with side effects.
+    """Decorator `@func_replay(f)`: what gives the results of f again in a reverse sweep, for functions with side
+    effects.
 
     Accepted so that programs written for Warp run.  It is not called: the forward launch itself keeps the values that
-    the reverse sweep needs (the counts that `atomic_add` returned, for example), which is what a replay function is for.
+    the reverse sweep needs (the counts that `atomic_add` returned, for example), which is what a replay function is
+    for.
     """
     _check(f, "func_replay")
     caller = caller_locals(2)
@@ -120,7 +124,11 @@ def func_replay(f: Function) -> Callable[[Callable[..., Any]], Function]:
         want, have = ([p.name for p in x.parameters()] for x in (f, made))
         if len(want) != len(have):
             span = made.source.span(made.source.node)
-            raise KernelError(f"`{made.name}` takes {len(have)} arguments, `{f.name}` takes {len(want)}", span, "a replay function takes those of its function")
+            raise KernelError(
+                f"`{made.name}` takes {len(have)} arguments, `{f.name}` takes {len(want)}",
+                span,
+                "a replay function takes those of its function",
+            )
         return made
 
     return wrap
@@ -128,4 +136,7 @@ def func_replay(f: Function) -> Callable[[Callable[..., Any]], Function]:
 
 def _check(f: Any, decorator: str) -> None:
     if not isinstance(f, Function):
-        raise TypeError(f"@{decorator} takes a function of the kernel language, not {f!r}; write @{decorator}(f) with f made by @func")
+        raise TypeError(
+            f"@{decorator} takes a function of the kernel language, not {f!r}; write @{decorator}(f) with f made by"
+            " @func"
+        )

@@ -139,7 +139,9 @@ class Expressions(Components):
         before = dict(self.env)
         block = self.b.region((), lambda: found.append(right()))
         if any(self.env.get(name) is not value for name, value in before.items()):
-            raise self.error(node, "the right side of `and` or `or` changes a variable", "do that on a line of its own, before")
+            raise self.error(
+                node, "the right side of `and` or `or` changes a variable", "do that on a line of its own, before"
+            )
         known = found[0]
         if not isinstance(known, Value):
             return left if known is conjunction else known
@@ -228,20 +230,38 @@ class Expressions(Components):
             found = NAMES.get(name) or NAMES.get(_RENAMED.get(name, ""))
             if found is not None:
                 return found
-        shown = f"{module}.{name}" if module and name and module not in ("builtins", self.frame.function.python.__module__) else name or describe(x)
-        if module.split(".")[0] == "numpy" or type(x).__module__ == "numpy" or type(getattr(x, "__self__", None)).__module__.startswith("numpy"):
+        shown = (
+            f"{module}.{name}"
+            if module and name and module not in ("builtins", self.frame.function.python.__module__)
+            else name or describe(x)
+        )
+        if (
+            module.split(".")[0] == "numpy"
+            or type(x).__module__ == "numpy"
+            or type(getattr(x, "__self__", None)).__module__.startswith("numpy")
+        ):
             known = instead(NUMPY, name) or _as_ours(name) or "write it with functions of the language"
-            raise self.error(node, f"`{module or 'numpy'}.{name}` is a NumPy function: it cannot run inside of a kernel", known)
+            raise self.error(
+                node, f"`{module or 'numpy'}.{name}` is a NumPy function: it cannot run inside of a kernel", known
+            )
         if module.startswith("sim.core.runtime") and name == "zeros":
             return zeros
         if module.startswith("sim.core.runtime") and name in ("ones", "full", "empty"):
-            raise self.error(node, f"`sim.{name}` makes an array: it cannot run inside of a kernel",
-                             "for a few numbers write sim.zeros(shape=3, dtype=float), and fill it; pass a larger array as an argument")
+            raise self.error(
+                node,
+                f"`sim.{name}` makes an array: it cannot run inside of a kernel",
+                "for a few numbers write sim.zeros(shape=3, dtype=float), and fill it; pass a larger array as an"
+                " argument",
+            )
         own = instead({**NUMPY, **PYTHON}, name) if module in ("math", "builtins") else ""
         if isinstance(x, python_types.FunctionType):
             hint = "decorate it with @sim.func"
         else:
-            hint = own or _as_ours(name) or "call it outside, and pass the result as an argument" + (did_you_mean(name, NAMES) if name else "")
+            hint = (
+                own
+                or _as_ours(name)
+                or "call it outside, and pass the result as an argument" + (did_you_mean(name, NAMES) if name else "")
+            )
         raise self.error(node, f"`{shown}` is a Python function, not one of the kernel language", hint)
 
     def apply(self, target: Any, args: tuple, kwargs: dict[str, Any], node: ast.AST) -> Any:
@@ -253,12 +273,16 @@ class Expressions(Components):
         if isinstance(target, Function):
             return self.call(target, args, kwargs, node)
         try:
-            return target(*(self.real if a is float else a for a in args), **{k: self.real if v is float else v for k, v in kwargs.items()})
+            return target(
+                *(self.real if a is float else a for a in args),
+                **{k: self.real if v is float else v for k, v in kwargs.items()},
+            )
         except (TypeError, ValueError) as problem:
             raise self.error(node, f"{target.__name__}(...): {problem}") from None
 
     def call(self, function: Function, args: Sequence[Any], kwargs: dict[str, Any], node: ast.AST) -> Any:
-        """A call of a function of the language: traced in place, or kept as a call if its derivative is in closed form."""
+        """A call of a function of the language: traced in place, or kept as a call if its derivative is in closed
+        form."""
         function, values = self._chosen(function, args, kwargs, node)
         self.captures.rule(function)
         if function.adjoint is not None:
@@ -275,7 +299,9 @@ class Expressions(Components):
             self.frames.pop()
             self.at(node)
 
-    def _chosen(self, function: Function, args: Sequence[Any], kwargs: dict[str, Any], node: ast.AST) -> tuple[Function, dict[str, Any]]:
+    def _chosen(
+        self, function: Function, args: Sequence[Any], kwargs: dict[str, Any], node: ast.AST
+    ) -> tuple[Function, dict[str, Any]]:
         """The definition that these arguments fit, the last one first, and the arguments by name."""
         if function.earlier is None:
             return function, self.bind(function, args, kwargs, node)
@@ -286,28 +312,42 @@ class Expressions(Components):
             except KernelError:
                 candidate = candidate.earlier
         given = ", ".join([*map(describe, args), *(f"{key}={describe(x)}" for key, x in kwargs.items())])
-        raise self.error(node, f"no definition of `{function.name}` takes ({given})", "it is defined more than once, for other types")
+        raise self.error(
+            node, f"no definition of `{function.name}` takes ({given})", "it is defined more than once, for other types"
+        )
 
     def bind(self, function: Function, args: Sequence[Any], kwargs: dict[str, Any], node: ast.AST) -> dict[str, Any]:
         """Arguments by parameter name, converted to the annotated types."""
         parameters = function.parameters(self.real)
         names = [p.name for p in parameters]
         if len(args) > len(parameters):
-            hint = f"; it returns its results: write ... = {function.name}({', '.join(names)})" if function.internal else ""
-            raise self.error(node, f"`{function.name}` takes {_arguments(len(parameters))}, got {len(args)}",
-                             f"its parameters: {', '.join(names) or 'none'}{hint}")
+            hint = (
+                f"; it returns its results: write ... = {function.name}({', '.join(names)})"
+                if function.internal
+                else ""
+            )
+            raise self.error(
+                node,
+                f"`{function.name}` takes {_arguments(len(parameters))}, got {len(args)}",
+                f"its parameters: {', '.join(names) or 'none'}{hint}",
+            )
         given = dict(zip(names, args, strict=False))
         for key, value in kwargs.items():
             if key not in names:
-                raise self.error(node, f"`{function.name}` has no parameter '{key}'{did_you_mean(key, names)}",
-                                 f"its parameters: {', '.join(names) or 'none'}")
+                raise self.error(
+                    node,
+                    f"`{function.name}` has no parameter '{key}'{did_you_mean(key, names)}",
+                    f"its parameters: {', '.join(names) or 'none'}",
+                )
             if key in given:
                 raise self.error(node, f"`{function.name}` got '{key}' twice")
             given[key] = value
         out = {}
         for p in parameters:
             if p.name not in given and p.required:
-                raise self.error(node, f"`{function.name}` needs a value for '{p.name}'", f"its parameters: {', '.join(names)}")
+                raise self.error(
+                    node, f"`{function.name}` needs a value for '{p.name}'", f"its parameters: {', '.join(names)}"
+                )
             value = given[p.name] if p.name in given else self.static(p.default, p.name, node)
             value = self.load(value)
             if p.type is not None:
@@ -322,8 +362,11 @@ class Expressions(Components):
         if isinstance(result, Undefined):
             return None
         if returned is not True and result is not None:
-            raise self.error(frame.function.source.node, f"`{frame.function.name}` does not return a value on every path",
-                             "add a `return` at the end")
+            raise self.error(
+                frame.function.source.node,
+                f"`{frame.function.name}` does not return a value on every path",
+                "add a `return` at the end",
+            )
         return result
 
     # -- provided by the layers above
@@ -339,7 +382,13 @@ class Expressions(Components):
 
 def _as_ours(name: str) -> str:
     """What to write, if the language has a function of this name."""
-    return "" if name not in NAMES else f"write {name}(...)" if hasattr(python_builtins, name) else f"write sim.{name}(...)"
+    return (
+        ""
+        if name not in NAMES
+        else f"write {name}(...)"
+        if hasattr(python_builtins, name)
+        else f"write sim.{name}(...)"
+    )
 
 
 def _arguments(n: int) -> str:
@@ -347,13 +396,23 @@ def _arguments(n: int) -> str:
 
 
 def harmless(block: Block) -> bool:
-    """Whether operations may run although the program would not have got there: arithmetic only, and no index that may be refused."""
+    """Whether operations may run although the program would not have got there: arithmetic only, and no index that may
+    be refused."""
     return all((op.name in OPS and op.name != "in_bounds") or op.name in ("const", "tid", "shape") for op in block.ops)
 
 
 _EXPRESSIONS: dict[type, Callable[[Expressions, Any], Any]] = {
-    ast.Name: Expressions.on_name, ast.Constant: Expressions.on_constant, ast.Tuple: Expressions.on_tuple, ast.List: Expressions.on_tuple,
-    ast.BinOp: Expressions.on_binary, ast.UnaryOp: Expressions.on_unary, ast.Compare: Expressions.on_compare,
-    ast.BoolOp: Expressions.on_logic, ast.IfExp: Expressions.on_ternary, ast.Attribute: Expressions.on_attribute,
-    ast.Subscript: Expressions.on_subscript, ast.Call: Expressions.on_call, ast.ListComp: Expressions.on_comprehension,
+    ast.Name: Expressions.on_name,
+    ast.Constant: Expressions.on_constant,
+    ast.Tuple: Expressions.on_tuple,
+    ast.List: Expressions.on_tuple,
+    ast.BinOp: Expressions.on_binary,
+    ast.UnaryOp: Expressions.on_unary,
+    ast.Compare: Expressions.on_compare,
+    ast.BoolOp: Expressions.on_logic,
+    ast.IfExp: Expressions.on_ternary,
+    ast.Attribute: Expressions.on_attribute,
+    ast.Subscript: Expressions.on_subscript,
+    ast.Call: Expressions.on_call,
+    ast.ListComp: Expressions.on_comprehension,
 }

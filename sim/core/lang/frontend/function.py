@@ -28,7 +28,9 @@ class Function:
     `internal`: it belongs to the library, so messages and line numbers point at whoever calls it.
     """
 
-    def __init__(self, python: Callable[..., Any], name: str | None = None, annotations: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self, python: Callable[..., Any], name: str | None = None, annotations: dict[str, Any] | None = None
+    ) -> None:
         self.python = python
         self.name = self.__name__ = name or python.__name__
         self.__doc__ = python.__doc__
@@ -80,10 +82,12 @@ class Function:
         return rule
 
     def separated(self, g: Callable[..., Any]) -> Function:
-        """Decorator: g moves results that coincide apart, by about the root of the rounding error, and returns all results.
+        """Decorator: g moves results that coincide apart, by about the root of the rounding error, and returns all
+        results.
 
-        For a function whose results are not unique where some of them coincide (singular vectors of equal values).  Reverse mode
-        goes on with the moved results where a kernel combines them: the derivatives of what is unique are limits there.
+        For a function whose results are not unique where some of them coincide (singular vectors of equal values).
+        Reverse mode goes on with the moved results where a kernel combines them: the derivatives of what is unique are
+        limits there.
         """
         self.separator = g if isinstance(g, Function) else Function(g)
         self.traces.clear()
@@ -96,7 +100,10 @@ class Function:
     @entry_point
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.on_host is None or kwargs:
-            raise TypeError(f"`{self.name}` is a function of the kernel language: call it inside of a kernel or another such function")
+            raise TypeError(
+                f"`{self.name}` is a function of the kernel language: call it inside of a kernel or another such"
+                " function"
+            )
         return self.on_host(self, args)
 
     def __repr__(self) -> str:
@@ -107,8 +114,8 @@ class Function:
 def func(python: Callable[..., Any] | None = None, *, name: str | None = None) -> Any:
     """Decorator `@func` or `@func(name=...)`: makes a Python function callable inside of kernels.
 
-    Defined again in the same place with other argument types, a function is an overload: a call takes the last definition
-    that its arguments fit.
+    Defined again in the same place with other argument types, a function is an overload: a call takes the last
+    definition that its arguments fit.
     """
     caller = caller_locals(2)
 
@@ -116,7 +123,11 @@ def func(python: Callable[..., Any] | None = None, *, name: str | None = None) -
     def wrap(f: Callable[..., Any]) -> Function:
         made = Function(f, name, local_annotations(f, caller))
         before = (f.__globals__ if caller is None else caller).get(f.__name__)
-        if isinstance(before, Function) and before.python.__qualname__ == f.__qualname__ and before.__module__ == f.__module__:
+        if (
+            isinstance(before, Function)
+            and before.python.__qualname__ == f.__qualname__
+            and before.__module__ == f.__module__
+        ):
             made.earlier = before if _arguments(before.python) != _arguments(f) else before.earlier
         return made
 

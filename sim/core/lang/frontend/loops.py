@@ -30,12 +30,14 @@ from sim.core.lang.types import Scalar, Type, bool_, int32
 UNROLL_LIMIT = 16
 """Loops over constant ranges up to this length are unrolled; longer ones, and `rolled(range(n))`, stay loops."""
 COPIES_LIMIT = 256
-"""Nested unrolled loops together make at most this many copies of the innermost body; of deeper nests the outer loops stay loops."""
+"""Nested unrolled loops together make at most this many copies of the innermost body; of deeper nests the outer loops
+stay loops."""
 
 
 @dataclass
 class Carried:
-    """What a loop passes from one iteration to the next: start values by variable name; names that have no value inside."""
+    """What a loop passes from one iteration to the next: start values by variable name; names that have no value
+    inside."""
 
     start: dict[str, Any] = field(default_factory=dict)
     lost: set[str] = field(default_factory=set)
@@ -86,7 +88,11 @@ class Loops(Statements):
                 continue
             finally:
                 self.env = dict(before) | {node.target.id: items[len(items) // 2]}
-            bounds = [whole(k) for k in (found[0].start, found[0].stop, found[0].step)] if isinstance(found[0], Range) else [None]
+            bounds = (
+                [whole(k) for k in (found[0].start, found[0].stop, found[0].step)]
+                if isinstance(found[0], Range)
+                else [None]
+            )
             if None not in bounds and not found[0].rolled and len(range(*bounds)) <= UNROLL_LIMIT:  # type: ignore[arg-type]
                 most = max(most, self._copies_of(child, range(*bounds)))  # type: ignore[arg-type]
         self.env = before
@@ -94,7 +100,11 @@ class Loops(Statements):
 
     def _no_else(self, node: ast.For | ast.While) -> None:
         if node.orelse:
-            raise self.error(node.orelse[0], "`else` of a loop cannot be used in a kernel", "set a variable before `break`, and test it after the loop")
+            raise self.error(
+                node.orelse[0],
+                "`else` of a loop cannot be used in a kernel",
+                "set a variable before `break`, and test it after the loop",
+            )
 
     def _unrolled(self, node: ast.For, items: Sequence[Any]) -> None:
         for k, item in enumerate(items):
@@ -105,6 +115,7 @@ class Loops(Statements):
             if stop is True:
                 return
             if isinstance(stop, Value):
+
                 def go_on(rest: Sequence[Any] = items[k + 1 :]) -> None:
                     self._clear()
                     self._unrolled(node, rest)
@@ -128,7 +139,9 @@ class Loops(Statements):
 
         if not exits(node.body):
             carried, block = self._stable(node, [target], [kind], bind)
-            results = self.b.append(Op("for", [count, *carried.init], [Value(v.type) for v in carried.init], {"reverse": False}, [block])).results
+            results = self.b.append(
+                Op("for", [count, *carried.init], [Value(v.type) for v in carried.init], {"reverse": False}, [block])
+            ).results
         else:
             carried, block = self._stable(node, [target], [kind], bind)
             advanced = self._append_in(block, lambda: self.b.emit("add", block.params[0], self.b.const(1, kind)))
@@ -164,7 +177,9 @@ class Loops(Statements):
             return
         carried, block = self._stable(node, [], [], lambda: None)
         cond = self._condition(carried, [], lambda: self.logical(self.eval(node.test), node.test), node)
-        results = self.b.append(Op("while", carried.init, [Value(v.type) for v in carried.init], {}, [cond, block])).results
+        results = self.b.append(
+            Op("while", carried.init, [Value(v.type) for v in carried.init], {}, [cond, block])
+        ).results
         self._leave(carried, results, node, [])
         if isinstance(node.test, ast.Constant) and not any(_breaks(s) for s in node.body):
             self.env[RETURNED] = True  # `while True:` without `break` ends in a `return` only
@@ -203,7 +218,9 @@ class Loops(Statements):
         for name in carried.lost:
             self.env[name] = Undefined("is assigned later in this loop, and has no value at the start of an iteration")
 
-    def _stable(self, node: ast.For | ast.While, targets: list[str], counters: list[Type], bind: Callable[..., None]) -> tuple[Carried, Block]:
+    def _stable(
+        self, node: ast.For | ast.While, targets: list[str], counters: list[Type], bind: Callable[..., None]
+    ) -> tuple[Carried, Block]:
         """Traces the body until it is known which variables it changes and what types they have.
 
         A weak number that the body changes gets the type that the body gives it; one that it leaves alone stays a
@@ -233,11 +250,17 @@ class Loops(Statements):
             if not self._discover(node, carried, before, after, targets):
                 break
         self.frame.loops[id(node)] = list(carried.start)
-        block.yields = [v for name, x in carried.start.items() for v in flatten(self._carry(name, x, after[name], node))]
-        carried.lost |= {name for name in after if name not in before or isinstance(after[name], Undefined)} - set(FLAGS) - {VALUE}
+        block.yields = [
+            v for name, x in carried.start.items() for v in flatten(self._carry(name, x, after[name], node))
+        ]
+        carried.lost |= (
+            {name for name in after if name not in before or isinstance(after[name], Undefined)} - set(FLAGS) - {VALUE}
+        )
         return carried, block
 
-    def _discover(self, node: ast.stmt, carried: Carried, before: dict[str, Any], after: dict[str, Any], targets: list[str]) -> bool:
+    def _discover(
+        self, node: ast.stmt, carried: Carried, before: dict[str, Any], after: dict[str, Any], targets: list[str]
+    ) -> bool:
         """Adds the variables that turned out to change; whether there were any."""
         grown = False
         for name, start in before.items():
@@ -284,11 +307,17 @@ class Loops(Statements):
 
     def _changes_type(self, name: str, start: Any, end: Any, node: ast.stmt) -> Exception:
         if name == VALUE:
-            return self.error(node, f"`{self.frame.function.name}` returns {describe(start)} and {describe(end)} on different paths", "return one type")
+            return self.error(
+                node,
+                f"`{self.frame.function.name}` returns {describe(start)} and {describe(end)} on different paths",
+                "return one type",
+            )
         kind = type_of(end)
         scalars = isinstance(kind, Scalar) and isinstance(type_of(start, self.real), Scalar)
         hint = f"start with `{name} = sim.{kind}(...)`" if scalars else "use another name in the loop"
-        return self.error(node, f"`{name}` changes its type in this loop, from {describe(start)} to {describe(end)}", hint)
+        return self.error(
+            node, f"`{name}` changes its type in this loop, from {describe(start)} to {describe(end)}", hint
+        )
 
     def _leave(self, carried: Carried, results: Sequence[Value], node: ast.stmt, targets: list[str]) -> None:
         """The environment after the loop."""

@@ -24,17 +24,45 @@ OPERATORS: dict[tuple[str, str, str], Function] = {}
 """
 
 BINARY: dict[type, tuple[str, str]] = {
-    ast.Add: ("add", "+"), ast.Sub: ("sub", "-"), ast.Mult: ("mul", "*"), ast.Div: ("div", "/"), ast.Mod: ("mod", "%"),
-    ast.FloorDiv: ("floordiv", "//"), ast.Pow: ("pow", "**"), ast.MatMult: ("matmul", "@"), ast.LShift: ("shl", "<<"),
-    ast.RShift: ("shr", ">>"), ast.BitAnd: ("and", "&"), ast.BitOr: ("or", "|"), ast.BitXor: ("xor", "^"),
+    ast.Add: ("add", "+"),
+    ast.Sub: ("sub", "-"),
+    ast.Mult: ("mul", "*"),
+    ast.Div: ("div", "/"),
+    ast.Mod: ("mod", "%"),
+    ast.FloorDiv: ("floordiv", "//"),
+    ast.Pow: ("pow", "**"),
+    ast.MatMult: ("matmul", "@"),
+    ast.LShift: ("shl", "<<"),
+    ast.RShift: ("shr", ">>"),
+    ast.BitAnd: ("and", "&"),
+    ast.BitOr: ("or", "|"),
+    ast.BitXor: ("xor", "^"),
 }
 COMPARISONS: dict[type, tuple[str, str]] = {
-    ast.Lt: ("lt", "<"), ast.LtE: ("le", "<="), ast.Gt: ("gt", ">"), ast.GtE: ("ge", ">="), ast.Eq: ("eq", "=="), ast.NotEq: ("ne", "!="),
+    ast.Lt: ("lt", "<"),
+    ast.LtE: ("le", "<="),
+    ast.Gt: ("gt", ">"),
+    ast.GtE: ("ge", ">="),
+    ast.Eq: ("eq", "=="),
+    ast.NotEq: ("ne", "!="),
 }
 _PYTHON: dict[str, Callable[[Any, Any], Any]] = {
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "floordiv": operator.floordiv, "pow": operator.pow,
-    "shl": operator.lshift, "shr": operator.rshift, "and": operator.and_, "or": operator.or_, "xor": operator.xor,
-    "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge, "eq": operator.eq, "ne": operator.ne,
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "floordiv": operator.floordiv,
+    "pow": operator.pow,
+    "shl": operator.lshift,
+    "shr": operator.rshift,
+    "and": operator.and_,
+    "or": operator.or_,
+    "xor": operator.xor,
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+    "eq": operator.eq,
+    "ne": operator.ne,
 }
 _MAX_POWER = 16
 
@@ -52,7 +80,12 @@ def binary(t: Context, op: str, sign: str, a: Any, b: Any, node: ast.AST) -> Any
         return a + b
     if isinstance(a, tuple) and isinstance(b, tuple) and op == "add":
         return a + b
-    if (tuple in (type(a), type(b)) or str in (type(a), type(b))) and not is_traced(a) and not is_traced(b) and op in _PYTHON:
+    if (
+        (tuple in (type(a), type(b)) or str in (type(a), type(b)))
+        and not is_traced(a)
+        and not is_traced(b)
+        and op in _PYTHON
+    ):
         try:
             return _PYTHON[op](a, b)
         except TypeError:
@@ -73,8 +106,11 @@ def _static(t: Context, op: str, sign: str, a: Any, b: Any, node: ast.AST) -> An
     if op == "div":
         if isinstance(a, int) and isinstance(b, int):
             if a % b:
-                raise t.error(node, f"{a} / {b} of two whole numbers: C would give {int(a / b)}, Python {a / b}",
-                              f"write {a} // {b} or {float(a)} / {float(b)}")
+                raise t.error(
+                    node,
+                    f"{a} / {b} of two whole numbers: C would give {int(a / b)}, Python {a / b}",
+                    f"write {a} // {b} or {float(a)} / {float(b)}",
+                )
             return a // b
         return a / b
     if op == "mod":
@@ -99,14 +135,19 @@ def pair(t: Context, sign: str, a: Any, b: Any, node: ast.AST) -> tuple[Value, V
     """Two scalars of one type; the type of a typed one rules over a weak one."""
     if isinstance(a, Value) and isinstance(b, Value):
         if a.type is not b.type:
-            raise t.error(node, f"{sign} of {a.type} and {b.type}: there is no implicit conversion", _conversion(t, a, b))
+            raise t.error(
+                node, f"{sign} of {a.type} and {b.type}: there is no implicit conversion", _conversion(t, a, b)
+            )
         return a, b
     kind = a.type if isinstance(a, Value) else b.type if isinstance(b, Value) else None
     if isinstance(kind, Scalar) and kind.is_int:
         for x in (a, b):
             if isinstance(x, float):
-                raise t.error(node, f"{sign} of {kind} and the number {x!r}: there is no implicit conversion",
-                              "write float(...) around the integer")
+                raise t.error(
+                    node,
+                    f"{sign} of {kind} and the number {x!r}: there is no implicit conversion",
+                    "write float(...) around the integer",
+                )
     return t.as_value(a, kind, node), t.as_value(b, kind, node)
 
 
@@ -155,7 +196,9 @@ def power(t: Context, a: Any, b: Any, node: ast.AST) -> Any:
             return product if exponent >= 0 else t.b.emit("div", t.b.const(1, a.type), product)
     x, y = pair(t, "**", a, b, node)
     if not (isinstance(x.type, Scalar) and x.type.is_float):
-        raise t.error(node, f"** of {x.type} takes a constant exponent from 0 to {_MAX_POWER}", "write float(...) ** float(...)")
+        raise t.error(
+            node, f"** of {x.type} takes a constant exponent from 0 to {_MAX_POWER}", "write float(...) ** float(...)"
+        )
     return t.b.emit("pow", x, y)
 
 
@@ -181,15 +224,21 @@ def _composites(t: Context, op: str, sign: str, a: Any, b: Any, ka: str, kb: str
                 raise t.error(node, f"{sign} of {a.type} and {b.type}: the types differ")
             return Parts(a.type, tuple(t.b.emit(op, x, y) for x, y in zip(a.leaves, b.leaves, strict=True)))
         if ka == kb == "vector":
-            hint = "write sim.dot(a, b) for the inner product, sim.cw_mul(a, b) component by component" if op in ("mul", "matmul") else (
-                "write sim.cw_div(a, b) component by component" if op == "div" else "")
+            hint = (
+                "write sim.dot(a, b) for the inner product, sim.cw_mul(a, b) component by component"
+                if op in ("mul", "matmul")
+                else ("write sim.cw_div(a, b) component by component" if op == "div" else "")
+            )
             raise t.error(node, f"{sign} is not defined for {a.type} and {b.type}", hint)
     elif op in ("mul", "div", "mod") and (ka == "scalar" or kb == "scalar") and (isinstance(a, Parts) or op == "mul"):
         parts, scalar = (a, b) if isinstance(a, Parts) else (b, a)
         assert isinstance(parts, Parts)
         if isinstance(scalar, Value) and scalar.type is not parts.type.dtype:
-            raise t.error(node, f"{sign} of {describe(a)} and {describe(b)}: there is no implicit conversion",
-                          f"convert the scalar to {parts.type.dtype}")
+            raise t.error(
+                node,
+                f"{sign} of {describe(a)} and {describe(b)}: there is no implicit conversion",
+                f"convert the scalar to {parts.type.dtype}",
+            )
         s = t.as_value(scalar, parts.type.dtype, node)
         return Parts(parts.type, tuple(t.b.emit(op, x, s) if parts is a else t.b.emit(op, s, x) for x in parts.leaves))
     raise _not_defined(t, sign, a, b, node)
@@ -221,8 +270,11 @@ def compare(t: Context, op: ast.cmpop, a: Any, b: Any, node: ast.AST) -> Any:
         return (a is b) == isinstance(op, ast.Is)
     if isinstance(op, (ast.In, ast.NotIn)):
         if is_traced(a) or not isinstance(b, (tuple, str, dict, set, frozenset)):
-            raise t.error(node, "`in` is decided while compiling: it takes a constant and a tuple of constants",
-                          "compare one by one: `i == 1 or i == 2`")
+            raise t.error(
+                node,
+                "`in` is decided while compiling: it takes a constant and a tuple of constants",
+                "compare one by one: `i == 1 or i == 2`",
+            )
         return (a in b) == isinstance(op, ast.In)
     name, sign = COMPARISONS[type(op)]
     if isinstance(a, Parts) and isinstance(b, Parts) and name in ("eq", "ne"):
@@ -253,10 +305,13 @@ def _compare_parts(t: Context, name: str, sign: str, a: Parts, b: Parts, node: a
 
 
 def elementwise(t: Context, name: str, args: tuple, node: ast.AST) -> Any:
-    """A primitive of the op table on scalars, on composites component by component (scalars are spread), on numbers now."""
+    """A primitive of the op table on scalars, on composites component by component (scalars are spread), on numbers
+    now."""
     row = OPS[name]
     if len(args) != row.arity:
-        raise t.error(node, f"{name} takes {row.arity} argument{'s' if row.arity > 1 else ''}, got {len(args)}", row.doc)
+        raise t.error(
+            node, f"{name} takes {row.arity} argument{'s' if row.arity > 1 else ''}, got {len(args)}", row.doc
+        )
     shapes = [a for a in args if isinstance(a, Parts)]
     if shapes:
         if any(s.type is not shapes[0].type for s in shapes):
@@ -284,7 +339,9 @@ def _primitive(t: Context, name: str, args: tuple, node: ast.AST) -> Value:
     kinds = [a.type for a in args if isinstance(a, Value)]
     for other in kinds:
         if other is not kinds[0]:
-            raise t.error(node, f"{name} of {kinds[0]} and {other}: there is no implicit conversion", "convert one of them")
+            raise t.error(
+                node, f"{name} of {kinds[0]} and {other}: there is no implicit conversion", "convert one of them"
+            )
     kind: Type | None = kinds[0] if kinds else None
     if kind is None and "i" not in row.accepts and "b" not in row.accepts:
         kind = t.real

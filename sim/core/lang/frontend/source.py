@@ -56,8 +56,9 @@ class Source:
         self.offset, node = tree
         if not isinstance(node, ast.FunctionDef):
             what = "a lambda" if code.co_name == "<lambda>" else f"`{self.name}`, which is not a plain function"
-            raise KernelError(f"{what} cannot become a kernel or a function of the language", Span(self.file, first),
-                              "write a `def`")
+            raise KernelError(
+                f"{what} cannot become a kernel or a function of the language", Span(self.file, first), "write a `def`"
+            )
         self.node: ast.FunctionDef = node
         self._lines = lines
 
@@ -67,13 +68,19 @@ class Source:
         try:
             text, first = inspect.getsourcelines(python)
         except (OSError, TypeError):
-            raise KernelError(f"the source text of `{python.__name__}` cannot be read", span,
-                              "kernels and functions have to stand in a file (or a notebook cell)") from None
+            raise KernelError(
+                f"the source text of `{python.__name__}` cannot be read",
+                span,
+                "kernels and functions have to stand in a file (or a notebook cell)",
+            ) from None
         try:
             return first - 2, _first_statement("".join(text))
         except SyntaxError:
-            raise KernelError(f"the source text of `{python.__name__}` cannot be parsed on its own", span,
-                              "write it as a `def` of its own, not inside an expression") from None
+            raise KernelError(
+                f"the source text of `{python.__name__}` cannot be parsed on its own",
+                span,
+                "write it as a `def` of its own, not inside an expression",
+            ) from None
 
     def span(self, node: ast.AST) -> Span:
         """The place of a node (kept on the node: asked for often)."""
@@ -163,12 +170,16 @@ def resolve_annotations(python: Callable[..., Any], caller: Mapping[str, Any] | 
                 try:
                     raw[key] = eval(text, space, dict(caller or {}))  # noqa: S307 what Python itself would evaluate
                 except Exception as problem:
-                    raise KernelError(f"the annotation '{text}' of `{key}` cannot be evaluated: {problem}", annotation_span(python, key)) from None
+                    raise KernelError(
+                        f"the annotation '{text}' of `{key}` cannot be evaluated: {problem}",
+                        annotation_span(python, key),
+                    ) from None
     return raw
 
 
 def annotation_span(python: Callable[..., Any], name: str) -> Span:
-    """Where the annotation of a parameter (or of "return") stands; the parameter, or the function, where it has none."""
+    """Where the annotation of a parameter (or of "return") stands; the parameter, or the function, where it has
+    none."""
     code = python.__code__
     try:
         source = Source(python)
@@ -181,7 +192,8 @@ def annotation_span(python: Callable[..., Any], name: str) -> Span:
 
 
 def caller_locals(depth: int = 1) -> Mapping[str, Any] | None:
-    """Local names of the function that called the caller (None at module level): postponed annotations may need them."""
+    """Local names of the function that called the caller (None at module level): postponed annotations may need
+    them."""
     frame = sys._getframe(depth + 1)
     return None if frame.f_locals is frame.f_globals else frame.f_locals
 
@@ -194,20 +206,29 @@ def signature(
     `annotations`: already evaluated ones (`resolve_annotations`), for names that only the place of definition knows.
     """
     code = python.__code__
-    span = Span(code.co_filename, code.co_firstlineno, 1, linecache.getline(code.co_filename, code.co_firstlineno).rstrip())
+    span = Span(
+        code.co_filename, code.co_firstlineno, 1, linecache.getline(code.co_filename, code.co_firstlineno).rstrip()
+    )
     if code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
         raise KernelError(f"`{python.__name__}` takes *args or **kwargs", span, "name every parameter")
     known = resolve_annotations(python) if annotations is None else annotations
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    defaults = dict(zip(names[code.co_argcount - len(python.__defaults__ or ()) : code.co_argcount],
-                        python.__defaults__ or (), strict=True))
+    defaults = dict(
+        zip(
+            names[code.co_argcount - len(python.__defaults__ or ()) : code.co_argcount],
+            python.__defaults__ or (),
+            strict=True,
+        )
+    )
     defaults.update(python.__kwdefaults__ or {})
     out = []
     for name in names:
         try:
             kind = annotated_type(known.get(name), real)
         except TypeError as problem:
-            raise KernelError(f"the annotation of `{name}` in `{python.__name__}`: {problem}", annotation_span(python, name)) from None
+            raise KernelError(
+                f"the annotation of `{name}` in `{python.__name__}`: {problem}", annotation_span(python, name)
+            ) from None
         out.append(Parameter(name, kind, defaults.get(name, MISSING)))
     return out
 

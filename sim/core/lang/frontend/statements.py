@@ -30,10 +30,9 @@ from sim.core.lang.frontend.traced import (
     name_values,
     rebuild,
     same,
-    type_of,
 )
 from sim.core.lang.ir.core import Block, Op, Value
-from sim.core.lang.types import Homogeneous, Scalar
+from sim.core.lang.types import Homogeneous, Scalar, bool_
 
 REFUSED_STATEMENTS: dict[type, tuple[str, str]] = {
     ast.Try: ("try", "kernels raise nothing; check values with `if`"),
@@ -46,7 +45,7 @@ REFUSED_STATEMENTS: dict[type, tuple[str, str]] = {
     ast.Delete: ("del", "leave the variable alone"),
     ast.Import: ("import inside of a kernel", "import at the top of the file"),
     ast.ImportFrom: ("import inside of a kernel", "import at the top of the file"),
-    ast.Raise: ("raise", "write `assert condition, \"message\"`"),
+    ast.Raise: ("raise", 'write `assert condition, "message"`'),
     ast.Match: ("match", "write if / elif"),
     ast.AsyncFor: ("async", "kernels run in parallel by themselves"),
     ast.AsyncWith: ("async", "kernels run in parallel by themselves"),
@@ -63,7 +62,11 @@ class Statements(Expressions):
             if isinstance(statement, ast.If) and rest:
                 left, right = leaves(statement.body), leaves(statement.orelse)
                 if left != right:  # the rest of the block moves into the branch that goes on
-                    self.do_if(statement, [*statement.body, *([] if left else rest)], [*statement.orelse, *([] if right else rest)])
+                    self.do_if(
+                        statement,
+                        [*statement.body, *([] if left else rest)],
+                        [*statement.orelse, *([] if right else rest)],
+                    )
                     return
             self.statement(statement)
             stop = self.stopped()
@@ -157,11 +160,16 @@ class Statements(Expressions):
         if not isinstance(value, tuple):
             raise self.error(target, f"{describe(value)} cannot be unpacked")
         if len(value) != len(target.elts):
-            raise self.error(target, f"{len(value)} values for {len(target.elts)} names", value.what if isinstance(value, Members) else "")
+            raise self.error(
+                target,
+                f"{len(value)} values for {len(target.elts)} names",
+                value.what if isinstance(value, Members) else "",
+            )
         return list(value)
 
     def path(self, target: ast.expr) -> tuple[str | None, list[tuple[str, Any]], list[Any]]:
-        """What `a.b[i].c` goes through: the variable, the keys, and the values from the variable to the target (lazily)."""
+        """What `a.b[i].c` goes through: the variable, the keys, and the values from the variable to the target
+        (lazily)."""
         steps: list[ast.expr] = []
         node = target
         while isinstance(node, (ast.Attribute, ast.Subscript)):
@@ -179,7 +187,9 @@ class Statements(Expressions):
                 values.append(self.item(values[-1], keys[-1][1], step))
         return (node.id if isinstance(node, ast.Name) else None), keys, values
 
-    def write_path(self, target: ast.expr, path: tuple[str | None, list[tuple[str, Any]], list[Any]], value: Any) -> None:
+    def write_path(
+        self, target: ast.expr, path: tuple[str | None, list[tuple[str, Any]], list[Any]], value: Any
+    ) -> None:
         name, keys, values = path
         self.at(target)
         last = values[-1]
@@ -188,12 +198,25 @@ class Statements(Expressions):
             return
         if isinstance(values[-2], ArrayRef):
             if keys[-1][0] == "attribute":
-                raise self.error(target, f"the {keys[-1][1]} of an array cannot be assigned to", "make the array that you need outside of the kernel")
-            raise self.error(target, f"a row of an array cannot be assigned to: it has {last.ndim} more dimension{'s' if last.ndim > 1 else ''}",
-                             "assign to its elements")
+                raise self.error(
+                    target,
+                    f"the {keys[-1][1]} of an array cannot be assigned to",
+                    "make the array that you need outside of the kernel",
+                )
+            raise self.error(
+                target,
+                f"a row of an array cannot be assigned to: it has {last.ndim} more"
+                f" dimension{'s' if last.ndim > 1 else ''}",
+                "assign to its elements",
+            )
         if name is None or name not in self.env or not is_traced(values[0]):
-            what = f"a part of `{name}`, {'which is from outside of the kernel' if name not in self.env else describe(values[0])},"
-            raise self.error(target, f"{what if name else 'this'} cannot be assigned to", "copy it into a variable first")
+            what = (
+                f"a part of `{name}`,"
+                f" {'which is from outside of the kernel' if name not in self.env else describe(values[0])},"
+            )
+            raise self.error(
+                target, f"{what if name else 'this'} cannot be assigned to", "copy it into a variable first"
+            )
         for k in range(len(keys) - 1, -1, -1):
             value = self.replace(values[k], keys[k], value, target)
         self.env[name] = value
@@ -236,10 +259,13 @@ class Statements(Expressions):
         if not isinstance(message, str):
             raise self.error(node, "the message of an assert is a constant string")
         self.at(node)
-        self.b.append(Op("assert", [cond if isinstance(cond, Value) else self.b.const(False, type_of(False, self.real))], [], {"message": message}))  # type: ignore[arg-type]
+        condition = cond if isinstance(cond, Value) else self.b.const(False, bool_)
+        self.b.append(Op("assert", [condition], [], {"message": message}))
 
     # -- choices
-    def do_if(self, node: ast.If, body: Sequence[ast.stmt] | None = None, orelse: Sequence[ast.stmt] | None = None) -> None:
+    def do_if(
+        self, node: ast.If, body: Sequence[ast.stmt] | None = None, orelse: Sequence[ast.stmt] | None = None
+    ) -> None:
         body, orelse = node.body if body is None else body, node.orelse if orelse is None else orelse
         self.at(node)
         cond = self.logical(self.eval(node.test), node.test)
@@ -272,11 +298,16 @@ class Statements(Expressions):
             envs.append(self.env)
         self.env = before
         self.at(node)
-        merged = [name for name in {**envs[0], **envs[1]} if not same(envs[0].get(name, MISSING), envs[1].get(name, MISSING))]
+        merged = [
+            name for name in {**envs[0], **envs[1]} if not same(envs[0].get(name, MISSING), envs[1].get(name, MISSING))
+        ]
         for name in envs[0]:
             if name not in merged:
                 before[name] = envs[0][name]
-        pairs = {name: self._pair(name, cond, envs[0].get(name, MISSING), envs[1].get(name, MISSING), node) for name in merged}
+        pairs = {
+            name: self._pair(name, cond, envs[0].get(name, MISSING), envs[1].get(name, MISSING), node)
+            for name in merged
+        }
         self._emit_if(cond, blocks, pairs)
 
     def _pair(self, name: str, cond: Value, a: Any, b: Any, node: ast.AST) -> tuple[Any, Any]:
@@ -286,7 +317,10 @@ class Statements(Expressions):
             if name == VALUE and not all(lost):
                 return (self._filler(b), b) if lost[0] else (a, self._filler(a))
             line = self.frame.function.source.span(node).line
-            why = next((x.why for x in (a, b) if isinstance(x, Undefined)), f"may have no value here: only one branch of the `if` on line {line} assigns it")
+            why = next(
+                (x.why for x in (a, b) if isinstance(x, Undefined)),
+                f"may have no value here: only one branch of the `if` on line {line} assigns it",
+            )
             gone = Undefined(why if name != VALUE else "is not returned")
             return gone, gone
         if name in FLAGS and isinstance(a, bool) and isinstance(b, bool):
@@ -296,9 +330,15 @@ class Statements(Expressions):
             return self.unify(a, b)
         except Mismatch as problem:
             if name == VALUE:
-                raise self.error(node, f"`{self.frame.function.name}` returns {problem.args[0]} on different paths", "return one type") from None
+                raise self.error(
+                    node,
+                    f"`{self.frame.function.name}` returns {problem.args[0]} on different paths",
+                    "return one type",
+                ) from None
             if name == _CHOICE:
-                raise self.error(node, f"the two sides of a choice are {problem.args[0]}", "convert one of them") from None
+                raise self.error(
+                    node, f"the two sides of a choice are {problem.args[0]}", "convert one of them"
+                ) from None
             return self._clash(name, problem, node)
 
     def _clash(self, name: str, problem: Mismatch, node: ast.AST) -> tuple[Any, Any]:
@@ -351,8 +391,16 @@ def leaves(body: Sequence[ast.stmt]) -> bool:
 
 
 _STATEMENTS: dict[type, Callable[[Statements, Any], None]] = {
-    ast.Assign: Statements.do_assign, ast.AnnAssign: Statements.do_annotated, ast.AugAssign: Statements.do_augmented,
-    ast.Expr: Statements.do_expression, ast.If: Statements.do_if, ast.Return: Statements.do_return, ast.Break: Statements.do_break,
-    ast.Continue: Statements.do_continue, ast.Pass: Statements.do_pass, ast.Assert: Statements.do_assert,
-    ast.For: lambda t, node: t.do_for(node), ast.While: lambda t, node: t.do_while(node),
+    ast.Assign: Statements.do_assign,
+    ast.AnnAssign: Statements.do_annotated,
+    ast.AugAssign: Statements.do_augmented,
+    ast.Expr: Statements.do_expression,
+    ast.If: Statements.do_if,
+    ast.Return: Statements.do_return,
+    ast.Break: Statements.do_break,
+    ast.Continue: Statements.do_continue,
+    ast.Pass: Statements.do_pass,
+    ast.Assert: Statements.do_assert,
+    ast.For: lambda t, node: t.do_for(node),
+    ast.While: lambda t, node: t.do_while(node),
 }

@@ -146,7 +146,7 @@ def type_of(x: Any, real: Scalar | None = None) -> Type | None:
 
 
 def kind_of(x: Any) -> str:
-    """"scalar", "vector", "matrix", "quat", "transform", "struct", "array" or "other": what operators choose by."""
+    """ "scalar", "vector", "matrix", "quat", "transform", "struct", "array" or "other": what operators choose by."""
     kind = x if isinstance(x, Type) else type_of(x)
     if kind is None:
         return "scalar" if is_number(x) else "other"
@@ -157,8 +157,13 @@ def kind_of(x: Any) -> str:
 
 
 _KINDS: dict[type, str] = {
-    Scalar: "scalar", Vector: "vector", Matrix: "matrix", Quaternion: "quat", Transformation: "transform",
-    Struct: "struct", ArrayType: "array",
+    Scalar: "scalar",
+    Vector: "vector",
+    Matrix: "matrix",
+    Quaternion: "quat",
+    Transformation: "transform",
+    Struct: "struct",
+    ArrayType: "array",
 }
 
 
@@ -244,7 +249,11 @@ def same(a: Any, b: Any) -> bool:
     if isinstance(a, tuple) and isinstance(b, tuple):
         return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
     if isinstance(a, ArrayRef) and isinstance(b, ArrayRef):
-        return a.array is b.array and len(a.index) == len(b.index) and all(x is y for x, y in zip(a.index, b.index, strict=True))
+        return (
+            a.array is b.array
+            and len(a.index) == len(b.index)
+            and all(x is y for x, y in zip(a.index, b.index, strict=True))
+        )
     if is_number(a) and is_number(b):
         return type(a) is type(b) and repr(a) == repr(b)  # tells -0.0 from 0.0, and a NaN equals itself
     if is_traced(a) or is_traced(b):

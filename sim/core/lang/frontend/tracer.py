@@ -21,10 +21,34 @@ from sim.core.lang.frontend.function import Function, func
 from sim.core.lang.frontend.loops import Loops
 from sim.core.lang.frontend.operators import OPERATORS
 from sim.core.lang.frontend.source import MISSING, Parameter, own_module, resolve_annotations, signature
-from sim.core.lang.frontend.traced import ArrayRef, Fields, Members, Mismatch, Parts, Place, Undefined, describe, flatten, is_number, type_of, whole
+from sim.core.lang.frontend.traced import (
+    ArrayRef,
+    Fields,
+    Members,
+    Mismatch,
+    Parts,
+    Place,
+    Undefined,
+    describe,
+    flatten,
+    is_number,
+    type_of,
+    whole,
+)
 from sim.core.lang.ir.core import Func, Op, Value, walk
 from sim.core.lang.references import Reference, StructOfReferences
-from sim.core.lang.types import ArrayType, CompositeType, Scalar, Struct, Type, float32, has_float, int32, leaves_of, scalar_of
+from sim.core.lang.types import (
+    ArrayType,
+    CompositeType,
+    Scalar,
+    Struct,
+    Type,
+    float32,
+    has_float,
+    int32,
+    leaves_of,
+    scalar_of,
+)
 
 Arguments = Sequence[Type | tuple[Type, ...]]
 
@@ -39,10 +63,26 @@ class Tracer(Loops):
         for name, x in values.items():
             kind = self._argument_type(function, name, x, real, node)
             kinds.append(kind)
-            typed += [x.array] if isinstance(x, ArrayRef) else flatten(self.as_value(x, kind, node) if isinstance(kind, Scalar) else tuple(
-                self.as_value(v, k, node) if isinstance(k, Scalar) else v for v, k in zip(x, kind, strict=True)) if isinstance(kind, tuple) else x)
+            typed += (
+                [x.array]
+                if isinstance(x, ArrayRef)
+                else flatten(
+                    self.as_value(x, kind, node)
+                    if isinstance(kind, Scalar)
+                    else (
+                        tuple(
+                            self.as_value(v, k, node) if isinstance(k, Scalar) else v
+                            for v, k in zip(x, kind, strict=True)
+                        )
+                        if isinstance(kind, tuple)
+                        else x
+                    )
+                )
+            )
         try:
-            entry = remembered(function.traces, ("closed form", *kinds, self.real), lambda: ClosedForm(function, kinds, self.real))
+            entry = remembered(
+                function.traces, ("closed form", *kinds, self.real), lambda: ClosedForm(function, kinds, self.real)
+            )
         except KernelError as problem:
             raise self._inside(function, problem, node) from None
         self.captures.include(entry.captures)
@@ -68,9 +108,16 @@ class Tracer(Loops):
             return tuple(self._argument_type(function, name, v, real, node) for v in x)
         kind = type_of(x, real)
         whole_array = isinstance(x, ArrayRef) and not x.index and isinstance(function.adjoint, GradientFunction)
-        if kind is None or (isinstance(kind, ArrayType) and not whole_array) or (isinstance(kind, Struct) and kind.has_arrays):
-            raise self.error(node, f"`{function.name}` has a derivative in closed form: its argument '{name}' cannot be {describe(x)}",
-                             "it takes scalars, vectors, matrices and structs of them; with @sim.func_grad also whole arrays")
+        if (
+            kind is None
+            or (isinstance(kind, ArrayType) and not whole_array)
+            or (isinstance(kind, Struct) and kind.has_arrays)
+        ):
+            raise self.error(
+                node,
+                f"`{function.name}` has a derivative in closed form: its argument '{name}' cannot be {describe(x)}",
+                "it takes scalars, vectors, matrices and structs of them; with @sim.func_grad also whole arrays",
+            )
         return kind
 
 
@@ -83,7 +130,8 @@ def _float_of(x: Any) -> Scalar | None:
 class ClosedForm:
     """A function with a derivative in closed form, for given argument types.
 
-    A derivative of the user is traced with the function, since what it reads of Python may be something else when a gradient asks for it.
+    A derivative of the user is traced with the function, since what it reads of Python may be something else when a
+    gradient asks for it.
     """
 
     def __init__(self, function: Function, kinds: Sequence[Any], real: Scalar) -> None:
@@ -93,7 +141,11 @@ class ClosedForm:
         self.captures = self.callee.captures
         for op in walk(self.callee.body):
             if op.name in ("store", "accum", "atomic"):
-                raise KernelError(f"`{function.name}` has a derivative in closed form, and writes to '{op.operands[0].name}'", op.span, "return the value")
+                raise KernelError(
+                    f"`{function.name}` has a derivative in closed form, and writes to '{op.operands[0].name}'",
+                    op.span,
+                    "return the value",
+                )
         self._vjp: Func | KernelError | None = None
         self._separated: Func | None = None
         if not own_module(function.__module__):
@@ -125,16 +177,25 @@ class ClosedForm:
         if isinstance(self.adjoint, GradientFunction):
             return _trace_gradient(self.adjoint, self.callee, self.kinds, floats, self.real)
         traced = trace_function(self.adjoint, [*self.kinds, *results, *floats], self.real)
-        wanted = [leaf.scalar for kind in self.kinds for k in (kind if isinstance(kind, tuple) else (kind,))
-                  for leaf in leaves_of(k) if leaf.scalar.is_float]
+        wanted = [
+            leaf.scalar
+            for kind in self.kinds
+            for k in (kind if isinstance(kind, tuple) else (kind,))
+            for leaf in leaves_of(k)
+            if leaf.scalar.is_float
+        ]
         if [v.type for v in traced.body.yields] != wanted:
             raise KernelError(
-                f"the derivative `{self.adjoint.name}` of `{self.function.name}` returns {traced.attrs['result']}", traced.span,
-                f"it has to return one cotangent per floating argument: {', '.join(str(k) for k in self.kinds)}")
+                f"the derivative `{self.adjoint.name}` of `{self.function.name}` returns {traced.attrs['result']}",
+                traced.span,
+                f"it has to return one cotangent per floating argument: {', '.join(str(k) for k in self.kinds)}",
+            )
         return traced
 
 
-def _trace_gradient(function: GradientFunction, callee: Func, kinds: Sequence[Any], floats: Sequence[Any], real: Scalar) -> Func:
+def _trace_gradient(
+    function: GradientFunction, callee: Func, kinds: Sequence[Any], floats: Sequence[Any], real: Scalar
+) -> Func:
     """What a `@func_grad` says, in the form of `ClosedForm.vjp`: `kinds` of the arguments, `floats` of the cotangents.
 
     Behind its parameters stand the gradients of the array arguments, to which it adds.
@@ -145,11 +206,23 @@ def _trace_gradient(function: GradientFunction, callee: Func, kinds: Sequence[An
     node = function.source.node
     names = [p.name for p in function.parameters(real)]
     if len(names) != len(kinds) + len(floats):
-        raise t.error(node, f"`{function.name}` takes {len(names)} arguments, `{callee.name}` has {len(kinds)} and {len(floats)} floating results",
-                      "it takes the arguments of its function, then the cotangent of each floating result")
+        raise t.error(
+            node,
+            f"`{function.name}` takes {len(names)} arguments, `{callee.name}` has {len(kinds)} and {len(floats)}"
+            " floating results",
+            "it takes the arguments of its function, then the cotangent of each floating result",
+        )
     args = [_parameter(t, name, kind) for name, kind in zip(names, [*kinds, *floats], strict=True)]
-    sought = [(adjoint_name(name), kind) for name, kind in zip(names, kinds, strict=False) if not isinstance(kind, (tuple, ArrayType)) and has_float(kind)]
-    gradients = [(adjoint_name(name), Value(kind, f"adj_{name}")) for name, kind in zip(names, kinds, strict=False) if isinstance(kind, ArrayType)]
+    sought = [
+        (adjoint_name(name), kind)
+        for name, kind in zip(names, kinds, strict=False)
+        if not isinstance(kind, (tuple, ArrayType)) and has_float(kind)
+    ]
+    gradients = [
+        (adjoint_name(name), Value(kind, f"adj_{name}"))
+        for name, kind in zip(names, kinds, strict=False)
+        if isinstance(kind, ArrayType)
+    ]
     t.block.params += [v for _, v in gradients]
     with t.b:
         frame.env.update(t.bind(function, args, {}, node))
@@ -171,7 +244,9 @@ def _check_accesses(function: GradientFunction, rule: Func, gradients: set[Value
     for op in walk(rule.body):
         if op.name not in ("load", "store", "accum", "atomic"):
             continue
-        adds = op.name == "accum" or (op.name == "atomic" and op.attrs["how"] == "add" and not any(r in used for r in op.results))
+        adds = op.name == "accum" or (
+            op.name == "atomic" and op.attrs["how"] == "add" and not any(r in used for r in op.results)
+        )
         if not (adds if op.operands[0] in gradients else op.name == "load"):
             what = f"`{function.name}` can read array arguments and add to their adjoint[...]; this is something else"
             raise KernelError(what, op.span, "write adjoint[x][i] += ...")
@@ -179,7 +254,9 @@ def _check_accesses(function: GradientFunction, rule: Func, gradients: set[Value
 
 def traced(function: Function, arg_types: Arguments, real: Scalar = float32) -> Func:
     """As `trace_function`, remembered as long as what the function has captured stays the same."""
-    return remembered(function.traces, ("function", *arg_types, real), lambda: trace_function(function, arg_types, real))
+    return remembered(
+        function.traces, ("function", *arg_types, real), lambda: trace_function(function, arg_types, real)
+    )
 
 
 def trace_function(function: Function | Callable[..., Any], arg_types: Arguments, real: Scalar = float32) -> Func:
@@ -216,11 +293,15 @@ def _result(t: Tracer, function: Function, result: Any) -> tuple[Any, Any]:
         result = t.as_value(result)
     kind = type_of(result)
     if not isinstance(kind, (Scalar, CompositeType)):
-        raise t.error(None, f"`{function.name}` returns {describe(result)}", "return numbers, vectors, matrices or structs")
+        raise t.error(
+            None, f"`{function.name}` returns {describe(result)}", "return numbers, vectors, matrices or structs"
+        )
     return result, kind
 
 
-def trace_kernel(python: Callable[..., Any], arg_types: Sequence[Type], name: str | None = None, real: Scalar = float32) -> Func:
+def trace_kernel(
+    python: Callable[..., Any], arg_types: Sequence[Type], name: str | None = None, real: Scalar = float32
+) -> Func:
     """A kernel for these argument types.
 
     Parameters: a scalar takes one, an array one, a struct its leaves and arrays in field order (`s.mass`, `s.x.0`), a
@@ -276,7 +357,29 @@ def _parameter(t: Tracer, name: str, kind: Any) -> Any:
 
 
 __all__ = [
-    "MISSING", "NAMES", "OPERATORS", "ArrayRef", "Builtin", "Fields", "Function", "Mismatch", "Parameter", "Parts", "Place", "Tracer",
-    "Undefined", "builtin", "describe", "flatten", "func", "register", "resolve_annotations", "signature", "trace_function",
-    "trace_kernel", "traced", "type_of", "whole",
+    "MISSING",
+    "NAMES",
+    "OPERATORS",
+    "ArrayRef",
+    "Builtin",
+    "Fields",
+    "Function",
+    "Mismatch",
+    "Parameter",
+    "Parts",
+    "Place",
+    "Tracer",
+    "Undefined",
+    "builtin",
+    "describe",
+    "flatten",
+    "func",
+    "register",
+    "resolve_annotations",
+    "signature",
+    "trace_function",
+    "trace_kernel",
+    "traced",
+    "type_of",
+    "whole",
 ]

@@ -5,7 +5,8 @@ accumulation, there is none (`suspects`).  For the rest, two variants of the ker
 and mark who read, wrote and added where; an access to what another thread has touched is reported:
 
 * `address_check` computes only where the accesses go, and takes both sides of a branch that depends on floating-point values.
-  What it finds free of races is so whatever the values are.  There is none where the places themselves depend on values.
+  What it finds free of races is so whatever the values are.  There is none where the places themselves depend on
+  values.
 * `exact_check` does what the kernel does, on copies.
 """
 
@@ -22,12 +23,14 @@ from sim.core.lang.ir.passes import MEMORY, WRITES, Env, control, copy_op, dce, 
 from sim.core.lang.types import Scalar, array_type, int32, int64, size_of
 
 READ, WRITE, ADD, CONSTANT = range(4)
-"""Kinds of accesses.  CONSTANT: a store of the one constant that a kernel stores there, which several threads may do."""
+"""Kinds of accesses.  CONSTANT: a store of the one constant that a kernel stores there, which several threads may
+do."""
 KINDS = 4
 LARGE = 2**16
 """Factors of a thread index from which 32 bits may not hold the multiples of a launch."""
 REPORT = 4
-"""Integers of a report: number of the access + 1 (0: no race), its thread, the mark that it met, and of which kind that was."""
+"""Integers of a report: number of the access + 1 (0: no race), its thread, the mark that it met, and of which kind that
+was."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,8 @@ class RaceCheck:
     exact: bool
 
 
-# ------------------------------------------------------------------------------------------------ what is known without running
+# ------------------------------------------------------------------------------------------------ what is known without
+# running
 def suspects(kernel: Func, groups: Mapping[Value, int], needs: KernelNeeds) -> frozenset[int]:
     """Numbers of the parameters whose accesses matter to the gradient and are not known to be free of races.
 
@@ -63,7 +67,8 @@ def suspects(kernel: Func, groups: Mapping[Value, int], needs: KernelNeeds) -> f
             accesses.setdefault(groups[op.operands[0]], []).append(op)
     number = {p: k for k, p in enumerate(needs.kernel.params)}
     read = {
-        number[op.operands[0]] for op in walk(needs.kernel.body)
+        number[op.operands[0]]
+        for op in walk(needs.kernel.body)
         if op.name == "load" and any(r in needs.needed for r in op.results)
     } - needs.must
     found: set[int] = set()
@@ -84,7 +89,8 @@ def _only_sums(ops: Sequence[Op]) -> bool:
 
 @dataclass(frozen=True)
 class _Linear:
-    """A sum of symbols (an axis of `tid`, a scalar parameter, an extent of an array) with integer factors, and a constant between bounds."""
+    """A sum of symbols (an axis of `tid`, a scalar parameter, an extent of an array) with integer factors, and a
+    constant between bounds."""
 
     terms: dict[object, int]
     low: int
@@ -140,9 +146,9 @@ def _uniform(kernel: Func) -> dict[Value, _Linear]:
 def _own(ops: Sequence[Op], dims: int, known: Mapping[Value, _Linear]) -> bool:
     """Does every access go to a place of its thread alone?
 
-    So it is if for each axis of the launch there is an index which is, in all accesses, the same multiple of that axis, plus the
-    same further terms, plus constants that differ by less than the factor.  With a large factor
-    multiples wrap, and may coincide again.
+    So it is if for each axis of the launch there is an index which is, in all accesses, the same multiple of that axis,
+    plus the same further terms, plus constants that differ by less than the factor.  With a large factor multiples
+    wrap, and may coincide again.
     """
     if len({op.operands[0] for op in ops}) > 1:  # several names of one memory
         return False
@@ -159,7 +165,8 @@ def _own(ops: Sequence[Op], dims: int, known: Mapping[Value, _Linear]) -> bool:
     return all(any(holds(column, axis) for column in columns) for axis in (range(dims) if dims > 1 else (-1,)))
 
 
-# ------------------------------------------------------------------------------------------------ variants that mark accesses
+# ------------------------------------------------------------------------------------------------ variants that mark
+# accesses
 @dataclass(eq=False)
 class _Marks:
     """Emits the marks of accesses to the watched parameters."""
@@ -195,7 +202,9 @@ class _Marks:
         """Look at the marks of others where this access goes, and leave one."""
         b = self.b
         array, index, leaf, _ = split_memory(op)
-        kind = READ if op.name == "load" else ADD if op.name != "store" else CONSTANT if id(op) in self.constant else WRITE
+        kind = (
+            READ if op.name == "load" else ADD if op.name != "store" else CONSTANT if id(op) in self.constant else WRITE
+        )
         if array not in self.graded:  # only whether a value that is read depends on other threads
             against: tuple[int, ...] = (WRITE, ADD, CONSTANT) if kind == READ else (READ,)
         else:
@@ -251,7 +260,9 @@ class _Marks:
         b.if_(clean, write, lambda: None)
 
 
-def _variant(kernel: Func, watched: Collection[int], active: Collection[int], fill: Callable[[_Marks, Env], bool], exact: bool) -> RaceCheck | None:
+def _variant(
+    kernel: Func, watched: Collection[int], active: Collection[int], fill: Callable[[_Marks, Env], bool], exact: bool
+) -> RaceCheck | None:
     """A kernel with the parameters of a check whose operations `fill` emits; None if that gives up."""
     block = Block([Value(p.type, p.name) for p in kernel.params])
     env: Env = dict(zip(kernel.params, block.params, strict=True))
@@ -269,7 +280,8 @@ def _variant(kernel: Func, watched: Collection[int], active: Collection[int], fi
 
 
 def exact_check(kernel: Func, watched: Collection[int], active: Collection[int]) -> RaceCheck:
-    """The kernel with marks for the accesses to the parameters `watched`.  It must be given copies of what it writes."""
+    """The kernel with marks for the accesses to the parameters `watched`.  It must be given copies of what it
+    writes."""
 
     def fill(marks: _Marks, env: Env) -> bool:
         def special(op: Op, inner: Env) -> bool:
@@ -313,7 +325,8 @@ def address_check(kernel: Func, watched: Collection[int], active: Collection[int
 
 
 def _volatile(kernel: Func) -> set[Value]:
-    """Values that depend on floating-point memory, or on memory that the kernel writes: they may differ from launch to launch."""
+    """Values that depend on floating-point memory, or on memory that the kernel writes: they may differ from launch to
+    launch."""
     written = {op.operands[0] for op in walk(kernel.body) if op.name in WRITES}
     found: set[Value] = set()
     size = -1
@@ -381,13 +394,17 @@ def _addresses(marks: _Marks, block: Block, env: Env, volatile: set[Value]) -> N
             kept = [j for j, r in enumerate(op.results) if r not in volatile]
             start = [env.get(op.operands[shift + j], op.operands[shift + j]) for j in kept]
 
-            def turn(region: Block, *params: Value, op: Op = op, kept: Sequence[int] = kept, shift: int = shift) -> list[Value]:
+            def turn(
+                region: Block, *params: Value, op: Op = op, kept: Sequence[int] = kept, shift: int = shift
+            ) -> list[Value]:
                 inner = inside(region, params, [*region.params[:shift], *(region.params[shift + j] for j in kept)])
                 yields = region.yields if region is not op.regions[-1] else [region.yields[j] for j in kept]
                 return [inner.get(v, v) for v in yields]
 
             if op.name == "for":
-                results = b.for_(env.get(op.operands[0], op.operands[0]), start, partial(turn, op.regions[0]), op.attrs["reverse"])
+                results = b.for_(
+                    env.get(op.operands[0], op.operands[0]), start, partial(turn, op.regions[0]), op.attrs["reverse"]
+                )
             else:
                 ask = partial(turn, op.regions[0])
                 results = b.while_(start, lambda *now, ask=ask: ask(*now)[0], partial(turn, op.regions[1]))

@@ -313,8 +313,11 @@ class Builder:
         return None
 
     # -- regions
-    def region(self, types: Sequence[Type], fill: Callable[..., Iterable[Value] | None], names: Sequence[str] = ()) -> Block:
-        """A new block with parameters of these types; `fill(*params)` emits its operations and returns what it yields."""
+    def region(
+        self, types: Sequence[Type], fill: Callable[..., Iterable[Value] | None], names: Sequence[str] = ()
+    ) -> Block:
+        """A new block with parameters of these types; `fill(*params)` emits its operations and returns what it
+        yields."""
         names = names or [""] * len(types)
         block = Block([Value(t, n) for t, n in zip(types, names, strict=True)])
         self.blocks.append(block)
@@ -326,39 +329,67 @@ class Builder:
             self.scopes.pop()
         return block
 
-    def if_(self, cond: Value, then: Callable[[], Iterable[Value] | None], orelse: Callable[[], Iterable[Value] | None]) -> list[Value]:
+    def if_(
+        self, cond: Value, then: Callable[[], Iterable[Value] | None], orelse: Callable[[], Iterable[Value] | None]
+    ) -> list[Value]:
         blocks = [self.region((), then), self.region((), orelse)]
         results = [Value(v.type) for v in blocks[0].yields]
         return self.append(Op("if", [cond], results, {}, blocks)).results
 
-    def for_(self, n: Value, init: Sequence[Value], body: Callable[..., Iterable[Value]], reverse: bool = False) -> list[Value]:
+    def for_(
+        self, n: Value, init: Sequence[Value], body: Callable[..., Iterable[Value]], reverse: bool = False
+    ) -> list[Value]:
         block = self.region([n.type, *(v.type for v in init)], body)
         results = [Value(v.type) for v in init]
         return self.append(Op("for", [n, *init], results, {"reverse": reverse}, [block])).results
 
-    def while_(self, init: Sequence[Value], cond: Callable[..., Value], body: Callable[..., Iterable[Value]]) -> list[Value]:
+    def while_(
+        self, init: Sequence[Value], cond: Callable[..., Value], body: Callable[..., Iterable[Value]]
+    ) -> list[Value]:
         types = [v.type for v in init]
         blocks = [self.region(types, lambda *c: [cond(*c)]), self.region(types, body)]
         results = [Value(v.type) for v in init]
         return self.append(Op("while", list(init), results, {}, blocks)).results
 
     # -- memory and the rest
-    def load(self, array: Value, index: Sequence[Value], leaves: Sequence[int], leaf: Value | None = None) -> list[Value]:
+    def load(
+        self, array: Value, index: Sequence[Value], leaves: Sequence[int], leaf: Value | None = None
+    ) -> list[Value]:
         scalars = [element_leaves(array)[k].scalar for k in leaves]
         results = [Value(s) for s in (scalars[:1] if leaf is not None else scalars)]
         return self.append(Op("load", self._address(array, index, leaf), results, self._touch(leaves, leaf))).results
 
-    def store(self, array: Value, index: Sequence[Value], leaves: Sequence[int], values: Sequence[Value], leaf: Value | None = None) -> Op:
+    def store(
+        self,
+        array: Value,
+        index: Sequence[Value],
+        leaves: Sequence[int],
+        values: Sequence[Value],
+        leaf: Value | None = None,
+    ) -> Op:
         return self.append(Op("store", [*self._address(array, index, leaf), *values], [], self._touch(leaves, leaf)))
 
     def accum(
-        self, array: Value, index: Sequence[Value], leaves: Sequence[int], values: Sequence[Value], leaf: Value | None = None,
+        self,
+        array: Value,
+        index: Sequence[Value],
+        leaves: Sequence[int],
+        values: Sequence[Value],
+        leaf: Value | None = None,
         exclusive: bool = False,
     ) -> Op:
         attrs = {**self._touch(leaves, leaf), "exclusive": exclusive}
         return self.append(Op("accum", [*self._address(array, index, leaf), *values], [], attrs))
 
-    def atomic(self, how: str, array: Value, index: Sequence[Value], leaves: Sequence[int], values: Sequence[Value], leaf: Value | None = None) -> list[Value]:
+    def atomic(
+        self,
+        how: str,
+        array: Value,
+        index: Sequence[Value],
+        leaves: Sequence[int],
+        values: Sequence[Value],
+        leaf: Value | None = None,
+    ) -> list[Value]:
         results = [Value(v.type) for v in values]
         attrs = {**self._touch(leaves, leaf), "how": how}
         return self.append(Op("atomic", [*self._address(array, index, leaf), *values], results, attrs)).results
@@ -446,7 +477,8 @@ class InvalidIR(AssertionError):
 
 
 def verify(func: Func) -> Func:
-    """Every operand is defined in scope, every row gets what it accepts, regions yield what their operation promises."""
+    """Every operand is defined in scope, every row gets what it accepts, regions yield what their operation
+    promises."""
 
     def check(ok: bool, op: Op, what: str) -> None:
         if not ok:
@@ -474,16 +506,28 @@ def verify(func: Func) -> Func:
                 check(all(types(r.yields) == types(op.results) for r in op.regions), op, "branches yield other types")
             elif op.name == "for":
                 body = op.regions[0]
-                check(types(body.yields) == types(op.results) == types(op.operands[1:]) == types(body.params[1:]), op, "carried types")
+                check(
+                    types(body.yields) == types(op.results) == types(op.operands[1:]) == types(body.params[1:]),
+                    op,
+                    "carried types",
+                )
             elif op.name == "while":
                 cond, body = op.regions
-                same = types(body.yields) == types(op.results) == types(op.operands) == types(body.params) == types(cond.params)
+                same = (
+                    types(body.yields)
+                    == types(op.results)
+                    == types(op.operands)
+                    == types(body.params)
+                    == types(cond.params)
+                )
                 check(same and types(cond.yields) == [bool_], op, "carried types")
             elif op.name in ("load", "store", "accum", "atomic"):
                 array, index, leaf, values = split_memory(op)
                 scalars = [element_leaves(array)[k].scalar for k in op.attrs["leaves"]]
                 moved = types(op.results if op.name == "load" else values)
-                check(moved == (scalars[:1] if leaf is not None else scalars), op, f"moves {moved}, element has {scalars}")
+                check(
+                    moved == (scalars[:1] if leaf is not None else scalars), op, f"moves {moved}, element has {scalars}"
+                )
                 check(all(i.type.is_int for i in index), op, "index is not an integer")  # type: ignore[attr-defined]
             scope = scope | {id(r) for r in op.results}
         for v in b.yields:

@@ -1,4 +1,5 @@
-"""Passes over the IR: copying (which folds and reuses values again), inlining, dead code, forwarding of stored values."""
+"""Passes over the IR: copying (which folds and reuses values again), inlining, dead code, forwarding of stored
+values."""
 
 from __future__ import annotations
 
@@ -49,7 +50,9 @@ def copy_op(b: Builder, op: Op, env: Env, special: Callable[[Op, Env], bool] | N
         results = copy_block(b, chosen, inner, special)
     else:
         regions = [b.region([p.type for p in r.params], inside(r), [p.name for p in r.params]) for r in op.regions]
-        results = b.append(Op(op.name, args, [Value(r.type, r.name) for r in op.results], dict(op.attrs), regions, op.span)).results
+        results = b.append(
+            Op(op.name, args, [Value(r.type, r.name) for r in op.results], dict(op.attrs), regions, op.span)
+        ).results
     for before, after in zip(op.results, results, strict=True):
         after.name = after.name or before.name
         env[before] = after
@@ -71,7 +74,8 @@ def inline_call(b: Builder, callee: Func, args: Sequence[Value]) -> list[Value]:
 
 
 def promise_exclusive(func: Func, names: Collection[str]) -> Func:
-    """Write into a kernel that no two threads of a launch touch the same element of the arrays `names`, nor one thread by two indices."""
+    """Write into a kernel that no two threads of a launch touch the same element of the arrays `names`, nor one thread
+    by two indices."""
     func.attrs["exclusive"] = frozenset(names)
     for op in walk(func.body):
         if op.name == "accum" and op.operands[0].name in names:
@@ -94,7 +98,8 @@ def inline(func: Func) -> Func:
     return rebuild(func, special) if any(op.name == "call" for op in walk(func.body)) else func
 
 
-# ------------------------------------------------------------------------------------------------ data flow through regions
+# ------------------------------------------------------------------------------------------------ data flow through
+# regions
 def flow(op: Op) -> list[tuple[Value, list[Value]]]:
     """(result or region parameter, the values that it may take) of an operation with regions."""
     if op.name == "if":
@@ -195,7 +200,8 @@ def _prune(body: Block) -> None:
                 continue
             shift = 1 if op.name == "for" else 0
             keep = [
-                j for j, r in enumerate(op.results)
+                j
+                for j, r in enumerate(op.results)
                 if r in live or (op.name != "if" and any(region.params[shift + j] in live for region in op.regions))
             ]
             if op.name != "if":
@@ -223,10 +229,11 @@ def alias_groups(func: Func, aliases: Iterable[Collection[int]]) -> Mapping[Valu
 
 
 def settle_updates(func: Func) -> Func:
-    """Exclusive accumulations onto values that the thread has loaded before become stores: for code, after all derivatives are taken.
+    """Exclusive accumulations onto values that the thread has loaded before become stores: for code, after all
+    derivatives are taken.
 
-    Such kernels promise more than that no two threads touch one element: their arrays do not overlap, and within a thread
-    different indices are different elements of an exclusive array.
+    Such kernels promise more than that no two threads touch one element: their arrays do not overlap, and within a
+    thread different indices are different elements of an exclusive array.
     """
     exclusive = func.attrs.get("exclusive")
     return dce(forward_memory(func, alias_groups(func, ()), exclusive)) if exclusive else func
@@ -250,7 +257,12 @@ def forward_memory(func: Func, groups: Mapping[Value, int], exclusive: Collectio
                         env.update(zip(op.results, have, strict=True))
                         continue
                 before = None
-                if op.name == "accum" and leaf is None and array.name in exclusive and all((*place, k) in known for k in op.attrs["leaves"]):
+                if (
+                    op.name == "accum"
+                    and leaf is None
+                    and array.name in exclusive
+                    and all((*place, k) in known for k in op.attrs["leaves"])
+                ):
                     before = [known[*place, k] for k in op.attrs["leaves"]]
                 if op.name in WRITES:
                     group = groups[array]
@@ -285,8 +297,12 @@ def forward_memory(func: Func, groups: Mapping[Value, int], exclusive: Collectio
 
                     return fill
 
-                regions = [b.region([p.type for p in r.params], inside(r), [p.name for p in r.params]) for r in op.regions]
-                new = b.append(Op(op.name, args, [Value(r.type, r.name) for r in op.results], dict(op.attrs), regions, op.span))
+                regions = [
+                    b.region([p.type for p in r.params], inside(r), [p.name for p in r.params]) for r in op.regions
+                ]
+                new = b.append(
+                    Op(op.name, args, [Value(r.type, r.name) for r in op.results], dict(op.attrs), regions, op.span)
+                )
                 env.update(zip(op.results, new.results, strict=True))
                 for key in [k for k in known if groups[k[0]] in written]:
                     del known[key]

@@ -4,10 +4,10 @@
     if l > 0.0:
         f = k * (l - rest) / l
 
-Where l is 0 the branch is not taken and the cotangent of l is 0, but the derivative of the square root is infinite there,
-and 0 * inf is a NaN.  Computed inside the branch the root is not differentiated at all: so what is used by one side of a
-choice only (`if`, `select`, and the choice that `min` and `max` make) moves there.  Guarding products with zero instead
-would be wrong in derivatives of derivatives, where a zero cotangent has a derivative of its own.
+Where l is 0 the branch is not taken and the cotangent of l is 0, but the derivative of the square root is infinite
+there, and 0 * inf is a NaN.  Computed inside the branch the root is not differentiated at all: so what is used by one
+side of a choice only (`if`, `select`, and the choice that `min` and `max` make) moves there.  Guarding products with
+zero instead would be wrong in derivatives of derivatives, where a zero cotangent has a derivative of its own.
 """
 
 from __future__ import annotations
@@ -17,9 +17,25 @@ from collections.abc import Collection
 from sim.core.lang.ir.core import OPS, ZERO, Block, Func, Op, Value, walk
 from sim.core.lang.types import bool_
 
-RISKY = frozenset((
-    "div", "mod", "sqrt", "cbrt", "exp", "log", "log2", "log10", "pow", "asin_unclamped", "acos_unclamped", "atan2", "tan", "sinh", "cosh",
-))
+RISKY = frozenset(
+    (
+        "div",
+        "mod",
+        "sqrt",
+        "cbrt",
+        "exp",
+        "log",
+        "log2",
+        "log10",
+        "pow",
+        "asin_unclamped",
+        "acos_unclamped",
+        "atan2",
+        "tan",
+        "sinh",
+        "cosh",
+    )
+)
 """Primitives with an infinite value or derivative somewhere."""
 CHOICES = {"select": 1, "min": 0, "max": 0}
 """Primitives that choose between two operands: the number of the first of them."""
@@ -49,7 +65,9 @@ def _sink(block: Block, varied: set[Value], infinite: set[Value]) -> None:
     tests: dict[int, list[Op]] = {}  # operations to put in front of a choice that has become an `if`
     kept: list[Op] = []
     for op in reversed(block.ops):
-        used = uses.get(op.results[0], []) if len(op.results) == 1 and op.results[0] in infinite and op.name in OPS else []
+        used = (
+            uses.get(op.results[0], []) if len(op.results) == 1 and op.results[0] in infinite and op.name in OPS else []
+        )
         places = _places(used)
         if not places:
             kept.append(op)
@@ -79,7 +97,9 @@ def _uses(block: Block) -> dict[Value, list[Use]]:
         for k, v in enumerate(op.operands):
             uses.setdefault(v, []).append((op, k - first if first is not None and k >= first else None))
         for k, region in enumerate(op.regions):
-            inside = [v for inner in walk(region) for v in (*inner.operands, *(y for r in inner.regions for y in r.yields))]
+            inside = [
+                v for inner in walk(region) for v in (*inner.operands, *(y for r in inner.regions for y in r.yields))
+            ]
             for v in {*inside, *region.yields}:
                 uses.setdefault(v, []).append((op, k if op.name == "if" else None))
     for v in block.yields:
@@ -90,7 +110,11 @@ def _uses(block: Block) -> dict[Value, list[Use]]:
 def is_guard(op: Op) -> bool:
     """Is it a selection of `guarded` in the op table?  That is a part of a derivative and no choice of the program."""
     test = op.operands[0].op if op.name == "select" else None
-    return test is not None and test.name == "and" and all(v.op is not None and v.op.name == "eq" and v.op.operands[1].const == 0.0 for v in test.operands)
+    return (
+        test is not None
+        and test.name == "and"
+        and all(v.op is not None and v.op.name == "eq" and v.op.operands[1].const == 0.0 for v in test.operands)
+    )
 
 
 def _looks(user: Op | None) -> bool:
@@ -115,7 +139,10 @@ def _open(choice: Op, uses: dict[Value, list[Use]]) -> list[Op]:
     if choice.name == "select":
         tests, cond = [], choice.operands[0]
     else:  # of equal values the first; a NaN is passed over
-        better, nan = _operation("le" if choice.name == "min" else "ge", [a, b], choice), _operation("ne", [b, b], choice)
+        better, nan = (
+            _operation("le" if choice.name == "min" else "ge", [a, b], choice),
+            _operation("ne", [b, b], choice),
+        )
         tests = [better, nan, _operation("or", [better.results[0], nan.results[0]], choice)]
         cond = tests[-1].results[0]
         for v in (a, b):

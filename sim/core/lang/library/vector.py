@@ -65,10 +65,11 @@ def signed_angle(a, b, axis):
 
 @func
 def hinge_angle(a, b, axis):
-    """`signed_angle` for an axis that is perpendicular to a and b, as an edge is to the normals of the triangles beside it.
+    """`signed_angle` for an axis that is perpendicular to a and b, as an edge is to the normals of the triangles beside
+    it.
 
-    Its derivative is that of any such a, b and axis: -(axis x a) / (|axis| a.a) by a, (axis x b) / (|axis| b.b) by b, none by
-    the axis; also for a parallel to b.
+    Its derivative is that of any such a, b and axis: -(axis x a) / (|axis| a.a) by a, (axis x b) / (|axis| b.b) by b,
+    none by the axis; also for a parallel to b.
     """
     size = sqrt(dot(axis, axis))
     return atan2(dot(cross(a, b), axis) / where(size > 0.0, size, 1.0), dot(a, b))

@@ -15,7 +15,8 @@ from sim.core.lang.ir.core import element_leaves, walk
 
 @dataclass(eq=False)
 class KernelTime:
-    """Launches of one kernel: how many, their time [s], and the bytes that their loads and stores name (an upper bound of the traffic)."""
+    """Launches of one kernel: how many, their time [s], and the bytes that their loads and stores name (an upper bound
+    of the traffic)."""
 
     name: str
     calls: int = 0
@@ -45,13 +46,24 @@ class Profile:
     def rows(self) -> list[dict[str, Any]]:
         """The table as plain data: kernel, calls, seconds, share of the time in kernels, bytes."""
         order = sorted(self.kernels.values(), key=lambda k: -k.seconds)
-        return [{"kernel": k.name, "calls": k.calls, "seconds": k.seconds, "share": k.seconds / self.seconds, "bytes": k.nbytes} for k in order]
+        return [
+            {
+                "kernel": k.name,
+                "calls": k.calls,
+                "seconds": k.seconds,
+                "share": k.seconds / self.seconds,
+                "bytes": k.nbytes,
+            }
+            for k in order
+        ]
 
     def __str__(self) -> str:
         lines = [f"{'kernel':36}{'calls':>9}{'time [ms]':>12}{'share':>8}{'MB':>10}{'GB/s':>8}"]
         for row in self.rows():
             rate = row["bytes"] / row["seconds"] / 1e9 if row["seconds"] else 0.0
-            lines.append(f"{row['kernel']:36}{row['calls']:9}{1e3 * row['seconds']:12.3f}{row['share']:8.1%}{row['bytes'] / 1e6:10.1f}{rate:8.1f}")
+            lines.append(
+                f"{row['kernel']:36}{row['calls']:9}{1e3 * row['seconds']:12.3f}{row['share']:8.1%}{row['bytes'] / 1e6:10.1f}{rate:8.1f}"
+            )
         return "\n".join([*lines, f"{1e3 * self.seconds:.3f} ms in kernels, {1e3 * self.wall:.3f} ms in all"])
 
 
@@ -63,8 +75,8 @@ open_profiles: list[Profile] = []
 def profile() -> Iterator[Profile]:
     """`with sim.profile() as p: ...; print(p)`: calls, time, bytes and rate of every kernel that runs inside.
 
-    Captured graphs run row by row meanwhile, and each row is timed on one thread: the shares are right, the sum is above what an
-    undisturbed run takes.
+    Captured graphs run row by row meanwhile, and each row is timed on one thread: the shares are right, the sum is
+    above what an undisturbed run takes.
     """
     found = Profile()
     open_profiles.append(found)
@@ -103,14 +115,18 @@ class ScopedTimer:
     active: False does nothing.  print: False is silent.  dict: name -> list of times [ms], to which this one is added.
     """
 
-    def __init__(self, name: str, active: bool = True, print: bool = True, dict: dict[str, list[float]] | None = None) -> None:
+    def __init__(
+        self, name: str, active: bool = True, print: bool = True, dict: dict[str, list[float]] | None = None
+    ) -> None:
         self.name, self.active, self.print, self.times, self.elapsed = name, active, print, dict, 0.0
 
     def __enter__(self) -> ScopedTimer:
         self._begun = time.perf_counter()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if not self.active:
             return
         self.elapsed = 1e3 * (time.perf_counter() - self._begun)

@@ -1,4 +1,5 @@
-"""Who is told of what happens to memory in this thread: the recorder, a tape.  It is known by its methods; nothing here imports a tape."""
+"""Who is told of what happens to memory in this thread: the recorder, a tape.  It is known by its methods; nothing here
+imports a tape."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ class Recorder(Protocol):
         """Called before the backward of another tape writes these."""
 
     def replay(self, written: Iterable[Any], carries: bool) -> None:
-        """Called before the replay of a captured graph that writes the memory of these views.  carries: does it read what has a gradient?"""
+        """Called before the replay of a captured graph that writes the memory of these views.  carries: does it read
+        what has a gradient?"""
 
 
 opened = Stack()

@@ -1,7 +1,7 @@
 """The seam between whatever changes memory and forward mode, which changes the tangents beside it (`forward.py`).
 
-Every change of memory that may carry a derivative tells the open shadow: compiled kernels are run by it, copies, fills and
-the saving and swapping of kept values are repeated on the tangents.  Nothing here imports forward mode.
+Every change of memory that may carry a derivative tells the open shadow: compiled kernels are run by it, copies, fills
+and the saving and swapping of kept values are repeated on the tangents.  Nothing here imports forward mode.
 """
 
 from __future__ import annotations

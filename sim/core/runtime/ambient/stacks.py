@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 anywhere: list[None] = []
-"""At least as many entries as are open on any stack of any thread.  None, nearly always: then nobody has to ask for those of a thread,
-which takes longer."""
+"""At least as many entries as are open on any stack of any thread.  None, nearly always: then nobody has to ask for
+those of a thread, which takes longer."""
 
 
 class Stack(threading.local):
@@ -43,7 +43,8 @@ class Stack(threading.local):
 def contained(action: Callable[[], T], *stacks: Stack) -> T:
     """Call `action`; afterwards what was open before is open.
 
-    Where an interruption (Ctrl-C) comes between any two instructions, a `with` block may not get to close what it has opened, nor a
+    Where an interruption (Ctrl-C) comes between any two instructions, a `with` block may not get to close what it has
+    opened, nor a
     `finally` to its end: so this looks twice.
     """
     before = [list(stack.entries) for stack in stacks]

@@ -1,9 +1,10 @@
-"""How many threads a launch uses.  The result never depends on it: only launches whose threads touch nothing in common are split,
-at multiples of 64 indices, and everything else runs on one thread.
+"""How many threads a launch uses.  The result never depends on it: only launches whose threads touch nothing in common
+are split, at multiples of 64 indices, and everything else runs on one thread.
 
-The threads are Python threads inside native code (`sim.core.backends.native`), where they look for work without the interpreter's
-lock.  A row of a table is shared out evenly, and who has finished takes from the others, so that a thread that the
-system has put aside holds up at most what it had taken.  A thread that has found nothing for a while goes to sleep.
+The threads are Python threads inside native code (`sim.core.backends.native`), where they look for work without the
+interpreter's lock.  A row of a table is shared out evenly, and who has finished takes from the others, so that a thread
+that the system has put aside holds up at most what it had taken.  A thread that has found nothing for a while goes to
+sleep.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ WORTH = 30000
 LEAST = 256
 """Indices per thread, at least."""
 ALONE = 16
-"""A launch by itself wakes other threads only from so many times the work on that is worth a thread: about what waking costs."""
+"""A launch by itself wakes other threads only from so many times the work on that is worth a thread: about what waking
+costs."""
 MOST = 8
 """Threads that are used unless somebody asks for more."""
 PATIENCE = 3000
@@ -42,7 +44,11 @@ def grain_of(compiled: Any) -> int:
     size = compiled.__dict__.get("size")
     if size is None:
         ops = list(walk(compiled.func.body))
-        shared = any(op.name in ("atomic", "print", "assert") for op in ops) or compiled.func.attrs.get("serial") or late_updates(compiled.func)
+        shared = (
+            any(op.name in ("atomic", "print", "assert") for op in ops)
+            or compiled.func.attrs.get("serial")
+            or late_updates(compiled.func)
+        )
         size = compiled.__dict__["size"] = 0 if shared else max(len(ops), 1)
     return max(LEAST, WORTH // size) if size else 0
 
@@ -59,7 +65,10 @@ class _Pool:
         self.memory[YIELD] = _yield_address()
         self.busy = threading.Lock()
         self.wake = [threading.Event() for _ in range(count - 1)]
-        self.threads = [threading.Thread(target=self._work, args=(k + 1, event), daemon=True, name=f"sim-{k + 1}") for k, event in enumerate(self.wake)]
+        self.threads = [
+            threading.Thread(target=self._work, args=(k + 1, event), daemon=True, name=f"sim-{k + 1}")
+            for k, event in enumerate(self.wake)
+        ]
         for thread in self.threads:
             thread.start()
 
@@ -111,7 +120,8 @@ _pool: _Pool | None = None
 
 
 def set_num_threads(n: int) -> None:
-    """Use up to `n` threads for launches with work enough (default: $SIM_NUM_THREADS, or one per core up to 8).  Results do not depend on it."""
+    """Use up to `n` threads for launches with work enough (default: $SIM_NUM_THREADS, or one per core up to 8).
+    Results do not depend on it."""
     global _threads
     if n < 1:
         raise ValueError(f"the number of threads is {n}; expected at least 1")
@@ -143,7 +153,8 @@ if hasattr(os, "register_at_fork"):
 
 
 def run_table(table: int, rows: int, splits: bool) -> None:
-    """Run the rows of a table of launches, one after the other; see `sim.core.backends.native`.  splits: is a row worth several threads?"""
+    """Run the rows of a table of launches, one after the other; see `sim.core.backends.native`.  splits: is a row worth
+    several threads?"""
     global _pool
     if _threads == 1 or not splits:
         native().walk(table, rows)
@@ -165,7 +176,12 @@ def runner(executable: Executable, block: int, n: int, compiled: Any) -> tuple[C
 
 def run_range(executable: Executable, block: int, n: int, compiled: Any) -> None:
     """Run threads 0 .. n - 1 of a launch."""
-    if _threads > 1 and (grain := grain_of(compiled)) and n >= ALONE * grain and (address := getattr(executable, "address", 0)):
+    if (
+        _threads > 1
+        and (grain := grain_of(compiled))
+        and n >= ALONE * grain
+        and (address := getattr(executable, "address", 0))
+    ):
         row = np.array((address, block, n, grain), np.int64)
         run_table(row.ctypes.data, len(row) // ROW, True)
     else:

@@ -3,7 +3,8 @@
 `array` has Warp's name, constructor and methods.  Memory is plain and packed (a vec3 takes 12 bytes), so NumPy and
 DLPack see it without a copy.  Slices, `reshape`, `transpose`, `view` share memory *and* gradient with their base.
 
-A tape cannot take part in writes made through a NumPy view (`x.numpy()[:] = ...`): while one is recording, use `assign`,
+A tape cannot take part in writes made through a NumPy view (`x.numpy()[:] = ...`): while one is recording, use
+`assign`,
 `fill_` or an indexed assignment (`x[2:5] = values`).
 """
 
@@ -152,7 +153,8 @@ class array:  # noqa: N801  Warp's name
     def grad(self) -> array | None:
         """The gradient, of the same type and shape (None without `requires_grad`); zero until a backward adds to it.
 
-        Setting an array makes it hold the gradient from now on, what it holds is as if written to the gradient; setting None forgets the values.
+        Setting an array makes it hold the gradient from now on, what it holds is as if written to the gradient; setting
+        None forgets the values.
         """
         if not self.requires_grad:
             return None
@@ -303,9 +305,9 @@ class array:  # noqa: N801  Warp's name
     def numpy(self) -> np.ndarray:
         """A NumPy view of shape `shape` + component shape; structs as structured arrays.  No copy on the CPU.
 
-        A tape cannot see what is written through it.  While one is recording the view is read-only; after that, what the
-        tape still needs of this array is saved before the view is given away (a tape that refuses overwrites: read-only).
-        While a view from before lives, a tape compares: writes that would spoil a gradient are errors.
+        A tape cannot see what is written through it.  While one is recording the view is read-only; after that, what
+        the tape still needs of this array is saved before the view is given away (a tape that refuses overwrites:
+        read-only). While a view from before lives, a tape compares: writes that would spoil a gradient are errors.
         """
         view = self.buffer.device.numpy(self)
         writable = self.may_be_written()
@@ -316,7 +318,8 @@ class array:  # noqa: N801  Warp's name
         return np.ndarray(view.shape, view.dtype, memory, self.offset, view.strides) if self.size else view
 
     def may_be_written(self) -> bool:
-        """Whether no tape minds if others write here from now on; what tapes still need of this memory is saved first."""
+        """Whether no tape minds if others write here from now on; what tapes still need of this memory is saved
+        first."""
         if recording.current() is not None:
             return False
         if self.buffer.watchers:
@@ -360,7 +363,8 @@ class array:  # noqa: N801  Warp's name
         """
         if not self.may_be_written():
             raise GradientError(
-                "a tape that is recording, or refuses overwrites, cannot see what another library does with this memory",
+                "a tape that is recording, or refuses overwrites, cannot see what another library does with this"
+                " memory",
                 hint="leave its `with` block first, or share a copy: sim.clone(a)",
             )
         capsule = self.device.dlpack(self, options.get("stream"))

@@ -16,21 +16,33 @@ from sim.core.runtime.memory import dlpack
 from sim.core.runtime.memory.elements import element_value, infer_type
 
 
-def zeros(shape: Any, dtype: Any = float, device: DeviceLike = None, requires_grad: bool = False, pinned: bool = False) -> array:
+def zeros(
+    shape: Any, dtype: Any = float, device: DeviceLike = None, requires_grad: bool = False, pinned: bool = False
+) -> array:
     """Zeros.
 
-    pinned: memory of the CPU from which and to which `copy` works on the stream of a GPU, while the host goes on: what a copy
-    reads must stay as it is, and what it writes is there, when the stream has been waited for.  Plain memory where there is no GPU.
+    pinned: memory of the CPU from which and to which `copy` works on the stream of a GPU, while the host goes on: what
+    a copy reads must stay as it is, and what it writes is there, when the stream has been waited for.  Plain memory
+    where there is no GPU.
     """
     return fresh(shape, dtype, device, requires_grad, zero=True, pinned=pinned)
 
 
-def empty(shape: Any, dtype: Any = float, device: DeviceLike = None, requires_grad: bool = False, pinned: bool = False) -> array:
+def empty(
+    shape: Any, dtype: Any = float, device: DeviceLike = None, requires_grad: bool = False, pinned: bool = False
+) -> array:
     """Memory whose content is undefined.  pinned: see `zeros`."""
     return fresh(shape, dtype, device, requires_grad, zero=False, pinned=pinned)
 
 
-def full(shape: Any, value: Any, dtype: Any = None, device: DeviceLike = None, requires_grad: bool = False, pinned: bool = False) -> array:
+def full(
+    shape: Any,
+    value: Any,
+    dtype: Any = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    pinned: bool = False,
+) -> array:
     """Every element `value`, which also gives the type if `dtype` does not.  pinned: see `zeros`."""
     kind = infer_type(value) if dtype is None else as_type(dtype)
     made = fresh(shape, kind, device, requires_grad, zero=False, pinned=pinned)
@@ -38,7 +50,9 @@ def full(shape: Any, value: Any, dtype: Any = None, device: DeviceLike = None, r
     return made
 
 
-def ones(shape: Any, dtype: Any = float, device: DeviceLike = None, requires_grad: bool = False, pinned: bool = False) -> array:
+def ones(
+    shape: Any, dtype: Any = float, device: DeviceLike = None, requires_grad: bool = False, pinned: bool = False
+) -> array:
     """Ones, in every component.  pinned: see `zeros`."""
     return full(shape, 1, dtype, device, requires_grad, pinned)
 
@@ -104,7 +118,8 @@ def from_numpy(
 
 
 def from_dlpack(source: Any, dtype: Any = None) -> array:
-    """An array sharing memory with an object that has `__dlpack__`, on the CPU or a GPU; `dtype=vec3` reads the last axis as components.
+    """An array sharing memory with an object that has `__dlpack__`, on the CPU or a GPU; `dtype=vec3` reads the last
+    axis as components.
 
     On a GPU what the other library has told its stream comes before what the array's device is told next.
     """

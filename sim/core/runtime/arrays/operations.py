@@ -188,7 +188,8 @@ class Fill(_Overwrite):
 
 
 class HostWrite(_Overwrite):
-    """dest = host data of its shape and components, copied while recording or capturing: the user may change it later."""
+    """dest = host data of its shape and components, copied while recording or capturing: the user may change it
+    later."""
 
     name = "assignment of host data"
 

@@ -1,8 +1,8 @@
 """Where did the first NaN or infinity come from: which launch, thread and line, in a forward or a reverse pass.
 
 While the detector is open every launch is followed by a look at what it wrote.  When something there has become
-non-finite, the launch runs again on the CPU, on copies of its arguments, with assertions on what it stores, which gives the
-thread; then that thread runs in the interpreter, which knows of every number that is not finite where it came from.
+non-finite, the launch runs again on the CPU, on copies of its arguments, with assertions on what it stores, which gives
+the thread; then that thread runs in the interpreter, which knows of every number that is not finite where it came from.
 """
 
 from __future__ import annotations
@@ -71,7 +71,9 @@ class _Detector(shadows.Silent):
             for k, a in watched:
                 where = _became_nonfinite(starts[k], device.numpy(a))
                 if where is not None:
-                    raise NonFiniteError(f"launch {self.count}: {_explain(compiled, dims, on_host(args, before), k, where)}")
+                    raise NonFiniteError(
+                        f"launch {self.count}: {_explain(compiled, dims, on_host(args, before), k, where)}"
+                    )
         finally:
             shadows.open_shadow(self)
 
@@ -109,7 +111,9 @@ def _explain(compiled: Compiled, dims: tuple[int, ...], args: Sequence[Any], k: 
     if culprit is None:
         return f"{what} {in_thread}{_place(span)}"
     if culprit.name == "load":
-        return f"{what} {in_thread}: '{culprit.operands[0].name}' holds a non-finite value already{_place(culprit.span)}"
+        return (
+            f"{what} {in_thread}: '{culprit.operands[0].name}' holds a non-finite value already{_place(culprit.span)}"
+        )
     return f"{what} {in_thread}: '{culprit.name}' of finite numbers is not finite{_place(culprit.span)}"
 
 
@@ -128,7 +132,9 @@ def _packed(compiled: Compiled, dims: tuple[int, ...], args: Sequence[Any]) -> t
     return block, fault, traits
 
 
-def _run_range(compiled: Compiled, device: Any, dims: tuple[int, ...], args: Sequence[Any], begin: int, end: int) -> tuple[Span | None, int] | None:
+def _run_range(
+    compiled: Compiled, device: Any, dims: tuple[int, ...], args: Sequence[Any], begin: int, end: int
+) -> tuple[Span | None, int] | None:
     """Run some threads, one after another; where the first assertion failed, and in which thread."""
     block, fault, traits = _packed(compiled, dims, args)
     executable = compiled.executable(device, traits, False)
@@ -137,7 +143,8 @@ def _run_range(compiled: Compiled, device: Any, dims: tuple[int, ...], args: Seq
 
 
 def _checked_stores(func: Func, target: Value) -> Func:
-    """The kernel with assertions that everything that goes into an array is finite, and without its own and its prints."""
+    """The kernel with assertions that everything that goes into an array is finite, and without its own and its
+    prints."""
     block = Block([Value(p.type, p.name) for p in func.params])
     env = dict(zip(func.params, block.params, strict=True))
 
@@ -169,14 +176,18 @@ class _Tracker(Thread):
     target: Value
 
     @classmethod
-    def culprit(cls, func: Func, device: Any, dims: tuple[int, ...], args: Sequence[Any], thread: int, target: Value) -> Op | None:
+    def culprit(
+        cls, func: Func, device: Any, dims: tuple[int, ...], args: Sequence[Any], thread: int, target: Value
+    ) -> Op | None:
         """The operation behind the first non-finite number that this thread writes to `target`; it runs up to there."""
         block, *_ = _packed(Compiled(func), dims, args)
         slots = int64_view(block.address, len(block) // 8)
         coords = [int(c) for c in np.unravel_index(thread, (*dims, *(1,) * (4 - len(dims))))]
         runner = cls(thread, coords, lambda fault, linear: None)
         runner.target, runner.blamed = target, {}
-        values = [InterpExecutable.read(p.type, slots[at:]) for p, at in zip(func.params, param_slots(func), strict=True)]
+        values = [
+            InterpExecutable.read(p.type, slots[at:]) for p, at in zip(func.params, param_slots(func), strict=True)
+        ]
         with np.errstate(all="ignore"):
             try:
                 runner.block(func.body, values)

@@ -1,8 +1,9 @@
 """A launch whose result depends on the order of its threads is refused when it is recorded.
 
 Kernels that touch only what belongs to the thread, or only add, are known to be free of races.  Others are run once in
-private (`sim/core/lang/instrument/races.py`).  A verdict is kept as long as all that it depends on stays the same: sizes, the integer
-arguments, and the content of the index arrays, which is known by the counters of changes of their buffers.
+private (`sim/core/lang/instrument/races.py`).  A verdict is kept as long as all that it depends on stays the same:
+sizes, the integer arguments, and the content of the index arrays, which is known by the counters of changes of their
+buffers.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ class _Variant:
 
 @dataclass(eq=False)
 class _Checks:
-    """The checks of one specialisation for one choice of gradients and overlaps; None where there is nothing to check."""
+    """The checks of one specialisation for one choice of gradients and overlaps; None where there is nothing to
+    check."""
 
     addresses: _Variant | None
     kernel: Any
@@ -90,8 +92,8 @@ def _compiled(check: RaceCheck) -> _Variant:
 def refuse_races(call: Call, active: frozenset[int], aliases: Aliases, made: Differentiated) -> None:
     """Raises GradientError if threads of this launch touch what others write, where that matters to the gradient.
 
-    Looked at when a launch is recorded, on the CPU: for another device on copies.  What a captured graph does with other content of the
-    arrays later is not.
+    Looked at when a launch is recorded, on the CPU: for another device on copies.  What a captured graph does with
+    other content of the arrays later is not.
     """
     if not made.looked_for_races:
         made.race_checks, made.looked_for_races = _checks_of(call.spec, active, aliases, made.needs), True
@@ -117,14 +119,17 @@ def _content(buffer: Buffer) -> tuple:
 
 
 def _run(call: Call, check: RaceCheck, compiled: Compiled) -> np.ndarray:
-    """Run the check on copies of what the kernel writes; returns the report.  A report of ones where an index was outside of an array."""
+    """Run the check on copies of what the kernel writes; returns the report.  A report of ones where an index was
+    outside of an array."""
     call = on_cpu(call)
     args = private_arguments(call, call.spec.writes & check.used)
     places: list[int] = []
     begin: dict[Buffer, tuple[int, int]] = {}
     cells = 0
     for buffer in {call.args[k].buffer for k in check.watched if call.args[k] is not None}:
-        spans = [span_of(call.args[k]) for k in check.watched if call.args[k] is not None and call.args[k].buffer is buffer]
+        spans = [
+            span_of(call.args[k]) for k in check.watched if call.args[k] is not None and call.args[k].buffer is buffer
+        ]
         low, high = min(s[0] for s in spans), max(s[1] for s in spans)
         begin[buffer], cells = (cells, low), cells + (high - low) // check.unit + 1
     for k in check.watched:
@@ -135,7 +140,11 @@ def _run(call: Call, check: RaceCheck, compiled: Compiled) -> np.ndarray:
             continue
         first, low = begin[a.buffer]
         places += [first + (a.offset - low) // check.unit, *(stride // check.unit for stride in a.strides)]
-    layout, marks, report = np.array(places, np.int64), np.zeros((KINDS, cells + 1), np.int32), np.zeros(REPORT, np.int32)
+    layout, marks, report = (
+        np.array(places, np.int64),
+        np.zeros((KINDS, cells + 1), np.int32),
+        np.zeros(REPORT, np.int32),
+    )
     args += [host_argument(layout), host_argument(marks), host_argument(report)]
     executable, fault = run_privately(compiled, call, args, check=True)
     if fault[0]:
@@ -160,7 +169,8 @@ def _found(call: Call, check: RaceCheck, report: np.ndarray) -> GradientError:
     did = {READ: "read", ADD: "added to"}.get(int(report[3]), "written")
     other = f"thread {int(report[2])} has" if report[2] >= 0 else "other threads have"
     return GradientError(
-        f"launch of '{call.spec.kernel.name}': thread {int(report[1])} {does} an element of '{op.operands[0].name}' that {other} "
-        f"{did}: the result depends on the order of the threads, and has no gradient",
-        op.span, "write to another array, add with atomic_add, or launch threads that share nothing one after another",
+        f"launch of '{call.spec.kernel.name}': thread {int(report[1])} {does} an element of '{op.operands[0].name}'"
+        f" that {other} {did}: the result depends on the order of the threads, and has no gradient",
+        op.span,
+        "write to another array, add with atomic_add, or launch threads that share nothing one after another",
     )

@@ -1,7 +1,7 @@
 """Derivatives of kernels and of Python functions that launch them: Jacobians, forward mode, second order.
 
-A *function* here is a kernel (then `dim`, `inputs` and `outputs` are those of `launch`), or a Python function that takes
-the inputs and returns an array or several.  What it returns are its outputs.
+A *function* here is a kernel (then `dim`, `inputs` and `outputs` are those of `launch`), or a Python function that
+takes the inputs and returns an array or several.  What it returns are its outputs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,13 @@ from sim.core.lang.errors import GradientError, entry_point
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.debug.nonfinite import NonFiniteError, detect_nonfinite
 from sim.core.runtime.derivatives.forward import Forward
-from sim.core.runtime.derivatives.gradcheck import GradcheckError, GradientReport, GradientRow, gradcheck, gradcheck_tape
+from sim.core.runtime.derivatives.gradcheck import (
+    GradcheckError,
+    GradientReport,
+    GradientRow,
+    gradcheck,
+    gradcheck_tape,
+)
 from sim.core.runtime.derivatives.program import Number, Program, outputs_of, program_of
 from sim.core.runtime.launch.kernel import Kernel
 from sim.core.runtime.launch.launch import launch
@@ -28,14 +34,29 @@ from sim.core.runtime.tape.tape import Tape
 Function = Kernel | Callable[..., Any]
 
 __all__ = [
-    "Forward", "GradcheckError", "GradientNorms", "GradientReport", "GradientRow", "NonFiniteError", "detect_nonfinite", "gradcheck",
-    "gradcheck_tape", "gradient_norms", "hvp", "jacobian", "jacobian_fd", "jvp",
+    "Forward",
+    "GradcheckError",
+    "GradientNorms",
+    "GradientReport",
+    "GradientRow",
+    "NonFiniteError",
+    "detect_nonfinite",
+    "gradcheck",
+    "gradcheck_tape",
+    "gradient_norms",
+    "hvp",
+    "jacobian",
+    "jacobian_fd",
+    "jvp",
 ]
 
 
-# ------------------------------------------------------------------------------------------------ forward mode, second order
+# ------------------------------------------------------------------------------------------------ forward mode, second
+# order
 @entry_point
-def jvp(function: Function, inputs: Sequence[Any], tangents: Sequence[Any], dim: Any = None, outputs: Sequence[Any] = ()) -> tuple[list[array], list[array]]:
+def jvp(
+    function: Function, inputs: Sequence[Any], tangents: Sequence[Any], dim: Any = None, outputs: Sequence[Any] = ()
+) -> tuple[list[array], list[array]]:
     """The Jacobian-vector product: runs the function, and says how its outputs change when the inputs do.
 
     tangents: for each input an array like it, host data of its shape, or None for zero.
@@ -49,13 +70,15 @@ def jvp(function: Function, inputs: Sequence[Any], tangents: Sequence[Any], dim:
 
 
 @entry_point
-def hvp(function: Function, inputs: Sequence[Any], vectors: Sequence[Any], dim: Any = None, outputs: Sequence[Any] = ()) -> list[array | None]:
+def hvp(
+    function: Function, inputs: Sequence[Any], vectors: Sequence[Any], dim: Any = None, outputs: Sequence[Any] = ()
+) -> list[array | None]:
     """The product of the Hessian of a loss with a vector: the derivative of the gradient along `vectors`.
 
     function: gives one array with one element, the loss (for a kernel: `outputs`).  vectors: as `tangents` of `jvp`.
-    Returns one array per input that requires a gradient (None for the others).  Forward mode over the reverse sweep: exact,
-    through loops, in-place updates and whole rollouts, at about four times the cost of a gradient.  Gradients that the
-    arrays hold stay as they are.
+    Returns one array per input that requires a gradient (None for the others).  Forward mode over the reverse sweep:
+    exact, through loops, in-place updates and whole rollouts, at about four times the cost of a gradient.  Gradients
+    that the arrays hold stay as they are.
     """
     _same_length("vectors", vectors, inputs)
     moves = {a: v for a, v in zip(inputs, vectors, strict=True) if v is not None}
@@ -78,7 +101,9 @@ def _copy(a: array) -> array:
 
 def _same_length(name: str, given: Sequence[Any], inputs: Sequence[Any]) -> None:
     if len(given) != len(inputs):
-        raise GradientError(f"{len(given)} {name} for {len(inputs)} inputs", hint="give one for each input; None stands for zero")
+        raise GradientError(
+            f"{len(given)} {name} for {len(inputs)} inputs", hint="give one for each input; None stands for zero"
+        )
 
 
 def _run(function: Function, dim: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[array]:
@@ -140,9 +165,15 @@ def jacobian(function: Function, dim: Any = None, inputs: Sequence[Any] = (), ou
 
 @entry_point
 def jacobian_fd(
-    function: Function, dim: Any = None, inputs: Sequence[Any] = (), outputs: Sequence[Any] = (), eps: float = 1e-4, max_inputs_per_var: int = -1
+    function: Function,
+    dim: Any = None,
+    inputs: Sequence[Any] = (),
+    outputs: Sequence[Any] = (),
+    eps: float = 1e-4,
+    max_inputs_per_var: int = -1,
 ) -> Jacobians:
-    """As `jacobian`, by central differences of step `eps`; of each input only the first `max_inputs_per_var` components (-1: all)."""
+    """As `jacobian`, by central differences of step `eps`; of each input only the first `max_inputs_per_var` components
+    (-1: all)."""
     program = program_of(function, dim, inputs, outputs)
     out: Jacobians = {}
     for i, a in program.inputs:

@@ -1,8 +1,8 @@
 """Forward mode at run time: beside every buffer that depends on something goes a second one that holds its tangent.
 
 While a `Forward` is open, launches run kernels that move values and tangents together, and copies, fills and everything
-that a tape does act on both: also the reverse sweep of a tape, whose gradients then have tangents, which are products with
-the Hessian.  No array needs `requires_grad` for that.
+that a tape does act on both: also the reverse sweep of a tape, whose gradients then have tangents, which are products
+with the Hessian.  No array needs `requires_grad` for that.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from sim.core.runtime.tape.claims import Kept
 
 
 def lifted(compiled: Compiled, active: frozenset[int]) -> tuple[tuple[int, ...], Compiled]:
-    """Which parameters have tangents if `active` have, and the function with their tangent arrays as further parameters."""
+    """Which parameters have tangents if `active` have, and the function with their tangent arrays as further
+    parameters."""
     cache = compiled.__dict__.setdefault("tangents", {})
     if active not in cache:
         plan = kernel_tangent(compiled.source or compiled.func, active)
@@ -53,7 +54,10 @@ class Forward:
 
     def __enter__(self) -> Forward:
         if shadows.current() is not None:
-            raise GradientError("forward mode is already open", hint="leave its `with` block first; jvp of a jvp exists for functions of the language")
+            raise GradientError(
+                "forward mode is already open",
+                hint="leave its `with` block first; jvp of a jvp exists for functions of the language",
+            )
         shadows.open_shadow(self)
         return self
 
@@ -64,7 +68,10 @@ class Forward:
     def set_tangent(self, a: array, move: Any) -> None:
         """Set the tangent of an array: an array like it, or host data of its shape and components."""
         if not (isinstance(a, array) and differentiable(a.dtype)):
-            raise GradientError(f"a tangent is given for {_describe(a)}, which has no derivative", hint="it takes an array of a floating-point type")
+            raise GradientError(
+                f"a tangent is given for {_describe(a)}, which has no derivative",
+                hint="it takes an array of a floating-point type",
+            )
         twin = self._twin(a)
         given = move.device.numpy(move) if isinstance(move, array) else np.asarray(move)
         wanted = a.shape + element(a.dtype)[1]
@@ -106,8 +113,10 @@ class Forward:
 
     def _active(self, args: Sequence[Any]) -> frozenset[int]:
         return frozenset(
-            k for k, a in enumerate(args)
-            if (isinstance(a, array) and a.buffer in self._of and differentiable(a.dtype)) or (isinstance(a, Memory) and a.owner in self._kept)
+            k
+            for k, a in enumerate(args)
+            if (isinstance(a, array) and a.buffer in self._of and differentiable(a.dtype))
+            or (isinstance(a, Memory) and a.owner in self._kept)
         )
 
     def _argument(self, a: Any) -> Any:

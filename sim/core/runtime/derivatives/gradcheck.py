@@ -65,41 +65,72 @@ class GradientReport:
         lines = [self.title, f"{'input':{width}}  {'adjoint':>14}  {'tangent':>14}  {'difference':>14}  {'noise':>8}"]
         for row in self.rows:
             verdict = "" if row.ok else f"  <- off{', most at ' + row.where if row.where else ''}"
-            lines.append(f"{row.name:{width}}  {row.adjoint:14.7g}  {row.tangent:14.7g}  {row.difference:14.7g}  {row.noise:8.1e}{verdict}")
+            lines.append(
+                f"{row.name:{width}}  {row.adjoint:14.7g}  {row.tangent:14.7g}  {row.difference:14.7g} "
+                f" {row.noise:8.1e}{verdict}"
+            )
         return "\n".join(lines)
 
 
 @entry_point
 def gradcheck(
-    function: Any, dim: Any = None, inputs: Sequence[Any] = (), outputs: Sequence[Any] = (), eps: float | None = None,
-    atol: float | None = None, rtol: float | None = None, raise_exception: bool = True, show_summary: bool = False,
-    directions: int = 2, max_inputs_per_var: int = 64, seed: int = 0,
+    function: Any,
+    dim: Any = None,
+    inputs: Sequence[Any] = (),
+    outputs: Sequence[Any] = (),
+    eps: float | None = None,
+    atol: float | None = None,
+    rtol: float | None = None,
+    raise_exception: bool = True,
+    show_summary: bool = False,
+    directions: int = 2,
+    max_inputs_per_var: int = 64,
+    seed: int = 0,
 ) -> GradientReport:
     """Compares the gradient of a kernel, a Python function or the kernels of a tape with differences.
 
-    function: a kernel (with `dim`, `inputs`, `outputs` as for `launch`), a Python function of `inputs` that returns arrays, a
+    function: a kernel (with `dim`, `inputs`, `outputs` as for `launch`), a Python function of `inputs` that returns
+    arrays, a
         `Tape` (each of its kernels is checked on what its arrays hold now), or a function of the language for host values
         (`float` is double here): its custom gradient, if it has one, against the derivative of its body.
     eps: step of the differences, relative to the size of the values (None: tried for the best); atol, rtol: tolerances
-        (None: by precision).  directions: random directions per input.  max_inputs_per_var: how many components are looked at
-        to find the one that is off.
+        (None: by precision).  directions: random directions per input.  max_inputs_per_var: how many components are
+        looked at to find the one that is off.
     Everything happens on copies.  Raises GradcheckError if a gradient is off, unless `raise_exception` is False.
     """
     if isinstance(function, Tape):
         return gradcheck_tape(function, eps, atol, rtol, raise_exception, show_summary=show_summary, seed=seed)
     if isinstance(function, Function):
-        return _finish([_check_language(function, inputs, rtol, seed)], f"custom gradient of {function.name}", raise_exception, show_summary)
+        return _finish(
+            [_check_language(function, inputs, rtol, seed)],
+            f"custom gradient of {function.name}",
+            raise_exception,
+            show_summary,
+        )
     program = program_of(function, dim, inputs, outputs)
     title = f"gradient of {getattr(function, 'name', getattr(function, '__name__', 'the function'))}"
-    return _finish([_check(program, title, eps, atol, rtol, directions, max_inputs_per_var, seed)], title, raise_exception, show_summary)
+    return _finish(
+        [_check(program, title, eps, atol, rtol, directions, max_inputs_per_var, seed)],
+        title,
+        raise_exception,
+        show_summary,
+    )
 
 
 @entry_point
 def gradcheck_tape(
-    tape: Tape, eps: float | None = None, atol: float | None = None, rtol: float | None = None, raise_exception: bool = True,
-    blacklist_kernels: Collection[Any] = (), whitelist_kernels: Collection[Any] = (), show_summary: bool = False, seed: int = 0,
+    tape: Tape,
+    eps: float | None = None,
+    atol: float | None = None,
+    rtol: float | None = None,
+    raise_exception: bool = True,
+    blacklist_kernels: Collection[Any] = (),
+    whitelist_kernels: Collection[Any] = (),
+    show_summary: bool = False,
+    seed: int = 0,
 ) -> GradientReport:
-    """Checks each kernel that a tape has recorded, once, on what its arrays hold now.  Kernels by themselves or by name."""
+    """Checks each kernel that a tape has recorded, once, on what its arrays hold now.  Kernels by themselves or by
+    name."""
     skip, only = ({getattr(k, "name", k) for k in chosen} for chosen in (blacklist_kernels, whitelist_kernels))
     calls: dict[Any, Call] = {}
     for call in tape.launches:
@@ -124,7 +155,14 @@ def _finish(reports: list[GradientReport], title: str, raise_exception: bool, sh
 
 # ------------------------------------------------------------------------------------------------ one program
 def _check(
-    program: Program, title: str, eps: float | None, atol: float | None, rtol: float | None, directions: int, components: int, seed: int,
+    program: Program,
+    title: str,
+    eps: float | None,
+    atol: float | None,
+    rtol: float | None,
+    directions: int,
+    components: int,
+    seed: int,
     prefix: str = "",
 ) -> GradientReport:
     rng = np.random.default_rng(seed)
@@ -133,12 +171,19 @@ def _check(
     weights = [rng.normal(size=_host(r).shape) for r in results]
     gradients = {i: np.zeros(_host(a).shape) for i, a in program.inputs}
     if tape.records:
-        tape.backward(grads={r: array(w.astype(_host(r).dtype), dtype=r.dtype, device=r.device) for r, w in zip(results, weights, strict=True)})
+        tape.backward(
+            grads={
+                r: array(w.astype(_host(r).dtype), dtype=r.dtype, device=r.device)
+                for r, w in zip(results, weights, strict=True)
+            }
+        )
         gradients = {i: _host(a.grad).astype(np.float64) for i, a in program.inputs}  # type: ignore[arg-type]
         tape.zero()
 
     def value(steps: dict) -> float:
-        return float(sum(np.sum(_host(r).astype(np.float64) * w) for r, w in zip(program.at(steps), weights, strict=True)))
+        return float(
+            sum(np.sum(_host(r).astype(np.float64) * w) for r, w in zip(program.at(steps), weights, strict=True))
+        )
 
     rows = []
     for i, a in program.inputs:
@@ -147,13 +192,26 @@ def _check(
         for k in range(directions):
             v = rng.normal(size=_host(a).shape)
             name = prefix + program.names[i] + (f" #{k + 1}" if directions > 1 else "")
-            rows.append(_row(program, i, a, v, gradients[i], weights, value, name, eps, atol, relative, components, rng))
+            rows.append(
+                _row(program, i, a, v, gradients[i], weights, value, name, eps, atol, relative, components, rng)
+            )
     return GradientReport(title, rows)
 
 
 def _row(
-    program: Program, i: Any, a: array, v: np.ndarray, gradient: np.ndarray, weights: list[np.ndarray], value: Callable[[dict], float],
-    name: str, eps: float | None, atol: float | None, rtol: float, components: int, rng: np.random.Generator,
+    program: Program,
+    i: Any,
+    a: array,
+    v: np.ndarray,
+    gradient: np.ndarray,
+    weights: list[np.ndarray],
+    value: Callable[[dict], float],
+    name: str,
+    eps: float | None,
+    atol: float | None,
+    rtol: float,
+    components: int,
+    rng: np.random.Generator,
 ) -> GradientRow:
     adjoint = float(np.sum(gradient * v))
     tangent = _tangent(program, a, v, weights)
@@ -162,7 +220,11 @@ def _row(
     difference, noise = _difference(lambda h: value({i: h * v}), size, precision, eps)
     # What a sum of so many terms can be known to: their size matters, not that of a sum in which they cancel.
     scale = float(np.sum(np.abs(gradient * v)))
-    allowed = (atol if atol is not None else 10.0 * precision * max(scale, 1.0)) + rtol * max(abs(difference), 1e-2 * scale) + 3.0 * noise
+    allowed = (
+        (atol if atol is not None else 10.0 * precision * max(scale, 1.0))
+        + rtol * max(abs(difference), 1e-2 * scale)
+        + 3.0 * noise
+    )
     exactly = (atol or 0.0) + 1e-2 * rtol * scale + 1e4 * precision * scale
     ok = abs(adjoint - difference) <= allowed and abs(adjoint - tangent) <= exactly
     ok = ok and all(map(np.isfinite, (adjoint, tangent, difference)))
@@ -184,8 +246,17 @@ def _check_language(function: Function, inputs: Sequence[Any], rtol: float | Non
 
     def value(steps: np.ndarray) -> float:
         moves = iter(steps)
-        moved = evaluate(callee, *[x + next(moves) if is_float(p) else x for x, p in zip(flat, callee.params, strict=True)])
-        return float(sum(w * y for w, y in zip(weights, (y for y, v in zip(moved, callee.body.yields, strict=True) if is_float(v)), strict=True)))
+        moved = evaluate(
+            callee, *[x + next(moves) if is_float(p) else x for x, p in zip(flat, callee.params, strict=True)]
+        )
+        return float(
+            sum(
+                w * y
+                for w, y in zip(
+                    weights, (y for y, v in zip(moved, callee.body.yields, strict=True) if is_float(v)), strict=True
+                )
+            )
+        )
 
     rows, floats = [], [p for p in callee.params if is_float(p)]
     precision = max((float(np.finfo(p.type.np).eps) for p in floats), default=1e-16)  # type: ignore[attr-defined]
@@ -214,10 +285,14 @@ def _leaves(value: Any, kind: Any) -> list[Any]:
 def _tangent(program: Program, a: array, v: np.ndarray, weights: list[np.ndarray]) -> float:
     with recording.paused(), Forward({a: v}) as forward:
         results = program.run()
-        return float(sum(np.sum(_host(forward.tangent(r)).astype(np.float64) * w) for r, w in zip(results, weights, strict=True)))
+        return float(
+            sum(np.sum(_host(forward.tangent(r)).astype(np.float64) * w) for r, w in zip(results, weights, strict=True))
+        )
 
 
-def _difference(value: Callable[[float], float], size: float, precision: float, eps: float | None) -> tuple[float, float]:
+def _difference(
+    value: Callable[[float], float], size: float, precision: float, eps: float | None
+) -> tuple[float, float]:
     """Central difference and its uncertainty: the step whose two neighbours agree with it best."""
     best = precision ** (1.0 / 3.0)
     steps = [eps * size] if eps is not None else [best * size * f for f in (30.0, 10.0, 3.0, 1.0, 0.3, 0.1)]
@@ -230,12 +305,24 @@ def _difference(value: Callable[[float], float], size: float, precision: float, 
 
 
 def _worst(
-    program: Program, i: Any, a: array, gradient: np.ndarray, weights: list[np.ndarray], value: Callable[[dict], float], size: float,
-    precision: float, eps: float | None, components: int, rng: np.random.Generator,
+    program: Program,
+    i: Any,
+    a: array,
+    gradient: np.ndarray,
+    weights: list[np.ndarray],
+    value: Callable[[dict], float],
+    size: float,
+    precision: float,
+    eps: float | None,
+    components: int,
+    rng: np.random.Generator,
 ) -> str:
-    """The component whose derivatives differ most, of the first `components` (or as many random ones of a large array)."""
+    """The component whose derivatives differ most, of the first `components` (or as many random ones of a large
+    array)."""
     shape = gradient.shape
-    chosen = range(gradient.size) if gradient.size <= components else rng.choice(gradient.size, components, replace=False)
+    chosen = (
+        range(gradient.size) if gradient.size <= components else rng.choice(gradient.size, components, replace=False)
+    )
     worst, found = -1.0, ""
     for c in chosen:
         unit = np.zeros(gradient.size)

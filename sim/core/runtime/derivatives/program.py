@@ -1,6 +1,8 @@
-"""A kernel with its arguments, or a Python function with its inputs, as one thing that can be run again on changed inputs.
+"""A kernel with its arguments, or a Python function with its inputs, as one thing that can be run again on changed
+inputs.
 
-It works on copies of the memory (shared as the originals share it), so that whoever asks for a derivative keeps the data.
+It works on copies of the memory (shared as the originals share it), so that whoever asks for a derivative keeps the
+data.
 """
 
 from __future__ import annotations
@@ -102,7 +104,9 @@ def program_of_call(call: Call, n_inputs: int | None = None) -> Program:
     mine = Call(call.spec, call.dims, args, call.device)
     params = call.spec.func.params
     signature = call.spec.func.attrs["signature"]
-    position = {first: place for place, (_, kind, first, _) in enumerate(signature) if isinstance(kind, (ArrayType, Reference))}
+    position = {
+        first: place for place, (_, kind, first, _) in enumerate(signature) if isinstance(kind, (ArrayType, Reference))
+    }
     number: dict[int, Number] = {k: position.get(k, p.name) for k, p in enumerate(params)}
     read = [k for k in sorted(call.spec.reads) if plain_float(args[k])]
     written = [k for k in sorted(call.spec.writes) if plain_float(args[k])]
@@ -162,8 +166,19 @@ def outputs_of(result: Any) -> list[tuple[str, array]]:
     """(name, array) of every array that a function has returned, alone, in a tuple, list or dictionary."""
     if isinstance(result, array):
         return [("result", result)]
-    parts = result.items() if isinstance(result, Mapping) else enumerate(result) if isinstance(result, (tuple, list)) else ()
-    found = [(str(key) if isinstance(result, Mapping) else f"result[{key}]", a) for key, a in parts if isinstance(a, array)]
+    parts = (
+        result.items()
+        if isinstance(result, Mapping)
+        else enumerate(result)
+        if isinstance(result, (tuple, list))
+        else ()
+    )
+    found = [
+        (str(key) if isinstance(result, Mapping) else f"result[{key}]", a) for key, a in parts if isinstance(a, array)
+    ]
     if not found:
-        raise GradientError(f"the function returned {type(result).__name__}", hint="return the arrays that it computes: one, a tuple or a dictionary")
+        raise GradientError(
+            f"the function returned {type(result).__name__}",
+            hint="return the arrays that it computes: one, a tuple or a dictionary",
+        )
     return found

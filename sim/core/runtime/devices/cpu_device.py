@@ -98,7 +98,8 @@ class CpuDevice(Device):
         return native().copy(dest.buffer.address + dest.offset, src.buffer.address + src.offset, dest.nbytes)
 
     def write_row(self, dest: Strided, value: np.ndarray) -> Row | None:
-        """Stored host data as a row of a graph, or None: zeros, or as much data as there is room.  The caller keeps `value`."""
+        """Stored host data as a row of a graph, or None: zeros, or as much data as there is room.  The caller keeps
+        `value`."""
         if not dest.is_contiguous:
             return None
         address = dest.buffer.address + dest.offset
@@ -111,7 +112,13 @@ class CpuDevice(Device):
     def give_row(self, dest: Strided, src: Strided) -> Row | None:
         """`dest` += `src` and `src` = 0 as a row of a graph, or None: of floats of one kind, apart from each other."""
         kind = element(dest.dtype)[0]
-        if not (dest.is_contiguous and src.is_contiguous and src.buffer.device is self and kind.kind == "f" and kind.itemsize >= 4):
+        if not (
+            dest.is_contiguous
+            and src.is_contiguous
+            and src.buffer.device is self
+            and kind.kind == "f"
+            and kind.itemsize >= 4
+        ):
             return None
         to, source = dest.buffer.address + dest.offset, src.buffer.address + src.offset
         if to < source + src.nbytes and source < to + dest.nbytes:

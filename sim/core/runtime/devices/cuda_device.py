@@ -1,7 +1,7 @@
 """GPUs: device memory from the driver's pool, transfers, and launches on one stream.
 
-The host sees device memory by copies only: `numpy()` gives a read-only one, so that writing through it is an error and not
-lost.  Work is told to the present stream in order, and nothing waits for it but reading back.
+The host sees device memory by copies only: `numpy()` gives a read-only one, so that writing through it is an error and
+not lost.  Work is told to the present stream in order, and nothing waits for it but reading back.
 """
 
 from __future__ import annotations
@@ -160,7 +160,9 @@ class CudaDevice(Device):
         if packed is not src:
             other._move(packed, src)
         here = packed_view(self, src)
-        self.driver.copy_from(other.driver, here.buffer.address, packed.buffer.address + packed.offset, here.buffer.nbytes)
+        self.driver.copy_from(
+            other.driver, here.buffer.address, packed.buffer.address + packed.offset, here.buffer.nbytes
+        )
         return here
 
     def duplicate(self, view: Strided) -> Strided:
@@ -223,7 +225,9 @@ class CudaDevice(Device):
 
     def add(self, dest: Strided, src: Strided) -> None:
         """See `Device`."""
-        if 0 in dest.shape or not any(leaf.scalar.is_float for leaf in element_leaves(Value(array_type(dest.dtype, 1)))):
+        if 0 in dest.shape or not any(
+            leaf.scalar.is_float for leaf in element_leaves(Value(array_type(dest.dtype, 1)))
+        ):
             return
         if src.buffer.device is not self:
             here = packed_view(self, src)
@@ -237,7 +241,8 @@ class CudaDevice(Device):
         return Told(self) if src.buffer.device is self or _at_once(dest, src) else None
 
     def write_row(self, dest: Strided, value: np.ndarray) -> Told | None:
-        """One value for all elements was kept on the device when it was written for the first time; host data are fetched anew."""
+        """One value for all elements was kept on the device when it was written for the first time; host data are
+        fetched anew."""
         one = np.ndim(value) == 0 or np.shape(value) == element(dest.dtype)[1]
         return Told(self) if one and size_of(dest.dtype) <= _SMALL else None
 
@@ -320,13 +325,22 @@ class CudaDevice(Device):
             self.driver.follow(stream, self.stream)
         dtype, inner, inner_strides = element(view.dtype)
         return dlpack.to_capsule(
-            view.buffer.address + view.offset, dtype, view.shape + inner, view.strides + inner_strides, self.driver.ordinal, view.buffer.lend()
+            view.buffer.address + view.offset,
+            dtype,
+            view.shape + inner,
+            view.strides + inner_strides,
+            self.driver.ordinal,
+            view.buffer.lend(),
         )
 
     def from_dlpack(self, source: Any) -> tuple[Buffer, int, tuple[int, ...], tuple[int, ...], np.dtype]:
         """See `Device`."""
         taken = dlpack.Taken(source.__dlpack__(stream=int(self.stream)))
-        reach = [(n - 1) * stride for n, stride in zip(taken.shape, taken.strides, strict=True)] if 0 not in taken.shape else []
+        reach = (
+            [(n - 1) * stride for n, stride in zip(taken.shape, taken.strides, strict=True)]
+            if 0 not in taken.shape
+            else []
+        )
         low, high = sum(r for r in reach if r < 0), sum(r for r in reach if r > 0) + taken.dtype.itemsize
         buffer = find(taken.address + low, high - low, self)
         if buffer is None:
@@ -352,7 +366,9 @@ def _touch(a: Strided, b: Strided) -> bool:
     ends = []
     for v in (a, b):
         reach = [(n - 1) * stride for n, stride in zip(v.shape, v.strides, strict=True)]
-        ends.append((v.offset + sum(r for r in reach if r < 0), v.offset + sum(r for r in reach if r > 0) + size_of(v.dtype)))
+        ends.append(
+            (v.offset + sum(r for r in reach if r < 0), v.offset + sum(r for r in reach if r > 0) + size_of(v.dtype))
+        )
     return ends[0][0] < ends[1][1] and ends[1][0] < ends[0][1]
 
 
@@ -367,7 +383,14 @@ def cuda_devices() -> list[CudaDevice]:
             if not _made:
                 deterministic = os.environ.get("SIM_DETERMINISTIC", "0") not in ("", "0")
                 drivers = [CudaDriver(ordinal) for ordinal in range(find_gpus()[0])]
-                _made.extend([CudaDevice(f"cuda:{d.ordinal}", d, NvrtcCompiler(target_of(d.capability, d.version)), deterministic) for d in drivers])
+                _made.extend(
+                    [
+                        CudaDevice(
+                            f"cuda:{d.ordinal}", d, NvrtcCompiler(target_of(d.capability, d.version)), deterministic
+                        )
+                        for d in drivers
+                    ]
+                )
     return list(_made)
 
 

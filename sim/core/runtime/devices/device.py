@@ -10,7 +10,18 @@ from sim.core.runtime.devices.base_device import Device, DeviceError
 from sim.core.runtime.devices.cpu_device import CpuDevice
 from sim.core.runtime.devices.cuda_device import CudaDevice, cuda_devices, cuda_missing
 
-__all__ = ["Device", "DeviceError", "DeviceLike", "ScopedDevice", "cuda_missing", "get_device", "get_devices", "init", "set_device", "synchronize"]
+__all__ = [
+    "Device",
+    "DeviceError",
+    "DeviceLike",
+    "ScopedDevice",
+    "cuda_missing",
+    "get_device",
+    "get_devices",
+    "init",
+    "set_device",
+    "synchronize",
+]
 
 _CPU = CpuDevice()
 _current: Device = _CPU
@@ -18,7 +29,8 @@ DeviceLike = Device | str | None
 
 
 def get_device(name: DeviceLike = None) -> Device:
-    """The device of that name: "cpu", "cuda" or "cuda:1", or "auto": the first GPU, else the CPU.  None: the current one.
+    """The device of that name: "cpu", "cuda" or "cuda:1", or "auto": the first GPU, else the CPU.  None: the current
+    one.
 
     Raises DeviceError, with what is missing, where there is no such device.
     """

@@ -1,8 +1,9 @@
 """Graphs: what a piece of the program did to memory, as a table that runs again without the Python around it.
 
-Inside `with capture() as graph:` everything still happens as usual, and is noted.  `graph.replay()` does the same on the
-present content of the same memory: one native call walks the launches, copies and fills.  Only what has no native form (assertions,
-prints, the reference interpreter) is called in between.  Arguments that are numbers keep the value they had.
+Inside `with capture() as graph:` everything still happens as usual, and is noted.  `graph.replay()` does the same on
+the present content of the same memory: one native call walks the launches, copies and fills.  Only what has no native
+form (assertions, prints, the reference interpreter) is called in between.  Arguments that are numbers keep the value
+they had.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ class _Table:
 
 
 class _Stretch:
-    """Actions that only tell one device what to do: the device notes them when they first run again, and does them at once from then on."""
+    """Actions that only tell one device what to do: the device notes them when they first run again, and does them at
+    once from then on."""
 
     def __init__(self, device: Any, actions: list[Callable[[], None]] | None = None) -> None:
         self.device, self.actions = device, actions if actions is not None else []
@@ -73,7 +75,8 @@ class _Stretch:
 class Graph:
     """What was captured, in order.  `replay()` does it again.
 
-    series: shared by graphs that are always replayed one after the other; a tape may claim a value in one and save it in the next.
+    series: shared by graphs that are always replayed one after the other; a tape may claim a value in one and save it
+    in the next.
     """
 
     def __init__(self, series: object = None) -> None:
@@ -100,7 +103,8 @@ class Graph:
         return self._count
 
     def row(self, function: int, block: int, end: int, grain: int, keep: Any, name: str, nbytes: int) -> None:
-        """Note a native function: see `sim.core.backends.native`; `keep` owns its block, its code and the memory that it touches.
+        """Note a native function: see `sim.core.backends.native`; `keep` owns its block, its code and the memory that
+        it touches.
 
         name, nbytes: for profiles.
         """
@@ -175,7 +179,8 @@ class Graph:
 
     @property
     def stale(self) -> bool:
-        """Whether a kernel would be traced anew if it were launched: a name or a function that it reads is another one now.
+        """Whether a kernel would be traced anew if it were launched: a name or a function that it reads is another one
+        now.
 
         A replay runs the code that was captured all the same, as it passes the numbers that were captured.
         """
@@ -183,24 +188,32 @@ class Graph:
 
     @property
     def outdated(self) -> bool:
-        """Whether an array has got another gradient since: a replay would add to the one that it had when this was captured."""
+        """Whether an array has got another gradient since: a replay would add to the one that it had when this was
+        captured."""
         return any(buffer.gradient is not gradient for buffer, gradient in self._gradients.items())
 
     @entry_point
     def replay(self) -> None:
-        """Do it all again.  Raises GradientError if an array has got another gradient array since, or for one who records.
+        """Do it all again.  Raises GradientError if an array has got another gradient array since, or for one who
+        records.
 
         Where a replay breaks off, gradients that a `backward` in it was about to change are put back.
         """
         if self.broken:
-            raise GradientError(f"this graph is not complete: {self.broken} while it was captured", hint="capture it again")
+            raise GradientError(
+                f"this graph is not complete: {self.broken} while it was captured", hint="capture it again"
+            )
         if self.outdated:
             raise GradientError(
-                "an array has got another gradient (`a.grad = ...` or `a.requires_grad = ...`) since this graph was captured",
+                "an array has got another gradient (`a.grad = ...` or `a.requires_grad = ...`) since this graph was"
+                " captured",
                 hint="capture it again, or clear gradients by a.grad.zero_() or tape.zero()",
             )
         if shadows.current() is not self._shadow:
-            raise GradientError("this graph was captured outside of the forward mode in which it is replayed, or the other way round", hint="capture it again")
+            raise GradientError(
+                "this graph was captured outside of the forward mode in which it is replayed, or the other way round",
+                hint="capture it again",
+            )
         recorder = recording.current()
         if recorder is not None:
             recorder.replay(self._written.values(), self.carries)
@@ -235,7 +248,9 @@ def joined(graphs: Iterable[Graph]) -> Graph:
     out = Graph()
     for graph in graphs:
         if graph._shadow is not out._shadow:
-            raise GradientError("graphs captured in and outside of forward mode cannot be joined", hint="capture them again")
+            raise GradientError(
+                "graphs captured in and outside of forward mode cannot be joined", hint="capture them again"
+            )
         for part in graph._parts:
             last = out._parts[-1] if out._parts else None
             if isinstance(part, _Table):
@@ -315,7 +330,8 @@ class Told:
 
 
 def note_native(action: Callable[[], None], row: Callable[[], Row | Told | None], keep: Any) -> None:
-    """As `note`, for an action that may have a native form: `row()` gives it, or None; `keep` owns the memory that it touches."""
+    """As `note`, for an action that may have a native form: `row()` gives it, or None; `keep` owns the memory that it
+    touches."""
     action()
     graph = capturing()
     if graph is not None:
@@ -332,13 +348,13 @@ def note_native(action: Callable[[], None], row: Callable[[], Row | Told | None]
 def capture(after: Graph | None = None) -> Iterator[Graph]:
     """`with capture() as graph:` notes what happens to memory inside the block; `graph.replay()` does it again.
 
-    Launches, copies, fills, writes from the host (with the data they had), rollouts and `backward` of a tape are noted, also what an open
-    tape records of them; so is the derived data of a model whose solver takes a step.  Python code in between is not: its decisions and
-    the numbers it passed (dt, settings of a solver) stay as they were, and so do the constants and functions that the launched kernels had
-    captured.
+    Launches, copies, fills, writes from the host (with the data they had), rollouts and `backward` of a tape are noted,
+    also what an open tape records of them; so is the derived data of a model whose solver takes a step.  Python code in
+    between is not: its decisions and the numbers it passed (dt, settings of a solver) stay as they were, and so do the
+    constants and functions that the launched kernels had captured.
 
-    What a tape recorded before the block and still needs is saved once, when the block overwrites it; not again at a replay.
-    after: a graph that is always replayed before this one.
+    What a tape recorded before the block and still needs is saved once, when the block overwrites it; not again at a
+    replay. after: a graph that is always replayed before this one.
     """
     graph, before = Graph(after.series if after is not None else None), list(opened.entries)
     opened.push(graph)

@@ -1,5 +1,5 @@
-"""Streams and events: order and overlap of what a device is told.  On the CPU, where everything has ended when a call returns,
-they do nothing."""
+"""Streams and events: order and overlap of what a device is told.  On the CPU, where everything has ended when a call
+returns, they do nothing."""
 
 from __future__ import annotations
 
@@ -82,7 +82,9 @@ class ScopedStream:
         device.stream = self.stream.handle
         return self.stream
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.stream.device.stream = self._before.handle
 
 

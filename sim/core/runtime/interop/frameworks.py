@@ -1,7 +1,8 @@
-"""PyTorch and JAX, optional extras: arrays that share memory with tensors, and functions of ours in the autograd of PyTorch.
+"""PyTorch and JAX, optional extras: arrays that share memory with tensors, and functions of ours in the autograd of
+PyTorch.
 
-Only `torch_function` joins the two gradients.  A tensor that is the result of other tensors has no place in our tapes, and a
-program that turns it into an array would lose its gradient: that is refused.
+Only `torch_function` joins the two gradients.  A tensor that is the result of other tensors has no place in our tapes,
+and a program that turns it into an array would lose its gradient: that is refused.
 """
 
 from __future__ import annotations
@@ -22,14 +23,15 @@ from sim.core.runtime.tape.tape import Tape
 def from_torch(tensor: Any, dtype: Any = None, requires_grad: bool | None = None, grad: Any = None) -> array:
     """An array that shares the memory of a tensor, on the CPU or a GPU.
 
-    On a GPU what PyTorch has told its stream comes before what the array's device is told next.  After that the two are in order by
-    themselves as long as PyTorch works on its default stream; else use `Stream` and events.
-    dtype: the element type; a composite one, such as vec3, takes its components from the last axes.
-    requires_grad: None takes it from the tensor.  Then the gradient is shared too: it is `tensor.grad`, whichever tensor that is when
-        the gradient is asked for, and `Tape.backward` adds to it; where there is none (`optimizer.zero_grad()`) zeros are made.
-    grad: a tensor that holds the gradient instead.
-    Raises GradientError for a tensor that is the result of other tensors: its gradient would not reach them.  A tensor that gets other
-    memory afterwards (`t.data = ...`) is an error when the gradient is asked for.
+    On a GPU what PyTorch has told its stream comes before what the array's device is told next.  After that the two are
+    in order by themselves as long as PyTorch works on its default stream; else use `Stream` and events. dtype: the
+    element type; a composite one, such as vec3, takes its components from the last axes. requires_grad: None takes it
+    from the tensor.  Then the gradient is shared too: it is `tensor.grad`, whichever tensor that is when
+        the gradient is asked for, and `Tape.backward` adds to it; where there is none (`optimizer.zero_grad()`) zeros
+        are made.
+    grad: a tensor that holds the gradient instead. Raises GradientError for a tensor that is the result of other
+    tensors: its gradient would not reach them.  A tensor that gets other memory afterwards (`t.data = ...`) is an error
+    when the gradient is asked for.
     """
     torch = pytorch()
     checked(tensor, torch, "the argument of from_torch")
@@ -50,10 +52,12 @@ def from_torch(tensor: Any, dtype: Any = None, requires_grad: bool | None = None
 
 
 def to_torch(a: array, requires_grad: bool | None = None) -> Any:
-    """A tensor that shares the memory of an array, of shape `shape` + component shape; on a GPU in the order of the streams, see `from_torch`.
+    """A tensor that shares the memory of an array, of shape `shape` + component shape; on a GPU in the order of the
+    streams, see `from_torch`.
 
-    requires_grad: None takes it from the array.  Then `tensor.grad` shares the gradient of the array, whichever of the two is replaced.
-    A tape cannot see what PyTorch writes there: raises GradientError while one is recording, or still needs the values.
+    requires_grad: None takes it from the array.  Then `tensor.grad` shares the gradient of the array, whichever of the
+    two is replaced. A tape cannot see what PyTorch writes there: raises GradientError while one is recording, or still
+    needs the values.
     """
     torch = pytorch()
     if not isinstance(a, array):
@@ -77,13 +81,14 @@ def to_torch(a: array, requires_grad: bool | None = None) -> Any:
 def torch_function(function: Callable[..., Any], dtypes: Sequence[Any] = ()) -> Callable[..., Any]:
     """A function of arrays as a function of tensors, which PyTorch's autograd differentiates.
 
-    function: takes an array where a tensor is given, anything else as it is; launches kernels; returns an array or a tuple
+    function: takes an array where a tensor is given, anything else as it is; launches kernels; returns an array or a
+    tuple
         of arrays.  What depends on an input with a gradient needs `requires_grad=True` in there, as on any tape.
     dtypes: element types by position, where they are not scalars: `dtypes=[sim.vec3]`.
 
-    The arrays are copies: neither the values of tensors nor the gradients that PyTorch hands over are ever changed.  Calls
-    may be mixed and repeated, each has a tape of its own.  First derivatives only.  Arrays with a gradient that the function
-    knows from elsewhere get theirs added to `.grad`, as by any tape.
+    The arrays are copies: neither the values of tensors nor the gradients that PyTorch hands over are ever changed.
+    Calls may be mixed and repeated, each has a tape of its own.  First derivatives only.  Arrays with a gradient that
+    the function knows from elsewhere get theirs added to `.grad`, as by any tape.
     """
     torch = pytorch()
 
@@ -96,12 +101,17 @@ def torch_function(function: Callable[..., Any], dtypes: Sequence[Any] = ()) -> 
 
         @staticmethod
         def backward(ctx: Any, *gradients: Any) -> Any:
-            raise GradientError("a torch_function has first derivatives only", hint="for second ones use sim.autograd.hvp")
+            raise GradientError(
+                "a torch_function has first derivatives only", hint="for second ones use sim.autograd.hvp"
+            )
 
     class Bridge(torch.autograd.Function):  # type: ignore[misc, name-defined]
         @staticmethod
         def forward(ctx: Any, *args: Any) -> Any:
-            arrays = [_copied_in(a, f"argument {k}", dtypes[k] if k < len(dtypes) else None, torch) for k, a in enumerate(args)]
+            arrays = [
+                _copied_in(a, f"argument {k}", dtypes[k] if k < len(dtypes) else None, torch)
+                for k, a in enumerate(args)
+            ]
             for a, wanted in zip(arrays, ctx.needs_input_grad, strict=True):
                 if wanted:
                     a.requires_grad = True
@@ -136,7 +146,9 @@ def torch_function(function: Callable[..., Any], dtypes: Sequence[Any] = ()) -> 
             for out, g in zip(ctx.outputs, gradients, strict=True):
                 if g is not None and differentiable(out.dtype):
                     host, before = g.detach().numpy(), seeds.get(out)
-                    seeds[out] = array(host if before is None else host + before.numpy(), dtype=out.dtype).reshape(out.shape)
+                    seeds[out] = array(host if before is None else host + before.numpy(), dtype=out.dtype).reshape(
+                        out.shape
+                    )
             if seeds:
                 ctx.tape.backward(grads=seeds)
             results = [
@@ -157,7 +169,11 @@ def torch_function(function: Callable[..., Any], dtypes: Sequence[Any] = ()) -> 
 
 def _copied_in(value: Any, what: str, dtype: Any, torch: Any) -> Any:
     """A tensor as an array of its own; anything else as it is."""
-    return array(checked(value, torch, what).detach().numpy(), dtype=dtype, device="cpu") if isinstance(value, torch.Tensor) else value
+    return (
+        array(checked(value, torch, what).detach().numpy(), dtype=dtype, device="cpu")
+        if isinstance(value, torch.Tensor)
+        else value
+    )
 
 
 def _copied_out(a: array, torch: Any) -> Any:
@@ -176,12 +192,14 @@ def _jax() -> Any:
 def from_jax(values: Any, dtype: Any = None) -> array:
     """An array on the CPU with a copy of the values of a JAX array, through DLPack: JAX arrays never change, ours do.
 
-    Raises TypeError for anything else, and GradientError inside of functions that JAX transforms: no gradient crosses over.
+    Raises TypeError for anything else, and GradientError inside of functions that JAX transforms: no gradient crosses
+    over.
     """
     jax = _jax()
     if isinstance(values, jax.core.Tracer):
         raise GradientError(
-            "from_jax inside of a function that JAX differentiates or compiles: there are no values yet, and no gradient could come back",
+            "from_jax inside of a function that JAX differentiates or compiles: there are no values yet, and no"
+            " gradient could come back",
             hint="call it outside of jax.grad, jax.jit and jax.vmap",
         )
     if not isinstance(values, jax.Array):
@@ -202,6 +220,7 @@ def to_jax(a: array) -> Any:
         raise TypeError(f"elements of struct {a.dtype} are no JAX array; take one field, or use a.numpy()")
     if host.dtype.itemsize == 8 and not jax.config.jax_enable_x64:
         raise TypeError(
-            f"JAX would shorten {host.dtype} numbers to 32 bits; call jax.config.update('jax_enable_x64', True), or hand over an array of 32-bit numbers"
+            f"JAX would shorten {host.dtype} numbers to 32 bits; call jax.config.update('jax_enable_x64', True), or"
+            " hand over an array of 32-bit numbers"
         )
     return jax.numpy.asarray(host)

@@ -1,7 +1,7 @@
 """Tensors of PyTorch whose memory and gradient arrays share.
 
-PyTorch replaces gradients as it likes (`optimizer.zero_grad()` sets `t.grad` to None), so which tensor holds the gradient is looked up
-whenever the gradient of the array is asked for.
+PyTorch replaces gradients as it likes (`optimizer.zero_grad()` sets `t.grad` to None), so which tensor holds the
+gradient is looked up whenever the gradient of the array is asked for.
 """
 
 from __future__ import annotations
@@ -35,14 +35,17 @@ def checked(value: Any, torch: Any, what: str) -> Any:
     if value.layout is not torch.strided:
         raise TypeError(f"{what} has the layout {value.layout}; make it dense first: t.to_dense()")
     if value.device.type not in ("cpu", "cuda"):
-        raise TypeError(f"{what} lies on {value.device}; only tensors on the CPU and on GPUs of NVIDIA are shared: t.cpu()")
+        raise TypeError(
+            f"{what} lies on {value.device}; only tensors on the CPU and on GPUs of NVIDIA are shared: t.cpu()"
+        )
     if value.dtype in (torch.bfloat16, torch.complex64, torch.complex128):
         raise TypeError(f"{what} has elements of type {value.dtype}, which no array holds; convert it: t.float()")
     return value
 
 
 def shared(tensor: Any, dtype: Any, torch: Any) -> array:
-    """The memory of a tensor as an array; all arrays on one storage share a buffer, so that tapes see where they overlap."""
+    """The memory of a tensor as an array; all arrays on one storage share a buffer, so that tapes see where they
+    overlap."""
     if tensor.device.type == "cuda":
         return from_dlpack(tensor.detach(), dtype)
     storage = tensor.untyped_storage()
@@ -61,12 +64,14 @@ def as_tensor(a: array, torch: Any) -> Any:
 def link(a: array, tensor: Any, torch: Any, owns: bool, given: Any = None) -> None:
     """From now on the gradient of an array and that of a tensor with the same memory are one.
 
-    owns: whether the tensor keeps the array's memory, or is only a view of it that may go.  given: a tensor that holds the gradient instead
-    of `tensor.grad`.
+    owns: whether the tensor keeps the array's memory, or is only a view of it that may go.  given: a tensor that holds
+    the gradient instead of `tensor.grad`.
     """
     a.requires_grad = True
     buffer = a.buffer
-    buffer.links = tuple(known for known in buffer.links if not (isinstance(known, TensorLink) and known.tensor() is tensor))
+    buffer.links = tuple(
+        known for known in buffer.links if not (isinstance(known, TensorLink) and known.tensor() is tensor)
+    )
     made = TensorLink(a, tensor, torch, owns, given)
     if not owns:
         made.show(tensor, buffer)
@@ -93,8 +98,8 @@ class TensorLink:
             return
         if _place(tensor) != self._memory:
             raise GradientError(
-                "a tensor whose memory an array shares has got other memory since (`t.data = ...`, `t.resize_`, a module's `.to(...)`): "
-                "the array still has the old values",
+                "a tensor whose memory an array shares has got other memory since (`t.data = ...`, `t.resize_`, a"
+                " module's `.to(...)`): the array still has the old values",
                 hint="call sim.from_torch(t), or sim.to_torch(a), again",
             )
         grad = tensor.grad if self._given is None else self._given
@@ -110,17 +115,27 @@ class TensorLink:
                 self.show(tensor, buffer)
                 return
             raise GradientError(
-                "a tensor that is a part of the memory of an array has a gradient that is not part of the array's (`t.grad = ...`, `optimizer.zero_grad()`)",
-                hint="keep the one it gets: optimizer.zero_grad(set_to_none=False); or share the whole memory as one tensor",
+                "a tensor that is a part of the memory of an array has a gradient that is not part of the array's"
+                " (`t.grad = ...`, `optimizer.zero_grad()`)",
+                hint=(
+                    "keep the one it gets: optimizer.zero_grad(set_to_none=False); or share the whole memory as one"
+                    " tensor"
+                ),
             )
         if grad is None:
             grad = tensor.grad = self._torch.zeros_like(tensor.detach())
         checked(grad, self._torch, "the gradient")
         if tuple(grad.shape) != tuple(tensor.shape) or grad.dtype != tensor.dtype:
-            raise ValueError(f"the gradient of a tensor of shape {tuple(tensor.shape)} of {tensor.dtype} has shape {tuple(grad.shape)} of {grad.dtype}")
+            raise ValueError(
+                f"the gradient of a tensor of shape {tuple(tensor.shape)} of {tensor.dtype} has shape"
+                f" {tuple(grad.shape)} of {grad.dtype}"
+            )
         memory = shared(grad, self._layout[3], self._torch)
         if not memory.is_contiguous:
-            raise GradientError("the gradient of a tensor does not lie packed in memory", hint="make it so: t.grad = t.grad.contiguous()")
+            raise GradientError(
+                "the gradient of a tensor does not lie packed in memory",
+                hint="make it so: t.grad = t.grad.contiguous()",
+            )
         self._held = memory.buffer, memory.offset - self._layout[0]
         self._shown = grad, _place(grad)
         buffer.hold_gradient_in(*self._held)

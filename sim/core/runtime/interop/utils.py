@@ -1,4 +1,5 @@
-"""Sums, inner products, scans and sorting of arrays, as kernels: they are recorded and differentiate like any other launch."""
+"""Sums, inner products, scans and sorting of arrays, as kernels: they are recorded and differentiate like any other
+launch."""
 
 from __future__ import annotations
 
@@ -93,7 +94,10 @@ def array_inner(a: array, b: array, out: array | None = None) -> Any:
 def array_scan(in_array: array, out_array: array, inclusive: bool = True) -> None:
     """Running sums of a 1-d array: out[i] = in[0] + ... + in[i] (inclusive), or without in[i]."""
     if in_array.shape != out_array.shape or in_array.dtype is not out_array.dtype:
-        raise ValueError(f"array_scan: the arrays differ: {in_array.shape} of {in_array.dtype}, {out_array.shape} of {out_array.dtype}")
+        raise ValueError(
+            f"array_scan: the arrays differ: {in_array.shape} of {in_array.dtype}, {out_array.shape} of"
+            f" {out_array.dtype}"
+        )
     launch(_scan, 1, [in_array, out_array, bool(inclusive)])
 
 
@@ -111,17 +115,24 @@ def _permute(source: array[Any], order: array[int], target: array[Any]):
 
 
 def radix_sort_pairs(keys: array, values: array, count: int) -> None:
-    """Sorts the first `count` keys, ascending and stable, and the values with them, in place.  Gradients move with the elements.
+    """Sorts the first `count` keys, ascending and stable, and the values with them, in place.  Gradients move with the
+    elements.
 
     The order is found on the host: in a captured graph it would stay as it was, so capturing it is an error.
     """
     for name, a in (("keys", keys), ("values", values)):
         if a.ndim != 1 or not 0 <= count <= a.shape[0]:
-            raise ValueError(f"radix_sort_pairs: {name} of shape {a.shape}; expected one dimension and at least count={count} elements")
+            raise ValueError(
+                f"radix_sort_pairs: {name} of shape {a.shape}; expected one dimension and at least count={count}"
+                " elements"
+            )
     if not isinstance(keys.dtype, Scalar):
         raise TypeError(f"radix_sort_pairs: keys of {keys.dtype}; expected numbers")
     if capturing() is not None:
-        raise GradientError("radix_sort_pairs in a captured graph would always give the order of the keys that it was captured with", hint="sort outside of it")
+        raise GradientError(
+            "radix_sort_pairs in a captured graph would always give the order of the keys that it was captured with",
+            hint="sort outside of it",
+        )
     if not count:
         return
     order = array(np.argsort(keys.device.numpy(keys[:count]), kind="stable").astype(np.int32), device=keys.device)

@@ -1,4 +1,5 @@
-"""Arguments of launches: the type that each has in a specialisation, and the flat values that a compiled function takes."""
+"""Arguments of launches: the type that each has in a specialisation, and the flat values that a compiled function
+takes."""
 
 from __future__ import annotations
 
@@ -43,17 +44,23 @@ def argument_type(kernel: Kernel, position: int, value: Any, label: str) -> Type
     if isinstance(wanted, ArrayType):
         if value is None:
             if wanted.dtype is None:
-                raise LaunchError(f"{where} is None, and its element type cannot be guessed; annotate the kernel's parameter")
+                raise LaunchError(
+                    f"{where} is None, and its element type cannot be guessed; annotate the kernel's parameter"
+                )
             return wanted
         if isinstance(value, np.ndarray):
             element = wanted.dtype.name.split("<")[0] if wanted.dtype else value.dtype
-            raise LaunchError(f"{where} is a NumPy array; pass sim.array(a, dtype=sim.{element}, copy=False), which is zero-copy")
+            raise LaunchError(
+                f"{where} is a NumPy array; pass sim.array(a, dtype=sim.{element}, copy=False), which is zero-copy"
+            )
         raise LaunchError(f"{where} is a {type(value).__name__}; expected {wanted}{_how_to_share(value)}")
     if isinstance(value, np.ndarray) and value.ndim and not isinstance(wanted, Homogeneous):
         raise LaunchError(f"{where} is a NumPy array; pass sim.array(a), or a scalar")
     if wanted is not None:
         if isinstance(wanted, Struct) and not (isinstance(value, StructValue) and value._sim_struct_ is wanted):
-            raise LaunchError(f"{where} is a {type(value).__name__}; expected struct {wanted}: make one with {wanted.name}()")
+            raise LaunchError(
+                f"{where} is a {type(value).__name__}; expected struct {wanted}: make one with {wanted.name}()"
+            )
         return _struct_type(wanted, value, where) if isinstance(wanted, Struct) else wanted
     return _type_of_value(value, kernel, where)
 
@@ -69,7 +76,8 @@ def _referenced(wanted: Type, value: array, where: str) -> Type:
 
 
 def _struct_type(kind: Struct, value: StructValue, where: str) -> Type:
-    """The type of a struct argument: the struct, or the struct with the fields that are given as arrays of one element."""
+    """The type of a struct argument: the struct, or the struct with the fields that are given as arrays of one
+    element."""
     fields: dict[str, Type] = {}
     for key, field_type in kind.fields.items():
         part = getattr(value, key)
@@ -101,8 +109,10 @@ def _how_to_share(value: Any) -> str:
     """What to do with an array of another library."""
     if not hasattr(value, "__dlpack__"):
         return ""
-    return "; pass sim.from_torch(t), or for gradients call the launches through sim.torch_function" if type(value).__module__.startswith("torch") else (
-        "; pass sim.from_dlpack(a), which is zero-copy"
+    return (
+        "; pass sim.from_torch(t), or for gradients call the launches through sim.torch_function"
+        if type(value).__module__.startswith("torch")
+        else ("; pass sim.from_dlpack(a), which is zero-copy")
     )
 
 

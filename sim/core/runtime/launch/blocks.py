@@ -1,8 +1,8 @@
 """Argument blocks: how the arguments of a launch lie in memory for a compiled function.
 
-The launch dimensions and the address of the error record come first, then the parameters in order: an array is its address,
-shape and strides; a number has eight bytes.  Arrays keep their part ready (`array.slots`), so that a block is a
-concatenation.
+The launch dimensions and the address of the error record come first, then the parameters in order: an array is its
+address, shape and strides; a number has eight bytes.  Arrays keep their part ready (`array.slots`), so that a block is
+a concatenation.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ class Memory:
 
     __slots__ = ("ptr", "shape", "strides", "is_contiguous", "owner", "slots", "traits")
 
-    def __init__(self, ptr: int, shape: tuple[int, ...], strides: tuple[int, ...], is_contiguous: bool, owner: Any) -> None:
+    def __init__(
+        self, ptr: int, shape: tuple[int, ...], strides: tuple[int, ...], is_contiguous: bool, owner: Any
+    ) -> None:
         self.ptr, self.shape, self.strides, self.is_contiguous, self.owner = ptr, shape, strides, is_contiguous, owner
         self.slots = slots_of(ptr, shape, strides)
         self.traits = traits_of(is_contiguous, False, shape)  # kept copies end with spare bytes
@@ -46,7 +48,8 @@ class ArgumentBlock:
         return len(self._view)
 
     def fill(self, dims: tuple[int, ...], fault: int, parts: list[bytes]) -> None:
-        """Write the launch dimensions, the address of the error record (0: none) and the parts that `Layout.parts` made."""
+        """Write the launch dimensions, the address of the error record (0: none) and the parts that `Layout.parts`
+        made."""
         self._view[:] = _header(dims, fault) + b"".join(parts)
 
 
@@ -67,14 +70,19 @@ class Layout:
         self._name = compiled.func.name
         kinds = [p.type for p in compiled.func.params]
         self._forms = [
-            (i, struct.Struct("<" + scalar_format(k)).pack if isinstance(k, Scalar) else None, _nothing(k.ndim) if isinstance(k, ArrayType) else b"")
+            (
+                i,
+                struct.Struct("<" + scalar_format(k)).pack if isinstance(k, Scalar) else None,
+                _nothing(k.ndim) if isinstance(k, ArrayType) else b"",
+            )
             for i, k in enumerate(kinds)
         ]
         self._size = _HEADER.size + sum(len(number(0) if number else none) for _, number, none in self._forms)
         self._blocks: list[ArgumentBlock] = []
 
     def parts(self, args: Sequence[Any]) -> tuple[list[bytes], Traits]:
-        """The bytes of each argument, and what code may rely on of the arrays.  Raises LaunchError for a number that does not fit."""
+        """The bytes of each argument, and what code may rely on of the arrays.  Raises LaunchError for a number that
+        does not fit."""
         parts = []
         traits = []
         for i, number, none in self._forms:

@@ -40,12 +40,13 @@ _check_bounds = os.environ.get("SIM_CHECK_BOUNDS", "0") not in ("", "0")
 
 
 def set_check_bounds(check: bool) -> None:
-    """Compare every index of the launches from now on, adjoints too, with the shape (default: $SIM_CHECK_BOUNDS, or not).
+    """Compare every index of the launches from now on, adjoints too, with the shape (default: $SIM_CHECK_BOUNDS, or
+    not).
 
-    An index outside of an array then raises `KernelFault` with array, index, thread and line instead of touching other memory; so does
-    one outside of a vector, matrix, tuple or local array, which is otherwise its last component when it is read, and dropped when it is
-    written.  An index counts from 0; a negative one counts from the end only if it is a constant, and of a value of the thread.
-    Slower; recorded launches and captured graphs stay as they are.
+    An index outside of an array then raises `KernelFault` with array, index, thread and line instead of touching other
+    memory; so does one outside of a vector, matrix, tuple or local array, which is otherwise its last component when it
+    is read, and dropped when it is written.  An index counts from 0; a negative one counts from the end only if it is a
+    constant, and of a value of the thread. Slower; recorded launches and captured graphs stay as they are.
     """
     global _check_bounds
     _check_bounds = bool(check)
@@ -83,7 +84,8 @@ def prepare(compiled: Compiled, device: Device, args: Sequence[Any]) -> tuple[li
 
 
 def run(compiled: Compiled, device: Device, dims: tuple[int, ...], args: Sequence[Any]) -> None:
-    """Run a compiled function now: pack its block and hand it to the backend.  Forward mode runs another in its place."""
+    """Run a compiled function now: pack its block and hand it to the backend.  Forward mode runs another in its
+    place."""
     shadow = shadows.current()
     if shadow is not None:
         shadow.run(compiled, device, dims, args)
@@ -96,7 +98,11 @@ def run(compiled: Compiled, device: Device, dims: tuple[int, ...], args: Sequenc
     block.fill(dims, 0 if fault is None else fault.ctypes.data, parts)
     try:
         if open_profiles:
-            timed(compiled.func.name, n * bytes_per_thread(compiled), lambda: _run_to_its_end(device, compiled, executable, block.address, n))
+            timed(
+                compiled.func.name,
+                n * bytes_per_thread(compiled),
+                lambda: _run_to_its_end(device, compiled, executable, block.address, n),
+            )
         else:
             device.run(executable, block.address, n, compiled)
     finally:
@@ -108,7 +114,15 @@ def run(compiled: Compiled, device: Device, dims: tuple[int, ...], args: Sequenc
         keep = (block, fault, args)
         address = getattr(executable, "address", None)
         if fault is None and address is not None:
-            graph.row(address, block.address, n, grain_of(compiled), (keep, executable), compiled.func.name, n * bytes_per_thread(compiled))
+            graph.row(
+                address,
+                block.address,
+                n,
+                grain_of(compiled),
+                (keep, executable),
+                compiled.func.name,
+                n * bytes_per_thread(compiled),
+            )
         elif fault is None and not getattr(executable, "waits", True):
             graph.tell(device, lambda: device.run(executable, block.address, n, compiled), keep)
         else:
@@ -121,7 +135,14 @@ def _run_to_its_end(device: Device, compiled: Compiled, executable: Executable, 
 
 
 def _run_again(
-    device: Device, compiled: Compiled, executable: Executable, address: int, n: int, dims: tuple[int, ...], fault: np.ndarray | None, keep: Any
+    device: Device,
+    compiled: Compiled,
+    executable: Executable,
+    address: int,
+    n: int,
+    dims: tuple[int, ...],
+    fault: np.ndarray | None,
+    keep: Any,
 ) -> None:
     if fault is not None:
         fault[:] = 0
@@ -148,7 +169,9 @@ def raise_fault(compiled: Compiled, executable: Executable, fault: np.ndarray, d
         what = f"assertion failed{': ' + site.text if site.text else ''}"
     else:
         index, bound = int(fault[4]), int(fault[5])
-        what = f"index {index} is outside of " + (f"'{site.text}' (length {bound})" if site.text else f"0 .. {bound - 1}")
+        what = f"index {index} is outside of " + (
+            f"'{site.text}' (length {bound})" if site.text else f"0 .. {bound - 1}"
+        )
     excerpt = f"\n{site.span.excerpt()}" if site.span and site.span.text else ""
     raise KernelFault(f"{where}{what}, in thread {thread} of kernel '{compiled.func.name}'{excerpt}")
 
@@ -196,14 +219,15 @@ class Call:
             if g is None or g.shape != self.args[k].shape:
                 found = "none" if g is None else f"one of shape {g.shape}"
                 raise LaunchError(
-                    f"adjoint launch of kernel '{spec.kernel.name}': '{spec.func.params[k].name}' needs a gradient array of its shape, there is {found}; "
-                    "make the array with requires_grad=True, or set one with adjoint=True"
+                    f"adjoint launch of kernel '{spec.kernel.name}': '{spec.func.params[k].name}' needs a gradient"
+                    f" array of its shape, there is {found}; make the array with requires_grad=True, or set one with"
+                    " adjoint=True"
                 )
         if not any(k in active for k in spec.writes):
             written = ", ".join(f"'{spec.func.params[k].name}'" for k in sorted(spec.writes)) or "nothing"
             raise LaunchError(
-                f"adjoint launch of kernel '{spec.kernel.name}': it writes {written}, and no gradient of that to start from is given; "
-                "make it with requires_grad=True, or pass adj_outputs"
+                f"adjoint launch of kernel '{spec.kernel.name}': it writes {written}, and no gradient of that to start"
+                " from is given; make it with requires_grad=True, or pass adj_outputs"
             )
         aliases = spec.aliases(self.args)
         made = spec.differentiated(active, aliases)
@@ -269,7 +293,11 @@ def bind(kernel: Kernel, dims: tuple[int, ...], args: Sequence[Any], n_inputs: i
             if kind in _SLOW_KINDS:
                 plain = False
     spec = kernel.bindings.get(tuple(key)) if plain else None
-    if spec is not None and (spec.captures.live or spec.captures.rules_version != rules.version) and spec.captures.changed():
+    if (
+        spec is not None
+        and (spec.captures.live or spec.captures.rules_version != rules.version)
+        and spec.captures.changed()
+    ):
         spec = kernel.bindings[tuple(key)] = kernel.specialise(spec.types)
     if spec is None:
         spec, slow = _bind_slowly(kernel, args, n_inputs)
@@ -289,7 +317,10 @@ def _common_device(kernel: Kernel, flat: Sequence[Any], target: Device, named: b
         target = devices[0]
     for device in devices:
         if device is not target:
-            raise LaunchError(f"an argument of kernel '{kernel.name}' lies on {device}, the launch is on {target}; use a.to('{target}')")
+            raise LaunchError(
+                f"an argument of kernel '{kernel.name}' lies on {device}, the launch is on {target}; use"
+                f" a.to('{target}')"
+            )
     return target
 
 
@@ -306,13 +337,25 @@ def check_dims(spec: Specialisation, dims: tuple[int, ...]) -> None:
 def _bind_slowly(kernel: Kernel, args: Sequence[Any], n_inputs: int) -> tuple[Specialisation, list[Any]]:
     parameters = kernel.parameters
     if len(args) > len(parameters):
-        raise LaunchError(f"kernel '{kernel.name}' takes {len(parameters)} arguments ({', '.join(p.name for p in parameters)}), got {len(args)}")
+        raise LaunchError(
+            f"kernel '{kernel.name}' takes {len(parameters)} arguments ({', '.join(p.name for p in parameters)}), got"
+            f" {len(args)}"
+        )
     if len(args) < len(parameters):
         missing = ", ".join(f"'{p.name}'" for p in parameters[len(args) :])
-        unused = "" if all(p.required for p in parameters[len(args) :]) else "; the defaults of a kernel's parameters are not used: pass every argument"
-        raise LaunchError(f"kernel '{kernel.name}' takes {len(parameters)} arguments, got {len(args)}: {missing} is missing from inputs or outputs{unused}")
+        unused = (
+            ""
+            if all(p.required for p in parameters[len(args) :])
+            else "; the defaults of a kernel's parameters are not used: pass every argument"
+        )
+        raise LaunchError(
+            f"kernel '{kernel.name}' takes {len(parameters)} arguments, got {len(args)}: {missing} is missing from"
+            f" inputs or outputs{unused}"
+        )
     types = tuple(argument_type(kernel, k, a, argument_label(k, n_inputs)) for k, a in enumerate(args))
     flat: list[Any] = []
     for k, (kind, a) in enumerate(zip(types, args, strict=True)):
-        flat += flatten_argument(kind, a, f"{argument_label(k, n_inputs)} ('{parameters[k].name}') of kernel '{kernel.name}'")
+        flat += flatten_argument(
+            kind, a, f"{argument_label(k, n_inputs)} ('{parameters[k].name}') of kernel '{kernel.name}'"
+        )
     return kernel.specialise(types), flat

@@ -1,7 +1,7 @@
 """Decisions on device data in a graph: `capture_if` and `capture_while`, with Warp's names and arguments.
 
-A replay repeats what was captured, whatever its data are; these look at an array each time.  A body is captured when it is first
-chosen, and replayed from then on.
+A replay repeats what was captured, whatever its data are; these look at an array each time.  A body is captured when it
+is first chosen, and replayed from then on.
 """
 
 from __future__ import annotations
@@ -75,8 +75,17 @@ def capture_while(condition: array, while_body: Body) -> None:
 
 
 def _check(condition: Any) -> None:
-    if not isinstance(condition, array) or condition.size != 1 or not isinstance(condition.dtype, Scalar) or condition.dtype.is_float:
-        what = f"of shape {condition.shape} of {condition.dtype}" if isinstance(condition, array) else f"a {type(condition).__name__}"
+    if (
+        not isinstance(condition, array)
+        or condition.size != 1
+        or not isinstance(condition.dtype, Scalar)
+        or condition.dtype.is_float
+    ):
+        what = (
+            f"of shape {condition.shape} of {condition.dtype}"
+            if isinstance(condition, array)
+            else f"a {type(condition).__name__}"
+        )
         raise TypeError(f"the condition is {what}; expected an array of one integer or bool")
 
 
@@ -95,7 +104,8 @@ def _note(action: Callable[[], None]) -> None:
     """Do it, apart from the graph that is open, and note it there."""
     if recording.current() is not None:
         raise GradientError(
-            "a conditional in a capture under an open tape: the tape records the way that is taken now, replays may take another",
+            "a conditional in a capture under an open tape: the tape records the way that is taken now, replays may"
+            " take another",
             hint="leave the capture, or decide inside of a kernel",
         )
     graph = capturing()

@@ -1,4 +1,5 @@
-"""Functions of the language called outside of a kernel, as in `sim.quat_from_axis_angle(axis, 0.3)`: by the interpreter.
+"""Functions of the language called outside of a kernel, as in `sim.quat_from_axis_angle(axis, 0.3)`: by the
+interpreter.
 
 For set-up code: a call costs a fraction of a millisecond or more.
 """
@@ -16,7 +17,18 @@ from sim.core.lang.frontend.function import Function
 from sim.core.lang.frontend.tracer import trace_function
 from sim.core.lang.ir.core import OPS
 from sim.core.lang.ir.passes import inline
-from sim.core.lang.types import Composite, CompositeType, Homogeneous, Scalar, Type, bool_, float32, float64, from_numpy, int32
+from sim.core.lang.types import (
+    Composite,
+    CompositeType,
+    Homogeneous,
+    Scalar,
+    Type,
+    bool_,
+    float32,
+    float64,
+    from_numpy,
+    int32,
+)
 
 
 def _type_of(value: Any) -> Type:
@@ -30,7 +42,10 @@ def _type_of(value: Any) -> Type:
         return int32
     if isinstance(value, float):
         return float32
-    raise KernelError(f"{type(value).__name__} cannot be given to a function of the kernel language", hint="pass numbers, sim.vec3(...), sim.mat33(...)")
+    raise KernelError(
+        f"{type(value).__name__} cannot be given to a function of the kernel language",
+        hint="pass numbers, sim.vec3(...), sim.mat33(...)",
+    )
 
 
 def _leaves(value: Any, kind: Type) -> list[Any]:

@@ -44,7 +44,8 @@ Traits = tuple[int, ...]
 class Compiled:
     """A function of the IR and its executables, by device and by what is known of the arrays.
 
-    source: the same with functions whose derivative is in closed form still called, where it has any.  layout: see `blocks`.
+    source: the same with functions whose derivative is in closed form still called, where it has any.  layout: see
+    `blocks`.
     """
 
     func: Func
@@ -63,10 +64,13 @@ class Compiled:
                 numbers = [k for k, p in enumerate(self.func.params) if isinstance(p.type, ArrayType)]
                 by_number = list(zip(numbers, traits, strict=True))
                 known = {
-                    "packed": frozenset(k for k, bits in by_number if bits & 1), "tight": frozenset(k for k, bits in by_number if bits & 2),
+                    "packed": frozenset(k for k, bits in by_number if bits & 1),
+                    "tight": frozenset(k for k, bits in by_number if bits & 2),
                     "narrow": {k: bits >> 2 for k, bits in by_number if bits >> 2},
                 }
-                func = Func(self.func.name, self.func.body, self.func.span, self.func.dims, {**self.func.attrs, **known})
+                func = Func(
+                    self.func.name, self.func.body, self.func.span, self.func.dims, {**self.func.attrs, **known}
+                )
                 found = self.executables[device, traits, check] = device.backend.compile(func, check)
             return found
 
@@ -75,8 +79,9 @@ class Compiled:
 class Specialisation:
     """A kernel for one choice of argument types: its IR, and on demand its adjoints.
 
-    captures: what it has read of Python; once that has `changed`, launches take another one, and tapes keep the one that they recorded.
-    source: functions with a derivative in closed form are still calls, so that the adjoint uses that derivative.
+    captures: what it has read of Python; once that has `changed`, launches take another one, and tapes keep the one
+    that they recorded. source: functions with a derivative in closed form are still calls, so that the adjoint uses
+    that derivative.
     """
 
     kernel: Kernel
@@ -126,14 +131,17 @@ class Specialisation:
             joined: list[set[int]] = []
             for k in numbers:
                 low, high = span_of(args[k])
-                touching = [g for g in joined if any(span_of(args[j])[0] < high and low < span_of(args[j])[1] for j in g)]
+                touching = [
+                    g for g in joined if any(span_of(args[j])[0] < high and low < span_of(args[j])[1] for j in g)
+                ]
                 merged = {k}.union(*touching)
                 joined = [g for g in joined if g not in touching] + [merged]
             groups += [frozenset(g) for g in joined if len(g) > 1 and any(k in self.writes for k in g)]
         return tuple(sorted(groups, key=min))
 
     def differentiated(self, active: frozenset[int], aliases: Aliases) -> Differentiated:
-        """This kernel with gradients of the parameters `active`, where those in one group of `aliases` overlap.  Raises GradientError."""
+        """This kernel with gradients of the parameters `active`, where those in one group of `aliases` overlap.  Raises
+        GradientError."""
         found = self._differentiated.get((active, aliases))
         if found is None:
             with compiling:
@@ -161,8 +169,8 @@ class Specialisation:
 class Differentiated:
     """What the adjoint of a kernel looks at, and the adjoints, by which arrays are recorded.
 
-    candidates: numbers of arrays that the launch overwrites and whose loads, all outside of loops, the adjoint needs: they could be
-    recorded.  race_checks: filled by `sim.core.runtime.debug.races`.
+    candidates: numbers of arrays that the launch overwrites and whose loads, all outside of loops, the adjoint needs:
+    they could be recorded.  race_checks: filled by `sim.core.runtime.debug.races`.
     """
 
     needs: KernelNeeds
@@ -174,7 +182,9 @@ class Differentiated:
 
     def __post_init__(self, overwritten: frozenset[int]) -> None:
         needs = self.needs
-        self.candidates = frozenset(k for k, sites in needs.sites.items() if k in overwritten and k not in needs.in_loop and sites)
+        self.candidates = frozenset(
+            k for k, sites in needs.sites.items() if k in overwritten and k not in needs.in_loop and sites
+        )
 
     def adjoint(self, record: frozenset[int]) -> AdjointPair:
         """The adjoint for which the loads of the arrays `record` are recorded."""
@@ -185,8 +195,14 @@ class Differentiated:
             found = self._adjoints.get(record)
             if found is None:
                 plan = kernel_adjoint(self.needs, record)
-                forward = Compiled(settle_updates(dce(inline(plan.forward))), plan.forward) if plan.forward is not None else None
-                found = self._adjoints[record] = AdjointPair(plan, Compiled(settle_updates(plan.func), plan.source), forward)
+                forward = (
+                    Compiled(settle_updates(dce(inline(plan.forward))), plan.forward)
+                    if plan.forward is not None
+                    else None
+                )
+                found = self._adjoints[record] = AdjointPair(
+                    plan, Compiled(settle_updates(plan.func), plan.source), forward
+                )
             return found
 
 
@@ -202,17 +218,24 @@ class AdjointPair:
 class Kernel:
     """A kernel.  Made by `@kernel`; run by `launch`."""
 
-    def __init__(self, python: Callable[..., Any], name: str | None = None, annotations: dict[str, Any] | None = None, real: Scalar = float32) -> None:
+    def __init__(
+        self,
+        python: Callable[..., Any],
+        name: str | None = None,
+        annotations: dict[str, Any] | None = None,
+        real: Scalar = float32,
+    ) -> None:
         self.function = Function(python, name, annotations)
         self.name = self.__name__ = self.function.name
         self.__doc__ = python.__doc__
         self.__module__ = python.__module__
         self.real = real
         self.exclusive: frozenset[str] = frozenset()
-        """Names of parameters; a promise: no two threads of one launch touch the same element of these arrays, nor does one by
-        two different indices; and no two arrays of such a launch overlap."""
+        """Names of parameters; a promise: no two threads of one launch touch the same element of these arrays, nor does
+        one by two different indices; and no two arrays of such a launch overlap."""
         self.race_free = False
-        """A promise: the results do not depend on the order of the threads, although they may touch the same elements."""
+        """A promise: the results do not depend on the order of the threads, although they may touch the same
+        elements."""
         self.specialisations: dict[tuple[Type, ...], Specialisation] = {}
         self._earlier: dict[tuple[Type, ...], list[Specialisation]] = {}
         self.bindings: dict[tuple, Specialisation] = {}
@@ -228,7 +251,8 @@ class Kernel:
         return any(spec.captures.changed() for spec in self.specialisations.values())
 
     def specialise(self, types: tuple[Type, ...]) -> Specialisation:
-        """The kernel for these argument types, traced and verified when first asked for, and again when what it has captured changes."""
+        """The kernel for these argument types, traced and verified when first asked for, and again when what it has
+        captured changes."""
         with compiling:
             found = self.specialisations.get(types)
             if found is None or found.captures.changed():
@@ -240,7 +264,9 @@ class Kernel:
 
     def _trace(self, types: tuple[Type, ...], earlier: list[Specialisation]) -> Specialisation:
         """A new specialisation; or one of the `earlier` ones, where what has changed makes no difference."""
-        source = promise_exclusive(dce(trace_kernel(self.function, types, name=self.name, real=self.real)), self.exclusive)
+        source = promise_exclusive(
+            dce(trace_kernel(self.function, types, name=self.name, real=self.real)), self.exclusive
+        )
         text, ops = to_text(source), list(walk(source.body))
         for known in earlier:
             if to_text(known.source) == text and same_calls(list(walk(known.source.body)), ops):
@@ -251,14 +277,18 @@ class Kernel:
         ops = [op for op in walk(func.body) if op.name in ("load", *WRITES)]
         writes = frozenset(number[op.operands[0]] for op in ops if op.name in WRITES)
         reads = frozenset(number[op.operands[0]] for op in ops if op.name in ("load", "atomic"))
-        made = Specialisation(self, types, source, Compiled(func, source), writes, reads, source.captures, tuple(sorted(writes)))
+        made = Specialisation(
+            self, types, source, Compiled(func, source), writes, reads, source.captures, tuple(sorted(writes))
+        )
         earlier.insert(0, made)
         del earlier[VARIANTS:]
         return made
 
     @entry_point
     def __call__(self, *args: Any, **named: Any) -> Any:
-        raise LaunchError(f"kernel '{self.name}' cannot be called; use sim.launch({self.name}, dim=..., inputs=[...], outputs=[...])")
+        raise LaunchError(
+            f"kernel '{self.name}' cannot be called; use sim.launch({self.name}, dim=..., inputs=[...], outputs=[...])"
+        )
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}>"

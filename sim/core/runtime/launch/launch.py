@@ -23,13 +23,23 @@ from sim.core.runtime.launch.kernel import (
 
 
 def launch(
-    kernel: Kernel, dim: Any, inputs: Sequence[Any] = (), outputs: Sequence[Any] = (), adj_inputs: Sequence[Any] = (), adj_outputs: Sequence[Any] = (),
-    device: Any = None, stream: Any = None, adjoint: bool = False, record_tape: bool = True, record_cmd: bool = False, block_dim: int | None = None,
+    kernel: Kernel,
+    dim: Any,
+    inputs: Sequence[Any] = (),
+    outputs: Sequence[Any] = (),
+    adj_inputs: Sequence[Any] = (),
+    adj_outputs: Sequence[Any] = (),
+    device: Any = None,
+    stream: Any = None,
+    adjoint: bool = False,
+    record_tape: bool = True,
+    record_cmd: bool = False,
+    block_dim: int | None = None,
 ) -> Launch | None:
     """Run a kernel once for every index of `dim` (an int, or up to four of them).
 
-    inputs, outputs: the kernel's arguments in order; the split is for the reader only.
-    adjoint: run the adjoint instead: gradients of the outputs become gradients of the inputs, accumulated.  The gradient
+    inputs, outputs: the kernel's arguments in order; the split is for the reader only. adjoint: run the adjoint
+    instead: gradients of the outputs become gradients of the inputs, accumulated.  The gradient
         arrays are `adj_inputs` and `adj_outputs` where given (None: the array's own `.grad`).
         The arrays must hold the values that they had before the forward launch.
     record_cmd: do not run; return a `Launch` that does when told to.
@@ -42,13 +52,17 @@ def launch(
         dims = as_dims(dim)
         if type(inputs) is array or type(outputs) is array:
             label = "inputs" if type(inputs) is array else "outputs"
-            raise LaunchError(f"kernel '{kernel.name}': {label} is an array; expected a list of arguments: {label}=[array]")
+            raise LaunchError(
+                f"kernel '{kernel.name}': {label} is an array; expected a list of arguments: {label}=[array]"
+            )
         args = [*inputs, *outputs]
         call = bind(kernel, dims, args, len(inputs), device)
         if adjoint:
             for label, given, own in (("adj_inputs", adj_inputs, inputs), ("adj_outputs", adj_outputs, outputs)):
                 if len(given) > len(own):
-                    raise LaunchError(f"kernel '{kernel.name}': {label} has {len(given)} entries, {label[4:]} has {len(own)}")
+                    raise LaunchError(
+                        f"kernel '{kernel.name}': {label} has {len(given)} entries, {label[4:]} has {len(own)}"
+                    )
             named = [*adj_inputs, *(None,) * (len(inputs) - len(adj_inputs)), *adj_outputs]
             named += [None] * (len(args) - len(named))
             gradients = named_gradients(call, args, named)
@@ -92,12 +106,14 @@ def named_gradients(call: Call, args: Sequence[Any], named: Sequence[Any]) -> di
     signature = call.spec.func.attrs["signature"]
     return {
         first: check_gradient(call.spec.kernel, name, kind, value, given)
-        for (name, kind, first, _), value, given in zip(signature, args, named, strict=True) if given is not None
+        for (name, kind, first, _), value, given in zip(signature, args, named, strict=True)
+        if given is not None
     }
 
 
 def all_gradients(call: Call, named: Mapping[int, array | None]) -> dict[int, array | None]:
-    """Gradient array by flat parameter number: the named one, else the array's own, as it is now; None where one that is wanted is missing."""
+    """Gradient array by flat parameter number: the named one, else the array's own, as it is now; None where one that
+    is wanted is missing."""
     own = {k: a.grad for k, a in enumerate(call.args) if isinstance(a, array) and named.get(k) is None}
     return {**named, **{k: gradient for k, gradient in own.items() if gradient is not None or k in named}}
 
@@ -105,15 +121,18 @@ def all_gradients(call: Call, named: Mapping[int, array | None]) -> dict[int, ar
 class Launch:
     """A recorded launch: `launch()` runs it again on the present content of its arrays.
 
-    It keeps the code of the kernel as it was recorded: constants and functions that the kernel captures are not looked up again.
+    It keeps the code of the kernel as it was recorded: constants and functions that the kernel captures are not looked
+    up again.
 
-    In adjoint form gradients go to the arrays that were named, for arguments without to `.grad` of the argument at that time.
+    In adjoint form gradients go to the arrays that were named, for arguments without to `.grad` of the argument at that
+    time.
     """
 
     def __init__(self, call: Call, gradients: Mapping[int, array] | None) -> None:
         self._call = call
         self._gradients: dict[int, array | None] | None = None
-        """(Of one in adjoint form) the gradient arrays that were named, by flat parameter number; None: the argument's own."""
+        """(Of one in adjoint form) the gradient arrays that were named, by flat parameter number; None: the argument's
+        own."""
         if gradients is not None:
             self._gradients = {**dict.fromkeys(all_gradients(call, gradients)), **gradients}
         self._block: tuple[Callable[[], None], tuple] | None = None
@@ -130,7 +149,9 @@ class Launch:
     def launch(self) -> None:
         """Run it, or record it if a tape is open."""
         try:
-            if self._block is not None and not (anywhere and (recording.current() or capturing() is not None or shadows.current()) or open_profiles):
+            if self._block is not None and not (
+                anywhere and (recording.current() or capturing() is not None or shadows.current()) or open_profiles
+            ):
                 go, written = self._block
                 for buffer, view in written:
                     if buffer.watchers:
@@ -188,7 +209,10 @@ class Launch:
         name, kind, first, count = signature[index]
         if adjoint:
             if self._gradients is None:
-                raise LaunchError("this launch is a forward one; adjoint=True sets the gradient arrays of a launch recorded with adjoint=True")
+                raise LaunchError(
+                    "this launch is a forward one; adjoint=True sets the gradient arrays of a launch recorded with"
+                    " adjoint=True"
+                )
             rest = {k: g for k, g in self._gradients.items() if not first <= k < first + count}
             if value is not None:
                 rest[first] = check_gradient(self.kernel, name, kind, self._call.args[first], value)
@@ -196,7 +220,9 @@ class Launch:
             return
         have = argument_type(self.kernel, index, value, f"argument {index}")
         if have is not kind:
-            raise LaunchError(f"'{name}' of kernel '{self.kernel.name}' was recorded as {kind}, got {have}; record the launch again")
+            raise LaunchError(
+                f"'{name}' of kernel '{self.kernel.name}' was recorded as {kind}, got {have}; record the launch again"
+            )
         flat = flatten_argument(kind, value, f"'{name}' of kernel '{self.kernel.name}'")
         args = list(self._call.args)
         args[first : first + count] = flat

@@ -56,12 +56,14 @@ def run_privately(compiled: Compiled, call: Call, args: Sequence[Any], check: bo
 
 
 def on_cpu(call: Call) -> Call:
-    """The launch itself on the CPU; of another device the same launch, on copies of its arguments in memory of the CPU."""
+    """The launch itself on the CPU; of another device the same launch, on copies of its arguments in memory of the
+    CPU."""
     return call if call.device.is_cpu else Call(call.spec, call.dims, on_host(call.args), get_device("cpu"))
 
 
 def on_host(args: Sequence[Any], before: Mapping[Buffer, Buffer] = MappingProxyType({})) -> list[Any]:
-    """Arguments of a launch copied to memory of the CPU; what overlaps there overlaps here.  before: older content of some memory."""
+    """Arguments of a launch copied to memory of the CPU; what overlaps there overlaps here.  before: older content of
+    some memory."""
     cpu, moved = get_device("cpu"), dict[Buffer, Buffer]()
 
     def host(buffer: Buffer) -> Buffer:

@@ -21,11 +21,13 @@ _making = Lock()
 SPARE = 16  # bytes after the end that a vectorised load of the last vec3 may touch
 
 
-NARROW = 8  # columns of an array of two dimensions, as of the points of constraints, up to which code is made for their number
+# columns of an array of two dimensions, as of the points of constraints, up to which code is made for their number
+NARROW = 8
 
 
 def traits_of(is_contiguous: bool, tight: bool, shape: tuple[int, ...]) -> int:
-    """What code may rely on of an array, as bits: packed; no spare bytes behind it for a wide load; then its columns if few, else 0."""
+    """What code may rely on of an array, as bits: packed; no spare bytes behind it for a wide load; then its columns if
+    few, else 0."""
     columns = shape[1] if is_contiguous and len(shape) == 2 and shape[1] <= NARROW else 0
     return is_contiguous | tight << 1 | columns << 2
 
@@ -58,7 +60,8 @@ class GradientLink(Protocol):
     """What ties the gradient of a buffer to a tensor of another library."""
 
     def follow(self, buffer: Buffer) -> None:
-        """Let both have the same gradient, whatever the other library has done since.  Raises GradientError where that cannot be."""
+        """Let both have the same gradient, whatever the other library has done since.  Raises GradientError where that
+        cannot be."""
 
     def drop(self) -> None:
         """The gradient is forgotten: let the tensor have none."""
@@ -94,7 +97,13 @@ class Buffer:
     )
 
     def __init__(
-        self, address: int, nbytes: int, device: Any, memory: np.ndarray | None, owner: Any = None, foreign: bool = False
+        self,
+        address: int,
+        nbytes: int,
+        device: Any,
+        memory: np.ndarray | None,
+        owner: Any = None,
+        foreign: bool = False,
     ) -> None:
         self.address, self.nbytes, self.device = address, nbytes, device
         self._memory, self.owner, self.foreign = memory, owner, foreign
@@ -103,12 +112,16 @@ class Buffer:
         self.links: tuple[GradientLink, ...] = ()  # tensors of another library that show the gradient too
         self._gradient: Buffer | None = None
         self.owners: GradientOwners | None = None  # (of a gradient) who has left what it holds
-        self.watchers: list[ReferenceType[Any]] | None = None  # claims of tapes on the present content; told of writes by `announce`
+        self.watchers: list[ReferenceType[Any]] | None = (
+            None  # claims of tapes on the present content; told of writes by `announce`
+        )
         self.version = 0  # counts the writes that the framework made: tells whether derived data is out of date
         self.epoch = 0  # counts other changes of the content: older content put back for a while
         self.gradient_shift = 0  # bytes: the gradient of offset o lies at o + gradient_shift of `gradient`
         self._exported = False
-        self._view: ReferenceType[Any] | None = None  # what writable NumPy views of this memory stand on, or `lend` has made, while in use
+        self._view: ReferenceType[Any] | None = (
+            None  # what writable NumPy views of this memory stand on, or `lend` has made, while in use
+        )
         _live.add(self)
 
     @property
@@ -164,7 +177,8 @@ class Buffer:
             self.owners.look(self.device.numpy(ByteRange(self)))
 
     def compared(self, size: int, first: int) -> GradientOwners:
-        """(Of a gradient) the owners, after a look at what others have written.  size: bytes of a number; the first one lies at `first`."""
+        """(Of a gradient) the owners, after a look at what others have written.  size: bytes of a number; the first one
+        lies at `first`."""
         if self.owners is None:
             self.owners = GradientOwners()
         if self.owners.looked:
@@ -180,7 +194,8 @@ class Buffer:
             self.look()
 
     def watch(self, reference: ReferenceType[Any]) -> None:
-        """From now on `watcher.before_write(view, writer)` is called before the framework writes here, on what is referred to."""
+        """From now on `watcher.before_write(view, writer)` is called before the framework writes here, on what is
+        referred to."""
         self.watchers = [*(self.watchers or ()), reference]
 
     def unwatch(self, reference: ReferenceType[Any]) -> None:
@@ -204,8 +219,8 @@ class Buffer:
         return False
 
     def export(self, writable: bool) -> np.ndarray | None:
-        """The bytes as a NumPy array, None where the host cannot see them.  Remembered, so that an array made of a view of it finds this
-        buffer again."""
+        """The bytes as a NumPy array, None where the host cannot see them.  Remembered, so that an array made of a view
+        of it finds this buffer again."""
         if self._memory is None:
             return None
         if writable:
@@ -251,7 +266,9 @@ class _Lent:
 class View:
     """Elements in a buffer: what a device needs to know of an array."""
 
-    def __init__(self, buffer: Buffer, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: Type) -> None:
+    def __init__(
+        self, buffer: Buffer, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: Type
+    ) -> None:
         self.buffer, self.offset, self.shape, self.strides, self.dtype = buffer, offset, shape, strides, dtype
 
     @property
@@ -322,10 +339,18 @@ _live: WeakSet[Buffer] = WeakSet()
 def find(address: int, nbytes: int, device: Any) -> Buffer | None:
     """The buffer of a device in which these bytes lie.  Raises ValueError if they lie in one only in part."""
     for buffer in list(_live):
-        if buffer.device is device and nbytes and address < buffer.address + buffer.nbytes and buffer.address < address + nbytes:
+        if (
+            buffer.device is device
+            and nbytes
+            and address < buffer.address + buffer.nbytes
+            and buffer.address < address + nbytes
+        ):
             if _covers(buffer, address, address + nbytes):
                 return buffer
-            raise ValueError(f"{nbytes} bytes at {address:#x} lie only partly in the memory of another array; make the larger one first")
+            raise ValueError(
+                f"{nbytes} bytes at {address:#x} lie only partly in the memory of another array; make the larger one"
+                " first"
+            )
     return None
 
 

@@ -1,6 +1,8 @@
-"""DLPack for memory of GPUs: tensors of other libraries and arrays share it without a copy, each in the order of its stream.
+"""DLPack for memory of GPUs: tensors of other libraries and arrays share it without a copy, each in the order of its
+stream.
 
-The structures are those of DLPack 0.8 (`dlpack.h`).  Memory of the CPU goes through NumPy, which speaks the protocol itself.
+The structures are those of DLPack 0.8 (`dlpack.h`).  Memory of the CPU goes through NumPy, which speaks the protocol
+itself.
 """
 
 from __future__ import annotations
@@ -21,11 +23,17 @@ _LEGACY_STREAMS = (None, 0, 1, -1)
 """Streams of a consumer that need no waiting: in order with ours by themselves, or asked not to."""
 
 _DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-_new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(("PyCapsule_New", ctypes.pythonapi))
-_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
+_new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
+    ("PyCapsule_New", ctypes.pythonapi)
+)
+_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
 _rename = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_SetName", ctypes.pythonapi))
 _raw_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", ctypes.pythonapi))
-_raw_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
+_raw_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
 
 
 class _Tensor(ctypes.Structure):
@@ -56,14 +64,30 @@ def _capsule_ends(capsule: int) -> None:
         _given_back(_raw_pointer(capsule, _NAME))
 
 
-def to_capsule(address: int, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], device_id: int, owner: Any) -> Any:
+def to_capsule(
+    address: int, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], device_id: int, owner: Any
+) -> Any:
     """A capsule of GPU memory; strides in bytes; `owner` is kept until the consumer gives it back."""
     if any(s % dtype.itemsize for s in strides):
-        raise BufferError(f"strides of {strides} bytes are no multiples of the {dtype.itemsize} bytes of a number; export a contiguous() copy")
+        raise BufferError(
+            f"strides of {strides} bytes are no multiples of the {dtype.itemsize} bytes of a number; export a"
+            " contiguous() copy"
+        )
     n = len(shape)
     extents, steps = (ctypes.c_int64 * n)(*shape), (ctypes.c_int64 * n)(*(s // dtype.itemsize for s in strides))
     pointer = ctypes.POINTER(ctypes.c_int64)
-    tensor = _Tensor(address, CUDA, device_id, n, _CODES[dtype.kind], 8 * dtype.itemsize, 1, ctypes.cast(extents, pointer), ctypes.cast(steps, pointer), 0)
+    tensor = _Tensor(
+        address,
+        CUDA,
+        device_id,
+        n,
+        _CODES[dtype.kind],
+        8 * dtype.itemsize,
+        1,
+        ctypes.cast(extents, pointer),
+        ctypes.cast(steps, pointer),
+        0,
+    )
     managed = _Managed(tensor, None, _given_back)
     at = ctypes.addressof(managed)
     _given[at] = managed, extents, steps, owner
@@ -71,14 +95,18 @@ def to_capsule(address: int, dtype: np.dtype, shape: tuple[int, ...], strides: t
 
 
 class Taken:
-    """Memory taken from a capsule: `address`, `dtype`, `shape`, `strides` [bytes], `device_id`.  Given back when nothing refers to it."""
+    """Memory taken from a capsule: `address`, `dtype`, `shape`, `strides` [bytes], `device_id`.  Given back when
+    nothing refers to it."""
 
     def __init__(self, capsule: Any) -> None:
         self._managed = _Managed.from_address(_pointer(capsule, _NAME))
         _rename(capsule, _USED)
         tensor = self._managed.tensor
         if tensor.lanes != 1 or tensor.code not in _KINDS:
-            raise BufferError("the numbers of this tensor have no counterpart; it must be of booleans, integers or floating-point numbers")
+            raise BufferError(
+                "the numbers of this tensor have no counterpart; it must be of booleans, integers or floating-point"
+                " numbers"
+            )
         kind = _KINDS[tensor.code]
         self.dtype = np.dtype(bool) if kind == "b" else np.dtype(f"{kind}{tensor.bits // 8}")
         self.address, self.device_id = int(tensor.data or 0) + tensor.byte_offset, int(tensor.device_id)
@@ -86,7 +114,9 @@ class Taken:
         if tensor.strides:
             self.strides = tuple(tensor.strides[k] * self.dtype.itemsize for k in range(tensor.ndim))
         else:
-            self.strides = tuple(int(np.prod(self.shape[k + 1 :], dtype=np.int64)) * self.dtype.itemsize for k in range(tensor.ndim))
+            self.strides = tuple(
+                int(np.prod(self.shape[k + 1 :], dtype=np.int64)) * self.dtype.itemsize for k in range(tensor.ndim)
+            )
 
     def __del__(self) -> None:
         deleter: Callable[[int], None] | None = getattr(getattr(self, "_managed", None), "deleter", None)

@@ -1,7 +1,7 @@
 """Who has left what a gradient buffer holds: the backward of a tape, or somebody who wrote there.
 
-What a backward has left is a result, to which the next one adds; what anybody else has written may be a seed.  That is known byte by
-byte, because slices of one array share a buffer.  See docs/decisions/17-seeds.md.
+What a backward has left is a result, to which the next one adds; what anybody else has written may be a seed.  That is
+known byte by byte, because slices of one array share a buffer.  See docs/decisions/17-seeds.md.
 """
 
 from __future__ import annotations
@@ -81,13 +81,16 @@ class GradientOwners:
         self._seen = None
 
     def compare(self, content: np.ndarray, size: int, first: int) -> None:
-        """Take from the owners what has changed since the last look.  size: bytes of a number; the first one lies at `first`."""
+        """Take from the owners what has changed since the last look.  size: bytes of a number; the first one lies at
+        `first`."""
         if self._seen is None:
             return
         numbers = np.unique((np.flatnonzero(content != self._seen) - first) // size)
         gaps = np.flatnonzero(np.diff(numbers) != 1)
         starts, ends = numbers[[0, *(gaps + 1)]] if len(numbers) else (), numbers[[*gaps, -1]] if len(numbers) else ()
-        self._release(Spans.union((first + int(k) * size, first + (int(n) + 1) * size) for k, n in zip(starts, ends, strict=True)))
+        self._release(
+            Spans.union((first + int(k) * size, first + (int(n) + 1) * size) for k, n in zip(starts, ends, strict=True))
+        )
 
     def copy(self) -> GradientOwners:
         """The same, to be put back."""

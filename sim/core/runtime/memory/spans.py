@@ -47,7 +47,10 @@ class Spans:
         size, outer = size_of(view.dtype), list(zip(view.shape, view.strides, strict=True))
         while outer and outer[-1][1] == size:  # packed inner dimensions are one run
             size *= outer.pop()[0]
-        starts = (view.offset + sum(k * stride for k, (_, stride) in zip(at, outer, strict=True)) for at in product(*(range(n) for n, _ in outer)))
+        starts = (
+            view.offset + sum(k * stride for k, (_, stride) in zip(at, outer, strict=True))
+            for at in product(*(range(n) for n, _ in outer))
+        )
         return cls.union((start, start + size) for start in starts)
 
     @classmethod

@@ -46,4 +46,6 @@ class Arena:
     def array(self, shape: Sequence[int], scalar: Scalar, device: Any) -> array:
         """An array of scalars of undefined content."""
         shape = tuple(shape)
-        return make_array(self.buffer(math.prod(shape) * scalar.size, device), 0, shape, packed_strides(shape, scalar.size), scalar)
+        return make_array(
+            self.buffer(math.prod(shape) * scalar.size, device), 0, shape, packed_strides(shape, scalar.size), scalar
+        )

@@ -73,7 +73,8 @@ class Kept:
 class Claim:
     """The values that one operation needs of one range.  `kept` is None as long as the live memory still has them.
 
-    series: of the graph that the operation was captured in (None: in none).  Only a replay of that one brings other values to save.
+    series: of the graph that the operation was captured in (None: in none).  Only a replay of that one brings other
+    values to save.
     """
 
     buffer: Buffer
@@ -162,7 +163,8 @@ class Claims:
             return
         if self.refuse:
             raise GradientError(
-                f"{writer} overwrites an array of shape {a.shape} whose values {hit[0].reader} read as '{hit[0].name}' and needs for its gradient",
+                f"{writer} overwrites an array of shape {a.shape} whose values {hit[0].reader} read as '{hit[0].name}'"
+                " and needs for its gradient",
                 hint="write into another array, or open the tape with on_overwrite='save'",
             )
         here = _series()
@@ -212,7 +214,8 @@ class Watch:
     seen: dict[Buffer, tuple[int, np.ndarray]] = field(default_factory=dict)
 
     def before(self, arrays: Iterable[array], what: str) -> None:
-        """Raises GradientError where somebody else has written since the last look: the gradient of what was there goes nowhere."""
+        """Raises GradientError where somebody else has written since the last look: the gradient of what was there goes
+        nowhere."""
         for a in arrays:
             buffer = a.buffer
             if not buffer.requires_grad or not buffer.shared:
@@ -223,8 +226,8 @@ class Watch:
                 continue
             if content is not None and version == buffer.version:
                 raise GradientError(
-                    f"an array of shape {a.shape} was written through NumPy or another library since this tape last saw it, before the {what}: "
-                    "its gradient would be wrong",
+                    f"an array of shape {a.shape} was written through NumPy or another library since this tape last saw"
+                    f" it, before the {what}: its gradient would be wrong",
                     hint="write with assign, fill_ or an indexed assignment, which the tape sees",
                 )
             self._look(buffer)
@@ -247,7 +250,8 @@ def _bytes(buffer: Buffer, low: int = 0, high: int | None = None) -> np.ndarray:
 
 @contextmanager
 def restored(claims: list[Claim]) -> Iterator[None]:
-    """Inside the block the live memory has the content that the claims ask for; afterwards what it had before, however the block ends."""
+    """Inside the block the live memory has the content that the claims ask for; afterwards what it had before, however
+    the block ends."""
     back: list[Callable[[], None]] = []
     swapped: list[Kept] = []
     shadow = shadows.current()

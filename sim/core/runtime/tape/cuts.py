@@ -8,7 +8,8 @@ from sim.core.runtime.arrays.array import array
 
 
 class Cut(NamedTuple):
-    """Memory whose content the tape cannot take a gradient back from: an array there, what became of it, and what to do."""
+    """Memory whose content the tape cannot take a gradient back from: an array there, what became of it, and what to
+    do."""
 
     where: array
     what: str

@@ -1,7 +1,7 @@
 """Gradients that several threads add to: one backward at a time for each.
 
-A backward puts aside what a gradient holds, and adds it to what it has found: two at once would lose one of their sums, or count it
-twice.  Those that share no gradient do not wait for each other.
+A backward puts aside what a gradient holds, and adds it to what it has found: two at once would lose one of their sums,
+or count it twice.  Those that share no gradient do not wait for each other.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Which memory the records of a tape have to do with, and which of it they write: by ranges, because slices share a buffer."""
+"""Which memory the records of a tape have to do with, and which of it they write: by ranges, because slices share a
+buffer."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ class Footprint:
 
 @dataclass(eq=False)
 class Footprints:
-    """Memory by buffer: of records, which are looked at once (they are only added, or all forgotten), and of single arrays."""
+    """Memory by buffer: of records, which are looked at once (they are only added, or all forgotten), and of single
+    arrays."""
 
     of: dict[Buffer, Footprint] = field(default_factory=dict)
     _known: set[int] = field(default_factory=set)

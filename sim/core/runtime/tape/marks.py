@@ -1,4 +1,5 @@
-"""Named places of a program that its reverse sweep passes, as the steps of a rollout, and who watches gradients there."""
+"""Named places of a program that its reverse sweep passes, as the steps of a rollout, and who watches gradients
+there."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ def watched() -> bool:
 
 
 def passing(name: str, arrays: Mapping[str, array]) -> None:
-    """A reverse sweep has come to the place `name`; the gradients of `arrays` are those with respect to their values there."""
+    """A reverse sweep has come to the place `name`; the gradients of `arrays` are those with respect to their values
+    there."""
     for watcher in _watchers:
         watcher(name, arrays)
 
@@ -48,13 +50,17 @@ class GradientNorms:
     def __str__(self) -> str:
         width = max([len(p) for p in self.places] + [5])
         lines = [f"{'place':{width}}  " + "  ".join(f"{name:>12}" for name in self.norms)]
-        lines += [f"{p:{width}}  " + "  ".join(f"{v[k]:12.4e}" for v in self.norms.values()) for k, p in enumerate(self.places)]
+        lines += [
+            f"{p:{width}}  " + "  ".join(f"{v[k]:12.4e}" for v in self.norms.values())
+            for k, p in enumerate(self.places)
+        ]
         return "\n".join(lines)
 
 
 @contextmanager
 def gradient_norms() -> Iterator[GradientNorms]:
-    """`with gradient_norms() as log: tape.backward(loss)`: how large the gradient of the state is before every step of a rollout.
+    """`with gradient_norms() as log: tape.backward(loss)`: how large the gradient of the state is before every step of
+    a rollout.
 
     Shows where gradients explode or vanish.  The log is complete when the block ends.
     """

@@ -34,7 +34,8 @@ from sim.core.runtime.tape.footprints import Footprint
 class Seeds:
     """The arrays that a backward starts from, each with weights; None: it is the loss, with weight one.
 
-    memory: what the tape has to do with, the given arrays included; order: when the tape was recorded, counted over all.
+    memory: what the tape has to do with, the given arrays included; order: when the tape was recorded, counted over
+    all.
     """
 
     given: list[tuple[array, array | None]]
@@ -43,25 +44,38 @@ class Seeds:
     _open: list[_Part] = field(default_factory=list)
 
     @classmethod
-    def of(cls, loss: array | None, grads: Mapping[array, Any], on_tape: Mapping[Buffer, Footprint], order: int) -> Seeds:
+    def of(
+        cls, loss: array | None, grads: Mapping[array, Any], on_tape: Mapping[Buffer, Footprint], order: int
+    ) -> Seeds:
         """Checked.  Raises GradientError."""
         seeds = cls([], on_tape, order)
         if loss is not None:
             if not isinstance(loss, array) or loss.size != 1:
                 shape = loss.shape if isinstance(loss, array) else type(loss).__name__
-                raise GradientError(f"the loss is {shape}; expected an array with one element", hint="sum it up in a kernel, or pass grads={array: weights}")
+                raise GradientError(
+                    f"the loss is {shape}; expected an array with one element",
+                    hint="sum it up in a kernel, or pass grads={array: weights}",
+                )
             seeds.given.append((loss, None))
         for target, weights in grads.items():
             if not isinstance(target, array):
-                raise GradientError(f"backward starts from a {type(target).__name__}", hint="the keys of grads are arrays, as in grads={y: weights}")
+                raise GradientError(
+                    f"backward starts from a {type(target).__name__}",
+                    hint="the keys of grads are arrays, as in grads={y: weights}",
+                )
             seeds.given.append((target, _weights(target, weights)))
         for target, _ in seeds.given:
             what = "the loss" if target is loss else f"an array of shape {target.shape} that backward starts from"
             if not target.requires_grad:
                 raise GradientError(f"{what} does not require a gradient", hint="make it with requires_grad=True")
-        if seeds.given and not any(target.buffer in on_tape and Spans.of(target) & on_tape[target.buffer].touched for target, _ in seeds.given):
+        if seeds.given and not any(
+            target.buffer in on_tape and Spans.of(target) & on_tape[target.buffer].touched for target, _ in seeds.given
+        ):
             what = "the loss" if loss is not None else "what backward starts from"
-            raise GradientError(f"{what} was neither written nor read on this tape", hint="compute it inside `with tape:`, or call backward of its tape")
+            raise GradientError(
+                f"{what} was neither written nor read on this tape",
+                hint="compute it inside `with tape:`, or call backward of its tape",
+            )
         return seeds
 
     def gradients(self) -> set[Buffer]:
@@ -69,14 +83,15 @@ class Seeds:
         return {buffer.gradient or buffer.make_gradient() for buffer in self.memory if buffer.requires_grad}
 
     def begin(self) -> None:
-        """Put aside what is not a seed, and set those that were given.  Raises GradientError, before anything changes, where it is not clear
-        what `.grad` holds."""
+        """Put aside what is not a seed, and set those that were given.  Raises GradientError, before anything changes,
+        where it is not clear what `.grad` holds."""
         parts = self._parts()
         for part in parts.values():
             part.divide(self.order, bool(self.given))
         if not self.given and not any(part.starts for part in parts.values()):
             raise GradientError(
-                "backward has nothing to start from", hint="pass the loss, or grads={array: weights}, or write to `.grad` of the results before"
+                "backward has nothing to start from",
+                hint="pass the loss, or grads={array: weights}, or write to `.grad` of the results before",
             )
         values = [(target, weights, _held(weights, parts)) for target, weights in self.given]
         for part in parts.values():
@@ -109,19 +124,24 @@ class Seeds:
         self._open = []
 
     def _parts(self) -> dict[Buffer, _Part]:
-        """By gradient buffer.  Raises GradientError where two arrays have the same gradient, and one of them is written."""
+        """By gradient buffer.  Raises GradientError where two arrays have the same gradient, and one of them is
+        written."""
         parts: dict[Buffer, _Part] = {}
         for buffer, found in self.memory.items():
             if not buffer.requires_grad:
                 continue
             gradient = buffer.gradient or buffer.make_gradient()
-            touched, written = found.touched.shifted(buffer.gradient_shift), found.written.shifted(buffer.gradient_shift)
+            touched, written = (
+                found.touched.shifted(buffer.gradient_shift),
+                found.written.shifted(buffer.gradient_shift),
+            )
             part = parts.get(gradient)
             if part is None:
                 part = parts[gradient] = _Part(gradient, found.example)
             elif touched & part.touched & (written | part.written):
                 raise GradientError(
-                    f"two arrays on the tape have the same gradient memory, one of shape {found.example.shape}, and the tape writes to one of them",
+                    f"two arrays on the tape have the same gradient memory, one of shape {found.example.shape}, and the"
+                    " tape writes to one of them",
                     hint="give each its own: a.grad = sim.zeros_like(a)",
                 )
             part.touched, part.written = part.touched | touched, part.written | written
@@ -144,8 +164,9 @@ class Seeds:
 class _Part:
     """What a backward does to one gradient buffer.
 
-    touched, written: the gradients of what the tape has to do with, and of what it writes.  given: of the arrays in `grads`; named: what
-    serves as their weights; replaced: of the loss, and of arrays whose own gradient is their weight.
+    touched, written: the gradients of what the tape has to do with, and of what it writes.  given: of the arrays in
+    `grads`; named: what serves as their weights; replaced: of the loss, and of arrays whose own gradient is their
+    weight.
     """
 
     gradient: Buffer
@@ -190,13 +211,17 @@ class _Part:
             return
         self._refuse(
             (user | later) & self.written - (self.given | self.replaced),
-            "holds what was written there, or what a later tape has left, and this tape writes to that array: is it a seed beside those that are given?",
-            "clear it before: a.grad.zero_() or tape.zero(); or name it: grads={a: a.grad, ...}; or call backward() without arguments",
+            "holds what was written there, or what a later tape has left, and this tape writes to that array: is it a"
+            " seed beside those that are given?",
+            "clear it before: a.grad.zero_() or tape.zero(); or name it: grads={a: a.grad, ...}; or call backward()"
+            " without arguments",
         )
         self._refuse(
             ((user - self.named) | (later - self.written)) & self.given - self.replaced,
-            "holds what was written there, or what a later tape has left, and grads= gives other weights: are they to be added?",
-            "clear it before: a.grad.zero_(); or pass the sum as the weights, or the gradient itself: grads={a: a.grad}",
+            "holds what was written there, or what a later tape has left, and grads= gives other weights: are they to"
+            " be added?",
+            "clear it before: a.grad.zero_(); or pass the sum as the weights, or the gradient itself: grads={a:"
+            " a.grad}",
         )
         self._consumed = (user | later) & (self.replaced | (self.given & self.written))
 
@@ -211,15 +236,26 @@ class _Part:
     def save(self) -> None:
         """Copy what is there, so that it can be put back.  Changes nothing."""
         shadow = shadows.current()
-        content = {owner: spans & self.touched for owner, spans in self._owners.left.items() if owner not in self._zeros()}
-        content[OTHERS] = content.get(OTHERS, NOTHING) | (self.touched - self._owners.owned())  # what the user has written counts as theirs
+        content = {
+            owner: spans & self.touched for owner, spans in self._owners.left.items() if owner not in self._zeros()
+        }
+        content[OTHERS] = content.get(OTHERS, NOTHING) | (
+            self.touched - self._owners.owned()
+        )  # what the user has written counts as theirs
         kept, consumed = self._seeds, self._consumed
         for owner, spans in content.items():
             self._saved += [(view, view.device.duplicate(view)) for view in self._views(spans & (kept | consumed))]
-            self._aside += [(owner, view, view.device.duplicate(view)) for view in self._views(spans - kept - consumed) if _any(view)]
+            self._aside += [
+                (owner, view, view.device.duplicate(view))
+                for view in self._views(spans - kept - consumed)
+                if _any(view)
+            ]
         if shadow is not None:
             if shadow.tracks(self.gradient) and (self._aside or consumed):
-                raise GradientError("a second backward in one forward mode: the tangents of the first are still there", hint="call tape.zero() before")
+                raise GradientError(
+                    "a second backward in one forward mode: the tangents of the first are still there",
+                    hint="call tape.zero() before",
+                )
             self._tangent = shadow.remembered(self.gradient)
 
     def put_aside(self) -> None:
@@ -261,7 +297,8 @@ class _Part:
 
 
 def _numbers(a: array) -> tuple[Type, int, int]:
-    """What the memory of an array consists of: scalars, or structs; their size in bytes, and where the first one begins."""
+    """What the memory of an array consists of: scalars, or structs; their size in bytes, and where the first one
+    begins."""
     kind = scalar_of(a.dtype) or a.dtype
     size = size_of(kind)
     return kind, size, (a.offset + a.buffer.gradient_shift) % size
@@ -280,7 +317,8 @@ def _any_number(host: np.ndarray) -> bool:
 
 @contextmanager
 def gradients_kept(arrays: Iterable[array]) -> Iterator[None]:
-    """Inside the block the gradients of the arrays are zero at first; afterwards they hold what they held before, left by whom it was."""
+    """Inside the block the gradients of the arrays are zero at first; afterwards they hold what they held before, left
+    by whom it was."""
     found = {a.grad.buffer: a for a in arrays if a.grad is not None}
     before: list[tuple[Buffer, Buffer, GradientOwners]] = []
     for gradient, example in found.items():
@@ -320,16 +358,22 @@ def _weights(target: array, weights: Any) -> array:
         try:
             weights = array(weights, dtype=target.dtype, device=target.device)
         except (TypeError, ValueError) as error:
-            raise GradientError(f"the weights of an array of shape {target.shape} of {target.dtype}: {error}", hint="pass an array like it") from None
+            raise GradientError(
+                f"the weights of an array of shape {target.shape} of {target.dtype}: {error}",
+                hint="pass an array like it",
+            ) from None
     if weights.shape != target.shape or weights.dtype is not target.dtype:
         raise GradientError(
-            f"the weights of an array of shape {target.shape} of {target.dtype} are of shape {weights.shape} of {weights.dtype}", hint="pass an array like it"
+            f"the weights of an array of shape {target.shape} of {target.dtype} are of shape {weights.shape} of"
+            f" {weights.dtype}",
+            hint="pass an array like it",
         )
     return weights
 
 
 def _held(weights: array | None, parts: Mapping[Buffer, Any]) -> Strided | None:
-    """The present values of weights; a copy where they lie in a gradient that is about to change.  None: the weight is one."""
+    """The present values of weights; a copy where they lie in a gradient that is about to change.  None: the weight is
+    one."""
     if weights is None:
         return None
     return weights.device.duplicate(weights) if weights.buffer in parts else weights

@@ -1,7 +1,7 @@
 """The tape: records launches and writes to arrays, and takes gradients back through them.
 
-After `backward`, every array still has its final value, and `.grad` of an array is the gradient of the loss with respect
-to the content that it had when recording began.
+After `backward`, every array still has its final value, and `.grad` of an array is the gradient of the loss with
+respect to the content that it had when recording began.
 """
 
 from __future__ import annotations
@@ -83,7 +83,8 @@ class Tape:
         outer = recording.current()
         if outer is not None:
             raise GradientError(
-                f"a tape is already recording{outer.begun}: the arrays that are launched on from here belong to it, and this one would hide them from it",
+                f"a tape is already recording{outer.begun}: the arrays that are launched on from here belong to it, and"
+                " this one would hide them from it",
                 hint="leave its `with` block first, or go on with that tape",
             )
         caller = sys._getframe(1)
@@ -152,7 +153,9 @@ class Tape:
     def _worth_recording(call: Call, made: Differentiated) -> frozenset[int]:
         """The arrays whose loads are recorded, if that takes less memory than copies of them."""
         spans = (span_of(call.args[k]) for k in made.candidates if call.args[k] is not None)
-        if made.needs.bytes_per_thread(made.candidates) * thread_count(call.dims) >= sum(high - low for low, high in spans):
+        if made.needs.bytes_per_thread(made.candidates) * thread_count(call.dims) >= sum(
+            high - low for low, high in spans
+        ):
             return frozenset()
         return made.candidates
 
@@ -178,7 +181,10 @@ class Tape:
     def _run_recording(self, call: Call, pair: AdjointPair, claims: dict[int, Claim]) -> LaunchRecord:
         """Run the variant of a launch that writes what its adjoint needs."""
         plan = pair.plan
-        records = [self._claims.arena.array((slots, thread_count(call.dims)), scalar, call.device) for scalar, slots in plan.records]
+        records = [
+            self._claims.arena.array((slots, thread_count(call.dims)), scalar, call.device)
+            for scalar, slots in plan.records
+        ]
         returned, counts = room_for_returned(call, pair, records), None
         extra = [*records, *returned]
         if plan.logs or returned:
@@ -190,7 +196,8 @@ class Tape:
         return LaunchRecord(call, pair, claims, records, returned, counts, {})
 
     def adjoint_launch(self, call: Call, gradients: Mapping[int, array]) -> None:
-        """A launch in adjoint form is about to run.  It is not differentiated, so what it writes must not reach the loss."""
+        """A launch in adjoint form is about to run.  It is not differentiated, so what it writes must not reach the
+        loss."""
         name = f"adjoint launch of '{call.spec.kernel.name}'"
         for k, g in gradients.items():
             if g.requires_grad:
@@ -198,41 +205,58 @@ class Tape:
                     f"{name} writes an array that requires a gradient, on an open tape: it cannot be differentiated",
                     hint="launch it outside of the tape",
                 )
-            self._cut.setdefault(g.buffer, Cut.without_gradient(g, f"the gradient of '{call.spec.func.params[k].name}' in the {name}"))
+            self._cut.setdefault(
+                g.buffer, Cut.without_gradient(g, f"the gradient of '{call.spec.func.params[k].name}' in the {name}")
+            )
 
     def gradients_change(self, gradients: Mapping[array, array]) -> None:
         """The backward of another tape is about to run.  It is not differentiated either."""
         for a, g in gradients.items():
-            self._cut.setdefault(g.buffer, Cut.without_gradient(g, f"the gradient of an array of shape {a.shape} by the backward of another tape"))
+            self._cut.setdefault(
+                g.buffer,
+                Cut.without_gradient(g, f"the gradient of an array of shape {a.shape} by the backward of another tape"),
+            )
 
     def replay(self, written: Iterable[Any], carries: bool) -> None:
-        """A captured graph is about to be replayed: its launches are not recorded, so what it writes must not matter to a gradient."""
+        """A captured graph is about to be replayed: its launches are not recorded, so what it writes must not matter to
+        a gradient."""
         for view in written:
             if view.buffer.requires_grad:
                 raise GradientError(
-                    "a captured graph is replayed under an open tape, and writes an array that requires a gradient: its launches are not recorded",
-                    hint="launch the kernels under the tape, or capture the forward pass and tape.backward() together, and replay that outside",
+                    "a captured graph is replayed under an open tape, and writes an array that requires a gradient: its"
+                    " launches are not recorded",
+                    hint=(
+                        "launch the kernels under the tape, or capture the forward pass and tape.backward() together,"
+                        " and replay that outside"
+                    ),
                 )
             if carries:
                 self._cut.setdefault(view.buffer, Cut.without_gradient(view, "the result of a replayed graph"))
 
     def replayed(self) -> None:
-        """A graph that was captured while this recorded is about to be replayed: what was saved outside of it would belong to another run."""
+        """A graph that was captured while this recorded is about to be replayed: what was saved outside of it would
+        belong to another run."""
         self._replayed = self._replayed or not all(kept.captured for kept in self._claims.kept)
 
     def _check_links(self, call: Call, active: frozenset[int], lossy: frozenset[int]) -> None:
-        """A value that carries a gradient, stored where there is none (`lossy`), must not be read again on the way to the loss."""
+        """A value that carries a gradient, stored where there is none (`lossy`), must not be read again on the way to
+        the loss."""
         spec, args = call.spec, call.args
         if self._cut:
             sources = [k for k in sorted(spec.reads) if isinstance(args[k], array) and args[k].buffer in self._cut]
             reached = spec.reached(frozenset(sources))
-            reader = f"launch of '{spec.kernel.name}'" + (f" (as '{spec.func.params[sources[0]].name}')" if sources else "")
+            reader = f"launch of '{spec.kernel.name}'" + (
+                f" (as '{spec.func.params[sources[0]].name}')" if sources else ""
+            )
             lost = self._refuse_cut([args[k] for k in sources], reader, bool(reached & active))
             if lost is not None:
                 for k in (k for k in reached - active if args[k] is not None):
                     self._cut.setdefault(args[k].buffer, lost)
         for k in (k for k in lossy if args[k] is not None):
-            self._cut.setdefault(args[k].buffer, Cut.without_gradient(args[k], f"'{spec.func.params[k].name}' of kernel '{spec.kernel.name}'"))
+            self._cut.setdefault(
+                args[k].buffer,
+                Cut.without_gradient(args[k], f"'{spec.func.params[k].name}' of kernel '{spec.kernel.name}'"),
+            )
 
     def _refuse_cut(self, reads: Iterable[array], reader: str, matters: bool) -> Cut | None:
         """What has cut one of these arrays off from values with a gradient, or None; an error if that `matters`."""
@@ -249,18 +273,23 @@ class Tape:
         self.records.append(Mark(name, dict(state or {})))
 
     def record_func(self, backward: Callable[[], None], arrays: Iterable[array]) -> None:
-        """Record a stretch of host code that has just run and that the caller knows the way back through (Warp's name and arguments).
+        """Record a stretch of host code that has just run and that the caller knows the way back through (Warp's name
+        and arguments).
 
-        backward: turns the gradients of what the stretch wrote into gradients of what it read; it runs while `arrays`, all that it looks
+        backward: turns the gradients of what the stretch wrote into gradients of what it read; it runs while `arrays`,
+        all that it looks
             at, have the values that they have now.
         """
         arrays = list(arrays)
         claims = [self._claims.claim(a, "recorded function", "array") for a in arrays]
-        self.records.append(FunctionRecord("recorded function", backward, claims, arrays, arrays, list, active_now(arrays)))
+        self.records.append(
+            FunctionRecord("recorded function", backward, claims, arrays, arrays, list, active_now(arrays))
+        )
 
     @contextmanager
     def all_or_nothing(self) -> Iterator[None]:
-        """`with tape.all_or_nothing():` where the block is left by an exception, the tape knows nothing of what it has recorded there."""
+        """`with tape.all_or_nothing():` where the block is left by an exception, the tape knows nothing of what it has
+        recorded there."""
         count, cut, before = len(self.records), dict(self._cut), self._claims.present()
         try:
             yield
@@ -271,15 +300,22 @@ class Tape:
             raise
 
     def record_function(
-        self, name: str, backward: Callable[[], None], reads: Iterable[array], writes: Iterable[array],
-        memory: Callable[[], list[Remembered]] = list, detached: Iterable[array] = (),
+        self,
+        name: str,
+        backward: Callable[[], None],
+        reads: Iterable[array],
+        writes: Iterable[array],
+        memory: Callable[[], list[Remembered]] = list,
+        detached: Iterable[array] = (),
     ) -> None:
-        """Record a stretch that was or will be run unrecorded.  Call it *before* the stretch writes, unless it writes to fresh memory only.
+        """Record a stretch that was or will be run unrecorded.  Call it *before* the stretch writes, unless it writes
+        to fresh memory only.
 
         backward: adds to gradients; it runs while `reads` have the values that they have now.
         writes:   arrays that the stretch writes (their gradients are `backward`'s business).
         memory:   tells what the stretch keeps for `backward`.
-        detached: arrays without gradients that it writes with values that depend on what has some: they must not reach the loss.
+        detached: arrays without gradients that it writes with values that depend on what has some: they must not reach
+        the loss.
         """
         reads, writes = list(reads), list(writes)
         self._refuse_cut(reads, name, any(a.requires_grad for a in writes))
@@ -291,30 +327,41 @@ class Tape:
             for a in writes:
                 announce(a, name)
             self._cut |= {a.buffer: Cut.without_gradient(a, f"a result of the {name}") for a in detached}
-            self.records.append(FunctionRecord(name, backward, claims, [*reads, *writes], writes, memory, active_now([*reads, *writes])))
+            self.records.append(
+                FunctionRecord(name, backward, claims, [*reads, *writes], writes, memory, active_now([*reads, *writes]))
+            )
 
     # -- backward
     @entry_point
     def backward(self, loss: array | None = None, grads: Mapping[array, array] | None = None) -> None:
-        """Add the gradient of `loss`, or of the sum of array * weight over `grads`, to `.grad` of the arrays on the tape.
+        """Add the gradient of `loss`, or of the sum of array * weight over `grads`, to `.grad` of the arrays on the
+        tape.
 
-        loss: an array with one element.  grads: final arrays -> weights, arrays or host data like them (never changed).  Without
-            both, what has been written to `.grad` is the gradient to start from, and what the backward of a later tape has left there.
-        Seeds that are given are the only ones.  Twice without `zero` the gradients add up.
-        Raises GradientError for a tape that recorded nothing, nothing to start from, a loss without gradient, with several elements, or
-        not on this tape; where `requires_grad` was changed since; where it is not clear whether what `.grad` holds is a seed
-        (docs/decisions/17-seeds.md).
-        Where it raises, or is interrupted, all gradients are as before.  Threads that share a gradient go backward one after the other.
+        loss: an array with one element.  grads: final arrays -> weights, arrays or host data like them (never
+        changed).  Without
+            both, what has been written to `.grad` is the gradient to start from, and what the backward of a later tape
+            has left there.
+        Seeds that are given are the only ones.  Twice without `zero` the gradients add up. Raises GradientError for a
+        tape that recorded nothing, nothing to start from, a loss without gradient, with several elements, or not on
+        this tape; where `requires_grad` was changed since; where it is not clear whether what `.grad` holds is a seed
+        (docs/decisions/17-seeds.md). Where it raises, or is interrupted, all gradients are as before.  Threads that
+        share a gradient go backward one after the other.
         """
         if not self.records:
-            raise GradientError("backward on a tape that recorded nothing", hint="launch kernels inside `with tape:` first")
+            raise GradientError(
+                "backward on a tape that recorded nothing", hint="launch kernels inside `with tape:` first"
+            )
         if self._replayed:
             raise GradientError(
-                "a graph has replayed the forward pass on this tape after something that it had read was overwritten: what was kept belongs to the first run",
+                "a graph has replayed the forward pass on this tape after something that it had read was overwritten:"
+                " what was kept belongs to the first run",
                 hint="put backward into the graph too, or record again",
             )
         if self._broken:
-            raise GradientError(f"an earlier backward of this tape broke off in the {self._broken}, which works on what the tape keeps", hint="record again")
+            raise GradientError(
+                f"an earlier backward of this tape broke off in the {self._broken}, which works on what the tape keeps",
+                hint="record again",
+            )
         seeds = Seeds.of(loss, grads or {}, self._recorded.update(self.records), self._order)
         self._refuse_cut([target for target, _ in seeds.given], "backward", True)
         before = self._seeded
@@ -408,7 +455,8 @@ class Tape:
 
     @property
     def bytes_kept(self) -> int:
-        """Bytes that the tape keeps beside the arrays themselves: copies of overwritten values, and records per thread."""
+        """Bytes that the tape keeps beside the arrays themselves: copies of overwritten values, and records per
+        thread."""
         return sum(entry.nbytes for entry in self.memory())
 
     def memory(self) -> TapeMemory:
@@ -416,17 +464,22 @@ class Tape:
         copies = [Remembered(k.data.nbytes, "copy", k.reason) for k in self._claims.kept]
         records = [
             Remembered(a.nbytes, "record", f"loads of the {r} that it overwrites itself, per thread")
-            for r in self.records if isinstance(r, LaunchRecord) for a in r.records
+            for r in self.records
+            if isinstance(r, LaunchRecord)
+            for a in r.records
         ]
         returned = [
             Remembered(a.nbytes, "record", f"what atomics of the {r} returned, per thread")
-            for r in self.records if isinstance(r, LaunchRecord) for a in r.returned
+            for r in self.records
+            if isinstance(r, LaunchRecord)
+            for a in r.returned
         ]
         inside = [m for r in self.records if isinstance(r, FunctionRecord) for m in r.memory()]
         return TapeMemory([*copies, *records, *returned, *inside])
 
     def visualize(self, filename: str | Path | None = None, array_labels: Mapping[array, str] | None = None) -> str:
-        """The recorded program as a graph: DOT text, also written to `filename` if given (`.html`: a page for a browser).
+        """The recorded program as a graph: DOT text, also written to `filename` if given (`.html`: a page for a
+        browser).
 
         array_labels: names of arrays.
         """
@@ -452,7 +505,8 @@ def _refuse_toggled(required: Iterable[tuple[array, bool]]) -> None:
     for a, before in required:
         if a.requires_grad != before:
             raise GradientError(
-                f"`requires_grad` of an array of shape {a.shape} was changed since a graph with the backward of its tape was captured",
+                f"`requires_grad` of an array of shape {a.shape} was changed since a graph with the backward of its"
+                " tape was captured",
                 hint="capture it again",
             )
 

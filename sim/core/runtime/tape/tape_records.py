@@ -52,13 +52,22 @@ class LaunchRecord:
             args.append(call.args[k].grad)
             if graph is not None:
                 graph.uses_gradient(call.args[k].buffer)
-        args += [*self.records, *self.returned, *self._logs(), *(self._memory(call.args[k], self.finals[k]) for k in plan.finals)]
+        args += [
+            *self.records,
+            *self.returned,
+            *self._logs(),
+            *(self._memory(call.args[k], self.finals[k]) for k in plan.finals),
+        ]
         run(self.pair.adjoint, call.device, call.dims, args)
 
     @staticmethod
     def _memory(a: array, claim: Claim) -> array | Memory:
         """The values of an array that were claimed, wherever they lie now."""
-        return a if claim.kept is None else Memory(claim.address(a.offset), a.shape, a.strides, a.is_contiguous, claim.kept)
+        return (
+            a
+            if claim.kept is None
+            else Memory(claim.address(a.offset), a.shape, a.strides, a.is_contiguous, claim.kept)
+        )
 
     def _logs(self) -> list[array]:
         """Room for the logs of one thread at a time, as the forward launch has counted it."""
@@ -71,13 +80,18 @@ class LaunchRecord:
         def check() -> None:
             if any(int(n) > m for n, m in zip(counts.device.numpy(counts), most, strict=True)):
                 raise GradientError(
-                    f"{self}: it stores more often than there is room for, because it was captured with other values, or its threads ran in another order",
+                    f"{self}: it stores more often than there is room for, because it was captured with other values,"
+                    " or its threads ran in another order",
                     hint="capture it again; on a GPU, make what a thread stores independent of the other threads",
                 )
 
         note(check)
         device = self.call.device
-        return [empty((1, n * width), kind, device) for log, n in zip(plan.logs, room, strict=True) for kind, width in log.arrays]
+        return [
+            empty((1, n * width), kind, device)
+            for log, n in zip(plan.logs, room, strict=True)
+            for kind, width in log.arrays
+        ]
 
     @property
     def arrays(self) -> list[array]:
@@ -220,7 +234,11 @@ def room_for_returned(call: Call, pair: AdjointPair, records: list[array]) -> li
     counts = np.zeros(len(kinds) + len(pair.plan.logs), np.int32)
     none = [np.empty((0, thread_count(call.dims)), kind.np) for kind in kinds]
     host = on_cpu(call)
-    args = [*private_arguments(host, call.spec.writes), *(records if host is call else on_host(records)), *map(host_argument, (*none, counts))]
+    args = [
+        *private_arguments(host, call.spec.writes),
+        *(records if host is call else on_host(records)),
+        *map(host_argument, (*none, counts)),
+    ]
     run_privately(pair.forward, host, args, check=False)
     return [empty((int(n), thread_count(call.dims)), kind, call.device) for kind, n in zip(kinds, counts, strict=False)]
 

@@ -57,7 +57,11 @@ class TapeGraph:
             if call is not None:
                 params = call.spec.func.params
                 added = {op.operands[0] for op in walk(call.spec.func.body) if op.name in ("accum", "atomic")}
-                reads = [a for k, a in enumerate(call.args) if isinstance(a, array) and (k in call.spec.reads or params[k] in added)]
+                reads = [
+                    a
+                    for k, a in enumerate(call.args)
+                    if isinstance(a, array) and (k in call.spec.reads or params[k] in added)
+                ]
                 writes = [call.args[k] for k in sorted(call.spec.writes) if isinstance(call.args[k], array)]
                 node = Node("launch", [call.spec.kernel.name, "dim " + " x ".join(map(str, call.dims))], title=place)
             elif record.arrays:
@@ -112,8 +116,9 @@ class TapeGraph:
             box = f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="{corner}"/>'
             parts.append(f'<g class="{node.kind}">{title}{box}<text y="{y + 6}">{lines}</text></g>')
         style = (
-            "body{margin:0;font:12px sans-serif}path{fill:none;stroke:#888}rect{fill:#fff;stroke:#444}.launch rect{fill:#dbeafe}"
-            ".write rect{fill:#f3f4f6;stroke-dasharray:4}.array rect{fill:#fef9c3}text{text-anchor:middle}"
+            "body{margin:0;font:12px sans-serif}path{fill:none;stroke:#888}rect{fill:#fff;stroke:#444}.launch"
+            " rect{fill:#dbeafe}.write rect{fill:#f3f4f6;stroke-dasharray:4}.array"
+            " rect{fill:#fef9c3}text{text-anchor:middle}"
         )
         body = "\n".join(parts)
         return (

@@ -1,4 +1,5 @@
-"""What a gradient needs: which values carry it, which the reverse sweep looks at, which loads a thread's own stores may precede."""
+"""What a gradient needs: which values carry it, which the reverse sweep looks at, which loads a thread's own stores may
+precede."""
 
 from __future__ import annotations
 
@@ -6,7 +7,17 @@ import pytest
 from backend_tools import kernel as made
 
 import sim
-from sim.core.lang.analysis.activity import dirty_loads, in_loops, is_float, matters, needed_values, varied_values, vjp_uses, wanted_values, written_from
+from sim.core.lang.analysis.activity import (
+    dirty_loads,
+    in_loops,
+    is_float,
+    matters,
+    needed_values,
+    varied_values,
+    vjp_uses,
+    wanted_values,
+    written_from,
+)
 from sim.core.lang.frontend.custom import func_grad
 from sim.core.lang.ir.core import OPS, ZERO, Block, Builder, Func, Op, TapeType, Value, emit, walk
 from sim.core.lang.types import array_type, bool_, float32, float64, int32
@@ -34,7 +45,14 @@ def named(name: str, v: Value) -> Value:
 
 
 def test_only_floating_scalars_carry_a_gradient():
-    assert [is_float(Value(kind)) for kind in (float64, float32, int32, bool_, VECTOR, PLACES)] == [True, True, False, False, False, False]
+    assert [is_float(Value(kind)) for kind in (float64, float32, int32, bool_, VECTOR, PLACES)] == [
+        True,
+        True,
+        False,
+        False,
+        False,
+        False,
+    ]
 
 
 # ------------------------------------------------------------------------------------------------ varied
@@ -143,10 +161,13 @@ def test_a_call_varies_with_its_arguments_and_with_arrays_that_it_is_given():
         assert (call.results[0] in varied) == varies
         assert ({*call.operands, *call.results} <= needed_values(f, varied, active)) == varies
     load = next(op for op in walk(f.body) if op.name == "load")
-    assert load.operands[0] is x and load.results[0] in wanted_values(f, varied_values(f, {x}), {x}), "the gradient function is given the arguments"
+    assert load.operands[0] is x and load.results[0] in wanted_values(f, varied_values(f, {x}), {x}), (
+        "the gradient function is given the arguments"
+    )
 
 
-# ------------------------------------------------------------------------------------------------ what a derivative looks at
+# ------------------------------------------------------------------------------------------------ what a derivative
+# looks at
 USES = {
     # for each operand the values that its cotangent takes: operands in order, then the result
     "add": [(), ()], "sub": [(), ()], "neg": [()], "mul": [(1,), (0,)], "div": [(1,), (1, 2)], "mod": [(), (0, 1)], "abs": [(0,)],
@@ -174,7 +195,11 @@ def wanted_of(fill, kinds, active=None):
 
 def test_only_what_varying_operands_ask_for_is_wanted():
     def fill(b, x, y):
-        return [named("product", x * y), named("root", emit("sqrt", x)), named("floor", emit("floor", named("of floor", x * 3.0)))]
+        return [
+            named("product", x * y),
+            named("root", emit("sqrt", x)),
+            named("floor", emit("floor", named("of floor", x * 3.0))),
+        ]
 
     assert wanted_of(fill, [float64, float64], [0]) == ({"p1", "root"}, {"p1", "root", "p0"})
     assert wanted_of(fill, [float64, float64], [1]) == ({"p0"}, {"p0"})
@@ -185,7 +210,10 @@ def test_needed_is_closed_over_what_recomputing_takes():
     def fill(b, x, n):
         half = named("half", x * 0.5)
         count = named("count", n + 1)
-        return [named("root", emit("sqrt", named("sum", half + named("real", emit("cast", count, type=float64))))), named("other", x + 1.0)]
+        return [
+            named("root", emit("sqrt", named("sum", half + named("real", emit("cast", count, type=float64))))),
+            named("other", x + 1.0),
+        ]
 
     wanted, needed = wanted_of(fill, [float64, int32], [0])
     assert wanted == {"root"} and needed == {"root", "sum", "half", "real", "count", "p0", "p1"}
@@ -203,7 +231,9 @@ def test_what_decides_about_a_region_is_wanted_where_a_gradient_passes():
 
 def test_the_condition_of_a_while_loop_is_wanted():
     def fill(b, x, y):
-        return b.while_([x, y], lambda a, limit: named("go on", emit("lt", limit, 1.0)), lambda a, limit: [a * 2.0, limit + 1.0])
+        return b.while_(
+            [x, y], lambda a, limit: named("go on", emit("lt", limit, 1.0)), lambda a, limit: [a * 2.0, limit + 1.0]
+        )
 
     wanted, needed = wanted_of(fill, [float64, float64], [0])
     assert wanted == {"go on"} and needed == {"go on", "p1"}
@@ -243,7 +273,12 @@ def test_indices_of_memory_with_a_gradient_are_wanted():
     def wanted(active):
         return names_of(wanted_values(f, varied_values(f, active), active))
 
-    assert wanted({x, y}) == {"place", "other place"} and wanted({x}) == {"place"} and wanted({y}) == {"other place"} and wanted(set()) == set()
+    assert (
+        wanted({x, y}) == {"place", "other place"}
+        and wanted({x}) == {"place"}
+        and wanted({y}) == {"other place"}
+        and wanted(set()) == set()
+    )
     assert names_of(needed_values(f, set(), {y})) == {"i", "place", "other place", "p2"}
 
 
@@ -266,7 +301,9 @@ def test_values_of_atomic_extremes_are_wanted(how, kept):
         b.atomic(how, x, [named("zero", b.const(0, int32))], [0], [value])
 
     f = made([VECTOR, VECTOR], fill)
-    assert names_of(wanted_values(f, varied_values(f, set(f.params)), set(f.params))) == ({"zero", "value"} if kept else {"zero"})
+    assert names_of(wanted_values(f, varied_values(f, set(f.params)), set(f.params))) == (
+        {"zero", "value"} if kept else {"zero"}
+    )
 
 
 def test_operands_of_replayed_stores_are_wanted():
@@ -288,13 +325,17 @@ def test_what_decides_about_replayed_stores_is_wanted():
         b.for_(n, [], lambda k: [b.load(x, [k], [0])][:0])
 
     f = made([VECTOR, int32, bool_], fill)
-    assert f.params[2] in wanted_values(f, set(), set(), [f.params[0]]) and f.params[1] not in wanted_values(f, set(), set(), [f.params[0]])
+    assert f.params[2] in wanted_values(f, set(), set(), [f.params[0]]) and f.params[1] not in wanted_values(
+        f, set(), set(), [f.params[0]]
+    )
 
 
 def test_a_region_matters_if_a_gradient_passes_through_it():
     def fill(b, x, y, c):
         b.if_(c, lambda: b.store(y, [b.const(0, int32)], [0], [b.const(0.0, float64)]) and None, lambda: None)
-        b.if_(c, lambda: b.accum(x, [b.const(0, int32)], [0], b.load(y, [b.const(1, int32)], [0])) and None, lambda: None)
+        b.if_(
+            c, lambda: b.accum(x, [b.const(0, int32)], [0], b.load(y, [b.const(1, int32)], [0])) and None, lambda: None
+        )
         b.if_(c, lambda: [b.const(1.0, float64)], lambda: [b.const(2.0, float64)])
         b.for_(b.const(3, int32), [b.const(1.0, float64)], lambda k, a: [a])
 
@@ -304,7 +345,12 @@ def test_a_region_matters_if_a_gradient_passes_through_it():
     assert [matters(op, set(), {y}) for op in ops] == [True, False, False, False]
     assert [matters(op, set(), {x}) for op in ops] == [False, True, False, False]
     load = next(op for op in walk(f.body) if op.name == "load")
-    assert [matters(op, {load.results[0]}, set()) for op in ops] == [False, True, False, False], "a value inside that varies"
+    assert [matters(op, {load.results[0]}, set()) for op in ops] == [
+        False,
+        True,
+        False,
+        False,
+    ], "a value inside that varies"
     assert [matters(op, {ops[3].results[0]}, set()) for op in ops] == [False, False, False, True]
 
 
@@ -392,7 +438,10 @@ def test_writes_of_values_are_found_with_their_arrays():
     x, y, n, _ = f.params
     value = next(op for op in walk(f.body) if op.name == "load").results[0]
     found = written_from(f, {value, n})
-    assert [(array, op.name) for array, op in found] == [(y, "store"), (x, "accum")], "n is an index there, not what is written"
+    assert [(array, op.name) for array, op in found] == [
+        (y, "store"),
+        (x, "accum"),
+    ], "n is an index there, not what is written"
     assert written_from(f, {n}) == []
 
 
@@ -410,5 +459,8 @@ def test_what_is_in_a_loop_at_any_depth_is_known():
 
     f = made((VECTOR, VECTOR, int32, bool_), fill)
     inside = in_loops(f)
-    assert {op.results[0].name for op in walk(f.body) if op.name == "load" and id(op) in inside} == {"in loop", "in condition"}
+    assert {op.results[0].name for op in walk(f.body) if op.name == "load" and id(op) in inside} == {
+        "in loop",
+        "in condition",
+    }
     assert not any(id(op) in inside for op in f.body.ops)

@@ -1,4 +1,5 @@
-"""The corpus: value, reverse mode, and reverse mode twice, by the interpreter and by LLVM, against plain Python and differences."""
+"""The corpus: value, reverse mode, and reverse mode twice, by the interpreter and by LLVM, against plain Python and
+differences."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ LOOPS = [p for p in PROGRAMS if p.open_loop]
 
 @cache
 def order(program: Program, number: int) -> Func:
-    """The program (0), its vjp (1), the vjp of that (2).  Parameters: n, x, y, cotangent, cotangents of both gradients."""
+    """The program (0), its vjp (1), the vjp of that (2).  Parameters: n, x, y, cotangent, cotangents of both
+    gradients."""
     return program.traced() if number == 0 else vjp(order(program, number - 1))
 
 
@@ -68,12 +70,15 @@ def test_value_and_gradient(program: Program) -> None:
 @each_program
 def test_reverse_mode_twice(program: Program) -> None:
     if program.open_loop:
-        with pytest.raises(GradientError, match="second reverse derivative goes through a loop [^\n]*\n(.*\n)*.*constant trip count"):
+        with pytest.raises(
+            GradientError, match="second reverse derivative goes through a loop [^\n]*\n(.*\n)*.*constant trip count"
+        ):
             vjp(order(program, 1))
         return
     cases = [(*s, ct, *w) for s in program.samples for ct, w in ((1.0, (1.0, 0.0)), (0.7, (-0.4, 1.3)))]
     wanted = []
     for n, x, y, ct, u, v in cases:
+
         def weighted(a: float, b: float, c: float, n: int = n, u: float = u, v: float = v) -> float:
             gx, gy = evaluate(inline(order(program, 1)), n, a, b, c)
             return float(u * gx + v * gy)
@@ -92,7 +97,9 @@ def test_gradient_of_loops_with_few_checkpoints(program: Program, slots: int, mo
     tapes = [op for op in walk(short.body) if op.name == "tape"]
     assert tapes and all(op.attrs["slots"] <= slots for op in tapes)
     samples = [s for s in program.samples if s[0] < 80]
-    np.testing.assert_array_equal(interpreted(short, [(*s, 1.0) for s in samples]), exact[[s[0] < 80 for s in program.samples]])
+    np.testing.assert_array_equal(
+        interpreted(short, [(*s, 1.0) for s in samples]), exact[[s[0] < 80 for s in program.samples]]
+    )
 
 
 def test_a_sum_keeps_no_checkpoints() -> None:

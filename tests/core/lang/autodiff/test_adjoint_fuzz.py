@@ -26,7 +26,8 @@ KINDS = [sim.float64, sim.float64, sim.vec3d, sim.float64, sim.float64]
 
 
 def smooth_slope(f: Callable[[float], float], tolerance: float = 1e-5) -> float | None:
-    """f'(0) by central differences, or None at a kink (`max` of equal values), or where another branch is taken nearby."""
+    """f'(0) by central differences, or None at a kink (`max` of equal values), or where another branch is taken
+    nearby."""
     low, here, high = f(-1e-6), f(0.0), f(1e-6)
     fine, coarse, bend = (high - low) / 2e-6, (f(1e-5) - f(-1e-5)) / 2e-5, (high - 2.0 * here + low) / 1e-6
     return fine if max(abs(fine - coarse), 0.01 * abs(bend)) <= tolerance * (1.0 + abs(fine)) else None
@@ -43,9 +44,13 @@ def test_random_functions(slots: int, monkeypatch: pytest.MonkeyPatch) -> None:
             x, n = [rng.uniform(-1.0, 1.0) for _ in range(3)], rng.randint(0, 9)
             found = evaluate(gradient, *x, n, 1.0)
             for k in range(3):
-                wanted = smooth_slope(lambda h, k=k, x=x, n=n, f=function: evaluate(f, *[v + h * (j == k) for j, v in enumerate(x)], n)[0])
+                wanted = smooth_slope(
+                    lambda h, k=k, x=x, n=n, f=function: evaluate(f, *[v + h * (j == k) for j, v in enumerate(x)], n)[0]
+                )
                 if wanted is not None:
-                    assert abs(found[k] - wanted) <= 1e-5 * (1.0 + abs(wanted)), f"seed {seed}, slots {slots}, n {n}, x{k}: {found[k]}, {wanted}"
+                    assert abs(found[k] - wanted) <= 1e-5 * (1.0 + abs(wanted)), (
+                        f"seed {seed}, slots {slots}, n {n}, x{k}: {found[k]}, {wanted}"
+                    )
                     compared += 1
     assert compared > 80 * TIMES
 
@@ -59,15 +64,23 @@ class Run:
     def __init__(self, kernel: sim.Kernel, seed: int) -> None:
         self.kernel, rng = kernel, np.random.default_rng(seed)
         self.shared = {0: "all", 3: "rows"}.get(seed % 6, "")
-        self.start = [rng.normal(size=s) for s in ((THREADS, WIDTH), (THREADS, WIDTH), (THREADS, 3), (WIDTH,), (WIDTH,))]
+        self.start = [
+            rng.normal(size=s) for s in ((THREADS, WIDTH), (THREADS, WIDTH), (THREADS, 3), (WIDTH,), (WIDTH,))
+        ]
         self.weights = [rng.normal(size=s.shape) for s in self.start]
-        self.k, self.q, self.n = rng.integers(0, WIDTH, WIDTH), rng.integers(0, WIDTH, (THREADS, WIDTH)), int(rng.integers(0, 5))
+        self.k, self.q, self.n = (
+            rng.integers(0, WIDTH, WIDTH),
+            rng.integers(0, WIDTH, (THREADS, WIDTH)),
+            int(rng.integers(0, 5)),
+        )
         self.everything = [True] * len(self.start)
         self.some = [bool(b) for b in rng.random(len(self.start)) < 0.6]
         if self.shared:
             self.some[1] = self.some[0]
 
-    def arrays(self, move: list[np.ndarray] | None = None, h: float = 0.0, needed: list[bool] | None = None) -> list[sim.array]:
+    def arrays(
+        self, move: list[np.ndarray] | None = None, h: float = 0.0, needed: list[bool] | None = None
+    ) -> list[sim.array]:
         contents = [s + h * m for s, m in zip(self.start, move or self.start, strict=True)]
         needed = needed or [False] * len(contents)
         x, y, p, g, total = (
@@ -76,7 +89,9 @@ class Run:
         if self.shared == "all":
             y = x[:]
         elif self.shared == "rows":
-            both = sim.array(np.stack(contents[:2], axis=1).reshape(-1, WIDTH), dtype=sim.float64, requires_grad=needed[0])
+            both = sim.array(
+                np.stack(contents[:2], axis=1).reshape(-1, WIDTH), dtype=sim.float64, requires_grad=needed[0]
+            )
             x, y = both[::2], both[1::2]
         return [x, y, p, g, total]
 

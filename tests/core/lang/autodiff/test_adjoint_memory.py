@@ -1,4 +1,5 @@
-"""The reverse sweep over memory, branches and loops of kernels, by the interpreter: loads, stores, parts of elements, calls."""
+"""The reverse sweep over memory, branches and loops of kernels, by the interpreter: loads, stores, parts of elements,
+calls."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ def numbers(*shape):
     return np.random.default_rng(sum(shape)).uniform(0.4, 1.2, shape)
 
 
-# ------------------------------------------------------------------------------------------------ elements and their parts
+# ------------------------------------------------------------------------------------------------ elements and their
+# parts
 @sim.kernel
 def parts_of_vectors(x: sim.array[vec3], y: sim.array[vec3], m: sim.array[mat2]):
     i = sim.tid()
@@ -97,7 +99,11 @@ def fields(p: sim.array[Mixed], y: sim.array[f64]):
 ], ids=["structs", "fields"])  # fmt: skip
 def test_integers_beside_floats_are_passed_over(kernel, value, pair):
     func = traced(kernel)
-    p, seeds, y = np.zeros(2, numpy_dtype(func.params[0].type.dtype)), np.zeros(2, numpy_dtype(func.params[0].type.dtype)), numbers(2)
+    p, seeds, y = (
+        np.zeros(2, numpy_dtype(func.params[0].type.dtype)),
+        np.zeros(2, numpy_dtype(func.params[0].type.dtype)),
+        numbers(2),
+    )
     p["count"], p["value"], p["pair"] = 3, numbers(2), numbers(2, 2)
     seeds["value"], seeds["pair"] = [1.5, 2.5], [1.0, 2.0]
     found, _ = gradients(func, [2], [p, y], {"p": seeds, "y": np.zeros(2) if kernel is fields else y})
@@ -113,7 +119,9 @@ def overwritten(x: sim.array[f64], y: sim.array[f64]):
 
 
 def test_a_store_takes_the_gradient_and_leaves_none():
-    found, _ = gradients(traced(overwritten), [2], [numbers(2), numbers(2)], {"x": np.ones(2), "y": np.array([1.0, 10.0])})
+    found, _ = gradients(
+        traced(overwritten), [2], [numbers(2), numbers(2)], {"x": np.ones(2), "y": np.array([1.0, 10.0])}
+    )
     assert found["x"].tolist() == [4.0, 31.0] and found["y"].tolist() == [0.0, 0.0]
 
 
@@ -221,14 +229,22 @@ def test_loops(kernel, n):
     check(kernel, [2], [numbers(2, 3), numbers(2), n], {"x", "y"}, tolerance=1e-6)
 
 
-FEW = [(kernel, n) for kernel in (loops, downwards, while_loops) for n in ((2, 3, 5, 9) if kernel is loops else (2, 3, 5, 9, 17, 23))]
+FEW = [
+    (kernel, n)
+    for kernel in (loops, downwards, while_loops)
+    for n in ((2, 3, 5, 9) if kernel is loops else (2, 3, 5, 9, 17, 23))
+]
 
 
 @pytest.mark.parametrize("slots", [2, 4])
 @pytest.mark.parametrize(("kernel", "n"), FEW, ids=[f"{kernel.name}-{n}" for kernel, n in FEW])
 def test_loops_with_few_checkpoints_give_the_same_bits(kernel, n, slots, monkeypatch):
     """Below slots^2 trips, at them and beyond: what is restored is what was there."""
-    func, args, seeds = traced(kernel), [numbers(2, 3), numbers(2), n], {"x": np.zeros((2, 3)), "y": np.array([1.0, 2.0])}
+    func, args, seeds = (
+        traced(kernel),
+        [numbers(2, 3), numbers(2), n],
+        {"x": np.zeros((2, 3)), "y": np.array([1.0, 2.0])},
+    )
     wanted, _ = gradients(func, [2], args, seeds)
     monkeypatch.setattr(primal, "SLOTS", slots)
     found, made = gradients(func, [2], args, seeds)
@@ -274,12 +290,28 @@ def test_a_vjp_takes_cotangents_of_floats_and_gives_those_that_are_asked_for():
 
     f = function([float64, int32, float64, float64], fill)
     derivative = vjp(f)
-    assert [p.type for p in derivative.params] == [float64, int32, float64, float64, float64, float32, float64] and derivative.name == "f_vjp"
+    assert [p.type for p in derivative.params] == [
+        float64,
+        int32,
+        float64,
+        float64,
+        float64,
+        float32,
+        float64,
+    ] and derivative.name == "f_vjp"
     assert evaluate(derivative, 2.0, 4, 5.0, 6.0, 1.0, 10.0, 100.0) == (135.0, 2.0, 100.0)
     assert evaluate(vjp(f, [2]), 2.0, 4, 5.0, 6.0, 1.0, 10.0, 100.0) == (2.0,)
-    assert evaluate(vjp(f, [3, 0]), 2.0, 4, 5.0, 6.0, 1.0, 10.0, 100.0) == (135.0, 100.0), "in the order of the parameters"
+    assert evaluate(vjp(f, [3, 0]), 2.0, 4, 5.0, 6.0, 1.0, 10.0, 100.0) == (
+        135.0,
+        100.0,
+    ), "in the order of the parameters"
     assert evaluate(vjp(function([float64, float64], lambda b, x, y: [x])), 1.0, 2.0, 5.0) == (5.0, 0.0)
-    assert len(f.params) == 4 and [v.type for v in f.body.yields] == [float64, int32, float32, float64], "the function is not changed"
+    assert len(f.params) == 4 and [v.type for v in f.body.yields] == [
+        float64,
+        int32,
+        float32,
+        float64,
+    ], "the function is not changed"
 
 
 def test_a_value_that_is_used_often_gets_the_sum():
@@ -299,15 +331,21 @@ def test_a_dead_carried_value_is_not_recorded():
         return b.for_(n, [x, x], lambda k, a, dead: [a * 2.0, emit("sin", dead)])[:1]
 
     derivative = vjp(function([float64, int32], fill))
-    assert not any(op.name in ("tape", "sin", "cos") for op in walk(derivative.body)) and evaluate(derivative, 0.5, 3, 1.0) == (8.0,)
+    assert not any(op.name in ("tape", "sin", "cos") for op in walk(derivative.body)) and evaluate(
+        derivative, 0.5, 3, 1.0
+    ) == (8.0,)
 
 
 def test_an_operation_without_a_derivative_is_named(monkeypatch):
     monkeypatch.setitem(OPS, "sinh", dataclasses.replace(OPS["sinh"], vjp=None))
     f = function([float64], lambda b, x: [emit("sinh", x)])
-    with pytest.raises(GradientError, match="'sinh' has no derivative(.|\n)*keep it off the path from the parameters to the loss"):
+    with pytest.raises(
+        GradientError, match="'sinh' has no derivative(.|\n)*keep it off the path from the parameters to the loss"
+    ):
         vjp(f)
-    assert evaluate(vjp(function([float64], lambda b, x: [emit("sinh", b.const(1.0, float64)) * x])), 3.0, 1.0) == (np.sinh(1.0),)
+    assert evaluate(vjp(function([float64], lambda b, x: [emit("sinh", b.const(1.0, float64)) * x])), 3.0, 1.0) == (
+        np.sinh(1.0),
+    )
 
 
 def test_a_second_derivative_through_checkpoints_is_refused_and_others_are_not():
@@ -315,7 +353,9 @@ def test_a_second_derivative_through_checkpoints_is_refused_and_others_are_not()
         return b.for_(n, [x], lambda k, a: [body(a)])
 
     sine = vjp(function([float64, int32], lambda b, x, n: turns(b, x, n, lambda a: emit("sin", a))))
-    with pytest.raises(GradientError, match="second reverse derivative goes through a loop(.|\n)*a constant trip count up to 16"):
+    with pytest.raises(
+        GradientError, match="second reverse derivative goes through a loop(.|\n)*a constant trip count up to 16"
+    ):
         vjp(sine)
     double = vjp(function([float64, int32], lambda b, x, n: turns(b, x, n, lambda a: a * 2.0)))
     assert evaluate(vjp(double), 0.5, 3, 1.0, 1.0) == (0.0, 8.0)
@@ -334,7 +374,10 @@ def test_the_sides_of_a_branch_get_their_own_cotangents():
         return [p * q]
 
     derivative = vjp(function([float64, float64, bool_], fill))
-    assert evaluate(derivative, 2.0, 5.0, True, 1.0) == (20.0, 4.0) and evaluate(derivative, 2.0, 5.0, False, 1.0) == (15.0, 6.0)
+    assert evaluate(derivative, 2.0, 5.0, True, 1.0) == (20.0, 4.0) and evaluate(derivative, 2.0, 5.0, False, 1.0) == (
+        15.0,
+        6.0,
+    )
 
 
 def test_a_loop_passes_the_cotangent_of_what_it_does_not_change():
@@ -356,7 +399,12 @@ def test_the_counter_of_a_loop_runs_as_it_did(reverse):
     """a -> a (k + x), whichever way k runs: the derivative is that of the product (x + 0) (x + 1) (x + 2)."""
 
     def fill(b, x, n):
-        return b.for_(n, [b.const(1.0, float64)], lambda k, a: [a * (x + emit("cast", k, type=float64)) + emit("cast", k, type=float64)], reverse)
+        return b.for_(
+            n,
+            [b.const(1.0, float64)],
+            lambda k, a: [a * (x + emit("cast", k, type=float64)) + emit("cast", k, type=float64)],
+            reverse,
+        )
 
     def value(x):
         a = 1.0
@@ -388,7 +436,11 @@ def test_a_derivative_that_may_lack_a_part_is_refused_where_values_coincide_and_
     func = traced(factors, source=True)
     of_vectors, of_values, none = np.ones((1, 3, 3)), np.ones((1, 3)), np.zeros((1, 3))
     apart, equal = np.diag([3.0, 2.0, 1.0])[None], np.eye(3)[None]
-    for m, vectors, values in ((apart, of_vectors, of_values), (equal, of_vectors, none), (equal, 0 * of_vectors, of_values)):
+    for m, vectors, values in (
+        (apart, of_vectors, of_values),
+        (equal, of_vectors, none),
+        (equal, 0 * of_vectors, of_values),
+    ):
         found, _ = gradients(func, [1], [m, of_vectors, of_values], {"m": 0 * m, "y": vectors, "s": values})
         assert np.isfinite(found["m"]).all()
     with pytest.raises(Fault):
@@ -398,7 +450,12 @@ def test_a_derivative_that_may_lack_a_part_is_refused_where_values_coincide_and_
 def test_values_alone_lack_nothing():
     made = kernel_adjoint(needs_of(traced(singular_values, source=True), {"m", "s"}))
     assert not any(op.name == "assert" for op in walk(made.func.body))
-    found, _ = gradients(traced(singular_values, source=True), [1], [np.eye(3)[None], np.ones((1, 3))], {"m": np.zeros((1, 3, 3)), "s": np.ones((1, 3))})
+    found, _ = gradients(
+        traced(singular_values, source=True),
+        [1],
+        [np.eye(3)[None], np.ones((1, 3))],
+        {"m": np.zeros((1, 3, 3)), "s": np.ones((1, 3))},
+    )
     np.testing.assert_allclose(found["m"][0], np.eye(3), atol=1e-12)
 
 

@@ -1,4 +1,5 @@
-"""Kernels that overwrite in a loop what they read there: their adjoint performs the stores again and takes them back."""
+"""Kernels that overwrite in a loop what they read there: their adjoint performs the stores again and takes them
+back."""
 
 import sys
 
@@ -84,7 +85,13 @@ def stores_before_between_and_after(x: sim.array2d[f64], out: sim.array[f64], n:
     sim.atomic_add(out, 0, x[i, 0] * x[i, 1] * x[i, 2])
 
 
-KERNELS = [recurrence, linear_carry_is_stored, while_with_a_way_out, nested_with_accumulation, stores_before_between_and_after]
+KERNELS = [
+    recurrence,
+    linear_carry_is_stored,
+    while_with_a_way_out,
+    nested_with_accumulation,
+    stores_before_between_and_after,
+]
 
 
 @pytest.mark.parametrize("slots", [2, 4, 512])
@@ -93,6 +100,7 @@ def test_replay(kernel, slots, monkeypatch):
     monkeypatch.setattr(primal, "SLOTS", slots)
     values = np.random.default_rng(4).uniform(0.3, 0.9, size=(2, 4))
     for n in (0, 1, 3, 7) if slots > 4 else (23,):
+
         def program(x, n=n):
             out = sim.zeros(1, dtype=f64, requires_grad=True)
             sim.launch(kernel, 2, inputs=[x], outputs=[out, n])
@@ -120,7 +128,9 @@ def test_indices_and_components_are_overwritten_too():
         return out
 
     rng = np.random.default_rng(5)
-    found = assert_gradient(program, array(rng.uniform(0.5, 1.5, size=(2, 4))), array(rng.uniform(0.5, 1.5, size=(2, 3)), vec3))
+    found = assert_gradient(
+        program, array(rng.uniform(0.5, 1.5, size=(2, 4))), array(rng.uniform(0.5, 1.5, size=(2, 3)), vec3)
+    )
     assert all(np.abs(f).max() > 1e-3 for f in found)
 
 
@@ -226,7 +236,11 @@ def test_one_memory_under_two_written_names(shared):
 
     def program(x, kernel, views):
         host = np.zeros(8)
-        z = sim.from_numpy(host, requires_grad=True, copy=False) if shared else sim.zeros(8, dtype=f64, requires_grad=True)
+        z = (
+            sim.from_numpy(host, requires_grad=True, copy=False)
+            if shared
+            else sim.zeros(8, dtype=f64, requires_grad=True)
+        )
         sim.copy(z, x)
         sim.launch(kernel, 1, inputs=[*views(z), 5])
         out = sim.zeros(1, dtype=f64, requires_grad=True)
@@ -234,8 +248,13 @@ def test_one_memory_under_two_written_names(shared):
         return out
 
     start = np.random.default_rng(2).uniform(0.5, 1.5, size=8)
-    for kernel, views in ((two_names, lambda z: (z[:6], z[1:7])), (two_names_sometimes, lambda z: (z[1:], z.reshape((2, 4))))):
-        (found,) = assert_gradient(lambda x, kernel=kernel, views=views: program(x, kernel, views), array(start), tolerance=2e-6)
+    for kernel, views in (
+        (two_names, lambda z: (z[:6], z[1:7])),
+        (two_names_sometimes, lambda z: (z[1:], z.reshape((2, 4)))),
+    ):
+        (found,) = assert_gradient(
+            lambda x, kernel=kernel, views=views: program(x, kernel, views), array(start), tolerance=2e-6
+        )
         assert np.abs(found).max() > 1e-3
 
 
@@ -251,7 +270,13 @@ def counting(slots: sim.array[int], y: sim.array[f64], n: int):
 def test_what_cannot_be_replayed_is_an_error_with_its_place():
     slots, y = sim.zeros(2, dtype=int), array([0.5] * 8)
     why = "atomic_max on 'slots' cannot be replayed"
-    with pytest.raises(sim.GradientError, match=rf"test_adjoint_replay.py:\d+:\d+: (.|\n)*{why}(.|\n)*carry the value in a local variable"), sim.Tape():
+    with (
+        pytest.raises(
+            sim.GradientError,
+            match=rf"test_adjoint_replay.py:\d+:\d+: (.|\n)*{why}(.|\n)*carry the value in a local variable",
+        ),
+        sim.Tape(),
+    ):
         sim.launch(counting, 2, inputs=[slots, y, 3])
     assert y.list() == [0.5] * 8  # refused before it ran
 

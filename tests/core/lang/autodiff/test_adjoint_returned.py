@@ -1,4 +1,5 @@
-"""What atomics return inside loops, as slots of a list: it cannot be computed again, so the launch that is recorded writes it down."""
+"""What atomics return inside loops, as slots of a list: it cannot be computed again, so the launch that is recorded
+writes it down."""
 
 import sys
 

@@ -53,7 +53,12 @@ def test_the_fewest_bytes_and_the_right_gradient(name):
     pairs = sim.array(rng.permutation(12).reshape(6, 2).astype(np.int32))
 
     def arguments(x, stiffness):
-        return [pairs, sim.array(x, dtype=sim.vec3d, requires_grad=True), sim.array(stiffness, dtype=f64, requires_grad=True), *more]
+        return [
+            pairs,
+            sim.array(x, dtype=sim.vec3d, requires_grad=True),
+            sim.array(stiffness, dtype=f64, requires_grad=True),
+            *more,
+        ]
 
     call = bind(kernel, (6,), arguments(start, k), 9, None)
     needs = call.spec.differentiated(frozenset(call.spec.active(call.args)), call.spec.aliases(call.args)).needs

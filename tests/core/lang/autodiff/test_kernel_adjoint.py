@@ -1,4 +1,5 @@
-"""Adjoints of kernels: what they need of arrays that the launch overwrites, how it is kept, what is refused; and the gradients."""
+"""Adjoints of kernels: what they need of arrays that the launch overwrites, how it is kept, what is refused; and the
+gradients."""
 
 from __future__ import annotations
 
@@ -32,7 +33,14 @@ def in_place(x: sim.array[f64], y: sim.array[f64]):
 def test_what_is_loaded_before_any_store_is_claimed_or_recorded_as_asked():
     args = [numbers(3), numbers(3)]
     made = check(in_place, [3], args, {"x", "y"})
-    assert (made.needs, made.records, made.forward, made.logs, made.returns, made.finals) == ((0, 1), (), None, (), (), ())
+    assert (made.needs, made.records, made.forward, made.logs, made.returns, made.finals) == (
+        (0, 1),
+        (),
+        None,
+        (),
+        (),
+        (),
+    )
     made = check(in_place, [3], args, {"x", "y"}, record={"x"})
     assert made.needs == (1,) and made.records == ((float64, 1),) and made.forward is not None
     made = check(in_place, [3], args, {"x", "y"}, record={"x", "y"})
@@ -48,7 +56,9 @@ def test_a_record_does_what_the_kernel_does():
     run(made.forward, [3], [*recording, record])
     np.testing.assert_array_equal(plain, recording)
     np.testing.assert_array_equal(plain[0], np.sin(x) * x * y)
-    assert {tuple(np.round(row, 12)) for row in record} <= {tuple(np.round(v, 12)) for v in (x, y, np.sin(x) * x, np.sin(x))}
+    assert {tuple(np.round(row, 12)) for row in record} <= {
+        tuple(np.round(v, 12)) for v in (x, y, np.sin(x) * x, np.sin(x))
+    }
 
 
 @sim.kernel
@@ -61,7 +71,11 @@ def reads_what_it_stored(x: sim.array2d[f64], at: sim.array[int], y: sim.array[f
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_a_load_that_a_store_of_the_thread_may_precede_is_recorded(place):
     needs = needs_of(traced(reads_what_it_stored), {"x", "y"})
-    assert needs.must == {0} and needs.in_loop == needs.replayed == needs.lossy == frozenset() and set(needs.sites) == {0, 1, 2}
+    assert (
+        needs.must == {0}
+        and needs.in_loop == needs.replayed == needs.lossy == frozenset()
+        and set(needs.sites) == {0, 1, 2}
+    )
     made = check(reads_what_it_stored, [2], [numbers(2, 3), np.array([place], np.int32), numbers(2)], {"x", "y"})
     assert made.needs == (1, 2) and made.records == ((float64, 2),)
 
@@ -95,10 +109,17 @@ def test_records_of_several_types_have_slots_of_their_own():
     args = [np.zeros(1, np.int32), numbers(2, 3), numbers(2).astype(np.float32), numbers(2)]
     made = check(mixed_records, [2], args, {"p", "y"}, record={"p"})
     assert [kind for kind, _ in made.records] == sorted((kind for kind, _ in made.records), key=lambda kind: kind.name)
-    assert {kind for kind, _ in made.records} == {float64, int32, float32} or {kind for kind, _ in made.records} == {float64, int32}
+    assert {kind for kind, _ in made.records} == {float64, int32, float32} or {kind for kind, _ in made.records} == {
+        float64,
+        int32,
+    }
     needs = needs_of(traced(mixed_records), {"p", "y"})
     chosen = needs.narrow(frozenset({1}))
-    assert needs.bytes_per_thread(frozenset({1})) == sum(v.type.size for v in chosen) == sum(kind.size * slots for kind, slots in made.records)
+    assert (
+        needs.bytes_per_thread(frozenset({1}))
+        == sum(v.type.size for v in chosen)
+        == sum(kind.size * slots for kind, slots in made.records)
+    )
     assert needs.narrow(frozenset({1})) is chosen, "found once"
 
 
@@ -239,7 +260,10 @@ def left_behind(x: sim.array[f64], t: sim.array[f64], y: sim.array[f64]):
 
 
 def test_a_value_that_passes_through_an_array_without_gradient_is_refused():
-    with pytest.raises(GradientError, match=r"what is written to 'y' .* pass through 't', which has none(.|\n)*make 't' with requires_grad=True"):
+    with pytest.raises(
+        GradientError,
+        match=r"what is written to 'y' .* pass through 't', which has none(.|\n)*make 't' with requires_grad=True",
+    ):
         needs_of(traced(through_another), {"x", "y"})
     with pytest.raises(GradientError, match="pass through 'a' and 'b', which has none"):
         needs_of(traced(through_two), {"x", "y"})
@@ -298,15 +322,23 @@ def calls_with_what_it_writes(x: sim.array[f64], table: sim.array[f64], again: s
 def test_a_gradient_function_may_not_be_given_what_the_kernel_writes():
     func = traced(calls_with_what_it_writes, source=True)
     assert needs_of(func, {"x", "y"}).active == (0, 3)
-    with pytest.raises(GradientError, match=r"`weighted` has a gradient function that takes the array 'table', .* \(as 'again'\)"):
+    with pytest.raises(
+        GradientError, match=r"`weighted` has a gradient function that takes the array 'table', .* \(as 'again'\)"
+    ):
         needs_of(func, {"x", "y"}, [(1, 2)])
     needs_of(traced(calls_with_an_array, source=True), {"x", "y"})
 
 
 def test_a_call_with_a_gradient_function_uses_it():
     func = traced(calls_with_an_array, source=True)
-    found, made = gradients(func, [2], [numbers(2), np.array([3.0]), numbers(2)], {"x": np.zeros(2), "y": np.array([1.0, 10.0])})
-    assert found["x"].tolist() == [3.0, 30.0] and not any(op.name == "call" for op in walk(made.func.body)) and made.needs == (1,)
+    found, made = gradients(
+        func, [2], [numbers(2), np.array([3.0]), numbers(2)], {"x": np.zeros(2), "y": np.array([1.0, 10.0])}
+    )
+    assert (
+        found["x"].tolist() == [3.0, 30.0]
+        and not any(op.name == "call" for op in walk(made.func.body))
+        and made.needs == (1,)
+    )
 
 
 @sim.kernel
@@ -319,11 +351,18 @@ def counts_in_a_loop(x: sim.array2d[f64], slots: sim.array[int], n: int):
 
 
 def test_an_atomic_cannot_be_replayed():
-    with pytest.raises(GradientError, match="needs values of 'slots' that this kernel overwrites in a loop, and atomic_max on 'slots' cannot be replayed"):
+    with pytest.raises(
+        GradientError,
+        match=(
+            "needs values of 'slots' that this kernel overwrites in a loop, and atomic_max on 'slots' cannot be"
+            " replayed"
+        ),
+    ):
         needs_of(traced(counts_in_a_loop), {"x"})
 
 
-# ------------------------------------------------------------------------------------------------ atomic minima and maxima
+# ------------------------------------------------------------------------------------------------ atomic minima and
+# maxima
 @sim.kernel
 def extremes(x: sim.array[f64], low: sim.array[f64], high: sim.array[f64]):
     i = sim.tid()
@@ -340,10 +379,17 @@ def test_the_winner_gets_the_gradient_and_where_the_start_won_it_keeps_it(low, h
 
 def test_of_equal_ones_one_gets_the_gradient():
     x = np.array([1.3, 0.4, 1.3])
-    found, _ = gradients(traced(extremes), [3], [x, np.array([9.0]), np.array([0.1])], {"x": np.zeros(3), "low": np.zeros(1), "high": np.ones(1)})
+    found, _ = gradients(
+        traced(extremes),
+        [3],
+        [x, np.array([9.0]), np.array([0.1])],
+        {"x": np.zeros(3), "low": np.zeros(1), "high": np.ones(1)},
+    )
     assert sorted(found["x"]) == [0.0, 0.0, 2.6] and found["high"] == 0.0
     start = np.array([1.3 * 1.3])
-    found, _ = gradients(traced(extremes), [3], [x, np.array([9.0]), start], {"x": np.zeros(3), "low": np.zeros(1), "high": np.ones(1)})
+    found, _ = gradients(
+        traced(extremes), [3], [x, np.array([9.0]), start], {"x": np.zeros(3), "low": np.zeros(1), "high": np.ones(1)}
+    )
     assert found["x"].tolist() == [0.0, 0.0, 0.0] and found["high"] == 1.0, "the first was there at the start"
 
 
@@ -384,7 +430,13 @@ def both_extremes(x: sim.array2d[f64], y: sim.array2d[f64], n: int):
 
 
 def test_an_element_takes_extremes_or_something_else():
-    with pytest.raises(GradientError, match=r"an element of 'y' may take atomic_max and accum in one launch(.|\n)*use elements at different constant indices"):
+    with pytest.raises(
+        GradientError,
+        match=(
+            r"an element of 'y' may take atomic_max and accum in one launch(.|\n)*use elements at different constant"
+            r" indices"
+        ),
+    ):
         kernel_adjoint(needs_of(traced(extreme_and_sum), {"x", "y"}))
     func = traced(extreme_and_store)
     kernel_adjoint(needs_of(func, {"x", "y", "z"}))
@@ -423,14 +475,20 @@ def returned_sum(x: sim.array[f64], y: sim.array[f64], z: sim.array[f64]):
 def test_values_that_depend_on_the_order_of_the_threads_are_refused():
     with pytest.raises(GradientError, match="atomic_exch on 'y' carries a gradient: which thread's value stays"):
         kernel_adjoint(needs_of(traced(exchange), {"x", "y"}))
-    assert kernel_adjoint(needs_of(traced(exchange), {"x"})).active == (0,), "`turn` and a `y` without gradient carry none"
-    with pytest.raises(GradientError, match="the value that atomic_add on 'y' returns carries a gradient(.|\n)*use the result for nothing"):
+    assert kernel_adjoint(needs_of(traced(exchange), {"x"})).active == (0,), (
+        "`turn` and a `y` without gradient carry none"
+    )
+    with pytest.raises(
+        GradientError,
+        match="the value that atomic_add on 'y' returns carries a gradient(.|\n)*use the result for nothing",
+    ):
         kernel_adjoint(needs_of(traced(returned_sum), {"x", "y", "z"}))
     with pytest.raises(GradientError, match="atomic_add on 'y' returns carries"):
         kernel_adjoint(needs_of(traced(returned_sum), {"y", "z"}))
 
 
-# ------------------------------------------------------------------------------------------------ what is promised of the adjoint
+# ------------------------------------------------------------------------------------------------ what is promised of
+# the adjoint
 def test_arrays_are_apart_unless_they_overlap():
     func = traced(linear)
     for aliases, apart in (((), True), ([(0, 1)], False)):
@@ -452,7 +510,11 @@ def test_parameters_of_the_adjoint_are_in_the_order_that_is_promised():
     func = traced(mixed_records)
     made = kernel_adjoint(needs_of(func, {"p", "y"}), [1])
     names = [p.name for p in made.func.params]
-    assert names[:4] == [p.name for p in func.params] and names[4:6] == ["adj_p", "adj_y"] and made.active == tuple(numbers_of(func, {"p", "y"})) == (1, 3)
+    assert (
+        names[:4] == [p.name for p in func.params]
+        and names[4:6] == ["adj_p", "adj_y"]
+        and made.active == tuple(numbers_of(func, {"p", "y"})) == (1, 3)
+    )
     assert names[6:] == [f"record_{kind.name}" for kind, _ in made.records] == [p.name for p in made.forward.params[4:]]
     assert made.func.name == "mixed_records_adjoint" and made.forward.name == "mixed_records_recording"
 

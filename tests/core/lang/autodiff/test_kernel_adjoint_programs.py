@@ -1,4 +1,5 @@
-"""Adjoints of kernels, whole programs by the interpreter: gradient functions, logs and replays in nested loops, decompositions."""
+"""Adjoints of kernels, whole programs by the interpreter: gradient functions, logs and replays in nested loops,
+decompositions."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from sim.core.lang.ir.core import walk
 from sim.core.lang.types import float64, int32
 
 f64 = sim.float64
+
 
 @sim.func
 def dotted(x: f64, table: sim.array[f64]):
@@ -82,14 +84,19 @@ def other_steps(x: sim.array2d[f64], n: int, step: int, far: sim.int64):
 def test_loops_over_integers_are_taken_back_though_no_gradient_passes(n):
     for kernel in (integers_first, integers_at_places_of_their_own):
         made = check(kernel, [2], [numbers(2, 3), np.array([[0, 1], [2, 0]], np.int32), n], {"x"}, tolerance=1e-6)
-        places = [((int32, 2), (kind, 1)) for kind in (float64, int32)]  # two indices and what was there, for each array
+        places = [
+            ((int32, 2), (kind, 1)) for kind in (float64, int32)
+        ]  # two indices and what was there, for each array
         assert [log.arrays for log in made.logs] == [*places, ((int32, 1),)]
 
 
 @pytest.mark.parametrize("step", [1, 2, 3])
 def test_counters_with_other_steps_need_no_frame(step):
     made = check(other_steps, [2], [numbers(2, 3), 7, step, 5], {"x"}, tolerance=1e-6)
-    assert {kind for log in made.logs for kind, _ in log.arrays} <= {float64, int32}, "nothing is kept of the 64-bit counter"
+    assert {kind for log in made.logs for kind, _ in log.arrays} <= {
+        float64,
+        int32,
+    }, "nothing is kept of the 64-bit counter"
 
 
 @sim.kernel
@@ -110,7 +117,13 @@ def takes_in_nested_loops(x: sim.array2d[f64], count: sim.array[int], y: sim.arr
 @pytest.mark.parametrize(("slots", "n"), [(512, 0), (512, 4), (2, 5), (4, 19)])
 def test_what_atomics_returned_is_taken_again_wherever_a_loop_is_restored(slots, n, monkeypatch):
     monkeypatch.setattr(primal, "SLOTS", slots)
-    made = check(takes_in_nested_loops, [2], [numbers(2, 3), np.array([0, 5], np.int32), numbers(2), n], {"x", "y"}, tolerance=1e-6)
+    made = check(
+        takes_in_nested_loops,
+        [2],
+        [numbers(2, 3), np.array([0, 5], np.int32), numbers(2), n],
+        {"x", "y"},
+        tolerance=1e-6,
+    )
     assert made.returns == (int32,)
 
 
@@ -124,7 +137,9 @@ def planes(x: sim.array2d[f64], count: sim.array[int], y: sim.array2d[f64]):
 
 def test_threads_of_several_dimensions_have_records_of_their_own():
     made = check(planes, [2, 3], [numbers(2, 3), np.zeros(1, np.int32), numbers(2, 3)], {"x", "y"}, record={"x", "y"})
-    assert made.func.dims == 2 and made.needs == () and sum(slots for kind, slots in made.records if kind is float64) > 0
+    assert (
+        made.func.dims == 2 and made.needs == () and sum(slots for kind, slots in made.records if kind is float64) > 0
+    )
 
 
 @sim.kernel
@@ -170,14 +185,17 @@ def test_calls_are_inlined_in_the_adjoint_and_stay_in_its_source():
     func, args = traced(uses_a_call_twice, source=True), [np.array([0.5, 2.0]), np.array([3.0, 4.0]), np.zeros(2)]
     found, made = gradients(func, [2], args, {"x": np.zeros(2), "y": np.ones(2)})
     assert found["x"].tolist() == [2 * 17.5 * 3, 2 * 22.0 * 3]
-    assert not any(op.name == "call" for op in walk(made.func.body)) and any(op.name == "call" for op in walk(made.source.body))
+    assert not any(op.name == "call" for op in walk(made.func.body)) and any(
+        op.name == "call" for op in walk(made.source.body)
+    )
 
 
 @pytest.mark.parametrize(("kernel", "active"), [
     (takes_in_nested_loops, {"x", "y"}), (lists_in_a_loop, {"x", "y"}), (overwrites_in_a_loop, {"x", "z"}), (integers_at_places_of_their_own, {"x"}),
 ], ids=lambda v: getattr(v, "name", ""))  # fmt: skip
 def test_positions_in_logs_begin_at_zero(kernel, active):
-    """Storage of a thread holds anything at first: it is written before it is read, in the adjoint and in the launch that counts."""
+    """Storage of a thread holds anything at first: it is written before it is read, in the adjoint and in the launch
+    that counts."""
     made = kernel_adjoint(needs_of(traced(kernel), active))
     for func in (made.func, made.forward):
         ops = list(walk(func.body))

@@ -1,4 +1,5 @@
-"""The forward part of adjoints: stores that are performed again and taken back, checkpoints of loops, what is left out."""
+"""The forward part of adjoints: stores that are performed again and taken back, checkpoints of loops, what is left
+out."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ def numbers(*shape):
     return np.random.default_rng(sum(shape)).uniform(0.4, 1.2, shape)
 
 
-# ------------------------------------------------------------------------------------------------ stores that are performed again
+# ------------------------------------------------------------------------------------------------ stores that are
+# performed again
 @sim.kernel
 def around_loops(x: sim.array2d[f64], at: sim.array2d[int], n: int):
     i = sim.tid()
@@ -126,7 +128,17 @@ def sweeps_of_counted_length(x: sim.array2d[f64], at: sim.array2d[int], n: int):
             x[i, k] = 0.6 * x[i, k] * x[i, k - 1] + 0.2
 
 
-KERNELS = [around_loops, places_that_are_stored, nested, nested_with_values_carried, until, downwards, sweeps, sweeps_in_sweeps, sweeps_of_counted_length]
+KERNELS = [
+    around_loops,
+    places_that_are_stored,
+    nested,
+    nested_with_values_carried,
+    until,
+    downwards,
+    sweeps,
+    sweeps_in_sweeps,
+    sweeps_of_counted_length,
+]
 
 
 @pytest.mark.parametrize("n", [0, 1, 4])
@@ -184,7 +196,13 @@ def takes_where_nothing_is_seen(x: sim.array2d[f64], count: sim.array[int], y: s
 
 
 def test_a_branch_that_nothing_looks_at_still_takes_what_its_atomics_returned():
-    check(takes_where_nothing_is_seen, [2], [numbers(2, 3), np.array([1, 3], np.int32), numbers(2), 5], {"x", "y"}, tolerance=1e-6)
+    check(
+        takes_where_nothing_is_seen,
+        [2],
+        [numbers(2, 3), np.array([1, 3], np.int32), numbers(2), 5],
+        {"x", "y"},
+        tolerance=1e-6,
+    )
 
 
 # ------------------------------------------------------------------------------------------------ checkpoints
@@ -276,7 +294,9 @@ def test_an_adjoint_neither_prints_nor_asserts_nor_stores(capsys):
     made = check(speaking, [2], [numbers(2), numbers(2), 3], {"x", "y"})
     printed = capsys.readouterr().out
     assert not any(op.name in ("print", "assert") for op in walk(made.func.body)) and printed
-    assert not any(op.name in ("store", "accum") and not op.operands[0].name.startswith("adj_") for op in walk(made.func.body))
+    assert not any(
+        op.name in ("store", "accum") and not op.operands[0].name.startswith("adj_") for op in walk(made.func.body)
+    )
 
 
 @sim.kernel

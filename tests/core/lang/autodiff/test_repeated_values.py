@@ -126,8 +126,12 @@ def second(program, at):
 
 
 PROGRAMS = {
-    "one kernel": in_one_kernel(combined), "branch": in_one_kernel(combined_in_a_branch), "eig3": in_one_kernel(eigen),
-    "two kernels": in_two_kernels(put_together), "rotation": in_two_kernels(rotation_alone), "loop": in_a_loop,
+    "one kernel": in_one_kernel(combined),
+    "branch": in_one_kernel(combined_in_a_branch),
+    "eig3": in_one_kernel(eigen),
+    "two kernels": in_two_kernels(put_together),
+    "rotation": in_two_kernels(rotation_alone),
+    "loop": in_a_loop,
 }
 REFUSED = {("two kernels", reverse), ("loop", reverse), ("two kernels", forward), ("rotation", forward)}
 
@@ -138,7 +142,9 @@ def test_derivatives_are_right_or_refused(name):
     for at in (REST, BENT):
         h = 1e-4
         wanted = (value(program, at + h * DIRECTION) - value(program, at - h * DIRECTION)) / (2 * h)
-        curvature = (value(program, at + 10 * h * DIRECTION) - 2 * value(program, at) + value(program, at - 10 * h * DIRECTION)) / (10 * h) ** 2
+        curvature = (
+            value(program, at + 10 * h * DIRECTION) - 2 * value(program, at) + value(program, at - 10 * h * DIRECTION)
+        ) / (10 * h) ** 2
         for how in (reverse, forward, second):
             if at is REST and ((name, how) in REFUSED or how is second):
                 with pytest.raises(sim.GradientError, match=MESSAGE):

@@ -39,16 +39,26 @@ def test_random_functions_forward_reverse_and_both(slots: int, monkeypatch: pyte
         both = vjp_rule(f)
         gradient = both.func
         forward, second, reverse_twice = jvp(f), jvp(gradient), both.rule()
-        x, v, n = [rng.uniform(-1.0, 1.0) for _ in range(3)], [rng.uniform(-1.0, 1.0) for _ in range(3)], rng.randint(0, 9)
+        x, v, n = (
+            [rng.uniform(-1.0, 1.0) for _ in range(3)],
+            [rng.uniform(-1.0, 1.0) for _ in range(3)],
+            rng.randint(0, 9),
+        )
         value, slope = evaluate(forward, *x, n, *v)
         found = evaluate(gradient, *x, n, 1.0)
         assert value == evaluate(f, *x, n)[0]
-        assert slope == pytest.approx(sum(a * b for a, b in zip(found, v, strict=True)), rel=1e-9, abs=1e-9), f"seed {seed}"
+        assert slope == pytest.approx(sum(a * b for a, b in zip(found, v, strict=True)), rel=1e-9, abs=1e-9), (
+            f"seed {seed}"
+        )
         hessian = evaluate(second, *x, n, 1.0, *v, 0.0)[3:]
         again = evaluate(reverse_twice, *x, n, 1.0, *found, *v)
         np.testing.assert_allclose(again, [*hessian, slope], rtol=1e-8, atol=1e-9, err_msg=f"seed {seed}")
         for k in range(3):
-            wanted = smooth_slope(lambda h, k=k, x=x, v=v, n=n, g=gradient: evaluate(g, *[a + h * b for a, b in zip(x, v, strict=True)], n, 1.0)[k])
+            wanted = smooth_slope(
+                lambda h, k=k, x=x, v=v, n=n, g=gradient: evaluate(
+                    g, *[a + h * b for a, b in zip(x, v, strict=True)], n, 1.0
+                )[k]
+            )
             if wanted is not None:
                 assert hessian[k] == pytest.approx(wanted, rel=1e-4, abs=1e-4), f"seed {seed}"
                 compared += 1
@@ -67,6 +77,7 @@ def test_of_some_parameters_only():
 
 def test_calls_with_a_closed_form_stay_right_at_special_points():
     """The tangent of length and normalise at zero is zero, as their gradient is; elsewhere it is the derivative."""
+
     @sim.func
     def f(v, u):
         return sim.length(v) + sim.dot(sim.normalize(v), u)
@@ -82,6 +93,7 @@ def test_calls_with_a_closed_form_stay_right_at_special_points():
 
 def test_untaken_branches_do_not_poison():
     """A tangent that is infinite where it is not chosen stays out of the result."""
+
     @sim.func
     def f(x: float):
         return sim.where(x > 0.0, sim.sqrt(x), x * 2.0)
@@ -92,7 +104,9 @@ def test_untaken_branches_do_not_poison():
 
 
 def test_decompositions_with_repeated_values():
-    """The closed form of svd3 holds at repeated values: the rotation U V^T of the unit matrix moves by the skew part."""
+    """The closed form of svd3 holds at repeated values: the rotation U V^T of the unit matrix moves by the skew
+    part."""
+
     @sim.func
     def rotation(a):
         u, _, v = sim.svd3(a)
@@ -129,11 +143,22 @@ def test_the_adjoint_of_a_projection_whose_constraint_has_an_open_loop(name: str
         for c in (newton_distance, REGISTRY["distance"]):
             data = parameter_struct(c, float64)()
             q, before, target = (sim.array(x, dtype=vec3d, requires_grad=True) for _ in range(3))
-            w, rest, alpha = (sim.array(v, dtype=float64, requires_grad=True) for v in ([1.0, 0.5, 2.0, 1.0], [0.3, 0.8], [0.1, 0.2]))
-            data.rest, unused, multiplier = rest, sim.zeros(1, dtype=float64), sim.zeros(2, dtype=float64, requires_grad=True)
+            w, rest, alpha = (
+                sim.array(v, dtype=float64, requires_grad=True) for v in ([1.0, 0.5, 2.0, 1.0], [0.3, 0.8], [0.1, 0.2])
+            )
+            data.rest, unused, multiplier = (
+                rest,
+                sim.zeros(1, dtype=float64),
+                sim.zeros(2, dtype=float64, requires_grad=True),
+            )
             kernel, share = make_projection(c, float64, True, False, True), sim.ones(4, dtype=float64)
             with sim.Tape() as tape:
-                sim.launch(kernel, 2, [0, sim.array(points, dtype=sim.int32), data, alpha, unused, w, share, before, 0.1, q], [target, multiplier])
+                sim.launch(
+                    kernel,
+                    2,
+                    [0, sim.array(points, dtype=sim.int32), data, alpha, unused, w, share, before, 0.1, q],
+                    [target, multiplier],
+                )
             tape.backward(grads={target: sim.array(weights, dtype=vec3d)})
             found.append([a.grad.numpy().copy() for a in (q, w, rest, alpha)])
     for mine, exact in zip(*found, strict=True):
@@ -172,7 +197,9 @@ def test_random_kernels_agree_with_the_adjoint(tmp_path: Path) -> None:
             with sim.Tape() as tape:
                 run.launch(arrays)
             tape.backward(grads={a: sim.array(w, dtype=a.dtype) for a, w in zip(arrays, run.weights, strict=True)})
-            product = sum(float((forward.tangent(a.grad).numpy() * m).sum()) for a, m in zip(arrays, moves, strict=True))
+            product = sum(
+                float((forward.tangent(a.grad).numpy() * m).sum()) for a, m in zip(arrays, moves, strict=True)
+            )
 
         def along(h: float, run: Run = run, moves: list[np.ndarray] = moves) -> float:
             moved = Run(run.kernel, 0)
@@ -197,7 +224,9 @@ def test_random_tape_programs(name: str) -> None:
             rng = np.random.default_rng(seed)
             moves = [rng.normal(size=s.shape) for s in program.start]
 
-            def gradient(h: float, program: TapeProgram = program, moves: list[np.ndarray] = moves) -> tuple[Forward, sim.Tape, list[sim.array]]:
+            def gradient(
+                h: float, program: TapeProgram = program, moves: list[np.ndarray] = moves
+            ) -> tuple[Forward, sim.Tape, list[sim.array]]:
                 arrays, k = program.arrays([True] * program.count)
                 for a, m in zip(arrays, moves, strict=True):
                     a.assign(a.numpy() + h * m)
@@ -206,10 +235,16 @@ def test_random_tape_programs(name: str) -> None:
                         program.run(arrays, k)
                     values = [forward.tangent(a).numpy().copy() for a in arrays]
                     if tape.records:
-                        tape.backward(grads={a: sim.array(w, dtype=sim.float64) for a, w in zip(arrays, program.weights, strict=True)})
+                        tape.backward(
+                            grads={
+                                a: sim.array(w, dtype=sim.float64) for a, w in zip(arrays, program.weights, strict=True)
+                            }
+                        )
                 slope = sum(float((w * t).sum()) for w, t in zip(program.weights, values, strict=True))
                 firsts = sum(float((a.grad.numpy() * m).sum()) for a, m in zip(arrays, moves, strict=True))
-                seconds = sum(float((forward.tangent(a.grad).numpy() * m).sum()) for a, m in zip(arrays, moves, strict=True))
+                seconds = sum(
+                    float((forward.tangent(a.grad).numpy() * m).sum()) for a, m in zip(arrays, moves, strict=True)
+                )
                 return bool(tape.records), slope, firsts, seconds
 
             recorded, slope, first, second = gradient(0.0)
@@ -224,7 +259,12 @@ def test_random_tape_programs(name: str) -> None:
 
 
 @sim.kernel
-def extremes(x: sim.array(dtype=float64), low: sim.array(dtype=float64), high: sim.array(dtype=float64), last: sim.array(dtype=float64)):
+def extremes(
+    x: sim.array(dtype=float64),
+    low: sim.array(dtype=float64),
+    high: sim.array(dtype=float64),
+    last: sim.array(dtype=float64),
+):
     i = sim.tid()
     sim.atomic_min(low, 0, x[i] * x[i])
     sim.atomic_max(high, 0, x[i] * 3.0)

@@ -1,4 +1,5 @@
-"""`@func_grad`, `@func_replay` and `.vjp`: used where they are given, also of generic functions, and checked on request."""
+"""`@func_grad`, `@func_replay` and `.vjp`: used where they are given, also of generic functions, and checked on
+request."""
 
 from __future__ import annotations
 
@@ -142,7 +143,9 @@ def next_slot_replay(counter: sim.array(dtype=int), at: int, by: int, kept: sim.
 
 
 @sim.kernel
-def compact(x: sim.array(dtype=f64), counter: sim.array(dtype=int), kept: sim.array(dtype=int), y: sim.array(dtype=f64)):
+def compact(
+    x: sim.array(dtype=f64), counter: sim.array(dtype=int), kept: sim.array(dtype=int), y: sim.array(dtype=f64)
+):
     i = sim.tid()
     slot = next_slot(counter, 0, 1, kept, i)
     y[slot] = sim.sqrt(x[i]) * f64(slot + 1)
@@ -214,7 +217,9 @@ def test_what_gradient_functions_of_arrays_cannot_do():
     with pytest.raises(sim.GradientError, match="takes the array 'table', which this kernel writes to"), sim.Tape():
         sim.launch(spoils, 1, inputs=[table, y])
     with pytest.raises(sim.GradientError, match="gives no tangent"):
-        sim.autograd.jvp(look_up, [table, y, 1, sim.zeros(2, dtype=f64)], [sim.ones_like(table), None, None, None], dim=2)
+        sim.autograd.jvp(
+            look_up, [table, y, 1, sim.zeros(2, dtype=f64)], [sim.ones_like(table), None, None, None], dim=2
+        )
 
     @sim.func
     def first(x: sim.array(dtype=f64)):
@@ -269,6 +274,7 @@ def test_mistakes_are_named():
     with pytest.raises(TypeError, match="only inside"):
         sim.adjoint[0]
     with pytest.raises(sim.KernelError, match="takes 1 arguments, `next_slot` takes 5"):
+
         @sim.func_replay(next_slot)
         def short(counter: sim.array(dtype=int)):
             return 0

@@ -483,7 +483,9 @@ def test_random_programs_agree_with_python(chunk: int, tmp_path) -> None:
         for n, x, y in ((0, 0.5, -1.25), (3, -2.0, 3.0), (6, 1.0, 0.125), (-2, 0.0, 0.75)):
             want = python(n, x, y)
             (got,) = evaluate(func, n, x, y)
-            assert got == pytest.approx(want, rel=1e-9, abs=1e-9), f"seed {seed}, {(n, x, y)}\n{inspect.getsource(python)}"
+            assert got == pytest.approx(want, rel=1e-9, abs=1e-9), (
+                f"seed {seed}, {(n, x, y)}\n{inspect.getsource(python)}"
+            )
 
 
 def test_errors_of_control_flow_name_the_variable() -> None:
@@ -527,7 +529,6 @@ def test_long_chains_of_returns_and_elifs(tmp_path) -> None:
         func = traced(python)
         for n in (0, 5, count - 1, count):
             assert evaluate(func, n, 1.5, 2.5) == (python(n, 1.5, 2.5),)
-
 
 
 def deep_nest(n, x, y):

@@ -17,96 +17,357 @@ from sim.core.lang.types import float32
 #  the text under the caret, what the message says, the hint)
 ROWS: list[tuple[str, str, str, str, str]] = [
     # refused statements
-    ("try", "try:\n    pass\nfinally:\n    pass", "try:", "try cannot be used in a kernel", "kernels raise nothing; check values with `if`"),
+    (
+        "try",
+        "try:\n    pass\nfinally:\n    pass",
+        "try:",
+        "try cannot be used in a kernel",
+        "kernels raise nothing; check values with `if`",
+    ),
     ("with", "with x:\n    pass", "with x:", "with cannot be used in a kernel", "kernels have no resources to manage"),
-    ("def", "def f():\n    pass", "def f():", "a function inside of a kernel cannot be used in a kernel", "define it outside, with @sim.func"),
-    ("class", "class C:\n    pass", "class C:", "a class inside of a kernel cannot be used in a kernel", "define it outside, with @sim.struct"),
-    ("global", "global z", "global z", "global cannot be used in a kernel", "kernels change arrays only: pass one as an argument"),
+    (
+        "def",
+        "def f():\n    pass",
+        "def f():",
+        "a function inside of a kernel cannot be used in a kernel",
+        "define it outside, with @sim.func",
+    ),
+    (
+        "class",
+        "class C:\n    pass",
+        "class C:",
+        "a class inside of a kernel cannot be used in a kernel",
+        "define it outside, with @sim.struct",
+    ),
+    (
+        "global",
+        "global z",
+        "global z",
+        "global cannot be used in a kernel",
+        "kernels change arrays only: pass one as an argument",
+    ),
     ("del", "del n", "del n", "del cannot be used in a kernel", "leave the variable alone"),
-    ("import", "import math", "import math", "import inside of a kernel cannot be used in a kernel", "import at the top of the file"),
-    ("from import", "from math import pi", "from math", "import inside of a kernel cannot be used in a kernel", "import at the top of the file"),
+    (
+        "import",
+        "import math",
+        "import math",
+        "import inside of a kernel cannot be used in a kernel",
+        "import at the top of the file",
+    ),
+    (
+        "from import",
+        "from math import pi",
+        "from math",
+        "import inside of a kernel cannot be used in a kernel",
+        "import at the top of the file",
+    ),
     ("raise", "raise ValueError", "raise", "raise cannot be used in a kernel", 'write `assert condition, "message"`'),
     ("match", "match n:\n    case 1:\n        pass", "match n:", "match cannot be used in a kernel", "write if / elif"),
-    ("for else", "for i in range(n):\n    pass\nelse:\n    s = 1.0", "s = 1.0", "`else` of a loop cannot be used in a kernel",
-     "set a variable before `break`, and test it after the loop"),
-    ("while else", "while n > 0:\n    n -= 1\nelse:\n    s = 1.0", "s = 1.0", "`else` of a loop cannot be used in a kernel",
-     "set a variable before `break`, and test it after the loop"),
+    (
+        "for else",
+        "for i in range(n):\n    pass\nelse:\n    s = 1.0",
+        "s = 1.0",
+        "`else` of a loop cannot be used in a kernel",
+        "set a variable before `break`, and test it after the loop",
+    ),
+    (
+        "while else",
+        "while n > 0:\n    n -= 1\nelse:\n    s = 1.0",
+        "s = 1.0",
+        "`else` of a loop cannot be used in a kernel",
+        "set a variable before `break`, and test it after the loop",
+    ),
     # refused expressions
     ("lambda", "f = lambda q: q", "lambda q", "lambda cannot be used in a kernel", "write a function with @sim.func"),
-    ("dict", "d = {1: 2}", "{1: 2}", "a dictionary cannot be used in a kernel", "use a @sim.struct, or constants outside of the kernel"),
+    (
+        "dict",
+        "d = {1: 2}",
+        "{1: 2}",
+        "a dictionary cannot be used in a kernel",
+        "use a @sim.struct, or constants outside of the kernel",
+    ),
     ("set", "d = {1, 2}", "{1, 2}", "a set cannot be used in a kernel", "use a tuple"),
-    ("generator", "d = sum(i for i in range(3))", "(i for i", "a generator expression cannot be used in a kernel", "use a loop"),
-    ("dict comprehension", "d = {i: i for i in range(3)}", "{i: i", "a dictionary comprehension cannot be used in a kernel", "use a loop"),
+    (
+        "generator",
+        "d = sum(i for i in range(3))",
+        "(i for i",
+        "a generator expression cannot be used in a kernel",
+        "use a loop",
+    ),
+    (
+        "dict comprehension",
+        "d = {i: i for i in range(3)}",
+        "{i: i",
+        "a dictionary comprehension cannot be used in a kernel",
+        "use a loop",
+    ),
     ("f-string", 'print(f"{s}")', 'f"{s}"', "an f-string cannot be used in a kernel", 'write print("x =", x)'),
-    ("walrus", "y = (z := s)", "z := s", "an assignment inside of an expression (:=) cannot be used in a kernel", "assign on a line of its own"),
+    (
+        "walrus",
+        "y = (z := s)",
+        "z := s",
+        "an assignment inside of an expression (:=) cannot be used in a kernel",
+        "assign on a line of its own",
+    ),
     ("star argument", "y = max(*x)", "*x", "* in a call cannot be used in a kernel", "write the arguments one by one"),
-    ("star keyword", "y = helper(**x)", "helper(", "** in a call cannot be used in a kernel", "write the arguments one by one"),
+    (
+        "star keyword",
+        "y = helper(**x)",
+        "helper(",
+        "** in a call cannot be used in a kernel",
+        "write the arguments one by one",
+    ),
     ("star target", "p, *q = v[0]", "p, *q", "3 values for 2 names", ""),
     ("yield", "yield s", "yield s", "yield cannot be used in a kernel", "return values, or write them to an array"),
-    ("slice", "y = a[1:2]", "1:2", "a slice cannot be used in a kernel", "use a loop, or slice the array before the launch"),
-    ("run-time comprehension", "y = [i for i in range(n)]", "range(n)", "this range has to be constant", "use a `for` loop"),
+    (
+        "slice",
+        "y = a[1:2]",
+        "1:2",
+        "a slice cannot be used in a kernel",
+        "use a loop, or slice the array before the launch",
+    ),
+    (
+        "run-time comprehension",
+        "y = [i for i in range(n)]",
+        "range(n)",
+        "this range has to be constant",
+        "use a `for` loop",
+    ),
     ("bytes", "y = b'1'", "b'1'", "a constant of type bytes cannot be used in a kernel", ""),
     # names
     ("unknown name", "y = sin(s)", "sin(s)", "`sin` is not defined", "the language has it as sim.sin"),
     ("near name", "y = helpr(s)", "helpr", "`helpr` is not defined (did you mean 'helper'?)", ""),
     ("used before", "y = q\nq = 1.0", "q", "`q` is used before it has a value", "assign it first"),
-    ("one branch", "if n > 0:\n    y = 1.0\nx[0] = y", "y", "`y` may have no value here: only one branch of the `if` on line 15 assigns it",
-     "give it a value before, on every path"),
-    ("inside the loop", "for i in range(n):\n    y = 1.0\nx[0] = y", "y",
-     "`y` may have no value here: it is assigned only inside of the loop on line 15", "give it a value before, on every path"),
-    ("loop variable after the loop", "for i in range(n):\n    x[i] = s\nx[i] = s", "i] = s",
-     "`i` may have no value here: it is the variable of the loop on line 15", "give it a value before, on every path"),
-    ("captured array", "y = HOST[0]", "HOST", "`HOST` is an array from outside of the kernel", "pass it as an argument: `HOST: sim.array(dtype=...)`"),
+    (
+        "one branch",
+        "if n > 0:\n    y = 1.0\nx[0] = y",
+        "y",
+        "`y` may have no value here: only one branch of the `if` on line 15 assigns it",
+        "give it a value before, on every path",
+    ),
+    (
+        "inside the loop",
+        "for i in range(n):\n    y = 1.0\nx[0] = y",
+        "y",
+        "`y` may have no value here: it is assigned only inside of the loop on line 15",
+        "give it a value before, on every path",
+    ),
+    (
+        "loop variable after the loop",
+        "for i in range(n):\n    x[i] = s\nx[i] = s",
+        "i] = s",
+        "`i` may have no value here: it is the variable of the loop on line 15",
+        "give it a value before, on every path",
+    ),
+    (
+        "captured array",
+        "y = HOST[0]",
+        "HOST",
+        "`HOST` is an array from outside of the kernel",
+        "pass it as an argument: `HOST: sim.array(dtype=...)`",
+    ),
     # calls
-    ("numpy function", "y = np.sin(s)", "np.sin(s)", "`numpy.sin` is a NumPy function: it cannot run inside of a kernel", "write sim.sin(...)"),
-    ("python function", "y = plain(s)", "plain(s)", "`prelude.plain` is a Python function, not one of the kernel language", "decorate it with @sim.func"),
-    ("library of Python", "y = os.getcwd()", "os.getcwd()", "is a Python function, not one of the kernel language",
-     "call it outside, and pass the result as an argument"),
-    ("too many arguments", "y = helper(s, s, s)", "helper(", "`helper` takes 2 arguments, got 3", "its parameters: p, q"),
+    (
+        "numpy function",
+        "y = np.sin(s)",
+        "np.sin(s)",
+        "`numpy.sin` is a NumPy function: it cannot run inside of a kernel",
+        "write sim.sin(...)",
+    ),
+    (
+        "python function",
+        "y = plain(s)",
+        "plain(s)",
+        "`prelude.plain` is a Python function, not one of the kernel language",
+        "decorate it with @sim.func",
+    ),
+    (
+        "library of Python",
+        "y = os.getcwd()",
+        "os.getcwd()",
+        "is a Python function, not one of the kernel language",
+        "call it outside, and pass the result as an argument",
+    ),
+    (
+        "too many arguments",
+        "y = helper(s, s, s)",
+        "helper(",
+        "`helper` takes 2 arguments, got 3",
+        "its parameters: p, q",
+    ),
     ("missing argument", "y = helper(s)", "helper(", "`helper` needs a value for 'q'", "its parameters: p, q"),
     ("unknown argument", "y = helper(s, r=s)", "helper(", "`helper` has no parameter 'r'", "its parameters: p, q"),
     ("argument twice", "y = helper(s, p=s)", "helper(", "`helper` got 'p' twice", ""),
-    ("argument type", "y = helper(n, s)", "helper(", "argument 'p' of `helper`: expected float32, got int32", "write float(...) to convert"),
+    (
+        "argument type",
+        "y = helper(n, s)",
+        "helper(",
+        "argument 'p' of `helper`: expected float32, got int32",
+        "write float(...) to convert",
+    ),
     ("recursion", "y = forever(s)", "forever", "`forever` calls itself", "kernels cannot recurse: use a loop"),
-    ("no return on some path", "y = sometimes(s)", "def sometimes", "`sometimes` does not return a value on every path", "add a `return` at the end"),
-    ("two types returned", "y = either(s)", "if s > 0.0", "`either` returns float32 and int32 on different paths", "return one type"),
-    ("primitive on an integer", "y = math.sin(n)", "math.sin(n)", "sin takes floats, not int32", "write sin(float(...))"),
+    (
+        "no return on some path",
+        "y = sometimes(s)",
+        "def sometimes",
+        "`sometimes` does not return a value on every path",
+        "add a `return` at the end",
+    ),
+    (
+        "two types returned",
+        "y = either(s)",
+        "if s > 0.0",
+        "`either` returns float32 and int32 on different paths",
+        "return one type",
+    ),
+    (
+        "primitive on an integer",
+        "y = math.sin(n)",
+        "math.sin(n)",
+        "sin takes floats, not int32",
+        "write sin(float(...))",
+    ),
     ("argument count of a primitive", "y = math.atan2(s)", "math.atan2", "atan2 takes 2 arguments, got 1", ""),
     ("calling a value", "y = s(1)", "s(1)", "float32 cannot be called", ""),
-    ("range of a float", "for i in range(s):\n    pass", "range(s)", "range takes signed integers, got float32", "write int(...)"),
-    ("loop over an array", "for y in x:\n    pass", "x:", "a loop over an array", "loop over its indices: `for i in range(len(a))`"),
+    (
+        "range of a float",
+        "for i in range(s):\n    pass",
+        "range(s)",
+        "range takes signed integers, got float32",
+        "write int(...)",
+    ),
+    (
+        "loop over an array",
+        "for y in x:\n    pass",
+        "x:",
+        "a loop over an array",
+        "loop over its indices: `for i in range(len(a))`",
+    ),
     ("loop over a number", "for y in n:\n    pass", "n:", "int32 cannot be looped over", "write `for i in range(n)`"),
     # types
-    ("int plus float", "y = n + s", "n + s", "+ of int32 and float32: there is no implicit conversion", "convert the left side: write float(...)"),
-    ("float times int", "y = s * n", "s * n", "* of float32 and int32: there is no implicit conversion", "convert the right side: write float(...)"),
-    ("comparison", "y = n < s", "n < s", "< of int32 and float32: there is no implicit conversion", "convert the left side: write float(...)"),
-    ("int and fraction", "y = n * 0.5", "n * 0.5", "* of int32 and the number 0.5: there is no implicit conversion",
-     "write float(...) around the integer"),
-    ("two widths", "y = s + sim_float64(s)", "s + sim_float64", "+ of float32 and float64: there is no implicit conversion",
-     "convert the left side: write sim.float64(...)"),
-    ("inexact division", "y = 1 / 2", "1 / 2", "1 / 2 of two whole numbers: C would give 0, Python 0.5", "write 1 // 2 or 1.0 / 2.0"),
+    (
+        "int plus float",
+        "y = n + s",
+        "n + s",
+        "+ of int32 and float32: there is no implicit conversion",
+        "convert the left side: write float(...)",
+    ),
+    (
+        "float times int",
+        "y = s * n",
+        "s * n",
+        "* of float32 and int32: there is no implicit conversion",
+        "convert the right side: write float(...)",
+    ),
+    (
+        "comparison",
+        "y = n < s",
+        "n < s",
+        "< of int32 and float32: there is no implicit conversion",
+        "convert the left side: write float(...)",
+    ),
+    (
+        "int and fraction",
+        "y = n * 0.5",
+        "n * 0.5",
+        "* of int32 and the number 0.5: there is no implicit conversion",
+        "write float(...) around the integer",
+    ),
+    (
+        "two widths",
+        "y = s + sim_float64(s)",
+        "s + sim_float64",
+        "+ of float32 and float64: there is no implicit conversion",
+        "convert the left side: write sim.float64(...)",
+    ),
+    (
+        "inexact division",
+        "y = 1 / 2",
+        "1 / 2",
+        "1 / 2 of two whole numbers: C would give 0, Python 0.5",
+        "write 1 // 2 or 1.0 / 2.0",
+    ),
     ("division by zero", "y = 1 // 0", "1 // 0", "1 // 0: division by zero", ""),
-    ("bits of floats", "y = s & s", "s & s", "& is not defined for float32; it takes integers, unsigned integers, bools", ""),
-    ("sum of bools", "y = (n > 1) + (n > 2)", "(n > 1) + ", "+ is not defined for bool; it takes floats, integers, unsigned integers",
-     "write `and`, `or`, `not` for logic, int(...) for numbers"),
-    ("vector times vector", "y = v[0] * v[1]", "v[0] * v[1]", "* is not defined for vec3<float32> and vec3<float32>",
-     "write sim.dot(a, b) for the inner product, sim.cw_mul(a, b) component by component"),
+    (
+        "bits of floats",
+        "y = s & s",
+        "s & s",
+        "& is not defined for float32; it takes integers, unsigned integers, bools",
+        "",
+    ),
+    (
+        "sum of bools",
+        "y = (n > 1) + (n > 2)",
+        "(n > 1) + ",
+        "+ is not defined for bool; it takes floats, integers, unsigned integers",
+        "write `and`, `or`, `not` for logic, int(...) for numbers",
+    ),
+    (
+        "vector times vector",
+        "y = v[0] * v[1]",
+        "v[0] * v[1]",
+        "* is not defined for vec3<float32> and vec3<float32>",
+        "write sim.dot(a, b) for the inner product, sim.cw_mul(a, b) component by component",
+    ),
     ("vector plus scalar", "y = v[0] + s", "v[0] + s", "+ is not defined for vec3<float32> and float32", ""),
-    ("scalar of the wrong type", "y = v[0] * n", "v[0] * n", "* of vec3<float32> and int32: there is no implicit conversion",
-     "convert the scalar to float32"),
+    (
+        "scalar of the wrong type",
+        "y = v[0] * n",
+        "v[0] * n",
+        "* of vec3<float32> and int32: there is no implicit conversion",
+        "convert the scalar to float32",
+    ),
     ("order of vectors", "y = v[0] < v[1]", "v[0] < v[1]", "< is not defined for vec3<float32> and vec3<float32>", ""),
-    ("condition of a vector", "if v[0]:\n    pass", "v[0]", "vec3<float32> is neither true nor false", "compare it with something"),
-    ("too large a number", "y = n + 3000000000", "n + 3000000000", "the number 3000000000 does not fit into int32", "use a wider type, as in sim.int64(...)"),
-    ("type changed in a loop", "y = s\nfor i in range(n):\n    y = i", "for i", "`y` changes its type in this loop, from float32 to int32",
-     "start with `y = sim.int32(...)`"),
-    ("fraction into an integer variable", "y = 0.5\nfor i in range(n):\n    y = i", "for i",
-     "`y` changes its type in this loop, from the number 0.5 to int32", "start with `y = sim.int32(...)`"),
-    ("two types after an if", "if n > 0:\n    y = s\nelse:\n    y = n\nx[0] = y", "y",
-     "`y` is float32 and int32 after the branches of the `if` on line 15", "give it a value before, on every path"),
-    ("two types of a choice", "y = s if n > 0 else n", "s if n", "the two sides of a choice are float32 and int32", "convert one of them"),
+    (
+        "condition of a vector",
+        "if v[0]:\n    pass",
+        "v[0]",
+        "vec3<float32> is neither true nor false",
+        "compare it with something",
+    ),
+    (
+        "too large a number",
+        "y = n + 3000000000",
+        "n + 3000000000",
+        "the number 3000000000 does not fit into int32",
+        "use a wider type, as in sim.int64(...)",
+    ),
+    (
+        "type changed in a loop",
+        "y = s\nfor i in range(n):\n    y = i",
+        "for i",
+        "`y` changes its type in this loop, from float32 to int32",
+        "start with `y = sim.int32(...)`",
+    ),
+    (
+        "fraction into an integer variable",
+        "y = 0.5\nfor i in range(n):\n    y = i",
+        "for i",
+        "`y` changes its type in this loop, from the number 0.5 to int32",
+        "start with `y = sim.int32(...)`",
+    ),
+    (
+        "two types after an if",
+        "if n > 0:\n    y = s\nelse:\n    y = n\nx[0] = y",
+        "y",
+        "`y` is float32 and int32 after the branches of the `if` on line 15",
+        "give it a value before, on every path",
+    ),
+    (
+        "two types of a choice",
+        "y = s if n > 0 else n",
+        "s if n",
+        "the two sides of a choice are float32 and int32",
+        "convert one of them",
+    ),
     ("is", "y = s is n", "s is n", "`is` compares with None only", "write =="),
-    ("in", "y = n in (1, 2)", "n in", "`in` is decided while compiling: it takes a constant and a tuple of constants",
-     "compare one by one: `i == 1 or i == 2`"),
+    (
+        "in",
+        "y = n in (1, 2)",
+        "n in",
+        "`in` is decided while compiling: it takes a constant and a tuple of constants",
+        "compare one by one: `i == 1 or i == 2`",
+    ),
     # memory
     ("float index", "y = x[s]", "x[s]", "an array index is an integer, not float32", "write int(...)"),
     ("negative index", "y = x[-1]", "x[-1]", "negative array index -1", "count from the end with `x.shape[0] - 1`"),
@@ -114,30 +375,116 @@ ROWS: list[tuple[str, str, str, str, str]] = [
     ("component out of range", "y = v[0][3]", "v[0][3]", "index 3 is outside of 0 .. 2", ""),
     ("unknown component", "y = v[0].a", "v[0].a", "vec3<float32> has no component 'a'", "it has x, y, z"),
     ("no fourth component", "y = v[0].w", "v[0].w", "vec3<float32> has no component 'w'", "it has x, y, z"),
-    ("method of a vector", "q = v[0]\ny = q.dot(q)", "q.dot", "vec3<float32> has no component 'dot'", "it has x, y, z; write sim.dot(...)"),
-    ("element of the wrong type", "x[0] = n", "x[0]", "an element of `x` is float32: expected float32, got int32", "write float(...) to convert"),
-    ("vector into a scalar", "x[0] = v[0]", "x[0]", "an element of `x` is float32: expected float32, got vec3<float32>", ""),
-    ("scalar into a vector", "v[0] = s", "v[0]", "an element of `v` is vec3<float32>: expected vec3<float32>, got float32", ""),
-    ("fraction into an integer array", "a[0] = s", "a[0]", "a row of an array cannot be assigned to: it has 1 more dimension", "assign to its elements"),
-    ("array shape", "x.shape = n", "x.shape", "the shape of an array cannot be assigned to", "make the array that you need outside of the kernel"),
-    ("array attribute", "y = x.shap", "x.shap", "an array has no attribute 'shap' in a kernel (did you mean 'shape'?)", ""),
-    ("atomic without an index", "atomic_add(x, s)", "atomic_add", "atomic_add on array[float32] takes 1 index and a value, got 1 argument after the array", ""),
-    ("atomic on a value", "atomic_add(s, 0, s)", "atomic_add", "atomic_add takes an array, indices and a value, got float32",
-     "write atomic_add(array, i, value)"),
-    ("component of a constant", "OFFSET.x = s", "OFFSET.x", "a part of `OFFSET`, which is from outside of the kernel, cannot be assigned to",
-     "copy it into a variable first"),
-    ("component of a type", "y = vec3(s, n, s)", "vec3(s, n, s)", "component 1 of vec3<float32>(...): expected float32, got int32",
-     "write float(...) to convert"),
+    (
+        "method of a vector",
+        "q = v[0]\ny = q.dot(q)",
+        "q.dot",
+        "vec3<float32> has no component 'dot'",
+        "it has x, y, z; write sim.dot(...)",
+    ),
+    (
+        "element of the wrong type",
+        "x[0] = n",
+        "x[0]",
+        "an element of `x` is float32: expected float32, got int32",
+        "write float(...) to convert",
+    ),
+    (
+        "vector into a scalar",
+        "x[0] = v[0]",
+        "x[0]",
+        "an element of `x` is float32: expected float32, got vec3<float32>",
+        "",
+    ),
+    (
+        "scalar into a vector",
+        "v[0] = s",
+        "v[0]",
+        "an element of `v` is vec3<float32>: expected vec3<float32>, got float32",
+        "",
+    ),
+    (
+        "fraction into an integer array",
+        "a[0] = s",
+        "a[0]",
+        "a row of an array cannot be assigned to: it has 1 more dimension",
+        "assign to its elements",
+    ),
+    (
+        "array shape",
+        "x.shape = n",
+        "x.shape",
+        "the shape of an array cannot be assigned to",
+        "make the array that you need outside of the kernel",
+    ),
+    (
+        "array attribute",
+        "y = x.shap",
+        "x.shap",
+        "an array has no attribute 'shap' in a kernel (did you mean 'shape'?)",
+        "",
+    ),
+    (
+        "atomic without an index",
+        "atomic_add(x, s)",
+        "atomic_add",
+        "atomic_add on array[float32] takes 1 index and a value, got 1 argument after the array",
+        "",
+    ),
+    (
+        "atomic on a value",
+        "atomic_add(s, 0, s)",
+        "atomic_add",
+        "atomic_add takes an array, indices and a value, got float32",
+        "write atomic_add(array, i, value)",
+    ),
+    (
+        "component of a constant",
+        "OFFSET.x = s",
+        "OFFSET.x",
+        "a part of `OFFSET`, which is from outside of the kernel, cannot be assigned to",
+        "copy it into a variable first",
+    ),
+    (
+        "component of a type",
+        "y = vec3(s, n, s)",
+        "vec3(s, n, s)",
+        "component 1 of vec3<float32>(...): expected float32, got int32",
+        "write float(...) to convert",
+    ),
     ("too few components", "y = vec3(s, s)", "vec3(s, s)", "vec3<float32>(...) takes 3 components, got 2", ""),
-    ("vectors into a matrix", "y = mat33(v[0], v[1], v[2])", "mat33(", "mat33<float32>(...) takes 9 numbers row by row, or one for all",
-     "write sim.matrix_from_rows(...) or sim.matrix_from_cols(...) for vectors"),
+    (
+        "vectors into a matrix",
+        "y = mat33(v[0], v[1], v[2])",
+        "mat33(",
+        "mat33<float32>(...) takes 9 numbers row by row, or one for all",
+        "write sim.matrix_from_rows(...) or sim.matrix_from_cols(...) for vectors",
+    ),
     ("unknown field", "y = Point(z=s)", "Point(", "struct Point has no field 'z'", "it has mass, at"),
-    ("field of the wrong type", "y = Point(mass=n)", "Point(", "field 'mass' of Point: expected float32, got int32", "write float(...) to convert"),
-    ("field of a value", "y = Point()\ny.mas = s", "y.mas", "struct Point has no field 'mas' (did you mean 'mass'?)", "it has mass, at"),
+    (
+        "field of the wrong type",
+        "y = Point(mass=n)",
+        "Point(",
+        "field 'mass' of Point: expected float32, got int32",
+        "write float(...) to convert",
+    ),
+    (
+        "field of a value",
+        "y = Point()\ny.mas = s",
+        "y.mas",
+        "struct Point has no field 'mas' (did you mean 'mass'?)",
+        "it has mass, at",
+    ),
     ("returned value", "return s", "def k", "kernel `k` returns a value", "write it to an array"),
     ("unpacking a number", "y, z = s", "y, z", "float32 cannot be unpacked", ""),
     ("tid of five", "i, j, k, m, o = tid()", "tid()", "tid() gives 1 to 4 indices, not 5", ""),
-    ("inside a library function", "y = normalize(n)", "normalize(n)", "in `normalize`: in `dot`: int32 cannot be indexed", "too many indices?"),
+    (
+        "inside a library function",
+        "y = normalize(n)",
+        "normalize(n)",
+        "in `normalize`: in `dot`: int32 cannot be indexed",
+        "too many indices?",
+    ),
     ("static", "y = static(s + 1)", "static(", "static(...) failed: NameError: name 's' is not defined", ""),
 ]
 
@@ -157,7 +504,7 @@ from prelude import Point, either, forever, helper, plain, sometimes
 def k(x: array_type(float), v: array_type(vec3), a: array_type(float, 2), n: int, s: float):
 """
 
-PRELUDE = '''from sim.core.lang.frontend.tracer import func
+PRELUDE = """from sim.core.lang.frontend.tracer import func
 from sim.core.lang.types import named_types, struct
 
 
@@ -192,7 +539,7 @@ def either(s):
 class Point:
     mass: float
     at: named_types()["vec3"]
-'''
+"""
 
 
 @pytest.fixture(scope="module")
@@ -239,8 +586,8 @@ def test_refused(row, modules) -> None:
 def test_the_whole_message(modules) -> None:
     kernel = load(modules, "whole message", HEADER + "    y = n + s\n").k
     file = kernel.__code__.co_filename
-    assert str(refused(kernel)) == (
-        f"{file}:15:9: + of int32 and float32: there is no implicit conversion\n"
+    assert (
+        str(refused(kernel)) == f"{file}:15:9: + of int32 and float32: there is no implicit conversion\n"
         "        y = n + s\n"
         "            ^\n"
         "    convert the left side: write float(...)"
@@ -248,7 +595,12 @@ def test_the_whole_message(modules) -> None:
 
 
 def test_an_error_inside_a_function_names_the_calls_that_led_there(modules) -> None:
-    text = HEADER.replace("\n\n\ndef k", "\n@func\ndef inner(p, n): return p * n\n@func\ndef outer(p, n): return inner(p, n)\ndef k") + "    y = outer(s, n)\n"
+    text = (
+        HEADER.replace(
+            "\n\n\ndef k", "\n@func\ndef inner(p, n): return p * n\n@func\ndef outer(p, n): return inner(p, n)\ndef k"
+        )
+        + "    y = outer(s, n)\n"
+    )
     error = refused(load(modules, "calls", text).k)
     assert error.span.text.strip() == "def inner(p, n): return p * n"
     assert re.search(r"called from `outer` at .*; called from `k` at ", error.what)
@@ -264,13 +616,14 @@ def test_decorated_and_indented_functions_keep_their_places() -> None:
         return f
 
     if True:
+
         @wrap
         def k(
             x: float,
             n: int,
         ) -> None:
             """Text with
-a line at the margin."""
+            a line at the margin."""
             y = x + n  # noqa: F841
 
     error = refused(k)
@@ -293,7 +646,11 @@ def test_what_is_not_a_def_is_refused() -> None:
 
 
 def test_a_broken_kernel_breaks_no_other(modules) -> None:
-    text = HEADER + "    y = n + s\n\n\ndef good(x: array_type(float), v: array_type(vec3), a: array_type(float, 2), n: int, s: float):\n    x[n] = s\n"
+    text = (
+        HEADER
+        + "    y = n + s\n\n\ndef good(x: array_type(float), v: array_type(vec3), a: array_type(float, 2), n: int, s:"
+        " float):\n    x[n] = s\n"
+    )
     module = load(modules, "two kernels", text)
     refused(module.k)
     assert trace_kernel(module.good, [p.type for p in signature(module.good)]).body.ops

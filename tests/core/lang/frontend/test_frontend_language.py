@@ -172,7 +172,15 @@ def test_structs_in_arrays_in_arguments_and_as_locals() -> None:
     out, grid = np.zeros(2, np.float32), np.arange(4, dtype=np.float32).reshape(2, 2)
     traced = run(k, 2, 10.0, x, 1.0, 2.0, 3.0, grid, out)
     assert traced.attrs["signature"] == [("s", Arguments, 0, 6), ("out", array_type(float32), 6, 1)]
-    assert [p.name for p in traced.params] == ["s.scale", "s.x", "s.offset.0", "s.offset.1", "s.offset.2", "s.grid", "out"]
+    assert [p.name for p in traced.params] == [
+        "s.scale",
+        "s.x",
+        "s.offset.0",
+        "s.offset.1",
+        "s.offset.2",
+        "s.grid",
+        "out",
+    ]
     np.testing.assert_array_equal(x["inner"]["p"], [[2, 12, 6], [5, 22, 9]])
     np.testing.assert_array_equal(x["inner"]["tag"], [3, 1])
     np.testing.assert_array_equal(x["m"][:, 0, 1], [3, 3])
@@ -212,7 +220,12 @@ def test_atomics_accumulate_or_give_the_old_value() -> None:
         x[5] -= 1.0
         v[1] -= vec3(1.0)
 
-    x, v, n, old = np.zeros(6, np.float32), np.zeros((2, 3), np.float32), np.zeros((1, 2), np.int32), np.zeros(4, np.float32)
+    x, v, n, old = (
+        np.zeros(6, np.float32),
+        np.zeros((2, 3), np.float32),
+        np.zeros((1, 2), np.int32),
+        np.zeros(4, np.float32),
+    )
     traced = run(k, 4, x, v, n, old)
     np.testing.assert_array_equal(x, [6, -8, -2, 3, 3, -4])
     np.testing.assert_array_equal(v, [[4, 8, 12], [-4, -4, -4]])
@@ -265,7 +278,9 @@ def test_captured_numbers_are_constants() -> None:
         return x * scale * HALF + offset.y + table[2] + table[i], uint32(i) + LIMIT, math.pi * x
 
     got = call(f, [float32, int32], 2.0, 1)
-    assert got[:2] == (3.0 + 2.0 + 100.0 + 10.0, np.uint32(4000000001)) and got[2] == np.float32(np.float32(math.pi) * 2)
+    assert got[:2] == (3.0 + 2.0 + 100.0 + 10.0, np.uint32(4000000001)) and got[2] == np.float32(
+        np.float32(math.pi) * 2
+    )
 
 
 def test_casts() -> None:
@@ -318,7 +333,17 @@ def test_math_and_python_functions() -> None:
     def f(x: float, v: vec3):
         low = min(x, 2.0, v.x)
         high = max(v)
-        return math.sqrt(x) + math.sin(0.5), low, high, abs(-v), min(v, vec3(1.0)), sum(v), max(3, 4) * x, pow(x, 2), round(x)
+        return (
+            math.sqrt(x) + math.sin(0.5),
+            low,
+            high,
+            abs(-v),
+            min(v, vec3(1.0)),
+            sum(v),
+            max(3, 4) * x,
+            pow(x, 2),
+            round(x),
+        )
 
     x, v = 2.5, [3.0, -1.0, 0.5]
     got = call(f, [float32, vec3], x, *v)
@@ -358,14 +383,53 @@ def test_constructors() -> None:
         return a, b, c, e, g, vec2(), quaternion(float32)(1.0, 2.0, 3.0, x), mat22(x), transform(p=vec3(x))
 
     got = call(f, [float32, vec2, vec3d], 0.5, 1.0, 2.0, 3.0, 4.0, 5.0)
-    want = [1, 2, 0.5, 1, 3, 4, 5, 3, 4, 5, 3, 4, 5, 1, 2, 3, 4, 5, 0.5, 7, 7, 0, 0, 1, 2, 3, 0.5, *[0.5] * 4, *[0.5] * 3, 0, 0, 0, 1]
+    want = [
+        1,
+        2,
+        0.5,
+        1,
+        3,
+        4,
+        5,
+        3,
+        4,
+        5,
+        3,
+        4,
+        5,
+        1,
+        2,
+        3,
+        4,
+        5,
+        0.5,
+        7,
+        7,
+        0,
+        0,
+        1,
+        2,
+        3,
+        0.5,
+        *[0.5] * 4,
+        *[0.5] * 3,
+        0,
+        0,
+        0,
+        1,
+    ]
     np.testing.assert_array_equal(got, want)
 
 
 def test_constructors_whose_type_the_call_chooses() -> None:
     def f(x: float, d: float64):
         v = sim.vector(x, 2.0, 3.0)
-        return v, sim.vector(length=2, dtype=float64), sim.matrix(1.0, 2.0, 3.0, d, shape=(2, 2)), sim.identity(2, dtype=float)
+        return (
+            v,
+            sim.vector(length=2, dtype=float64),
+            sim.matrix(1.0, 2.0, 3.0, d, shape=(2, 2)),
+            sim.identity(2, dtype=float),
+        )
 
     func_ = trace_function(f, [float32, float64])
     assert func_.attrs["result"] == (vec3, vector(2, float64), matrix((2, 2), float64), mat22)
@@ -380,10 +444,20 @@ def test_constructors_whose_type_the_call_chooses() -> None:
     np.testing.assert_array_equal(evaluate(func_, 0.5, 4.0), [4, 0, 0, 1, 0, 0, 0, 0, 4, 0, 0, 4, 0, 0, 1])
 
     def types(x: float, d: float64):
-        return sim.vector(2, float64)(d, 0.5), sim.matrix((1, 2), float)(x, x), sim.quaternion(float64)(d, d, d, d), sim.transformation(float)()
+        return (
+            sim.vector(2, float64)(d, 0.5),
+            sim.matrix((1, 2), float)(x, x),
+            sim.quaternion(float64)(d, d, d, d),
+            sim.transformation(float)(),
+        )
 
     func_ = trace_function(types, [float32, float64])
-    assert func_.attrs["result"] == (vector(2, float64), matrix((1, 2), float32), quaternion(float64), sim.transformation(float32))
+    assert func_.attrs["result"] == (
+        vector(2, float64),
+        matrix((1, 2), float32),
+        quaternion(float64),
+        sim.transformation(float32),
+    )
     np.testing.assert_array_equal(evaluate(func_, 0.5, 4.0), [4, 0.5, 0.5, 0.5, 4, 4, 4, 4, 0, 0, 0, 0, 0, 0, 1])
 
 
@@ -485,7 +559,9 @@ def test_functions_with_a_closed_form_derivative_stay_calls() -> None:
     assert evaluate(traced, 1.0, 2.0, 3.0) == (8.0,)
     adjoint = verify(op.attrs["vjp"]())
     assert len(adjoint.params) == 4 + 4 + 4
-    np.testing.assert_allclose(evaluate(adjoint, 1.0, 2.0, 3.0, 0.5, 7.0, 1.0, 2.0, 3.0, 10.0, 1.0, 2.0, 3.0), [11, 22, 33, 140])
+    np.testing.assert_allclose(
+        evaluate(adjoint, 1.0, 2.0, 3.0, 0.5, 7.0, 1.0, 2.0, 3.0, 10.0, 1.0, 2.0, 3.0), [11, 22, 33, 140]
+    )
     assert op.attrs["vjp"]() is op.attrs["vjp"]()
 
 
@@ -511,7 +587,9 @@ def test_tuples_of_points_as_an_argument() -> None:
         return 0.5 * length(cross(x[1] - x[0], x[2] - x[0])) - rest
 
     traced = trace_function(area, [(vec3d,) * 3, float64], float64)
-    assert [p.name for p in traced.params][:4] == ["x.0.0", "x.0.1", "x.0.2", "x.1.0"] and traced.params[-1].name == "rest"
+    assert [p.name for p in traced.params][:4] == ["x.0.0", "x.0.1", "x.0.2", "x.1.0"] and traced.params[
+        -1
+    ].name == "rest"
     assert evaluate(traced, *[0, 0, 0, 2, 0, 0, 0, 3, 0], 1.0) == (2.0,)
 
 
@@ -539,8 +617,10 @@ def test_assert_carries_its_message() -> None:
 def test_operations_of_library_functions_belong_to_the_users_line() -> None:
     def f(v: vec3):
         a = v * 2.0
+        # fmt: off
         return dot(
             a, v)
+        # fmt: on
 
     spans = {op.span.text.strip() for op in walk(trace_function(f, [vec3]).body) if op.name != "const"}
     assert spans == {"a = v * 2.0", "return dot("}

@@ -1,4 +1,5 @@
-"""What a mistake in a kernel or constraint says: the place, what to write instead, and a traceback that ends at the user's call."""
+"""What a mistake in a kernel or constraint says: the place, what to write instead, and a traceback that ends at the
+user's call."""
 
 from __future__ import annotations
 
@@ -15,7 +16,10 @@ import sim
 from sim.constraints import base
 from sim.core.lang.frontend import elsewhere
 
-HEADER = "import math\nimport numpy as np\nimport sim\n\n@sim.kernel\ndef k(y: sim.array[float], v: sim.vec3, m: sim.mat33, s: float):\n"
+HEADER = (
+    "import math\nimport numpy as np\nimport sim\n\n@sim.kernel\ndef k(y: sim.array[float], v: sim.vec3, m: sim.mat33,"
+    " s: float):\n"
+)
 
 
 def load(folder, text: str):
@@ -56,7 +60,11 @@ FUNCTIONS = [
     ("sim.tile_load(y, 4)", "the module sim has no attribute 'tile_load'", "tiles are not there yet"),
     ("sim.mesh_query_point(s, v)", "has no attribute 'mesh_query_point'", "queries of meshes are not there yet"),
     ("sim.lenght(v)", "has no attribute 'lenght' (did you mean 'length'?)", ""),
-    ("v + (1.0, 2.0, 3.0)", "+ is not defined for vec3<float32> and a tuple of 3", "write sim.vec3(...) around the tuple"),
+    (
+        "v + (1.0, 2.0, 3.0)",
+        "+ is not defined for vec3<float32> and a tuple of 3",
+        "write sim.vec3(...) around the tuple",
+    ),
     ("(1.0, 2.0) * s", "* is not defined for a tuple of 2 and float32", "write sim.vector(...) around the tuple"),
 ]
 
@@ -101,7 +109,10 @@ def test_a_tuple_where_a_vector_belongs():
     def a_matrix(x: sim.array[sim.mat22d]):
         x[0] = [[1.0, 2.0], [3.0, 4.0]]
 
-    for kernel, dtype, hint in [*((k, sim.vec3, "sim.vec3") for k in (stored, added, passed, in_a_struct)), (a_matrix, sim.mat22d, "sim.mat22d")]:
+    for kernel, dtype, hint in [
+        *((k, sim.vec3, "sim.vec3") for k in (stored, added, passed, in_a_struct)),
+        (a_matrix, sim.mat22d, "sim.mat22d"),
+    ]:
         with pytest.raises(sim.KernelError, match="got a tuple of") as caught:
             sim.launch(kernel, 1, [sim.zeros(1, dtype=dtype)])
         assert caught.value.hint == f"write {hint}(...)"
@@ -112,7 +123,10 @@ def test_defaults_of_parameters():
     def k(x: sim.array[float], a: float = 2.0):
         x[0] = a
 
-    with pytest.raises(sim.LaunchError, match="'a' is missing from inputs or outputs; the defaults of a kernel's parameters are not used"):
+    with pytest.raises(
+        sim.LaunchError,
+        match="'a' is missing from inputs or outputs; the defaults of a kernel's parameters are not used",
+    ):
         sim.launch(k, 1, [sim.zeros(1)])
 
 
@@ -120,7 +134,10 @@ BAD_ANNOTATIONS = {
     "of a kernel": ("@sim.kernel\ndef k(\n    y: sim.array[float],\n    a: dict,\n):\n    y[0] = 1.0\n", "dict,"),
     "of a text": ("@sim.kernel\ndef k(y: sim.array[float], a: 'list[float]'):\n    y[0] = 1.0\n", "'list[float]'"),
     "of no name": ("@sim.kernel\ndef k(y: sim.array[float], *, a: 'sim.vec5'):\n    y[0] = 1.0\n", "'sim.vec5'"),
-    "of a function": ("@sim.func\ndef f(a: str): return a\n@sim.kernel\ndef k(y: sim.array[float]):\n    y[0] = f(y[0])\n", "str)"),
+    "of a function": (
+        "@sim.func\ndef f(a: str): return a\n@sim.kernel\ndef k(y: sim.array[float]):\n    y[0] = f(y[0])\n",
+        "str)",
+    ),
 }
 
 
@@ -135,19 +152,38 @@ def test_annotations(tmp_path, case):
 
 
 def test_points_and_parameters_of_a_constraint(tmp_path, own_registry):
-    module = load(tmp_path, "import sim\n@sim.constraint(points=2)\ndef c(x, rest: float):\n    return sim.length(x[2] - x[0]) - rest\n")
+    module = load(
+        tmp_path,
+        "import sim\n@sim.constraint(points=2)\ndef c(x, rest: float):\n    return sim.length(x[2] - x[0]) - rest\n",
+    )
     with pytest.raises(sim.KernelError, match=r":4:23: index 2 is outside of 0 \.\. 1: this constraint has 2 points"):
         module.c.traced()
-    module = load(tmp_path, "import sim\n@sim.constraint(points=2)\ndef c(x, rest: float):\n    a, b, d = x\n    return sim.length(a - b) - rest\n")
+    module = load(
+        tmp_path,
+        "import sim\n@sim.constraint(points=2)\ndef c(x, rest: float):\n    a, b, d = x\n    return sim.length(a - b) -"
+        " rest\n",
+    )
     with pytest.raises(sim.KernelError, match="2 values for 3 names") as caught:
         module.c.traced()
     assert caught.value.hint == "this constraint has 2 points"
-    with pytest.raises(sim.ConstraintError, match=r":3:16: parameter 'rest' of constraint 'c' is mat33<float32>; expected float or sim.vec3"):
-        load(tmp_path, "import sim\n@sim.constraint(points=2)\ndef c(x, rest: sim.mat33):\n    return sim.length(x[1] - x[0])\n")
+    with pytest.raises(
+        sim.ConstraintError,
+        match=r":3:16: parameter 'rest' of constraint 'c' is mat33<float32>; expected float or sim.vec3",
+    ):
+        load(
+            tmp_path,
+            "import sim\n@sim.constraint(points=2)\ndef c(x, rest: sim.mat33):\n    return sim.length(x[1] - x[0])\n",
+        )
 
 
 def test_names_of_warp_are_hinted_at():
-    for name, hint in {"Mesh": "meshes", "HashGrid": "neighbours", "tile_sum": "tiles", "capture_begin": "sim.capture()", "select": "sim.where"}.items():
+    for name, hint in {
+        "Mesh": "meshes",
+        "HashGrid": "neighbours",
+        "tile_sum": "tiles",
+        "capture_begin": "sim.capture()",
+        "select": "sim.where",
+    }.items():
         with pytest.raises(AttributeError, match=rf"module 'sim' has no attribute '{name}': .*{re.escape(hint)}"):
             getattr(sim, name)
     with pytest.raises(AttributeError, match="did you mean 'normalize'"):
@@ -175,8 +211,13 @@ def frames(problem: BaseException) -> list[str]:
 
 def failing(tmp_path, own_registry) -> dict:
     bad = load(tmp_path, f"{HEADER}    z = np.sin(s)\n").k
-    stops = load(tmp_path, "import sim\n@sim.kernel\ndef k(y: sim.array[float]):\n    assert y[0] > 0.0\n    y[0] = 2.0 * y[0]\n").k
-    c = load(tmp_path, "import sim\n@sim.constraint(points=2)\ndef c(x, rest: float):\n    return sim.length(x[2] - x[0]) - rest\n").c
+    stops = load(
+        tmp_path, "import sim\n@sim.kernel\ndef k(y: sim.array[float]):\n    assert y[0] > 0.0\n    y[0] = 2.0 * y[0]\n"
+    ).k
+    c = load(
+        tmp_path,
+        "import sim\n@sim.constraint(points=2)\ndef c(x, rest: float):\n    return sim.length(x[2] - x[0]) - rest\n",
+    ).c
 
     def finalize():
         builder = sim.ModelBuilder()
@@ -197,10 +238,17 @@ def failing(tmp_path, own_registry) -> dict:
 
     y = sim.zeros(1)
     return {
-        "launch": lambda: sim.launch(bad, 1, [y, sim.vec3(), sim.mat33(), 1.0]), "arguments": lambda: sim.launch(stops, 1, [1.0]),
-        "assertion": lambda: sim.launch(stops, 1, [y]), "recorded": lambda: sim.launch(stops, 1, [y], record_cmd=True).launch(),
-        "adjoint": lambda: sim.launch(stops, 1, [y], adjoint=True), "constraint": finalize, "decoration": decorate, "backward": backward,
-        "called": lambda: bad(1), "gradient rule": lambda: sim.func_grad(3), "host": lambda: sim.length("text"),
+        "launch": lambda: sim.launch(bad, 1, [y, sim.vec3(), sim.mat33(), 1.0]),
+        "arguments": lambda: sim.launch(stops, 1, [1.0]),
+        "assertion": lambda: sim.launch(stops, 1, [y]),
+        "recorded": lambda: sim.launch(stops, 1, [y], record_cmd=True).launch(),
+        "adjoint": lambda: sim.launch(stops, 1, [y], adjoint=True),
+        "constraint": finalize,
+        "decoration": decorate,
+        "backward": backward,
+        "called": lambda: bad(1),
+        "gradient rule": lambda: sim.func_grad(3),
+        "host": lambda: sim.length("text"),
     }
 
 
@@ -211,7 +259,11 @@ def test_tracebacks_end_at_the_users_call(tmp_path, own_registry, monkeypatch, f
         try:
             action()
         except (sim.SimError, TypeError) as problem:
-            inside = [f for f in frames(problem) if "/sim/core/" in f.replace("\\", "/") or "/sim/constraints/" in f.replace("\\", "/")]
+            inside = [
+                f
+                for f in frames(problem)
+                if "/sim/core/" in f.replace("\\", "/") or "/sim/constraints/" in f.replace("\\", "/")
+            ]
             assert bool(inside) == full or not isinstance(problem, sim.SimError), (name, frames(problem))
             assert frames(problem)[0] == __file__
         else:

@@ -121,7 +121,11 @@ CHANGES = {
     "a name": (of_a_name, _set(SCALE=5.0), (5.0, 5.0)),
     "a name in a called function": (of_a_function_of_a_function, _set(SCALE=5.0), (5.0, 5.0)),
     "a list": (of_an_item, lambda: TABLE.__setitem__(0, 5.0), (5.0, 5.0)),
-    "a list in a tuple in a list in a dictionary": (of_a_nested_item, lambda: NESTED["k"][1][1].__setitem__(0, 5.0), (5.0, 5.0)),
+    "a list in a tuple in a list in a dictionary": (
+        of_a_nested_item,
+        lambda: NESTED["k"][1][1].__setitem__(0, 5.0),
+        (5.0, 5.0),
+    ),
     "an attribute": (of_an_attribute, lambda: setattr(SETTINGS, "gain", 5.0), (5.0, 5.0)),
     "the object of an attribute": (of_an_attribute, _set(SETTINGS=Settings(5.0)), (5.0, 5.0)),
     "a component of a vector": (of_a_vector, lambda: setattr(DIRECTION, "x", 5.0), (5.0, 5.0)),
@@ -375,7 +379,11 @@ def test_a_material_law(monkeypatch):
     def _(stiffness, size):
         return factor / stiffness
 
-    values, index, out = value_struct(with_a_law, sim.float32)(stiffness=sim.array([2.0], dtype=float)), sim.zeros((1, 1), dtype=int), sim.zeros(1)
+    values, index, out = (
+        value_struct(with_a_law, sim.float32)(stiffness=sim.array([2.0], dtype=float)),
+        sim.zeros((1, 1), dtype=int),
+        sim.zeros(1),
+    )
     kernel = _law_kernel(with_a_law, sim.float32, "compliance")
     derivation = Derivation(kernel, 1, [values, index, ones(1), sim.zeros(1, dtype=int)], [out])
     for expected in (0.5, 1.5):

@@ -24,7 +24,8 @@ def found(func, active=(0,), aliases=()) -> set[str]:
 
 
 def squared_at(*places, dims=1, kind=VECTOR):
-    """A kernel that squares p0 at these places, each a function of (builder, thread indices, n, p0); p1 is the integer n."""
+    """A kernel that squares p0 at these places, each a function of (builder, thread indices, n, p0); p1 is the integer
+    n."""
 
     def fill(b, x, n):
         threads = [b.tid(axis) for axis in range(dims)] if dims > 1 else [b.tid(-1)]
@@ -168,7 +169,9 @@ def test_sums_alone_have_no_race_but_with_a_load_they_have():
         b.accum(x, [b.const(0, int32)], [0], [b.const(1.0, float64)])
         b.store(x, [b.const(0, int32)], [0], [b.const(1.0, float64)])
 
-    assert found(two_arrays(sums)) == set() and found(two_arrays(read)) == {"p0"} and found(two_arrays(stored)) == {"p0"}
+    assert (
+        found(two_arrays(sums)) == set() and found(two_arrays(read)) == {"p0"} and found(two_arrays(stored)) == {"p0"}
+    )
 
 
 def test_what_is_only_read_has_no_race():

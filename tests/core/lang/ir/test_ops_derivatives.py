@@ -1,4 +1,5 @@
-"""Every row of the op table: its derivative is that of the calculus book, and where there is none, what the row promises."""
+"""Every row of the op table: its derivative is that of the calculus book, and where there is none, what the row
+promises."""
 
 from __future__ import annotations
 
@@ -55,11 +56,17 @@ CALCULUS = {
     "asin_unclamped": (lambda a: (1 / math.sqrt(1 - a * a),), [(0.6,), (-0.8,)]),
     "acos_unclamped": (lambda a: (-1 / math.sqrt(1 - a * a),), [(0.6,), (-0.8,)]),
     "atan": (lambda a: (1 / (1 + a * a),), [(0.7,)]),
-    "atan2": (lambda a, b: (b / (a * a + b * b), -a / (a * a + b * b)), [(0.7, 1.2), (-0.7, -0.2), (0.5, 0.0), (0.0, 0.5)]),
+    "atan2": (
+        lambda a, b: (b / (a * a + b * b), -a / (a * a + b * b)),
+        [(0.7, 1.2), (-0.7, -0.2), (0.5, 0.0), (0.0, 0.5)],
+    ),
     "sinh": (lambda a: (math.cosh(a),), [(0.7,)]),
     "cosh": (lambda a: (math.sinh(a),), [(0.7,)]),
     "tanh": (lambda a: (1 / math.cosh(a) ** 2,), [(0.7,)]),
-    "copysign": (lambda a, b: (math.copysign(1, a) * math.copysign(1, b), 0), [(0.3, 2.0), (0.3, -2.0), (-0.3, 2.0), (-0.3, -2.0)]),
+    "copysign": (
+        lambda a, b: (math.copysign(1, a) * math.copysign(1, b), 0),
+        [(0.3, 2.0), (0.3, -2.0), (-0.3, 2.0), (-0.3, -2.0)],
+    ),
     "select": (lambda c, a, b: (c, 1 - c), [(True, 0.3, 1.2), (False, 0.3, 1.2)]),
 }
 CASES = [(name, point) for name, (_, points) in CALCULUS.items() for point in points]
@@ -77,7 +84,8 @@ def test_partial_derivatives(name: str, point: tuple) -> None:
 
 @case
 def test_a_cotangent_of_zero_still_has_a_derivative(name: str, point: tuple) -> None:
-    """What guards against 0 * inf must not cut the second derivative off: d(cotangents) / d(ct) are the partial derivatives."""
+    """What guards against 0 * inf must not cut the second derivative off: d(cotangents) / d(ct) are the partial
+    derivatives."""
     wanted = np.array(CALCULUS[name][0](*point), float)
     weights = np.linspace(0.6, 1.3, len(wanted))
     twice = evaluate(inline(vjp(vjp(applied(name, len(point))))), *point, 0.0, *weights)
@@ -131,7 +139,10 @@ def test_a_cast_between_floats_gives_the_cotangent_back_in_the_type_of_its_opera
         with Builder(block):
             block.yields = [emit("cast", block.params[0], type=target)]
         derivative = vjp(Func("cast", block))
-        assert [v.type for v in derivative.body.yields] == [source] and [p.type for p in derivative.params] == [source, target]
+        assert [v.type for v in derivative.body.yields] == [source] and [p.type for p in derivative.params] == [
+            source,
+            target,
+        ]
         assert evaluate(derivative, 0.3, 0.75) == (0.75,)
 
 
@@ -151,8 +162,13 @@ def test_integers_divide_as_in_c() -> None:
     with np.errstate(all="raise"):
         quotient, remainder = OPS["div"].numpy(a, b), OPS["mod"].numpy(a, b)
     assert quotient.tolist() == quotients and quotient.dtype == np.int32
-    assert remainder.tolist() == [x - q * y if y else 0 for (x, y), q in zip(pairs, quotients, strict=True)] and remainder.dtype == np.int32
-    assert isinstance(OPS["div"].numpy(np.int32(7), np.int32(2)), np.int32) and isinstance(OPS["mod"].numpy(np.int32(7), np.int32(2)), np.int32)
+    assert (
+        remainder.tolist() == [x - q * y if y else 0 for (x, y), q in zip(pairs, quotients, strict=True)]
+        and remainder.dtype == np.int32
+    )
+    assert isinstance(OPS["div"].numpy(np.int32(7), np.int32(2)), np.int32) and isinstance(
+        OPS["mod"].numpy(np.int32(7), np.int32(2)), np.int32
+    )
 
 
 def test_shifts_count_modulo_the_width() -> None:

@@ -113,9 +113,7 @@ def test_not_a_number_and_infinity() -> None:
     assert not Traced(LIBRARY["isnan"], [t.int32]).call([3])[0] and Traced(LIBRARY["isfinite"], [t.int32]).call([3])[0]
 
 
-@pytest.mark.parametrize(
-    "name", ["length", "normalize", "dot", "cross", "quat_rotate", "inverse", "acos", "clamp"]
-)
+@pytest.mark.parametrize("name", ["length", "normalize", "dot", "cross", "quat_rotate", "inverse", "acos", "clamp"])
 def test_hot_functions_have_no_branches(name: str) -> None:
     """Kernels that call them vectorise: values and derivatives are straight-line code."""
     row = ROWS[name]

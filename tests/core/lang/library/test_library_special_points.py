@@ -76,7 +76,9 @@ ZEROS = [
 def test_derivatives_stay_finite(name: str, kinds: list, args: list) -> None:
     assert np.isfinite(flat_args(Traced(LIBRARY[name], kinds).call(args))).all()
     assert np.isfinite(gradient(LIBRARY[name], kinds, args, 1)).all()
-    if name in ("svd2", "svd3", "eig3") and _coincide(np.linalg.svd(args[0])[1] if name != "eig3" else np.linalg.eigvalsh(args[0])):
+    if name in ("svd2", "svd3", "eig3") and _coincide(
+        np.linalg.svd(args[0])[1] if name != "eig3" else np.linalg.eigvalsh(args[0])
+    ):
         with pytest.raises(SimError, match="values or eigenvalues coincide"):
             gradient(LIBRARY[name], kinds, args, 2)
     else:
@@ -201,7 +203,11 @@ def test_rebuilding_a_matrix_is_the_identity_map() -> None:
 def flowed(a):
     """A return mapping: U f(s) V^T, a rotation times a function of the stretch."""
     u, s, v = svd3(a)
-    return u * diag(type(s)(s[0] + s[0] * s[0] * s[0], s[1] + s[1] * s[1] * s[1], s[2] + s[2] * s[2] * s[2])) * transpose(v)
+    return (
+        u
+        * diag(type(s)(s[0] + s[0] * s[0] * s[0], s[1] + s[1] * s[1] * s[1], s[2] + s[2] * s[2] * s[2]))
+        * transpose(v)
+    )
 
 
 @func
@@ -284,4 +290,8 @@ def test_rotation_vectors_are_smooth_at_rest(size: float) -> None:
 
 def test_signed_angle_about_a_slanted_axis() -> None:
     """Neither vector is perpendicular to the axis: the derivative is that of the formula."""
-    assert_derivatives(LIBRARY["signed_angle"], [VEC3] * 3, [np.array([0.3, 0.2, 0.1]), np.array([0.1, 1.0, 0.4]), np.array([0.2, -0.1, 1.0])])
+    assert_derivatives(
+        LIBRARY["signed_angle"],
+        [VEC3] * 3,
+        [np.array([0.3, 0.2, 0.1]), np.array([0.1, 1.0, 0.4]), np.array([0.2, -0.1, 1.0])],
+    )

@@ -49,8 +49,16 @@ def test_a_profile_counts_launches_and_bytes():
 def test_a_profiled_rollout_has_the_same_bits():
     def run(profiled: bool) -> tuple[np.ndarray, sim.Profile | None]:
         builder = sim.ModelBuilder()
-        builder.add_cloth_grid(dim_x=8, dim_y=8, cell_x=0.1, cell_y=0.1, density=0.2, fix_top=True, label="sheet",
-                               material={"distance": {"compliance": 0.01}})
+        builder.add_cloth_grid(
+            dim_x=8,
+            dim_y=8,
+            cell_x=0.1,
+            cell_y=0.1,
+            density=0.2,
+            fix_top=True,
+            label="sheet",
+            material={"distance": {"compliance": 0.01}},
+        )
         solver = sim.SolverXPBD(builder.finalize())
         if not profiled:
             return sim.rollout(solver, solver.model.state(), 20, 0.01).particle_q.numpy(), None

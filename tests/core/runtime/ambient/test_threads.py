@@ -90,7 +90,9 @@ def ran(monkeypatch, n, grain, count=4, address=77):
     seen = []
     monkeypatch.setattr(threads, "grain_of", lambda compiled: grain)
     monkeypatch.setattr(threads, "_threads", count)
-    executable = SimpleNamespace(address=address, run=lambda block, begin, end: seen.append(("alone", block, begin, end)))
+    executable = SimpleNamespace(
+        address=address, run=lambda block, begin, end: seen.append(("alone", block, begin, end))
+    )
     rows = []
 
     def table(address, rows_of, splits):
@@ -128,7 +130,9 @@ def test_what_runs_a_recorded_launch_again(monkeypatch):
 
 def test_a_table_is_walked_by_one_thread_where_that_is_all_it_takes(monkeypatch, four_threads):
     walked = []
-    monkeypatch.setattr(threads, "native", lambda: SimpleNamespace(walk=lambda table, rows: walked.append((table, rows))))
+    monkeypatch.setattr(
+        threads, "native", lambda: SimpleNamespace(walk=lambda table, rows: walked.append((table, rows)))
+    )
     threads.run_table(3, 2, False)
     monkeypatch.setattr(threads, "_threads", 1)
     threads.run_table(4, 1, True)

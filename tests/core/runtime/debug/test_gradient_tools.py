@@ -60,8 +60,14 @@ def test_a_reverse_pass():
             sim.launch(summed, 3, [y], [total])
         tape.backward(total)
     text = str(problem.value)
-    assert "backward pass, first half, launch of 'rooted'" in text and "makes 'adj_x' non-finite at [1] in thread 1" in text
-    assert f"'div' of finite numbers is not finite, {__file__}:{line('a = sim.sqrt(x[i])')}:" in text and "sim.sqrt(x[i])\n" in text
+    assert (
+        "backward pass, first half, launch of 'rooted'" in text
+        and "makes 'adj_x' non-finite at [1] in thread 1" in text
+    )
+    assert (
+        f"'div' of finite numbers is not finite, {__file__}:{line('a = sim.sqrt(x[i])')}:" in text
+        and "sim.sqrt(x[i])\n" in text
+    )
 
 
 def test_nothing_is_raised_where_all_is_finite():
@@ -85,7 +91,10 @@ def test_a_step_of_a_rollout_is_named():
     velocity[7] = 1e308
     state.particle_qd.assign(velocity)
     for tape in (None, sim.Tape()):
-        with pytest.raises(NonFiniteError, match=r"step \d of 40: launch \d+: kernel '\w+' makes '\w+' non-finite"), detect_nonfinite():
+        with (
+            pytest.raises(NonFiniteError, match=r"step \d of 40: launch \d+: kernel '\w+' makes '\w+' non-finite"),
+            detect_nonfinite(),
+        ):
             if tape is None:
                 sim.rollout(solver, state, 40, 1 / 300)
             else:

@@ -17,7 +17,8 @@ f64, VECTOR = sim.float64, array_type(float64)
 
 
 def marked(check: RaceCheck, dims, *arrays):
-    """Runs a check one thread after another: None, or (access, its thread, the thread that it met, the kind of what that did)."""
+    """Runs a check one thread after another: None, or (access, its thread, the thread that it met, the kind of what
+    that did)."""
     layout, cells = [], 0
     for k in check.watched:
         a = arrays[k]
@@ -25,7 +26,12 @@ def marked(check: RaceCheck, dims, *arrays):
         cells += a.nbytes // check.unit
     report = np.zeros(REPORT, np.int32)
     args = [a.copy() if isinstance(a, np.ndarray) else a for a in arrays]
-    error, _ = launch(InterpBackend(), check.func, dims, [*args, np.array(layout, np.int64), np.zeros((KINDS, cells), np.int32), report])
+    error, _ = launch(
+        InterpBackend(),
+        check.func,
+        dims,
+        [*args, np.array(layout, np.int64), np.zeros((KINDS, cells), np.int32), report],
+    )
     assert not error[0]
     if not report[0]:
         return None
@@ -177,8 +183,15 @@ def sums_values_first(x: sim.array[f64], y: sim.array[f64]):
 def test_a_loop_on_values_that_touches_nothing_watched_is_left_out():
     addresses, exact = both(sums_values_first)
     y = np.array([0.25, 0.5, 2.0])
-    assert marked(addresses, [1], numbers(2), y) is None and marked(addresses, [2], numbers(2), y) == ("store", 1, 0, WRITE)
-    assert not any(op.name == "while" for op in addresses.func.body.ops) and any(op.name == "while" for op in exact.func.body.ops)
+    assert marked(addresses, [1], numbers(2), y) is None and marked(addresses, [2], numbers(2), y) == (
+        "store",
+        1,
+        0,
+        WRITE,
+    )
+    assert not any(op.name == "while" for op in addresses.func.body.ops) and any(
+        op.name == "while" for op in exact.func.body.ops
+    )
 
 
 @sim.kernel
@@ -223,7 +236,10 @@ def fields(p: sim.array[Mixed], x: sim.array[f64], how: int):
         p[i] = p[i]
 
 
-@pytest.mark.parametrize(("how", "threads", "race"), [(0, 2, None), (1, 2, 1), (2, 2, None), (3, 2, 1), (3, 1, None), (4, 2, 1), (5, 3, None)])
+@pytest.mark.parametrize(
+    ("how", "threads", "race"),
+    [(0, 2, None), (1, 2, 1), (2, 2, None), (3, 2, 1), (3, 1, None), (4, 2, 1), (5, 3, None)],
+)
 def test_fields_and_components_are_apart(how, threads, race):
     p = np.zeros(3, numpy_dtype(traced(fields).params[0].type.dtype))
     for check in both(fields):
@@ -255,7 +271,11 @@ def even_fields(p: sim.array[Even], x: sim.array[f64], how: int):
 @pytest.mark.parametrize(("how", "race"), [(0, None), (1, ("store", 1, 0, WRITE))])
 def test_neighbouring_leaves_of_one_size(how, race):
     for check in both(even_fields):
-        assert check.unit == 8 and marked(check, [2], np.zeros(1, numpy_dtype(traced(even_fields).params[0].type.dtype)), numbers(2), how) == race
+        assert (
+            check.unit == 8
+            and marked(check, [2], np.zeros(1, numpy_dtype(traced(even_fields).params[0].type.dtype)), numbers(2), how)
+            == race
+        )
 
 
 @sim.kernel
@@ -272,10 +292,16 @@ def vectors(x: sim.array[sim.vec3d], m: sim.array2d[sim.vec2d], how: int):
         m[1, i % 2] = m[0, i] * f64(2.0)
 
 
-@pytest.mark.parametrize(("how", "race"), [(0, None), (1, ("load", 2, 0, WRITE)), (2, None), (3, ("store", 2, 0, WRITE))])
+@pytest.mark.parametrize(
+    ("how", "race"), [(0, None), (1, ("load", 2, 0, WRITE)), (2, None), (3, ("store", 2, 0, WRITE))]
+)
 def test_whole_elements_of_several_arrays(how, race):
     for check in both(vectors, (1, 0), (0, 1)):
-        assert check.unit == 8 and check.watched == (0, 1) and marked(check, [3], np.ones((3, 3)), np.ones((3, 3, 2)), how) == race
+        assert (
+            check.unit == 8
+            and check.watched == (0, 1)
+            and marked(check, [3], np.ones((3, 3)), np.ones((3, 3, 2)), how) == race
+        )
 
 
 # ------------------------------------------------------------------------------------------------ kinds of accesses
@@ -301,7 +327,8 @@ def kinds(x: sim.array[f64], y: sim.array[f64], first: int, second: int):
 @pytest.mark.parametrize("first", range(5))
 @pytest.mark.parametrize("second", range(5))
 def test_which_kinds_of_accesses_do_not_go_together(first, second, graded):
-    """With a gradient: all but reads, sums and stores of the one constant among themselves; without: only reads and others."""
+    """With a gradient: all but reads, sums and stores of the one constant among themselves; without: only reads and
+    others."""
     plain = [0, 1, 2, 3, 2]  # atomic_add is a sum
     a, b = plain[first], plain[second]
     harmless = a == b != 1 if graded else (a == 0) == (b == 0)

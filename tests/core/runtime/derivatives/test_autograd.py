@@ -8,7 +8,16 @@ from physics_tools import SEED
 from test_physics_gradients import swung_sheet
 
 import sim
-from sim.core.runtime.derivatives.autograd import Forward, GradcheckError, gradcheck, gradcheck_tape, hvp, jacobian, jacobian_fd, jvp
+from sim.core.runtime.derivatives.autograd import (
+    Forward,
+    GradcheckError,
+    gradcheck,
+    gradcheck_tape,
+    hvp,
+    jacobian,
+    jacobian_fd,
+    jvp,
+)
 from sim.core.runtime.devices.graph import capture
 
 f64 = sim.float64
@@ -42,7 +51,10 @@ X, DX = np.array([[0.1, 0.2, 0.3], [1.0, 2.0, 3.0]]), np.array([[0.3, -0.2, 0.5]
 
 
 def inputs(h: float = 0.0) -> list[sim.array]:
-    return [sim.array(X + h * DX, dtype=sim.vec3d, requires_grad=True), sim.array([0.1 + 0.3 * h], dtype=f64, requires_grad=True)]
+    return [
+        sim.array(X + h * DX, dtype=sim.vec3d, requires_grad=True),
+        sim.array([0.1 + 0.3 * h], dtype=f64, requires_grad=True),
+    ]
 
 
 def gradients(h: float) -> list[np.ndarray]:
@@ -54,7 +66,10 @@ def gradients(h: float) -> list[np.ndarray]:
 
 
 def difference(h: float = 1e-5) -> list[np.ndarray]:
-    return [(8 * (p - m) - (pp - mm)) / (12 * h) for pp, p, m, mm in zip(*map(gradients, (2 * h, h, -h, -2 * h)), strict=True)]
+    return [
+        (8 * (p - m) - (pp - mm)) / (12 * h)
+        for pp, p, m, mm in zip(*map(gradients, (2 * h, h, -h, -2 * h)), strict=True)
+    ]
 
 
 # ------------------------------------------------------------------------------------------ jvp and hvp
@@ -140,7 +155,8 @@ def spread(q: sim.array(dtype=sim.vec3d), loss: sim.array(dtype=f64)):
 
 @pytest.mark.parametrize(("order", "iterations"), [("colored", 1), ("colored", 2), ("jacobi", 2)])
 def test_forward_and_second_order_through_a_rollout(order, iterations):
-    """XPBD with attachments, motions, damping and contacts: J v is <gradient, v>, H v is the difference of gradients."""
+    """XPBD with attachments, motions, damping and contacts: J v is <gradient, v>, H v is the difference of
+    gradients."""
     solver = swung_sheet(order, iterations)
     model, rng = solver.model, np.random.default_rng(SEED)
     paths = {"sheet.distance.compliance": 0.02, "soft.motion.0.move": 1.0, "gravity": 1.0, "sheet.velocity": 1.0}

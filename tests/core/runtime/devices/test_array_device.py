@@ -35,8 +35,12 @@ def test_names(no_gpu):
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("cuda", "'cuda' is not available: this machine has no NVIDIA driver; or use device='cpu'"), ("cuda:1", "'cuda:1' is not available"),
-     ("cpp", "did you mean 'cpu'"), (3, "no device 3")],
+    [
+        ("cuda", "'cuda' is not available: this machine has no NVIDIA driver; or use device='cpu'"),
+        ("cuda:1", "'cuda:1' is not available"),
+        ("cpp", "did you mean 'cpu'"),
+        (3, "no device 3"),
+    ],
 )
 def test_unknown_devices(name, message, no_gpu):
     for use in (devices.get_device, devices.set_device, lambda n: zeros(2, device=n), lambda n: array([1], device=n)):

@@ -1,7 +1,7 @@
 """The driver layer on cuda-python's real bindings, with a driver of ours under them (fake_libcuda.cpp).
 
-That driver does what it was told only when somebody waits, knows other streams by events only, and reads host memory late: types,
-order and waits are tested, as far as that goes without a GPU.
+That driver does what it was told only when somebody waits, knows other streams by events only, and reads host memory
+late: types, order and waits are tested, as far as that goes without a GPU.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ pytestmark = [
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("libcuda")
     made = folder / "libcuda.so.1"
-    subprocess.run([str(GXX), "-std=c++17", "-O1", "-fPIC", "-shared", "-o", str(made), str(TOOLS / "fake_libcuda.cpp"), "-ldl"], check=True)
+    subprocess.run(
+        [str(GXX), "-std=c++17", "-O1", "-fPIC", "-shared", "-o", str(made), str(TOOLS / "fake_libcuda.cpp"), "-ldl"],
+        check=True,
+    )
     return folder
 
 
@@ -38,8 +41,16 @@ def play(library: Path, *command: str, gpus: int = 1, refusals: int = 0) -> str:
         **os.environ, "LD_LIBRARY_PATH": os.pathsep.join(filter(None, paths)), "FAKE_GPUS": str(gpus),
         "PYTHONPATH": os.pathsep.join([str(TOOLS.parent), str(TOOLS), os.environ.get("PYTHONPATH", "")]),
     }  # fmt: skip
-    done = subprocess.run([sys.executable, str(TOOLS / "on_fake_gpu.py"), *command], capture_output=True, text=True, env=environment, cwd=TOOLS.parent)
-    assert done.returncode == 0 and done.stderr.count("fake driver:") == refusals, done.stdout[-3000:] + done.stderr[-3000:]
+    done = subprocess.run(
+        [sys.executable, str(TOOLS / "on_fake_gpu.py"), *command],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=TOOLS.parent,
+    )
+    assert done.returncode == 0 and done.stderr.count("fake driver:") == refusals, (
+        done.stdout[-3000:] + done.stderr[-3000:]
+    )
     return done.stdout
 
 
@@ -49,7 +60,18 @@ def test_the_rules_of_the_driver(library: Path) -> None:
 
 def test_what_runs_where_there_is_a_gpu_runs_here(library: Path) -> None:
     """Rollouts, graphs and worlds of test_gpu.py: a typo in it would be found on the day when there is a GPU."""
-    said = play(library, "pytest", "-q", "-p", "no:cacheprovider", "-m", "gpu", "tests/core/runtime/devices/test_gpu.py", "-k", "jacobi or deterministic")
+    said = play(
+        library,
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        "gpu",
+        "tests/core/runtime/devices/test_gpu.py",
+        "-k",
+        "jacobi or deterministic",
+    )
     assert "2 passed" in said, said
 
 

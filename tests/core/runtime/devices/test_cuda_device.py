@@ -1,4 +1,5 @@
-"""GPUs, by a stand-in whose driver works on host memory: what the driver is told, in which order, and that results agree.
+"""GPUs, by a stand-in whose driver works on host memory: what the driver is told, in which order, and that results
+agree.
 
 Nothing above the device knows that it is one: arrays, tapes, solvers and rollouts are those of the CPU's tests.
 """
@@ -89,7 +90,9 @@ def test_views_and_copies_between_devices(gpu):
 
 
 def test_pinned_memory_is_copied_on_the_stream(gpu, monkeypatch):
-    assert not sim.zeros(3, device="cpu", pinned=True).pinned or sim.get_devices()[1:], "plain memory where there is no GPU"
+    assert not sim.zeros(3, device="cpu", pinned=True).pinned or sim.get_devices()[1:], (
+        "plain memory where there is no GPU"
+    )
     monkeypatch.setattr(cpu_device, "cuda_devices", lambda: [gpu])
     source, target = sim.full(100, 3.0, device="cpu", pinned=True), sim.empty(100, device="cpu", pinned=True)
     assert source.pinned and source.ptr % 64 == 0 and not sim.zeros(3, device="cpu").pinned
@@ -127,7 +130,11 @@ def test_structs(gpu):
     q[::2].assign(p[::2])
     assert q.numpy()["tag"].tolist() == [4, 0, 6] and q.numpy()["x"][2].tolist() == [6, 7, 8]
     gpu.add(q, p)
-    assert q.numpy()["mass"].tolist() == [2, 2, 6] and q.numpy()["tag"].tolist() == [4, 0, 6], "only floating-point parts are added"
+    assert q.numpy()["mass"].tolist() == [2, 2, 6] and q.numpy()["tag"].tolist() == [
+        4,
+        0,
+        6,
+    ], "only floating-point parts are added"
     q.fill_(p.list()[1])
     assert q.numpy()["tag"].tolist() == [5, 5, 5]
 
@@ -208,7 +215,10 @@ def test_strided_and_misaligned_arguments(gpu):
         sim.launch(turn, 9, [given, out])
         np.testing.assert_array_equal(out.numpy(), wanted.numpy())
     texts = HostCompiler.shared().texts[before:]
-    assert ["float4" in t.partition("kernel turn")[2] for t in dict.fromkeys(texts)] == [True, False], "memory that is not aligned gets a kernel of its own"
+    assert ["float4" in t.partition("kernel turn")[2] for t in dict.fromkeys(texts)] == [
+        True,
+        False,
+    ], "memory that is not aligned gets a kernel of its own"
     wide = sim.zeros((9, 2), dtype=sim.quat, device=gpu)
     sim.launch(turn, 9, [wide[:, 1], out])
     assert not out.numpy().any()
@@ -246,7 +256,9 @@ def test_failures_are_told_to_the_host(gpu, monkeypatch):
         x[i] += 1.0
 
     x = sim.array([1.0, 2.0, 5.0, 9.0], device=gpu)
-    with pytest.raises(KernelFault, match=r"(?s)assertion failed: too large, in thread 2 of kernel 'careful'.*assert x\[i\]"):
+    with pytest.raises(
+        KernelFault, match=r"(?s)assertion failed: too large, in thread 2 of kernel 'careful'.*assert x\[i\]"
+    ):
         sim.launch(careful, 4, [x])
     monkeypatch.setattr(calls, "_check_bounds", True)
     with pytest.raises(KernelFault, match=r"index 4 is outside of 'x' \(length 4\)"):
@@ -346,7 +358,13 @@ def test_streams_and_events(gpu):
         assert gpu.stream == side.handle != main.handle
         sim.launch(double, 4, [x], [y])
     sim.wait_stream(side)
-    order = [("record", main.handle), ("wait", side.handle), ("launch", "kernel_double"), ("record", side.handle), ("wait", main.handle)]
+    order = [
+        ("record", main.handle),
+        ("wait", side.handle),
+        ("launch", "kernel_double"),
+        ("record", side.handle),
+        ("wait", main.handle),
+    ]
     assert [c[:2] for c in told(gpu)] == order
     assert gpu.stream == main.handle
     begin, end = (sim.Event(gpu, enable_timing=True) for _ in range(2))
@@ -422,7 +440,8 @@ class Tensor:
 
 
 def test_tensors_on_a_gpu(gpu, monkeypatch):
-    """from_torch and to_torch, with a stand-in for PyTorch: memory and gradient are shared, in order, and tapes know that others may write."""
+    """from_torch and to_torch, with a stand-in for PyTorch: memory and gradient are shared, in order, and tapes know
+    that others may write."""
     torch = SimpleNamespace(
         Tensor=Tensor, strided="strided", bfloat16=None, complex64=None, complex128=None, zeros_like=lambda t: Tensor(sim.zeros(t.shape, device=t.of.device)),
         from_dlpack=lambda a: (a.__dlpack__(stream=77), a)[1],
@@ -460,7 +479,14 @@ def odd(gpu: CudaDevice) -> View:
 def test_cuda_array_interface(gpu):
     a = sim.zeros((5, 4), dtype=sim.vec2, device=gpu)
     shown = a[1:, ::2].__cuda_array_interface__
-    assert shown == {"version": 3, "shape": (4, 2, 2), "strides": (32, 16, 4), "typestr": "<f4", "data": (a.ptr + 32, False), "stream": gpu.stream}
+    assert shown == {
+        "version": 3,
+        "shape": (4, 2, 2),
+        "strides": (32, 16, 4),
+        "typestr": "<f4",
+        "data": (a.ptr + 32, False),
+        "stream": gpu.stream,
+    }
     assert not hasattr(sim.zeros(2, device="cpu"), "__cuda_array_interface__")
 
 
@@ -476,7 +502,9 @@ def test_rollouts_and_their_gradients(order, iterations):
             found = gradients(solver, strategy, steps=9)
             assert found.keys() == wanted.keys()
             for name, value in wanted.items():
-                np.testing.assert_allclose(found[name], value, rtol=1e-10, atol=1e-10 * max(np.abs(value).max(), 1.0), err_msg=name)
+                np.testing.assert_allclose(
+                    found[name], value, rtol=1e-10, atol=1e-10 * max(np.abs(value).max(), 1.0), err_msg=name
+                )
     assert len(told(gpu, "launch")) > 500
 
 
@@ -565,7 +593,12 @@ def test_the_command_runs_a_scene_on_a_gpu(tmp_path, monkeypatch, capsys):
     scene = write_scene(tmp_path, SHEET)
     results = []
     for device in ("cpu", "cuda"):
-        assert main(["run", str(scene), "--device", device, "--iterations", "2", "--out", str(tmp_path / device), "--json"]) == 0
+        assert (
+            main(
+                ["run", str(scene), "--device", device, "--iterations", "2", "--out", str(tmp_path / device), "--json"]
+            )
+            == 0
+        )
         results.append(json.loads(capsys.readouterr().out))
     assert results[0]["device"] == "cpu" and results[1]["device"] == "cuda:0"
     assert results[0]["parameters"] == results[1]["parameters"] and results[0]["loss"] == results[1]["loss"]

@@ -24,7 +24,9 @@ class Bindings:
 
     CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_DEVICEMAP = 1, 2
     CUdevice_attribute = SimpleNamespace(
-        CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR=75, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR=76, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS=88
+        CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR=75,
+        CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR=76,
+        CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS=88,
     )
     CUmemPool_attribute = SimpleNamespace(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD=4)
     CUevent_flags = SimpleNamespace(CU_EVENT_DEFAULT=0, CU_EVENT_DISABLE_TIMING=2)
@@ -100,7 +102,10 @@ def test_calls_go_to_the_present_stream_and_the_own_gpu(bindings):
     first, second = CudaDriver(0), CudaDriver(1)
     told(bindings)
     first.launch("kernel", 7, 256, 1234)
-    assert bindings.calls == [("cuCtxSetCurrent", first._context), ("cuLaunchKernel", "kernel", 7, 1, 1, 256, 1, 1, 0, first.stream, 1234, 0)]
+    assert bindings.calls == [
+        ("cuCtxSetCurrent", first._context),
+        ("cuLaunchKernel", "kernel", 7, 1, 1, 256, 1, 1, 0, first.stream, 1234, 0),
+    ]
     told(bindings)
     first.fill(64, 0, 8)
     first.copy(64, 128, 16)
@@ -138,7 +143,13 @@ def test_memory_is_freed_after_all_streams_are_done_with_it(bindings):
     told(bindings)
     driver.free(driver.allocate(8))
     assert [c[-1] for c in bindings.calls if c[0] == "cuEventRecord"] == [side]
-    assert told(bindings)[1:] == ["cuEventCreate", "cuEventRecord", "cuStreamWaitEvent", "cuEventDestroy", "cuMemFreeAsync"]
+    assert told(bindings)[1:] == [
+        "cuEventCreate",
+        "cuEventRecord",
+        "cuStreamWaitEvent",
+        "cuEventDestroy",
+        "cuMemFreeAsync",
+    ]
 
 
 def test_a_capture_frees_only_what_it_has_allocated(bindings):

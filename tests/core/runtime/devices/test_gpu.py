@@ -1,4 +1,5 @@
-"""On a real GPU: the texts that other tests run on the CPU, rollouts, graphs.  Everything here is skipped where there is none.
+"""On a real GPU: the texts that other tests run on the CPU, rollouts, graphs.  Everything here is skipped where there
+is none.
 
 Tests of tapes, loops and launches that take "cuda" as a back end run there too, on the GPU where there is one.
 """
@@ -45,7 +46,9 @@ def test_rows_of_the_table(gpu):
             np.testing.assert_array_max_ulp(out, meaning, 16)
         else:
             zeros = 0.0 if name in ("min", "max") and kind.is_float else out.dtype.type(0)
-            assert same_bits(out + zeros, meaning + zeros) if out.dtype != bool else np.array_equal(out, meaning), f"{name} {kind}"
+            assert same_bits(out + zeros, meaning + zeros) if out.dtype != bool else np.array_equal(out, meaning), (
+                f"{name} {kind}"
+            )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -67,7 +70,9 @@ def test_corpus(gpu):
     batch = Batch(list(funcs.values()))
     for p in PROGRAMS:
         cases = [(*s, 0.7) for s in p.samples]
-        columns = [np.array(c, numpy_dtype(q.type)) for c, q in zip(zip(*cases, strict=True), order(p, 1).params, strict=True)]
+        columns = [
+            np.array(c, numpy_dtype(q.type)) for c, q in zip(zip(*cases, strict=True), order(p, 1).params, strict=True)
+        ]
         got, wanted = ([np.zeros(len(cases), numpy_dtype(v.type)) for v in order(p, 1).body.yields] for _ in range(2))
         batch.launch(p.name, [len(cases)], [*columns, *got], gpu)
         launch(LlvmBackend(), funcs[p.name], [len(cases)], [*columns, *wanted])
@@ -99,7 +104,9 @@ def test_rollouts_and_their_gradients(gpu, order, iterations):
         for strategy in (sim.StoreAll(), sim.Checkpointed(every=4), sim.Checkpointed(every=4)):
             found = gradients(solver, strategy, steps=12)
             for name, value in wanted.items():
-                np.testing.assert_allclose(found[name], value, rtol=1e-8, atol=1e-10 * max(np.abs(value).max(), 1.0), err_msg=name)
+                np.testing.assert_allclose(
+                    found[name], value, rtol=1e-8, atol=1e-10 * max(np.abs(value).max(), 1.0), err_msg=name
+                )
 
 
 def test_worlds(gpu):
@@ -130,7 +137,10 @@ def test_deterministic_sums_have_the_same_bits_on_every_run():
     driver = cuda_devices()[0]
     ordered = CudaDevice("cuda:0", driver.driver, driver.backend.compiler, deterministic=True)
     rng = np.random.default_rng(0)
-    x, k = sim.array(rng.normal(size=20000), dtype=float, device=ordered), sim.array(rng.integers(1, 8, 20000), dtype=int, device=ordered)
+    x, k = (
+        sim.array(rng.normal(size=20000), dtype=float, device=ordered),
+        sim.array(rng.integers(1, 8, 20000), dtype=int, device=ordered),
+    )
     results = []
     for _ in range(3):
         out = sim.zeros(8, device=ordered)

@@ -63,7 +63,11 @@ def test_outside_of_a_graph_they_are_python_and_recorded():
     assert x.list() == [8.0]
     tape.backward(grads={x: np.ones(1)})
     assert x.grad.list() == [0.125]
-    with sim.Tape(), sim.capture(), pytest.raises(sim.GradientError, match="a conditional in a capture under an open tape"):
+    with (
+        sim.Tape(),
+        sim.capture(),
+        pytest.raises(sim.GradientError, match="a conditional in a capture under an open tape"),
+    ):
         run_while(x, left)
 
 

@@ -1,4 +1,5 @@
-"""Captured graphs: one table where everything has a native form, the same bits on replay, and what cannot be replayed."""
+"""Captured graphs: one table where everything has a native form, the same bits on replay, and what cannot be
+replayed."""
 
 import numpy as np
 import pytest
@@ -105,7 +106,9 @@ def test_a_gradient_is_captured_with_its_tape():
             sim.copy(other, again[0])
             again[1].zero_()
             sim.launch(advance, 20, [*again, 0.3])
-        plain.backward(grads={again[0]: sim.array(weights[0], dtype=sim.vec3), other: sim.array(weights[1], dtype=sim.vec3)})
+        plain.backward(
+            grads={again[0]: sim.array(weights[0], dtype=sim.vec3), other: sim.array(weights[1], dtype=sim.vec3)}
+        )
         for a, b in zip(found, again, strict=True):
             np.testing.assert_array_equal(a, b.grad.numpy())
 
@@ -188,7 +191,11 @@ def test_a_replay_under_a_tape_is_refused_where_a_gradient_passes_through_it():
         sim.launch(advance, 5, [x, v, 0.01])
     with sim.Tape(), pytest.raises(sim.GradientError, match="captured graph is replayed under an open tape"):
         graph.replay()
-    plain, out, wanted = sim.zeros(5, dtype=sim.vec3), sim.zeros(1, dtype=sim.vec3), sim.zeros(1, dtype=sim.vec3, requires_grad=True)
+    plain, out, wanted = (
+        sim.zeros(5, dtype=sim.vec3),
+        sim.zeros(1, dtype=sim.vec3),
+        sim.zeros(1, dtype=sim.vec3, requires_grad=True),
+    )
     with sim.capture() as clears:
         plain.zero_()
     with sim.capture() as sums:

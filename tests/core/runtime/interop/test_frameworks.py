@@ -53,7 +53,8 @@ def squares(x):
     return y
 
 
-# ------------------------------------------------------------------------------------------------ functions in PyTorch's autograd
+# ------------------------------------------------------------------------------------------------ functions in
+# PyTorch's autograd
 def test_gradcheck_of_pytorch():
     assert torch.autograd.gradcheck(sim.torch_function(springs, dtypes=[sim.vec3d]), (leaf(3, 3), leaf(1)))
     assert torch.autograd.gradcheck(sim.torch_function(pendulum), (leaf(4), leaf(4), 5))

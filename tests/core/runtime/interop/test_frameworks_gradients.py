@@ -39,8 +39,11 @@ def equal(tensor, values) -> bool:
     return torch.allclose(tensor, torch.tensor(np.asarray(values, dtype=np.float32)), rtol=1e-6)
 
 
-OPTIMIZERS = {"SGD": lambda p: torch.optim.SGD(p, lr=0.1), "momentum": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
-              "Adam": lambda p: torch.optim.Adam(p, lr=0.1)}
+OPTIMIZERS = {
+    "SGD": lambda p: torch.optim.SGD(p, lr=0.1),
+    "momentum": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
+    "Adam": lambda p: torch.optim.Adam(p, lr=0.1),
+}
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
@@ -70,7 +73,12 @@ def test_a_training_loop_is_that_of_pytorch(name, to_none, shared):
 def test_two_backwards_of_ours_and_one_of_pytorch_add_up():
     t = leaf()
     x = sim.from_torch(t)
-    for clear in (lambda: None, lambda: setattr(t, "grad", None), lambda: t.grad.zero_(), lambda: setattr(x, "grad", None)):
+    for clear in (
+        lambda: None,
+        lambda: setattr(t, "grad", None),
+        lambda: t.grad.zero_(),
+        lambda: setattr(x, "grad", None),
+    ):
         clear()
         start = torch.zeros(3) if t.grad is None else t.grad.clone()
         backward(x)

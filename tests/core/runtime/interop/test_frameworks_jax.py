@@ -49,7 +49,9 @@ def test_scalars_views_and_empty_arrays():
     assert sim.from_jax(jax.numpy.zeros((0, 3)), dtype=sim.vec3).shape == (0,)
     x = sim.array(np.arange(12, dtype=np.float32).reshape(3, 4))
     np.testing.assert_array_equal(sim.to_jax(x[:, 1:4:2]), x.numpy()[:, 1:4:2])
-    np.testing.assert_array_equal(sim.from_jax(jax.numpy.arange(12.0).reshape(3, 4).T).numpy(), np.arange(12.0).reshape(3, 4).T)
+    np.testing.assert_array_equal(
+        sim.from_jax(jax.numpy.arange(12.0).reshape(3, 4).T).numpy(), np.arange(12.0).reshape(3, 4).T
+    )
 
 
 def test_a_kernel_on_values_of_jax_has_gradients():

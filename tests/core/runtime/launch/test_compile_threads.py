@@ -121,7 +121,9 @@ def traced(kernel: sim.Kernel) -> sim.Kernel:
 def test_functions_called_on_the_host():
     results = at_once(lambda k: sim.quat_from_axis_angle(sim.vec3(0.0, 0.0, 1.0), 0.1 * k))
     for k, found in enumerate(results):
-        np.testing.assert_array_equal(np.asarray(found), np.asarray(sim.quat_from_axis_angle(sim.vec3(0.0, 0.0, 1.0), 0.1 * k)))
+        np.testing.assert_array_equal(
+            np.asarray(found), np.asarray(sim.quat_from_axis_angle(sim.vec3(0.0, 0.0, 1.0), 0.1 * k))
+        )
 
 
 def test_types_and_what_is_made_of_them_are_one_object():
@@ -141,8 +143,17 @@ def test_types_and_what_is_made_of_them_are_one_object():
 def test_rollouts_with_gradients():
     def slope(k: int) -> float:
         builder = sim.ModelBuilder()
-        builder.add_cloth_grid(pos=(0, 0, 0), dim_x=3, dim_y=3, cell_x=0.1, cell_y=0.1, density=0.2, fix_top=True, label="sheet",
-                               material={"distance": {"compliance": 1e-3}})
+        builder.add_cloth_grid(
+            pos=(0, 0, 0),
+            dim_x=3,
+            dim_y=3,
+            cell_x=0.1,
+            cell_y=0.1,
+            density=0.2,
+            fix_top=True,
+            label="sheet",
+            material={"distance": {"compliance": 1e-3}},
+        )
         model = builder.finalize(requires_grad=True)
         with sim.Tape() as tape:
             end = sim.rollout(sim.SolverXPBD(model), model.state(), steps=3, dt=1 / 120)

@@ -114,7 +114,9 @@ ROWS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("kernel", "dim", "arguments", "message"), ROWS, ids=[f"{r[0].name}-{k}" for k, r in enumerate(ROWS)])
+@pytest.mark.parametrize(
+    ("kernel", "dim", "arguments", "message"), ROWS, ids=[f"{r[0].name}-{k}" for k, r in enumerate(ROWS)]
+)
 def test_wrong_arguments(kernel, dim, arguments, message):
     with pytest.raises(LaunchError, match=re.escape(message)):
         sim.launch(kernel, dim, inputs=arguments())
@@ -123,11 +125,15 @@ def test_wrong_arguments(kernel, dim, arguments, message):
 def test_arguments_are_counted_from_inputs_and_outputs():
     with pytest.raises(LaunchError, match=re.escape("outputs[0] ('loss') of kernel 'mean_square' is a NumPy array")):
         sim.launch(mean_square, 4, inputs=[points(), 1.0], outputs=[np.zeros(1)])
-    with pytest.raises(LaunchError, match=re.escape("inputs is an array; expected a list of arguments: inputs=[array]")):
+    with pytest.raises(
+        LaunchError, match=re.escape("inputs is an array; expected a list of arguments: inputs=[array]")
+    ):
         sim.launch(generic, 4, inputs=one(), outputs=[one()])
     with pytest.raises(LaunchError, match=re.escape("decorate the function with @sim.kernel")):
         sim.launch(lambda x: x, 4, inputs=[one()])
-    with pytest.raises(LaunchError, match=re.escape("cannot be called; use sim.launch(grid, dim=..., inputs=[...], outputs=[...])")):
+    with pytest.raises(
+        LaunchError, match=re.escape("cannot be called; use sim.launch(grid, dim=..., inputs=[...], outputs=[...])")
+    ):
         grid(one())
     with pytest.raises(TypeError, match="takes no option 'fast'"):
         sim.kernel(fast=True)(lambda: None)
@@ -188,12 +194,25 @@ ADJOINT_ROWS = [
 @pytest.mark.parametrize(("x", "adj_inputs", "adj_outputs", "message"), ADJOINT_ROWS, ids=range(len(ADJOINT_ROWS)))
 def test_wrong_gradient_arrays(x, adj_inputs, adj_outputs, message):
     with pytest.raises(LaunchError, match=re.escape(message)):
-        sim.launch(square, 3, inputs=[x(), 2.0], outputs=[doubles()], adj_inputs=adj_inputs(), adj_outputs=adj_outputs(), adjoint=True)
+        sim.launch(
+            square,
+            3,
+            inputs=[x(), 2.0],
+            outputs=[doubles()],
+            adj_inputs=adj_inputs(),
+            adj_outputs=adj_outputs(),
+            adjoint=True,
+        )
 
 
 def test_an_adjoint_launch_without_a_gradient_to_start_from():
     for x, y in ((doubles(), doubles(gradient=False)), (doubles(gradient=False), doubles(gradient=False))):
-        with pytest.raises(LaunchError, match="it writes 'y', and no gradient of that to start from is given.*requires_grad=True, or pass adj_outputs"):
+        with pytest.raises(
+            LaunchError,
+            match=(
+                "it writes 'y', and no gradient of that to start from is given.*requires_grad=True, or pass adj_outputs"
+            ),
+        ):
             sim.launch(square, 3, inputs=[x, 2.0], outputs=[y], adjoint=True)
 
 
@@ -206,9 +225,13 @@ def test_an_adjoint_launch_on_an_open_tape():
     x, y, g, w, z = doubles(), doubles(), doubles(gradient=False), doubles(gradient=False), doubles()
     with sim.Tape():
         sim.launch(square, 3, inputs=[x, 2.0], outputs=[y], adj_inputs=[g], adj_outputs=[w], adjoint=True)
-        with pytest.raises(sim.GradientError, match="the gradient of 'x' in the adjoint launch of 'square'.*would be lost"):
+        with pytest.raises(
+            sim.GradientError, match="the gradient of 'x' in the adjoint launch of 'square'.*would be lost"
+        ):
             sim.launch(square, 3, inputs=[g, 2.0], outputs=[z])
-        with pytest.raises(sim.GradientError, match="adjoint launch of 'square' writes an array that requires a gradient"):
+        with pytest.raises(
+            sim.GradientError, match="adjoint launch of 'square' writes an array that requires a gradient"
+        ):
             sim.launch(square, 3, inputs=[x, 2.0], outputs=[y], adj_inputs=[z], adjoint=True)
 
 
@@ -244,5 +267,8 @@ def test_a_recorded_adjoint_never_runs_with_gradient_arrays_of_another_shape():
         command.launch()
     own = sim.launch(square, 3, inputs=[x, 2.0], outputs=[y], adjoint=True, record_cmd=True)
     own.set_param_by_name("x", doubles(gradient=False))
-    with pytest.raises(LaunchError, match="'x' needs a gradient array of its shape, there is none; make the array with requires_grad=True"):
+    with pytest.raises(
+        LaunchError,
+        match="'x' needs a gradient array of its shape, there is none; make the array with requires_grad=True",
+    ):
         own.launch()

@@ -13,7 +13,18 @@ from tape_tools import backend
 import sim
 
 f64 = sim.float64
-SCALARS = [sim.int8, sim.int16, sim.int32, sim.int64, sim.uint8, sim.uint16, sim.uint32, sim.uint64, sim.float32, sim.float64]
+SCALARS = [
+    sim.int8,
+    sim.int16,
+    sim.int32,
+    sim.int64,
+    sim.uint8,
+    sim.uint16,
+    sim.uint32,
+    sim.uint64,
+    sim.float32,
+    sim.float64,
+]
 
 
 @pytest.fixture(params=["interp", "llvm"])
@@ -54,9 +65,15 @@ def composites(v: sim.vec3, m: sim.mat22d, q: sim.quat, t: sim.transform, y: sim
 
 def test_composites_as_arguments(on_backend):
     y, z = sim.zeros(3), sim.zeros(1, dtype=f64)
-    for v, m in ((sim.vec3(1, 2, 3), sim.mat22d(1, 2, 3, 4)), ((1.0, 2.0, 3.0), [[1, 2], [3, 4]]), (np.array([1, 2, 3.0]), np.arange(1.0, 5.0).reshape(2, 2))):
+    for v, m in (
+        (sim.vec3(1, 2, 3), sim.mat22d(1, 2, 3, 4)),
+        ((1.0, 2.0, 3.0), [[1, 2], [3, 4]]),
+        (np.array([1, 2, 3.0]), np.arange(1.0, 5.0).reshape(2, 2)),
+    ):
         y.zero_()
-        sim.launch(composites, 1, inputs=[v, m, sim.quat(0, 0, 0, 1), sim.transform((0, 5, 0), (0, 0, 0, 1))], outputs=[y, z])
+        sim.launch(
+            composites, 1, inputs=[v, m, sim.quat(0, 0, 0, 1), sim.transform((0, 5, 0), (0, 0, 0, 1))], outputs=[y, z]
+        )
         assert y.list() == [31.0, 6.0, 2.0] and z.list() == [32.0]
 
 
@@ -96,7 +113,11 @@ def test_structs_with_arrays_and_arrays_of_structs(on_backend):
         sim.launch(energies, 3, inputs=[cloud])
     want = 2.0 * data["mass"] * (data["x"] ** 2).sum(axis=1) * data["id"]
     np.testing.assert_allclose(cloud.out.numpy(), want)
-    assert cloud.points.numpy()["id"].tolist() == [-1, -2, -3] and cloud.points.numpy()["x"][:, 1].tolist() == [2.0, 5.0, 8.0]
+    assert cloud.points.numpy()["id"].tolist() == [-1, -2, -3] and cloud.points.numpy()["x"][:, 1].tolist() == [
+        2.0,
+        5.0,
+        8.0,
+    ]
     tape.backward(grads={cloud.out: sim.ones(3, dtype=f64)})
     grad = cloud.points.grad.numpy()
     np.testing.assert_allclose(grad["x"], 4.0 * (data["mass"] * data["id"])[:, None] * data["x"])
@@ -212,7 +233,10 @@ def test_a_failed_assertion_names_place_and_thread(on_backend):
     x[2, 1] = -1.0
     command = sim.launch(careful, (3, 4), inputs=[x], outputs=[y], record_cmd=True)
     line = next(k for k, text in enumerate(open(__file__), 1) if "assert x[i, j] >= 0.0" in text)
-    pattern = rf'test_launch_kernels.py:{line}:\d+: assertion failed: negative, in thread \(2, 1\) of kernel \'careful\'\n +assert x\[i, j\] >= 0.0, "negative"'
+    pattern = (
+        rf"test_launch_kernels.py:{line}:\d+: assertion failed: negative, in thread \(2, 1\) of kernel \'careful\'\n"
+        r' +assert x\[i, j\] >= 0.0, "negative"'
+    )
     for launch in (lambda: sim.launch(careful, (3, 4), inputs=[x], outputs=[y]), command.launch):
         with pytest.raises(sim.KernelFault, match=pattern):
             launch()
@@ -243,13 +267,19 @@ def checked():
 
 
 def test_bounds_are_checked_in_adjoints(on_backend, checked):
-    x, y, index = sim.zeros(4, dtype=f64, requires_grad=True), sim.zeros(3, dtype=f64, requires_grad=True), sim.array([0, 3, 2])
+    x, y, index = (
+        sim.zeros(4, dtype=f64, requires_grad=True),
+        sim.zeros(3, dtype=f64, requires_grad=True),
+        sim.array([0, 3, 2]),
+    )
     z = sim.zeros(3, dtype=f64, requires_grad=True)
     with sim.Tape() as tape:
         sim.launch(gathered, 3, inputs=[x, index], outputs=[y])
         with pytest.raises(sim.KernelFault, match=r"index 3 is outside of 'y' \(length 3\)"):
             sim.launch(gathered, 4, inputs=[x, sim.array([0, 3, 2, 1])], outputs=[z])
-    with pytest.raises(sim.KernelFault, match=r"index 40 is outside of '.*x' \(length 4\), in thread 1 of kernel '.*gathered"):
+    with pytest.raises(
+        sim.KernelFault, match=r"index 40 is outside of '.*x' \(length 4\), in thread 1 of kernel '.*gathered"
+    ):
         sim.launch(gathered, 3, inputs=[x, sim.array([0, 40, 2])], outputs=[y], adjoint=True)
     tape.backward(grads={y: np.ones(3)})
     np.testing.assert_array_equal(x.grad.numpy(), [2.0, 0.0, 2.0, 2.0])
@@ -257,7 +287,9 @@ def test_bounds_are_checked_in_adjoints(on_backend, checked):
 
 def test_bounds_are_checked_on_demand(on_backend, checked):
     x = sim.zeros(4, dtype=f64)
-    with pytest.raises(sim.KernelFault, match=r"index 4 is outside of 'x' \(length 4\), in thread 3 of kernel 'beyond'"):
+    with pytest.raises(
+        sim.KernelFault, match=r"index 4 is outside of 'x' \(length 4\), in thread 3 of kernel 'beyond'"
+    ):
         sim.launch(beyond, 4, inputs=[x, 1])
     assert x.list() == [0.0, 1.0, 1.0, 1.0]
 
@@ -341,11 +373,21 @@ def test_processes_share_a_cold_cache(tmp_path):
     program.write_text(PROGRAM)
     root = os.path.dirname(os.path.dirname(sim.__file__))
     environment = {**os.environ, "SIM_CACHE_DIR": str(cache), "PYTHONPATH": root}
-    started = [subprocess.Popen([sys.executable, program], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+    started = [
+        subprocess.Popen(
+            [sys.executable, program], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        for _ in range(3)
+    ]
     outputs = [p.communicate(timeout=120) for p in started]
     assert all(p.returncode == 0 for p in started), outputs
     assert len({out for out, _ in outputs}) == 1 and len(outputs[0][0]) == 7 * 16 + 1
     files = {p.name: p.stat().st_mtime_ns for p in cache.rglob("*") if p.is_file()}
     assert files and not any(name.endswith((".tmp", ".part")) for name in files)
-    warm = subprocess.run([sys.executable, program], env=environment, capture_output=True, text=True, timeout=120, check=True)
-    assert warm.stdout == outputs[0][0] and {p.name: p.stat().st_mtime_ns for p in cache.rglob("*") if p.is_file()}.keys() == files.keys()
+    warm = subprocess.run(
+        [sys.executable, program], env=environment, capture_output=True, text=True, timeout=120, check=True
+    )
+    assert (
+        warm.stdout == outputs[0][0]
+        and {p.name: p.stat().st_mtime_ns for p in cache.rglob("*") if p.is_file()}.keys() == files.keys()
+    )

@@ -47,7 +47,12 @@ def test_recording_does_not_launch():
 
 def test_a_training_loop_of_two_recorded_launches():
     rng = np.random.default_rng(0)
-    w, x, target, out = array(0.1, 0.0), array(*rng.normal(size=20), gradient=False), array(*np.zeros(20), gradient=False), array(0.0)
+    w, x, target, out = (
+        array(0.1, 0.0),
+        array(*rng.normal(size=20), gradient=False),
+        array(*np.zeros(20), gradient=False),
+        array(0.0),
+    )
     target.assign(0.7 * x.numpy() ** 2 - 0.3)
     forward = sim.launch(residual, 20, inputs=[w, x, target], outputs=[out], record_cmd=True)
     backward = sim.launch(residual, 20, inputs=[w, x, target], outputs=[out], adjoint=True, record_cmd=True)
@@ -59,7 +64,9 @@ def test_a_training_loop_of_two_recorded_launches():
         backward.launch()
         r = w.numpy()[0] * x.numpy() ** 2 + w.numpy()[1] - target.numpy()
         np.testing.assert_allclose(out.numpy()[0], (r * r).sum(), rtol=1e-9, atol=1e-15)
-        np.testing.assert_allclose(w.grad.numpy(), [(2 * r * x.numpy() ** 2).sum(), (2 * r).sum()], rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(
+            w.grad.numpy(), [(2 * r * x.numpy() ** 2).sum(), (2 * r).sum()], rtol=1e-10, atol=1e-12
+        )
         w.assign(w.numpy() - 0.004 * w.grad.numpy())
     np.testing.assert_allclose(w.numpy(), [0.7, -0.3], atol=1e-4)
 
@@ -82,7 +89,9 @@ def test_changing_arguments():
     command.launch()
     assert z.list() == [0.0] * 3
     command.set_dim(3)
-    command.set_param_by_name("x", array(9.0, 1.0, 9.0, 2.0, 9.0, 3.0)[1::2])  # a strided view: another variant of the code
+    command.set_param_by_name(
+        "x", array(9.0, 1.0, 9.0, 2.0, 9.0, 3.0)[1::2]
+    )  # a strided view: another variant of the code
     command.launch()
     assert z.list() == [10.0, 40.0, 90.0]
 
@@ -109,11 +118,17 @@ def test_named_gradient_arrays_and_the_arrays_own():
     x, y = array(1.0, 2.0), array(0.0, 0.0)
     gx, gy = array(100.0, 100.0, gradient=False), array(1.0, 10.0, gradient=False)
     sim.launch(square, 2, inputs=[x, 1.0], outputs=[y], adj_inputs=[gx], adj_outputs=[gy], adjoint=True)
-    assert gx.list() == [102.0, 140.0] and gy.list() == [0.0, 0.0] and x.grad.list() == [0.0, 0.0]  # it accumulates, and takes
+    assert (
+        gx.list() == [102.0, 140.0] and gy.list() == [0.0, 0.0] and x.grad.list() == [0.0, 0.0]
+    )  # it accumulates, and takes
     y.grad.fill_(1.0)
     sim.launch(square, 2, inputs=[x, 1.0], outputs=[y], adj_inputs=[None, None], adj_outputs=[None], adjoint=True)
     assert x.grad.list() == [2.0, 4.0]
-    plain_x, plain_y, gy = array(1.0, 2.0, gradient=False), array(0.0, 0.0, gradient=False), array(1.0, 10.0, gradient=False)
+    plain_x, plain_y, gy = (
+        array(1.0, 2.0, gradient=False),
+        array(0.0, 0.0, gradient=False),
+        array(1.0, 10.0, gradient=False),
+    )
     sim.launch(square, 2, inputs=[plain_x, 1.0], outputs=[plain_y], adj_inputs=[gx], adj_outputs=[gy], adjoint=True)
     assert gx.list() == [104.0, 180.0]
 

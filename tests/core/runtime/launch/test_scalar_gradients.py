@@ -1,4 +1,5 @@
-"""Scalar arguments, and fields of struct arguments, that carry a gradient: an array of one element where a value is declared."""
+"""Scalar arguments, and fields of struct arguments, that carry a gradient: an array of one element where a value is
+declared."""
 
 from __future__ import annotations
 
@@ -84,7 +85,10 @@ def test_it_is_read_when_the_kernel_runs_and_may_have_any_shape_of_one_element()
 
 def test_fields_of_a_struct():
     x = sim.array(X, dtype=f64, requires_grad=True)
-    arrays = [sim.array(v, dtype=t, requires_grad=True) for v, t in (([2.0], f64), ([[1.0, 2.0, 2.0]], sim.vec3d), ([0.5], f64))]
+    arrays = [
+        sim.array(v, dtype=t, requires_grad=True)
+        for v, t in (([2.0], f64), ([[1.0, 2.0, 2.0]], sim.vec3d), ([0.5], f64))
+    ]
 
     def run(values: list) -> sim.array:
         body = Body(x=x, mass=values[2])
@@ -126,9 +130,13 @@ def _launched(x: sim.array, k: sim.array) -> sim.array:
     return y
 
 
-@pytest.mark.parametrize(("value", "words"), [
-    (np.array([1.0, 2.0]), "shape \\(2,\\) of float64"), (np.array([1.0], np.float32), "of float32; expected a value of type float64"),
-])
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (np.array([1.0, 2.0]), "shape \\(2,\\) of float64"),
+        (np.array([1.0], np.float32), "of float32; expected a value of type float64"),
+    ],
+)
 def test_other_arrays_are_refused(value, words):
     with pytest.raises(sim.LaunchError, match=words):
         sim.launch(scale, 3, [sim.array(X, dtype=f64), sim.array(value), 4], [sim.zeros(3, dtype=f64)])

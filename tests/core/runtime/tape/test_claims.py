@@ -1,4 +1,5 @@
-"""Claims on content that recorded operations still need: what is copied when, what is told, what is seen of other writers."""
+"""Claims on content that recorded operations still need: what is copied when, what is told, what is seen of other
+writers."""
 
 from __future__ import annotations
 
@@ -59,12 +60,22 @@ def test_nothing_is_copied_until_something_overwrites_it():
     assert claim.kept is None and claims.open[x.buffer] == [claim]
     claims.before_write(x[2:], "launch of 'h'")
     x.fill_(9.0)
-    assert content(claim) == [2.0, 3.0] and claim.address(16) == claim.kept.address + 8 and claim.kept.live.buffer is x.buffer
-    assert claims.kept == [claim.kept] and claim.kept.reason == "'x' of the launch of 'f'; overwritten by the launch of 'h'"
+    assert (
+        content(claim) == [2.0, 3.0]
+        and claim.address(16) == claim.kept.address + 8
+        and claim.kept.live.buffer is x.buffer
+    )
+    assert (
+        claims.kept == [claim.kept]
+        and claim.kept.reason == "'x' of the launch of 'f'; overwritten by the launch of 'h'"
+    )
     assert not claims.open[x.buffer] and not x.buffer.watchers
 
 
-@pytest.mark.parametrize(("low", "high", "hit"), [(0, 1, False), (0, 2, True), (1, 2, True), (2, 4, True), (3, 4, False), (3, 3, False), (0, 4, True)])
+@pytest.mark.parametrize(
+    ("low", "high", "hit"),
+    [(0, 1, False), (0, 2, True), (1, 2, True), (2, 4, True), (3, 4, False), (3, 3, False), (0, 4, True)],
+)
 def test_a_write_meets_a_claim_where_they_share_a_byte(low, high, hit):
     x, claims = array(1.0, 2.0, 3.0, 4.0), Claims()
     claim = claims.claim(x[1:3], "f", "x")
@@ -78,7 +89,12 @@ def test_claims_that_are_hit_together_share_one_copy():
     again = claims.claim(x[:2], "f", "a")
     claims.before_write(x[1:3], "w")
     x[:4].fill_(0.0)
-    assert first.kept is second.kept is again.kept and third.kept is None and len(claims.kept) == 1 and first.kept.data.nbytes == 32
+    assert (
+        first.kept is second.kept is again.kept
+        and third.kept is None
+        and len(claims.kept) == 1
+        and first.kept.data.nbytes == 32
+    )
     assert content(first) == [1.0, 2.0] and content(second) == [3.0, 4.0]
     assert first.kept.reason == "'a' of the f, 'b' of the g; overwritten by the w"
     assert claims.open[x.buffer] == [third] and x.buffer.watchers
@@ -90,7 +106,12 @@ def test_an_overwrite_may_be_refused():
     x, claims = array(1.0, 2.0), Claims(refuse=True)
     claims.claim(x[:1], "launch of 'f'", "x")
     claims.before_write(x[1:], "launch of 'g'")
-    with pytest.raises(GradientError, match=r"'g' overwrites an array of shape \(2,\) whose values launch of 'f' read as 'x'(.|\n)*on_overwrite='save'"):
+    with pytest.raises(
+        GradientError,
+        match=(
+            r"'g' overwrites an array of shape \(2,\) whose values launch of 'f' read as 'x'(.|\n)*on_overwrite='save'"
+        ),
+    ):
         claims.before_write(x, "launch of 'g'")
     assert not claims.kept
 
@@ -141,10 +162,18 @@ def test_memory_of_others_is_kept_at_once_and_once_for_as_long_as_it_stays_the_s
     x, host = shared(1.0, 2.0, 3.0)
     claims = Claims()
     one, same, part = claims.claim(x, "f", "x"), claims.claim(x, "g", "x"), claims.claim(x[1:], "g", "x")
-    assert one.kept is same.kept is not None and part.kept is not one.kept and one.kept.reason == "'x' of the f; others can write there"
+    assert (
+        one.kept is same.kept is not None
+        and part.kept is not one.kept
+        and one.kept.reason == "'x' of the f; others can write there"
+    )
     host[0] = 7.0
     changed, again = claims.claim(x, "h", "x"), claims.claim(x, "h", "x")
-    assert content(one) == [1.0, 2.0, 3.0] and content(changed) == [7.0, 2.0, 3.0] and again.kept is changed.kept is not one.kept
+    assert (
+        content(one) == [1.0, 2.0, 3.0]
+        and content(changed) == [7.0, 2.0, 3.0]
+        and again.kept is changed.kept is not one.kept
+    )
     assert claims.claim(x[1:], "h", "x").kept is part.kept, "these bytes are the same still"
     host[0] = 1.0
     assert claims.claim(x, "h", "x").kept not in (one.kept, changed.kept), "only the latest copy is compared"
@@ -174,7 +203,13 @@ def test_a_write_through_numpy_is_seen_at_the_next_look():
     watch.before([x], "launch of 'f'")
     watch.before([x], "launch of 'f'")
     host[1] = 5.0
-    with pytest.raises(GradientError, match=r"an array of shape \(2,\) was written through NumPy .* before the launch of 'g': its gradient would be wrong"):
+    with pytest.raises(
+        GradientError,
+        match=(
+            r"an array of shape \(2,\) was written through NumPy .* before the launch of 'g': its gradient would be"
+            r" wrong"
+        ),
+    ):
         watch.before([x], "launch of 'g'")
 
 
@@ -273,8 +308,13 @@ def scatter(table: sim.array[int], x: sim.array[f64], y: sim.array[f64]):
 
 
 def test_what_is_known_of_content_does_not_outlive_a_backward_that_changes_it_for_a_while():
-    """The verdict on races is remembered by the state of the index array: that of the block is not that of afterwards."""
-    table, x, y = sim.array(np.array([0, 1], np.int32)), array(1.0, 2.0, gradient=True), sim.zeros(2, dtype=f64, requires_grad=True)
+    """The verdict on races is remembered by the state of the index array: that of the block is not that of
+    afterwards."""
+    table, x, y = (
+        sim.array(np.array([0, 1], np.int32)),
+        array(1.0, 2.0, gradient=True),
+        sim.zeros(2, dtype=f64, requires_grad=True),
+    )
     claims = Claims()
     claim = claims.claim(table, "f", "table")
     claims.before_write(table, "w")

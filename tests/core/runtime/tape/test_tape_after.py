@@ -104,8 +104,17 @@ def test_two_tapes_over_the_same_arrays_each_give_their_own_gradient():
 def test_a_plain_rollout_between_recording_and_backward_changes_nothing():
     def gradient(between):
         builder = sim.ModelBuilder()
-        builder.add_cloth_grid(pos=(0, 0, 0), dim_x=3, dim_y=3, cell_x=0.1, cell_y=0.1, density=0.2, fix_top=True, label="s",
-                               material={"distance": {"compliance": 0.01, "damping": 1e-3}})
+        builder.add_cloth_grid(
+            pos=(0, 0, 0),
+            dim_x=3,
+            dim_y=3,
+            cell_x=0.1,
+            cell_y=0.1,
+            density=0.2,
+            fix_top=True,
+            label="s",
+            material={"distance": {"compliance": 0.01, "damping": 1e-3}},
+        )
         model = builder.finalize(requires_grad=True, dtype=f64)
         solver, start = sim.SolverXPBD(model, iterations=3), model.state()
         with sim.Tape() as tape:
@@ -145,14 +154,18 @@ def test_an_array_that_is_none_takes_no_part_in_a_gradient(given):
 
 # ------------------------------------------------------------------------------------------ what a backward starts from
 def squares():
-    x, y = sim.array([1.0, 2.0], dtype=sim.float64, requires_grad=True), sim.zeros(2, dtype=sim.float64, requires_grad=True)
+    x, y = (
+        sim.array([1.0, 2.0], dtype=sim.float64, requires_grad=True),
+        sim.zeros(2, dtype=sim.float64, requires_grad=True),
+    )
     with sim.Tape() as tape:
         sim.launch(weighted, 2, [x, None], [y])
     return x, y, tape
 
 
 def test_a_program_cut_into_two_tapes():
-    """`later.backward(loss); earlier.backward()`: what the first leaves is what the second starts from; not so the other way round."""
+    """`later.backward(loss); earlier.backward()`: what the first leaves is what the second starts from; not so the
+    other way round."""
     x, y, earlier = squares()
     loss = sim.zeros(1, dtype=sim.float64, requires_grad=True)
     with sim.Tape() as later:
@@ -176,7 +189,13 @@ def test_the_ways_to_give_weights(start):
     x, y, tape = squares()
     if start.startswith("filled"):
         y.grad.fill_(1.0)
-    named = {"filled": None, "filled and named": {y: y.grad}, "named": {y: sim.ones_like(y, requires_grad=False)}, "host": {y: np.ones(2)}, "list": {y: [1, 1]}}
+    named = {
+        "filled": None,
+        "filled and named": {y: y.grad},
+        "named": {y: sim.ones_like(y, requires_grad=False)},
+        "host": {y: np.ones(2)},
+        "list": {y: [1, 1]},
+    }
     tape.backward(grads=named[start])
     np.testing.assert_allclose(x.grad.numpy(), [8.0, 16.0])
 

@@ -39,7 +39,9 @@ def test_what_was_recorded_before_a_capture_is_saved_once(write):
     x, other = array([1.0, 2.0]), array([5.0, 6.0])
     tape, loss = recorded(x)
     with sim.capture() as graph:
-        {"launch": lambda: sim.launch(double, 2, [x]), "copy": lambda: x.assign(other), "fill": lambda: x.fill_(3.0)}[write]()
+        {"launch": lambda: sim.launch(double, 2, [x]), "copy": lambda: x.assign(other), "fill": lambda: x.fill_(3.0)}[
+            write
+        ]()
     for _ in range(3):
         graph.replay()
         tape.backward(loss)

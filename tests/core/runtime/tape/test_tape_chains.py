@@ -1,4 +1,5 @@
-"""Random programs over slices of flat vectors, cut into several tapes, gone back through one after the other: as one tape, or an error."""
+"""Random programs over slices of flat vectors, cut into several tapes, gone back through one after the other: as one
+tape, or an error."""
 
 import numpy as np
 import pytest
@@ -80,11 +81,17 @@ class Chain:
 def attempt(tape: sim.Tape, fail: bool, grads) -> None:
     """Backward; with `fail` after one that breaks off in the middle."""
     if fail:
+
         def broken():
             raise KeyboardInterrupt
 
         middle = len(tape.records) // 2
-        tape.records.insert(middle, type("Broken", (), {"backward": lambda self: broken(), "arrays": [], "writes": [], "works_on_kept": False})())
+        tape.records.insert(
+            middle,
+            type(
+                "Broken", (), {"backward": lambda self: broken(), "arrays": [], "writes": [], "works_on_kept": False}
+            )(),
+        )
         with pytest.raises(KeyboardInterrupt):
             tape.backward(grads=grads)
         del tape.records[middle]
@@ -105,7 +112,9 @@ def test_programs_cut_into_tapes(way, fail):
             try:
                 attempt(tapes[-1], fail, dict(zip(vectors, chain.weights, strict=True)))
                 for k, tape in reversed(list(enumerate(tapes[:-1]))):
-                    how = way if way != "mixed" else ["without seeds", "own gradients", "copies, cleared"][(k + seed) % 3]
+                    how = (
+                        way if way != "mixed" else ["without seeds", "own gradients", "copies, cleared"][(k + seed) % 3]
+                    )
                     written = [v for v in vectors if any(a.buffer is v.buffer for r in tape.records for a in r.writes)]
                     if how == "without seeds":
                         attempt(tape, fail, None)
@@ -118,7 +127,9 @@ def test_programs_cut_into_tapes(way, fail):
                                 v.grad.zero_()
                         attempt(tape, fail, copies)
             except sim.GradientError as error:
-                assert way == "copies" and "are they to be added?" in str(error) or "nothing to start from" in str(error), error
+                assert (
+                    way == "copies" and "are they to be added?" in str(error) or "nothing to start from" in str(error)
+                ), error
                 refused += 1
                 break
             if repeat == 0:

@@ -1,4 +1,5 @@
-"""A backward that breaks off leaves no halves behind: gradients, values and what the tape keeps are as before the call."""
+"""A backward that breaks off leaves no halves behind: gradients, values and what the tape keeps are as before the
+call."""
 
 import sys
 
@@ -227,7 +228,9 @@ def test_seeds_and_owners_come_back():
     x.grad[:2].fill_(7.0)
     with pytest.raises(sim.autograd.NonFiniteError), sim.autograd.detect_nonfinite():
         bad.backward()
-    assert y.grad.list() == [2.0] * 4 and z.grad.list() == [0.0, 3.0, 3.0, 3.0] and x.grad.list() == [7.0, 7.0, 0.0, 0.0]
+    assert (
+        y.grad.list() == [2.0] * 4 and z.grad.list() == [0.0, 3.0, 3.0, 3.0] and x.grad.list() == [7.0, 7.0, 0.0, 0.0]
+    )
     tape.backward()
     np.testing.assert_allclose(x.grad.numpy(), [7, 7, 0, 0] + 4 * X + 3 * np.array([0, 1, 1, 1]) / (2 * np.sqrt(X)))
 
@@ -297,11 +300,14 @@ def test_a_replay_that_breaks_off_puts_gradients_back(monkeypatch):
     monkeypatch.setattr(graph, "_parts", [graph._parts[0], *graph._parts[1:2], failing, *graph._parts[2:]])
     with pytest.raises(Stop):
         graph.replay()
-    assert raises and x.grad.numpy().tolist() == before.tolist() and not y.grad.numpy().any() and not z.grad.numpy().any()
+    assert (
+        raises and x.grad.numpy().tolist() == before.tolist() and not y.grad.numpy().any() and not z.grad.numpy().any()
+    )
 
 
 def test_second_order_after_a_failure():
     """Tangents of gradients come back too: a failed backward inside of forward mode does not show in a second one."""
+
     def gradient_and_hvp(fail: bool):
         x, out = array(X), zeros(1)
         switch = {"fail": fail}

@@ -22,14 +22,17 @@ CHUNK = 20
 
 @pytest.fixture(params=["interp", "backwards", "llvm", "cuda"])
 def backend(request):
-    """The interpreter with its threads in either order (a race would show), LLVM, and CUDA text on a stand-in for a GPU."""
+    """The interpreter with its threads in either order (a race would show), LLVM, and CUDA text on a stand-in for a
+    GPU."""
     if request.param == "cuda":
         with tape_tools.backend("cuda"):
             yield request.param
         return
     device = sim.get_device("cpu")
     before = device.backend
-    device.backend = InterpBackend(lambda n: range(n - 1, -1, -1)) if request.param == "backwards" else BACKENDS[request.param]()
+    device.backend = (
+        InterpBackend(lambda n: range(n - 1, -1, -1)) if request.param == "backwards" else BACKENDS[request.param]()
+    )
     forget(fuzz_tapes)
     yield request.param
     device.backend = before
@@ -42,7 +45,9 @@ def content(claim) -> np.ndarray:
 
 
 def backward(tape: sim.Tape, program: TapeProgram, arrays: list[sim.array]) -> list[np.ndarray | None]:
-    grads = {a: sim.array(w, dtype=sim.float64) for a, w in zip(arrays, program.weights, strict=True) if a.requires_grad}
+    grads = {
+        a: sim.array(w, dtype=sim.float64) for a, w in zip(arrays, program.weights, strict=True) if a.requires_grad
+    }
     tape.backward(grads=grads)
     for w, target in zip(program.weights, arrays, strict=True):
         assert target not in grads or np.array_equal(grads[target].numpy(), w), "backward changed the weights"
@@ -139,6 +144,8 @@ def test_with_arrays_that_have_no_gradient_it_is_right_or_an_error(chunk: int) -
             refused += 1
             continue
         on_tape = tape.buffers()
-        if any(a.requires_grad and a.buffer in on_tape for a in arrays):  # else backward has nothing to start from, and says so
+        if any(
+            a.requires_grad and a.buffer in on_tape for a in arrays
+        ):  # else backward has nothing to start from, and says so
             right += bool(check_gradient(program, backward(tape, program, arrays), needed))
     assert right and refused

@@ -1,4 +1,5 @@
-"""What connects a loss with its parameters: copies, arrays without gradient, structs, library sums, several tapes and seeds."""
+"""What connects a loss with its parameters: copies, arrays without gradient, structs, library sums, several tapes and
+seeds."""
 
 import sys
 
@@ -110,7 +111,11 @@ def lost_in_a_sum(x, a, b, y):
     sim.launch(square, 3, inputs=[a], outputs=[y])
 
 
-@pytest.mark.parametrize("program", [lost_at_once, lost_along_a_chain, lost_in_a_copy, lost_in_part, lost_in_place, lost_in_a_sum], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "program",
+    [lost_at_once, lost_along_a_chain, lost_in_a_copy, lost_in_part, lost_in_place, lost_in_a_sum],
+    ids=lambda f: f.__name__,
+)
 def test_an_intermediate_without_gradient_is_an_error(program):
     x = array([0.7, 0.9, 1.1])
     a, b, y = like(x, False), like(x, False), like(x)
@@ -132,7 +137,10 @@ def test_the_message_names_array_reader_and_writer():
         with pytest.raises(sim.GradientError) as error:
             sim.launch(scaled, 3, inputs=[sim.zeros(3, dtype=int), a], outputs=[y])
     text = str(error.value)
-    assert "launch of 'scaled' (as 'x') reads an array of shape (3,)" in text and "written as 'y' of kernel 'square'" in text
+    assert (
+        "launch of 'scaled' (as 'x') reads an array of shape (3,)" in text
+        and "written as 'y' of kernel 'square'" in text
+    )
     assert "requires_grad=True" in text and "sim.clone(a, requires_grad=False)" in text
 
 
@@ -144,7 +152,9 @@ def test_scratch_memory_inside_of_one_kernel():
         sim.launch(through_scratch, 3, inputs=[x, sim.zeros((3, 4), dtype=f64, requires_grad=needed)], outputs=[y])
         return end(y)
 
-    with pytest.raises(sim.GradientError, match="written to 'y' here depends on values with a gradient that pass through 'scratch'"):
+    with pytest.raises(
+        sim.GradientError, match="written to 'y' here depends on values with a gradient that pass through 'scratch'"
+    ):
         gradient(lambda x: program(x, False), [x])
 
 
@@ -253,7 +263,9 @@ def test_requires_grad_set_after_the_array_went_into_a_struct():
         sheet_scale, sheet.scale = sheet.scale, 100.0  # what was launched stays what it was
         out = end(sheet.out)
     tape.backward(out)
-    np.testing.assert_allclose(sheet.x.grad.numpy(), 2 * (sheet_scale * np.array([1.0, 4])) * 2 * sheet_scale * np.array([1.0, 2]))
+    np.testing.assert_allclose(
+        sheet.x.grad.numpy(), 2 * (sheet_scale * np.array([1.0, 4])) * 2 * sheet_scale * np.array([1.0, 2])
+    )
 
 
 def library_sums(x, v):
@@ -272,7 +284,10 @@ def test_library_sums():
     rng = np.random.default_rng(2)
     x, v = array(rng.normal(size=4)), array(rng.normal(size=(5, 3)), vec3)
     assert_gradient(library_sums, x, v, tolerance=1e-6)
-    assert sim.utils.array_sum(x) == pytest.approx(x.numpy().sum()) and sim.utils.array_sum(x[::3]) == x.numpy()[0] + x.numpy()[3]
+    assert (
+        sim.utils.array_sum(x) == pytest.approx(x.numpy().sum())
+        and sim.utils.array_sum(x[::3]) == x.numpy()[0] + x.numpy()[3]
+    )
     with pytest.raises(sim.GradientError, match="array_sum on an open tape returns a number.*\n.*out="), sim.Tape():
         sim.utils.array_sum(x)
 
@@ -294,7 +309,9 @@ def weighted_vectors(v: sim.array[vec3], out: sim.array[f64]):
 
 
 def test_gradients_move_with_sorted_elements():
-    assert_gradient(sorted_pairs, array([0.7, -0.4, 1.2, 0.1, 0.3]), array(np.random.default_rng(2).normal(size=(5, 3)), vec3))
+    assert_gradient(
+        sorted_pairs, array([0.7, -0.4, 1.2, 0.1, 0.3]), array(np.random.default_rng(2).normal(size=(5, 3)), vec3)
+    )
     keys, values = sim.array([3, 1, 3, 2, 0], dtype=int), sim.array([0, 1, 2, 3, 4], dtype=int)
     sim.utils.radix_sort_pairs(keys, values, 4)
     assert keys.list() == [1, 2, 3, 3, 0] and values.list() == [1, 3, 0, 2, 4]
@@ -415,7 +432,11 @@ def test_errors_of_backward():
         (tape, {"loss": plain}, "does not require a gradient"),
         (tape, {"loss": array([0.0])}, "the loss was neither written nor read on this tape"),
         (tape, {}, "nothing to start from"),
-        (tape, {"grads": {y: np.ones(3)}}, r"the weights of an array of shape \(2,\) of float64 are of shape \(3,\) of float64"),
+        (
+            tape,
+            {"grads": {y: np.ones(3)}},
+            r"the weights of an array of shape \(2,\) of float64 are of shape \(3,\) of float64",
+        ),
         (tape, {"grads": {y: sim.ones(2)}}, r"are of shape \(2,\) of float32"),
         (tape, {"grads": {y: "ones"}}, r"the weights of an array of shape \(2,\) of float64: "),
         (tape, {"grads": {y.numpy().tobytes(): y}}, "backward starts from a bytes"),
@@ -432,7 +453,13 @@ def test_errors_of_backward():
 def test_one_tape_at_a_time():
     with sim.Tape() as tape:
         for other in (tape, sim.Tape()):
-            with pytest.raises(sim.GradientError, match=r"already recording since .*test_tape_links.py:\d+: the arrays (.|\n)*belong to it"), other:
+            with (
+                pytest.raises(
+                    sim.GradientError,
+                    match=r"already recording since .*test_tape_links.py:\d+: the arrays (.|\n)*belong to it",
+                ),
+                other,
+            ):
                 pass
     with tape, pytest.raises(ZeroDivisionError):
         1 / 0  # noqa: B018

@@ -127,7 +127,16 @@ def nested_loops(x: sim.array[f64], out: sim.array[f64]):
     out[0] = s
 
 
-LOOPS = [product, product_of_17, product_with_break, product_by_while, mean_after_loop, pendulum, running_max, nested_loops]
+LOOPS = [
+    product,
+    product_of_17,
+    product_with_break,
+    product_by_while,
+    mean_after_loop,
+    pendulum,
+    running_max,
+    nested_loops,
+]
 
 
 @pytest.mark.parametrize("kernel", LOOPS, ids=lambda k: k.name)
@@ -312,7 +321,12 @@ def test_components_of_array_elements():
         return out
 
     rng = np.random.default_rng(0)
-    assert_gradient(program, array([1.0, -0.4, 0.8]), array(rng.normal(size=(3, 3)), vec3), array(rng.normal(size=(3, 2, 2)), sim.mat22d))
+    assert_gradient(
+        program,
+        array([1.0, -0.4, 0.8]),
+        array(rng.normal(size=(3, 3)), vec3),
+        array(rng.normal(size=(3, 2, 2)), sim.mat22d),
+    )
 
 
 @sim.kernel
@@ -330,6 +344,7 @@ def local_arrays(x: sim.array[f64], y: sim.array[f64], n: int):
 
 def test_arrays_made_inside_of_a_kernel():
     for n in (0, 3, 11):
+
         def program(x, n=n):
             y = like(x)
             sim.launch(local_arrays, 3, inputs=[x], outputs=[y, n])
@@ -338,7 +353,9 @@ def test_arrays_made_inside_of_a_kernel():
         assert_gradient(program, array([0.7, 1.1, -0.4]))
 
 
-@pytest.mark.parametrize(("size", "words"), [(65, "at most 64 numbers"), (0, "constant extents"), (sim.mat22d, "constant extents")])
+@pytest.mark.parametrize(
+    ("size", "words"), [(65, "at most 64 numbers"), (0, "constant extents"), (sim.mat22d, "constant extents")]
+)
 def test_other_arrays_made_inside_of_a_kernel_are_refused(size, words):
     kind = f64 if isinstance(size, int) else size
     count = size if isinstance(size, int) else 2
@@ -410,7 +427,10 @@ def test_atomics_with_a_gradient_are_refused(kernel):
     extra = [array([0.0])] if kernel is value_of_atomic_add else []
     how = {"value_of_atomic_add": "add", "exchanged": "exch"}[kernel.name]
     line = inspect.getsourcelines(kernel.function.python)[1]
-    with pytest.raises(sim.GradientError, match=rf"test_tape_patterns.py:({'|'.join(str(line + k) for k in range(4))}):(.|\n)*atomic_{how}"):
+    with pytest.raises(
+        sim.GradientError,
+        match=rf"test_tape_patterns.py:({'|'.join(str(line + k) for k in range(4))}):(.|\n)*atomic_{how}",
+    ):
         gradient(lambda x: sim.launch(kernel, 2, inputs=[x, *extra], outputs=[y]) or end(y), [x])
 
 
@@ -431,7 +451,9 @@ def test_guarded_root_and_fraction():
 
     (found,) = gradient(program, [x])
     y, slope = [0.0, 2.0, 1.5 + 0.25 * 2.25], [0.0, 0.25 + 0.0 + 4.0, 1 / 3 + 0.25 + 2.25]
-    np.testing.assert_allclose(found, [s * (2 * v * (i + 1) + 1) for i, (v, s) in enumerate(zip(y, slope, strict=True))])
+    np.testing.assert_allclose(
+        found, [s * (2 * v * (i + 1) + 1) for i, (v, s) in enumerate(zip(y, slope, strict=True))]
+    )
 
 
 @sim.kernel

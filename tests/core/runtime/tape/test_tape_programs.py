@@ -36,7 +36,8 @@ def ended(x):
     return out
 
 
-# ------------------------------------------------------------------------------------------------ particles in a grid that is rebuilt
+# ------------------------------------------------------------------------------------------------ particles in a grid
+# that is rebuilt
 @sim.kernel
 def count_cells(x: sim.array[f64], cell: sim.array[int], count: sim.array[int]):
     i = sim.tid()
@@ -61,7 +62,14 @@ def fill_cells(cell: sim.array[int], start: sim.array[int], filled: sim.array[in
 
 
 @sim.kernel
-def repel(x: sim.array[f64], start: sim.array[int], count: sim.array[int], items: sim.array[int], stiffness: f64, force: sim.array[f64]):
+def repel(
+    x: sim.array[f64],
+    start: sim.array[int],
+    count: sim.array[int],
+    items: sim.array[int],
+    stiffness: f64,
+    force: sim.array[f64],
+):
     i = sim.tid()
     c = sim.clamp(int(x[i] * f64(CELLS)), 0, CELLS - 1)
     total = f64(0.0)
@@ -99,7 +107,8 @@ def particles_in_cells(x, v, stiffness):
     return ended(x)
 
 
-# ------------------------------------------------------------------------------------------------ coloured constraints in place
+# ------------------------------------------------------------------------------------------------ coloured constraints
+# in place
 @sim.kernel
 def predict(x: sim.array[vec3], v: sim.array[vec3], w: sim.array[f64], p: sim.array[vec3], dt: f64):
     i = sim.tid()
@@ -110,8 +119,14 @@ def predict(x: sim.array[vec3], v: sim.array[vec3], w: sim.array[f64], p: sim.ar
 
 @sim.kernel
 def project(
-    edges: sim.array2d[int], start: int, rest: sim.array[f64], compliance: sim.array[f64], w: sim.array[f64], p: sim.array[vec3],
-    multiplier: sim.array[f64], dt: f64,
+    edges: sim.array2d[int],
+    start: int,
+    rest: sim.array[f64],
+    compliance: sim.array[f64],
+    w: sim.array[f64],
+    p: sim.array[vec3],
+    multiplier: sim.array[f64],
+    dt: f64,
 ):
     k = start + sim.tid()
     i = edges[k, 0]
@@ -151,7 +166,8 @@ def constraints_by_colour(x, v, rest, compliance):
     return ended(x)
 
 
-# ------------------------------------------------------------------------------------------------ particles and a grid; a return mapping
+# ------------------------------------------------------------------------------------------------ particles and a grid;
+# a return mapping
 @sim.kernel
 def to_grid(x: sim.array[f64], v: sim.array[f64], mass: sim.array[f64], momentum: sim.array[f64]):
     i = sim.tid()
@@ -218,7 +234,8 @@ def return_mapping_at_rest(velocity):
     return out
 
 
-# ------------------------------------------------------------------------------------------------ linear algebra in one thread; a history
+# ------------------------------------------------------------------------------------------------ linear algebra in one
+# thread; a history
 @sim.kernel
 def cholesky_solve(a: sim.array2d[f64], b: sim.array[f64], x: sim.array[f64]):
     n = a.shape[0]
@@ -289,13 +306,25 @@ def normalise_by_the_longest(x):
 RNG = np.random.default_rng(3)
 SYMMETRIC = RNG.normal(size=(4, 4))
 PROGRAMS = {
-    "neighbours in a grid that is rebuilt": (particles_in_cells, [array(RNG.random(7)), array(0.2 * RNG.normal(size=7)), array([3.0])]),
+    "neighbours in a grid that is rebuilt": (
+        particles_in_cells,
+        [array(RNG.random(7)), array(0.2 * RNG.normal(size=7)), array([3.0])],
+    ),
     "coloured constraints in place": (
-        constraints_by_colour, [array(RNG.normal(size=(5, 3)), vec3), array(RNG.normal(size=(5, 3)), vec3), array([1.0, 1.0, 1.0, 1.5]), array([0.5] * 4)],
+        constraints_by_colour,
+        [
+            array(RNG.normal(size=(5, 3)), vec3),
+            array(RNG.normal(size=(5, 3)), vec3),
+            array([1.0, 1.0, 1.0, 1.5]),
+            array([0.5] * 4),
+        ],
     ),
     "particles and a grid": (particles_and_grid, [array([0.31, 0.45, 0.52, 0.77]), array([1.0, -0.5, 0.3, -1.0])]),
     "a return mapping at rest": (return_mapping_at_rest, [array(np.zeros((1, 3, 3)), sim.mat33d)]),
-    "a Cholesky factor in place": (solve_in_place, [array(SYMMETRIC @ SYMMETRIC.T + 4.0 * np.eye(4)), array(RNG.normal(size=4))]),
+    "a Cholesky factor in place": (
+        solve_in_place,
+        [array(SYMMETRIC @ SYMMETRIC.T + 4.0 * np.eye(4)), array(RNG.normal(size=4))],
+    ),
     "a history of steps": (history_of_steps, [array([0.1, 0.4]), array([0.9])]),
     "an atomic maximum that is used": (normalise_by_the_longest, [array([0.3, 0.9, 0.5])]),
 }
@@ -329,5 +358,8 @@ def test_minima_and_maxima_in_different_elements_of_one_array():
     tape.backward(grads={box: array([3.0, 5.0], gradient=False)})
     assert box.list() == [-1.0, 2.0]
     assert x.grad.list() == [0.0, 3.0, 5.0, 0.0]
-    with pytest.raises(sim.GradientError, match="an element of 'box' may take atomic_min and atomic_max in one launch"), sim.Tape():
+    with (
+        pytest.raises(sim.GradientError, match="an element of 'box' may take atomic_min and atomic_max in one launch"),
+        sim.Tape(),
+    ):
         sim.launch(mixed_up, 4, [x, box])

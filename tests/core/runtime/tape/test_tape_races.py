@@ -1,4 +1,5 @@
-"""A launch whose result depends on the order of its threads is refused where it is recorded; what has no race is not."""
+"""A launch whose result depends on the order of its threads is refused where it is recorded; what has no race is
+not."""
 
 import numpy as np
 import pytest
@@ -133,12 +134,32 @@ def chain():
 
 RACES = {
     "a neighbour that another thread overwrites": (smooth_in_place, 6, lambda: [numbers(6)], "'x'"),
-    "one element that all threads store": (all_store_one_element, 6, lambda: two(6), "thread 1 writes an element of 'y' that thread 0 has written"),
+    "one element that all threads store": (
+        all_store_one_element,
+        6,
+        lambda: two(6),
+        "thread 1 writes an element of 'y' that thread 0 has written",
+    ),
     "a sum that is read while it grows": (add_and_read, 6, lambda: two(6), "'y'"),
-    "constraints that share a point": (relax_edges, 2, chain, "thread 1 reads an element of 'x' that thread 0 has added to"),
-    "places that depend on values and coincide": (scatter_by_value, 3, lambda: [array([0.5, 1.5, 1.25]), numbers(4)], "thread 2 writes"),
+    "constraints that share a point": (
+        relax_edges,
+        2,
+        chain,
+        "thread 1 reads an element of 'x' that thread 0 has added to",
+    ),
+    "places that depend on values and coincide": (
+        scatter_by_value,
+        3,
+        lambda: [array([0.5, 1.5, 1.25]), numbers(4)],
+        "thread 2 writes",
+    ),
     "views that overlap": (shift, 5, lambda: (lambda x: [x[:-1], x[1:]])(numbers(6)), "'source'"),
-    "an index that another thread overwrites": (follow_and_rotate, 4, lambda: [sim.array([1, 2, 3, 0], dtype=int), numbers(4), numbers(4)], "'following'"),
+    "an index that another thread overwrites": (
+        follow_and_rotate,
+        4,
+        lambda: [sim.array([1, 2, 3, 0], dtype=int), numbers(4), numbers(4)],
+        "'following'",
+    ),
 }
 
 
@@ -176,7 +197,15 @@ def test_without_gradients_or_with_one_thread_it_runs(case):
 def program(kernel, dim, *others):
     def run(x):
         loss = sim.zeros(1, dtype=f64, requires_grad=True)
-        sim.launch(kernel, dim, [*(make() if callable(make) else make for make in others[0]), x, *(make() if callable(make) else make for make in others[1])])
+        sim.launch(
+            kernel,
+            dim,
+            [
+                *(make() if callable(make) else make for make in others[0]),
+                x,
+                *(make() if callable(make) else make for make in others[1]),
+            ],
+        )
         sim.launch(squares, x.shape[0], [x, loss])
         return loss
 
@@ -212,7 +241,9 @@ def test_what_has_no_race_is_recorded(kernel, dim, arguments):
 
 def test_blocks_and_rows_of_a_thread_are_known_without_running():
     for kernel, types in ((blocks_of_three, "x y"), (cells_of_a_row, "x")):
-        found = next(iter(kernel.specialisations.values()), None) or kernel.specialise(tuple(p.type for p in kernel.parameters))
+        found = next(iter(kernel.specialisations.values()), None) or kernel.specialise(
+            tuple(p.type for p in kernel.parameters)
+        )
         active = frozenset(range(len(types.split())))
         groups = {p: k for k, p in enumerate(found.func.params)}
         assert not suspects(found.func, groups, found.differentiated(active, ()).needs)
@@ -251,7 +282,8 @@ def test_looking_for_races_changes_nothing():
     np.testing.assert_array_equal(x.numpy()[:3], place.numpy() ** 2)
 
 
-# ------------------------------------------------------------------------------------------------ against a search on the host
+# ------------------------------------------------------------------------------------------------ against a search on
+# the host
 READ, STORE, ADD, CONSTANT, NOTHING = range(5)
 
 
@@ -295,16 +327,28 @@ def races(kinds, forms, table, active, n):
             if kind != NOTHING:
                 touched.setdefault(at, set()).add((i, kind))
     harmless = ({READ}, {ADD}, {CONSTANT})
-    return any(a[0] != b[0] and {a[1], b[1]} not in harmless for meeting in touched.values() for a in meeting for b in meeting)
+    return any(
+        a[0] != b[0] and {a[1], b[1]} not in harmless for meeting in touched.values() for a in meeting for b in meeting
+    )
 
 
 def test_random_accesses_are_refused_exactly_where_threads_meet():
     rng, n, found = np.random.default_rng(8), 8, {True: 0, False: 0}
     for case in range(400):
-        kinds, forms, table = rng.integers(0, 5, 3), rng.integers(0, 6, 3), rng.permutation(n) if case % 2 else rng.integers(0, n, n)
+        kinds, forms, table = (
+            rng.integers(0, 5, 3),
+            rng.integers(0, 6, 3),
+            rng.permutation(n) if case % 2 else rng.integers(0, n, n),
+        )
         start = np.where(rng.random(4) < 0.8, 0.5, -0.5)
         want = races(kinds, forms, table, np.flatnonzero(start > 0.0), n)
-        arguments = [numbers(n), sim.array(table.astype(np.int32)), sim.vec3i(*map(int, kinds)), sim.vec3i(*map(int, forms)), array(start)]
+        arguments = [
+            numbers(n),
+            sim.array(table.astype(np.int32)),
+            sim.vec3i(*map(int, kinds)),
+            sim.vec3i(*map(int, forms)),
+            array(start),
+        ]
         try:
             with sim.Tape():
                 sim.launch(three_accesses, 4, arguments)

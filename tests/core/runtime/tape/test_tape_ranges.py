@@ -68,14 +68,20 @@ def test_sets_of_bytes_are_those_of_python():
     rng = np.random.default_rng(0)
 
     def some() -> Spans:
-        return Spans.union((int(k), int(k + n)) for k, n in zip(rng.integers(0, 60, 4), rng.integers(0, 9, 4), strict=True))
+        return Spans.union(
+            (int(k), int(k + n)) for k, n in zip(rng.integers(0, 60, 4), rng.integers(0, 9, 4), strict=True)
+        )
 
     def bytes_of(spans: Spans) -> set[int]:
         return {k for low, high in spans.runs for k in range(low, high)}
 
     for _ in range(500):
         a, b = some(), some()
-        assert [bytes_of(c) for c in (a | b, a & b, a - b)] == [bytes_of(a) | bytes_of(b), bytes_of(a) & bytes_of(b), bytes_of(a) - bytes_of(b)]
+        assert [bytes_of(c) for c in (a | b, a & b, a - b)] == [
+            bytes_of(a) | bytes_of(b),
+            bytes_of(a) & bytes_of(b),
+            bytes_of(a) - bytes_of(b),
+        ]
         assert (a - b) | (a & b) == a and a.shifted(8).shifted(-8) == a
 
 
@@ -105,7 +111,9 @@ def test_zero_of_columns_leaves_the_others():
     np.testing.assert_array_equal(p.grad.numpy(), np.tile([1.0, 0.0, 1.0], (4, 1)))
 
 
-@pytest.mark.parametrize("write", ["fill", "launch", "recorded launch", "copy", "numpy", "numpy view from before", "adjoint launch"])
+@pytest.mark.parametrize(
+    "write", ["fill", "launch", "recorded launch", "copy", "numpy", "numpy view from before", "adjoint launch"]
+)
 def test_a_seed_in_one_slice_makes_no_seed_of_older_results_beside_it(write):
     y = zeros(6)
     x = array([1.0, 2.0, 3.0])

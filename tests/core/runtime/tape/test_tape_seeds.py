@@ -52,7 +52,12 @@ def test_an_earlier_tape_takes_what_a_later_one_has_left(weights):
     earlier, (later, out) = squared(x), summed(x)
     later.backward(out)
     np.testing.assert_allclose(x.grad.numpy(), 2 * X**2)
-    given = {"its own gradient": {x: x.grad}, "a copy": {x: sim.clone(x.grad)}, "host data": {x: x.grad.numpy().copy()}, "without": None}
+    given = {
+        "its own gradient": {x: x.grad},
+        "a copy": {x: sim.clone(x.grad)},
+        "host data": {x: x.grad.numpy().copy()},
+        "without": None,
+    }
     earlier.backward(grads=given[weights])
     np.testing.assert_allclose(x.grad.numpy(), 4 * X**3)
 
@@ -118,7 +123,8 @@ def test_independent_tapes_add_up_in_any_order():
 
 @pytest.mark.parametrize("how", ["fill", "numpy", "copy", "launch"])
 def test_what_the_user_wrote_is_no_seed_beside_a_loss(how):
-    """In memory that the tape writes it could be one: an error.  Elsewhere it makes no difference: the gradient is added."""
+    """In memory that the tape writes it could be one: an error.  Elsewhere it makes no difference: the gradient is
+    added."""
     x, z = array(X), array(X)
     out = zeros(1)
     with sim.Tape() as tape:
@@ -151,7 +157,12 @@ def test_what_the_user_wrote_is_no_seed_beside_a_loss(how):
     np.testing.assert_array_equal(x.grad.numpy(), 3.0)
     tape.backward()
     np.testing.assert_allclose(x.grad.numpy(), 6 * X)
-    for clear in (lambda: x.grad.zero_(), lambda: x.grad.assign(np.zeros(3)), tape.zero, lambda: x.grad.numpy().fill(0.0)):
+    for clear in (
+        lambda: x.grad.zero_(),
+        lambda: x.grad.assign(np.zeros(3)),
+        tape.zero,
+        lambda: x.grad.numpy().fill(0.0),
+    ):
         x.grad.fill_(2.0)
         clear()
         tape.zero()

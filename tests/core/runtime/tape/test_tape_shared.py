@@ -1,4 +1,5 @@
-"""Memory that others can write unseen (NumPy views, addresses), flags that change, tapes inside of tapes: right, or an error."""
+"""Memory that others can write unseen (NumPy views, addresses), flags that change, tapes inside of tapes: right, or an
+error."""
 
 import gc
 import sys
@@ -44,7 +45,8 @@ def ones(y):
     return {y: sim.ones_like(y, requires_grad=False)}
 
 
-# ------------------------------------------------------------------------------------------------ NumPy views from before
+# ------------------------------------------------------------------------------------------------ NumPy views from
+# before
 def test_writes_through_a_view_after_recording_change_no_gradient():
     x = array([1.0, 2.0])
     view = x.numpy()
@@ -74,7 +76,9 @@ def test_writes_between_two_launches_are_an_error():
     with sim.Tape():
         sim.launch(square, 2, [x, y])
         view[0] = 5.0
-        with pytest.raises(sim.GradientError, match=r"shape \(2,\) was written through NumPy .* before the launch of 'square'"):
+        with pytest.raises(
+            sim.GradientError, match=r"shape \(2,\) was written through NumPy .* before the launch of 'square'"
+        ):
             squares(y)
         y.assign(np.array([3.0, 4.0]))  # now it is known
         view[1] = 1.0
@@ -97,7 +101,8 @@ def test_copies_are_made_only_while_somebody_can_write():
     assert "others can write there" in str(tape.memory()) and view.base is not None
 
 
-# ------------------------------------------------------------------------------------------------ the same memory under another name
+# ------------------------------------------------------------------------------------------------ the same memory under
+# another name
 def test_an_address_of_another_array_is_that_array():
     x, y = array([1.0, 2.0]), zeros(2)
     again = sim.array(ptr=y.ptr, dtype=f64, shape=2)
@@ -114,7 +119,10 @@ def test_an_address_of_another_array_is_that_array():
 
 # ------------------------------------------------------------------------------------------------ flags
 def test_a_flag_that_changes_after_recording():
-    for change, name in ((lambda x, y: setattr(y, "requires_grad", False), "x"), (lambda x, y: setattr(x, "requires_grad", False), "x")):
+    for change, name in (
+        (lambda x, y: setattr(y, "requires_grad", False), "x"),
+        (lambda x, y: setattr(x, "requires_grad", False), "x"),
+    ):
         x = array([1.0, 2.0])
         with sim.Tape() as tape:
             y = squares(x)

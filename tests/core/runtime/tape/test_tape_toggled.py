@@ -69,8 +69,16 @@ def by_rollout_like_function(x):
     return y
 
 
-CHAINS = {"clone": sim.clone, "assign": by_assign, "copy": by_copy, "slices": by_slices, "fill": by_fill, "host": by_host,
-          "function": by_rollout_like_function, "launch": lambda x: (lambda y: (sim.launch(square, 3, [x], [y]), y)[1])(like(x))}
+CHAINS = {
+    "clone": sim.clone,
+    "assign": by_assign,
+    "copy": by_copy,
+    "slices": by_slices,
+    "fill": by_fill,
+    "host": by_host,
+    "function": by_rollout_like_function,
+    "launch": lambda x: (lambda y: (sim.launch(square, 3, [x], [y]), y)[1])(like(x)),
+}
 
 
 @pytest.mark.parametrize("name", CHAINS)
@@ -130,7 +138,8 @@ def test_a_gradient_that_is_exchanged_between_recording_and_backward(between):
     np.testing.assert_allclose(x.grad.numpy(), 2 * X + ("content" in between))
 
 
-# ------------------------------------------------------------------------------------------------ recorded adjoint launches
+# ------------------------------------------------------------------------------------------------ recorded adjoint
+# launches
 def test_a_gradient_array_that_was_named_stays_whatever_the_argument():
     """Also where it is the argument's own `.grad`: it was named."""
     for named in ("own", "other"):
@@ -138,7 +147,11 @@ def test_a_gradient_array_that_was_named_stays_whatever_the_argument():
         target = x.grad if named == "own" else sim.zeros(3, dtype=f64)
         command = sim.launch(square, 3, [x], [y], adj_inputs=[target], adjoint=True, record_cmd=True)
         other = array(2 * X)
-        for set_other in (lambda c, a: c.set_param_at_index(0, a), lambda c, a: c.set_param_by_name("x", a), lambda c, a: c.set_params([a])):
+        for set_other in (
+            lambda c, a: c.set_param_at_index(0, a),
+            lambda c, a: c.set_param_by_name("x", a),
+            lambda c, a: c.set_params([a]),
+        ):
             target.zero_()
             set_other(command, other)
             y.grad.fill_(1.0)
@@ -168,7 +181,9 @@ def test_a_gradient_that_was_not_named_is_that_of_the_argument_at_the_time():
 def test_each_of_several_gradient_arrays_is_remembered():
     x, w, y = array(X), array([2.0, 3.0, 4.0]), like(array(X))
     mine, weights = sim.zeros(3, dtype=f64), sim.array([1.0, 10.0, 100.0], dtype=f64)
-    command = sim.launch(product, 3, [x, w], [y], adj_inputs=[None, mine], adj_outputs=[weights], adjoint=True, record_cmd=True)
+    command = sim.launch(
+        product, 3, [x, w], [y], adj_inputs=[None, mine], adj_outputs=[weights], adjoint=True, record_cmd=True
+    )
     x2, w2, y2 = array(X + 1), array([5.0, 6.0, 7.0]), like(array(X))
     command.set_params([x2, w2, y2])
     command.launch()
