@@ -1,6 +1,6 @@
 """Pictures without a display: a z-buffer rasteriser in NumPy, and PNG through zlib.
 
-One frame of a scene becomes an image: a smoothly shaded triangle mesh, spheres, a ground with soft shadows, markers as
+One frame of a scene becomes an image: a smoothly shaded triangle mesh, spheres, a ground with soft observers, markers as
 dots. Meshes are rasterised; spheres and ground are hit by one ray for each sample; all share one depth buffer.
 """
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from sim.core.lang.errors import did_you_mean
 from sim.core.lang.types import Scalar
-from sim.core.runtime.ambient import recording, shadows
+from sim.core.runtime.ambient import observers, recording
 from sim.core.runtime.arrays.array import array, clone
 from sim.core.runtime.arrays.creation import zeros_like
 from sim.core.runtime.devices.device import Device
@@ -112,9 +112,11 @@ class Model:
         if self.held:
             return
         tape: Any = recording.current() if self.requires_grad else None
-        shadow, graph = shadows.current(), capturing()
+        observer, graph = observers.current(), capturing()
         everything = (
-            force or (tape is not None and not self._seen_by(tape)) or (shadow is not None and shadow.first_meets(self))
+            force
+            or (tape is not None and not self._seen_by(tape))
+            or (observer is not None and observer.first_meets(self))
         )
         everything |= graph is not None and (self._noted is None or self._noted() is not graph)
         ran = False

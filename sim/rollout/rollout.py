@@ -7,9 +7,9 @@ from functools import partial
 from numbers import Real
 
 from sim.core.lang.errors import SimError, entry_point
-from sim.core.runtime.ambient import recording, shadows
+from sim.core.runtime.ambient import observers, recording
 from sim.core.runtime.ambient.stacks import contained
-from sim.core.runtime.devices.graph import note_whole
+from sim.core.runtime.devices.graph import add_whole_node
 from sim.core.runtime.tape.tape import Tape
 from sim.model.control import Control
 from sim.model.state import State
@@ -77,13 +77,15 @@ def rollout(
         )
     result, multipliers = plan.result(), [p.multiplier for p in solver.passes]
     run = Run(plan, kind_of(plan), result.bound(), multipliers)
-    if shadows.current() is not None:  # somebody looks at every launch; checkpoints hold values without their tangents
+    if (
+        observers.current() is not None
+    ):  # somebody looks at every launch; checkpoints hold values without their tangents
         with tape.all_or_nothing() if tape is not None else nullcontext():
             contained(partial(run.launch_by_launch, tape), *STACKS)
         return result
     if tape is not None and wanted:
         run = RecordedRun(plan, run.kind, run.result, multipliers, (strategy or StoreAll()).schedule(plan))
-    note_whole(run.forward, plan.inputs, [*result.arrays, *multipliers])
+    add_whole_node(run.forward, plan.inputs, [*result.arrays, *multipliers])
     if isinstance(run, RecordedRun) and tape is not None:
         run.record(tape)
     return result

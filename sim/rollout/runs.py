@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from sim.core.runtime.ambient import recording, shadows
+from sim.core.runtime.ambient import observers, recording
 from sim.core.runtime.ambient.stacks import contained
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import copy
@@ -21,7 +21,7 @@ from sim.rollout.stretches import Steps
 from sim.rollout.trajectory import NonFiniteState, Plan, Trajectory, is_finite
 from sim.rollout.workspace import Kind, Workspace
 
-STACKS = recording.opened, graph.opened, shadows.opened
+STACKS = recording.opened, graph.opened, observers.opened
 
 
 @dataclass(eq=False)
@@ -63,7 +63,7 @@ class Run:
         """Keep the positions after a step, if they are to be kept.  Raises NonFiniteState."""
         frame = self.plan.frame_after(step)
         if frame is not None:
-            graph.note(partial(self._check, step, state))
+            graph.add_node(partial(self._check, step, state))
             copy(self.result.particle_q[frame], state.particle_q)
 
     def _check(self, step: int, state: State) -> None:
@@ -74,7 +74,7 @@ class Run:
     def _locate(self, last: int) -> NonFiniteState:
         """Run again to find the first step, and the constraint and point where it happened."""
         plan, w = self.plan, self.kind.make()
-        with recording.paused(), graph.unnoted():
+        with recording.paused(), graph.suspend_capture():
             w.forces.assign(plan.start.particle_f)
             a, b = w.state(), w.state()
             a.follow(plan.start)

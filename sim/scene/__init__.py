@@ -1,8 +1,8 @@
 """Scene files: read, checked, and addressed by dotted paths."""
 
-from sim.scene.errors import Problem as Problem
-from sim.scene.errors import SceneError as SceneError
 from sim.scene.load import load_scene as load_scene
 from sim.scene.scene import Scene as Scene
 from sim.scene.schema.keys import MaterialSpec as MaterialSpec
 from sim.scene.schema.keys import ParameterSpec as ParameterSpec
+from sim.schema.errors import Problem as Problem
+from sim.schema.errors import SceneError as SceneError

@@ -11,17 +11,17 @@ from types import ModuleType
 
 from sim.files import FileError, read_text
 from sim.scene.build.sound_parts import problems_of_sound_parts
-from sim.scene.errors import Mark, Problem, SceneError, Source, did_you_mean
 from sim.scene.scene import Scene
-from sim.scene.schema.containers import Listing, Table
 from sim.scene.schema.keys import MaterialSpec, scene_schema
-from sim.scene.schema.kinds import File
 from sim.scene.schema.materials import registered_materials
 from sim.scene.schema.paths import NoSuchPath, find, path_hint
-from sim.scene.schema.reading import BROKEN, Default, Reading, SchemaLine
-from sim.scene.syntax.yaml_marks import Node, node_of, read_yaml
 from sim.scene.validate.checks import check_parts, check_references
 from sim.scene.validate.sought import check_sought
+from sim.schema.containers import Listing, Table
+from sim.schema.errors import Mark, Problem, SceneError, Source, did_you_mean
+from sim.schema.kinds import File
+from sim.schema.reading import BROKEN, Default, Reading, SchemaLine
+from sim.schema.yaml_marks import Node, node_of, read_yaml
 
 LARGEST_SCENE = 2**24
 """Bytes of a scene file at most (16 MiB): numbers in bulk belong into recordings, meshes and .npy files."""

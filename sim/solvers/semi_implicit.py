@@ -10,7 +10,7 @@ import numpy as np
 from sim.constraints.push import make_push
 from sim.core.lang.errors import entry_point
 from sim.core.runtime.arrays.array import array
-from sim.core.runtime.devices.graph import note
+from sim.core.runtime.devices.graph import add_node
 from sim.model.control import Contacts, Control
 from sim.model.state import State
 from sim.solvers.base import Pass, Solver, SolverError
@@ -51,13 +51,13 @@ class SolverSemiImplicit(Solver):
         """One step of `dt` seconds from `state_in` (never written) to `state_out`."""
         if not self.model.held:
             self.model.refresh()
-            note(self.refuse_rigid)
+            add_node(self.refuse_rigid)
         super().step(state_in, state_out, control, contacts, dt)
 
     def begin(self) -> None:
         """See `Solver`.  Raises SolverError where a compliance is zero."""
         super().begin()
-        note(self.refuse_rigid)
+        add_node(self.refuse_rigid)
 
     def _stages(
         self, state_in: State, state_out: State, motion: array, dt: float

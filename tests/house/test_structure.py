@@ -18,9 +18,9 @@ LAYERS = """
     core.backends
     core.runtime.memory core.runtime.ambient core.runtime.devices core.runtime.arrays core.runtime.launch core.runtime.debug
     core.runtime.tape core.runtime.derivatives core.runtime.interop core.runtime
-    core.optim core files geometry constraints model solvers rollout io
+    core.optim core files schema geometry constraints model solvers rollout io
     identify.parameters identify.data identify.losses identify.search identify.problem identify.assess identify.run identify
-    scene.errors scene.syntax scene.schema scene.validate scene.build scene.scene scene.load scene
+    scene.schema scene.validate scene.build scene.scene scene.load scene
     display cli
 """.split()
 LIMIT = 700

@@ -18,8 +18,8 @@ from sim.files.archive import read_header
 from sim.geometry import GeometryError, load_mesh, load_tets, solid_grid
 from sim.io import Recording, RecordingError, load_recording, write_recording
 from sim.scene import SceneError
-from sim.scene.syntax.units import UnitError, to_si
-from sim.scene.syntax.yaml_marks import resolve_scalar
+from sim.schema.units import UnitError, to_si
+from sim.schema.yaml_marks import resolve_scalar
 
 resource = pytest.importorskip("resource", reason="limits of a process, on Unix")
 

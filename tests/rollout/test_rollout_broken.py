@@ -10,7 +10,7 @@ import pytest
 from rollout_tools import SEED, STEPS, STRATEGIES, SYSTEMS, Case, Interrupted, interrupted, reference, same
 
 import sim
-from sim.core.runtime.ambient import recording, shadows
+from sim.core.runtime.ambient import observers, recording
 from sim.core.runtime.devices import graph
 
 ROLLOUT = sim.__file__.replace("__init__.py", "rollout")
@@ -24,7 +24,7 @@ def clear(case: Case) -> None:
 
 
 def nothing_is_open() -> None:
-    assert not (recording.opened.entries or graph.opened.entries or shadows.opened.entries)
+    assert not (recording.opened.entries or graph.opened.entries or observers.opened.entries)
 
 
 # ------------------------------------------------------------------------------------------ by place
@@ -260,7 +260,7 @@ def test_gradient_norms_and_a_rollout_inside():
     assert log.places == [f"step {k + 1} of {STEPS}" for k in range(STEPS)] and (log.norms["particle_q"] > 0).all()
     other = Case(case.solver)
     from_inside = []
-    with sim.core.runtime.tape.marks.watching(
+    with sim.core.runtime.tape.probes.watching(
         lambda name, arrays: from_inside.append(other.rollout(sim.StoreAll()).particle_q.numpy().copy())
     ):
         same(recorded.result(), want)

@@ -12,8 +12,8 @@ import pytest
 from scene_samples import BEAM, CLOTH, load_text
 
 from sim.scene import SceneError
-from sim.scene.errors import Source
-from sim.scene.syntax.yaml_marks import read_yaml
+from sim.schema.errors import Source
+from sim.schema.yaml_marks import read_yaml
 
 STRETCH = "objects.skirt.cloth.material.distance.compliance"
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from scene_samples import BEAM, CLOTH, MATERIALS
 
-from sim.scene.errors import Source
 from sim.scene.schema.json_schema import json_schema, scene_reference
 from sim.scene.schema.keys import scene_schema
 from sim.scene.schema.paths import every_path
-from sim.scene.syntax.units import parse_unit
-from sim.scene.syntax.yaml_marks import read_yaml
+from sim.schema.errors import Source
+from sim.schema.units import parse_unit
+from sim.schema.yaml_marks import read_yaml
 
 TYPES = {"object": dict, "array": list, "string": str, "null": type(None), "integer": int, "number": float,
          "boolean": bool}  # fmt: skip

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from sim.scene.errors import SceneError, Source
-from sim.scene.syntax.units import UnitError, parse_unit, to_si
-from sim.scene.syntax.yaml_marks import read_yaml
+from sim.schema.errors import SceneError, Source
+from sim.schema.units import UnitError, parse_unit, to_si
+from sim.schema.yaml_marks import read_yaml
 
 
 def read(text, problems=None):

@@ -14,8 +14,8 @@ import numpy as np
 from sim.geometry import GeometryError
 from sim.io import RecordingError
 from sim.model import Group, ModelBuilder, ModelError
-from sim.scene.errors import Problem, SceneError
 from sim.scene.validate.document import Document
+from sim.schema.errors import Problem, SceneError
 
 
 @dataclass(frozen=True, eq=False)

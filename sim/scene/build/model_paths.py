@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sim.scene.schema.reading import Steps
+from sim.schema.reading import Steps
 
 _PLACEMENT = ("position", "velocity", "spin", "drag")
 

@@ -11,7 +11,7 @@ from sim.identify.parameters.transforms import make_transform
 from sim.model import Model, UnknownPathError
 from sim.scene.build.building import Building
 from sim.scene.build.model_paths import component_path, region_of
-from sim.scene.schema.containers import Either
+from sim.schema.containers import Either
 
 
 def make_parameters(made: Building, model: Model) -> list[Parameter]:

@@ -10,8 +10,8 @@ from sim.model import ModelBuilder
 from sim.scene.build.building import Building
 from sim.scene.build.objects import add_parts
 from sim.scene.build.sought import load_target, make_experiments, make_markers
-from sim.scene.errors import Problem
 from sim.scene.validate.document import Document
+from sim.schema.errors import Problem
 
 _TABLES = ("objects", "shapes", "attachments", "loads", "markers", "experiments")
 

@@ -7,9 +7,9 @@ from functools import singledispatch
 from typing import Any
 
 from sim.identify.losses import custom
-from sim.scene.schema.containers import Either, Later, Listing, Names, Table
 from sim.scene.schema.keys import FORMAT, VALUE_TABLE, MaterialSpec, scene_schema, value
-from sim.scene.schema.kinds import (
+from sim.schema.containers import Either, Later, Listing, Names, Table
+from sim.schema.kinds import (
     Axes,
     Choice,
     Flag,
@@ -22,8 +22,8 @@ from sim.scene.schema.kinds import (
     Whole,
     bounds_words,
 )
-from sim.scene.schema.reading import Default, Kind, SchemaLine
-from sim.scene.syntax.units import units_of
+from sim.schema.reading import Default, Kind, SchemaLine
+from sim.schema.units import units_of
 
 Json = dict[str, Any]
 

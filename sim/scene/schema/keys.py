@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sim.identify.search.method import ITERATIONS, MOST_LINEARISED
-from sim.scene.schema.containers import Either, Later, Listing, Names, Table
-from sim.scene.schema.kinds import (
+from sim.schema.containers import Either, Later, Listing, Names, Table
+from sim.schema.kinds import (
     Axes,
     Choice,
     File,
@@ -27,7 +27,7 @@ from sim.scene.schema.kinds import (
     Vector,
     Whole,
 )
-from sim.scene.schema.reading import Default, Kind, SchemaLine
+from sim.schema.reading import Default, Kind, SchemaLine
 
 REQUIRED = Default.REQUIRED
 FORMAT = 1  # the version of the format that this schema describes

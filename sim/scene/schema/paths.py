@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sim.scene.errors import did_you_mean
-from sim.scene.schema.reading import SchemaLine, Steps
+from sim.schema.errors import did_you_mean
+from sim.schema.reading import SchemaLine, Steps
 
 MISSING = object()  # the value of a path that the schema knows and the data does not hold
 

@@ -9,11 +9,11 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sim.scene.errors import did_you_mean
 from sim.scene.schema.keys import MOST_CELLS, MaterialSpec
-from sim.scene.schema.kinds import Axes
 from sim.scene.schema.paths import NoSuchPath, find, path_hint
-from sim.scene.schema.reading import BROKEN, Reading, SchemaLine, Steps
+from sim.schema.errors import did_you_mean
+from sim.schema.kinds import Axes
+from sim.schema.reading import BROKEN, Reading, SchemaLine, Steps
 
 OBJECT_KINDS = ("cloth", "soft", "chain", "particles")
 _SET_TABLES = ("world", "time", "loads", "attachments", "shapes")

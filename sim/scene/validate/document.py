@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
-from sim.scene.errors import Mark, Problem, SceneError, Source
-from sim.scene.schema.containers import Either
-from sim.scene.schema.kinds import File
 from sim.scene.schema.paths import MISSING, Found, NoSuchPath, find, inner, path_hint
-from sim.scene.schema.reading import BROKEN, Default, Reading, SchemaLine, Steps
-from sim.scene.syntax.yaml_marks import node_of, resolve_scalar
+from sim.schema.containers import Either
+from sim.schema.errors import Mark, Problem, SceneError, Source
+from sim.schema.kinds import File
+from sim.schema.reading import BROKEN, Default, Reading, SchemaLine, Steps
+from sim.schema.yaml_marks import node_of, resolve_scalar
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -6,13 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from sim.scene.errors import did_you_mean
-from sim.scene.schema.containers import Either
-from sim.scene.schema.kinds import Number, Vector, bounds_words, inside
 from sim.scene.schema.paths import Found, NoSuchPath, every_path, find, overlap, path_hint
-from sim.scene.schema.reading import BROKEN, Kind, Reading, SchemaLine, Steps
-from sim.scene.syntax.units import parse_unit
 from sim.scene.validate.checks import parts
+from sim.schema.containers import Either
+from sim.schema.errors import did_you_mean
+from sim.schema.kinds import Number, Vector, bounds_words, inside
+from sim.schema.reading import BROKEN, Kind, Reading, SchemaLine, Steps
+from sim.schema.units import parse_unit
 
 _MAY_VARY = ("parameters are material values, densities, masses, positions, velocities, spins, gravity, motion "
              "vectors, centres and radii")  # fmt: skip

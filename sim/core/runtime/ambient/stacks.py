@@ -1,4 +1,4 @@
-"""What is open in a thread of the user: tapes, graphs, shadows.  Other threads do not see it."""
+"""What is open in a thread of the user: tapes, graphs, observers.  Other threads do not see it."""
 
 from __future__ import annotations
 

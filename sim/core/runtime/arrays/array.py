@@ -31,7 +31,7 @@ from sim.core.runtime.arrays.placement import (
 )
 from sim.core.runtime.devices.device import Device, DeviceLike, get_device
 from sim.core.runtime.memory import dlpack
-from sim.core.runtime.memory.buffer import Buffer, announce, slots_of, traits_of
+from sim.core.runtime.memory.buffer import Buffer, before_write, layout_flags_of, slots_of
 from sim.core.runtime.memory.elements import differentiable, element, element_value, python_values, to_host
 
 _object_new = object.__new__
@@ -60,7 +60,7 @@ class array:  # noqa: N801  Warp's name
         "ptr",
         "is_contiguous",
         "slots",
-        "traits",
+        "layout_flags",
         "_grad",
         "__weakref__",
     )
@@ -77,7 +77,7 @@ class array:  # noqa: N801  Warp's name
     ptr: int
     is_contiguous: bool
     slots: bytes  # address, shape and strides, as in the argument block of a launch
-    traits: int  # see `traits_of`
+    layout_flags: int  # see `layout_flags_of`
     _grad: array | None
 
     def __new__(
@@ -324,7 +324,7 @@ class array:  # noqa: N801  Warp's name
             return False
         if self.buffer.watchers:
             try:
-                announce(self, "write through a view of another library")
+                before_write(self, "write through a view of another library")
             except GradientError:
                 return False
         return True
@@ -455,7 +455,7 @@ def make_array(buffer: Buffer, offset: int, shape: tuple[int, ...], strides: tup
         step *= n
     made.is_contiguous = packed or made.size == 0
     made.slots = slots_of(made.ptr, shape, strides)
-    made.traits = traits_of(made.is_contiguous, buffer.foreign, shape)
+    made.layout_flags = layout_flags_of(made.is_contiguous, buffer.foreign, shape)
     return made
 
 

@@ -15,9 +15,9 @@ import numpy as np
 
 from sim.core.backends.native import Row
 from sim.core.lang.errors import GradientError
-from sim.core.runtime.ambient import recording, shadows
-from sim.core.runtime.devices.graph import Told, capturing, note_native
-from sim.core.runtime.memory.buffer import Strided, announce
+from sim.core.runtime.ambient import observers, recording
+from sim.core.runtime.devices.graph import DeviceNode, add_native_node, capturing
+from sim.core.runtime.memory.buffer import Strided, before_write
 
 
 class View(Strided, Protocol):
@@ -48,11 +48,11 @@ class Operation:
         """Whether it writes zeros, as far as that is known."""
         return False
 
-    def row(self) -> Row | Told | None:
+    def row(self) -> Row | DeviceNode | None:
         """Its form in a graph, if it has one."""
         return None
 
-    def adjoint_row(self, grad_of: Callable[[Any], Any]) -> Row | Told | None:
+    def adjoint_row(self, grad_of: Callable[[Any], Any]) -> Row | DeviceNode | None:
         """The form of its adjoint in a graph, if it has one.  `grad_of(array)` gives the gradient array, or None."""
         return None
 
@@ -74,9 +74,9 @@ def perform(operation: Operation) -> None:
         operation.check()
         recorder.record(operation)
     for view in operation.writes:
-        announce(view, operation.name)
+        before_write(view, operation.name)
     try:
-        note_native(operation.run, operation.row, operation)
+        add_native_node(operation.run, operation.row, operation)
     except BaseException:
         if recorder is not None and any(view.requires_grad for view in (*operation.reads, *operation.writes)):
             recorder.broke_off(operation.writes, operation.name)
@@ -99,7 +99,7 @@ def perform(operation: Operation) -> None:
 def copy_detached(dest: View, src: View) -> None:
     """dest = src, where `dest` is fresh memory without a gradient: graphs note it, no tape and no forward mode does."""
     device = dest.buffer.device
-    note_native(partial(device.copy, dest, src), partial(device.copy_row, dest, src), (dest, src))
+    add_native_node(partial(device.copy, dest, src), partial(device.copy_row, dest, src), (dest, src))
     graph = capturing()
     if graph is not None:
         graph.reads(src)
@@ -129,14 +129,14 @@ class Copy(Operation):
 
     def run(self) -> None:
         self.dest.buffer.device.copy(self.dest, self.src)
-        shadow = shadows.current()
-        if shadow is not None:
-            shadow.copied(self.dest, self.src)
+        observer = observers.current()
+        if observer is not None:
+            observer.copied(self.dest, self.src)
 
-    def row(self) -> Row | Told | None:
+    def row(self) -> Row | DeviceNode | None:
         return self.dest.buffer.device.copy_row(self.dest, self.src)
 
-    def adjoint_row(self, grad_of: Callable[[Any], Any]) -> Row | Told | None:
+    def adjoint_row(self, grad_of: Callable[[Any], Any]) -> Row | DeviceNode | None:
         after, before = grad_of(self.dest), grad_of(self.src)
         return None if after is None or before is None else after.device.give_row(before, after)
 
@@ -164,14 +164,14 @@ class _Overwrite(Operation):
 
     def run(self) -> None:
         self.dest.buffer.device.write(self.dest, self.value)
-        shadow = shadows.current()
-        if shadow is not None:
-            shadow.overwritten(self.dest)
+        observer = observers.current()
+        if observer is not None:
+            observer.overwritten(self.dest)
 
-    def row(self) -> Row | Told | None:
+    def row(self) -> Row | DeviceNode | None:
         return self.dest.buffer.device.write_row(self.dest, self.value)
 
-    def adjoint_row(self, grad_of: Callable[[Any], Any]) -> Row | Told | None:
+    def adjoint_row(self, grad_of: Callable[[Any], Any]) -> Row | DeviceNode | None:
         after = grad_of(self.dest)
         return None if after is None else after.device.write_row(after, np.zeros((), np.float32))
 

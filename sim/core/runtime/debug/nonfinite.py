@@ -19,13 +19,13 @@ from sim.core.lang.analysis.activity import is_float
 from sim.core.lang.errors import SimError, Span
 from sim.core.lang.ir.core import OPS, Block, Builder, Func, Op, Value, emit, split_memory, walk
 from sim.core.lang.ir.passes import WRITES, Env, copy_op
-from sim.core.runtime.ambient import shadows
+from sim.core.runtime.ambient import observers
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.devices.device import get_device
-from sim.core.runtime.launch.blocks import ArgumentBlock, layout_of
+from sim.core.runtime.launch.argument_packing import ArgumentBlock, layout_of
 from sim.core.runtime.launch.calls import run, thread_count
-from sim.core.runtime.launch.kernel import Compiled, Traits
-from sim.core.runtime.launch.private import on_host
+from sim.core.runtime.launch.kernel import Compiled, LayoutFlags
+from sim.core.runtime.launch.sandbox import on_host
 from sim.core.runtime.memory.buffer import duplicate, refill
 
 
@@ -43,16 +43,16 @@ def detect_nonfinite() -> Iterator[None]:
 
     For finding them only: every launch is checked on the host, and rollouts run launch by launch.
     """
-    if shadows.current() is not None:
+    if observers.current() is not None:
         raise SimError("detect_nonfinite cannot be opened inside of forward mode, nor inside of itself")
-    shadows.open_shadow(_Detector())
+    observers.open_observer(_Detector())
     try:
         yield
     finally:
-        shadows.close_shadow()
+        observers.close_observer()
 
 
-class _Detector(shadows.Silent):
+class _Detector(observers.PassiveObserver):
     """Looks at what launches write."""
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class _Detector(shadows.Silent):
         watched = [(k, args[k]) for k in written if isinstance(args[k], array)]
         before = {a.buffer: duplicate(a.buffer) for _, a in watched}
         starts = {k: device.numpy(a).copy() for k, a in watched}
-        shadows.close_shadow()
+        observers.close_observer()
         try:
             run(compiled, device, dims, args)
             for k, a in watched:
@@ -75,7 +75,7 @@ class _Detector(shadows.Silent):
                         f"launch {self.count}: {_explain(compiled, dims, on_host(args, before), k, where)}"
                     )
         finally:
-            shadows.open_shadow(self)
+            observers.open_observer(self)
 
 
 def _became_nonfinite(before: np.ndarray, now: np.ndarray) -> tuple[int, ...] | None:
@@ -123,21 +123,23 @@ def _place(span: Span | None) -> str:
     return f", {span}" + (f"\n{span.excerpt()}" if span.text else "")
 
 
-def _packed(compiled: Compiled, dims: tuple[int, ...], args: Sequence[Any]) -> tuple[ArgumentBlock, np.ndarray, Traits]:
+def _packed(
+    compiled: Compiled, dims: tuple[int, ...], args: Sequence[Any]
+) -> tuple[ArgumentBlock, np.ndarray, LayoutFlags]:
     """The argument block of a launch, its error record, and which arrays are contiguous."""
     layout, fault = layout_of(compiled), np.zeros(8, np.int64)
-    parts, traits = layout.parts(args)
+    parts, layout_flags = layout.parts(args)
     block = layout.fresh()
     block.fill(dims, fault.ctypes.data, parts)
-    return block, fault, traits
+    return block, fault, layout_flags
 
 
 def _run_range(
     compiled: Compiled, device: Any, dims: tuple[int, ...], args: Sequence[Any], begin: int, end: int
 ) -> tuple[Span | None, int] | None:
     """Run some threads, one after another; where the first assertion failed, and in which thread."""
-    block, fault, traits = _packed(compiled, dims, args)
-    executable = compiled.executable(device, traits, False)
+    block, fault, layout_flags = _packed(compiled, dims, args)
+    executable = compiled.executable(device, layout_flags, False)
     executable.run(block.address, begin, end)
     return (executable.sites[int(fault[2])].span, int(fault[3])) if fault[0] else None
 

@@ -23,7 +23,7 @@ from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.extent import span_of
 from sim.core.runtime.launch.calls import Call, raise_fault, thread_count
 from sim.core.runtime.launch.kernel import Aliases, Compiled, Differentiated, Specialisation
-from sim.core.runtime.launch.private import host_argument, on_cpu, private_arguments, run_privately
+from sim.core.runtime.launch.sandbox import host_argument, on_cpu, private_arguments, run_privately
 from sim.core.runtime.memory.buffer import Buffer, ByteRange
 
 REMEMBERED = 1024

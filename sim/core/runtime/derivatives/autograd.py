@@ -28,7 +28,7 @@ from sim.core.runtime.launch.kernel import Kernel
 from sim.core.runtime.launch.launch import launch
 from sim.core.runtime.memory.buffer import Buffer, duplicate, refill
 from sim.core.runtime.memory.gradient_owners import GradientOwners
-from sim.core.runtime.tape.marks import GradientNorms, gradient_norms
+from sim.core.runtime.tape.probes import GradientNorms, gradient_norms
 from sim.core.runtime.tape.tape import Tape
 
 Function = Kernel | Callable[..., Any]

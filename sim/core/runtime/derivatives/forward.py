@@ -16,11 +16,11 @@ import numpy as np
 from sim.core.lang.autodiff.forward import kernel_tangent
 from sim.core.lang.errors import GradientError
 from sim.core.lang.ir.passes import dce, inline
-from sim.core.runtime.ambient import shadows
+from sim.core.runtime.ambient import observers
 from sim.core.runtime.arrays.array import array, make_array
 from sim.core.runtime.arrays.operations import Operation, describe
 from sim.core.runtime.devices.graph import capturing
-from sim.core.runtime.launch.blocks import Memory
+from sim.core.runtime.launch.argument_packing import Memory
 from sim.core.runtime.launch.calls import run
 from sim.core.runtime.launch.kernel import Compiled
 from sim.core.runtime.memory.buffer import Buffer, ByteRange, duplicate, refill
@@ -53,16 +53,16 @@ class Forward:
             self.set_tangent(a, move)
 
     def __enter__(self) -> Forward:
-        if shadows.current() is not None:
+        if observers.current() is not None:
             raise GradientError(
                 "forward mode is already open",
                 hint="leave its `with` block first; jvp of a jvp exists for functions of the language",
             )
-        shadows.open_shadow(self)
+        observers.open_observer(self)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        shadows.close_shadow()
+        observers.close_observer()
 
     # -- tangents of arrays
     def set_tangent(self, a: array, move: Any) -> None:
@@ -92,7 +92,7 @@ class Forward:
 
     # -- launches
     def run(self, compiled: Compiled, device: Any, dims: tuple[int, ...], args: Sequence[Any]) -> None:
-        """See `Shadow`."""
+        """See `MemoryObserver`."""
         if capturing() is not None:  # a replay may find tangents where now there are none
             for a in args:
                 if isinstance(a, array) and differentiable(a.dtype):
@@ -105,11 +105,11 @@ class Forward:
             if grown <= active | set(numbers):
                 break
             active = grown
-        shadows.close_shadow()
+        observers.close_observer()
         try:
             run(function, device, dims, [*args, *twins])
         finally:
-            shadows.open_shadow(self)
+            observers.open_observer(self)
 
     def _active(self, args: Sequence[Any]) -> frozenset[int]:
         return frozenset(
@@ -129,20 +129,20 @@ class Forward:
 
     # -- other changes of memory
     def copied(self, dest: array, src: array) -> None:
-        """See `Shadow`."""
+        """See `MemoryObserver`."""
         if src.buffer in self._of:
             dest.device.copy(self._twin(dest), self._twin(src))
         else:
             self.overwritten(dest)
 
     def overwritten(self, dest: array) -> None:
-        """See `Shadow`."""
+        """See `MemoryObserver`."""
         if dest.buffer in self._of:
             twin = self._twin(dest)
             twin.device.clear(twin)
 
     def saved(self, kept: Kept) -> None:
-        """See `Shadow`."""
+        """See `MemoryObserver`."""
         live = self._of.get(kept.buffer)
         if live is not None:
             live.device.copy(ByteRange(self._twin_of_kept(kept)), self._live(kept))
@@ -150,7 +150,7 @@ class Forward:
             kept.buffer.device.clear(ByteRange(self._kept[kept]))
 
     def swapped(self, kept: Kept) -> None:
-        """See `Shadow`."""
+        """See `MemoryObserver`."""
         if kept.buffer not in self._of and kept not in self._kept:
             return
         if kept.buffer not in self._of:
@@ -171,7 +171,7 @@ class Forward:
 
     # -- the reverse sweep of a tape
     def taken_back(self, operation: Operation) -> None:
-        """See `Shadow`.  Adjoints are linear in the gradients, so the tangents of these go the same way."""
+        """See `MemoryObserver`.  Adjoints are linear in the gradients, so the tangents of these go the same way."""
 
         def twin(a: Any) -> array | None:
             return None if a.grad is None else self._twin(a.grad)
@@ -179,7 +179,7 @@ class Forward:
         operation.adjoint(twin)
 
     def seeded(self, gradient: array, weights: array | None) -> None:
-        """See `Shadow`."""
+        """See `MemoryObserver`."""
         if weights is None:
             self.overwritten(gradient)
         elif weights.buffer in self._of:
@@ -187,11 +187,11 @@ class Forward:
             twin.device.add(twin, move)
 
     def tracks(self, buffer: Buffer) -> bool:
-        """See `Shadow`."""
+        """See `MemoryObserver`."""
         return buffer in self._of
 
     def remembered(self, buffer: Buffer) -> Callable[[], None]:
-        """See `Shadow`."""
+        """See `MemoryObserver`."""
         now = duplicate(self._of[buffer]) if buffer in self._of else None
 
         def put_back() -> None:
@@ -203,7 +203,7 @@ class Forward:
         return put_back
 
     def first_meets(self, thing: object) -> bool:
-        """See `Shadow`."""
+        """See `MemoryObserver`."""
         new = thing not in self._met
         self._met.add(thing)
         return new

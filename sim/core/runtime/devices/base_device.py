@@ -79,7 +79,7 @@ class Device:
         raise NotImplementedError
 
     def copy_row(self, dest: Strided, src: Strided) -> Any:
-        """A copy in a graph: a row for the native walker, `Told(self)` if the device can note it, else None."""
+        """A copy in a graph: a row for the native walker, `DeviceNode(self)` if the device can note it, else None."""
         return None
 
     def write_row(self, dest: Strided, value: np.ndarray) -> Any:

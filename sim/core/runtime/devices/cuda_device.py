@@ -22,7 +22,7 @@ from sim.core.lang.ir.core import Block, Builder, Func, Value, element_leaves
 from sim.core.lang.memoize import compiling
 from sim.core.lang.types import Type, array_type, size_of
 from sim.core.runtime.devices.base_device import Device
-from sim.core.runtime.devices.graph import Told
+from sim.core.runtime.devices.graph import DeviceNode
 from sim.core.runtime.memory import dlpack
 from sim.core.runtime.memory.buffer import Buffer, Strided, View, find, packed_view
 from sim.core.runtime.memory.elements import element
@@ -236,19 +236,19 @@ class CudaDevice(Device):
         self._transfer(dest, src, True)
 
     # -- graphs
-    def copy_row(self, dest: Strided, src: Strided) -> Told | None:
+    def copy_row(self, dest: Strided, src: Strided) -> DeviceNode | None:
         """See `Device`."""
-        return Told(self) if src.buffer.device is self or _at_once(dest, src) else None
+        return DeviceNode(self) if src.buffer.device is self or _at_once(dest, src) else None
 
-    def write_row(self, dest: Strided, value: np.ndarray) -> Told | None:
+    def write_row(self, dest: Strided, value: np.ndarray) -> DeviceNode | None:
         """One value for all elements was kept on the device when it was written for the first time; host data are
         fetched anew."""
         one = np.ndim(value) == 0 or np.shape(value) == element(dest.dtype)[1]
-        return Told(self) if one and size_of(dest.dtype) <= _SMALL else None
+        return DeviceNode(self) if one and size_of(dest.dtype) <= _SMALL else None
 
-    def give_row(self, dest: Strided, src: Strided) -> Told | None:
+    def give_row(self, dest: Strided, src: Strided) -> DeviceNode | None:
         """See `Device`."""
-        return Told(self) if src.buffer.device is self else None
+        return DeviceNode(self) if src.buffer.device is self else None
 
     def noted(self, actions: Sequence[Callable[[], None]]) -> _Noted:
         """See `Device`."""

@@ -20,11 +20,11 @@ import numpy as np
 from sim.core.backends.native import ROW, Row
 from sim.core.lang.errors import GradientError, entry_point
 from sim.core.lang.frontend.captures import Captures
-from sim.core.runtime.ambient import recording, shadows
+from sim.core.runtime.ambient import observers, recording
 from sim.core.runtime.ambient.profile import open_profiles, timed
 from sim.core.runtime.ambient.stacks import Stack, anywhere
 from sim.core.runtime.ambient.threads import run_table
-from sim.core.runtime.memory.buffer import Buffer, ByteRange, Strided, announce
+from sim.core.runtime.memory.buffer import Buffer, ByteRange, Strided, before_write
 
 opened = Stack()
 """The graphs; only the innermost notes what happens."""
@@ -88,7 +88,7 @@ class Graph:
         self._parts_written: dict[Any, dict[Any, Strided]] = {}
         """The views of gradients that are written: whose a result is, is known by ranges."""
         self._undo: list[Callable[[], None]] = []
-        self._shadow = shadows.current()
+        self._observer = observers.current()
         self._count = 0
         self._gradients: dict[Buffer, Buffer | None] = {}
         self._captures: dict[int, Captures] = {}
@@ -127,7 +127,7 @@ class Graph:
             self._parts.append(last)
         return last
 
-    def tell(self, device: Any, action: Callable[[], None], keep: Any) -> None:
+    def on_device(self, device: Any, action: Callable[[], None], keep: Any) -> None:
         """Note an action that only tells a device what to do, and neither waits for it nor reads host data."""
         last = self._parts[-1] if self._parts else None
         if not isinstance(last, _Stretch) or last.device is not device:
@@ -142,7 +142,7 @@ class Graph:
         self._count += 1
 
     def writes(self, view: Strided) -> None:
-        """Note what memory is written, so that a replay can announce it."""
+        """Note what memory is written, so that a replay can before_write it."""
         if view.buffer.owners is not None:
             self._parts_written.setdefault(view.buffer, {})[view.offset, view.shape, view.strides] = view
         known = self._written.setdefault(view.buffer, view)
@@ -209,7 +209,7 @@ class Graph:
                 " captured",
                 hint="capture it again, or clear gradients by a.grad.zero_() or tape.zero()",
             )
-        if shadows.current() is not self._shadow:
+        if observers.current() is not self._observer:
             raise GradientError(
                 "this graph was captured outside of the forward mode in which it is replayed, or the other way round",
                 hint="capture it again",
@@ -220,7 +220,7 @@ class Graph:
         for view in self._written.values():
             buffer = view.buffer
             if buffer.watchers:
-                announce(view, "replay of a captured graph")
+                before_write(view, "replay of a captured graph")
             buffer.version += 1
             if buffer.owners is not None:
                 for written in self._parts_written.get(buffer, {0: view}).values():
@@ -228,7 +228,7 @@ class Graph:
         for tape in self.recorders:  # now that they have saved what is overwritten
             tape.replayed()
         outer = capturing()
-        with unnoted():
+        with suspend_capture():
             try:
                 for part in self._parts:
                     if isinstance(part, (_Table, _Stretch)):
@@ -247,7 +247,7 @@ def joined(graphs: Iterable[Graph]) -> Graph:
     """One graph that does what these do, one after the other."""
     out = Graph()
     for graph in graphs:
-        if graph._shadow is not out._shadow:
+        if graph._observer is not out._observer:
             raise GradientError(
                 "graphs captured in and outside of forward mode cannot be joined", hint="capture them again"
             )
@@ -283,8 +283,8 @@ def capturing() -> Graph | None:
 
 
 @contextmanager
-def unnoted() -> Iterator[None]:
-    """`with unnoted():` no graph notes what happens inside the block."""
+def suspend_capture() -> Iterator[None]:
+    """`with suspend_capture():` no graph notes what happens inside the block."""
     if not opened.entries:
         yield
         return
@@ -296,7 +296,7 @@ def unnoted() -> Iterator[None]:
         opened.restore(before)
 
 
-def note(action: Callable[[], None]) -> None:
+def add_node(action: Callable[[], None]) -> None:
     """Do something to memory, and note it if a graph is open."""
     action()
     graph = capturing()
@@ -304,13 +304,13 @@ def note(action: Callable[[], None]) -> None:
         graph.call(action)
 
 
-def note_whole(action: Callable[[], None], reads: Iterable[Any], writes: Iterable[Any]) -> None:
-    """As `note`, for Python code with launches of its own, which a replay runs again as it is.
+def add_whole_node(action: Callable[[], None], reads: Iterable[Any], writes: Iterable[Any]) -> None:
+    """As `add_node`, for Python code with launches of its own, which a replay runs again as it is.
 
     reads, writes: the arrays that others see it read and write.
     """
     graph = capturing()
-    with unnoted():
+    with suspend_capture():
         action()
     if graph is None:
         return
@@ -323,23 +323,23 @@ def note_whole(action: Callable[[], None], reads: Iterable[Any], writes: Iterabl
 
 
 @dataclass(frozen=True)
-class Told:
+class DeviceNode:
     """In the place of a native form: the action only tells this device what to do."""
 
     device: Any
 
 
-def note_native(action: Callable[[], None], row: Callable[[], Row | Told | None], keep: Any) -> None:
-    """As `note`, for an action that may have a native form: `row()` gives it, or None; `keep` owns the memory that it
+def add_native_node(action: Callable[[], None], row: Callable[[], Row | DeviceNode | None], keep: Any) -> None:
+    """As `add_node`, for an action that may have a native form: `row()` gives it, or None; `keep` owns the memory that it
     touches."""
     action()
     graph = capturing()
     if graph is not None:
-        found = row() if shadows.current() is None else None
+        found = row() if observers.current() is None else None
         if found is None:
             graph.call(action)
-        elif isinstance(found, Told):
-            graph.tell(found.device, action, keep)
+        elif isinstance(found, DeviceNode):
+            graph.on_device(found.device, action, keep)
         else:
             graph.native(*found, keep)
 

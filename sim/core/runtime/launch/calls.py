@@ -15,21 +15,21 @@ from sim.core.lang.errors import GradientError, SimError
 from sim.core.lang.frontend.function import rules
 from sim.core.lang.references import Reference
 from sim.core.lang.types import ArrayType, Composite, Struct, StructValue
-from sim.core.runtime.ambient import recording, shadows
+from sim.core.runtime.ambient import observers, recording
 from sim.core.runtime.ambient.profile import bytes_per_thread, open_profiles, timed
 from sim.core.runtime.ambient.threads import grain_of
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.devices.device import Device, get_device
 from sim.core.runtime.devices.graph import capturing
+from sim.core.runtime.launch.argument_packing import layout_of
 from sim.core.runtime.launch.arguments import argument_type, flatten_argument
-from sim.core.runtime.launch.blocks import layout_of
 from sim.core.runtime.launch.kernel import (
     Compiled,
     Kernel,
     LaunchError,
     Specialisation,
 )
-from sim.core.runtime.memory.buffer import announce
+from sim.core.runtime.memory.buffer import before_write
 
 
 class KernelFault(SimError):
@@ -79,20 +79,20 @@ def thread_count(dims: Sequence[int]) -> int:
 
 def prepare(compiled: Compiled, device: Device, args: Sequence[Any]) -> tuple[list[bytes], Executable]:
     """The parts of an argument block, and the code for such arguments, for one who runs it again and again."""
-    parts, traits = layout_of(compiled).parts(args)
-    return parts, compiled.executable(device, traits, _check_bounds)
+    parts, layout_flags = layout_of(compiled).parts(args)
+    return parts, compiled.executable(device, layout_flags, _check_bounds)
 
 
 def run(compiled: Compiled, device: Device, dims: tuple[int, ...], args: Sequence[Any]) -> None:
     """Run a compiled function now: pack its block and hand it to the backend.  Forward mode runs another in its
     place."""
-    shadow = shadows.current()
-    if shadow is not None:
-        shadow.run(compiled, device, dims, args)
+    observer = observers.current()
+    if observer is not None:
+        observer.run(compiled, device, dims, args)
         return
     layout = compiled.layout or layout_of(compiled)
-    parts, traits = layout.parts(args)
-    executable = compiled.executable(device, traits, _check_bounds)
+    parts, layout_flags = layout.parts(args)
+    executable = compiled.executable(device, layout_flags, _check_bounds)
     fault, graph, n = device.error_record() if executable.sites else None, capturing(), thread_count(dims)
     block = layout.take() if graph is None else layout.fresh()
     block.fill(dims, 0 if fault is None else fault.ctypes.data, parts)
@@ -124,7 +124,7 @@ def run(compiled: Compiled, device: Device, dims: tuple[int, ...], args: Sequenc
                 n * bytes_per_thread(compiled),
             )
         elif fault is None and not getattr(executable, "waits", True):
-            graph.tell(device, lambda: device.run(executable, block.address, n, compiled), keep)
+            graph.on_device(device, lambda: device.run(executable, block.address, n, compiled), keep)
         else:
             graph.call(lambda: _run_again(device, compiled, executable, block.address, n, dims, fault, keep))
 
@@ -195,7 +195,7 @@ class Call:
             if a is not None:
                 written.append(a)
                 if a.buffer.watchers:
-                    announce(a, f"launch of '{self.spec.kernel.name}'")
+                    before_write(a, f"launch of '{self.spec.kernel.name}'")
         run(compiled, self.device, self.dims, args)
         graph = capturing()
         if graph is not None:
@@ -243,7 +243,7 @@ class Call:
         if recorder is not None:
             recorder.adjoint_launch(self, gradients)
         for g in gradients.values():
-            announce(g, f"adjoint launch of '{spec.kernel.name}'")
+            before_write(g, f"adjoint launch of '{spec.kernel.name}'")
         run(pair.adjoint, self.device, self.dims, [*self.args, *(gradients[k] for k in pair.plan.active)])
         graph = capturing()
         for g in gradients.values():

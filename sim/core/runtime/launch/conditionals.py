@@ -13,7 +13,7 @@ from sim.core.lang.errors import GradientError
 from sim.core.lang.types import Scalar
 from sim.core.runtime.ambient import recording
 from sim.core.runtime.arrays.array import array
-from sim.core.runtime.devices.graph import Graph, capture, capturing, unnoted
+from sim.core.runtime.devices.graph import Graph, capture, capturing, suspend_capture
 
 Body = Callable[[], Any] | Graph
 """What may happen: a function without arguments, or a captured graph."""
@@ -110,6 +110,6 @@ def _note(action: Callable[[], None]) -> None:
         )
     graph = capturing()
     assert graph is not None
-    with unnoted():
+    with suspend_capture():
         action()
     graph.call(action)

@@ -36,8 +36,8 @@ class LaunchError(SimError, TypeError):
 VARIANTS = 8
 """Specialisations that are kept for one choice of argument types, for captured values that come back."""
 Aliases = tuple[frozenset[int], ...]
-Traits = tuple[int, ...]
-"""What is known of each array parameter in order, as bits: `sim.core.runtime.memory.buffer.traits_of`."""
+LayoutFlags = tuple[int, ...]
+"""What is known of each array parameter in order, as bits: `sim.core.runtime.memory.buffer.layout_flags_of`."""
 
 
 @dataclass(eq=False)
@@ -51,18 +51,18 @@ class Compiled:
     func: Func
     source: Func | None = None
     layout: Any = None
-    executables: dict[tuple[Device, Traits, bool], Executable] = field(default_factory=dict)
+    executables: dict[tuple[Device, LayoutFlags, bool], Executable] = field(default_factory=dict)
 
-    def executable(self, device: Device, traits: Traits, check: bool) -> Executable:
-        found = self.executables.get((device, traits, check))
-        return found or self._compile(device, traits, check)
+    def executable(self, device: Device, layout_flags: LayoutFlags, check: bool) -> Executable:
+        found = self.executables.get((device, layout_flags, check))
+        return found or self._compile(device, layout_flags, check)
 
-    def _compile(self, device: Device, traits: Traits, check: bool) -> Executable:
+    def _compile(self, device: Device, layout_flags: LayoutFlags, check: bool) -> Executable:
         with compiling:
-            found = self.executables.get((device, traits, check))
+            found = self.executables.get((device, layout_flags, check))
             if found is None:
                 numbers = [k for k, p in enumerate(self.func.params) if isinstance(p.type, ArrayType)]
-                by_number = list(zip(numbers, traits, strict=True))
+                by_number = list(zip(numbers, layout_flags, strict=True))
                 known = {
                     "packed": frozenset(k for k, bits in by_number if bits & 1),
                     "tight": frozenset(k for k, bits in by_number if bits & 2),
@@ -71,7 +71,7 @@ class Compiled:
                 func = Func(
                     self.func.name, self.func.body, self.func.span, self.func.dims, {**self.func.attrs, **known}
                 )
-                found = self.executables[device, traits, check] = device.backend.compile(func, check)
+                found = self.executables[device, layout_flags, check] = device.backend.compile(func, check)
             return found
 
 

@@ -8,13 +8,13 @@ from typing import Any
 from sim.core.lang.errors import SimError, entry_point, hide_internals
 from sim.core.lang.references import Reference
 from sim.core.lang.types import ArrayType
-from sim.core.runtime.ambient import recording, shadows
+from sim.core.runtime.ambient import observers, recording
 from sim.core.runtime.ambient.profile import open_profiles
 from sim.core.runtime.ambient.stacks import anywhere
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.devices.graph import capturing
+from sim.core.runtime.launch.argument_packing import layout_of
 from sim.core.runtime.launch.arguments import argument_type, flatten_argument
-from sim.core.runtime.launch.blocks import layout_of
 from sim.core.runtime.launch.calls import Call, as_dims, bind, check_dims, prepare, thread_count
 from sim.core.runtime.launch.kernel import (
     Kernel,
@@ -150,7 +150,7 @@ class Launch:
         """Run it, or record it if a tape is open."""
         try:
             if self._block is not None and not (
-                anywhere and (recording.current() or capturing() is not None or shadows.current()) or open_profiles
+                anywhere and (recording.current() or capturing() is not None or observers.current()) or open_profiles
             ):
                 go, written = self._block
                 for buffer, view in written:

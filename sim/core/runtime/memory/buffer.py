@@ -25,7 +25,7 @@ SPARE = 16  # bytes after the end that a vectorised load of the last vec3 may to
 NARROW = 8
 
 
-def traits_of(is_contiguous: bool, tight: bool, shape: tuple[int, ...]) -> int:
+def layout_flags_of(is_contiguous: bool, tight: bool, shape: tuple[int, ...]) -> int:
     """What code may rely on of an array, as bits: packed; no spare bytes behind it for a wide load; then its columns if
     few, else 0."""
     columns = shape[1] if is_contiguous and len(shape) == 2 and shape[1] <= NARROW else 0
@@ -113,7 +113,7 @@ class Buffer:
         self._gradient: Buffer | None = None
         self.owners: GradientOwners | None = None  # (of a gradient) who has left what it holds
         self.watchers: list[ReferenceType[Any]] | None = (
-            None  # claims of tapes on the present content; told of writes by `announce`
+            None  # claims of tapes on the present content; told of writes by `before_write`
         )
         self.version = 0  # counts the writes that the framework made: tells whether derived data is out of date
         self.epoch = 0  # counts other changes of the content: older content put back for a while
@@ -320,7 +320,7 @@ def refill(buffer: Buffer, content: Buffer) -> None:
     buffer.device.copy(ByteRange(buffer), ByteRange(content))
 
 
-def announce(view: Strided, writer: str) -> None:
+def before_write(view: Strided, writer: str) -> None:
     """Tell whoever needs the content of a view that it is about to be overwritten.  Comes before every write."""
     for reference in view.buffer.watchers or ():
         watcher = reference()

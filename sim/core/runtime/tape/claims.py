@@ -20,11 +20,11 @@ import numpy as np
 
 from sim.core.backends.native import Row
 from sim.core.lang.errors import GradientError
-from sim.core.runtime.ambient import shadows
+from sim.core.runtime.ambient import observers
 from sim.core.runtime.ambient.stacks import insist
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.extent import span_of
-from sim.core.runtime.devices.graph import Told, capturing, note_native
+from sim.core.runtime.devices.graph import DeviceNode, add_native_node, capturing
 from sim.core.runtime.devices.graph import opened as open_graphs
 from sim.core.runtime.memory.buffer import Buffer, ByteRange, duplicate
 from sim.core.runtime.tape.arena import Arena
@@ -56,11 +56,11 @@ class Kept:
     def save(self) -> None:
         """Copy the live content."""
         self.buffer.device.copy(ByteRange(self.data), self.live)
-        shadow = shadows.current()
-        if shadow is not None:
-            shadow.saved(self)
+        observer = observers.current()
+        if observer is not None:
+            observer.saved(self)
 
-    def row(self) -> Row | Told | None:
+    def row(self) -> Row | DeviceNode | None:
         """Its form in a graph."""
         return self.buffer.device.copy_row(ByteRange(self.data), self.live)
 
@@ -146,7 +146,7 @@ class Claims:
         captured = readers[0].series is not None and readers[0].series is _series()
         kept = Kept(buffer, low, self.arena.buffer(high - low, buffer.device), readers, writer, captured)
         if captured:
-            note_native(kept.save, kept.row, kept)
+            add_native_node(kept.save, kept.row, kept)
         else:  # a replay comes too late: the values are those of before
             kept.save()
         self.kept.append(kept)
@@ -254,7 +254,7 @@ def restored(claims: list[Claim]) -> Iterator[None]:
     the block ends."""
     back: list[Callable[[], None]] = []
     swapped: list[Kept] = []
-    shadow = shadows.current()
+    observer = observers.current()
     try:
         for kept in {id(c.kept): c.kept for c in claims if c.kept is not None}.values():
             live, device = kept.live, kept.buffer.device
@@ -262,14 +262,14 @@ def restored(claims: list[Claim]) -> Iterator[None]:
             back.insert(0, partial(device.copy, live, present))
             device.copy(live, ByteRange(kept.data))
             kept.buffer.epoch += 1
-            if shadow is not None:
+            if observer is not None:
                 swapped.append(kept)
-                shadow.swapped(kept)
+                observer.swapped(kept)
         yield
     finally:
         insist(back)
         for claim in claims:
             claim.buffer.epoch += 1
-        if shadow is not None:
+        if observer is not None:
             for kept in reversed(swapped):
-                shadow.swapped(kept)
+                observer.swapped(kept)

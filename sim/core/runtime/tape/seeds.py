@@ -21,7 +21,7 @@ import numpy as np
 
 from sim.core.lang.errors import GradientError
 from sim.core.lang.types import Type, scalar_of, size_of
-from sim.core.runtime.ambient import shadows
+from sim.core.runtime.ambient import observers
 from sim.core.runtime.ambient.stacks import insist
 from sim.core.runtime.arrays.array import array, make_array
 from sim.core.runtime.memory.buffer import Buffer, ByteRange, Strided, duplicate
@@ -99,7 +99,7 @@ class Seeds:
         self._open = list(parts.values())
         for part in self._open:
             part.put_aside()
-        shadow = shadows.current()
+        observer = observers.current()
         for target, weights, held in values:
             grad = target.grad
             assert grad is not None
@@ -107,8 +107,8 @@ class Seeds:
                 grad.device.write(grad, np.ones(()))
             else:
                 grad.device.add(grad, held)
-            if shadow is not None:
-                shadow.seeded(grad, weights)
+            if observer is not None:
+                observer.seeded(grad, weights)
 
     def end(self) -> None:
         """Add what was put aside: what the gradients hold now is a result."""
@@ -235,7 +235,7 @@ class _Part:
 
     def save(self) -> None:
         """Copy what is there, so that it can be put back.  Changes nothing."""
-        shadow = shadows.current()
+        observer = observers.current()
         content = {
             owner: spans & self.touched for owner, spans in self._owners.left.items() if owner not in self._zeros()
         }
@@ -250,13 +250,13 @@ class _Part:
                 for view in self._views(spans - kept - consumed)
                 if _any(view)
             ]
-        if shadow is not None:
-            if shadow.tracks(self.gradient) and (self._aside or consumed):
+        if observer is not None:
+            if observer.tracks(self.gradient) and (self._aside or consumed):
                 raise GradientError(
                     "a second backward in one forward mode: the tangents of the first are still there",
                     hint="call tape.zero() before",
                 )
-            self._tangent = shadow.remembered(self.gradient)
+            self._tangent = observer.remembered(self.gradient)
 
     def put_aside(self) -> None:
         """Clear what is no seed."""
@@ -335,20 +335,20 @@ def gradients_kept(arrays: Iterable[array]) -> Iterator[None]:
             gradient.owners = owners
 
 
-def clear(memory: Mapping[Buffer, Footprint], announce: Callable[[Buffer, Spans], None]) -> None:
+def clear(memory: Mapping[Buffer, Footprint], before_write: Callable[[Buffer, Spans], None]) -> None:
     """Clear the gradients of the memory of a tape, and only those: neighbours in the same buffers stay as they are."""
-    shadow = shadows.current()
+    observer = observers.current()
     for buffer, found in memory.items():
         gradient = buffer.gradient
         if gradient is None or not buffer.requires_grad:  # of some material values alone: see `Model.gradients_of`
             continue
         part = _Part(gradient, found.example, found.touched.shifted(buffer.gradient_shift))
         gradient.compared(*_numbers(found.example)[1:])
-        announce(gradient, part.touched)
+        before_write(gradient, part.touched)
         for view in part._views(part.touched):
             view.device.clear(view)
-            if shadow is not None:
-                shadow.overwritten(view)
+            if observer is not None:
+                observer.overwritten(view)
         gradient.leave(CLEAR, part.touched)
 
 

@@ -24,10 +24,10 @@ from sim.core.runtime.arrays.extent import is_whole, span_of
 from sim.core.runtime.arrays.operations import Operation
 from sim.core.runtime.debug.nonfinite import NonFiniteError
 from sim.core.runtime.debug.races import refuse_races
-from sim.core.runtime.devices.graph import capturing, note
+from sim.core.runtime.devices.graph import add_node, capturing
 from sim.core.runtime.launch.calls import Call, thread_count
 from sim.core.runtime.launch.kernel import AdjointPair, Aliases, Differentiated
-from sim.core.runtime.memory.buffer import Buffer, ByteRange, announce
+from sim.core.runtime.memory.buffer import Buffer, ByteRange, before_write
 from sim.core.runtime.memory.spans import Spans
 from sim.core.runtime.tape.claims import Claim, Claims, Watch
 from sim.core.runtime.tape.cuts import Cut
@@ -189,7 +189,7 @@ class Tape:
         extra = [*records, *returned]
         if plan.logs or returned:
             counts = zeros(len(returned) + len(plan.logs), int32, call.device)
-            note(partial(call.device.clear, counts))
+            add_node(partial(call.device.clear, counts))
             extra.append(counts)
         assert pair.forward is not None
         call.run_as(pair.forward, [*call.args, *extra])
@@ -325,7 +325,7 @@ class Tape:
         with self.all_or_nothing():
             claims = [self._claims.claim(a, name, "input") for a in reads]
             for a in writes:
-                announce(a, name)
+                before_write(a, name)
             self._cut |= {a.buffer: Cut.without_gradient(a, f"a result of the {name}") for a in detached}
             self.records.append(
                 FunctionRecord(name, backward, claims, [*reads, *writes], writes, memory, active_now([*reads, *writes]))
@@ -373,7 +373,7 @@ class Tape:
         if graph is not None:
             graph.on_failure(seeds.abort)
             required = [(found.example, found.example.requires_grad) for found in seeds.memory.values()]
-            note(partial(_refuse_toggled, required))
+            add_node(partial(_refuse_toggled, required))
 
         def begin() -> None:
             self._announce_gradients(seeds.memory, "backward")
@@ -383,12 +383,12 @@ class Tape:
             with exclusive(seeds.gradients()):
                 try:
                     with recording.paused():
-                        note(begin)
+                        add_node(begin)
                         self.sweep()
                         self._seeded = seeded
                         if outer is not None:
                             outer.gradients_change(self.gradients)
-                        note(seeds.end)
+                        add_node(seeds.end)
                 except BaseException:
                     self._seeded = before
                     seeds.abort()
@@ -427,7 +427,7 @@ class Tape:
         """
         self._recorded.update(self.records)
         memory = self._recorded.joined(self._seeded)
-        note(lambda: clear(memory, _announce_zero))
+        add_node(lambda: clear(memory, _before_zero))
 
     @staticmethod
     def _announce_gradients(memory: Mapping[Buffer, Footprint], writer: str) -> None:
@@ -435,7 +435,7 @@ class Tape:
         for buffer in memory:
             gradient = buffer.gradient
             if gradient is not None and gradient.watchers:
-                announce(ByteRange(gradient), writer)
+                before_write(ByteRange(gradient), writer)
 
     def reset(self) -> None:
         """Forget what was recorded, and clear the gradients."""
@@ -511,8 +511,8 @@ def _refuse_toggled(required: Iterable[tuple[array, bool]]) -> None:
             )
 
 
-def _announce_zero(gradient: Buffer, spans: Spans) -> None:
+def _before_zero(gradient: Buffer, spans: Spans) -> None:
     """Part of a gradient is about to be cleared: another tape may have read it as values."""
     if gradient.watchers:
         for low, high in spans.runs:
-            announce(ByteRange(gradient, low, high), "zero() of a tape")
+            before_write(ByteRange(gradient, low, high), "zero() of a tape")

@@ -13,17 +13,17 @@ from typing import ClassVar
 import numpy as np
 
 from sim.core.lang.errors import GradientError
-from sim.core.runtime.ambient import shadows
+from sim.core.runtime.ambient import observers
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import empty
 from sim.core.runtime.arrays.operations import Operation
-from sim.core.runtime.devices.graph import capturing, note, note_native, note_whole
-from sim.core.runtime.launch.blocks import Memory
+from sim.core.runtime.devices.graph import add_native_node, add_node, add_whole_node, capturing
+from sim.core.runtime.launch.argument_packing import Memory
 from sim.core.runtime.launch.calls import Call, run, thread_count
 from sim.core.runtime.launch.kernel import AdjointPair
-from sim.core.runtime.launch.private import host_argument, on_cpu, on_host, private_arguments, run_privately
+from sim.core.runtime.launch.sandbox import host_argument, on_cpu, on_host, private_arguments, run_privately
 from sim.core.runtime.tape.claims import Claim, restored
-from sim.core.runtime.tape.marks import passing
+from sim.core.runtime.tape.probes import passing
 
 
 @dataclass(eq=False, slots=True)
@@ -85,7 +85,7 @@ class LaunchRecord:
                     hint="capture it again; on a GPU, make what a thread stores independent of the other threads",
                 )
 
-        note(check)
+        add_node(check)
         device = self.call.device
         return [
             empty((1, n * width), kind, device)
@@ -125,13 +125,15 @@ class WriteRecord:
         if graph is not None:
             for a in self.arrays:
                 graph.uses_gradient(a.buffer)
-        note_native(self._take_back, lambda: self.operation.adjoint_row(lambda a: a.grad), (self.operation, gradients))
+        add_native_node(
+            self._take_back, lambda: self.operation.adjoint_row(lambda a: a.grad), (self.operation, gradients)
+        )
 
     def _take_back(self) -> None:
         self.operation.adjoint(_gradient_of)
-        shadow = shadows.current()
-        if shadow is not None:
-            shadow.taken_back(self.operation)
+        observer = observers.current()
+        if observer is not None:
+            observer.taken_back(self.operation)
 
     @property
     def arrays(self) -> list[array]:
@@ -164,7 +166,7 @@ class FunctionRecord:
     def backward(self) -> None:
         # A replay runs the same again; what of its input is not kept by then, lies where it lay.
         kept = [replace(c) for c in self.claims if c.kept is not None]
-        note_whole(partial(self._run_with, kept), (), ())
+        add_whole_node(partial(self._run_with, kept), (), ())
 
     def _run_with(self, claims: list[Claim]) -> None:
         _check_active(self, self.active)
@@ -188,7 +190,7 @@ class Mark:
     works_on_kept: ClassVar[bool] = False
 
     def backward(self) -> None:
-        note(lambda: passing(self.name, self.state))
+        add_node(lambda: passing(self.name, self.state))
 
     @property
     def arrays(self) -> list[array]:

@@ -295,7 +295,7 @@ def test_tangents_are_exchanged_with_their_values_and_back_again(monkeypatch):
     one, other = claims.claim(x[:1], "f", "x"), claims.claim(x[1:], "f", "x")
     claims.before_write(x[:1], "w")
     claims.before_write(x[1:], "w")
-    monkeypatch.setattr(claims_module.shadows, "current", lambda: SimpleNamespace(swapped=seen.append))
+    monkeypatch.setattr(claims_module.observers, "current", lambda: SimpleNamespace(swapped=seen.append))
     with restored([one, other]):
         assert seen == [one.kept, other.kept]
     assert seen == [one.kept, other.kept, other.kept, one.kept]

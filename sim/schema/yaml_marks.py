@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any
 
-from sim.scene.errors import Mark, Problem, SceneError, Source
+from sim.schema.errors import Mark, Problem, SceneError, Source
 
 _INTEGER = re.compile(r"[-+]?[0-9]+\Z")
 _BASED = re.compile(r"0o[0-7]+\Z|0x[0-9a-fA-F]+\Z")

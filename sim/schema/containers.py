@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sim.scene.errors import did_you_mean
-from sim.scene.schema.reading import BROKEN, Default, Kind, Reading, SchemaLine, Steps
-from sim.scene.syntax.yaml_marks import Node, node_of
+from sim.schema.errors import did_you_mean
+from sim.schema.reading import BROKEN, Default, Kind, Reading, SchemaLine, Steps
+from sim.schema.yaml_marks import Node, node_of
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 

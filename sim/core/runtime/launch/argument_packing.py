@@ -16,8 +16,8 @@ from typing import Any
 from sim.core.lang.memoize import compiling
 from sim.core.lang.types import ArrayType, Scalar
 from sim.core.runtime.launch.arguments import scalar_format
-from sim.core.runtime.launch.kernel import Compiled, LaunchError, Traits
-from sim.core.runtime.memory.buffer import slots_of, traits_of
+from sim.core.runtime.launch.kernel import Compiled, LaunchError, LayoutFlags
+from sim.core.runtime.memory.buffer import layout_flags_of, slots_of
 
 _HEADER = struct.Struct("<5q")
 
@@ -25,14 +25,14 @@ _HEADER = struct.Struct("<5q")
 class Memory:
     """Memory in the form of an array argument: a kept copy, or the records of a launch."""
 
-    __slots__ = ("ptr", "shape", "strides", "is_contiguous", "owner", "slots", "traits")
+    __slots__ = ("ptr", "shape", "strides", "is_contiguous", "owner", "slots", "layout_flags")
 
     def __init__(
         self, ptr: int, shape: tuple[int, ...], strides: tuple[int, ...], is_contiguous: bool, owner: Any
     ) -> None:
         self.ptr, self.shape, self.strides, self.is_contiguous, self.owner = ptr, shape, strides, is_contiguous, owner
         self.slots = slots_of(ptr, shape, strides)
-        self.traits = traits_of(is_contiguous, False, shape)  # kept copies end with spare bytes
+        self.layout_flags = layout_flags_of(is_contiguous, False, shape)  # kept copies end with spare bytes
 
 
 class ArgumentBlock:
@@ -80,11 +80,11 @@ class Layout:
         self._size = _HEADER.size + sum(len(number(0) if number else none) for _, number, none in self._forms)
         self._blocks: list[ArgumentBlock] = []
 
-    def parts(self, args: Sequence[Any]) -> tuple[list[bytes], Traits]:
+    def parts(self, args: Sequence[Any]) -> tuple[list[bytes], LayoutFlags]:
         """The bytes of each argument, and what code may rely on of the arrays.  Raises LaunchError for a number that
         does not fit."""
         parts = []
-        traits = []
+        layout_flags = []
         for i, number, none in self._forms:
             arg = args[i]
             if number is not None:
@@ -94,11 +94,11 @@ class Layout:
                     raise LaunchError(f"kernel '{self._name}': an argument does not fit its type: {error}") from None
             elif arg is None:
                 parts.append(none)
-                traits.append(1)
+                layout_flags.append(1)
             else:
                 parts.append(arg.slots)
-                traits.append(arg.traits)
-        return parts, tuple(traits)
+                layout_flags.append(arg.layout_flags)
+        return parts, tuple(layout_flags)
 
     def take(self) -> ArgumentBlock:
         """A block to use and to `give` back."""

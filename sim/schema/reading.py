@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sim.scene.errors import Mark, Problem
-from sim.scene.syntax.yaml_marks import Node
+from sim.schema.errors import Mark, Problem
+from sim.schema.yaml_marks import Node
 
 Steps = tuple[str, ...]  # a path, step by step; items of lists by their index as text
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from sim.files import LARGEST_WHOLE
-from sim.scene.errors import did_you_mean
-from sim.scene.schema.reading import BROKEN, Kind, Reading, SchemaLine, Steps, described
-from sim.scene.syntax.units import UnitError, expected, is_in, parse_unit, to_si, units_of
-from sim.scene.syntax.yaml_marks import Node
+from sim.schema.errors import did_you_mean
+from sim.schema.reading import BROKEN, Kind, Reading, SchemaLine, Steps, described
+from sim.schema.units import UnitError, expected, is_in, parse_unit, to_si, units_of
+from sim.schema.yaml_marks import Node
 
 
 def inside(value: float, bounds: str) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from sim.core.backends.base import Executable
 from sim.core.runtime.arrays.array import array, make_array
 from sim.core.runtime.devices.device import get_device
-from sim.core.runtime.launch.blocks import Memory, layout_of
+from sim.core.runtime.launch.argument_packing import Memory, layout_of
 from sim.core.runtime.launch.calls import Call, thread_count
 from sim.core.runtime.launch.kernel import Compiled
 from sim.core.runtime.memory.buffer import SPARE, Buffer, ByteRange
@@ -46,8 +46,8 @@ def run_privately(compiled: Compiled, call: Call, args: Sequence[Any], check: bo
     """Run a variant of the kernel of a launch in order; returns what ran, and its error record."""
     fault = np.zeros(8, np.int64)
     layout = layout_of(compiled)
-    parts, traits = layout.parts(args)
-    executable = compiled.executable(call.device, traits, check)
+    parts, layout_flags = layout.parts(args)
+    executable = compiled.executable(call.device, layout_flags, check)
     block = layout.take()
     block.fill(call.dims, fault.ctypes.data, parts)
     executable.run(block.address, 0, thread_count(call.dims))

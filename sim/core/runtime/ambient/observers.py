@@ -1,6 +1,6 @@
 """The seam between whatever changes memory and forward mode, which changes the tangents beside it (`forward.py`).
 
-Every change of memory that may carry a derivative tells the open shadow: compiled kernels are run by it, copies, fills
+Every change of memory that may carry a derivative tells the open observer: compiled kernels are run by it, copies, fills
 and the saving and swapping of kept values are repeated on the tangents.  Nothing here imports forward mode.
 """
 
@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from sim.core.runtime.ambient.stacks import Stack, anywhere
 
 
-class Shadow(Protocol):
+class MemoryObserver(Protocol):
     """What forward mode shows to the rest of the runtime."""
 
     def run(self, compiled: Any, device: Any, dims: tuple[int, ...], args: Sequence[Any]) -> None:
@@ -50,8 +50,8 @@ def _nothing() -> None:
     pass
 
 
-class Silent:
-    """A shadow that only looks on: the parts that it does not define do nothing."""
+class PassiveObserver:
+    """A observer that only looks on: the parts that it does not define do nothing."""
 
     def copied(self, dest: Any, src: Any) -> None:
         pass
@@ -82,21 +82,21 @@ class Silent:
 
 
 opened = Stack()
-"""The shadows; only the innermost is told."""
+"""The observers; only the innermost is told."""
 
 
-def current() -> Shadow | None:
-    """The open shadow, or None."""
+def current() -> MemoryObserver | None:
+    """The open observer, or None."""
     if not anywhere:
         return None
     entries = opened.entries
     return entries[-1] if entries else None
 
 
-def open_shadow(shadow: Shadow) -> None:
-    opened.push(shadow)
+def open_observer(observer: MemoryObserver) -> None:
+    opened.push(observer)
 
 
-def close_shadow() -> Shadow:
-    made: Shadow = opened.pop()
+def close_observer() -> MemoryObserver:
+    made: MemoryObserver = opened.pop()
     return made

@@ -11,7 +11,7 @@ import re
 from fractions import Fraction
 from functools import cache
 
-from sim.scene.errors import did_you_mean
+from sim.schema.errors import did_you_mean
 
 Dimension = tuple[int, int, int, int, int]
 PLAIN: Dimension = (0, 0, 0, 0, 0)

@@ -1,1 +1,0 @@
-"""Text to values: YAML with places, numbers with units."""
