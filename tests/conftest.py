@@ -1,5 +1,6 @@
 """Every test session compiles into a cache of its own, so that tests neither trust nor touch the user's.
 
+SIM_TEST_CACHE names a folder that is kept instead, for whoever runs the same tests many times while changing other code.
 Tests marked `gpu` are skipped where there is no GPU, with what is missing as the reason.
 """
 
@@ -14,7 +15,7 @@ from sim.core.runtime.devices.cuda_device import cuda_devices, cuda_missing
 
 sys.path += [str(folder) for folder in Path(__file__).parent.rglob("*") if folder.is_dir()]
 _cache = tempfile.TemporaryDirectory(prefix="simopt-test-cache-")
-os.environ["SIM_CACHE_DIR"] = _cache.name
+os.environ["SIM_CACHE_DIR"] = os.environ.get("SIM_TEST_CACHE", _cache.name)
 
 
 def pytest_collection_modifyitems(items):
