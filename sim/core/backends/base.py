@@ -26,7 +26,6 @@ from sim.core.lang.types import ArrayType, Scalar, Type
 
 ERROR_SLOT, FIRST_PARAM = 4, 5
 ASSERT_FAILED, OUT_OF_BOUNDS = 1, 2
-MEMORY_OPS = frozenset(("load", "store", "accum", "atomic"))
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ def error_sites(func: Func, check: bool) -> tuple[list[Site], dict[int, int]]:
     for op in walk(func.body):
         if op.name == "assert":
             site = Site(ASSERT_FAILED, op.span, op.attrs.get("message") or "", bool(op.attrs.get("derivative")))
-        elif check and op.name in MEMORY_OPS:
+        elif check and op.row.memory:
             site = Site(OUT_OF_BOUNDS, op.span, op.operands[0].name)
         elif check and op.name == "in_bounds":
             site = Site(OUT_OF_BOUNDS, op.span, "")

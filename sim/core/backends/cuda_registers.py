@@ -8,7 +8,7 @@ still holds and from the cheapest set of values that the rest follows from (`lan
 results of branches are not computed twice.
 
 Compilers would recognise that the same is computed again, and keep it after all.  So what passes a fence becomes a
-value that they know nothing of: `again`, an exclusive or with zeros that only the host knows to be zeros.  Not a bit of
+value that they know nothing of: `opt_barrier`, an exclusive or with zeros that only the host knows to be zeros.  Not a bit of
 any result changes.
 """
 
@@ -23,8 +23,10 @@ from dataclasses import dataclass
 from sim.core.backends import cache
 from sim.core.lang.analysis.min_cut import minimum_cut
 from sim.core.lang.analysis.thread_locality import Alike
-from sim.core.lang.ir.core import OPS, Block, Func, Op, Value, has_effect, split_memory, to_text, walk
-from sim.core.lang.ir.passes import WRITES, Env, free_values
+from sim.core.lang.ir.clone import Env
+from sim.core.lang.ir.core import Block, Func, Op, Value, has_effect, split_memory, walk
+from sim.core.lang.ir.printer import to_text
+from sim.core.lang.ir.regions import free_values
 from sim.core.lang.types import Scalar, bool_
 
 BUDGET = {False: 52, True: 100}
@@ -43,34 +45,9 @@ _DEEP = 60
 _PLACES = 6
 """Places that are tried for every fence, beside those around the peak."""
 
-_DEAR = frozenset(
-    (
-        "div",
-        "mod",
-        "sqrt",
-        "cbrt",
-        "exp",
-        "log",
-        "log2",
-        "log10",
-        "pow",
-        "sin",
-        "cos",
-        "tan",
-        "asin_unclamped",
-        "acos_unclamped",
-        "atan",
-        "atan2",
-        "sinh",
-        "cosh",
-        "tanh",
-    )
-)
-_FREE = frozenset(("const", "tid", "shape"))
-
 
 def relieve(func: Func, budget: int) -> Func:
-    """The kernel with fences (operations `again` {number}), if more than `budget` values are alive somewhere; else the
+    """The kernel with fences (operations `opt_barrier` {number}), if more than `budget` values are alive somewhere; else the
     kernel itself.
 
     Only the top level gets fences, and only if they pay: values become fewer, operations not much more.  Where they go
@@ -159,7 +136,7 @@ class _Form:
 def registers(value: Value) -> int:
     """Registers that a value takes; none for constants, launch indices and shapes, which are at hand everywhere."""
     kind = value.type
-    if not isinstance(kind, Scalar) or kind is bool_ or value.op is None or value.op.name in _FREE:
+    if not isinstance(kind, Scalar) or kind is bool_ or value.op is None or value.op.row.free:
         return 0
     return 2 if kind.bits == 64 else 1
 
@@ -213,7 +190,7 @@ def _late(ops: Iterable[Op], apart: bool) -> list[Op]:
                 ]
 
     for op in ops:
-        if op.name in OPS or op.name in _FREE or op.name == "load":
+        if op.is_primitive or op.row.free or op.name == "load":
             waiting.update((r, op) for r in op.results)
             continue
         written = _written([op])
@@ -226,7 +203,7 @@ def _late(ops: Iterable[Op], apart: bool) -> list[Op]:
 
 def _written(ops: Iterable[Op]) -> set[Value]:
     """Arrays that these operations write to."""
-    return {inner.operands[0] for inner in walk(Block(ops=list(ops))) if inner.name in WRITES}
+    return {inner.operands[0] for inner in walk(Block(ops=list(ops))) if inner.row.writes}
 
 
 def _alive(ops: Sequence[Op]) -> list[Op]:
@@ -307,11 +284,11 @@ class _Fence:
         self.old = {r for op in self.first for r in op.results}
         self.height: dict[Value, int] = {}
         for op in self.first:
-            if op.name in OPS and op.name not in _DEAR:
+            if op.is_primitive and not op.row.expensive:
                 self.height[op.results[0]] = 1 + max((self.height.get(v, 0) for v in op.operands), default=0)
-        self.writes = [o for o in walk(Block(ops=list(self.first))) if o.name in WRITES]
+        self.writes = [o for o in walk(Block(ops=list(self.first))) if o.row.writes]
         crossing = dict.fromkeys(
-            v for op in self.rest for v in used(op) if v in self.old and self.maker[v].name not in _FREE
+            v for op in self.rest for v in used(op) if v in self.old and not self.maker[v].row.free
         )
         self.cone = self._cone(crossing)
         self.kept = self.cone.kept(list(crossing))
@@ -328,9 +305,7 @@ class _Fence:
                 continue
             op = self.maker[v]
             sources = (
-                [x for x in op.operands if x in self.old and self.maker[x].name not in _FREE]
-                if self._cheap(v, op)
-                else None
+                [x for x in op.operands if x in self.old and not self.maker[x].row.free] if self._cheap(v, op) else None
             )
             before[v] = sources
             todo += sources or ()
@@ -339,7 +314,7 @@ class _Fence:
     def _cheap(self, value: Value, op: Op) -> bool:
         if op.name == "load":
             return id(op) not in self.refused and self.work.reloads(op, self.writes)
-        return op.name in OPS and op.name not in _DEAR and self.height[value] <= _DEEP
+        return op.is_primitive and not op.row.expensive and self.height[value] <= _DEEP
 
     def build(self) -> Op | None:
         """Fills `out`; returns a load that would come too late for its memory, if there is one."""
@@ -356,11 +331,11 @@ class _Fence:
                     return late
             self.out.append(_copied(op, self.env))
             if has_effect(op):
-                writes += [o for o in walk(Block(ops=[op])) if o.name in WRITES]
+                writes += [o for o in walk(Block(ops=[op])) if o.row.writes]
         return None
 
     def _again(self, v: Value) -> None:
-        op = Op("again", [v], [], {"number": self.number})
+        op = Op("opt_barrier", [v], [], {"number": self.number})
         op.results.append(Value(v.type, v.name, op))
         self.out.append(op)
         self.env[v] = op.results[0]
@@ -393,7 +368,7 @@ class _Fence:
     def _missing(self, v: Value) -> bool:
         if v in self.env or v not in self.old or v in self.kept:
             return False
-        return self.maker[v].name == "tid" or (self.maker[v].name not in _FREE and self.cone.before.get(v) is not None)
+        return self.maker[v].name == "tid" or (not self.maker[v].row.free and self.cone.before.get(v) is not None)
 
 
 def _copied(op: Op, env: Env, anew: bool = False) -> Op:

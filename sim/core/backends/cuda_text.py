@@ -15,7 +15,9 @@ from sim.core.backends.cuda_prelude import BLOCK, PRELUDE
 from sim.core.backends.cuda_registers import BUDGET, relieve
 from sim.core.backends.cuda_writer import arithmetic, cast, cuda_type, identifier, literal
 from sim.core.lang.analysis.thread_locality import needs_atomics, own_arrays, own_axes, uniform_values
-from sim.core.lang.ir.core import OPS, Block, Func, InvalidIR, Op, Value, element_leaves, split_memory, walk
+from sim.core.lang.ir.core import Block, Func, Op, Value, element_leaves, split_memory, walk
+from sim.core.lang.ir.table import OPS
+from sim.core.lang.ir.verifier import InvalidIR
 from sim.core.lang.types import ArrayType, Homogeneous, Scalar, Type, size_of
 
 _UPDATES = {"add": "sim_adds", "min": "sim_smaller", "max": "sim_larger", "exch": "sim_new"}
@@ -195,7 +197,7 @@ class CudaText:
     def emit_call(self, op: Op) -> None:
         raise InvalidIR(f"{self.func.name}: the call of {op.attrs['callee'].name} was not inlined")
 
-    def emit_again(self, op: Op) -> None:
+    def emit_opt_barrier(self, op: Op) -> None:
         """The same value, but nothing that the compiler knows: the upper halves of the extents are zero.  Every fence
         takes other ones."""
         which = op.attrs["number"] + 1

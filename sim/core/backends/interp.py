@@ -28,7 +28,8 @@ from sim.core.backends.base import (
     slots_of,
 )
 from sim.core.lang.errors import SimError
-from sim.core.lang.ir.core import OPS, Block, Func, Op, Value, element_leaves, split_memory
+from sim.core.lang.ir.core import Block, Func, Op, Value, element_leaves, split_memory
+from sim.core.lang.ir.table import OPS
 from sim.core.lang.types import ArrayType, Scalar, Type, size_of
 
 Order = Callable[[int], Iterable[int]]

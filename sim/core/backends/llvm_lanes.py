@@ -19,7 +19,8 @@ from sim.core.backends.base import leaf_offsets
 from sim.core.backends.llvm_lane_values import ALL, LANES, Counting, Lane, LaneWriter, Split, Uniform, Vector
 from sim.core.backends.llvm_writer import literal, llvm_type, memory_type
 from sim.core.lang.analysis.thread_locality import late_updates, suits_lanes
-from sim.core.lang.ir.core import OPS, Block, Func, Op, Value, element_leaves, split_memory
+from sim.core.lang.ir.core import Block, Func, Op, Value, element_leaves, split_memory
+from sim.core.lang.ir.table import OPS
 from sim.core.lang.types import Scalar, bool_, size_of
 
 DUMMY_BYTES = 256

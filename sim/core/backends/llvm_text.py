@@ -29,7 +29,9 @@ from sim.core.backends.base import (
 from sim.core.backends.llvm_lane_values import LANES
 from sim.core.backends.llvm_lanes import DUMMY_BYTES, lanes_of
 from sim.core.backends.llvm_writer import Writer, literal, llvm_type, memory_type
-from sim.core.lang.ir.core import OPS, Block, Func, InvalidIR, Op, Value, element_leaves, split_memory
+from sim.core.lang.ir.core import Block, Func, Op, Value, element_leaves, split_memory
+from sim.core.lang.ir.table import OPS
+from sim.core.lang.ir.verifier import InvalidIR
 from sim.core.lang.types import ArrayType, Scalar, bool_, size_of
 
 PRINT_SYMBOL = "simopt_print"

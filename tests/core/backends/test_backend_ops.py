@@ -10,10 +10,11 @@ import pytest
 from backend_tools import BACKENDS, kernel, launch, same_bits
 
 from sim.core.backends.interp import convert
-from sim.core.lang.ir.core import OPS, emit
+from sim.core.lang.ir.core import emit
+from sim.core.lang.ir.table import OPS, Libm
 from sim.core.lang.types import SCALARS, Scalar, array_type, bool_
 
-INEXACT = {n for n, r in OPS.items() if r.llvm[0] == "libm"} | set("exp log log2 log10 pow sin cos".split())
+INEXACT = {n for n, r in OPS.items() if isinstance(r.llvm, Libm)} | set("exp log log2 log10 pow sin cos".split())
 CASES = [(n, s) for n, r in OPS.items() for s in SCALARS if s.kind in r.accepts and n != "cast"]
 COUNT = 61
 

@@ -24,8 +24,9 @@ from sim.core.backends.cuda_text import CudaText
 from sim.core.backends.llvm import LlvmBackend
 from sim.core.lang.autodiff.reverse import vjp
 from sim.core.lang.frontend.tracer import trace_function
-from sim.core.lang.ir.core import OPS, Func, emit
-from sim.core.lang.ir.passes import inline
+from sim.core.lang.ir.core import Func, emit
+from sim.core.lang.ir.inline import inline
+from sim.core.lang.ir.table import OPS
 from sim.core.lang.types import SCALARS, Scalar, array_type, bool_, numpy_dtype
 
 pytestmark = needs_gxx

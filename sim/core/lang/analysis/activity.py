@@ -6,9 +6,11 @@ from collections.abc import Collection, Iterable, Mapping, Set
 from functools import cache
 
 from sim.core.lang.analysis.dataflow import least_fixpoint, reached_results, solve_forward
-from sim.core.lang.ir.core import OPS, ZERO, Block, Builder, Func, Op, Value, split_memory, walk
-from sim.core.lang.ir.passes import WRITES, control, flow
-from sim.core.lang.types import Scalar, bool_, float32
+from sim.core.lang.ir.builder import Builder
+from sim.core.lang.ir.core import Block, Func, Op, Value, split_memory, walk
+from sim.core.lang.ir.regions import control, flow
+from sim.core.lang.ir.table import OPS, ZERO
+from sim.core.lang.types import Scalar, float32
 
 
 def is_float(v: Value) -> bool:
@@ -51,8 +53,7 @@ def vjp_uses(name: str, kind: Scalar) -> tuple[frozenset[int], ...]:
     row = OPS[name]
     if row.vjp is ZERO or row.vjp is None:
         return (frozenset(),) * row.arity
-    types = [bool_ if name == "select" and k == 0 else kind for k in range(row.arity)]
-    block = Block([Value(kind), Value(kind), *(Value(t) for t in types)])
+    block = Block([Value(kind), Value(kind), *map(Value, row.operand_types(kind))])
     with Builder(block):
         cotangents = row.vjp(*block.params)
     inputs = {id(v): k for k, v in enumerate([*block.params[2:], block.params[1]])}
@@ -68,7 +69,7 @@ def matters(op: Op, varied: set[Value], active: Collection[Value]) -> bool:
     if any(r in varied for r in op.results):
         return True
     return any(
-        (o.name in WRITES and o.operands[0] in active) or any(r in varied for r in o.results)
+        (o.row.writes and o.operands[0] in active) or any(r in varied for r in o.results)
         for region in op.regions
         for o in walk(region)
     )
@@ -108,7 +109,7 @@ def wanted_values(
         if op.regions:
             deciding = control(op)
             if matters(op, varied, active) or any(
-                o.operands[0] in replayed for r in op.regions for o in walk(r) if o.name in WRITES
+                o.operands[0] in replayed for r in op.regions for o in walk(r) if o.row.writes
             ):
                 needed.update(deciding)
             continue
@@ -125,7 +126,7 @@ def wanted_values(
                 needed.update(op.results)
         elif op.name in ("load", "store", "accum", "atomic"):
             array, index, leaf, _ = split_memory(op)
-            if array in replayed and op.name in WRITES:
+            if array in replayed and op.row.writes:
                 needed.update(op.operands[1:])
             elif array in active:
                 needed.update([*index, *([leaf] if leaf is not None else [])])
@@ -140,13 +141,13 @@ def dirty_loads(func: Func, groups: Mapping[Value, int]) -> set[int]:
 
     def writes(op: Op) -> Iterable[int]:
         ops = [op, *(o for region in op.regions for o in walk(region))]
-        return [groups[o.operands[0]] for o in ops if o.name in WRITES]
+        return [groups[o.operands[0]] for o in ops if o.row.writes]
 
     def visit(block: Block, seen: set[int]) -> None:
         for op in block.ops:
             if op.name in ("load", "atomic") and groups[op.operands[0]] in seen:
                 found.add(id(op))
-            if op.name in WRITES:
+            if op.row.writes:
                 seen.add(groups[op.operands[0]])
             elif op.name == "if":
                 then, other = set(seen), set(seen)
@@ -167,7 +168,7 @@ def written_from(func: Func, values: Collection[Value]) -> list[tuple[Value, Op]
     return [
         (op.operands[0], op)
         for op in walk(func.body)
-        if op.name in WRITES and any(v in values for v in split_memory(op)[3])
+        if op.row.writes and any(v in values for v in split_memory(op)[3])
     ]
 
 

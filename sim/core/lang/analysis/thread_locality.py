@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from sim.core.lang.ir.core import OPS, Func, Op, Value, split_memory, walk
-from sim.core.lang.ir.passes import WRITES
+from sim.core.lang.ir.core import Func, Op, Value, split_memory, walk
+from sim.core.lang.ir.table import OPS
 
 _UNSUITED = frozenset(("for", "while", "tape", "tape_load", "tape_store", "print", "assert", "call"))
 
@@ -70,7 +70,7 @@ def own_arrays(func: Func) -> frozenset[Value]:
     axes, alike = own_axes(func), Alike()
     places: dict[Value, set[object]] = {}
     for op in walk(func.body):
-        if op.name not in WRITES:
+        if not op.row.writes:
             alike.note(op)
             continue
         array, index, _, _ = split_memory(op)
@@ -85,7 +85,7 @@ def uniform_values(func: Func) -> set[Value]:
     found = set(func.params)
     for op in walk(func.body):
         if op.name in ("const", "shape") or (
-            (op.name in OPS or op.name == "again") and all(v in found for v in op.operands)
+            (op.name in OPS or op.name == "opt_barrier") and all(v in found for v in op.operands)
         ):
             found.update(op.results)
     return found
@@ -98,7 +98,7 @@ def own_axes(func: Func) -> dict[Value, frozenset[int]]:
     for op in walk(func.body):
         if op.name == "tid":
             found[op.results[0]] = frozenset([op.attrs["axis"]])
-        elif op.name == "again":  # a value that a back end hides from a compiler
+        elif op.name == "opt_barrier":  # a value that a back end hides from a compiler
             found.update((op.results[0], found[v]) for v in op.operands if v in found)
         elif op.name in ("add", "sub"):
             a, b = op.operands

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from sim.core.lang.analysis.min_cut import UNBOUNDED, minimum_cut
-from sim.core.lang.ir.core import OPS, Func, Op, Value, walk
-from sim.core.lang.ir.passes import control, flow, free_values
+from sim.core.lang.ir.core import Func, Op, Value, walk
+from sim.core.lang.ir.regions import control, flow, free_values
+from sim.core.lang.ir.table import OPS
 from sim.core.lang.types import Scalar, bool_
 
 

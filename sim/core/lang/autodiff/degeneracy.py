@@ -11,8 +11,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from functools import reduce
 
-from sim.core.lang.ir.core import OPS, ZERO, Builder, Func, Op, Value, emit, split_memory, walk
-from sim.core.lang.ir.passes import WRITES, flow, inline_call
+from sim.core.lang.ir.builder import Builder
+from sim.core.lang.ir.core import Func, Op, Value, emit, split_memory, walk
+from sim.core.lang.ir.inline import inline_call
+from sim.core.lang.ir.regions import flow
+from sim.core.lang.ir.table import OPS, ZERO
 from sim.core.lang.types import bool_
 
 _SUMS = frozenset(("add", "sub", "neg", "cast", "select"))
@@ -51,7 +54,7 @@ def _following(func: Func, start: set[Value]) -> set[Value]:
 
 def stored_calls(func: Func) -> set[int]:
     """ids of calls with separable results of which a kernel writes both sorts to memory: others may combine them."""
-    writes = [v for op in walk(func.body) if op.name in WRITES for v in split_memory(op)[3]]
+    writes = [v for op in walk(func.body) if op.row.writes for v in split_memory(op)[3]]
     found: set[int] = set()
     for call in walk(func.body):
         if "separated" in call.attrs:

@@ -29,9 +29,14 @@ from sim.core.lang.autodiff.replay_plan import Replay, plan_replay
 from sim.core.lang.autodiff.reverse import Reverse, Sweep
 from sim.core.lang.autodiff.undo_log import Cursor, ReturnLog, Stack, UndoLog, log_array, position_tape
 from sim.core.lang.errors import GradientError
-from sim.core.lang.ir.core import Block, Builder, Func, Op, Value, split_memory, verify, walk
-from sim.core.lang.ir.passes import WRITES, Env, alias_groups, copy_block, copy_op, dce, forward_memory, inline
+from sim.core.lang.ir.builder import Builder
+from sim.core.lang.ir.clone import Env, copy_block, copy_op
+from sim.core.lang.ir.core import Block, Func, Op, Value, split_memory, walk
+from sim.core.lang.ir.dce import dce
+from sim.core.lang.ir.inline import inline
 from sim.core.lang.ir.sinking import sink
+from sim.core.lang.ir.store_forwarding import alias_groups, forward_memory
+from sim.core.lang.ir.verifier import verify
 from sim.core.lang.types import Scalar, array_type, int32
 
 
@@ -140,9 +145,7 @@ def kernel_needs(kernel: Func, active: Iterable[int], aliases: Iterable[Collecti
     replayed_groups: set[int] = set()
     while True:
         replayed = {
-            op.operands[0]
-            for op in walk(kernel.body)
-            if op.name in WRITES and groups[op.operands[0]] in replayed_groups
+            op.operands[0] for op in walk(kernel.body) if op.row.writes and groups[op.operands[0]] in replayed_groups
         }
         needed = needed_values(kernel, varied, sources, replayed)
         more = {
@@ -190,7 +193,7 @@ def kernel_needs(kernel: Func, active: Iterable[int], aliases: Iterable[Collecti
 
 def _check_calls(kernel: Func, groups: Mapping[Value, int]) -> None:
     """Refuse gradient functions of arrays that the kernel writes: they read the array as it was before the launch."""
-    written = {groups[op.operands[0]]: op.operands[0] for op in walk(kernel.body) if op.name in WRITES}
+    written = {groups[op.operands[0]]: op.operands[0] for op in walk(kernel.body) if op.row.writes}
     for op in walk(kernel.body):
         spoilt = next((v for v in op.operands if groups.get(v) in written), None) if op.name == "call" else None
         if spoilt is not None:
@@ -205,7 +208,7 @@ def _check_calls(kernel: Func, groups: Mapping[Value, int]) -> None:
 def _check_replay(kernel: Func, groups: dict[Value, int], replayed: set[int]) -> None:
     """Refuse what a replay cannot do, by name."""
     for op in walk(kernel.body):
-        if op.name not in WRITES or groups[op.operands[0]] not in replayed:
+        if not op.row.writes or groups[op.operands[0]] not in replayed:
             continue
         array = op.operands[0]
         why = ""
@@ -451,7 +454,7 @@ def _extremes(kernel: Func, groups: dict[Value, int], gradient: Collection[Value
     seen: list[tuple[str, Op]] = []
     found = []
     for op in walk(kernel.body):
-        if op.name not in WRITES:
+        if not op.row.writes:
             continue
         array = op.operands[0]
         kind = op.attrs["how"] if op.name == "atomic" else op.name

@@ -19,8 +19,10 @@ from functools import partial
 from sim.core.lang.analysis.activity import matters
 from sim.core.lang.autodiff.replay_plan import Replay, is_steady_value
 from sim.core.lang.autodiff.undo_log import Cursor, ReturnLog, Stack, UndoLog
-from sim.core.lang.ir.core import Block, Builder, Op, TapeType, Value, emit, split_memory, walk
-from sim.core.lang.ir.passes import Env, copy_op, inline_call
+from sim.core.lang.ir.builder import Builder
+from sim.core.lang.ir.clone import Env, copy_op
+from sim.core.lang.ir.core import Block, Op, TapeType, Value, emit, split_memory, walk
+from sim.core.lang.ir.inline import inline_call
 from sim.core.lang.types import Scalar, int32
 
 SLOTS = 512

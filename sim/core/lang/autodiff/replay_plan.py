@@ -16,8 +16,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sim.core.lang.analysis.activity import matters
-from sim.core.lang.ir.core import OPS, Block, Func, Op, Value, split_memory, walk
-from sim.core.lang.ir.passes import WRITES, flow
+from sim.core.lang.ir.core import Block, Func, Op, Value, split_memory, walk
+from sim.core.lang.ir.regions import flow
+from sim.core.lang.ir.table import OPS
 from sim.core.lang.types import Scalar, int32
 
 
@@ -48,7 +49,7 @@ class Replay:
 
     def stores(self, op: Op) -> bool:
         """Is it a store that is performed again?"""
-        return op.name in WRITES and op.operands[0] in self.arrays
+        return op.row.writes and op.operands[0] in self.arrays
 
     def pushed(self, op: Op) -> list[tuple[Scalar, list[int]]]:
         """What a store keeps without a place: (type, which of the values that it overwrites)."""

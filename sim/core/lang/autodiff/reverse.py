@@ -24,9 +24,14 @@ from sim.core.lang.autodiff.degeneracy import any_nonzero, combined_calls, deman
 from sim.core.lang.autodiff.primal import Forward, Record, Sweep
 from sim.core.lang.autodiff.replay_plan import counters
 from sim.core.lang.errors import GradientError
-from sim.core.lang.ir.core import OPS, ZERO, Block, Builder, Func, Op, Value, emit, split_memory, verify
-from sim.core.lang.ir.passes import WRITES, Env, copy_block, dce, free_values, rebuild
+from sim.core.lang.ir.builder import Builder
+from sim.core.lang.ir.clone import Env, copy_block, rebuild
+from sim.core.lang.ir.core import Block, Func, Op, Value, emit, split_memory
+from sim.core.lang.ir.dce import dce
+from sim.core.lang.ir.regions import free_values
 from sim.core.lang.ir.sinking import sink
+from sim.core.lang.ir.table import OPS, ZERO
+from sim.core.lang.ir.verifier import verify
 from sim.core.lang.types import ArrayType, int32
 
 Cotangents = dict[Value, Value]
@@ -170,7 +175,7 @@ class Reverse(Forward):
                 strict=True,
             )
         )
-        parts = copy_block(b, rule.body, given, lambda o, _: o.name in WRITES and o.operands[0] in none)
+        parts = copy_block(b, rule.body, given, lambda o, _: o.row.writes and o.operands[0] in none)
         for v, part in zip([v for v in op.operands if is_float(v)], parts, strict=True):
             self.add(bar, v, part)
 

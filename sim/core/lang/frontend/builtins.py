@@ -33,7 +33,7 @@ from sim.core.lang.frontend.traced import (
     whole,
 )
 from sim.core.lang.ir.core import Op, Value
-from sim.core.lang.ir.ops import OPS  # the table with its rows, not the empty one of ir.py
+from sim.core.lang.ir.ops import OPS  # the table with its rows
 from sim.core.lang.types import (
     Homogeneous,
     Scalar,
@@ -104,11 +104,6 @@ def takes(t: Context, node: ast.AST, name: str, args: tuple, kwargs: dict, low: 
 
 
 # ---- primitives of the op table
-_HIDDEN = frozenset(
-    "and or xor not shl shr lt le gt ge eq ne select cast add sub mul div mod neg min max pow in_bounds".split()
-)
-
-
 def _primitive(name: str) -> None:
     def handler(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
         takes(t, node, name, args, kwargs, OPS[name].arity)
@@ -117,8 +112,8 @@ def _primitive(name: str) -> None:
     NAMES[name] = Builtin(name, handler, OPS[name].doc)
 
 
-for _name in OPS:
-    if _name not in _HIDDEN:
+for _name, _row in OPS.items():
+    if _row.builtin:
         _primitive(_name)
 NAMES["fabs"] = NAMES["abs"]
 

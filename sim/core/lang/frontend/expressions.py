@@ -21,7 +21,8 @@ from sim.core.lang.frontend.function import Function
 from sim.core.lang.frontend.operators import BINARY, binary, compare, unary
 from sim.core.lang.frontend.source import MISSING
 from sim.core.lang.frontend.traced import Place, Undefined, describe, is_number, is_traced
-from sim.core.lang.ir.core import OPS, Block, Op, Value
+from sim.core.lang.ir.core import Block, Op, Value
+from sim.core.lang.ir.table import OPS
 from sim.core.lang.types import (
     Type,
     bool_,

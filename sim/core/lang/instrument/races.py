@@ -18,8 +18,12 @@ from functools import partial
 
 from sim.core.lang.analysis.activity import is_float
 from sim.core.lang.autodiff.kernel_adjoint import KernelNeeds
-from sim.core.lang.ir.core import Block, Builder, Func, Op, Value, element_leaves, emit, split_memory, verify, walk
-from sim.core.lang.ir.passes import MEMORY, WRITES, Env, control, copy_op, dce, flow
+from sim.core.lang.ir.builder import Builder
+from sim.core.lang.ir.clone import Env, copy_op
+from sim.core.lang.ir.core import Block, Func, Op, Value, element_leaves, emit, split_memory, walk
+from sim.core.lang.ir.dce import dce
+from sim.core.lang.ir.regions import control, flow
+from sim.core.lang.ir.verifier import verify
 from sim.core.lang.types import Scalar, array_type, int32, int64, size_of
 
 READ, WRITE, ADD, CONSTANT = range(4)
@@ -63,7 +67,7 @@ def suspects(kernel: Func, groups: Mapping[Value, int], needs: KernelNeeds) -> f
     """
     accesses: dict[int, list[Op]] = {}
     for op in walk(kernel.body):
-        if op.name in MEMORY:
+        if op.row.memory:
             accesses.setdefault(groups[op.operands[0]], []).append(op)
     number = {p: k for k, p in enumerate(needs.kernel.params)}
     read = {
@@ -75,7 +79,7 @@ def suspects(kernel: Func, groups: Mapping[Value, int], needs: KernelNeeds) -> f
     known = _uniform(kernel)
     for group, ops in accesses.items():
         members = {k for k, p in enumerate(kernel.params) if groups.get(p) == group}
-        if not members & (read | set(needs.active)) or not any(op.name in WRITES for op in ops):
+        if not members & (read | set(needs.active)) or not any(op.row.writes for op in ops):
             continue
         promised = all(kernel.params[k].name in kernel.attrs.get("exclusive", ()) for k in members)
         if not promised and not _only_sums(ops) and not _own(ops, kernel.dims, known):
@@ -193,7 +197,7 @@ class _Marks:
         self.constant = {id(op) for op, values in stores if len(known) == 1 and None not in values}
 
     def watches(self, op: Op) -> bool:
-        return op.name in MEMORY and op.operands[0] in self.first
+        return op.row.memory and op.operands[0] in self.first
 
     def _wide(self, v: Value) -> Value:
         return v if v.type is int64 else emit("cast", v, type=int64)
@@ -327,7 +331,7 @@ def address_check(kernel: Func, watched: Collection[int], active: Collection[int
 def _volatile(kernel: Func) -> set[Value]:
     """Values that depend on floating-point memory, or on memory that the kernel writes: they may differ from launch to
     launch."""
-    written = {op.operands[0] for op in walk(kernel.body) if op.name in WRITES}
+    written = {op.operands[0] for op in walk(kernel.body) if op.row.writes}
     found: set[Value] = set()
     size = -1
     while size != len(found):
@@ -360,7 +364,7 @@ def _addresses(marks: _Marks, block: Block, env: Env, volatile: set[Value]) -> N
     for op in block.ops:
         b.span = op.span
         touches = any(marks.watches(o) for region in op.regions for o in walk(region))
-        if op.name in MEMORY:
+        if op.row.memory:
             if marks.watches(op):
                 index, leaf = split_memory(op)[1:3]
                 if any(v in volatile for v in (*index, *([leaf] if leaf is not None else []))):

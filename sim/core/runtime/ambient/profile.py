@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
-from sim.core.backends.base import MEMORY_OPS
 from sim.core.lang.ir.core import element_leaves, walk
 
 
@@ -101,7 +100,7 @@ def bytes_per_thread(compiled: Any) -> int:
     if found is None:
         found = 0
         for op in walk(compiled.func.body):
-            if op.name in MEMORY_OPS:
+            if op.row.memory:
                 leaves = element_leaves(op.operands[0])
                 moved = sum(leaves[k].scalar.size for k in op.attrs["leaves"][: 1 if op.attrs.get("dynamic") else None])
                 found += moved * (2 if op.name in ("accum", "atomic") else 1)

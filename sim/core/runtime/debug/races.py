@@ -17,7 +17,7 @@ import numpy as np
 from sim.core.lang.autodiff.kernel_adjoint import KernelNeeds
 from sim.core.lang.errors import GradientError
 from sim.core.lang.instrument.races import ADD, KINDS, READ, REPORT, RaceCheck, address_check, exact_check, suspects
-from sim.core.lang.ir.passes import alias_groups
+from sim.core.lang.ir.store_forwarding import alias_groups
 from sim.core.lang.types import ArrayType
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.extent import span_of

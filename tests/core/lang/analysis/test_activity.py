@@ -19,7 +19,9 @@ from sim.core.lang.analysis.activity import (
     written_from,
 )
 from sim.core.lang.frontend.custom import func_grad
-from sim.core.lang.ir.core import OPS, ZERO, Block, Builder, Func, Op, TapeType, Value, emit, walk
+from sim.core.lang.ir.builder import Builder
+from sim.core.lang.ir.core import Block, Func, Op, TapeType, Value, emit, walk
+from sim.core.lang.ir.table import OPS, ZERO
 from sim.core.lang.types import array_type, bool_, float32, float64, int32
 
 f64 = sim.float64

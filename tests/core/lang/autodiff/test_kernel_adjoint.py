@@ -12,7 +12,7 @@ from sim.core.lang.autodiff.kernel_adjoint import kernel_adjoint
 from sim.core.lang.errors import GradientError
 from sim.core.lang.frontend.custom import func_grad
 from sim.core.lang.ir.core import walk
-from sim.core.lang.ir.passes import promise_exclusive
+from sim.core.lang.ir.store_forwarding import promise_exclusive
 from sim.core.lang.types import float32, float64, int32, int64
 
 f64, vec3 = sim.float64, sim.vec3d

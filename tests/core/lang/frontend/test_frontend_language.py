@@ -14,7 +14,8 @@ from sim.core.lang import library  # noqa: F401 registers operators and function
 from sim.core.lang.errors import KernelError
 from sim.core.lang.frontend.builtins import NAMES
 from sim.core.lang.frontend.tracer import func, signature, trace_function, trace_kernel
-from sim.core.lang.ir.core import verify, walk
+from sim.core.lang.ir.core import walk
+from sim.core.lang.ir.verifier import verify
 from sim.core.lang.types import (
     array_type,
     bool_,

@@ -8,7 +8,7 @@ from backend_tools import kernel as made
 from sim.core.lang.autodiff.kernel_adjoint import kernel_needs
 from sim.core.lang.instrument.races import suspects
 from sim.core.lang.ir.core import emit
-from sim.core.lang.ir.passes import promise_exclusive
+from sim.core.lang.ir.store_forwarding import promise_exclusive
 from sim.core.lang.types import array_type, float64, int8, int16, int32, int64, uint32
 
 VECTOR, PLANE = array_type(float64), array_type(float64, 2)

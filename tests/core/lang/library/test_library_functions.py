@@ -13,7 +13,7 @@ from sim.core.lang import types as t
 from sim.core.lang.autodiff.reverse import vjp
 from sim.core.lang.frontend.builtins import NAMES
 from sim.core.lang.frontend.tracer import func, trace_function
-from sim.core.lang.ir.passes import inline
+from sim.core.lang.ir.inline import inline
 from sim.core.lang.library import LIBRARY
 from sim.core.lang.library.transform import (
     transform_identity,

@@ -16,8 +16,9 @@ from sim.core.backends.llvm import LlvmBackend
 from sim.core.lang import types as t
 from sim.core.lang.autodiff.reverse import vjp
 from sim.core.lang.frontend.tracer import trace_function
-from sim.core.lang.ir.core import Block, Builder, Func, Value
-from sim.core.lang.ir.passes import inline, inline_call
+from sim.core.lang.ir.builder import Builder
+from sim.core.lang.ir.core import Block, Func, Value
+from sim.core.lang.ir.inline import inline, inline_call
 
 SAMPLES = 8
 
