@@ -34,9 +34,19 @@ def make_parameters(context: BuildContext, model: Model) -> list[Parameter]:
                             "" if begin else f"{place}.regions.{region}")
                     for place, found in paths.items()
                 ]  # fmt: skip
-                _add(out, context, path, f"{name}.{region}", entry, np.asarray(entry.get("start", value), float), bindings)
+                _add(
+                    out,
+                    context,
+                    path,
+                    f"{name}.{region}",
+                    entry,
+                    np.asarray(entry.get("start", value), float),
+                    bindings,
+                )
             continue
-        bindings = [Binding(found, entry["of"][place], _elements(context, place), place) for place, found in paths.items()]
+        bindings = [
+            Binding(found, entry["of"][place], _elements(context, place), place) for place, found in paths.items()
+        ]
         _add(out, context, path, name, entry, _start(context, model, entry, paths), bindings, begin)
     return out
 
