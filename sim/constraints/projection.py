@@ -6,14 +6,12 @@ Dynamics", MIG 2016.
 
 from __future__ import annotations
 
-import ast
 from typing import Any
 
 from sim.constraints.base import Constraint
-from sim.core.lang.frontend.builtins import Builtin, static, tid
-from sim.core.lang.frontend.context import Context
-from sim.core.lang.frontend.function import func
-from sim.core.lang.frontend.traced import flatten
+from sim.core.lang.embedding import embed, fields_at, value_and_grad
+from sim.core.lang.frontend.builtins import static, tid
+from sim.core.lang.frontend.function import Function, func
 from sim.core.lang.library.matrix import transpose
 from sim.core.lang.library.vector import dot, outer
 from sim.core.lang.memoize import memoize
@@ -35,26 +33,16 @@ def value_type(c: Constraint, real: Scalar) -> Any:
     return real if c.rows == 1 else vector(c.rows, real)
 
 
-def _at(c: Constraint, real: Scalar, gradient: bool) -> Builtin:
+def _at(c: Constraint, real: Scalar, gradient: bool) -> Function:
     """`at(points, parameters, k)` in a kernel: C of constraint k at these points, or (C, gradients),
     gradients[row][point]."""
+    evaluate = (value_and_grad if gradient else embed)(lambda: c.traced(real), f"{c.name}_at")
 
-    def handler(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
-        points, parameters, k = args
-        flat = flatten(points)
-        for name in c.parameters:
-            flat = [*flat, *flatten(t.load(t.item(parameters.values[name], (k,), node)))]
-        values = t.inline(c.traced(real), flat)
-        if not gradient:
-            return tuple(values)
-        rows = []
-        for row in range(c.rows):
-            seeds = [t.b.const(1.0 if r == row else 0.0, real) for r in range(c.rows)]
-            leaves = iter(c.gradient(real).emit(t.b, [*flat, *seeds]))
-            rows.append(tuple(t.compose(vector(3, real), leaves) for _ in range(c.points)))
-        return tuple(values), tuple(rows)
+    @func(name=f"{c.name}_at")
+    def at(points, parameters, k):
+        return evaluate(points, fields_at(parameters, k))
 
-    return Builtin(f"{c.name}_at", handler)
+    return at
 
 
 @func
