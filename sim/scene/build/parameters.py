@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.identify.parameters.parameters import Parameter, Reached
+from sim.identify.parameters.parameters import Binding, Parameter
 from sim.identify.parameters.transforms import make_transform
 from sim.model import Model, UnknownPathError
 from sim.scene.build.building import Building
@@ -23,43 +23,21 @@ def make_parameters(made: Building, model: Model) -> list[Parameter]:
         paths = {place: found for place, found in reached.items() if found is not None}
         if len(paths) < len(reached) or not _of_one_size(made, model, path, entry, paths):
             continue
+        begin = f"{path}.start" if "start" in entry else ""
         if entry["per"] == "region":
-            first = made.by_region[next(iter(paths))]
-            for region in first.names:
-                inside = [
-                    Reached(found, entry["of"][place], made.by_region[place].within(region))
+            first = next(iter(paths))
+            for region in made.by_region[first].names:
+                value = made.scene.get(f"{first}.regions.{region}") / entry["of"][first]
+                # A `start` stands for all regions at once: nothing in the scene can hold what is found for one.
+                bindings = [
+                    Binding(found, entry["of"][place], made.by_region[place].within(region),
+                            "" if begin else f"{place}.regions.{region}")
                     for place, found in paths.items()
-                ]
-                value = made.scene.get(f"{next(iter(paths))}.regions.{region}") / next(iter(entry["of"].values()))
-                places = (
-                    {}
-                    if "start" in entry
-                    else {f"{place}.regions.{region}": factor for place, factor in entry["of"].items()}
-                )
-                _add(
-                    out,
-                    made,
-                    path,
-                    f"{name}.{region}",
-                    entry,
-                    np.asarray(entry.get("start", value), float),
-                    inside,
-                    places,
-                )
+                ]  # fmt: skip
+                _add(out, made, path, f"{name}.{region}", entry, np.asarray(entry.get("start", value), float), bindings)
             continue
-        places = dict(entry["of"]) | (
-            {f"{path}.start": 1.0} if "start" in entry else {}
-        )  # a start goes before the value
-        _add(
-            out,
-            made,
-            path,
-            name,
-            entry,
-            _start(made, model, entry, paths),
-            [Reached(found, entry["of"][place], _elements(made, place)) for place, found in paths.items()],
-            places,
-        )
+        bindings = [Binding(found, entry["of"][place], _elements(made, place), place) for place, found in paths.items()]
+        _add(out, made, path, name, entry, _start(made, model, entry, paths), bindings, begin)
     return out
 
 
@@ -70,8 +48,8 @@ def _add(
     name: str,
     entry: dict[str, Any],
     start: np.ndarray,
-    reach: list[Reached],
-    places: dict[str, float],
+    bindings: list[Binding],
+    start_place: str = "",
 ) -> None:
     """Adds a parameter, unless its start, bounds and transform do not fit each other."""
     own: tuple[str, ...] = ()
@@ -97,14 +75,14 @@ def _add(
         Parameter(
             name,
             start,
-            reach,
+            bindings,
             transform,
             _unit(made, next(iter(entry["of"]))),
             entry["transform"],
             bounds,
             own,
             entry["per"],
-            places,
+            start_place,
         )
     )
 
