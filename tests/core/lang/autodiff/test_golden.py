@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from adjoint_tools import needs_of, numbers_of, traced
+from adjoint_tools import tbr_of, numbers_of, traced
 
 import sim
 from sim.core.lang.autodiff import primal
@@ -109,7 +109,7 @@ def neighbours(x: sim.array[f64], y: sim.array[f64]):
 
 def adjoint(kernel: sim.Kernel, *active: str, record: tuple[str, ...] = ()) -> KernelAdjoint:
     func = traced(kernel)
-    return kernel_adjoint(needs_of(func, active), numbers_of(func, record))
+    return kernel_adjoint(tbr_of(func, active), numbers_of(func, record))
 
 
 CASES: dict[str, Callable[[], Func | None]] = {
