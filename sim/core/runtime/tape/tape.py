@@ -21,15 +21,15 @@ from sim.core.runtime.ambient import recording
 from sim.core.runtime.ambient.recording import Bookmark
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros
-from sim.core.runtime.arrays.extent import is_whole, span_of
 from sim.core.runtime.arrays.operations import Operation
 from sim.core.runtime.debug.nonfinite import NonFiniteError
 from sim.core.runtime.debug.races import refuse_races
 from sim.core.runtime.devices.graph import add_node, capturing
+from sim.core.runtime.launch.adjoints import AdjointPair, Differentiated
+from sim.core.runtime.launch.aliases import Aliases
 from sim.core.runtime.launch.calls import Call, thread_count
-from sim.core.runtime.launch.kernel import AdjointPair, Aliases, Differentiated
-from sim.core.runtime.memory.buffer import Buffer, ByteRange, before_write
-from sim.core.runtime.memory.spans import Spans
+from sim.core.runtime.memory.buffer import Buffer, ByteRange, before_write, is_whole
+from sim.core.runtime.memory.spans import Spans, extent_of
 from sim.core.runtime.tape.claims import Claim, Claims, Watch
 from sim.core.runtime.tape.cuts import Cut
 from sim.core.runtime.tape.exclusive import exclusive
@@ -153,7 +153,7 @@ class Tape:
     @staticmethod
     def _worth_recording(call: Call, made: Differentiated) -> frozenset[int]:
         """The arrays whose loads are recorded, if that takes less memory than copies of them."""
-        spans = (span_of(call.args[k]) for k in made.candidates if call.args[k] is not None)
+        spans = (extent_of(call.args[k]) for k in made.candidates if call.args[k] is not None)
         if made.tbr.bytes_per_thread(made.candidates) * thread_count(call.dims) >= sum(
             high - low for low, high in spans
         ):
