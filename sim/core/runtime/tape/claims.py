@@ -23,10 +23,10 @@ from sim.core.lang.errors import GradientError
 from sim.core.runtime.ambient import observers
 from sim.core.runtime.ambient.stacks import insist
 from sim.core.runtime.arrays.array import array
-from sim.core.runtime.arrays.extent import span_of
 from sim.core.runtime.devices.graph import DeviceNode, add_native_node, capturing
 from sim.core.runtime.devices.graph import opened as open_graphs
 from sim.core.runtime.memory.buffer import Buffer, ByteRange, duplicate
+from sim.core.runtime.memory.spans import extent_of
 from sim.core.runtime.tape.arena import Arena
 
 
@@ -106,7 +106,7 @@ class Claims:
         self._reference = ref(self)
 
     def claim(self, a: array, reader: str, name: str) -> Claim:
-        low, high = span_of(a)
+        low, high = extent_of(a)
         made = Claim(a.buffer, low, high, reader, name, _series() if open_graphs.entries else None)
         if a.buffer.shared:  # it may change unseen, so it is kept now
             made.kept = self._keep(made)
@@ -157,7 +157,7 @@ class Claims:
         waiting = self.open.get(a.buffer)
         if not waiting:
             return
-        low, high = span_of(a)
+        low, high = extent_of(a)
         hit = [c for c in waiting if c.low < high and low < c.high]
         if not hit:
             return

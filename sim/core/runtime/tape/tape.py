@@ -18,17 +18,18 @@ from typing import Any
 from sim.core.lang.errors import GradientError, entry_point
 from sim.core.lang.types import int32
 from sim.core.runtime.ambient import recording
+from sim.core.runtime.ambient.recording import Bookmark
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros
-from sim.core.runtime.arrays.extent import is_whole, span_of
 from sim.core.runtime.arrays.operations import Operation
 from sim.core.runtime.debug.nonfinite import NonFiniteError
 from sim.core.runtime.debug.races import refuse_races
 from sim.core.runtime.devices.graph import add_node, capturing
+from sim.core.runtime.launch.adjoints import AdjointPair, Differentiated
+from sim.core.runtime.launch.aliases import Aliases
 from sim.core.runtime.launch.calls import Call, thread_count
-from sim.core.runtime.launch.kernel import AdjointPair, Aliases, Differentiated
-from sim.core.runtime.memory.buffer import Buffer, ByteRange, before_write
-from sim.core.runtime.memory.spans import Spans
+from sim.core.runtime.memory.buffer import Buffer, ByteRange, before_write, is_whole
+from sim.core.runtime.memory.spans import Spans, extent_of
 from sim.core.runtime.tape.claims import Claim, Claims, Watch
 from sim.core.runtime.tape.cuts import Cut
 from sim.core.runtime.tape.exclusive import exclusive
@@ -126,14 +127,14 @@ class Tape:
         if shared:
             self._watch.before(shared, f"launch of '{spec.kernel.name}'")
         made = spec.differentiated(active, aliases) if active else None
-        if self._cut or (made is not None and made.needs.lossy):
-            self._check_links(call, active, made.needs.lossy if made is not None else frozenset())
+        if self._cut or (made is not None and made.tbr.detached):
+            self._check_links(call, active, made.tbr.detached if made is not None else frozenset())
         if made is None:
             call.run()
             return
         refuse_races(call, active, aliases, made)
         pair = made.adjoint(self._worth_recording(call, made) if made.candidates else made.candidates)
-        claims = self._claim_needs(call, pair, aliases, made) if pair.plan.needs else {}
+        claims = self._claim_needs(call, pair, aliases, made) if pair.plan.live_in else {}
         try:
             if pair.forward is None:
                 call.run()
@@ -152,8 +153,8 @@ class Tape:
     @staticmethod
     def _worth_recording(call: Call, made: Differentiated) -> frozenset[int]:
         """The arrays whose loads are recorded, if that takes less memory than copies of them."""
-        spans = (span_of(call.args[k]) for k in made.candidates if call.args[k] is not None)
-        if made.needs.bytes_per_thread(made.candidates) * thread_count(call.dims) >= sum(
+        spans = (extent_of(call.args[k]) for k in made.candidates if call.args[k] is not None)
+        if made.tbr.bytes_per_thread(made.candidates) * thread_count(call.dims) >= sum(
             high - low for low, high in spans
         ):
             return frozenset()
@@ -164,10 +165,10 @@ class Tape:
         graph = capturing()
         if graph is not None:
             graph.recorders.add(self)
-        claims = self._claim(call, pair.plan.needs)
+        claims = self._claim(call, pair.plan.live_in)
         for together in aliases:
-            if together & made.needs.replayed:  # the adjoint writes to the copy: it has to be one
-                self._claims.join([claims[k] for k in pair.plan.needs if k in together and k in claims])
+            if together & made.tbr.replayed:  # the adjoint writes to the copy: it has to be one
+                self._claims.join([claims[k] for k in pair.plan.live_in if k in together and k in claims])
         return claims
 
     def _claim(self, call: Call, numbers: Sequence[int]) -> dict[int, Claim]:
@@ -183,7 +184,7 @@ class Tape:
         plan = pair.plan
         records = [
             self._claims.arena.array((slots, thread_count(call.dims)), scalar, call.device)
-            for scalar, slots in plan.records
+            for scalar, slots in plan.caches
         ]
         returned, counts = room_for_returned(call, pair, records), None
         extra = [*records, *returned]
@@ -285,6 +286,15 @@ class Tape:
         self.records.append(
             FunctionRecord("recorded function", backward, claims, arrays, arrays, list, active_now(arrays))
         )
+
+    def bookmark(self) -> Bookmark | None:
+        """The end of what is recorded so far; None where that is nothing."""
+        return Bookmark(len(self.records) - 1, self.records[-1]) if self.records else None
+
+    def holds(self, bookmark: Bookmark) -> bool:
+        """Whether a bookmark was made on this tape, and `reset` has not forgotten since what was recorded up to it."""
+        index, record = bookmark
+        return index < len(self.records) and self.records[index] is record
 
     @contextmanager
     def all_or_nothing(self) -> Iterator[None]:

@@ -17,10 +17,10 @@ from sim.core.runtime.ambient import observers
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import empty
 from sim.core.runtime.arrays.operations import Operation
+from sim.core.runtime.compiled.argument_packing import Memory
 from sim.core.runtime.devices.graph import add_native_node, add_node, add_whole_node, capturing
-from sim.core.runtime.launch.argument_packing import Memory
+from sim.core.runtime.launch.adjoints import AdjointPair
 from sim.core.runtime.launch.calls import Call, run, thread_count
-from sim.core.runtime.launch.kernel import AdjointPair
 from sim.core.runtime.launch.sandbox import host_argument, on_cpu, on_host, private_arguments, run_privately
 from sim.core.runtime.tape.claims import Claim, restored
 from sim.core.runtime.tape.probes import passing
@@ -229,7 +229,7 @@ def room_for_returned(call: Call, pair: AdjointPair, records: list[array]) -> li
 
     On another device the order of the threads may make them longer: then `LaunchRecord.backward` raises.
     """
-    kinds = pair.plan.returns
+    kinds = pair.plan.returned
     if not kinds:
         return []
     assert pair.forward is not None
