@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from sim.core.lang.analysis.activity import is_float
-from sim.core.lang.autodiff.kernel_adjoint import ToBeRecorded
+from sim.core.lang.autodiff.to_be_recorded import ToBeRecorded
 from sim.core.lang.ir.core import Block, Builder, Func, Op, Value, element_leaves, emit, split_memory, verify, walk
 from sim.core.lang.ir.passes import MEMORY, WRITES, Env, control, copy_op, dce, flow
 from sim.core.lang.types import Scalar, array_type, int32, int64, size_of

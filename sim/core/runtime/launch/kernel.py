@@ -8,7 +8,8 @@ from typing import Any, overload
 
 from sim.core.backends.base import Executable
 from sim.core.lang.analysis.activity import reached_arrays
-from sim.core.lang.autodiff.kernel_adjoint import KernelAdjoint, ToBeRecorded, kernel_adjoint, to_be_recorded
+from sim.core.lang.autodiff.kernel_adjoint import KernelAdjoint, kernel_adjoint
+from sim.core.lang.autodiff.to_be_recorded import ToBeRecorded, to_be_recorded
 from sim.core.lang.errors import SimError, entry_point
 from sim.core.lang.frontend.captures import Captures, same_calls
 from sim.core.lang.frontend.function import Function, local_annotations
