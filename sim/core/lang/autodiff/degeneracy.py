@@ -22,10 +22,10 @@ _SUMS = frozenset(("add", "sub", "neg", "cast", "select"))
 """Primitives in which derivatives by one operand do not depend on the others."""
 
 
-def combined_calls(func: Func) -> set[int]:
-    """ids of calls with separable results (`separated`) that are multiplied with each other: those that it moves with
+def combined_calls(func: Func) -> set[Op]:
+    """Calls with separable results (`separated`) that are multiplied with each other: those that it moves with
     the others."""
-    found: set[int] = set()
+    found: set[Op] = set()
     for call in walk(func.body):
         if "separated" not in call.attrs:
             continue
@@ -34,7 +34,7 @@ def combined_calls(func: Func) -> set[int]:
         for op in walk(func.body):
             mixes = (op.name in OPS and op.name not in _SUMS and OPS[op.name].vjp is not ZERO) or op.name == "call"
             if mixes and any(v in of_moved for v in op.operands) and any(v in of_others for v in op.operands):
-                found.add(id(call))
+                found.add(call)
     return found
 
 
@@ -52,22 +52,22 @@ def _following(func: Func, start: set[Value]) -> set[Value]:
     return found
 
 
-def stored_calls(func: Func) -> set[int]:
-    """ids of calls with separable results of which a kernel writes both sorts to memory: others may combine them."""
+def stored_calls(func: Func) -> set[Op]:
+    """Calls with separable results of which a kernel writes both sorts to memory: others may combine them."""
     writes = [v for op in walk(func.body) if op.row.writes for v in split_memory(op)[3]]
-    found: set[int] = set()
+    found: set[Op] = set()
     for call in walk(func.body):
         if "separated" in call.attrs:
             moved = moved_results(call)
             of_moved, of_others = _following(func, moved), _following(func, set(call.results) - moved)
             if any(v in of_moved - of_others for v in writes) and any(v in of_others - of_moved for v in writes):
-                found.add(id(call))
+                found.add(call)
     return found
 
 
-def values_behind(func: Func, calls: Collection[int]) -> set[Value]:
+def values_behind(func: Func, calls: Collection[Op]) -> set[Value]:
     """Values computed from the results of calls, these included."""
-    return _following(func, {r for op in walk(func.body) if id(op) in calls for r in op.results})
+    return _following(func, {r for op in walk(func.body) if op in calls for r in op.results})
 
 
 def moved_results(call: Op) -> set[Value]:

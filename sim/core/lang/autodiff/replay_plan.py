@@ -23,29 +23,29 @@ from sim.core.lang.types import Scalar, int32
 
 
 @dataclass
-class Replay:
+class ReplayPlan:
     """What is done about the stores to `arrays`.
 
     groups:   number of the memory of every array.
-    moving:   ids of the operations with regions that hold such stores.
-    steady:   ids of steady stores, and of `moving` operations with nothing but such.
-    through:  ids of loops that are gone through.
+    storing:   ids of the operations with regions that hold such stores.
+    address_invariant:   ids of steady stores, and of `moving` operations with nothing but such.
+    perfect_nests:  ids of loops that are gone through.
     changing: values that depend, within a root, on what its stores change.
-    placed:   ids of stores that keep their places, and `placed_in` the arrays that they go to.
+    logged:   ids of stores that keep their places, and `placed_in` the arrays that they go to.
     frames:   per loop in `moving` the carried values that every trip keeps.
-    stacked:  types of what is kept without a place.
+    stack_types:  types of what is kept without a place.
     """
 
     arrays: frozenset[Value] = frozenset()
     groups: Mapping[Value, int] = field(default_factory=dict)
-    moving: set[int] = field(default_factory=set)
-    steady: set[int] = field(default_factory=set)
-    through: set[int] = field(default_factory=set)
+    storing: set[Op] = field(default_factory=set)
+    address_invariant: set[Op] = field(default_factory=set)
+    perfect_nests: set[Op] = field(default_factory=set)
     changing: set[Value] = field(default_factory=set)
-    placed: set[int] = field(default_factory=set)
-    placed_in: set[Value] = field(default_factory=set)
-    frames: dict[int, list[Value]] = field(default_factory=dict)
-    stacked: set[Scalar] = field(default_factory=set)
+    logged: set[Op] = field(default_factory=set)
+    logged_arrays: set[Value] = field(default_factory=set)
+    frames: dict[Op, list[Value]] = field(default_factory=dict)
+    stack_types: set[Scalar] = field(default_factory=set)
 
     def stores(self, op: Op) -> bool:
         """Is it a store that is performed again?"""
@@ -53,28 +53,28 @@ class Replay:
 
     def pushed(self, op: Op) -> list[tuple[Scalar, list[int]]]:
         """What a store keeps without a place: (type, which of the values that it overwrites)."""
-        if id(op) not in self.steady or not self.stores(op):
+        if op not in self.address_invariant or not self.stores(op):
             return []
         return by_kind([v.type for v in split_memory(op)[3]])  # type: ignore[misc]
 
     def frame(self, op: Op, positions: int) -> list[tuple[Scalar, list[int]]]:
         """What a trip of a loop keeps: (type, which of its `frames` and, behind them, positions in other logs)."""
-        kinds: list[Scalar] = [v.type for v in self.frames[id(op)]]  # type: ignore[misc]
-        return by_kind(kinds if id(op) in self.steady else [*kinds, *[int32] * positions])
+        kinds: list[Scalar] = [v.type for v in self.frames[op]]  # type: ignore[misc]
+        return by_kind(kinds if op in self.address_invariant else [*kinds, *[int32] * positions])
 
-    def seen(self, block: Block, needed: Collection[Value]) -> set[int]:
+    def seen(self, block: Block, needed: Collection[Value]) -> set[Op]:
         """ids of the stores, and of the branches with stores, of a block that anything behind them in it looks at.
 
         A store is also seen by a later operation with regions that overwrites the same memory: that keeps the old
         value.
         """
-        found: set[int] = set()
+        found: set[Op] = set()
         later: set[int] = set()
         for op in reversed(block.ops):
             inside = [op, *(o for region in op.regions for o in walk(region))]
             written = {self.groups[o.operands[0]] for o in inside if self.stores(o)}
             if written & later or any(r in needed for r in op.results):
-                found.add(id(op))
+                found.add(op)
             if op.regions:
                 later |= written
             later |= {
@@ -90,40 +90,40 @@ def plan_replay(
     needed: set[Value],
     varied: set[Value],
     active: Collection[Value],
-    returned: Collection[int],
-) -> Replay:
+    returned: Collection[Op],
+) -> ReplayPlan:
     """The plan for stores to `arrays`.  active: arrays with a gradient; returned: ids of atomics whose results are
     logged."""
-    plan = Replay(frozenset(arrays), groups)
+    plan = ReplayPlan(frozenset(arrays), groups)
     for op in walk(kernel.body):
         if any(plan.stores(o) for region in op.regions for o in walk(region)):
-            plan.moving.add(id(op))
+            plan.storing.add(op)
     for root in kernel.body.ops:
-        if id(root) not in plan.moving:
+        if root not in plan.storing:
             continue
-        remembered = _remembering(root, {groups[a] for a in arrays}, groups)
+        remembered = _from_memory_or_loops(root, {groups[a] for a in arrays}, groups)
         inside = [o for region in root.regions for o in walk(region)]
         framed = root.name != "if" and matters(root, varied, active)  # then the frames tell what it carries
         changing = _following(root, {*remembered, *_carried(inside if framed else [root, *inside])})
         plan.changing |= changing
-        if (framed or root.name != "while") and all(_is_steady(o, plan, changing, returned) for o in inside):
-            plan.steady |= {id(o) for o in inside if plan.stores(o) or id(o) in plan.moving} | {id(root)}
+        if (framed or root.name != "while") and all(_is_address_invariant(o, plan, changing, returned) for o in inside):
+            plan.address_invariant |= {o for o in inside if plan.stores(o) or o in plan.storing} | {root}
             spoilt = _following(root, remembered) & needed
-            plan.through |= {
-                id(o) for o in (root, *inside) if o.name == "for" and _holds_loops_only(o, plan, spoilt, varied, active)
+            plan.perfect_nests |= {
+                o for o in (root, *inside) if o.name == "for" and _is_perfect_nest(o, plan, spoilt, varied, active)
             }
         else:
-            plan.placed |= {id(o) for o in inside if plan.stores(o)}
-            plan.placed_in |= {o.operands[0] for o in inside if plan.stores(o)}
-            plan.stacked.add(int32)
+            plan.logged |= {o for o in inside if plan.stores(o)}
+            plan.logged_arrays |= {o.operands[0] for o in inside if plan.stores(o)}
+            plan.stack_types.add(int32)
         for op in (root, *inside):
-            if id(op) in plan.moving and op.name != "if":
+            if op in plan.storing and op.name != "if":
                 counted = counters(op)
-                plan.frames[id(op)] = [
+                plan.frames[op] = [
                     p for p in op.regions[-1].params[1 if op.name == "for" else 0 :] if p in needed and p not in counted
                 ]
-                plan.stacked.update(p.type for p in plan.frames[id(op)])  # type: ignore[misc]
-            plan.stacked.update(kind for kind, _ in plan.pushed(op))
+                plan.stack_types.update(p.type for p in plan.frames[op])  # type: ignore[misc]
+            plan.stack_types.update(kind for kind, _ in plan.pushed(op))
     return plan
 
 
@@ -155,7 +155,7 @@ def by_kind(kinds: Sequence[Scalar]) -> list[tuple[Scalar, list[int]]]:
     return list(found.items())
 
 
-def _remembering(root: Op, memory: Collection[int], groups: Mapping[Value, int]) -> set[Value]:
+def _from_memory_or_loops(root: Op, memory: Collection[int], groups: Mapping[Value, int]) -> set[Value]:
     """Values inside `root` that come from memory that stores change, or from loops."""
     found: set[Value] = set()
     for region in root.regions:
@@ -196,33 +196,33 @@ def _following(root: Op, start: Collection[Value]) -> set[Value]:
     return found
 
 
-def _is_steady(op: Op, plan: Replay, changing: set[Value], returned: Collection[int]) -> bool:
+def _is_address_invariant(op: Op, plan: ReplayPlan, changing: set[Value], returned: Collection[Op]) -> bool:
     """Does nothing about where it stores, or how often, depend on what is stored?"""
-    if id(op) in returned:
+    if op in returned:
         return False
     if plan.stores(op):
         _, index, leaf, _ = split_memory(op)
         return not any(v in changing for v in (*index, *([leaf] if leaf is not None else [])))
-    return id(op) not in plan.moving or (op.name != "while" and op.operands[0] not in changing)
+    return op not in plan.storing or (op.name != "while" and op.operands[0] not in changing)
 
 
-def _holds_loops_only(
-    loop: Op, plan: Replay, spoilt: set[Value], varied: set[Value], active: Collection[Value]
+def _is_perfect_nest(
+    loop: Op, plan: ReplayPlan, spoilt: set[Value], varied: set[Value], active: Collection[Value]
 ) -> bool:
     """Do the trips of a steady loop store in inner loops only, and does the reverse sweep need nothing that those have
     changed?"""
     ops = loop.regions[-1].ops
-    moving = [op for op in ops if id(op) in plan.moving or plan.stores(op)]
+    moving = [op for op in ops if op in plan.storing or plan.stores(op)]
     if not moving or any(op.name != "for" or not matters(op, varied, active) for op in moving):
         return False
     return not any(r in spoilt for op in ops for r in op.results)
 
 
-def is_steady_value(op: Op, plan: Replay) -> bool:
+def is_invariant_value(op: Op, plan: ReplayPlan) -> bool:
     """Can an operation of a steady region be computed at any time while its stores are taken back?"""
     plain = (
         op.name in OPS
         or op.name in ("const", "tid", "shape", "load", "call")
-        or (op.name == "if" and id(op) not in plan.moving)
+        or (op.name == "if" and op not in plan.storing)
     )
     return plain and not any(r in plan.changing for r in op.results)

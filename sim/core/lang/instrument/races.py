@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from sim.core.lang.analysis.activity import is_float
-from sim.core.lang.autodiff.kernel_adjoint import ToBeRecorded
+from sim.core.lang.autodiff.to_be_recorded import ToBeRecorded
 from sim.core.lang.ir.builder import Builder
 from sim.core.lang.ir.clone import Env, copy_op
 from sim.core.lang.ir.core import Block, Func, Op, Value, element_leaves, emit, split_memory, walk

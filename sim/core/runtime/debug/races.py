@@ -14,7 +14,7 @@ from weakref import ref
 
 import numpy as np
 
-from sim.core.lang.autodiff.kernel_adjoint import ToBeRecorded
+from sim.core.lang.autodiff.to_be_recorded import ToBeRecorded
 from sim.core.lang.errors import GradientError
 from sim.core.lang.instrument.races import (
     ADD,

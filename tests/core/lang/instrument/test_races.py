@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from backend_tools import kernel as made
 
-from sim.core.lang.autodiff.kernel_adjoint import to_be_recorded
+from sim.core.lang.autodiff.to_be_recorded import to_be_recorded
 from sim.core.lang.instrument.races import potential_races
 from sim.core.lang.ir.core import emit
 from sim.core.lang.ir.store_forwarding import promise_exclusive
