@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 from sim.core.backends import cache
 from sim.core.lang.analysis.min_cut import minimum_cut
-from sim.core.lang.analysis.thread_locality import Alike
+from sim.core.lang.analysis.value_numbering import ValueNumbering
 from sim.core.lang.ir.clone import Env
 from sim.core.lang.ir.core import Block, Func, Op, Value, has_effect, split_memory, walk
 from sim.core.lang.ir.printer import to_text
@@ -172,22 +172,20 @@ def _late(ops: Iterable[Op], apart: bool) -> list[Op]:
     """Everything without effects right before its first use; loads before writes that could change what they see."""
     waiting: dict[Value, Op] = {}
     out: list[Op] = []
-    done: set[int] = set()
+    done: set[Op] = set()
 
     def put(op: Op) -> None:
         todo = [(op, False)]
         while todo:
             now, ready = todo.pop()
-            if id(now) in done:
+            if now in done:
                 continue
             if ready:
-                done.add(id(now))
+                done.add(now)
                 out.append(now)
             else:
                 todo.append((now, True))
-                todo += [
-                    (waiting[v], False) for v in reversed(used(now)) if v in waiting and id(waiting[v]) not in done
-                ]
+                todo += [(waiting[v], False) for v in reversed(used(now)) if v in waiting and waiting[v] not in done]
 
     for op in ops:
         if op.is_primitive or op.row.free or op.name == "load":
@@ -245,25 +243,25 @@ class _Work:
         written = _written(func.body.ops)
         self.own = {a for a in written if a.name in exclusive}
         self.fixed = written - self.own
-        self.alike = Alike()
+        self.numbering = ValueNumbering()
         for op in walk(func.body):
-            self.alike.note(op, loads=True)
+            self.numbering.note(op, loads=True)
 
     def reloads(self, load: Op, writes: Collection[Op]) -> bool:
         """Whether memory still holds what a load has seen.  Elements of an exclusive array at other indices are other
         elements."""
         array = load.operands[0]
-        if load.attrs.get("dynamic") or array in self.fixed or (not self.apart and (self.fixed or self.own)):
+        if load.dynamic or array in self.fixed or (not self.apart and (self.fixed or self.own)):
             return False
         if array not in self.own:
             return True
-        number = self.alike.number
+        number = self.numbering.number
         place = [number(v) for v in split_memory(load)[1]]
         return all(w.operands[0] is not array or [number(v) for v in split_memory(w)[1]] != place for w in writes)
 
     def fenced(self, ops: Sequence[Op], at: int, number: int) -> list[Op] | None:
         """The operations with a fence before the one of number `at`; None if it would spare nothing."""
-        refused: set[int] = set()
+        refused: set[Op] = set()
         while True:
             made = _Fence(self, ops, at, number, refused)
             if made.wasted:
@@ -271,13 +269,13 @@ class _Work:
             late = made.build()
             if late is None:
                 return _alive(made.out)
-            refused.add(id(late))
+            refused.add(late)
 
 
 class _Fence:
     """One fence: `out` are the operations with it."""
 
-    def __init__(self, work: _Work, ops: Sequence[Op], at: int, number: int, refused: Collection[int]) -> None:
+    def __init__(self, work: _Work, ops: Sequence[Op], at: int, number: int, refused: Collection[Op]) -> None:
         self.work, self.number, self.refused = work, number, refused
         self.first, self.rest = ops[:at], ops[at:]
         self.maker = {r: op for op in ops for r in op.results}
@@ -313,7 +311,7 @@ class _Fence:
 
     def _cheap(self, value: Value, op: Op) -> bool:
         if op.name == "load":
-            return id(op) not in self.refused and self.work.reloads(op, self.writes)
+            return op not in self.refused and self.work.reloads(op, self.writes)
         return op.is_primitive and not op.row.expensive and self.height[value] <= _DEEP
 
     def build(self) -> Op | None:
@@ -339,7 +337,7 @@ class _Fence:
         op.results.append(Value(v.type, v.name, op))
         self.out.append(op)
         self.env[v] = op.results[0]
-        self.work.alike.same(op.results[0], v)
+        self.work.numbering.same(op.results[0], v)
 
     def _need(self, wanted: Value, writes: Sequence[Op]) -> Op | None:
         """Compute a value again, if it is not known behind the fence; returns a load that cannot be done any more."""
@@ -362,7 +360,7 @@ class _Fence:
                 self.out.append(made)
                 for a, b in zip(op.results, made.results, strict=True):
                     self.env[a] = b
-                    self.work.alike.same(b, a)
+                    self.work.numbering.same(b, a)
         return None
 
     def _missing(self, v: Value) -> bool:

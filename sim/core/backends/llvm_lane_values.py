@@ -51,12 +51,12 @@ class LaneWriter(Writer):
 
     def __init__(self) -> None:
         super().__init__()
-        self.values: dict[int, Lane] = {}
+        self.values: dict[Value, Lane] = {}
         self.as_vector: dict[tuple[str, Lane], str] = {}
         self.as_split: dict[tuple[str, Lane], tuple[str, ...]] = {}
 
     def of(self, value: Value) -> Lane:
-        return self.values[id(value)]
+        return self.values[value]
 
     def vector(self, value: Value, lane: Lane | None = None) -> str:
         """A value as a vector."""

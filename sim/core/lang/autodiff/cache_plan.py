@@ -70,10 +70,10 @@ class CacheLayout:
                 b.store(arrays[entry[0]], [b.const(entry[1], int32), thread], [0], [r])
 
 
-def min_cut_cache(func: Func, loads: Collection[Op], tbr: Collection[Value], looped: Collection[int]) -> list[Value]:
+def min_cut_cache(func: Func, loads: Collection[Op], tbr: Collection[Value], looped: Collection[Op]) -> list[Value]:
     """Values to cache, in program order, so that all of `tbr` can be computed without `loads`.
 
-    looped: ids of operations inside loops, whose values cannot be cached: a thread has one slot for each.
+    looped: operations inside loops, whose values cannot be cached: a thread has one slot for each.
     """
     before, price = _dependences(func, set(loads), looped)
     targets = set(tbr)
@@ -94,7 +94,7 @@ def _inside(op: Op) -> Iterable[Op]:
 
 
 def _dependences(
-    func: Func, loads: Collection[Op], looped: Collection[int]
+    func: Func, loads: Collection[Op], looped: Collection[Op]
 ) -> tuple[dict[Value, list[Value]], dict[Value, int]]:
     """What each value is computed from (nothing for `loads`), and the bytes that caching it takes."""
     before: dict[Value, list[Value]] = {}
@@ -115,5 +115,5 @@ def _dependences(
                 and kind is not bool_
                 and (op.name in OPS or (op.name == "call" and len(op.results) == 1))
             )
-            price[r] = kind.size if op in loads or (alone and id(op) not in looped) else UNBOUNDED  # type: ignore[attr-defined]
+            price[r] = kind.size if op in loads or (alone and op not in looped) else UNBOUNDED  # type: ignore[attr-defined]
     return before, price

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from sim.core.lang.analysis.activity import dirty_loads
+from sim.core.lang.analysis.activity import clobbered_loads
 from sim.core.lang.autodiff.cache_plan import CacheLayout
 from sim.core.lang.autodiff.degeneracy import combined_calls, stored_calls
 from sim.core.lang.autodiff.kernel_logs import LogLayout, clear, kernel_logs, returned_type
@@ -23,7 +23,7 @@ from sim.core.lang.ir.clone import Env
 from sim.core.lang.ir.core import Block, Func, Op, Value, split_memory, walk
 from sim.core.lang.ir.dce import dce
 from sim.core.lang.ir.inline import inline
-from sim.core.lang.ir.store_forwarding import forward_memory
+from sim.core.lang.ir.store_forwarding import forward_stores
 from sim.core.lang.ir.verifier import verify
 from sim.core.lang.types import Scalar
 
@@ -103,7 +103,7 @@ def kernel_adjoint(tbr: ToBeRecorded, cached: Collection[int] = ()) -> KernelAdj
     serial = {"serial": True} if plan.arrays else {}
     func = Func(f"{kernel.name}_adjoint", block, kernel.span, kernel.dims, {**attrs, "adjoint": True, **serial})
     if plan.arrays:  # what is put back need not be loaded again
-        func = forward_memory(func, _memory_of(func, tbr))
+        func = forward_stores(func, _memory_of(func, tbr))
     source = dce(func)
     func = verify(dce(inline(source)))
     loaded = {op.operands[0] for op in walk(func.body) if op.name == "load"}
@@ -123,8 +123,8 @@ def kernel_adjoint(tbr: ToBeRecorded, cached: Collection[int] = ()) -> KernelAdj
 
 def _unreadable(tbr: ToBeRecorded, plan: ReplayPlan) -> set[Op]:
     """Loads that would not find in memory what they found in the launch."""
-    clobbered, replayed = dirty_loads(tbr.kernel, tbr.groups), {tbr.groups[array] for array in plan.arrays}
-    return {op for op in walk(tbr.kernel.body) if id(op) in clobbered and tbr.groups[op.operands[0]] not in replayed}
+    clobbered, replayed = clobbered_loads(tbr.kernel, tbr.groups), {tbr.groups[array] for array in plan.arrays}
+    return {op for op in walk(tbr.kernel.body) if op in clobbered and tbr.groups[op.operands[0]] not in replayed}
 
 
 def _memory_attributes(kernel: Func, groups: Mapping[Value, int]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sim.core.lang.analysis.activity import matters
+from sim.core.lang.analysis.activity import is_active
 from sim.core.lang.autodiff.checkpoints import CheckpointWriter, LoopCheckpoints, ThreadTapes
 from sim.core.lang.autodiff.undo_log import positions_of
 from sim.core.lang.autodiff.undo_stack import UndoStack
@@ -49,7 +49,7 @@ class AdjointConfig:
 
     def is_active(self, op: Op) -> bool:
         """Does a gradient flow through this operation with regions?"""
-        return matters(op, self.varied, self.gradient)
+        return is_active(op, self.varied, self.gradient)
 
 
 @dataclass

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sim.core.lang.analysis.activity import matters
+from sim.core.lang.analysis.activity import is_active
 from sim.core.lang.ir.core import Block, Func, Op, Value, split_memory, walk
 from sim.core.lang.ir.regions import flow
 from sim.core.lang.ir.table import OPS
@@ -103,7 +103,7 @@ def plan_replay(
             continue
         remembered = _from_memory_or_loops(root, {groups[a] for a in arrays}, groups)
         inside = [o for region in root.regions for o in walk(region)]
-        framed = root.name != "if" and matters(root, varied, active)  # then the frames tell what it carries
+        framed = root.name != "if" and is_active(root, varied, active)  # then the frames tell what it carries
         changing = _following(root, {*remembered, *_carried(inside if framed else [root, *inside])})
         plan.changing |= changing
         if (framed or root.name != "while") and all(_is_address_invariant(o, plan, changing, returned) for o in inside):
@@ -213,7 +213,7 @@ def _is_perfect_nest(
     changed?"""
     ops = loop.regions[-1].ops
     moving = [op for op in ops if op in plan.storing or plan.stores(op)]
-    if not moving or any(op.name != "for" or not matters(op, varied, active) for op in moving):
+    if not moving or any(op.name != "for" or not is_active(op, varied, active) for op in moving):
         return False
     return not any(r in spoilt for op in ops for r in op.results)
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
-from sim.core.lang.analysis.activity import is_float, needed_values, varied_values
+from sim.core.lang.analysis.activity import is_float, tbr_closure, varied_values
 from sim.core.lang.autodiff.checkpoints import LoopCheckpoints, TripRestorer, trip_env
 from sim.core.lang.autodiff.degeneracy import any_nonzero, combined_calls, demand_distinct, moved_results
 from sim.core.lang.autodiff.primal import AdjointConfig, ForwardState, PrimalEmitter
@@ -301,7 +301,7 @@ def vjp(func: Func, wrt: Collection[int] | None = None) -> Func:
     block.params += seeds
     varied = varied_values(sink(func, varied_values(func, set(inputs))), set(inputs))
     with Builder(block) as b:
-        config = AdjointConfig(varied, needed_values(func, varied, ()), split=combined_calls(func))
+        config = AdjointConfig(varied, tbr_closure(func, varied, ()), split=combined_calls(func))
         primal, state, cotangents = PrimalEmitter(b, config), ForwardState(), Cotangents()
         primal.forward(func.body, env, state)
         sweep = ReverseEmitter(primal)

@@ -69,7 +69,7 @@ class Builder:
         simple = self._simplified(row, args, result)
         if simple is not None:
             return simple
-        key = (name, id(result), *map(id, args))
+        key = (name, id(result), *args)
         found = self._known(key)
         if found is None:
             found = self.append(Op(name, args, [Value(result)])).results[0]
@@ -182,7 +182,7 @@ class Builder:
 
     def leaf_op(self, name: str, operands: Sequence[Value], kind: Type, **attrs: Any) -> Value:
         """tid, shape, tape, tape_load: one result of a given type.  tid and shape are reused when equal."""
-        key = (name, *map(id, operands), *sorted(attrs.items())) if name in ("tid", "shape") else None
+        key = (name, *operands, *sorted(attrs.items())) if name in ("tid", "shape") else None
         found = self._known(key) if key else None
         if found is None:
             found = self.append(Op(name, list(operands), [Value(kind)], attrs)).results[0]

@@ -20,11 +20,11 @@ def dce(func: Func) -> Func:
         unread = [op for op in walk(func.body) if op.name == "tape_store" and op.operands[0] not in read]
         if not unread:
             return func
-        _remove(func.body, set(map(id, unread)))
+        _remove(func.body, set(unread))
 
 
-def _remove(block: Block, dead: set[int]) -> None:
-    block.ops = [op for op in block.ops if id(op) not in dead]
+def _remove(block: Block, dead: set[Op]) -> None:
+    block.ops = [op for op in block.ops if op not in dead]
     for op in block.ops:
         for region in op.regions:
             _remove(region, dead)
@@ -32,7 +32,7 @@ def _remove(block: Block, dead: set[int]) -> None:
 
 def _prune(body: Block) -> None:
     ops = list(walk(body))
-    acts = {id(op): has_effect(op) for op in ops}
+    acts = {op: has_effect(op) for op in ops}
     depends: dict[Value, list[Value]] = {}
     owner: dict[Value, Op] = {}
     for op in ops:
@@ -55,7 +55,7 @@ def _prune(body: Block) -> None:
 
     mark(body.yields)
     for op in ops:
-        if acts[id(op)]:
+        if acts[op]:
             mark(control(op) if op.regions else op.operands)
     while todo:
         value = todo.pop()
@@ -64,7 +64,7 @@ def _prune(body: Block) -> None:
             mark(control(owner[value]))
 
     def sweep(block: Block) -> None:
-        block.ops = [op for op in block.ops if acts[id(op)] or any(r in live for r in op.results)]
+        block.ops = [op for op in block.ops if acts[op] or any(r in live for r in op.results)]
         for op in block.ops:
             if not op.regions:
                 continue

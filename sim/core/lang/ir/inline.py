@@ -21,8 +21,8 @@ def inline(func: Func) -> Func:
         if op.name != "call":
             return False
         args = [env.get(v, v) for v in op.operands]
-        inner: Env = dict(zip(op.attrs["callee"].params, args, strict=True))
-        results = copy_block(b, op.attrs["callee"].body, inner, lambda o, e: special(b, o, e))
+        inner: Env = dict(zip(op.callee.params, args, strict=True))
+        results = copy_block(b, op.callee.body, inner, lambda o, e: special(b, o, e))
         env.update(zip(op.results, results, strict=True))
         return True
 

@@ -7,13 +7,13 @@ from sim.core.lang.ir.core import Block, Func, Value
 
 def to_text(func: Func, spans: bool = False) -> str:
     """Readable, deterministic text: the identity of a function (cache keys), golden tests, `show-ir`."""
-    numbers: dict[int, str] = {}
+    numbers: dict[Value, str] = {}
     lines: list[str] = []
 
     def ref(v: Value) -> str:
-        if id(v) not in numbers:
-            numbers[id(v)] = f"%{len(numbers)}"
-        return numbers[id(v)]
+        if v not in numbers:
+            numbers[v] = f"%{len(numbers)}"
+        return numbers[v]
 
     def typed(v: Value) -> str:
         return f"{ref(v)}: {v.type}"
@@ -29,7 +29,7 @@ def to_text(func: Func, spans: bool = False) -> str:
             where = f"   ; line {op.span.line}" if spans and op.span else ""
             lines.append(f"{indent}{left} = {right}{where}" if left else f"{indent}{right}{where}")
             if "callee" in op.attrs:
-                lines.append(indent + "  " + to_text(op.attrs["callee"]).replace("\n", "\n" + indent + "  "))
+                lines.append(indent + "  " + to_text(op.callee).replace("\n", "\n" + indent + "  "))
             for region in op.regions:
                 lines.append(f"{indent}  ({', '.join(typed(p) for p in region.params)})")
                 block(region, indent + "    ")

@@ -41,7 +41,7 @@ def _sink(block: Block, varied: set[Value], infinite: set[Value]) -> None:
         if op.is_primitive and op.results[0] in varied and (op.row.singular or any(v in infinite for v in op.operands)):
             infinite.add(op.results[0])
     uses = _uses(block)
-    tests: dict[int, list[Op]] = {}  # operations to put in front of a choice that has become an `if`
+    tests: dict[Op, list[Op]] = {}  # operations to put in front of a choice that has become an `if`
     kept: list[Op] = []
     for op in reversed(block.ops):
         used = (
@@ -55,7 +55,7 @@ def _sink(block: Block, varied: set[Value], infinite: set[Value]) -> None:
             continue
         for user, side in places:
             if user.row.choice:
-                tests[id(user)] = _open(user, uses)
+                tests[user] = _open(user, uses)
             varied.add(_move(op, user.regions[side]))
             for v in op.operands:
                 uses[v].append((user, side))
@@ -64,7 +64,7 @@ def _sink(block: Block, varied: set[Value], infinite: set[Value]) -> None:
             uses[v] = [use for use in uses[v] if use[0] is not op] + ([(_LOOK, None)] if looked_at else [])
         if looked_at:
             kept.append(op)
-    block.ops = [o for op in reversed(kept) for o in (*tests.get(id(op), ()), op)]
+    block.ops = [o for op in reversed(kept) for o in (*tests.get(op, ()), op)]
     for op in block.ops:
         for region in op.regions:
             _sink(region, varied, infinite)
@@ -104,13 +104,13 @@ def _looks(user: Op | None) -> bool:
 
 def _places(uses: Collection[Use]) -> list[tuple[Op, int]]:
     """The sides of choices that a value may move to; none if anything else differentiates it, or both sides do."""
-    found: dict[tuple[int, int], tuple[Op, int]] = {}
+    found: dict[tuple[Op, int], tuple[Op, int]] = {}
     for user, side in uses:
         if _looks(user):
             continue
-        if user is None or side is None or (id(user), 1 - side) in found:
+        if user is None or side is None or (user, 1 - side) in found:
             return []
-        found[id(user), side] = (user, side)
+        found[user, side] = (user, side)
     return list(found.values()) if len(found) <= LIMIT else []
 
 

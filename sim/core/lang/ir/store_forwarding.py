@@ -29,10 +29,10 @@ def settle_updates(func: Func) -> Func:
     thread different indices are different elements of an exclusive array.
     """
     exclusive = func.attrs.get("exclusive")
-    return dce(forward_memory(func, alias_groups(func, ()), exclusive)) if exclusive else func
+    return dce(forward_stores(func, alias_groups(func, ()), exclusive)) if exclusive else func
 
 
-def forward_memory(func: Func, groups: Mapping[Value, int], exclusive: Collection[str] = ()) -> Func:
+def forward_stores(func: Func, groups: Mapping[Value, int], exclusive: Collection[str] = ()) -> Func:
     """A load that sees an earlier load or store of this thread at the same index takes its value.
 
     Straight-line code and into branches; a write to the same memory at another index, or inside a region, ends it.
@@ -45,7 +45,7 @@ def forward_memory(func: Func, groups: Mapping[Value, int], exclusive: Collectio
                 array, index, leaf, values = split_memory(op)
                 place = (env.get(array, array), *(env.get(v, v) for v in index))
                 if op.name == "load" and leaf is None:
-                    have = [known[*place, k] for k in op.attrs["leaves"] if (*place, k) in known]
+                    have = [known[*place, k] for k in op.leaves if (*place, k) in known]
                     if len(have) == len(op.results):
                         env.update(zip(op.results, have, strict=True))
                         continue
@@ -54,28 +54,28 @@ def forward_memory(func: Func, groups: Mapping[Value, int], exclusive: Collectio
                     op.name == "accum"
                     and leaf is None
                     and array.name in exclusive
-                    and all((*place, k) in known for k in op.attrs["leaves"])
+                    and all((*place, k) in known for k in op.leaves)
                 ):
-                    before = [known[*place, k] for k in op.attrs["leaves"]]
+                    before = [known[*place, k] for k in op.leaves]
                 if op.row.writes:
                     group = groups[array]
                     gone = [key for key in known if groups[key[0]] == group]
                     same = (op.name == "store" or before is not None) and leaf is None
                     for key in gone:
-                        here = same and key[:-1] == place and key[-1] not in op.attrs["leaves"]
+                        here = same and key[:-1] == place and key[-1] not in op.leaves
                         apart = key[0] is place[0] and key[:-1] != place and array.name in exclusive
                         if not (here or apart):
                             del known[key]
                 if before is not None:
                     b.span = op.span
                     sums = [old + env.get(v, v) for old, v in zip(before, values, strict=True)]
-                    b.store(place[0], list(place[1:]), op.attrs["leaves"], sums)
-                    known.update(((*place, k), v) for k, v in zip(op.attrs["leaves"], sums, strict=True))
+                    b.store(place[0], list(place[1:]), op.leaves, sums)
+                    known.update(((*place, k), v) for k, v in zip(op.leaves, sums, strict=True))
                     continue
                 copy_op(b, op, env)
                 if leaf is None and op.name in ("load", "store"):
                     moved = op.results if op.name == "load" else values
-                    known.update(((*place, k), env.get(v, v)) for k, v in zip(op.attrs["leaves"], moved, strict=True))
+                    known.update(((*place, k), env.get(v, v)) for k, v in zip(op.leaves, moved, strict=True))
             elif op.regions:
                 written = {groups[split_memory(o)[0]] for r in op.regions for o in walk(r) if o.row.writes}
                 outer = {k: v for k, v in known.items() if op.name == "if" or groups[k[0]] not in written}
@@ -109,7 +109,7 @@ def forward_memory(func: Func, groups: Mapping[Value, int], exclusive: Collectio
     return Func(func.name, body, func.span, func.dims, dict(func.attrs))
 
 
-def promise_exclusive(func: Func, names: Collection[str]) -> Func:
+def assume_disjoint(func: Func, names: Collection[str]) -> Func:
     """Write into a kernel that no two threads of a launch touch the same element of the arrays `names`, nor one thread
     by two indices."""
     func.attrs["exclusive"] = frozenset(names)

@@ -25,13 +25,13 @@ def verify(func: Func) -> Func:
     def types(values: Sequence[Value]) -> list[Type]:
         return [v.type for v in values]
 
-    def block(b: Block, scope: set[int]) -> None:
-        scope = scope | {id(p) for p in b.params}
+    def block(b: Block, scope: set[Value]) -> None:
+        scope = scope | {p for p in b.params}
         for op in b.ops:
             check(op.name in ROWS, op, "unknown operation")
             for v in op.operands:
-                check(id(v) in scope, op, f"operand {v!r} is not defined here")
-            if op.name in OPS:
+                check(v in scope, op, f"operand {v!r} is not defined here")
+            if op.is_primitive:
                 row = OPS[op.name]
                 args = op.operands[row.conditions :]
                 check(len(op.operands) == row.arity, op, f"takes {row.arity} operands")
@@ -65,9 +65,9 @@ def verify(func: Func) -> Func:
                 moved = types(op.results if op.name == "load" else values)
                 check(moved == scalars, op, f"moves {moved}, element has {scalars}")
                 check(all(i.type.is_int for i in index), op, "index is not an integer")  # type: ignore[attr-defined]
-            scope = scope | {id(r) for r in op.results}
+            scope = scope | {r for r in op.results}
         for v in b.yields:
-            if id(v) not in scope:
+            if v not in scope:
                 raise InvalidIR(f"{func.name}: yields {v!r}, which is not defined\n{to_text(func)}")
 
     block(func.body, set())

@@ -17,7 +17,7 @@ from sim.core.lang.ir.core import Func, walk
 from sim.core.lang.ir.dce import dce
 from sim.core.lang.ir.inline import inline
 from sim.core.lang.ir.printer import to_text
-from sim.core.lang.ir.store_forwarding import promise_exclusive, settle_updates
+from sim.core.lang.ir.store_forwarding import assume_disjoint, settle_updates
 from sim.core.lang.ir.verifier import verify
 from sim.core.lang.memoize import compiling
 from sim.core.lang.types import ArrayType, Scalar, Type, float32
@@ -148,7 +148,7 @@ class Kernel:
 
     def _trace(self, types: tuple[Type, ...], earlier: list[Specialisation]) -> Specialisation:
         """A new specialisation; or one of the `earlier` ones, where what has changed makes no difference."""
-        source = promise_exclusive(
+        source = assume_disjoint(
             dce(trace_kernel(self.function, types, name=self.name, real=self.real)), self.exclusive
         )
         text, ops = to_text(source), list(walk(source.body))
