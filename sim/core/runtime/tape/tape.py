@@ -257,8 +257,8 @@ class Tape:
 
     def holds(self, bookmark: Bookmark) -> bool:
         """Whether a bookmark was made on this tape, and `reset` has not forgotten since what was recorded up to it."""
-        number, record = bookmark
-        return number < len(self.records) and self.records[number] is record
+        place, record = bookmark
+        return place < len(self.records) and self.records[place] is record
 
     # -- backward
     @entry_point
