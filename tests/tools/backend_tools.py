@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-import sim
 import sim.core.lang.ir.ops  # noqa: F401 fills the table
 from sim.core.backends.base import Backend, argument_block
 from sim.core.backends.interp import InterpBackend

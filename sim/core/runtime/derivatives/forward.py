@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
 
@@ -19,19 +19,22 @@ from sim.core.lang.ir.passes import dce, inline
 from sim.core.runtime.ambient import observers
 from sim.core.runtime.arrays.array import array, make_array
 from sim.core.runtime.arrays.operations import Operation, describe
+from sim.core.runtime.compiled.argument_packing import Memory
+from sim.core.runtime.compiled.compiled import Compiled
 from sim.core.runtime.devices.graph import capturing
-from sim.core.runtime.launch.argument_packing import Memory
 from sim.core.runtime.launch.calls import run
-from sim.core.runtime.launch.kernel import Compiled
 from sim.core.runtime.memory.buffer import Buffer, ByteRange, duplicate, refill
 from sim.core.runtime.memory.elements import differentiable, element
 from sim.core.runtime.tape.live_ins import Snapshot
 
+Lifted = tuple[tuple[int, ...], Compiled]
+_lifted: WeakKeyDictionary[Compiled, dict[frozenset[int], Lifted]] = WeakKeyDictionary()
 
-def lifted(compiled: Compiled, active: frozenset[int]) -> tuple[tuple[int, ...], Compiled]:
+
+def lifted(compiled: Compiled, active: frozenset[int]) -> Lifted:
     """Which parameters have tangents if `active` have, and the function with their tangent arrays as further
     parameters."""
-    cache = compiled.__dict__.setdefault("tangents", {})
+    cache = _lifted.setdefault(compiled, {})
     if active not in cache:
         plan = kernel_tangent(compiled.source or compiled.func, active)
         cache[active] = plan.active, Compiled(dce(inline(plan.func)), plan.func)

@@ -1,6 +1,6 @@
 """Recorded launches: how the adjoint of a kernel gets the values that it loads.
 
-There are four ways, chosen array by array when the adjoint is made (`KernelNeeds`) and when the launch is recorded:
+There are four ways, chosen array by array when the adjoint is made (`sim.core.lang.autodiff`) and when the launch is recorded:
 
 * live-ins: the content of an argument before the launch, which the tape takes care of (`live_ins`);
 * caches: what a thread has loaded and the launch itself overwrites, stored per thread by a variant of the kernel;
@@ -23,12 +23,14 @@ from sim.core.lang.errors import GradientError
 from sim.core.lang.types import int32
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import empty, zeros
-from sim.core.runtime.arrays.extent import span_of
+from sim.core.runtime.compiled.argument_packing import Memory
+from sim.core.runtime.compiled.compiled import Compiled
 from sim.core.runtime.devices.graph import add_node, capturing
-from sim.core.runtime.launch.argument_packing import Memory
+from sim.core.runtime.launch.adjoints import AdjointPair, Differentiated
+from sim.core.runtime.launch.aliases import Aliases
 from sim.core.runtime.launch.calls import Call, run, thread_count
-from sim.core.runtime.launch.kernel import AdjointPair, Aliases, Compiled, Differentiated
 from sim.core.runtime.launch.sandbox import host_argument, on_cpu, on_host, private_arguments, run_privately
+from sim.core.runtime.memory.spans import extent_of
 from sim.core.runtime.tape.live_ins import LiveIn, LiveIns
 from sim.core.runtime.tape.memory_report import Remembered
 from sim.core.runtime.tape.records import activity_changed
@@ -125,8 +127,8 @@ def adjoint_of(call: Call, made: Differentiated) -> AdjointPair:
     """The adjoint for a launch: caches take the place of snapshots where that takes less memory."""
     if not made.candidates:
         return made.adjoint(made.candidates)
-    spans = (span_of(call.args[k]) for k in made.candidates if call.args[k] is not None)
-    cached = made.needs.bytes_per_thread(made.candidates) * thread_count(call.dims)
+    spans = (extent_of(call.args[k]) for k in made.candidates if call.args[k] is not None)
+    cached = made.tbr.bytes_per_thread(made.candidates) * thread_count(call.dims)
     return made.adjoint(made.candidates if cached < sum(high - low for low, high in spans) else frozenset())
 
 
@@ -134,10 +136,10 @@ def live_ins_of(
     call: Call, pair: AdjointPair, made: Differentiated, aliases: Aliases, live_ins: LiveIns
 ) -> dict[int, LiveIn]:
     """What of its arguments the adjoint loads, by number, as it is before the launch."""
-    before = _live_in_at(call, pair.plan.needs, live_ins)
+    before = _live_in_at(call, pair.plan.live_in, live_ins)
     for group in aliases:
-        if group & made.needs.replayed:  # the adjoint writes to the snapshot: arrays that overlap need the same one
-            live_ins.join([before[k] for k in pair.plan.needs if k in group and k in before])
+        if group & made.tbr.replayed:  # the adjoint writes to the snapshot: arrays that overlap need the same one
+            live_ins.join([before[k] for k in pair.plan.live_in if k in group and k in before])
     return before
 
 
@@ -164,7 +166,7 @@ def _run_caching(
 ) -> LaunchRecord:
     """Run `forward`, the variant of the kernel that writes down what its adjoint needs."""
     plan, threads = pair.plan, thread_count(call.dims)
-    caches = [live_ins.arena.array((slots, threads), scalar, call.device) for scalar, slots in plan.records]
+    caches = [live_ins.arena.array((slots, threads), scalar, call.device) for scalar, slots in plan.caches]
     returned, counts = _room_for_returned(call, pair, forward, caches), None
     extra = [*caches, *returned]
     if plan.logs or returned:
@@ -180,7 +182,7 @@ def _room_for_returned(call: Call, pair: AdjointPair, forward: Compiled, caches:
 
     On another device the order of the threads may make them longer: then `LaunchRecord.backward` raises.
     """
-    kinds = pair.plan.returns
+    kinds = pair.plan.returned
     if not kinds:
         return []
     threads = thread_count(call.dims)

@@ -32,10 +32,10 @@ from sim.core.lang.errors import GradientError
 from sim.core.runtime.ambient import observers
 from sim.core.runtime.ambient.stacks import insist
 from sim.core.runtime.arrays.array import array
-from sim.core.runtime.arrays.extent import span_of
 from sim.core.runtime.devices.graph import DeviceNode, add_native_node, capturing
 from sim.core.runtime.devices.graph import opened as open_graphs
-from sim.core.runtime.memory.buffer import Buffer, ByteRange, duplicate
+from sim.core.runtime.memory.buffer import Buffer, ByteRange, Strided, duplicate
+from sim.core.runtime.memory.spans import extent_of
 from sim.core.runtime.tape.arena import Arena
 from sim.core.runtime.tape.foreign_writes import content_of
 
@@ -125,7 +125,7 @@ class LiveIns:
     # -- what is recorded
     def add(self, a: array, reader: str, name: str) -> LiveIn:
         """The adjoint of `reader` will load the present values of `a`."""
-        low, high = span_of(a)
+        low, high = extent_of(a)
         made = LiveIn(a.buffer, low, high, reader, name, _series() if open_graphs.entries else None)
         if a.buffer.shared:  # it may change without a `before_write`
             made.snapshot = self._of_shared_memory(made)
@@ -170,13 +170,13 @@ class LiveIns:
         self._of_shared.clear()
 
     # -- what is overwritten
-    def before_write(self, view: array, writer: str) -> None:
+    def before_write(self, view: Strided, writer: str) -> None:
         """Take snapshots of the live-ins that an imminent write to `view` would destroy; with `refuse`, raise
         GradientError instead."""
         waiting = self.open.get(view.buffer)
         if not waiting:
             return
-        low, high = span_of(view)
+        low, high = extent_of(view)
         hit = [r for r in waiting if r.low < high and low < r.high]
         if not hit:
             return

@@ -22,13 +22,12 @@ from sim.core.lang.errors import GradientError, entry_point
 from sim.core.runtime.ambient import recording
 from sim.core.runtime.ambient.recording import Bookmark
 from sim.core.runtime.arrays.array import array
-from sim.core.runtime.arrays.extent import is_whole
 from sim.core.runtime.arrays.operations import Operation
 from sim.core.runtime.debug.nonfinite import NonFiniteError
 from sim.core.runtime.debug.races import refuse_races
 from sim.core.runtime.devices.graph import add_node, capturing
 from sim.core.runtime.launch.calls import Call, thread_count
-from sim.core.runtime.memory.buffer import Buffer, ByteRange, before_write
+from sim.core.runtime.memory.buffer import Buffer, ByteRange, before_write, is_whole
 from sim.core.runtime.memory.spans import Spans
 from sim.core.runtime.tape.detached import Detached, Detachment
 from sim.core.runtime.tape.exclusive import exclusive
@@ -119,8 +118,8 @@ class Tape:
         if shared:
             self._foreign.refuse(shared, f"launch of '{spec.kernel.name}'")
         made = spec.differentiated(active, aliases) if active else None
-        if self._detached.by_buffer or (made is not None and made.needs.lossy):
-            self._detached.before_launch(call, active, made.needs.lossy if made is not None else frozenset())
+        if self._detached.by_buffer or (made is not None and made.tbr.detached):
+            self._detached.before_launch(call, active, made.tbr.detached if made is not None else frozenset())
         if made is None:  # it has nothing to do with gradients
             call.run()
             return
@@ -128,7 +127,7 @@ class Tape:
         # 2. What its adjoint will load is live-in: noted before the launch runs and overwrites it.
         pair = adjoint_of(call, made)
         before = {}
-        if pair.plan.needs:
+        if pair.plan.live_in:
             self._belongs_to_open_graph()
             before = live_ins_of(call, pair, made, aliases, self._live_ins)
         # 3. It runs, and takes snapshots of what others have as live-ins.

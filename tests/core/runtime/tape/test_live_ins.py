@@ -10,8 +10,8 @@ import pytest
 
 import sim
 from sim.core.lang.errors import GradientError
-from sim.core.runtime.arrays.extent import span_of
 from sim.core.runtime.memory.buffer import ByteRange
+from sim.core.runtime.memory.spans import extent_of
 from sim.core.runtime.tape import live_ins as live_ins_module
 from sim.core.runtime.tape.foreign_writes import ForeignWrites
 from sim.core.runtime.tape.live_ins import LiveIns, restored
@@ -42,14 +42,14 @@ def content(live_in) -> list[float]:
 # ------------------------------------------------------------------------------------------------ ranges
 def test_the_bytes_that_an_array_touches():
     a = sim.zeros((4, 6), dtype=f64)
-    assert span_of(a) == (0, 192) and span_of(a[1]) == (48, 96) and span_of(a[1:3]) == (48, 144)
-    assert span_of(a[:, 2]) == (16, 3 * 48 + 16 + 8), "from its first to the end of its last element"
-    assert span_of(a[1:3, ::2]) == (48, 48 + 48 + 4 * 8 + 8)
-    assert span_of(a[2:2]) == (a[2:2].offset, a[2:2].offset)
+    assert extent_of(a) == (0, 192) and extent_of(a[1]) == (48, 96) and extent_of(a[1:3]) == (48, 144)
+    assert extent_of(a[:, 2]) == (16, 3 * 48 + 16 + 8), "from its first to the end of its last element"
+    assert extent_of(a[1:3, ::2]) == (48, 48 + 48 + 4 * 8 + 8)
+    assert extent_of(a[2:2]) == (a[2:2].offset, a[2:2].offset)
     v = sim.zeros(3, dtype=sim.vec3d)
-    assert span_of(v) == (0, 72) and span_of(v[1:2]) == (24, 48)
+    assert extent_of(v) == (0, 72) and extent_of(v[1:2]) == (24, 48)
     backwards = a[::-1]
-    assert span_of(backwards) == (0, 192) and span_of(a[3:0:-2]) == (48, 192)
+    assert extent_of(backwards) == (0, 192) and extent_of(a[3:0:-2]) == (48, 192)
 
 
 # ------------------------------------------------------------------------------------------------ copies
