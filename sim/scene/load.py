@@ -12,8 +12,8 @@ from types import ModuleType
 from sim.files import FileError, read_text
 from sim.scene.build.sound_parts import problems_of_sound_parts
 from sim.scene.scene import Scene
-from sim.scene.schema.keys import MaterialSpec, scene_schema
-from sim.scene.schema.materials import registered_materials
+from sim.scene.schema.keys.scene import scene_schema
+from sim.scene.schema.materials import MaterialSpec, registered_materials
 from sim.scene.schema.paths import NoSuchPath, find, path_hint
 from sim.scene.validate.checks import check_parts, check_references
 from sim.scene.validate.parameters import check_parameters

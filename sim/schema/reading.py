@@ -109,14 +109,23 @@ class Kind(ABC):
 
 @dataclass(frozen=True)
 class SchemaLine:
-    """One key: its name, kind, meaning and default; whether it may be a parameter; the keys it belongs to."""
+    """One key: all that is said of it, in one place.
+
+    only_with: keys of the same table that it belongs to, one of which must be given.  may_vary: it may be a parameter.
+    may_be_set: an experiment may set it, and what stands inside it.  model_path: the material value of the model that
+    it sets; `{1}` is the second step of its own path.  per_point: where it differs from element to element, its
+    elements are points.
+    """
 
     name: str
     kind: Kind
     doc: str
     default: Any = Default.ABSENT
-    may_vary: bool = False
     only_with: tuple[str, ...] = ()
+    may_vary: bool = False
+    may_be_set: bool = False
+    model_path: str = ""
+    per_point: bool = False
 
     @property
     def unit(self) -> str:

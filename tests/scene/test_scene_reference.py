@@ -7,7 +7,7 @@ import pytest
 from scene_samples import BEAM, CLOTH, MATERIALS
 
 from sim.scene.schema.json_schema import json_schema, scene_reference
-from sim.scene.schema.keys import scene_schema
+from sim.scene.schema.keys.scene import scene_schema
 from sim.scene.schema.paths import every_path
 from sim.schema.errors import SourceText
 from sim.schema.units import parse_unit

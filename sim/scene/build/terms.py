@@ -16,7 +16,6 @@ from sim.identify.losses.penalties import Prior, Smooth
 from sim.identify.parameters.parameters import Parameter
 from sim.model import Model
 from sim.scene.build.context import BuildContext
-from sim.scene.build.model_paths import model_path
 
 KINDS = ("match", "reach", "slow", "prior", "smooth", "custom")
 
@@ -102,7 +101,7 @@ def _smooth(
 def _neighbours(made: BuildContext, place: str, regions: Sequence[str] | None) -> np.ndarray:
     """Pairs (m, 2) of neighbouring elements of what stands at a place in the scene: their numbers, or those of their
     `regions`."""
-    label, _, key = str(model_path(made.scene.find(place).steps)).partition(".")
+    label, _, key = str(made.scene.find(place).model_path).partition(".")
     group = made.groups[label]
     elements = group.elements[key.rpartition(".")[0]] if "." in key else group.points[:, None]
     pairs = neighbours(elements, group.edges)

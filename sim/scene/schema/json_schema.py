@@ -7,7 +7,9 @@ from functools import singledispatch
 from typing import Any
 
 from sim.identify.losses import custom
-from sim.scene.schema.keys import FORMAT, VALUE_TABLE, MaterialSpec, scene_schema, value
+from sim.scene.schema.keys.common import VALUE_TABLE, value
+from sim.scene.schema.keys.scene import FORMAT, scene_schema
+from sim.scene.schema.materials import MaterialSpec
 from sim.schema.containers import Deferred, List, Map, Table, Union
 from sim.schema.kinds import (
     Axes,
@@ -199,7 +201,7 @@ def scene_reference(materials: Mapping[str, MaterialSpec]) -> str:
     """The reference of the scene format in Markdown: a table of keys for every mapping of a scene."""
     parts = [
         "# Scene files: every key",
-        "This page is generated from the schema (`sim/scene/schema/keys.py`).",
+        "This page is generated from the schema (`sim/scene/schema/keys/`).",
         (
             "Numbers are in SI units; a text may carry another unit (`5 mm`). *May vary*: the number may be a"
             " parameter. `<name>` stands for names that you choose."

@@ -9,15 +9,14 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sim.scene.schema.keys import MOST_CELLS, MaterialSpec
+from sim.scene.schema.keys.common import MOST_CELLS
+from sim.scene.schema.materials import MaterialSpec
 from sim.scene.schema.paths import NoSuchPath, find, path_hint
 from sim.schema.errors import did_you_mean
 from sim.schema.kinds import Axes
 from sim.schema.reading import BROKEN, Reading, SchemaLine, Steps
 
 OBJECT_KINDS = ("cloth", "soft", "chain", "particles")
-_SET_TABLES = ("world", "time", "loads", "attachments", "shapes")
-_SET_PLACEMENT = ("position", "rotation", "velocity", "spin", "drag")
 
 
 def check_parts(
@@ -155,9 +154,9 @@ def _sets(data: dict[str, Any], root: SchemaLine, reading: Reading) -> None:
                 found, unknown = None, error.steps
             if found is None or not found.present:
                 if not reading.is_broken(found.steps if found else unknown):
-                    hint = path_hint(root, data, path, lambda other: other.present and _may_be_set(other.steps))
+                    hint = path_hint(root, data, path, lambda other: other.present and other.may_be_set)
                     reading.problem(place, f"`{path}` does not exist in this scene", hint, key=True)
-            elif not _may_be_set(found.steps):
+            elif not found.may_be_set:
                 reading.problem(
                     place,
                     f"an experiment cannot set `{path}`",
@@ -180,9 +179,3 @@ def _sets_once(data: dict[str, Any], reading: Reading) -> None:
             for earlier in paths[:i]:
                 if path.startswith(earlier + ".") or earlier.startswith(path + "."):
                     reading.problem((*steps, "set", path), f"`{earlier}` and `{path}` set the same value", key=True)
-
-
-def _may_be_set(steps: Steps) -> bool:
-    if steps[0] == "objects":
-        return len(steps) > 2 and steps[2] in _SET_PLACEMENT
-    return steps[0] in _SET_TABLES and len(steps) > 1

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from sim.scene.schema.paths import NoSuchPath, SceneValue, every_path, find, overlap, path_hint
+from sim.scene.schema.paths import NoSuchPath, SceneValue, find, overlap, path_hint, paths_below
 from sim.scene.validate.checks import parts
 from sim.schema.containers import Union
 from sim.schema.errors import did_you_mean
@@ -134,7 +134,7 @@ def _target(
             reading.problem(place, f"`{path}` does not exist in this scene", hint, key=by_key)
         return None
     if not found.line.may_vary:
-        numbers = [".".join(other.steps) for other in every_path(found.line, found.value, found.steps) if usable(other)]
+        numbers = [".".join(other.steps) for other in paths_below(found) if usable(other)]
         hint = "name one of: " + ", ".join(f"`{number}`" for number in numbers[:6]) if numbers else _MAY_VARY
         reading.problem(place, f"`{path}` may not be a parameter", hint, key=by_key)
         return None
@@ -160,7 +160,7 @@ def _has_such_values(
         return True
     if isinstance(found.value, dict):
         needed = ("region", "element") if "regions" in found.value else ("element",)
-        if _elements_are_points(found.steps):
+        if found.line.per_point:
             needed = (*needed, "point")
         if per not in needed:
             reading.problem(place, f"`{path}` has a value for each {needed[0]}", f"add `per: {needed[0]}`", key=by_key)
@@ -187,7 +187,7 @@ def _has_such_values(
             key=by_key,
         )
         return False
-    if per == "point" and not _elements_are_points(found.steps):
+    if per == "point" and not found.line.per_point:
         reading.problem(
             place,
             f"`{path}` is one value, with none for each point",
@@ -197,18 +197,6 @@ def _has_such_values(
         )
         return False
     return True
-
-
-def _elements_are_points(steps: Steps) -> bool:
-    """Whether a value may differ from point to point."""
-    match steps:
-        case (
-            ("objects", _, "position" | "velocity")
-            | ("objects", _, "cloth" | "soft", "density")
-            | ("objects", _, "particles", "mass")
-        ):
-            return True
-    return False
 
 
 def _of_elements(value: Any) -> bool:
