@@ -1,4 +1,4 @@
-"""Markers, experiments and method of a scene, as the pieces of a `Diagnostic`."""
+"""Markers, experiments and method of a scene, as the pieces of a `Problem`."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.identify.parameters.parameters import Parameter, Reached
+from sim.identify.parameters.parameters import Binding, Parameter
 from sim.identify.parameters.transforms import make_transform
 from sim.model import Model, UnknownPathError
 from sim.scene.build.context import BuildContext
@@ -36,26 +36,28 @@ def make_parameters(context: BuildContext, model: Model) -> list[Parameter]:
 
 
 def _of_region(context: BuildContext, name: str, entry: Entry, values: Values, region: str) -> Parameter | None:
+    # A `start` stands for all regions at once: nothing in the scene can hold what is found for one.
     bindings = [
-        Reached(str(value.model_path), entry["of"][path], context.by_region[path].within(region))
+        Binding(
+            str(value.model_path),
+            entry["of"][path],
+            context.by_region[path].within(region),
+            "" if "start" in entry else f"{path}.regions.{region}",
+        )
         for path, value in values.items()
     ]
     path, value = next(iter(values.items()))
     start = entry.get("start", value.value["regions"][region] / entry["of"][path])
-    # Where `start` is given, no place in the scene sets one region alone.
-    places = {} if "start" in entry else {f"{path}.regions.{region}": factor for path, factor in entry["of"].items()}
-    return _checked(context, name, f"{name}.{region}", np.asarray(start, float), bindings, places)
+    return _checked(context, name, f"{name}.{region}", np.asarray(start, float), bindings)
 
 
 def _of_all(context: BuildContext, model: Model, name: str, entry: Entry, values: Values) -> Parameter | None:
     bindings = [
-        Reached(str(value.model_path), entry["of"][path], _elements(context, path, value))
+        Binding(str(value.model_path), entry["of"][path], _elements(context, path, value), path)
         for path, value in values.items()
     ]
-    places = dict(entry["of"])
-    if "start" in entry:
-        places[f"parameters.{name}.start"] = 1.0  # it goes before the value in the scene
-    return _checked(context, name, name, _start(model, entry, values), bindings, places)
+    start_place = f"parameters.{name}.start" if "start" in entry else ""
+    return _checked(context, name, name, _start(model, entry, values), bindings, start_place)
 
 
 def _checked(
@@ -63,8 +65,8 @@ def _checked(
     entry_name: str,
     name: str,
     start: np.ndarray,
-    bindings: list[Reached],
-    places: dict[str, float],
+    bindings: list[Binding],
+    start_place: str = "",
 ) -> Parameter | None:
     """A parameter of an entry; None, and a problem, where its start, bounds and transform do not fit each other."""
     entry, values = context.data["parameters"][entry_name], context.parameter_values[entry_name]
@@ -97,7 +99,7 @@ def _checked(
         bounds,
         experiments,
         entry["per"],
-        places,
+        start_place,
     )
 
 
