@@ -20,7 +20,7 @@ LAYERS = """
     core.optim core files schema geometry constraints model solvers rollout io
     identify.parameters identify.data identify.losses identify.search identify.problem identify.assess
     identify.run identify
-    scene.schema scene.validate scene.build scene.scene scene.load scene
+    scene.schema.keys scene.schema scene.validate scene.build scene.scene scene.load scene
     display cli
 """.split()
 

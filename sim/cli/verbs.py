@@ -22,7 +22,7 @@ from sim.io import STATE, environment, export_run, load_run, page, to_json, writ
 from sim.scene import Scene, load_scene
 from sim.scene.build.problem import PRECISION
 from sim.scene.schema.json_schema import json_schema
-from sim.scene.schema.materials import registered_materials
+from sim.scene.schema.keys.materials import registered_materials
 
 
 def run(options: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sim.schema.errors import did_you_mean
+from sim.schema.errors import word_hint
 from sim.schema.reading import SchemaLine, Steps
 
 MISSING = object()  # the value of a path that the schema knows and the data does not hold
@@ -134,12 +134,12 @@ def path_hint(root: SchemaLine, data: Any, dotted: str, accept: Callable[[SceneV
     try:
         steps = find(root, data, dotted).steps
     except NoSuchPath as error:
-        return did_you_mean(error.steps[-1], error.known)
+        return word_hint(error.steps[-1], error.known)
     value = data
     for step in steps:
         deeper = inner(value, step)
         if deeper is MISSING:
-            return did_you_mean(step, value if isinstance(value, dict) else ())
+            return word_hint(step, value if isinstance(value, dict) else ())
         value = deeper
     return ""
 

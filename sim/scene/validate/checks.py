@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sim.scene.schema.keys.common import MOST_CELLS
-from sim.scene.schema.materials import MaterialSpec
+from sim.scene.schema.keys.materials import MaterialSpec
 from sim.scene.schema.paths import NoSuchPath, find, path_hint
-from sim.schema.errors import did_you_mean
+from sim.schema.errors import word_hint
 from sim.schema.kinds import Axes
 from sim.schema.reading import BROKEN, Reading, SchemaLine, Steps
 
@@ -39,7 +39,7 @@ def check_references(reading: Reading) -> None:
         known = reading.names.get(table, [])
         if name not in known and not reading.is_broken((table,)):
             none = f"the scene has no `{table}`" if not known else ""
-            reading.problem(steps, f"unknown {table.removesuffix('s')} `{name}`", none or did_you_mean(name, known))
+            reading.problem(steps, f"unknown {table.removesuffix('s')} `{name}`", none or word_hint(name, known))
 
 
 def parts(data: Mapping[str, Any], *tables: str) -> Iterator[tuple[Steps, dict[str, Any]]]:
@@ -96,7 +96,7 @@ def _regions(value: Any, steps: Steps, entry: Mapping[str, Any], reading: Readin
         reading.problem(place, "no region", "give `name: value` for each, or one number for the whole object", key=True)
     for name in value.get("regions", {}) if isinstance(value, dict) else ():
         if name not in known and not reading.is_broken((*steps[:2], "regions", name)):
-            hint = did_you_mean(name, known) or f"choose its points in `{'.'.join(steps[:2])}.regions.{name}`"
+            hint = word_hint(name, known) or f"choose its points in `{'.'.join(steps[:2])}.regions.{name}`"
             reading.problem((*steps, "regions", name), f"unknown region `{name}`", hint, key=True)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from sim.scene.schema.paths import NoSuchPath, SceneValue, find, overlap, path_hint, paths_below
 from sim.scene.validate.checks import parts
 from sim.schema.containers import Union
-from sim.schema.errors import did_you_mean
+from sim.schema.errors import word_hint
 from sim.schema.kinds import Number, Tuple, bounds_words, inside
 from sim.schema.reading import BROKEN, Kind, Reading, SchemaLine, Steps
 from sim.schema.units import parse_unit
@@ -366,7 +366,7 @@ def _own_loss(steps: Steps, source: str, reading: Reading) -> None:
             name for name, item in vars(reading.modules[module]).items() if callable(item) and not name.startswith("_")
         ]
         reading.problem(
-            (*steps, "custom"), f"`{module}` has no function `{function}`", did_you_mean(function, known, list_up_to=8)
+            (*steps, "custom"), f"`{module}` has no function `{function}`", word_hint(function, known, list_up_to=8)
         )
 
 
@@ -421,7 +421,7 @@ def _expectation(path: str, data: dict[str, Any], targets: dict[str, list[Parame
     if path not in results and words[:2] != ["loss", "terms"]:
         if not reading.is_broken(tuple(words[:2])) and not reading.is_broken(("measures", words[-1])):
             shown = [known for known in results if not known.endswith((".start", ".final", ".simulated", ".measured"))]
-            hint = did_you_mean(path, results) or did_you_mean(path, shown)
+            hint = word_hint(path, results) or word_hint(path, shown)
             reading.problem(steps, f"`{path}` is not a number in the result", hint, key=True)
         return
     unit, count = results.get(path, ("", 1))

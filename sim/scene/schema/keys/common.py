@@ -13,7 +13,6 @@ POSITIVE = "(0, inf)"
 NOT_NEGATIVE = "[0, inf)"
 MOST_CELLS = 20_000_000  # points of a chain, cells of a grid or lattice: gigabytes before the first step
 MOST_PER_SIDE = 10_000
-VALUE_TABLE = "a material value that differs from place to place"
 
 # fmt: off
 WHERE = Table((
@@ -44,5 +43,6 @@ def value(unit: str, bounds: str, each: bool = False) -> Union:
     ]
     if each:
         lines.append(key("each", Number("", bounds), "alpha of every constraint, as the solver uses it", may_vary=True))
-    table = Table(tuple(lines), one_of=(tuple(line.name for line in lines),), title=VALUE_TABLE)
-    return Union((number, table), unit)
+    one_of = (tuple(line.name for line in lines),)
+    title = "a material value that differs from place to place"
+    return Union((number, Table(tuple(lines), one_of, title=title, short="a material value")), unit)

@@ -15,7 +15,7 @@ from sim.scene.schema.keys.common import (
     key,
     value,
 )
-from sim.scene.schema.materials import MaterialSpec
+from sim.scene.schema.keys.materials import MaterialSpec
 from sim.schema.containers import List, Map, Table
 from sim.schema.kinds import File, Int, Number, Tuple
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from sim.scene.schema.keys.common import POSITIVE, REQUIRED, key
 from sim.scene.schema.keys.experiments import EXPERIMENTS, MARKERS, MEASURES
 from sim.scene.schema.keys.loss import EXPECT, LOSS
+from sim.scene.schema.keys.materials import MaterialSpec
 from sim.scene.schema.keys.objects import objects
 from sim.scene.schema.keys.optimize import OPTIMIZE
 from sim.scene.schema.keys.parameters import PARAMETERS
 from sim.scene.schema.keys.surroundings import ATTACHMENTS, LOADS, SHAPES, WORLD
-from sim.scene.schema.materials import MaterialSpec
 from sim.schema.containers import List, Map, Table
 from sim.schema.kinds import Bool, Choice, File, Int, Number, Text
 from sim.schema.reading import SchemaLine
