@@ -21,7 +21,7 @@ LAYERS = """
     identify.parameters identify.data identify.losses identify.search identify.problem identify.assess
     identify.run identify
     scene.schema.keys scene.schema scene.validate scene.build scene.scene scene.load scene
-    display cli
+    cli.terminal cli.verbs cli
 """.split()
 
 
