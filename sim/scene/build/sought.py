@@ -10,9 +10,9 @@ import numpy as np
 
 from sim.geometry import GeometryError, embed, embed_in_triangles, farthest_points
 from sim.identify.data.expectations import Expectation
-from sim.identify.data.experiments import Experiment, Markers, Schedule, Target
+from sim.identify.data.experiments import Experiment, Markers, Target, TimeGrid
 from sim.identify.data.measures import Measure
-from sim.identify.losses.losses import Term
+from sim.identify.losses.terms.base import Term, trajectory_terms
 from sim.identify.search.horizon import Horizon
 from sim.identify.search.loop import Stop
 from sim.identify.search.method import ITERATIONS, Method
@@ -29,7 +29,7 @@ MOST_FRAMES = 1_000_000
 """Frames are kept, and those of a longer experiment would not fit into memory."""
 
 
-def make_schedule(made: Building, time: dict[str, Any], path: str) -> Schedule:
+def make_schedule(made: Building, time: dict[str, Any], path: str) -> TimeGrid:
     """The time steps of an experiment."""
     frames = time["duration"] * time["fps"]
     whole = math.floor(frames + WHOLE)
@@ -51,7 +51,7 @@ def make_schedule(made: Building, time: dict[str, Any], path: str) -> Schedule:
             f"{path}: {time['duration']:g} s are {frames:.6g} frames at {time['fps']:g} Hz; the last whole one, at "
             f"{whole / time['fps']:.6g} s, is the end"
         )
-    return Schedule(max(whole, 1), float(time["fps"]), int(time["substeps"]))
+    return TimeGrid(max(whole, 1), float(time["fps"]), int(time["substeps"]))
 
 
 def make_markers(made: Building, pinned: np.ndarray) -> dict[str, Markers]:
@@ -133,7 +133,7 @@ def make_experiments(made: Building, model: Model | None, markers: dict[str, Mar
 
 
 def _targets(
-    made: Building, path: str, entry: dict[str, Any], schedule: Schedule, markers: dict[str, Markers]
+    made: Building, path: str, entry: dict[str, Any], schedule: TimeGrid, markers: dict[str, Markers]
 ) -> dict[str, Target]:
     columns: dict[str, Any] = dict(entry.get("markers", {}))
     if not columns:
@@ -223,7 +223,7 @@ def _check_horizons(
                 f"the horizon {horizon.label} is not longer than the one before",
                 "let them grow, by a frame at least",
             )
-        elif complete and k < len(horizons) - 1 and not any(term.simulated for term in horizon.terms(terms, fitted)):
+        elif complete and k < len(horizons) - 1 and not trajectory_terms(horizon.terms(terms, fitted)):
             made.problem(
                 path,
                 f"nothing that the loss compares lies within the horizon {horizon.label}",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import singledispatch
 from typing import Any
 
-from sim.identify.losses import custom
+from sim.identify.losses.terms import custom
 from sim.scene.schema.keys import FORMAT, VALUE_TABLE, MaterialSpec, scene_schema, value
 from sim.schema.containers import Either, Later, Listing, Names, Table
 from sim.schema.kinds import (

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from sim.identify.losses.terms import LOSS
 from sim.identify.search.method import ITERATIONS, MOST_LINEARISED
 from sim.schema.containers import Either, Later, Listing, Names, Table
 from sim.schema.kinds import (
@@ -263,42 +264,6 @@ PARAMETERS = Table((
     key("scale", Later(f"a number {_OF_TARGET}"), f"size of a typical change, {_OF_TARGET}; with a transform a plain number, 1 (the default) "
         "being a factor of e"),
 ))  # fmt: skip
-
-TIME_OR_LAST = Either((Choice(("last",)), Number("s", NOT_NEGATIVE)))
-HUBER = Table((key("huber", Number("", POSITIVE), "in units of noise", REQUIRED),))
-LOSS = Table((
-    key("match", Reference("markers"), "markers that should follow the recording"),
-    key("compare", Choice(("position", "displacement", "velocity")),
-        "displacement: from the first frame that is used", "position", only=("match",)),
-    key("at", Either((Choice(("all", "last")), Vector(2, "s", NOT_NEGATIVE))),
-        "frames that count: all, last, or [t0, t1]", "all", only=("match",)),
-    key("norm", Either((Choice(("square",)), HUBER)),
-        "square, or {huber: 3}: linear beyond three times the noise", "square", only=("match",)),
-    key("reach", Table((
-        key("marker", Reference("markers"), "markers; their mean position is used", REQUIRED),
-        key("point", Vector(3, "m"), "where it should be", REQUIRED),
-        key("at", TIME_OR_LAST, "when: a time, or last", "last"),
-        key("scale", Number("m", POSITIVE), "the distance that counts as 1", REQUIRED),
-    )), "markers that should arrive at a point"),
-    key("slow", Table((
-        key("marker", Reference("markers"), "markers; the velocity of their mean position is used", REQUIRED),
-        key("at", TIME_OR_LAST, "when: a time, or last", "last"),
-        key("scale", Number("m/s", POSITIVE), "the speed that counts as 1", REQUIRED),
-    )), "markers that should be slow"),
-    key("experiments", Listing(Reference("experiments"), 1), "the experiments that count; default: all that are fitted",
-        only=("match", "reach", "slow", "custom")),
-    key("prior", Reference("parameters"), "a parameter that should stay near `value`. A `match` is a mean: with weight 1 a prior counts as much "
-        "as all observations together; by Bayes' rule its weight were 1 / (3 x markers x frames)"),
-    key("value", Later("a value in the unit of the parameter"), "the expected value", REQUIRED, only=("prior",)),
-    key("factor", Number("", "(1, inf)"), "(log(p / value) / log(factor))^2", only=("prior",)),
-    key("smooth", Reference("parameters"), "a parameter per element, point or region whose neighbours should be alike: "
-        "the mean over pairs of ((v_i - v_j) / sd)^2, v the value as `transform` shows it (its logarithm, say)"),
-    key("sd", Later("a number in the unit of the parameter"), "standard deviation; with `smooth` and a transform a plain number: "
-        "0.1 of a logarithm is 10 %", only=("prior", "smooth")),
-    key("custom", Text("`module:function`", r"[\w.]+:\w+"), "own loss, from a module named with --import: function(take) launches kernels "
-        "on `take.positions` (frames, points) and returns an array of one float64 (below)"),
-    key("weight", Number("", NOT_NEGATIVE), "factor of the term", 1),
-), one_of=(("match", "reach", "slow", "prior", "smooth", "custom"),))  # fmt: skip
 
 
 def _iterations(method: str) -> SchemaLine:
