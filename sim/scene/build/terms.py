@@ -10,11 +10,11 @@ from sim.identify.losses.terms import TERMS
 from sim.identify.losses.terms.base import Term, TermContext
 from sim.identify.parameters.parameters import Parameter
 from sim.model import Model
-from sim.scene.build.building import Building
+from sim.scene.build.context import BuildContext
 
 
 def make_terms(
-    made: Building,
+    context: BuildContext,
     model: Model | None,
     markers: dict[str, Markers],
     experiments: list[Experiment],
@@ -23,23 +23,23 @@ def make_terms(
     """The terms of the loss; without a model (it could not be built) those that need it are left out."""
     out: list[Term] = []
     uses: dict[str, int] = {}
-    for i, entry in enumerate(made.data["loss"]):
+    for i, entry in enumerate(context.data["loss"]):
         path = f"loss.{i}"
         term = next(term for key, term in TERMS.items() if key in entry)
         about = term.about(entry)
         name = f"{term.key}_{about.rpartition(':')[2]}"
         uses[name] = uses.get(name, 0) + 1
         name = name if uses[name] == 1 else f"{name}_{uses[name]}"
-        if not term.has_residuals and "gauss_newton" in made.data["optimize"]:
+        if not term.has_residuals and "gauss_newton" in context.data["optimize"]:
             what = f"Gauss-Newton needs residuals, and `{about}` (in `{path}`) has none"
-            made.problem("optimize.gauss_newton", what, "use `lbfgs` or `adam`")
+            context.problem("optimize.gauss_newton", what, "use `lbfgs` or `adam`")
             continue
-        problem = partial(_problem, made, path)
+        problem = partial(_problem, context, path)
         out += term.build(
-            entry, name, TermContext(model, markers, experiments, parameters, made.scene.modules, problem)
+            entry, name, TermContext(model, markers, experiments, parameters, context.scene.modules, problem)
         )
     return out
 
 
-def _problem(made: Building, path: str, key: str, what: str, hint: str) -> None:
-    made.problem(f"{path}.{key}" if key else path, what, hint)
+def _problem(context: BuildContext, path: str, key: str, what: str, hint: str) -> None:
+    context.problem(f"{path}.{key}" if key else path, what, hint)

@@ -6,9 +6,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from sim.core.runtime.ambient.stacks import Stack, anywhere, insist
+
+
+class Bookmark(NamedTuple):
+    """How far something was recorded: the number of the last record then, and that record."""
+
+    place: int
+    record: object
 
 
 class Recorder(Protocol):
@@ -40,6 +47,12 @@ class Recorder(Protocol):
     def replay(self, written: Iterable[Any], carries: bool) -> None:
         """Called before the replay of a captured graph that writes the memory of these views.  carries: does it read
         what has a gradient?"""
+
+    def bookmark(self) -> Bookmark | None:
+        """The end of what is recorded so far; None where that is nothing."""
+
+    def holds(self, bookmark: Bookmark) -> bool:
+        """Whether a bookmark was made here, and what was recorded up to it was not forgotten since."""
 
 
 opened = Stack()

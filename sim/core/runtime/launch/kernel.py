@@ -7,7 +7,7 @@ from dataclasses import InitVar, dataclass, field
 from typing import Any, overload
 
 from sim.core.backends.base import Executable
-from sim.core.lang.analysis.activity import varied_values, written_from
+from sim.core.lang.analysis.activity import reached_arrays
 from sim.core.lang.autodiff.kernel_adjoint import KernelAdjoint, KernelNeeds, kernel_adjoint, kernel_needs
 from sim.core.lang.errors import SimError, entry_point
 from sim.core.lang.frontend.captures import Captures, same_calls
@@ -156,11 +156,8 @@ class Specialisation:
         found = self._reached.get(sources)
         if found is None:
             params, number = self.func.params, {p: k for k, p in enumerate(self.func.params)}
-            found, size = frozenset(), -1
-            while size != len(found):
-                size = len(found)
-                values = varied_values(self.func, {params[k] for k in sources | found})
-                found = frozenset(number[array] for array, _ in written_from(self.func, values))
+            arrays = reached_arrays(self.func, {params[k] for k in sources})
+            found = frozenset(number[array] for array in arrays)
             self._reached[sources] = found
         return found
 

@@ -18,6 +18,7 @@ from typing import Any
 from sim.core.lang.errors import GradientError, entry_point
 from sim.core.lang.types import int32
 from sim.core.runtime.ambient import recording
+from sim.core.runtime.ambient.recording import Bookmark
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros
 from sim.core.runtime.arrays.extent import is_whole, span_of
@@ -285,6 +286,15 @@ class Tape:
         self.records.append(
             FunctionRecord("recorded function", backward, claims, arrays, arrays, list, active_now(arrays))
         )
+
+    def bookmark(self) -> Bookmark | None:
+        """The end of what is recorded so far; None where that is nothing."""
+        return Bookmark(len(self.records) - 1, self.records[-1]) if self.records else None
+
+    def holds(self, bookmark: Bookmark) -> bool:
+        """Whether a bookmark was made on this tape, and `reset` has not forgotten since what was recorded up to it."""
+        index, record = bookmark
+        return index < len(self.records) and self.records[index] is record
 
     @contextmanager
     def all_or_nothing(self) -> Iterator[None]:

@@ -10,8 +10,8 @@ from sim.identify.losses.terms.prior import Prior
 from sim.identify.losses.terms.reach import Reach
 from sim.identify.losses.terms.slow import Slow
 from sim.identify.losses.terms.smooth import Smooth
-from sim.schema.containers import Listing, Table
-from sim.schema.kinds import Number, Reference
+from sim.schema.containers import List, Table
+from sim.schema.kinds import NameOf, Number
 from sim.schema.reading import SchemaLine
 
 OF_MARKERS: tuple[type[Term], ...] = (Match, Reach, Slow)
@@ -31,7 +31,7 @@ def _lines(terms: Iterable[type[Term]]) -> list[SchemaLine]:
 
 LOSS = Table((
     *_lines(OF_MARKERS),
-    line("experiments", Listing(Reference("experiments"), 1), "the experiments that count; default: all that are fitted",
+    line("experiments", List(NameOf("experiments"), 1), "the experiments that count; default: all that are fitted",
          only=[term.key for term in (*OF_MARKERS, Custom)]),
     *_lines((*OF_PARAMETERS, Custom)),
     line("weight", Number("", NOT_NEGATIVE), "factor of the term", 1),

@@ -19,13 +19,13 @@ from sim.identify.losses.residuals import Residuals
 from sim.identify.parameters.parameters import Parameter
 from sim.io.report_tracks import Track
 from sim.model import Model
-from sim.schema.containers import Either
-from sim.schema.kinds import Choice, Number, Reference
+from sim.schema.containers import Union
+from sim.schema.kinds import Choice, NameOf, Number
 from sim.schema.reading import Default, Kind, Reading, SchemaLine, Steps
 
 NO_DEFAULT, REQUIRED = Default.ABSENT, Default.REQUIRED
 POSITIVE, NOT_NEGATIVE = "(0, inf)", "[0, inf)"
-TIME_OR_LAST = Either((Choice(("last",)), Number("s", NOT_NEGATIVE)))
+TIME_OR_LAST = Union((Choice(("last",)), Number("s", NOT_NEGATIVE)))
 Values = Mapping[str, np.ndarray]
 """Physical values of parameters by name."""
 
@@ -242,4 +242,4 @@ def line(name: str, kind: Kind, doc: str, default: Any = NO_DEFAULT, only: Seque
 
 def marker_line(doc: str) -> SchemaLine:
     """The line of a key that names markers."""
-    return line("marker", Reference("markers"), doc, REQUIRED)
+    return line("marker", NameOf("markers"), doc, REQUIRED)

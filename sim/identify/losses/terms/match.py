@@ -35,8 +35,8 @@ from sim.identify.losses.terms.base import (
 from sim.identify.losses.terms.kernels import marker_table, place_functions, vec3d
 from sim.io.report_tracks import Track
 from sim.model import Model
-from sim.schema.containers import Either, Table
-from sim.schema.kinds import Choice, Number, Reference, Vector
+from sim.schema.containers import Table, Union
+from sim.schema.kinds import Choice, NameOf, Number, Tuple
 from sim.schema.reading import SchemaLine
 
 HUBER = Table((line("huber", Number("", POSITIVE), "in units of noise", REQUIRED),))
@@ -58,12 +58,12 @@ class Match(MarkerTerm):
     compares_recordings: ClassVar[bool] = True
     key: ClassVar[str] = "match"
     lines: ClassVar[tuple[SchemaLine, ...]] = (
-        line("match", Reference("markers"), "markers that should follow the recording"),
+        line("match", NameOf("markers"), "markers that should follow the recording"),
         line("compare", Choice(("position", "displacement", "velocity")),
              "displacement: from the first frame that is used", "position", only=("match",)),
-        line("at", Either((Choice(("all", "last")), Vector(2, "s", NOT_NEGATIVE))),
+        line("at", Union((Choice(("all", "last")), Tuple(2, "s", NOT_NEGATIVE))),
              "frames that count: all, last, or [t0, t1]", "all", only=("match",)),
-        line("norm", Either((Choice(("square",)), HUBER)),
+        line("norm", Union((Choice(("square",)), HUBER)),
              "square, or {huber: 3}: linear beyond three times the noise", "square", only=("match",)),
     )  # fmt: skip
 

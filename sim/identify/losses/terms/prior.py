@@ -11,8 +11,8 @@ import numpy as np
 
 from sim.identify.losses.residuals import Residuals, single
 from sim.identify.losses.terms.base import REQUIRED, Draft, Penalty, TermContext, Values, line
-from sim.schema.containers import Later
-from sim.schema.kinds import Number, Reference
+from sim.schema.containers import Deferred
+from sim.schema.kinds import NameOf, Number
 from sim.schema.reading import SchemaLine
 
 
@@ -27,12 +27,12 @@ class Prior(Penalty):
     sd: float | None = None
     key: ClassVar[str] = "prior"
     lines: ClassVar[tuple[SchemaLine, ...]] = (
-        line("prior", Reference("parameters"), "a parameter that should stay near `value`. A `match` is a mean: with "
+        line("prior", NameOf("parameters"), "a parameter that should stay near `value`. A `match` is a mean: with "
              "weight 1 a prior counts as much as all observations together; by Bayes' rule its weight were "
              "1 / (3 x markers x frames)"),
-        line("value", Later("a value in the unit of the parameter"), "the expected value", REQUIRED, only=("prior",)),
+        line("value", Deferred("a value in the unit of the parameter"), "the expected value", REQUIRED, only=("prior",)),
         line("factor", Number("", "(1, inf)"), "(log(p / value) / log(factor))^2", only=("prior",)),
-        line("sd", Later("a number in the unit of the parameter"), "standard deviation", only=("prior",)),
+        line("sd", Deferred("a number in the unit of the parameter"), "standard deviation", only=("prior",)),
     )  # fmt: skip
 
     @classmethod

@@ -31,7 +31,7 @@ from sim.io.html import quantity
 from sim.io.report_tracks import Track
 from sim.model import Model
 from sim.schema.containers import Table
-from sim.schema.kinds import Number, Vector
+from sim.schema.kinds import Number, Tuple
 from sim.schema.reading import SchemaLine
 
 
@@ -46,7 +46,7 @@ class Reach(MarkerTerm):
     lines: ClassVar[tuple[SchemaLine, ...]] = (
         line("reach", Table((
             marker_line("markers; their mean position is used"),
-            line("point", Vector(3, "m"), "where it should be", REQUIRED),
+            line("point", Tuple(3, "m"), "where it should be", REQUIRED),
             line("at", TIME_OR_LAST, "when: a time, or last", "last"),
             line("scale", Number("m", POSITIVE), "the distance that counts as 1", REQUIRED),
         )), "markers that should arrive at a point"),

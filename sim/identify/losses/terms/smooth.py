@@ -14,8 +14,8 @@ from sim.identify.losses.terms.base import Draft, Penalty, TermContext, Values, 
 from sim.identify.parameters.parameters import Parameter
 from sim.identify.parameters.transforms import Transform
 from sim.model import Model
-from sim.schema.containers import Later
-from sim.schema.kinds import Number, Reference
+from sim.schema.containers import Deferred
+from sim.schema.kinds import NameOf, Number
 from sim.schema.reading import SchemaLine
 
 
@@ -34,10 +34,10 @@ class Smooth(Penalty):
     sd: float = 1.0
     key: ClassVar[str] = "smooth"
     lines: ClassVar[tuple[SchemaLine, ...]] = (
-        line("smooth", Reference("parameters"), "a parameter per element, point or region whose neighbours should be "
+        line("smooth", NameOf("parameters"), "a parameter per element, point or region whose neighbours should be "
              "alike: the mean over pairs of ((v_i - v_j) / sd)^2, v the value as `transform` shows it (its logarithm, "
              "say)"),
-        line("sd", Later("a number in the unit of the parameter"), "standard deviation; with `smooth` and a transform "
+        line("sd", Deferred("a number in the unit of the parameter"), "standard deviation; with `smooth` and a transform "
              "a plain number: 0.1 of a logarithm is 10 %", only=("smooth",)),
     )  # fmt: skip
 
