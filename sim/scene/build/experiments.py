@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sim.geometry import GeometryError, embed, embed_in_triangles, farthest_points
-from sim.identify.data.experiments import Experiment, Markers, Schedule, Target
+from sim.identify.data.experiments import Experiment, Markers, Target, TimeGrid
 from sim.identify.data.measures import Measure
 from sim.io import Recording, load_recording
 from sim.model import Group, Model
@@ -21,7 +21,7 @@ MOST_FRAMES = 1_000_000
 """Frames are kept, and those of a longer experiment would not fit into memory."""
 
 
-def make_schedule(context: BuildContext, time: dict[str, Any], path: str) -> Schedule:
+def make_schedule(context: BuildContext, time: dict[str, Any], path: str) -> TimeGrid:
     """The time steps of an experiment."""
     frames = time["duration"] * time["fps"]
     whole = math.floor(frames + WHOLE)
@@ -43,7 +43,7 @@ def make_schedule(context: BuildContext, time: dict[str, Any], path: str) -> Sch
             f"{path}: {time['duration']:g} s are {frames:.6g} frames at {time['fps']:g} Hz; the last whole one, at "
             f"{whole / time['fps']:.6g} s, is the end"
         )
-    return Schedule(max(whole, 1), float(time["fps"]), int(time["substeps"]))
+    return TimeGrid(max(whole, 1), float(time["fps"]), int(time["substeps"]))
 
 
 def make_markers(context: BuildContext, pinned: np.ndarray) -> dict[str, Markers]:
@@ -129,7 +129,7 @@ def _settings(context: BuildContext, model: Model | None, experiment: str) -> di
 
 
 def _targets(
-    context: BuildContext, path: str, entry: dict[str, Any], schedule: Schedule, markers: dict[str, Markers]
+    context: BuildContext, path: str, entry: dict[str, Any], schedule: TimeGrid, markers: dict[str, Markers]
 ) -> dict[str, Target]:
     columns: dict[str, Any] = dict(entry.get("markers", {}))
     if not columns:

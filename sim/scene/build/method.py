@@ -9,7 +9,7 @@ import numpy as np
 
 from sim.identify.data.expectations import Expectation
 from sim.identify.data.experiments import Experiment
-from sim.identify.losses.losses import Term
+from sim.identify.losses.terms.base import Term, trajectory_terms
 from sim.identify.search.horizon import Horizon
 from sim.identify.search.loop import Stop
 from sim.identify.search.method import ITERATIONS, Method
@@ -52,7 +52,7 @@ def _check_horizons(
                 f"the horizon {horizon.label} is not longer than the one before",
                 "let them grow, by a frame at least",
             )
-        elif complete and k < len(horizons) - 1 and not any(term.simulated for term in horizon.terms(terms, fitted)):
+        elif complete and k < len(horizons) - 1 and not trajectory_terms(horizon.terms(terms, fitted)):
             context.problem(
                 path,
                 f"nothing that the loss compares lies within the horizon {horizon.label}",

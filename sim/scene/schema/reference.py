@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from sim.identify.losses import custom
+from sim.identify.losses.terms import custom
 from sim.scene.schema.keys.common import value
 from sim.scene.schema.keys.materials import MaterialSpec
 from sim.scene.schema.keys.scene import scene_schema

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from sim.identify.losses.terms import LOSS
 from sim.scene.schema.keys.common import POSITIVE, REQUIRED, key
+from sim.scene.schema.keys.expectations import EXPECT
 from sim.scene.schema.keys.experiments import EXPERIMENTS, MARKERS, MEASURES
-from sim.scene.schema.keys.loss import EXPECT, LOSS
 from sim.scene.schema.keys.materials import MaterialSpec
 from sim.scene.schema.keys.objects import objects
 from sim.scene.schema.keys.optimize import OPTIMIZE
