@@ -79,7 +79,7 @@ class Device:
         raise NotImplementedError
 
     def copy_row(self, dest: Strided, src: Strided) -> Any:
-        """A copy in a graph: a row for the native walker, `DeviceNode(self)` if the device can note it, else None."""
+        """A copy in a graph: a row for the native walker, `DeviceNode(self)` if the device can capture it, else None."""
         return None
 
     def write_row(self, dest: Strided, value: np.ndarray) -> Any:
@@ -90,12 +90,12 @@ class Device:
         """`dest` += `src` and `src` = 0 in a graph, likewise."""
         return None
 
-    def noted(self, actions: Sequence[Callable[[], None]]) -> Any:
+    def captured(self, actions: Sequence[Callable[[], None]]) -> Any:
         """What these actions tell the device, as something to `replay`; nothing happens yet."""
         raise NotImplementedError
 
-    def replay(self, noted: Any) -> None:
-        """Does what was noted."""
+    def replay(self, captured: Any) -> None:
+        """Does what was captured."""
         raise NotImplementedError
 
     def duplicate(self, view: Strided) -> Strided:

@@ -18,8 +18,9 @@ from sim.core.lang.errors import did_you_mean
 from sim.core.runtime.ambient.threads import run_range, runner
 from sim.core.runtime.devices.base_device import Device, DeviceError
 from sim.core.runtime.devices.cuda_device import cuda_devices
-from sim.core.runtime.memory.buffer import Buffer, Strided, own_memory, packed_view, raw_memory
+from sim.core.runtime.memory.buffer import Buffer, Strided, packed_view
 from sim.core.runtime.memory.elements import add_into, clear, element
+from sim.core.runtime.memory.host_memory import own_memory, raw_memory
 
 _BACKENDS = {"llvm": LlvmBackend, "interp": InterpBackend}
 
