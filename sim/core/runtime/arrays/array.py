@@ -124,7 +124,8 @@ class array:  # noqa: N801  Warp's name
     # ------------------------------------------------------------------------------------------ what it is
     @property
     def device(self) -> Device:
-        return self.buffer.device
+        device: Device = self.buffer.device
+        return device
 
     @property
     def pinned(self) -> bool:
@@ -250,7 +251,7 @@ class array:  # noqa: N801  Warp's name
         the tape still needs of this array is saved before the view is given away (a tape that refuses overwrites:
         read-only). While a view from before lives, a tape compares: writes that would spoil a gradient are errors.
         """
-        view = self.buffer.device.numpy(self)
+        view = self.device.numpy(self)
         writable = self.may_be_written()
         memory = self.buffer.export(writable)
         if not writable or memory is None:
@@ -342,7 +343,8 @@ class array:  # noqa: N801  Warp's name
         return clone(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> array:
-        return memo.setdefault(id(self), clone(self))
+        copied: array = memo.setdefault(id(self), clone(self))
+        return copied
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (np.array(self.numpy()), self.dtype, self.device.name, self.requires_grad)
@@ -440,4 +442,5 @@ def _from_data(data: Any, dtype: Any, device: DeviceLike) -> array:
 
 
 def _restore(host: np.ndarray, dtype: Type, device: str, requires_grad: bool) -> array:
-    return array(host, dtype=dtype, device=device, requires_grad=requires_grad)
+    made: array = array(host, dtype=dtype, device=device, requires_grad=requires_grad)
+    return made

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from sim.core.backends.native import Row
 from sim.core.lang.errors import GradientError
 from sim.core.runtime.ambient import observers, recording
-from sim.core.runtime.devices.graph import DeviceNode, add_native_node, capturing
+from sim.core.runtime.devices.base_device import Device, NodeForm
+from sim.core.runtime.devices.graph import add_native_node, capturing
 from sim.core.runtime.memory.buffer import Operand, before_write
 
 GradientOf = Callable[[Any], Operand | None]
@@ -41,11 +41,11 @@ class Operation:
         """Whether it writes zeros, as far as that is known."""
         return False
 
-    def row(self) -> Row | DeviceNode | None:
+    def row(self) -> NodeForm:
         """Its form in a graph, if it has one."""
         return None
 
-    def adjoint_row(self, gradient_of: GradientOf) -> Row | DeviceNode | None:
+    def adjoint_row(self, gradient_of: GradientOf) -> NodeForm:
         """The form of its adjoint in a graph, if it has one."""
         return None
 
@@ -118,17 +118,17 @@ class Copy(Operation):
             )
 
     def run(self) -> None:
-        self.dest.buffer.device.copy(self.dest, self.src)
+        _device(self.dest).copy(self.dest, self.src)
         observer = observers.current()
         if observer is not None:
             observer.copied(self.dest, self.src)
 
-    def row(self) -> Row | DeviceNode | None:
-        return self.dest.buffer.device.copy_row(self.dest, self.src)
+    def row(self) -> NodeForm:
+        return _device(self.dest).copy_row(self.dest, self.src)
 
-    def adjoint_row(self, gradient_of: GradientOf) -> Row | DeviceNode | None:
+    def adjoint_row(self, gradient_of: GradientOf) -> NodeForm:
         after, before = gradient_of(self.dest), gradient_of(self.src)
-        return None if after is None or before is None else after.buffer.device.give_row(before, after)
+        return None if after is None or before is None else _device(after).give_row(before, after)
 
     def adjoint(self, gradient_of: GradientOf) -> None:
         after = gradient_of(self.dest)
@@ -153,17 +153,17 @@ class _Overwrite(Operation):
         return not self.value.tobytes().strip(b"\0")
 
     def run(self) -> None:
-        self.dest.buffer.device.write(self.dest, self.value)
+        _device(self.dest).write(self.dest, self.value)
         observer = observers.current()
         if observer is not None:
             observer.overwritten(self.dest)
 
-    def row(self) -> Row | DeviceNode | None:
-        return self.dest.buffer.device.write_row(self.dest, self.value)
+    def row(self) -> NodeForm:
+        return _device(self.dest).write_row(self.dest, self.value)
 
-    def adjoint_row(self, gradient_of: GradientOf) -> Row | DeviceNode | None:
+    def adjoint_row(self, gradient_of: GradientOf) -> NodeForm:
         after = gradient_of(self.dest)
-        return None if after is None else after.buffer.device.write_row(after, np.zeros((), np.float32))
+        return None if after is None else _device(after).write_row(after, np.zeros((), np.float32))
 
     def adjoint(self, gradient_of: GradientOf) -> None:
         after = gradient_of(self.dest)
@@ -185,6 +185,11 @@ class HostWrite(_Overwrite):
 
     def __init__(self, dest: Operand, data: np.ndarray) -> None:
         super().__init__(dest, data if recording.current() is None and capturing() is None else data.copy())
+
+
+def _device(view: Operand) -> Device:
+    device: Device = view.buffer.device
+    return device
 
 
 def describe(view: Operand) -> str:

@@ -21,8 +21,8 @@ from sim.core.backends.cuda_driver import CudaDriver, find_gpus
 from sim.core.lang.ir.core import Block, Builder, Func, Value, element_leaves
 from sim.core.lang.memoize import compiling
 from sim.core.lang.types import Type, array_type, size_of
-from sim.core.runtime.devices.base_device import Device
-from sim.core.runtime.devices.graph import DeviceNode
+from sim.core.runtime.compiled.compiled import Compiled
+from sim.core.runtime.devices.base_device import Device, DeviceNode, Handle
 from sim.core.runtime.memory import dlpack
 from sim.core.runtime.memory.buffer import Buffer, Strided, View, packed_view
 from sim.core.runtime.memory.elements import element
@@ -110,7 +110,7 @@ class CudaDevice(Device):
             self.driver.fill(owner.address, 0, nbytes)
         return Buffer(owner.address, nbytes, self, None, owner)
 
-    def foreign(self, address: int, nbytes: int, owner: Any = None) -> Buffer:
+    def foreign(self, address: int, nbytes: int, owner: object = None) -> Buffer:
         """See `Device`."""
         return Buffer(address, nbytes, self, None, owner, foreign=True)
 
@@ -272,7 +272,7 @@ class CudaDevice(Device):
             self._records = list(self.driver.pinned(64 * _RECORDS).view(np.int64).reshape(_RECORDS, 8))
         return self._records.pop()
 
-    def run(self, executable: Executable, block: int, threads: int, compiled: Any) -> None:
+    def run(self, executable: Executable, block: int, threads: int, compiled: Compiled) -> None:
         """See `Device`."""
         executable.run(block, 0, threads)
 
@@ -282,45 +282,45 @@ class CudaDevice(Device):
 
     # -- streams and events
     @property
-    def stream(self) -> Any:  # type: ignore[override]
+    def stream(self) -> Handle:
         """Handle of the stream that launches and copies go to."""
         return self.driver.stream
 
     @stream.setter
-    def stream(self, handle: Any) -> None:
+    def stream(self, handle: Handle) -> None:
         self.driver.stream = handle
 
-    def new_stream(self) -> Any:
+    def new_stream(self) -> Handle:
         """See `Device`."""
         return self.driver.new_stream()
 
-    def drop_stream(self, stream: Any) -> None:
+    def drop_stream(self, stream: Handle) -> None:
         """See `Device`."""
         if stream is not self.driver.stream:
             self.driver.drop_stream(stream)
 
-    def new_event(self, timing: bool) -> Any:
+    def new_event(self, timing: bool) -> Handle:
         """See `Device`."""
         return self.driver.new_event(timing)
 
-    def drop_event(self, event: Any) -> None:
+    def drop_event(self, event: Handle) -> None:
         """See `Device`."""
         self.driver.drop_event(event)
 
-    def record_event(self, event: Any, stream: Any) -> None:
+    def record_event(self, event: Handle, stream: Handle) -> None:
         """See `Device`."""
         self.driver.record_event(event, stream)
 
-    def wait_event(self, stream: Any, event: Any) -> None:
+    def wait_event(self, stream: Handle, event: Handle) -> None:
         """See `Device`."""
         self.driver.wait_event(stream, event)
 
-    def elapsed(self, begin: Any, end: Any) -> float:
+    def elapsed(self, begin: Handle, end: Handle) -> float:
         """See `Device`."""
-        return self.driver.elapsed(begin, end)
+        return float(self.driver.elapsed(begin, end))
 
     # -- other libraries
-    def dlpack(self, view: Strided, stream: Any) -> Any:
+    def dlpack(self, view: Strided, stream: Handle) -> Any:
         """See `Device`."""
         if dlpack.waits(stream):
             self.driver.follow(stream, self.stream)

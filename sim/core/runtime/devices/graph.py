@@ -10,18 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 from weakref import WeakSet
 
 import numpy as np
 
-from sim.core.backends.native import Row
 from sim.core.lang.errors import GradientError, entry_point
 from sim.core.lang.frontend.captures import Captures
 from sim.core.runtime.ambient import observers, recording
 from sim.core.runtime.ambient.stacks import OpenStack, anywhere
-from sim.core.runtime.devices.base_device import Device
+from sim.core.runtime.devices.base_device import Device, DeviceNode, NodeForm
 from sim.core.runtime.devices.segments import DeviceSegment, NativeSegment
 from sim.core.runtime.memory.buffer import Buffer, ByteRange, Operand, Strided, before_write
 
@@ -295,14 +293,7 @@ def add_whole_node(action: Callable[[], None], reads: Iterable[Operand], writes:
         graph.writes(view)
 
 
-@dataclass(frozen=True)
-class DeviceNode:
-    """In the place of a native form: the action only tells this device what to do."""
-
-    device: Device
-
-
-def add_native_node(action: Callable[[], None], row: Callable[[], Row | DeviceNode | None], keep: object) -> None:
+def add_native_node(action: Callable[[], None], row: Callable[[], NodeForm], keep: object) -> None:
     """As `add_node`, for an action that may have a native form: `row()` gives it, or None; `keep` owns the memory that it
     touches."""
     action()

@@ -84,7 +84,7 @@ class Buffer:
         nbytes: int,
         device: Any,
         memory: np.ndarray | None,
-        owner: Any = None,
+        owner: object = None,
         foreign: bool = False,
     ) -> None:
         self.address, self.nbytes, self.device = address, nbytes, device
@@ -310,7 +310,7 @@ def before_write(view: Strided, writer: str) -> None:
 class NumpySpan:
     """Raw host memory as NumPy sees it."""
 
-    def __init__(self, address: int, nbytes: int, owner: Any) -> None:
+    def __init__(self, address: int, nbytes: int, owner: object) -> None:
         self.owner = owner
         self.__array_interface__ = {"version": 3, "shape": (nbytes,), "typestr": "|u1", "data": (address, False)}
 

@@ -42,7 +42,7 @@ def own_memory(nbytes: int, device: Any, make: Callable[[int], np.ndarray]) -> B
     return Buffer(address + shift, nbytes, device, raw[shift : shift + max(nbytes, 1)])
 
 
-def raw_memory(address: int, nbytes: int, device: Any, owner: Any = None) -> Buffer:
+def raw_memory(address: int, nbytes: int, device: Any, owner: object = None) -> Buffer:
     """Host memory of somebody else, kept alive by `owner`."""
     return Buffer(address, nbytes, device, np.asarray(NumpySpan(address, nbytes, owner)), owner, foreign=True)
 
