@@ -20,8 +20,8 @@ LAYERS = """
     core.optim core files schema geometry constraints model solvers rollout io
     identify.parameters identify.data identify.losses identify.search identify.problem identify.assess
     identify.run identify
-    scene.schema scene.validate scene.build scene.scene scene.load scene
-    display cli
+    scene.schema.keys scene.schema scene.validate scene.build scene.scene scene.load scene
+    cli.terminal cli.verbs cli
 """.split()
 
 

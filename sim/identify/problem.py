@@ -1,4 +1,4 @@
-"""`Problem`: a model, its experiments, what is sought and why, as one function of a vector of coordinates."""
+"""`Problem`: a model, its experiments, its parameters and its loss, as one function of a vector of coordinates."""
 
 from __future__ import annotations
 
@@ -18,13 +18,11 @@ from sim.core.runtime.arrays.creation import zeros
 from sim.core.runtime.tape.seeds import gradients_kept
 from sim.core.runtime.tape.tape import Tape
 from sim.identify.data.expectations import Expectation
-from sim.identify.data.experiments import Experiment, Markers, Schedule, Simulation, group_by_rollout
+from sim.identify.data.experiments import Experiment, Markers, Simulation, TimeGrid, group_by_rollout
 from sim.identify.data.measures import Measure
-from sim.identify.losses.custom import Custom
 from sim.identify.losses.jacobian import linearise
-from sim.identify.losses.losses import Match, Measured, Term
-from sim.identify.losses.penalties import Penalty
 from sim.identify.losses.residuals import Residuals
+from sim.identify.losses.terms.base import PreparedTerm, Term, TrajectoryTerm, penalties, trajectory_terms
 from sim.identify.parameters.parameters import Parameter
 from sim.identify.parameters.transforms import ParameterSpace
 from sim.identify.search.horizon import Horizon
@@ -69,7 +67,7 @@ class _Memory:
     experiments."""
 
     evaluations: dict[bytes, Evaluation] = field(default_factory=dict)
-    prepared: dict[tuple[str, str], Measured] = field(default_factory=dict)
+    prepared: dict[tuple[str, str], PreparedTerm] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -83,7 +81,7 @@ class Problem:
     solver: Solver
     experiments: list[Experiment]
     markers: dict[str, Markers] = field(default_factory=dict)
-    sought: list[Parameter] = field(default_factory=list)
+    parameters: list[Parameter] = field(default_factory=list)
     terms: list[Term] = field(default_factory=list)
     strategy: StoreAll | Checkpointed = field(default_factory=StoreAll)
     method: Method = field(default_factory=Method)
@@ -92,7 +90,9 @@ class Problem:
     measures: list[Measure] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.space = ParameterSpace({p.name: p.transform for p in self.sought}, {p.name: p.start for p in self.sought})
+        self.space = ParameterSpace(
+            {p.name: p.transform for p in self.parameters}, {p.name: p.start for p in self.parameters}
+        )
         self.method = self.method.chosen(self.terms, self.space.size)
         # What a value is before any experiment or parameter changes it.
         self._base: dict[str, np.ndarray] = {}
@@ -104,7 +104,7 @@ class Problem:
             ("solver", type(self.solver).__name__),
             *(("experiment", repr(e)) for e in self.experiments),
         ]
-        for p in self.sought:
+        for p in self.parameters:
             low, high = ("open" if end is None else f"{end:g}" for end in p.bounds)
             rows.append(
                 (
@@ -113,16 +113,11 @@ class Problem:
                 )
             )
         rows += [("loss", f"{t.name}, weight {t.weight:g}") for t in self.terms]
-        if self.sought:
+        if self.parameters:
             rows.append(("search", f"{self.method.name}, at most {self.method.limit} iterations"))
         return "\n".join([f"Problem {self.description.name}", *(f"  {word:<11} {text}" for word, text in rows)])
 
     # ------------------------------------------------------------------------------------------ what it is
-    @property
-    def parameters(self) -> list[str]:
-        """Names of what is sought."""
-        return [p.name for p in self.sought]
-
     @property
     def start(self) -> np.ndarray:
         """Coordinates (n,) of the start."""
@@ -141,8 +136,8 @@ class Problem:
     @property
     def fitted(self) -> list[Experiment]:
         """The experiments that a term of the loss counts."""
-        simulated = [t for t in self.terms if not isinstance(t, Penalty)]
-        return [e for e in self.experiments if any(t.counts(e) for t in simulated)]
+        terms = trajectory_terms(self.terms)
+        return [e for e in self.experiments if any(t.counts(e) for t in terms)]
 
     # ------------------------------------------------------------------------------------------ the function
     def value_and_grad(self, x: Any) -> tuple[float, np.ndarray]:
@@ -205,22 +200,19 @@ class Problem:
         """What the loss at x is made of: the sum of their losses is the loss.  simulations: of the fitted
         experiments."""
         values = self.space.unpack(np.asarray(x, dtype=np.float64))
-        out = []
-        for term in self.terms:
-            if isinstance(term, Penalty):
-                out.append(term.residuals(values).times(term.weight))
-                continue
+        parts = {term.name: [term.residuals(values).times(term.weight)] for term in penalties(self.terms)}
+        for term in trajectory_terms(self.terms):
             counted = [e for e in self.fitted if term.counts(e)]
-            out += [
+            parts[term.name] = [
                 self._prepare(term, e).residuals(simulations[e.name].positions).times(term.weight / len(counted))
                 for e in counted
             ]
-        return out
+        return [part for term in self.terms for part in parts[term.name]]
 
     def reaches(self, i: int, experiment: Experiment) -> bool:
         """Whether coordinate i can change an experiment: not that of a parameter with a value for each, in another
         one."""
-        p = next(p for p in self.sought if self.space.slices[p.name].start <= i < self.space.slices[p.name].stop)
+        p = next(p for p in self.parameters if self.space.slices[p.name].start <= i < self.space.slices[p.name].stop)
         if not p.experiments:
             return True
         inside = i - self.space.slices[p.name].start
@@ -229,13 +221,7 @@ class Problem:
     def compare(self, simulation: Simulation) -> float | None:
         """The loss of a simulation against its recording, counted or not; None where there is nothing to compare."""
         e = simulation.experiment
-        terms = [
-            t
-            for t in self.terms
-            if not isinstance(t, Penalty)
-            and (not isinstance(t, Match) or t.markers in e.targets)
-            and (not isinstance(t, Custom) or t.counts(e))
-        ]
+        terms = [t for t in trajectory_terms(self.terms) if t.is_defined_for(e)]
         if not terms:
             return None
         q = array(simulation.positions, dtype=self.model.particle_q.dtype, device=self.model.device)
@@ -391,7 +377,7 @@ class Problem:
         with self._values_kept(), gradients_kept(self._touched if gradient else ()):
             for group in self._groups(self.fitted):
                 self._write(group[0], values)
-                pairs = [(t, e) for e in group for t in self.terms if not isinstance(t, Penalty) and t.counts(e)]
+                pairs = [(t, e) for e in group for t in trajectory_terms(self.terms) if t.counts(e)]
                 shares = np.array([t.weight / sum(t.counts(other) for other in self.fitted) for t, _ in pairs])
                 found = self._measure(group[0].schedule, pairs, shares if gradient else None)
                 if gradient:
@@ -401,20 +387,19 @@ class Problem:
                     sums[term.name].append(value)
                     of_experiment[experiment.name] += term.weight * value
         terms = {t.name: t.weight * float(np.mean(sums[t.name])) for t in self.terms if sums[t.name]}
-        for term in self.terms:
-            if isinstance(term, Penalty):
-                value, slopes = term.value_and_grad(values)
-                terms[term.name] = term.weight * value
-                loss += term.weight * value
-                for name, slope in slopes.items():
-                    by_value[name] = by_value[name] + term.weight * slope
+        for penalty in penalties(self.terms):
+            value, slopes = penalty.value_and_grad(values)
+            terms[penalty.name] = penalty.weight * value
+            loss += penalty.weight * value
+            for name, slope in slopes.items():
+                by_value[name] = by_value[name] + penalty.weight * slope
         pulled = self.space.pull_back(x, by_value)
         return Evaluation(
             loss, pulled, by_value, {t.name: terms[t.name] for t in self.terms if t.name in terms}, of_experiment
         )
 
     def _measure(
-        self, schedule: Schedule, pairs: Sequence[tuple[Any, Experiment]], shares: np.ndarray | None
+        self, schedule: TimeGrid, pairs: Sequence[tuple[TrajectoryTerm, Experiment]], shares: np.ndarray | None
     ) -> np.ndarray:
         """The value of each (term, experiment) on one rollout; with `shares` the gradient of their sum as well."""
         wanted = [self._prepare(term, experiment) for term, experiment in pairs]
@@ -428,7 +413,7 @@ class Problem:
         if shares is None:
             run()
         else:
-            with self.model.gradients_of({r.path for p in self.sought for r in p.reach}):
+            with self.model.gradients_of({b.path for p in self.parameters for b in p.bindings}):
                 with Tape() as tape:
                     run()
                 for grad in self._gradients():
@@ -436,7 +421,7 @@ class Problem:
                 tape.backward(grads={out: array(shares, dtype=float64, device=self.model.device)})
         return out.numpy().copy()
 
-    def _prepare(self, term: Any, experiment: Experiment) -> Measured:
+    def _prepare(self, term: TrajectoryTerm, experiment: Experiment) -> PreparedTerm:
         if self._remembered is None:
             return term.prepare(self.model, self.markers, experiment)
         prepared, key = self._remembered.prepared, (term.name, experiment.name)
@@ -444,7 +429,7 @@ class Problem:
             prepared[key] = term.prepare(self.model, self.markers, experiment)
         return prepared[key]
 
-    def _rollout(self, schedule: Schedule) -> Trajectory:
+    def _rollout(self, schedule: TimeGrid) -> Trajectory:
         return rollout(
             self.solver,
             self.model.state(),
@@ -455,7 +440,7 @@ class Problem:
         )
 
     def _groups(self, experiments: Sequence[Experiment]) -> list[list[Experiment]]:
-        return group_by_rollout(experiments, own=any(p.experiments for p in self.sought))
+        return group_by_rollout(experiments, own=any(p.experiments for p in self.parameters))
 
     def _values(self, values: Mapping[str, np.ndarray], experiment: Experiment | None = None) -> dict[str, np.ndarray]:
         """Material path -> value in the array's shape, of what the experiment sets and the parameters reach.
@@ -463,12 +448,12 @@ class Problem:
         Without an experiment what differs from one to another is left out.
         """
         out = {} if experiment is None else dict(experiment.settings)
-        for p in self.sought:
+        for p in self.parameters:
             if p.experiments and experiment is None:
                 continue
             value = values[p.name] if experiment is None else p.of(values[p.name], experiment.name)
-            for r in p.reach:
-                out[r.path] = r.written(value, out.get(r.path, self._base[r.path]))
+            for b in p.bindings:
+                out[b.path] = b.scatter(value, out.get(b.path, self._base[b.path]))
         return out
 
     def _write(self, experiment: Experiment, values: Mapping[str, np.ndarray]) -> None:
@@ -484,7 +469,7 @@ class Problem:
         No other thread does so at the same time.
         """
         touched = {path for e in self.experiments for path in e.settings} | {
-            r.path for p in self.sought for r in p.reach
+            b.path for p in self.parameters for b in p.bindings
         }
         with _locks.setdefault(self.model, RLock()):
             self._base = {
@@ -509,19 +494,19 @@ class Problem:
 
     def _collect(self, experiment: Experiment, by_value: dict[str, np.ndarray]) -> None:
         """Adds what backward left in the gradients of the material values."""
-        for p in self.sought:
+        for p in self.parameters:
             target = p.of(by_value[p.name], experiment.name)
-            for r in p.reach:
-                gradient = self.model[r.path].grad
+            for b in p.bindings:
+                gradient = self.model[b.path].grad
                 if gradient is None:
-                    raise ValueError(f"{r.path!r} has no gradient; make the model with requires_grad=True")
-                total = r.gathered(gradient.numpy().astype(np.float64), target.shape)
+                    raise ValueError(f"{b.path!r} has no gradient; make the model with requires_grad=True")
+                total = b.pull_back(gradient.numpy().astype(np.float64), target.shape)
                 if p.experiments:
                     by_value[p.name][p.experiments.index(experiment.name)] += total
                 else:
                     by_value[p.name] = by_value[p.name] + total
 
-    def _memory(self, schedule: Schedule) -> float:
+    def _memory(self, schedule: TimeGrid) -> float:
         plan = Plan(self.solver, self.model.state(), schedule.steps, schedule.dt, None, schedule.substeps)
         every = self.strategy.schedule(plan).every if isinstance(self.strategy, Checkpointed) else plan.steps
         return gradient_bytes(plan, every)

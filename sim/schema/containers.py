@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sim.schema.errors import did_you_mean
-from sim.schema.reading import BROKEN, Default, Kind, Reading, SchemaLine, Steps
-from sim.schema.yaml_marks import Node, node_of
+from sim.schema.errors import word_hint
+from sim.schema.reading import BROKEN, Default, Json, Kind, Reading, SchemaLine, Steps, yaml_text
+from sim.schema.yaml_marks import YamlNode, node_of
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 
 
 @dataclass(frozen=True)
-class Listing(Kind):
+class List(Kind):
     """A list of things of one kind, with `least` to `most` items."""
 
     item: Kind
@@ -26,12 +26,22 @@ class Listing(Kind):
         size = f" of {self.least}" if self.least == self.most else f" of at least {self.least}" if self.least else ""
         return f"a list{size}, each item {self.item.words()}"
 
+    def cell(self) -> str:
+        return f"list, each {self.item.cell()}"
+
+    def nested(self, path: str) -> list[tuple[str, Kind]]:
+        return [(f"{path}.<index>", self.item)]
+
+    def json_schema(self) -> Json:
+        schema: Json = {"type": "array" if self.least else ["array", "null"], "items": self.item.json_schema()}
+        return schema | {"minItems": self.least} | ({} if self.most is None else {"maxItems": self.most})
+
     def fits(self, value: Any) -> bool:
         if value is None:
             return not self.least
         return isinstance(value, list) and self.least <= len(value) and (self.most is None or len(value) <= self.most)
 
-    def take(self, node: Node, steps: Steps, reading: Reading) -> Any:
+    def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
         values = [self.item.read(child, (*steps, str(i)), reading) for i, child in enumerate(node.value or [])]
         return BROKEN if BROKEN in values else values
 
@@ -41,7 +51,7 @@ class Listing(Kind):
 
 
 @dataclass(frozen=True)
-class Names(Kind):
+class Map(Kind):
     """A mapping with keys of the user's choice: each a `name`, a `path`, or a name from a top-level table (`keys`)."""
 
     entry: Kind
@@ -52,10 +62,24 @@ class Names(Kind):
         key = {"name": "name", "path": "path"}.get(self.keys, f"name of one of the `{self.keys}`")
         return f"a mapping: {key} -> {self.entry.words()}"
 
+    def cell(self) -> str:
+        return f"{self._key_word} -> {self.entry.cell()}"
+
+    def nested(self, path: str) -> list[tuple[str, Kind]]:
+        return [(f"{path}.<{self._key_word}>", self.entry)]
+
+    @property
+    def _key_word(self) -> str:
+        return "path" if self.keys == "path" else "name"
+
+    def json_schema(self) -> Json:
+        names = {} if self.keys == "path" else {"propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_-]*$"}}
+        return {"type": ["object", "null"], "additionalProperties": self.entry.json_schema(), **names}
+
     def fits(self, value: Any) -> bool:
         return isinstance(value, dict) or value is None
 
-    def take(self, node: Node, steps: Steps, reading: Reading) -> Any:
+    def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
         if self.table:
             reading.names[self.table] = list(node.value or {})
         data = {}
@@ -77,7 +101,7 @@ class Names(Kind):
 
 
 @dataclass(frozen=True)
-class Either(Kind):
+class Union(Kind):
     """One of several kinds, told apart by shape; the first that fits is taken."""
 
     kinds: tuple[Kind, ...]
@@ -86,13 +110,22 @@ class Either(Kind):
     def words(self) -> str:
         return ", or ".join(kind.words() for kind in self.kinds)
 
+    def cell(self) -> str:
+        return ", or ".join(dict.fromkeys(kind.cell() for kind in self.kinds))
+
+    def nested(self, path: str) -> list[tuple[str, Kind]]:
+        return [(path, kind) for kind in self.kinds]
+
+    def json_schema(self) -> Json:
+        return {"anyOf": [kind.json_schema() for kind in self.kinds]}
+
     def fits(self, value: Any) -> bool:
         return any(kind.fits(value) for kind in self.kinds)
 
     def choose(self, value: Any) -> Kind:
         return next(kind for kind in self.kinds if kind.fits(value))
 
-    def take(self, node: Node, steps: Steps, reading: Reading) -> Any:
+    def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
         return self.choose(node.plain).take(node, steps, reading)
 
     def children(self, line: SchemaLine, value: Any) -> Mapping[str, SchemaLine]:
@@ -103,7 +136,7 @@ class Either(Kind):
 
 
 @dataclass(frozen=True)
-class Later(Kind):
+class Deferred(Kind):
     """A value whose unit and shape another value decides (`bounds` of a parameter, an experiment's `set`)."""
 
     form: str
@@ -112,10 +145,13 @@ class Later(Kind):
     def words(self) -> str:
         return self.form
 
+    def json_schema(self) -> Json:
+        return {}
+
     def fits(self, value: Any) -> bool:
         return self.any_value or value is not None
 
-    def take(self, node: Node, steps: Steps, reading: Reading) -> Any:
+    def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
         reading.later[steps] = node
         return node.plain
 
@@ -123,7 +159,10 @@ class Later(Kind):
 @dataclass(frozen=True)
 class Table(Kind):
     """A mapping with known keys. Of each group of `one_of` exactly one key is given, of each of `at_most_one` one or
-    none."""
+    none.
+
+    title, short: what messages, and the tables of the reference page, call it, where that is not its keys.
+    """
 
     lines: tuple[SchemaLine, ...]
     one_of: tuple[tuple[str, ...], ...] = ()
@@ -131,12 +170,74 @@ class Table(Kind):
     noun: str = "key"
     needs_one: bool = False  # at least one key of any
     title: str = ""
+    short: str = ""
 
     def words(self) -> str:
         if self.title:
             return self.title
         shown = [line.name for line in self.lines]
         return "a mapping with " + ", ".join(f"`{name}`" for name in shown[:8]) + (", ..." if len(shown) > 8 else "")
+
+    def cell(self) -> str:
+        return self.short or "mapping"
+
+    def nested(self, path: str) -> list[tuple[str, Kind]]:
+        return [(f"{path}.{line.name}".lstrip("."), line.kind) for line in self.lines]
+
+    def json_schema(self) -> Json:
+        required = [line.name for line in self.lines if line.default is Default.REQUIRED and not line.only_with]
+        schema: Json = {
+            "type": "object" if required or self.one_of or self.needs_one else ["object", "null"],
+            "properties": {
+                line.name: {**line.kind.json_schema(), "description": self._description(line)} for line in self.lines
+            },
+            "additionalProperties": False,
+        }
+        if required:
+            schema["required"] = required
+        if self.needs_one:
+            schema["minProperties"] = 1
+        if choices := [*map(self._exactly_one, self.one_of), *map(self._at_most_one, self.at_most_one)]:
+            schema["allOf"] = choices
+        if dependencies := self._dependencies():
+            schema["dependencies"] = dependencies
+        return schema
+
+    def _exactly_one(self, group: tuple[str, ...]) -> Json:
+        return {"oneOf": [{"required": [name]} for name in group]}
+
+    def _at_most_one(self, group: tuple[str, ...]) -> Json:
+        others: Json = {line.name: {} for line in self.lines if line.name not in group}
+        none: Json = {"properties": others, "additionalProperties": False}
+        return {"oneOf": [*({"required": [name]} for name in group), none]}
+
+    def _dependencies(self) -> Json:
+        """Of a key with `only_with`: one of those; of a key that has such keys: those that must be given."""
+        out: Json = {}
+        for line in self.lines:
+            if line.only_with:
+                out[line.name] = {"anyOf": [{"required": [other]} for other in line.only_with]}
+            needed = [
+                other.name for other in self.lines if line.name in other.only_with and other.default is Default.REQUIRED
+            ]
+            if needed:
+                out[line.name] = {"required": needed}
+        return out
+
+    def _description(self, line: SchemaLine) -> str:
+        """What an editor shows for a key."""
+        parts = [line.doc]
+        if line.unit:
+            parts.append(f"SI unit: {line.unit}; other units as text, such as `1 {line.unit}`")
+        for words, groups in (("exactly one of", self.one_of), ("at most one of", self.at_most_one)):
+            parts += [f"{words}: {', '.join(group)}" for group in groups if line.name in group][:1]
+        if line.only_with:
+            parts.append(f"only with: {', '.join(line.only_with)}")
+        if not isinstance(line.default, Default):
+            parts.append(f"default: {yaml_text(line.default)}")
+        if line.may_vary:
+            parts.append("may be a parameter")
+        return ". ".join(parts)
 
     def fits(self, value: Any) -> bool:
         return isinstance(value, dict) or value is None
@@ -150,8 +251,8 @@ class Table(Kind):
     def children(self, line: SchemaLine, value: Any) -> Mapping[str, SchemaLine]:
         return {child.name: child for child in self.lines}
 
-    def take(self, node: Node, steps: Steps, reading: Reading) -> Any:
-        given: dict[str, Node] = node.value or {}
+    def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
+        given: dict[str, YamlNode] = node.value or {}
         known = {line.name: line for line in self.lines}
         data: dict[str, Any] = {}
         misspelt: set[str] = set()  # keys that an unknown key probably means: they are not missing as well
@@ -164,7 +265,7 @@ class Table(Kind):
             else:
                 reading.marks[place] = child.mark
                 reading.key_marks[place] = child.key_mark or child.mark
-                hint = did_you_mean(key, known)
+                hint = word_hint(key, known)
                 misspelt.update(name for name in known if hint == f"did you mean `{name}`?" and name not in given)
                 reading.problem(place, f"unknown {self.noun} `{key}`", hint, key=True)
                 reading.broken.add(place)
@@ -185,7 +286,7 @@ class Table(Kind):
                 data[line.name] = filled
         return {name: data[name] for name in known if name in data}
 
-    def _check_groups(self, given: Mapping[str, Node], misspelt: set[str], steps: Steps, reading: Reading) -> None:
+    def _check_groups(self, given: Mapping[str, YamlNode], misspelt: set[str], steps: Steps, reading: Reading) -> None:
         for group in (*self.one_of, *self.at_most_one):
             chosen = [key for key in given if key in group]
             if len(chosen) > 1:

@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from sim.files import LARGEST_WHOLE
-from sim.schema.errors import did_you_mean
-from sim.schema.reading import BROKEN, Kind, Reading, SchemaLine, Steps, described
+from sim.schema.errors import word_hint
+from sim.schema.reading import BROKEN, Json, Kind, Reading, SchemaLine, Steps, described
 from sim.schema.units import UnitError, expected, is_in, parse_unit, to_si, units_of
-from sim.schema.yaml_marks import Node
+from sim.schema.yaml_marks import YamlNode
+
+_QUANTITY = r"^\s*[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?\s*(?:[A-Za-z%µμ1(].*)?$"
+"""What editors take for a number with a unit; `to_si` is stricter."""
 
 
 def inside(value: float, bounds: str) -> bool:
@@ -31,6 +34,16 @@ def bounds_words(bounds: str) -> str:
     return {"": "finite", "(0, inf)": "positive", "[0, inf)": "zero or positive"}.get(bounds, f"in {bounds}")
 
 
+def _json_interval(bounds: str) -> Json:
+    number: Json = {"type": "number"}
+    if bounds:
+        low, high = (float(end) for end in bounds[1:-1].split(","))
+        number["exclusiveMinimum" if bounds[0] == "(" else "minimum"] = low
+        if high != math.inf:
+            number["exclusiveMaximum" if bounds[-1] == ")" else "maximum"] = high
+    return number
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
@@ -45,10 +58,16 @@ class Number(Kind):
     def words(self) -> str:
         return expected(self.unit)
 
+    def cell(self) -> str:
+        return f"{self.words()}, {bounds_words(self.bounds)}" if self.bounds else self.words()
+
+    def json_schema(self) -> Json:
+        return {"anyOf": [_json_interval(self.bounds), {"type": "string", "pattern": _QUANTITY}]}
+
     def fits(self, value: Any) -> bool:
         return _is_number(value) or isinstance(value, str)
 
-    def take(self, node: Node, steps: Steps, reading: Reading) -> Any:
+    def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
         try:
             number = to_si(node.value, self.unit) if isinstance(node.value, str) else float(node.value)
         except UnitError as error:
@@ -59,7 +78,7 @@ class Number(Kind):
 
 
 @dataclass(frozen=True)
-class Vector(Kind):
+class Tuple(Kind):
     """A list of `count` quantities of one dimension; `none` allows `null` for an end that is open."""
 
     count: int
@@ -72,13 +91,19 @@ class Vector(Kind):
         what = "numbers" if not self.unit else f"numbers, each {expected(self.unit)}"
         return f"a list of {self.count} {what}" + (" or null" if self.none else "")
 
+    def json_schema(self) -> Json:
+        item = Number(self.unit, self.bounds).json_schema()
+        if self.none:
+            item["anyOf"].append({"type": "null"})
+        return {"type": "array", "items": item, "minItems": self.count, "maxItems": self.count}
+
     def fits(self, value: Any) -> bool:
         return isinstance(value, list) and len(value) == self.count
 
     def hint(self, value: Any) -> str:
         return f"it has {len(value)} items" if isinstance(value, list) else ""
 
-    def take(self, node: Node, steps: Steps, reading: Reading) -> Any:
+    def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
         number = Number(self.unit, self.bounds)
         values = []
         for i, child in enumerate(node.value):
@@ -100,7 +125,7 @@ class Vector(Kind):
 
 
 @dataclass(frozen=True)
-class Whole(Kind):
+class Int(Kind):
     """A whole number from `least` to `most`."""
 
     least: int = 0
@@ -109,10 +134,13 @@ class Whole(Kind):
     def words(self) -> str:
         return f"a whole number from {self.least}" + (f" to {self.most:,}" if self.most != LARGEST_WHOLE else "")
 
+    def json_schema(self) -> Json:
+        return {"type": "integer", "minimum": self.least, "maximum": self.most}
+
     def fits(self, value: Any) -> bool:
         return isinstance(value, int) and not isinstance(value, bool)
 
-    def take(self, node: Node, steps: Steps, reading: Reading) -> Any:
+    def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
         if node.value < self.least:
             return reading.fail(steps, f"{node.value} is below {self.least}")
         if node.value > self.most:
@@ -130,24 +158,30 @@ class Text(Kind):
     def words(self) -> str:
         return self.form
 
+    def json_schema(self) -> Json:
+        return {"type": "string", "pattern": f"^(?:{self.pattern})$"} if self.pattern else {"type": "string"}
+
     def fits(self, value: Any) -> bool:
         return isinstance(value, str) and (not self.pattern or re.fullmatch(self.pattern, value) is not None)
 
-    def take(self, node: Node, steps: Steps, reading: Reading) -> Any:
+    def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
         return node.value
 
 
 @dataclass(frozen=True)
-class Flag(Kind):
+class Bool(Kind):
     """`true` or `false`."""
 
     def words(self) -> str:
         return "`true` or `false`"
 
+    def json_schema(self) -> Json:
+        return {"type": "boolean"}
+
     def fits(self, value: Any) -> bool:
         return isinstance(value, bool)
 
-    def take(self, node: Node, steps: Steps, reading: Reading) -> Any:
+    def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
         return node.value
 
 
@@ -160,15 +194,18 @@ class Choice(Kind):
     def words(self) -> str:
         return " or ".join(described(option) for option in self.options)
 
+    def json_schema(self) -> Json:
+        return {"enum": list(self.options)}
+
     def fits(self, value: Any) -> bool:
         return any(type(value) is type(option) and value == option for option in self.options)
 
-    def take(self, node: Node, steps: Steps, reading: Reading) -> Any:
+    def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
         return node.value
 
     def hint(self, value: Any) -> str:
         words = [option for option in self.options if isinstance(option, str)]
-        return did_you_mean(value, words, list_up_to=0) if isinstance(value, str) else ""
+        return word_hint(value, words, list_up_to=0) if isinstance(value, str) else ""
 
 
 @dataclass(frozen=True)
@@ -180,10 +217,14 @@ class UnitName(Kind):
     def words(self) -> str:
         return f"a unit of {expected(self.of)} ({', '.join(units_of(self.of))}), or its size in {self.of}"
 
+    def json_schema(self) -> Json:
+        factor = {"type": "number", "exclusiveMinimum": 0}
+        return {"anyOf": [{"enum": units_of(self.of)}, {"type": "string"}, factor]}
+
     def fits(self, value: Any) -> bool:
         return _is_number(value) or isinstance(value, str)
 
-    def take(self, node: Node, steps: Steps, reading: Reading) -> Any:
+    def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
         if _is_number(node.value):
             return Number("", "(0, inf)").take(node, steps, reading)
         try:
@@ -202,11 +243,15 @@ class Axes(Kind):
     def words(self) -> str:
         return "three file axes that become our x, y, z, such as `[z, -y, x]`"
 
+    def json_schema(self) -> Json:
+        axis = {"enum": [sign + axis for axis in "xyz" for sign in ("", "-", "+")]}
+        return {"type": "array", "items": axis, "minItems": 3, "maxItems": 3, "uniqueItems": True}
+
     def fits(self, value: Any) -> bool:
         names = [str(axis).lstrip("+").removeprefix("-") for axis in value] if isinstance(value, list) else []
         return sorted(names) == ["x", "y", "z"]
 
-    def take(self, node: Node, steps: Steps, reading: Reading) -> Any:
+    def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
         return [child.value.lstrip("+") for child in node.value]
 
     @staticmethod
@@ -224,10 +269,13 @@ class FrameText(Kind):
     def words(self) -> str:
         return "`frame <number>`"
 
+    def json_schema(self) -> Json:
+        return {"type": "string", "pattern": "^frame +[0-9]+$"}
+
     def fits(self, value: Any) -> bool:
         return isinstance(value, str) and re.fullmatch(r"frame\s+[0-9]{1,9}", value) is not None
 
-    def take(self, node: Node, steps: Steps, reading: Reading) -> Any:
+    def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
         return {"frame": int(node.value.split()[1])}
 
 
@@ -242,10 +290,14 @@ class PartOfDuration(Kind):
     def words(self) -> str:
         return "a fraction of the duration (0.1, 10 %), a time with its unit (0.2 s), or `all`"
 
+    def json_schema(self) -> Json:
+        fraction = {"type": "number", "exclusiveMinimum": 0, "maximum": 1}
+        return {"anyOf": [fraction, {"type": "string", "pattern": f"^all$|{_QUANTITY}"}]}
+
     def fits(self, value: Any) -> bool:
         return _is_number(value) or isinstance(value, str)
 
-    def take(self, node: Node, steps: Steps, reading: Reading) -> Any:
+    def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
         if node.value == "all":
             return 1.0
         try:
@@ -275,10 +327,13 @@ class File(Kind):
     def words(self) -> str:
         return "a file name, relative to the scene file"
 
+    def json_schema(self) -> Json:
+        return {"type": "string"}
+
     def fits(self, value: Any) -> bool:
         return isinstance(value, str) and value.strip() != "" and "\0" not in value
 
-    def take(self, node: Node, steps: Steps, reading: Reading) -> Any:
+    def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
         path = Path(os.path.abspath(node.mark.source.folder / node.value))
         base = Path(os.path.abspath(reading.base))
         # Links are followed for the check only: the data keeps the name that was written.
@@ -292,7 +347,7 @@ class File(Kind):
 
 
 @dataclass(frozen=True)
-class Reference(Kind):
+class NameOf(Kind):
     """The name of an entry of a top-level table (`objects`, `markers`, ...)."""
 
     table: str
@@ -300,9 +355,12 @@ class Reference(Kind):
     def words(self) -> str:
         return f"the name of one of the `{self.table}`"
 
+    def json_schema(self) -> Json:
+        return {"type": "string"}
+
     def fits(self, value: Any) -> bool:
         return isinstance(value, str)
 
-    def take(self, node: Node, steps: Steps, reading: Reading) -> Any:
+    def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
         reading.references.append((steps, self.table, node.value))
         return node.value

@@ -11,7 +11,7 @@ import sim
 from sim.cli import main
 from sim.identify.assess.gradcheck import check_gradient
 from sim.identify.assess.uncertainty import estimate
-from sim.identify.losses.custom import Custom
+from sim.identify.losses.terms import Custom
 from sim.rollout import Checkpointed
 
 STRETCH = "  stretch: {of: objects.sheet.cloth.material.distance.compliance, transform: log, bounds: [1e-4, 10]}"
@@ -45,7 +45,7 @@ def test_elements_like_their_neighbours(tmp_path):
 def test_regions_like_their_neighbours(tmp_path):
     problem = sheet(tmp_path, smooth("region"))
     a, b, c = problem.start
-    assert problem.parameters == ["p.a", "p.b", "p.c"]
+    assert [p.name for p in problem.parameters] == ["p.a", "p.b", "p.c"]
     assert problem.evaluate(problem.start).terms["smooth_p"] == pytest.approx(
         (((a - b) / 0.2) ** 2 + ((b - c) / 0.2) ** 2) / 2
     ), "a and c do not meet"

@@ -12,7 +12,7 @@ from problem_scenes import SHEET, write_scene, write_target
 
 import sim
 from sim.cli import main
-from sim.display import show_result
+from sim.cli.terminal.result import show_result
 from sim.identify.assess.found import found_values, fragment, set_options
 from sim.identify.parameters.parameters import Parameter
 from sim.identify.parameters.transforms import make_transform
@@ -74,7 +74,7 @@ def test_what_was_found_loads_again(kind, tmp_path):
     options = set_options(problem, outcome.result)
     assert (
         len(found_values(problem, outcome.result))
-        == sum(len(p.places) * max(1, len(p.experiments)) for p in problem.sought)
+        == sum(len(p.places) * max(1, len(p.experiments)) for p in problem.parameters)
         > 0
     )
     assert bool(options) == (kind not in ("elements", "experiments"))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from sim.identify.data.experiments import Experiment, Markers, Simulation
-from sim.identify.losses.losses import Reach
+from sim.identify.losses.terms.base import trajectory_terms
 from sim.identify.problem import Problem
 from sim.io import COLORS, Body, Layer, Recording, Scenery, Shape, Take, Tint, body
 from sim.model import Sphere
@@ -56,7 +56,7 @@ def takes(problem: Problem, before: Simulations, after: Simulations | None) -> l
 
 def _goals(problem: Problem, e: Experiment, before: Simulation, after: Simulation | None) -> list[Layer]:
     """The points that markers should reach, and the paths of the centres of those markers."""
-    goals = [term for term in problem.terms if isinstance(term, Reach) and term.counts(e)]
+    goals = [t.goal for t in trajectory_terms(problem.terms) if t.goal is not None and t.counts(e)]
     layers = []
     for name in dict.fromkeys(goal.markers for goal in goals):
         markers = problem.markers[name]
@@ -117,7 +117,7 @@ def _bodies(bodies: list[Body], name: str, simulation: Simulation, side: str, ti
 def _tints(problem: Problem, bodies: list[Body]) -> list[Tint]:
     """What was found element by element, point by point or region by region, at the places of the bodies."""
     out = []
-    reached = {r.path: p for p in problem.sought if p.per in ("element", "point", "region") for r in p.reach}
+    reached = {r.path: p for p in problem.parameters if p.per in ("element", "point", "region") for r in p.bindings}
     for path, p in reached.items():
         label, _, key = path.partition(".")
         group, values = problem.model.groups.get(label), problem.model[path].numpy().astype(np.float64)
@@ -131,7 +131,7 @@ def _tints(problem: Problem, bodies: list[Body]) -> list[Tint]:
         places = np.concatenate([np.einsum("nk,nk->n", b.weights, at_points[b.points]) for b in bodies])
         name = p.name.partition(".")[0] if p.per == "region" else p.name
         out.append(
-            Tint(f"{name} ({path})" if len(p.reach) > 1 else name, p.unit, np.exp(places) if log else places, log)
+            Tint(f"{name} ({path})" if len(p.bindings) > 1 else name, p.unit, np.exp(places) if log else places, log)
         )
     return out
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from sim.core.runtime.ambient.stacks import OpenStack, anywhere, insist
 from sim.core.runtime.memory.buffer import Strided
@@ -14,6 +14,13 @@ from sim.core.runtime.memory.buffer import Strided
 ArrayT = TypeVar("ArrayT")
 OperationT = TypeVar("OperationT", contravariant=True)
 CallT = TypeVar("CallT", contravariant=True)
+
+
+class Bookmark(NamedTuple):
+    """How far something was recorded: the number of the last record then, and that record."""
+
+    place: int
+    record: object
 
 
 class Recorder(Protocol[ArrayT, OperationT, CallT]):
@@ -49,6 +56,12 @@ class Recorder(Protocol[ArrayT, OperationT, CallT]):
 
     def replayed(self) -> None:
         """Called before the replay of a graph that was captured while this one recorded."""
+
+    def bookmark(self) -> Bookmark | None:
+        """The end of what is recorded so far; None where that is nothing."""
+
+    def holds(self, bookmark: Bookmark) -> bool:
+        """Whether a bookmark was made here, and what was recorded up to it was not forgotten since."""
 
 
 AnyRecorder = Recorder[Any, Any, Any]

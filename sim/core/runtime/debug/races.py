@@ -13,9 +13,18 @@ from weakref import ref
 
 import numpy as np
 
-from sim.core.lang.autodiff.kernel_adjoint import KernelNeeds
+from sim.core.lang.autodiff.kernel_adjoint import ToBeRecorded
 from sim.core.lang.errors import GradientError
-from sim.core.lang.instrument.races import ADD, KINDS, READ, REPORT, RaceCheck, address_check, exact_check, suspects
+from sim.core.lang.instrument.races import (
+    ADD,
+    KINDS,
+    READ,
+    REPORT,
+    RaceCheck,
+    address_check,
+    exact_check,
+    potential_races,
+)
 from sim.core.lang.ir.core import Func
 from sim.core.lang.ir.passes import alias_groups
 from sim.core.lang.types import ArrayType
@@ -112,14 +121,14 @@ def refuse_races(call: Call, active: frozenset[int], aliases: Aliases, made: Dif
     other content of the arrays later is not.
     """
     if made.race_check is None:
-        made.race_check = _check_of(call.spec, active, aliases, made.needs)
+        made.race_check = _check_of(call.spec, active, aliases, made.tbr)
     made.race_check.refuse(call)
 
 
-def _check_of(spec: Specialisation, active: frozenset[int], aliases: Aliases, needs: KernelNeeds) -> _Checks | _NoCheck:
+def _check_of(spec: Specialisation, active: frozenset[int], aliases: Aliases, tbr: ToBeRecorded) -> _Checks | _NoCheck:
     if spec.kernel.race_free:
         return _NoCheck()
-    watched = suspects(spec.func, alias_groups(spec.func, aliases), needs)
+    watched = potential_races(spec.func, alias_groups(spec.func, aliases), tbr)
     if not watched:
         return _NoCheck()
     addresses = address_check(spec.func, watched, active)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import InitVar, dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from sim.core.lang.autodiff.kernel_adjoint import KernelAdjoint, KernelNeeds, kernel_adjoint
+from sim.core.lang.autodiff.kernel_adjoint import KernelAdjoint, ToBeRecorded, kernel_adjoint
 from sim.core.lang.ir.passes import dce, inline, settle_updates
 from sim.core.lang.memoize import compiling
 from sim.core.runtime.compiled.compiled import Compiled
@@ -37,16 +37,16 @@ class Differentiated:
     they could be recorded.  race_check: None until somebody has asked for it.
     """
 
-    needs: KernelNeeds
+    tbr: ToBeRecorded
     overwritten: InitVar[frozenset[int]]
     candidates: frozenset[int] = field(init=False)
     race_check: LaunchCheck[Any] | None = None
     _adjoints: dict[frozenset[int], AdjointPair] = field(default_factory=dict)
 
     def __post_init__(self, overwritten: frozenset[int]) -> None:
-        needs = self.needs
+        tbr = self.tbr
         self.candidates = frozenset(
-            k for k, sites in needs.sites.items() if k in overwritten and k not in needs.in_loop and sites
+            k for k, sites in tbr.cacheable.items() if k in overwritten and k not in tbr.in_loops and sites
         )
 
     def adjoint(self, record: frozenset[int]) -> AdjointPair:
@@ -57,10 +57,10 @@ class Differentiated:
         with compiling:
             found = self._adjoints.get(record)
             if found is None:
-                plan = kernel_adjoint(self.needs, record)
+                plan = kernel_adjoint(self.tbr, record)
                 forward = None
-                if plan.forward is not None:
-                    forward = Compiled(settle_updates(dce(inline(plan.forward))), plan.forward)
+                if plan.recording is not None:
+                    forward = Compiled(settle_updates(dce(inline(plan.recording))), plan.recording)
                 adjoint = Compiled(settle_updates(plan.func), plan.source)
                 found = self._adjoints[record] = AdjointPair(plan, adjoint, forward)
             return found

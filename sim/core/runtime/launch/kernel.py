@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, overload
 
-from sim.core.lang.analysis.activity import varied_values, written_from
-from sim.core.lang.autodiff.kernel_adjoint import kernel_needs
+from sim.core.lang.analysis.activity import reached_arrays
+from sim.core.lang.autodiff.kernel_adjoint import to_be_recorded
 from sim.core.lang.errors import entry_point
 from sim.core.lang.frontend.captures import Captures, same_calls
 from sim.core.lang.frontend.function import Function, local_annotations
@@ -80,7 +80,7 @@ class Specialisation:
             with compiling:
                 found = self._differentiated.get((active, aliases))
                 if found is None:
-                    found = Differentiated(kernel_needs(self.source, active, aliases), self.writes.union(*aliases))
+                    found = Differentiated(to_be_recorded(self.source, active, aliases), self.writes.union(*aliases))
                     self._differentiated[active, aliases] = found
         return found
 
@@ -89,11 +89,8 @@ class Specialisation:
         found = self._reached.get(sources)
         if found is None:
             params, number = self.func.params, {p: k for k, p in enumerate(self.func.params)}
-            found, size = frozenset(), -1
-            while size != len(found):
-                size = len(found)
-                values = varied_values(self.func, {params[k] for k in sources | found})
-                found = frozenset(number[array] for array, _ in written_from(self.func, values))
+            arrays = reached_arrays(self.func, {params[k] for k in sources})
+            found = frozenset(number[array] for array in arrays)
             self._reached[sources] = found
         return found
 

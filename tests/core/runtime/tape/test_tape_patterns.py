@@ -508,3 +508,18 @@ def test_numpy_views_are_read_only_while_a_tape_records():
     else:  # there it is a copy: writing to it would be lost
         with pytest.raises(ValueError, match="read-only"):
             x.numpy()[0] = 5.0
+
+
+def test_a_bookmark_holds_on_its_own_tape_until_that_is_reset():
+    x, tape, other = sim.zeros(2, requires_grad=True), sim.Tape(), sim.Tape()
+    assert tape.bookmark() is None
+    with tape:
+        x.fill_(1.0)
+        bookmark = tape.bookmark()
+        x.fill_(2.0)
+    with other:
+        x.fill_(1.0)
+    assert bookmark is not None and bookmark.place == 0
+    assert tape.holds(bookmark) and not other.holds(bookmark)
+    tape.reset()
+    assert not tape.holds(bookmark)

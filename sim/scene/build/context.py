@@ -1,0 +1,113 @@
+"""Building a model from a scene: what goes wrong on the way is gathered, with its place, and raised at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from sim.geometry import GeometryError
+from sim.io import RecordingError
+from sim.model import Group, ModelBuilder, ModelError
+from sim.scene.schema.paths import SceneValue
+from sim.scene.validate.document import Document
+from sim.schema.errors import Diagnostic, SceneError
+from sim.schema.reading import Steps
+
+
+@dataclass(frozen=True, eq=False)
+class ByRegion:
+    """A value that differs from region to region.  source: (n,) int32, which of `names` each element lies in."""
+
+    names: tuple[str, ...]
+    source: np.ndarray
+
+    def within(self, name: str) -> np.ndarray:
+        """(n,) bool: the elements of one region."""
+        return self.source == self.names.index(name)
+
+
+@dataclass
+class BuildContext:
+    """A model under construction, and what is wrong with its scene."""
+
+    scene: Document
+    builder: ModelBuilder
+    groups: dict[str, Group] = field(default_factory=dict)
+    problems: list[Diagnostic] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    skipped: set[str] = field(default_factory=set)  # paths of entries that cannot be built
+    by_region: dict[str, ByRegion] = field(default_factory=dict)  # path of a value -> where its regions are
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The scene's data."""
+        return self.scene.data
+
+    @cached_property
+    def parameter_values(self) -> dict[str, dict[str, SceneValue]]:
+        """Parameter -> path in its `of` -> what stands there in the scene."""
+        return {name: self._found(entry["of"]) for name, entry in self.data["parameters"].items()}
+
+    @cached_property
+    def set_values(self) -> dict[str, dict[str, SceneValue]]:
+        """Experiment -> path in its `set` -> what stands there in the scene."""
+        return {name: self._found(entry["set"]) for name, entry in self.data["experiments"].items()}
+
+    def _found(self, paths: Iterable[str]) -> dict[str, SceneValue]:
+        return {path: self.scene.find(path) for path in paths}
+
+    @cached_property
+    def varied(self) -> set[Steps]:
+        """Places whose values are parameters, or differ from one experiment to another."""
+        named = (*self.parameter_values.values(), *self.set_values.values())
+        return {value.steps for values in named for value in values.values()}
+
+    @cached_property
+    def per_element(self) -> set[str]:
+        """Paths whose numbers are parameters of each element or point."""
+        return {
+            ".".join(value.steps)
+            for name, values in self.parameter_values.items()
+            if self.data["parameters"][name]["per"] in ("element", "point")
+            for value in values.values()
+        }
+
+    def entries(self, table: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Name and data of the entries of a top-level table that can be built."""
+        return ((name, entry) for name, entry in self.data[table].items() if f"{table}.{name}" not in self.skipped)
+
+    def problem(self, path: str, what: str, hint: str = "") -> None:
+        """Notes a problem at a path of the scene."""
+        self.problems.append(self.scene.problem(path, what, hint))
+
+    def refuse(self, path: str, what: str, instead: str = "") -> None:
+        """Notes something that the scene format knows and this version cannot do."""
+        self.problem(path, f"not yet built: {what}", instead)
+
+    @contextmanager
+    def at(self, path: str, material: str = "") -> Iterator[None]:
+        """Errors inside the block become problems at a path; those that name a constraint of a material, there."""
+        try:
+            yield
+        except SceneError as error:
+            self.problems.extend(error.problems)
+        except (ModelError, GeometryError, RecordingError) as error:
+            named = re.match(r"material\['(\w+)'\]", error.what) if material else None
+            self.problem(f"{material}.{named[1]}" if named else path, error.what, error.hint)
+        except MemoryError as error:
+            self.problem(
+                path,
+                f"it does not fit into memory{f': {error}' if str(error) else ''}",
+                "fewer points, frames or steps need less",
+            )
+
+    def finish(self) -> None:
+        """Raises everything that was found."""
+        if self.problems:
+            raise SceneError(self.problems)

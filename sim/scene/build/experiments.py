@@ -1,0 +1,185 @@
+"""Markers, experiments and method of a scene, as the pieces of a `Problem`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from sim.geometry import GeometryError, embed, embed_in_triangles, farthest_points
+from sim.identify.data.experiments import Experiment, Markers, Target, TimeGrid
+from sim.identify.data.measures import Measure
+from sim.io import Recording, load_recording
+from sim.model import Group, Model
+from sim.scene.build.context import BuildContext
+
+WHOLE = 1e-6
+"""A duration may miss a whole number of frames by this part of a frame."""
+
+MOST_FRAMES = 1_000_000
+"""Frames are kept, and those of a longer experiment would not fit into memory."""
+
+
+def make_schedule(context: BuildContext, time: dict[str, Any], path: str) -> TimeGrid:
+    """The time steps of an experiment."""
+    frames = time["duration"] * time["fps"]
+    whole = math.floor(frames + WHOLE)
+    if whole < 1:
+        context.problem(
+            path,
+            f"{time['duration']:g} s are less than one frame at {time['fps']:g} Hz",
+            "raise `time.duration` or `time.fps`",
+        )
+    if whole > MOST_FRAMES:
+        context.problem(
+            path,
+            f"{time['duration']:g} s at {time['fps']:g} Hz are {whole:,} frames, more than {MOST_FRAMES:,}",
+            "lower `time.duration` or `time.fps`; `time.substeps` sets the length of a step",
+        )
+        whole = 1
+    elif frames - whole > WHOLE and whole:
+        context.warnings.append(
+            f"{path}: {time['duration']:g} s are {frames:.6g} frames at {time['fps']:g} Hz; the last whole one, at "
+            f"{whole / time['fps']:.6g} s, is the end"
+        )
+    return TimeGrid(max(whole, 1), float(time["fps"]), int(time["substeps"]))
+
+
+def make_markers(context: BuildContext, pinned: np.ndarray) -> dict[str, Markers]:
+    """The points of every set of markers.  pinned: particles that are not free."""
+    out = {}
+    for name, entry in context.entries("markers"):
+        group = context.groups.get(entry["on"])
+        if group is None:
+            continue
+        path = f"markers.{name}"
+        if "at" in entry:
+            with context.at(f"{path}.at"):
+                out[name] = _carried(name, entry["on"], group, entry["at"])
+        elif "where" in entry:
+            with context.at(f"{path}.where"):
+                out[name] = Markers(name, entry["on"], group.choose(entry["where"]))
+        else:
+            with context.at(f"{path}.farthest"):
+                free = np.flatnonzero(~np.isin(group.points, pinned))
+                chosen = farthest_points(group.positions, entry["farthest"], among=free)
+                out[name] = Markers(name, entry["on"], group.start + chosen)
+    return out
+
+
+def _carried(name: str, on: str, group: Group, places: list[list[float]]) -> Markers:
+    """Places that move with the nearest tetrahedron of a solid, or triangle of a cloth, extrapolated if they lie
+    outside."""
+    x = np.asarray(places, float)
+    if len(group.tets):
+        found = embed(x, group.positions, group.tets - group.start)
+    elif len(group.triangles):
+        found = embed_in_triangles(x, group.positions, group.triangles - group.start)
+    else:
+        raise GeometryError(f"`{on}` has no elements that could carry markers", "Use `where` with `near`")
+    return Markers(name, on, found.points + np.int32(group.start), found.weights)
+
+
+def make_measures(context: BuildContext) -> list[Measure]:
+    """The numbers of interest."""
+    out = []
+    for name, entry in context.data["measures"].items():
+        along = context.data["world"]["gravity"] if entry["along"] == "gravity" else entry["along"]
+        size = float(np.linalg.norm(along))
+        if size == 0.0:
+            context.problem(f"measures.{name}.along", "there is no gravity to measure along", "give a direction")
+            continue
+        x, y, z = (float(a) / size for a in along)
+        out.append(Measure(name, entry["of"], (x, y, z), entry["kind"], entry.get("last", 0.0)))
+    return out
+
+
+def make_experiments(context: BuildContext, model: Model | None, markers: dict[str, Markers]) -> list[Experiment]:
+    """Every experiment with its targets; without a model (it could not be built) settings are not read."""
+    out = []
+    for name, entry in context.data["experiments"].items():
+        path = f"experiments.{name}"
+        time = context.data["time"] | {
+            place.removeprefix("time."): value for place, value in entry["set"].items() if place.startswith("time.")
+        }
+        settings = _settings(context, model, name)
+        schedule = make_schedule(context, time, f"{path}.set" if time != context.data["time"] else "time.duration")
+        targets = _targets(context, f"{path}.target", entry["target"], schedule, markers) if "target" in entry else {}
+        out.append(Experiment(name, schedule, entry["use"] == "fit", settings, targets))
+    return out
+
+
+def _settings(context: BuildContext, model: Model | None, experiment: str) -> dict[str, np.ndarray]:
+    """Material values of an experiment's own, by their path in the model, from what its `set` says."""
+    settings: dict[str, np.ndarray] = {}
+    for path, found in context.set_values[experiment].items():
+        value, target = context.data["experiments"][experiment]["set"][path], found.model_path
+        if found.steps[0] == "time":
+            continue
+        place = f"experiments.{experiment}.set.{path}"
+        if target is None or not isinstance(value, float | list):
+            what = f"`{path}` that differs from one experiment to another"
+            context.refuse(place, what, "what may differ is `time`, gravity, placements, shapes and motion vectors")
+        elif model is not None:
+            with context.at(place):
+                whole = settings.setdefault(target, model[target].numpy().astype(float))
+                whole[..., slice(None) if found.component is None else found.component] = value
+    return settings
+
+
+def _targets(
+    context: BuildContext, path: str, entry: dict[str, Any], schedule: TimeGrid, markers: dict[str, Markers]
+) -> dict[str, Target]:
+    columns: dict[str, Any] = dict(entry.get("markers", {}))
+    if not columns:
+        if len(context.data["markers"]) > 1:
+            context.problem(
+                path,
+                "the scene has several sets of markers, and nothing says which columns are which",
+                "add `markers: {name: [columns]}`",
+            )
+            return {}
+        columns = dict.fromkeys(context.data["markers"])
+    out = {}
+    for name, chosen in columns.items():
+        recording = load_target(context, path, entry, chosen, markers[name].count if name in markers else None)
+        if recording is None or name not in markers:
+            continue
+        with context.at(path):
+            times = schedule.times
+            used = times <= entry.get("duration", math.inf) + WHOLE / schedule.fps
+            positions = np.full((len(times), recording.marker_count, 3), np.nan)
+            positions[used] = recording.sample(times[used])
+            target = Target(positions, entry["noise"], recording.sample([0.0])[0])
+            if not target.seen.any():
+                context.problem(
+                    path,
+                    f"no marker of `{name}` is seen at any frame of the experiment",
+                    "check `start` and `duration`",
+                )
+                continue
+            missing = int((~target.seen).sum())
+            if missing:
+                context.warnings.append(
+                    f"{path}: {missing} of {target.seen.size} marker positions were not seen and "
+                    "are left out of the loss"
+                )
+            out[name] = target
+    return out
+
+
+def load_target(
+    context: BuildContext, path: str, entry: dict[str, Any], columns: list[int | str] | None, count: int | None
+) -> Recording | None:
+    """The recording of a target, of some of its columns, so many if `count` is known; None, and a problem, where it
+    cannot be used."""
+    with context.at(f"{path}.file"):
+        file = context.scene.file(f"{path}.file")
+        with context.at(path):
+            return load_recording(
+                file, entry.get("key"), rate=entry.get("rate"), unit=entry["unit"],
+                start=entry.get("start"), duration=entry.get("duration"),
+                axes=entry["axes"], mirror=entry["mirror"], markers=columns, marker_count=count,
+            )  # fmt: skip
+    return None
