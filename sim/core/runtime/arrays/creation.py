@@ -114,7 +114,8 @@ def from_numpy(
     copy: bool = True,
 ) -> array:
     """An array of NumPy data; `copy=False` shares the memory."""
-    return array(data, dtype=dtype, shape=shape, device=device, requires_grad=requires_grad, copy=copy)
+    made: array = array(data, dtype=dtype, shape=shape, device=device, requires_grad=requires_grad, copy=copy)
+    return made
 
 
 def from_dlpack(source: Any, dtype: Any = None) -> array:
@@ -128,4 +129,5 @@ def from_dlpack(source: Any, dtype: Any = None) -> array:
         buffer, offset, shape, strides, kind = get_device(f"cuda:{number}").from_dlpack(source)
         made = make_array(buffer, offset, as_shape(shape or (1,)), strides or (kind.itemsize,), scalar_from_numpy(kind))
         return made if dtype is None else made.view(dtype)
-    return array(np.from_dlpack(source), dtype=dtype, copy=False)
+    shared: array = array(np.from_dlpack(source), dtype=dtype, copy=False)
+    return shared

@@ -33,7 +33,8 @@ from sim.core.lang.types import (
 
 def _type_of(value: Any) -> Type:
     if isinstance(value, Composite):
-        return value.type
+        kind: Type = value.type
+        return kind
     if isinstance(value, np.generic):  # before the numbers of Python: np.float64 is a float too
         return from_numpy(value.dtype)
     if isinstance(value, bool):

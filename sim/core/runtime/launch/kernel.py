@@ -118,7 +118,7 @@ class Kernel:
         elements."""
         self.specialisations: dict[tuple[Type, ...], Specialisation] = {}
         self._earlier: dict[tuple[Type, ...], list[Specialisation]] = {}
-        self.bindings: dict[tuple, Specialisation] = {}
+        self.bindings: dict[tuple[object, ...], Specialisation] = {}
 
     @property
     def parameters(self) -> list[Parameter]:

@@ -53,7 +53,8 @@ def infer_type(data: Any) -> Type:
     if isinstance(data, StructValue):
         return data._sim_struct_
     if isinstance(data, Composite):
-        return data.type
+        kind: Type = data.type
+        return kind
     if isinstance(data, (list, tuple, range)):
         first = data
         while isinstance(first, (list, tuple)) and first:
@@ -67,10 +68,10 @@ def infer_type(data: Any) -> Type:
         if dtype.names:
             raise TypeError("structured data need dtype=, the struct type of the elements")
         return from_numpy(dtype)
-    kind = _plain(data).dtype.kind
-    if kind not in "biuf":
+    letter = _plain(data).dtype.kind
+    if letter not in "biuf":
         raise TypeError(f"cannot make an array of {_describe(data)}; give numbers, vectors or structs")
-    return bool_ if kind == "b" else float32 if kind == "f" else int32
+    return bool_ if letter == "b" else float32 if letter == "f" else int32
 
 
 def to_host(data: Any, dtype: Any = None) -> tuple[Type, np.ndarray]:
@@ -204,7 +205,8 @@ def _struct_value(record: Any, kind: Struct) -> StructValue:
     for name, field in kind.fields.items():
         part = record[name]
         fields[name] = _struct_value(part, field) if isinstance(field, Struct) else python_values(part[None], field)[0]
-    return kind(**fields)
+    made: StructValue = kind(**fields)
+    return made
 
 
 def _is_zero(value: Any) -> bool:

@@ -15,18 +15,18 @@ from sim.core.lang.errors import GradientError
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.operations import Operation
 from sim.core.runtime.launch.calls import Call
-from sim.core.runtime.memory.buffer import Buffer, is_whole
+from sim.core.runtime.memory.buffer import Buffer, Strided, is_whole
 
 
 class Detachment(NamedTuple):
     """Why the tape has no way back from some content: an array there, what became of it, and what to do."""
 
-    where: array
+    where: Strided
     what: str
     hint: str
 
     @classmethod
-    def without_gradient(cls, a: array, written_as: str) -> Detachment:
+    def without_gradient(cls, a: Strided, written_as: str) -> Detachment:
         """Values with a gradient were stored where there is none."""
         return cls(
             a,
@@ -54,7 +54,7 @@ class Detached:
     def copy(self) -> Detached:
         return Detached(dict(self.by_buffer))
 
-    def add(self, a: array, why: Detachment) -> None:
+    def add(self, a: Strided, why: Detachment) -> None:
         """An array is detached; where it was before, the first reason stays: it is the nearer to the cause."""
         self.by_buffer.setdefault(a.buffer, why)
 

@@ -32,7 +32,8 @@ from sim.core.lang.errors import GradientError
 from sim.core.runtime.ambient import observers
 from sim.core.runtime.ambient.stacks import insist
 from sim.core.runtime.arrays.array import array
-from sim.core.runtime.devices.graph import DeviceNode, add_native_node, capturing
+from sim.core.runtime.devices.base_device import DeviceNode
+from sim.core.runtime.devices.graph import add_native_node, capturing
 from sim.core.runtime.devices.graph import opened as open_graphs
 from sim.core.runtime.memory.buffer import Buffer, ByteRange, Strided, duplicate
 from sim.core.runtime.memory.spans import extent_of
