@@ -1,26 +1,15 @@
-"""Functions of the language that the compiler itself provides, and the registry of all names it knows.
-
-A `Builtin` is called while tracing: `handler(tracer, node, args, kwargs)` gets the traced arguments (a lazy one: their
-syntax) and returns a traced value.  `NAMES` maps what Python calls `abs`, `min`, `math.sin`, ... to the language; the
-library adds its own functions with `register`.
-"""
+"""Functions of the language that the compiler itself provides, as handlers that emit operations."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Mapping
 from functools import reduce
 from typing import Any
 
-from sim.core.lang.frontend.construct import construct
-from sim.core.lang.frontend.context import Context
-from sim.core.lang.frontend.function import Function
-from sim.core.lang.frontend.operators import binary, elementwise, power, unary
 from sim.core.lang.frontend.traced import (
     ArrayRef,
     Fields,
-    Mismatch,
     Parts,
     Place,
     Range,
@@ -32,6 +21,12 @@ from sim.core.lang.frontend.traced import (
     type_of,
     whole,
 )
+from sim.core.lang.frontend.tracing.branches import choose
+from sim.core.lang.frontend.tracing.components import iterate, subscript
+from sim.core.lang.frontend.tracing.construct import construct
+from sim.core.lang.frontend.tracing.context import Context
+from sim.core.lang.frontend.tracing.operators import binary, elementwise, power, unary
+from sim.core.lang.frontend.tracing.registry import NAMES, Builtin, builtin, takes
 from sim.core.lang.ir.core import Op, Value
 from sim.core.lang.ir.ops import OPS  # the table with its rows, not the empty one of ir.py
 from sim.core.lang.types import (
@@ -42,49 +37,6 @@ from sim.core.lang.types import (
     scalar_of,
 )
 
-Handler = Callable[..., Any]
-
-
-class Builtin:
-    """A function of the language with a handler at trace time.
-
-    lazy: the handler gets syntax trees instead of values.  host: what calling it outside of a kernel does.
-    """
-
-    def __init__(
-        self, name: str, handler: Handler, doc: str = "", lazy: bool = False, host: Callable[..., Any] | None = None
-    ) -> None:
-        self.name = self.__name__ = name
-        self.handler, self.lazy, self.host = handler, lazy, host
-        self.__doc__ = doc
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self.host is not None:
-            return self.host(*args, **kwargs)
-        raise TypeError(f"`{self.name}` is a function of the kernel language: call it inside of a kernel")
-
-    def __repr__(self) -> str:
-        return f"<builtin {self.name} of the kernel language>"
-
-
-NAMES: dict[str, Builtin | Function] = {}
-"""Every function of the language by name."""
-
-
-def register(functions: Mapping[str, Builtin | Function]) -> None:
-    """Adds functions to the names that Python's own (`abs`, `math.sin`, ...) stand for; later ones win."""
-    NAMES.update(functions)
-
-
-def builtin(name: str, lazy: bool = False, host: Callable[..., Any] | None = None) -> Callable[[Handler], Builtin]:
-    """Decorator: makes a handler a `Builtin` of this name and registers it; the docstring is the user's."""
-
-    def wrap(handler: Handler) -> Builtin:
-        made = NAMES[name] = Builtin(name, handler, handler.__doc__ or "", lazy, host)
-        return made
-
-    return wrap
-
 
 def __getattr__(name: str) -> Any:
     """`from sim.core.lang.frontend.builtins import sqrt`: builtins by their name."""
@@ -92,15 +44,6 @@ def __getattr__(name: str) -> Any:
         return NAMES[name]
     except KeyError:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
-
-
-def takes(t: Context, node: ast.AST, name: str, args: tuple, kwargs: dict, low: int, high: int | None = None) -> None:
-    if kwargs:
-        raise t.error(node, f"{name} takes no argument '{next(iter(kwargs))}'")
-    high = low if high is None else high
-    if not low <= len(args) <= high:
-        count = str(low) if low == high else f"{low} to {high}"
-        raise t.error(node, f"{name} takes {count} argument{'s' if count != '1' else ''}, got {len(args)}")
 
 
 # ---- primitives of the op table
@@ -214,7 +157,7 @@ def element(t: Context, name: str, args: tuple, node: ast.AST) -> tuple[Place, A
             f"{name} on {type_of(ref)} takes {ref.ndim} ind{'ex' if ref.ndim == 1 else 'ices'} and a value, "
             f"got {len(args) - 1} argument{'s' if len(args) != 2 else ''} after the array",
         )
-    place = t.item(ref, args[1:-1], node)
+    place = subscript(t, ref, args[1:-1], node)
     return place, args[-1]
 
 
@@ -253,7 +196,7 @@ def _where(t: Context, node: ast.AST, args: list, kwargs: dict) -> Any:
     """where(cond, a, b): a if cond else b.  Only the chosen one is evaluated, so the other may be infinite or out of
     range."""
     takes(t, node, "where", tuple(args), kwargs, 3)
-    return t.choose(args[0], args[1], args[2], node)
+    return choose(t, args[0], args[1], args[2], node)
 
 
 @builtin("static", lazy=True)
@@ -336,13 +279,13 @@ def _type(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Type:
 def _enumerate(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
     """enumerate(tuple or vector): as in Python, unrolled."""
     takes(t, node, "enumerate", args, kwargs, 1)
-    return tuple(enumerate(t.items(args[0], node)))
+    return tuple(enumerate(iterate(t, args[0], node)))
 
 
 @builtin("zip")
 def _zip(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
     """zip of tuples or vectors: as in Python, unrolled."""
-    return tuple(zip(*(t.items(a, node) for a in args), strict=False))
+    return tuple(zip(*(iterate(t, a, node) for a in args), strict=False))
 
 
 # ---- output
@@ -397,13 +340,3 @@ def _printf(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> None:
     if used != len(values):
         raise t.error(node, f"the format takes {used} value{'s' if used != 1 else ''}, got {len(values)}")
     t.b.append(Op("print", values, [], {"format": text}))
-
-
-def fit_or_error(t: Context, x: Any, kind: Type, what: str, node: ast.AST) -> Any:
-    """x as a value of a type, or an error that says `what` does not fit."""
-    try:
-        return t.fit(x, kind)
-    except Mismatch as problem:
-        raise t.error(
-            node, f"{what}: {problem.args[0]}", str(problem.args[1]) if len(problem.args) > 1 else ""
-        ) from None

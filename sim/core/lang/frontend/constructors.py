@@ -7,10 +7,10 @@ from functools import reduce
 from typing import Any
 
 from sim.core.lang import types
-from sim.core.lang.frontend.builtins import builtin, takes
-from sim.core.lang.frontend.construct import construct, identity_quaternion
-from sim.core.lang.frontend.context import Context
 from sim.core.lang.frontend.traced import Parts, flatten, type_of, whole
+from sim.core.lang.frontend.tracing.construct import construct, identity_quaternion
+from sim.core.lang.frontend.tracing.context import Context
+from sim.core.lang.frontend.tracing.registry import builtin, takes
 from sim.core.lang.ir.core import Value
 from sim.core.lang.types import Homogeneous, Matrix, Scalar, as_scalar, int32, leaves_of
 

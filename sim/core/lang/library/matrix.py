@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from sim.core.lang.frontend.builtins import Builtin, where
+from sim.core.lang.frontend.builtins import where
 from sim.core.lang.frontend.function import func
 from sim.core.lang.frontend.traced import Parts
+from sim.core.lang.frontend.tracing.registry import Builtin
 from sim.core.lang.library.static import matrix_type, scalar_type, vector_type
 from sim.core.lang.library.vector import dot
 from sim.core.lang.types import Vector, matrix

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from sim.core.lang.errors import KernelError
-from sim.core.lang.frontend.context import Context
 from sim.core.lang.frontend.function import Function
 from sim.core.lang.frontend.traced import Parts, constant, describe, is_number, is_traced, kind_of
+from sim.core.lang.frontend.tracing.calls import call_function
+from sim.core.lang.frontend.tracing.context import Context
 from sim.core.lang.ir.core import OPS, Value
 from sim.core.lang.types import Scalar, Type, bool_, public_name
 
@@ -217,7 +218,7 @@ def _repeated(t: Context, a: Value, n: int) -> Value:
 def _composites(t: Context, op: str, sign: str, a: Any, b: Any, ka: str, kb: str, node: ast.AST) -> Any:
     hook = OPERATORS.get(("mul" if op == "matmul" else op, ka, kb))
     if hook is not None:
-        return t.call(hook, (a, b), {}, node)
+        return call_function(t, hook, (a, b), {}, node)
     if isinstance(a, Parts) and isinstance(b, Parts):
         if op in ("add", "sub"):
             if a.type is not b.type:

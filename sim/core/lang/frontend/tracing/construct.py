@@ -6,8 +6,8 @@ import ast
 from typing import Any
 
 from sim.core.lang.errors import did_you_mean
-from sim.core.lang.frontend.context import Context
 from sim.core.lang.frontend.traced import ArrayRef, Fields, Mismatch, Parts, describe, is_number
+from sim.core.lang.frontend.tracing.context import Context
 from sim.core.lang.ir.core import Value
 from sim.core.lang.types import (
     ArrayType,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -59,10 +60,22 @@ class Frame:
         self.loops: dict[int, list[str]] = {}  # variables that a loop (by its node) turned out to carry
 
 
+@dataclass(frozen=True)
+class Syntax:
+    """How syntax becomes operations: what calls, branches and loops come back to for the syntax inside of them.
+
+    evaluate: the value of an expression; elements of arrays stay places.  execute: a block of statements.
+    """
+
+    evaluate: Callable[[Context, ast.expr], Any]
+    execute: Callable[[Context, Sequence[ast.stmt]], None]
+
+
 class Context:
     """State of one trace.  `real`: what `float` and lone weak floats are."""
 
-    def __init__(self, real: Scalar = float32) -> None:
+    def __init__(self, syntax: Syntax, real: Scalar = float32) -> None:
+        self.syntax = syntax
         self.block = Block()
         self.b = Builder(self.block)
         self.real = real
@@ -71,6 +84,7 @@ class Context:
         self.dims = 1
         self.unpack: tuple[ast.AST | None, int] = (None, 1)  # a call whose result is unpacked into so many names
         self.unused: ast.AST | None = None  # a call whose result nobody reads
+        self.copies = 1  # how many times the unrolled loops around here repeat it
 
     @property
     def frame(self) -> Frame:
@@ -83,6 +97,19 @@ class Context:
     @env.setter
     def env(self, env: dict[str, Any]) -> None:
         self.frames[-1].env = env
+
+    # -- syntax
+    def lazy(self, node: ast.expr) -> Any:
+        """The value of an expression; elements of arrays stay places until they are needed."""
+        return self.syntax.evaluate(self, node)
+
+    def eval(self, node: ast.expr) -> Any:
+        """The value of an expression."""
+        return self.load(self.syntax.evaluate(self, node))
+
+    def execute(self, body: Sequence[ast.stmt]) -> None:
+        """Traces a block of statements."""
+        self.syntax.execute(self, body)
 
     # -- places and errors
     def at(self, node: ast.AST) -> None:
@@ -111,23 +138,6 @@ class Context:
             what += f" ({'; '.join(chain)})"
         source = self.frames[level].function.source
         return KernelError(what, source.span(node if node is not None else source.node), hint)
-
-    # -- provided by the layers above
-    def call(self, function: Function, args: Sequence[Any], kwargs: dict[str, Any], node: ast.AST) -> Any:
-        """The result of a function of the language on traced values."""
-        raise NotImplementedError
-
-    def item(self, x: Any, keys: tuple, node: ast.AST) -> Any:
-        """`x[keys]`, lazily."""
-        raise NotImplementedError
-
-    def items(self, x: Any, node: ast.AST) -> list[Any]:
-        """What a loop over x goes through."""
-        raise NotImplementedError
-
-    def choose(self, test: ast.expr, body: ast.expr, orelse: ast.expr, node: ast.AST) -> Any:
-        """`body if test else orelse`."""
-        raise NotImplementedError
 
     def spelled(self, kind: Type) -> str:
         """How a user writes a scalar type here."""
@@ -194,6 +204,14 @@ class Context:
             return x
         made_of = isinstance(x, tuple) and isinstance(kind, Homogeneous)
         raise Mismatch(f"expected {kind}, got {describe(x)}", f"write {public_name(kind)}(...)" if made_of else "")
+
+    def fit_or_error(self, x: Any, kind: Type, what: str, node: ast.AST) -> Any:
+        """x as a value of a type, or an error that says `what` does not fit."""
+        try:
+            return self.fit(x, kind)
+        except Mismatch as problem:
+            found, hint = _what_and_hint(problem)
+            raise self.error(node, f"{what}: {found}", hint) from None
 
     @staticmethod
     def _fit_array(x: Any, kind: ArrayType) -> Any:
@@ -279,7 +297,7 @@ class Context:
             values = self.b.load(x.array, x.index, range(x.first, x.first + count))
         else:
             leaves = range(x.first, x.first + x.extent)
-            values = [self.b.load(x.array, x.index, leaves, self._leaf(x.offset, c))[0] for c in range(count)]
+            values = [self.b.load(x.array, x.index, leaves, self.leaf(x.offset, c))[0] for c in range(count)]
         return self.compose(x.type, iter(values))
 
     def write(self, x: Place, values: Sequence[Value], how: Callable[..., Any]) -> None:
@@ -289,9 +307,9 @@ class Context:
             return
         leaves = range(x.first, x.first + x.extent)
         for c, v in enumerate(values):
-            how(x.array, x.index, leaves, [v], self._leaf(x.offset, c))
+            how(x.array, x.index, leaves, [v], self.leaf(x.offset, c))
 
-    def _leaf(self, offset: Value, c: int) -> Value:
+    def leaf(self, offset: Value, c: int) -> Value:
         return self.b.emit("add", offset, c) if c else offset
 
     def fit_place(self, x: Place, value: Any, node: ast.AST) -> list[Value]:
