@@ -10,7 +10,6 @@ from typing import Any
 
 from sim.core.lang import types as language_types
 from sim.core.lang.errors import KernelError, did_you_mean
-from sim.core.lang.frontend.constructors import zeros
 from sim.core.lang.frontend.elsewhere import NUMPY, PYTHON, instead
 from sim.core.lang.frontend.function import Function
 from sim.core.lang.frontend.traced import Place, describe, is_number, is_traced
@@ -18,7 +17,7 @@ from sim.core.lang.frontend.tracing.bodies import bind_arguments, run_body
 from sim.core.lang.frontend.tracing.closed_form import call_closed_form
 from sim.core.lang.frontend.tracing.construct import construct
 from sim.core.lang.frontend.tracing.context import Context, Frame
-from sim.core.lang.frontend.tracing.registry import NAMES, Builtin
+from sim.core.lang.frontend.tracing.registry import HOST_FUNCTIONS, NAMES, Builtin
 from sim.core.lang.types import (
     Type,
     bool_,
@@ -67,14 +66,11 @@ def callee_of(t: Context, x: Any, node: ast.Call) -> Any:
         raise t.error(
             node, f"`{module or 'numpy'}.{name}` is a NumPy function: it cannot run inside of a kernel", known
         )
-    if module.startswith("sim.core.runtime") and name == "zeros":
-        return zeros
-    if module.startswith("sim.core.runtime") and name in ("ones", "full", "empty"):
-        raise t.error(
-            node,
-            f"`sim.{name}` makes an array: it cannot run inside of a kernel",
-            "for a few numbers write sim.zeros(shape=3, dtype=float), and fill it; pass a larger array as an argument",
-        )
+    meaning = HOST_FUNCTIONS.get(x) if isinstance(x, python_types.FunctionType) else None
+    if isinstance(meaning, Builtin):
+        return meaning
+    if meaning is not None:
+        raise t.error(node, f"`sim.{name}` {meaning.what}: it cannot run inside of a kernel", meaning.hint)
     own = instead({**NUMPY, **PYTHON}, name) if module in ("math", "builtins") else ""
     if isinstance(x, python_types.FunctionType):
         hint = "decorate it with @sim.func"

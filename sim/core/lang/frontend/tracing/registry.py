@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from sim.core.lang.frontend.function import Function
 from sim.core.lang.frontend.tracing.context import Context
 
 Handler = Callable[..., Any]
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Builtin:
@@ -56,6 +58,28 @@ def builtin(name: str, lazy: bool = False, host: Callable[..., Any] | None = Non
         return made
 
     return wrap
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a function cannot run inside of a kernel ("makes an array"), and what to do instead."""
+
+    what: str
+    hint: str
+
+
+HOST_FUNCTIONS: dict[Callable[..., Any], Builtin | Refusal] = {}
+"""What functions of the runtime mean inside of a kernel."""
+
+
+def in_kernels(meaning: Builtin | Refusal) -> Callable[[F], F]:
+    """Decorator of a function that runs outside of kernels: what its name means inside of one."""
+
+    def declare(function: F) -> F:
+        HOST_FUNCTIONS[function] = meaning
+        return function
+
+    return declare
 
 
 def takes(t: Context, node: ast.AST, name: str, args: tuple, kwargs: dict, low: int, high: int | None = None) -> None:
