@@ -34,9 +34,9 @@ from sim.core.lang.types import (
     ArrayType,
     Composite,
     Homogeneous,
+    HostStruct,
     Scalar,
     Struct,
-    StructValue,
     Type,
     bool_,
     float32,
@@ -265,7 +265,7 @@ class Context:
             return bool(x) if isinstance(x, bool) else int(x) if isinstance(x, int) else float(x)
         if isinstance(x, Composite):
             return Parts(x.type, tuple(self.b.const(v, x.type.dtype) for v in x.data.ravel()))
-        if isinstance(x, StructValue):
+        if isinstance(x, HostStruct):
             return self._static_struct(x, name, node)
         if isinstance(x, (list, tuple)) and not is_traced(x):
             return tuple(self.static(v, name, node) for v in x)
@@ -279,7 +279,7 @@ class Context:
             )
         return x
 
-    def _static_struct(self, x: StructValue, name: str, node: ast.AST) -> Fields:
+    def _static_struct(self, x: HostStruct, name: str, node: ast.AST) -> Fields:
         kind: Struct = x._sim_struct_  # type: ignore[attr-defined]
         values = {}
         for key, field in kind.fields.items():
