@@ -12,7 +12,7 @@ from typing import Any
 from sim.core.lang.autodiff.forward import Gradient, vjp_rule
 from sim.core.lang.frontend.captures import remembered
 from sim.core.lang.frontend.function import Function
-from sim.core.lang.frontend.traced import Fields, describe, flatten, rebuild
+from sim.core.lang.frontend.traced import StructValue, describe, flatten, rebuild
 from sim.core.lang.frontend.tracer import trace_function
 from sim.core.lang.frontend.tracing.bodies import Arguments
 from sim.core.lang.frontend.tracing.components import get_field, subscript
@@ -95,7 +95,7 @@ def _fields_at(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> tuple[An
     """fields_at(struct, i): element i of every array of a struct, a tuple; i may be a tuple with an index for each."""
     takes(t, node, "fields_at", args, kwargs, 2)
     arrays, index = args
-    if not isinstance(arrays, Fields):
+    if not isinstance(arrays, StructValue):
         raise t.error(node, f"fields_at takes a struct of arrays, got {describe(arrays)}")
     indices = index if isinstance(index, tuple) else (index,) * len(arrays.values)
     if len(indices) != len(arrays.values):

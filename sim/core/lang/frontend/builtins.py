@@ -9,11 +9,11 @@ from typing import Any
 
 from sim.core.lang.frontend.traced import (
     ArrayRef,
-    Fields,
-    Parts,
-    Place,
+    LValue,
     Range,
+    StructValue,
     Undefined,
+    VectorValue,
     describe,
     flatten,
     is_number,
@@ -89,7 +89,7 @@ def _neg(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
 def _pow(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
     """a ** b: small constant whole exponents multiply."""
     takes(t, node, "pow", args, kwargs, 2)
-    if any(isinstance(a, Parts) for a in args):
+    if any(isinstance(a, VectorValue) for a in args):
         return elementwise(t, "pow", args, node)
     if any(kind_of(a) != "scalar" for a in args):
         raise t.error(node, f"pow is not defined for {describe(args[0])} and {describe(args[1])}")
@@ -99,8 +99,8 @@ def _pow(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
 def _extremum(name: str) -> None:
     def handler(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
         takes(t, node, name, args, kwargs, 1, 1000)
-        if len(args) == 1 and isinstance(args[0], (Parts, tuple)):
-            args = args[0].leaves if isinstance(args[0], Parts) else args[0]
+        if len(args) == 1 and isinstance(args[0], (VectorValue, tuple)):
+            args = args[0].leaves if isinstance(args[0], VectorValue) else args[0]
             if not args:
                 raise t.error(node, f"{name} of nothing")
         return reduce(lambda a, b: elementwise(t, name, (a, b), node), args)
@@ -120,7 +120,7 @@ _extremum("max")
 def _sum(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
     """The sum of the components of a vector, or of the items of a tuple."""
     takes(t, node, "sum", args, kwargs, 1, 2)
-    items = args[0].leaves if isinstance(args[0], Parts) else args[0]
+    items = args[0].leaves if isinstance(args[0], VectorValue) else args[0]
     if not isinstance(items, tuple):
         raise t.error(node, f"sum takes a vector or a tuple, got {describe(args[0])}")
     start = args[1:] or items[:1] or (0,)
@@ -142,7 +142,7 @@ def _tid(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
     return tuple(t.b.tid(axis) for axis in range(count))
 
 
-def element(t: Context, name: str, args: tuple, node: ast.AST) -> tuple[Place, Any]:
+def element(t: Context, name: str, args: tuple, node: ast.AST) -> tuple[LValue, Any]:
     """Array element and value of `atomic_add(array, i, j, value)`."""
     ref = args[0] if args else None
     if not isinstance(ref, ArrayRef):
@@ -207,7 +207,7 @@ def _static(t: Context, node: ast.AST, args: list, kwargs: dict) -> Any:
     for key, value in t.env.items():
         if key.startswith("$"):
             continue
-        if isinstance(value, (Fields, ArrayRef, Undefined)) or flatten(value):
+        if isinstance(value, (StructValue, ArrayRef, Undefined)) or flatten(value):
             space.pop(key, None)  # a value of the run hides a captured name
         else:
             space[key] = value
@@ -229,12 +229,12 @@ def _range(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Range:
     """range(stop), range(start, stop), range(start, stop, step): as in Python."""
     takes(t, node, "range", args, kwargs, 1, 3)
     for a in args:
-        kind = type_of(a, t.real)
-        if not isinstance(kind, Scalar) or kind.kind != "i":
+        ty = type_of(a, t.real)
+        if not isinstance(ty, Scalar) or ty.kind != "i":
             raise t.error(
                 node,
                 f"range takes signed integers, got {describe(a)}",
-                "write int(...)" if isinstance(kind, Scalar) else "",
+                "write int(...)" if isinstance(ty, Scalar) else "",
             )
     start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1) if len(args) == 2 else args
     if whole(step) == 0:
@@ -256,7 +256,7 @@ def _len(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
     """Length of a vector or tuple (a constant), rows of a matrix, first dimension of an array."""
     takes(t, node, "len", args, kwargs, 1)
     x = args[0]
-    if isinstance(x, Parts):
+    if isinstance(x, VectorValue):
         return len(x.type)
     if isinstance(x, ArrayRef):
         return t.b.shape(x.array, len(x.index))
@@ -269,10 +269,10 @@ def _len(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
 def _type(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Type:
     """The type of a value: `type(v)(0.0)` makes another of the same type."""
     takes(t, node, "type", args, kwargs, 1)
-    kind = type_of(args[0], t.real)
-    if kind is None:
+    ty = type_of(args[0], t.real)
+    if ty is None:
         raise t.error(node, f"type(...) of {describe(args[0])}")
-    return kind
+    return ty
 
 
 @builtin("enumerate")
@@ -305,9 +305,9 @@ def _template(t: Context, x: Any, values: list[Value], node: ast.AST) -> str:
         return "(" + ", ".join(_template(t, v, values, node) for v in x) + ")"
     if is_number(x):
         return str(x)
-    if isinstance(x, Fields):
+    if isinstance(x, StructValue):
         return f"{x.type}(" + ", ".join(f"{k}={_template(t, v, values, node)}" for k, v in x.values.items()) + ")"
-    if isinstance(x, (Value, Parts)):
+    if isinstance(x, (Value, VectorValue)):
         found = flatten(x)
         values.extend(found)
         return "{}" if isinstance(x, Value) else "[" + ", ".join("{}" for _ in found) + "]"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from sim.core.lang.frontend.traced import ArrayRef, Members, Parts, Place, describe, is_traced, name_values
+from sim.core.lang.frontend.traced import ArrayRef, LValue, Members, VectorValue, describe, is_traced, name_values
 from sim.core.lang.frontend.tracing.components import get_attribute, iterate, subscript, with_component
 from sim.core.lang.frontend.tracing.context import Context
 
@@ -24,7 +24,7 @@ def assign(t: Context, target: ast.expr, value: Any) -> None:
 
 
 def _unpacked(t: Context, target: ast.Tuple | ast.List, value: Any) -> list[Any]:
-    if isinstance(value, Parts):
+    if isinstance(value, VectorValue):
         value = tuple(iterate(t, value, target))
     if not isinstance(value, tuple):
         raise t.error(target, f"{describe(value)} cannot be unpacked")
@@ -64,7 +64,7 @@ def assign_path(
     name, keys, values = path
     t.at(target)
     last = values[-1]
-    if isinstance(last, Place):
+    if isinstance(last, LValue):
         t.write(last, t.fit_place(last, value, target), t.b.store)
         return
     if isinstance(values[-2], ArrayRef):

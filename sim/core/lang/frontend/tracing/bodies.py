@@ -11,9 +11,9 @@ from sim.core.lang.errors import did_you_mean
 from sim.core.lang.frontend.function import Function
 from sim.core.lang.frontend.traced import (
     ArrayRef,
-    Fields,
+    LValue,
     Members,
-    Place,
+    StructValue,
     Undefined,
     describe,
     flatten,
@@ -104,13 +104,13 @@ def trace_function(syntax: Syntax, function: Function, arg_types: Arguments, rea
     names = [p.name for p in function.parameters(real)]
     if len(arg_types) > len(names):
         raise t.error(None, f"`{function.name}` takes {len(names)} arguments, got {len(arg_types)} types")
-    args = [parameter_value(t, name, kind) for name, kind in zip(names, arg_types, strict=False)]
+    args = [parameter_value(t, name, ty) for name, ty in zip(names, arg_types, strict=False)]
     with t.b:
         frame.env.update(bind_arguments(t, function, args, {}, function.source.node))
         result = run_body(t, frame)
-        value, kind = _result(t, function, result)
+        value, ty = _result(t, function, result)
     out = t.finish(function.name, function.source.span(function.source.node), flatten(value))
-    out.attrs["result"] = kind
+    out.attrs["result"] = ty
     return out
 
 
@@ -123,12 +123,12 @@ def _result(t: Context, function: Function, result: Any) -> tuple[Any, Any]:
         return tuple(v for v, _ in both), tuple(k for _, k in both)
     if is_number(result):
         result = t.as_value(result)
-    kind = type_of(result)
-    if not isinstance(kind, (Scalar, CompositeType)):
+    ty = type_of(result)
+    if not isinstance(ty, (Scalar, CompositeType)):
         raise t.error(
             None, f"`{function.name}` returns {describe(result)}", "return numbers, vectors, matrices or structs"
         )
-    return result, kind
+    return result, ty
 
 
 def trace_kernel(syntax: Syntax, function: Function, arg_types: Sequence[Type], name: str | None, real: Scalar) -> Func:
@@ -147,10 +147,10 @@ def trace_kernel(syntax: Syntax, function: Function, arg_types: Sequence[Type], 
         raise t.error(node, f"kernel `{function.name}` takes {len(names)} arguments, got {len(arg_types)}")
     layout = []
     with t.b:
-        for key, kind in zip(names, arg_types, strict=True):
+        for key, ty in zip(names, arg_types, strict=True):
             first = len(t.block.params)
-            frame.env[key] = parameter_value(t, key, kind)
-            layout.append((key, kind, first, len(t.block.params) - first))
+            frame.env[key] = parameter_value(t, key, ty)
+            layout.append((key, ty, first, len(t.block.params) - first))
         t.at(node)
         if run_body(t, frame) is not None:
             raise t.error(node, f"kernel `{function.name}` returns a value", "write it to an array")
@@ -159,29 +159,29 @@ def trace_kernel(syntax: Syntax, function: Function, arg_types: Sequence[Type], 
     return out
 
 
-def parameter_value(t: Context, name: str, kind: Any) -> Any:
+def parameter_value(t: Context, name: str, ty: Any) -> Any:
     """The traced value of an argument, with its parameters added to the function."""
-    if isinstance(kind, tuple):
-        parts = tuple(parameter_value(t, f"{name}.{k}", part) for k, part in enumerate(kind))
-        return Members(parts, kind.what) if isinstance(kind, Members) else parts
-    if isinstance(kind, (Scalar, ArrayType)):
-        if isinstance(kind, ArrayType) and kind.dtype is None:
+    if isinstance(ty, tuple):
+        parts = tuple(parameter_value(t, f"{name}.{k}", part) for k, part in enumerate(ty))
+        return Members(parts, ty.what) if isinstance(ty, Members) else parts
+    if isinstance(ty, (Scalar, ArrayType)):
+        if isinstance(ty, ArrayType) and ty.dtype is None:
             raise t.error(None, f"argument '{name}': an array of anything needs the type of its elements here")
-        value = Value(kind, name)
+        value = Value(ty, name)
         t.block.params.append(value)
-        return ArrayRef(value) if isinstance(kind, ArrayType) else value
-    if isinstance(kind, Reference):
-        value = Value(kind.array, name)
+        return ArrayRef(value) if isinstance(ty, ArrayType) else value
+    if isinstance(ty, Reference):
+        value = Value(ty.array, name)
         t.block.params.append(value)
-        return t.load(Place(value, (t.b.const(0, int32),), kind.value))
-    if isinstance(kind, StructOfReferences):
-        return Fields(
-            kind.struct, {key: parameter_value(t, f"{name}.{key}", part) for key, part in kind.fields.items()}
+        return t.load(LValue(value, (t.b.const(0, int32),), ty.value))
+    if isinstance(ty, StructOfReferences):
+        return StructValue(
+            ty.struct, {key: parameter_value(t, f"{name}.{key}", part) for key, part in ty.fields.items()}
         )
-    if isinstance(kind, Struct):
-        return Fields(kind, {key: parameter_value(t, f"{name}.{key}", part) for key, part in kind.fields.items()})
-    if isinstance(kind, CompositeType):
-        values = [Value(leaf.scalar, f"{name}.{leaf.path}") for leaf in kind.leaves]
+    if isinstance(ty, Struct):
+        return StructValue(ty, {key: parameter_value(t, f"{name}.{key}", part) for key, part in ty.fields.items()})
+    if isinstance(ty, CompositeType):
+        values = [Value(leaf.scalar, f"{name}.{leaf.path}") for leaf in ty.leaves]
         t.block.params.extend(values)
-        return t.compose(kind, chain(values))
-    raise t.error(None, f"argument '{name}' has no type that a function of the language takes: {kind!r}")
+        return t.compose(ty, chain(values))
+    raise t.error(None, f"argument '{name}' has no type that a function of the language takes: {ty!r}")

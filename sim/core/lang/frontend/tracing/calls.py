@@ -12,7 +12,7 @@ from sim.core.lang import types as language_types
 from sim.core.lang.errors import KernelError, did_you_mean
 from sim.core.lang.frontend.elsewhere import NUMPY, PYTHON, instead
 from sim.core.lang.frontend.function import Function
-from sim.core.lang.frontend.traced import Place, describe, is_number, is_traced
+from sim.core.lang.frontend.traced import LValue, describe, is_number, is_traced
 from sim.core.lang.frontend.tracing.bodies import bind_arguments, run_body
 from sim.core.lang.frontend.tracing.closed_form import call_closed_form
 from sim.core.lang.frontend.tracing.construct import construct
@@ -44,7 +44,7 @@ def callee_of(t: Context, x: Any, node: ast.Call) -> Any:
         return t.real
     if isinstance(x, type) and x in _PYTHON_TYPES:
         return _PYTHON_TYPES[x]
-    if is_traced(x) or isinstance(x, (Place, tuple)) or is_number(x) or x is None:
+    if is_traced(x) or isinstance(x, (LValue, tuple)) or is_number(x) or x is None:
         raise t.error(node, f"{describe(x)} cannot be called")
     name = getattr(x, "__name__", "")
     module = getattr(x, "__module__", None) or ""

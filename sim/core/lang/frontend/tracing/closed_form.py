@@ -36,17 +36,17 @@ def call_closed_form(t: Context, function: Function, values: dict[str, Any], nod
     real = next((s for v in values.values() if (s := _float_of(v)) is not None), t.real)
     typed, kinds = [], []
     for name, x in values.items():
-        kind = _argument_type(t, function, name, x, real, node)
-        kinds.append(kind)
+        ty = _argument_type(t, function, name, x, real, node)
+        kinds.append(ty)
         typed += (
             [x.array]
             if isinstance(x, ArrayRef)
             else flatten(
-                t.as_value(x, kind, node)
-                if isinstance(kind, Scalar)
+                t.as_value(x, ty, node)
+                if isinstance(ty, Scalar)
                 else (
-                    tuple(t.as_value(v, k, node) if isinstance(k, Scalar) else v for v, k in zip(x, kind, strict=True))
-                    if isinstance(kind, tuple)
+                    tuple(t.as_value(v, k, node) if isinstance(k, Scalar) else v for v, k in zip(x, ty, strict=True))
+                    if isinstance(ty, tuple)
                     else x
                 )
             )
@@ -65,7 +65,7 @@ def call_closed_form(t: Context, function: Function, values: dict[str, Any], nod
     results = iter(t.b.append(op).results)
     result = callee.attrs["result"]
     if isinstance(result, tuple):
-        return tuple(t.compose(kind, results) for kind in result)
+        return tuple(t.compose(ty, results) for ty in result)
     return t.compose(result, results)
 
 
@@ -80,24 +80,20 @@ def _inside(t: Context, function: Function, problem: KernelError, node: ast.AST)
 def _argument_type(t: Context, function: Function, name: str, x: Any, real: Scalar, node: ast.AST) -> Any:
     if isinstance(x, tuple):
         return tuple(_argument_type(t, function, name, v, real, node) for v in x)
-    kind = type_of(x, real)
+    ty = type_of(x, real)
     whole_array = isinstance(x, ArrayRef) and not x.index and isinstance(function.adjoint, GradientFunction)
-    if (
-        kind is None
-        or (isinstance(kind, ArrayType) and not whole_array)
-        or (isinstance(kind, Struct) and kind.has_arrays)
-    ):
+    if ty is None or (isinstance(ty, ArrayType) and not whole_array) or (isinstance(ty, Struct) and ty.has_arrays):
         raise t.error(
             node,
             f"`{function.name}` has a derivative in closed form: its argument '{name}' cannot be {describe(x)}",
             "it takes scalars, vectors, matrices and structs of them; with @sim.func_grad also whole arrays",
         )
-    return kind
+    return ty
 
 
 def _float_of(x: Any) -> Scalar | None:
-    kind = type_of(x)
-    scalar = scalar_of(kind) if isinstance(kind, Type) and not isinstance(kind, ArrayType) else None
+    ty = type_of(x)
+    scalar = scalar_of(ty) if isinstance(ty, Type) and not isinstance(ty, ArrayType) else None
     return scalar if scalar is not None and scalar.is_float else None
 
 
@@ -153,8 +149,8 @@ class ClosedForm:
         traced = trace_function(self.syntax, self.adjoint, [*self.kinds, *results, *floats], self.real)
         wanted = [
             leaf.scalar
-            for kind in self.kinds
-            for k in (kind if isinstance(kind, tuple) else (kind,))
+            for ty in self.kinds
+            for k in (ty if isinstance(ty, tuple) else (ty,))
             for leaf in leaves_of(k)
             if leaf.scalar.is_float
         ]
@@ -186,25 +182,25 @@ def _trace_gradient(
             " floating results",
             "it takes the arguments of its function, then the cotangent of each floating result",
         )
-    args = [parameter_value(t, name, kind) for name, kind in zip(names, [*kinds, *floats], strict=True)]
+    args = [parameter_value(t, name, ty) for name, ty in zip(names, [*kinds, *floats], strict=True)]
     sought = [
-        (adjoint_name(name), kind)
-        for name, kind in zip(names, kinds, strict=False)
-        if not isinstance(kind, (tuple, ArrayType)) and has_float(kind)
+        (adjoint_name(name), ty)
+        for name, ty in zip(names, kinds, strict=False)
+        if not isinstance(ty, (tuple, ArrayType)) and has_float(ty)
     ]
     gradients = [
-        (adjoint_name(name), Value(kind, f"adj_{name}"))
-        for name, kind in zip(names, kinds, strict=False)
-        if isinstance(kind, ArrayType)
+        (adjoint_name(name), Value(ty, f"adj_{name}"))
+        for name, ty in zip(names, kinds, strict=False)
+        if isinstance(ty, ArrayType)
     ]
     t.block.params += [v for _, v in gradients]
     with t.b:
         frame.env.update(bind_arguments(t, function, args, {}, node))
         frame.env.update((name, ArrayRef(v)) for name, v in gradients)
-        frame.env.update((name, t.zero(kind)) for name, kind in sought)
+        frame.env.update((name, t.zero(ty)) for name, ty in sought)
         if run_body(t, frame) is not None:
             raise t.error(node, f"`{function.name}` returns a value", "add to adjoint[x] instead")
-        values = [v for name, kind in sought for v in flatten(t.fit(frame.env[name], kind)) if v.type.is_float]  # type: ignore[attr-defined]
+        values = [v for name, ty in sought for v in flatten(t.fit(frame.env[name], ty)) if v.type.is_float]  # type: ignore[attr-defined]
     count = len(callee.params)
     t.block.params[count:count] = [Value(v.type, "result") for v in callee.body.yields]
     out = t.finish(function.name, function.source.span(node), values)

@@ -12,11 +12,11 @@ from sim.core.lang.frontend.elsewhere import NUMPY, WARP, instead
 from sim.core.lang.frontend.source import own_module
 from sim.core.lang.frontend.traced import (
     ArrayRef,
-    Fields,
+    LValue,
     Members,
-    Parts,
-    Place,
     Range,
+    StructValue,
+    VectorValue,
     describe,
     is_number,
     is_traced,
@@ -54,7 +54,7 @@ def iterate(t: Context, x: Any, node: ast.AST) -> list[Any]:
         if None not in bounds:
             return list(range(*bounds))  # type: ignore[arg-type]
         raise t.error(node, "this range has to be constant", "use a `for` loop")
-    if isinstance(x, Parts):
+    if isinstance(x, VectorValue):
         return [subscript(t, x, (k,), node) for k in range(len(x.type))]
     if isinstance(x, ArrayRef):
         raise t.error(node, "a loop over an array", "loop over its indices: `for i in range(len(a))`")
@@ -63,20 +63,20 @@ def iterate(t: Context, x: Any, node: ast.AST) -> list[Any]:
 
 def get_attribute(t: Context, x: Any, name: str, node: ast.AST) -> Any:
     """`x.name`."""
-    if isinstance(x, (Parts, Place)) and isinstance(x.type, Homogeneous):
+    if isinstance(x, (VectorValue, LValue)) and isinstance(x.type, Homogeneous):
         part = _named_part(x.type, name)
         if part is not None:
             return component_of(t, x, *part)
-    if isinstance(x, Place) and isinstance(x.type, Struct) and name in x.type.fields:
+    if isinstance(x, LValue) and isinstance(x.type, Struct) and name in x.type.fields:
         low, _ = x.type.field_leaves(name)
-        return Place(x.array, x.index, x.type.fields[name], x.first + low)
-    if isinstance(x, Fields) and name in x.values:
+        return LValue(x.array, x.index, x.type.fields[name], x.first + low)
+    if isinstance(x, StructValue) and name in x.values:
         return get_field(t, x, name, node)
     if isinstance(x, ArrayRef):
         return _array_attribute(t, x, name, node)
-    if isinstance(x, (Value, Parts, Place)) or is_number(x):
+    if isinstance(x, (Value, VectorValue, LValue)) or is_number(x):
         return _value_attribute(t, x, name, node)
-    if isinstance(x, Fields):
+    if isinstance(x, StructValue):
         raise t.error(
             node,
             f"struct {x.type} has no field '{name}'{did_you_mean(name, x.values)}",
@@ -95,7 +95,7 @@ def get_attribute(t: Context, x: Any, name: str, node: ast.AST) -> Any:
     return t.static(found, name, node)
 
 
-def get_field(t: Context, x: Fields, name: str, node: ast.AST) -> Any:
+def get_field(t: Context, x: StructValue, name: str, node: ast.AST) -> Any:
     value = x.values[name]
     if value is None:
         raise t.error(node, f"the array '{name}' of this {x.type} was not set")
@@ -121,30 +121,30 @@ def _array_attribute(t: Context, x: ArrayRef, name: str, node: ast.AST) -> Any:
 
 
 def _value_attribute(t: Context, x: Any, name: str, node: ast.AST) -> Any:
-    kind = type_of(x, t.real)
-    if name == "dtype" and isinstance(kind, (Scalar, Homogeneous)):
-        return kind if isinstance(kind, Scalar) else kind.dtype
-    if name == "shape" and isinstance(kind, Homogeneous):
-        return kind.shape
+    ty = type_of(x, t.real)
+    if name == "dtype" and isinstance(ty, (Scalar, Homogeneous)):
+        return ty if isinstance(ty, Scalar) else ty.dtype
+    if name == "shape" and isinstance(ty, Homogeneous):
+        return ty.shape
     known: Sequence[str] = ()
-    if isinstance(kind, (Vector, Quaternion)):
-        known = _XYZW[: kind.length]
-    elif isinstance(kind, Transformation):
+    if isinstance(ty, (Vector, Quaternion)):
+        known = _XYZW[: ty.length]
+    elif isinstance(ty, Transformation):
         known = ("p", "q")
-    elif isinstance(kind, Struct):
-        known = list(kind.fields)
+    elif isinstance(ty, Struct):
+        known = list(ty.fields)
     ours = instead(NUMPY, name) or (f"write sim.{name}(...)" if name in NAMES else "")
     hint = "; ".join([*([f"it has {', '.join(known)}"] if known else []), *([ours] if ours else [])])
-    raise t.error(node, f"{kind} has no component '{name}'{did_you_mean(name, known)}", hint)
+    raise t.error(node, f"{ty} has no component '{name}'{did_you_mean(name, known)}", hint)
 
 
-def component_of(t: Context, x: Parts | Place, kind: Type, first: int) -> Any:
-    """Leaves `first ..` of a composite, as a value of type `kind`."""
-    if isinstance(x, Place):
+def component_of(t: Context, x: VectorValue | LValue, ty: Type, first: int) -> Any:
+    """Leaves `first ..` of a composite, as a value of type `ty`."""
+    if isinstance(x, LValue):
         if x.offset is None:
-            return Place(x.array, x.index, kind, x.first + first)
-        return Place(x.array, x.index, kind, x.first, t.leaf(x.offset, first), x.extent)
-    return x.leaves[first] if isinstance(kind, Scalar) else t.compose(kind, iter(x.leaves[first:]))
+            return LValue(x.array, x.index, ty, x.first + first)
+        return LValue(x.array, x.index, ty, x.first, t.leaf(x.offset, first), x.extent)
+    return x.leaves[first] if isinstance(ty, Scalar) else t.compose(ty, iter(x.leaves[first:]))
 
 
 def subscript(t: Context, x: Any, keys: tuple, node: ast.AST) -> Any:
@@ -161,15 +161,15 @@ def _subscript_once(t: Context, x: Any, key: Any, node: ast.AST) -> Any:
         index = (*x.index, array_index(t, x, key, node))
         if len(index) < x.array.type.ndim:  # type: ignore[attr-defined]
             return ArrayRef(x.array, index)
-        return Place(x.array, index, x.dtype)
-    if isinstance(x, (Parts, Place)) and isinstance(x.type, Homogeneous):
+        return LValue(x.array, index, x.dtype)
+    if isinstance(x, (VectorValue, LValue)) and isinstance(x.type, Homogeneous):
         return _component(t, x, key, node)
     k = whole(key)
     if isinstance(x, tuple) and k is not None:
         return x[_position(t, k, len(x), node, x.what if isinstance(x, Members) else "")]
     if isinstance(x, tuple) and x and isinstance(key, Value):
         return _choose_item(t, x, key, node)
-    if is_traced(x) or isinstance(x, Place) or is_number(x) or isinstance(key, Value):
+    if is_traced(x) or isinstance(x, LValue) or is_number(x) or isinstance(key, Value):
         raise t.error(
             node, f"{describe(x)} cannot be indexed", "too many indices?" if isinstance(type_of(x), Scalar) else ""
         )
@@ -203,14 +203,14 @@ def _position(t: Context, k: int, size: int, node: ast.AST, what: str = "") -> i
     return k % size
 
 
-def _component(t: Context, x: Parts | Place, key: Any, node: ast.AST) -> Any:
+def _component(t: Context, x: VectorValue | LValue, key: Any, node: ast.AST) -> Any:
     """Component of a vector, row of a matrix; with an index of the run: a place with a run-time leaf, or a
     choice."""
-    kind = x.type
-    assert isinstance(kind, Homogeneous)
-    stride = kind.cols if isinstance(kind, Matrix) else 1
-    inner: Type = vector(kind.cols, kind.dtype) if isinstance(kind, Matrix) else kind.dtype
-    count = kind.rows if isinstance(kind, Matrix) else len(kind.leaves)
+    ty = x.type
+    assert isinstance(ty, Homogeneous)
+    stride = ty.cols if isinstance(ty, Matrix) else 1
+    inner: Type = vector(ty.cols, ty.dtype) if isinstance(ty, Matrix) else ty.dtype
+    count = ty.rows if isinstance(ty, Matrix) else len(ty.leaves)
     k = whole(key)
     if k is not None:
         return component_of(t, x, inner, _position(t, k, count, node) * stride)
@@ -220,12 +220,12 @@ def _component(t: Context, x: Parts | Place, key: Any, node: ast.AST) -> Any:
             f"a component index is an integer, not {describe(key)}",
             "write int(...)" if type_of(key, t.real) else "",
         )
-    if isinstance(x, Place):
+    if isinstance(x, LValue):
         key = t.b.emit("in_bounds", key, count)
         offset = t.b.emit("mul", key, stride) if stride > 1 else key
         if x.offset is not None:
-            return Place(x.array, x.index, inner, x.first, t.b.emit("add", x.offset, offset), x.extent)
-        return Place(x.array, x.index, inner, x.first, offset, len(kind.leaves))
+            return LValue(x.array, x.index, inner, x.first, t.b.emit("add", x.offset, offset), x.extent)
+        return LValue(x.array, x.index, inner, x.first, offset, len(ty.leaves))
     rows = [component_of(t, x, inner, r * stride) for r in range(count)]
     return _choose_item(t, tuple(rows), key, node)
 
@@ -234,27 +234,27 @@ def _choose_item(t: Context, items: tuple, key: Value, node: ast.AST) -> Any:
     """items[key] with an index of the run: a chain of choices.  Outside of 0 .. n - 1, negative ones too, it is the
     last item."""
     kinds = {type_of(i, t.real) for i in items}
-    kind = kinds.pop()
-    if kinds or not isinstance(kind, (Scalar, Homogeneous)):
+    ty = kinds.pop()
+    if kinds or not isinstance(ty, (Scalar, Homogeneous)):
         raise t.error(node, "an index of the run into a tuple needs items of one type")
-    rows = [t.fit(i, kind) for i in items]
+    rows = [t.fit(i, ty) for i in items]
     columns = [[row] if isinstance(row, Value) else list(row.leaves) for row in rows]
     key = t.b.emit("in_bounds", key, len(items))
     out = columns[-1]
     for k in range(len(rows) - 2, -1, -1):
         chosen = t.b.emit("eq", key, k)
         out = [t.b.emit("select", chosen, v, w) for v, w in zip(columns[k], out, strict=True)]
-    return t.compose(kind, iter(out))
+    return t.compose(ty, iter(out))
 
 
 def with_component(t: Context, x: Any, key: tuple[str, Any], value: Any, node: ast.AST) -> Any:
     """A copy of a local vector, matrix or struct with one component changed."""
     how, what = key
-    if isinstance(x, Fields) and how == "attribute":
+    if isinstance(x, StructValue) and how == "attribute":
         if what not in x.values:
             get_attribute(t, x, what, node)
-        return Fields(x.type, {**x.values, what: fit_field(t, x.type, what, value, node)})
-    if not isinstance(x, Parts):
+        return StructValue(x.type, {**x.values, what: fit_field(t, x.type, what, value, node)})
+    if not isinstance(x, VectorValue):
         raise t.error(node, f"a component of {describe(x)} cannot be assigned to")
     if how == "attribute":
         found = _named_part(x.type, what)
@@ -265,41 +265,41 @@ def with_component(t: Context, x: Any, key: tuple[str, Any], value: Any, node: a
     return _with_item(t, x, what, value, node)
 
 
-def _with_leaves(t: Context, x: Parts, kind: Type, first: int, value: Any, node: ast.AST) -> Parts:
-    new = t.fit_or_error(t.load(value), kind, f"a component of {x.type}", node)
+def _with_leaves(t: Context, x: VectorValue, ty: Type, first: int, value: Any, node: ast.AST) -> VectorValue:
+    new = t.fit_or_error(t.load(value), ty, f"a component of {x.type}", node)
     leaves = [new] if isinstance(new, Value) else list(new.leaves)
-    return Parts(x.type, (*x.leaves[:first], *leaves, *x.leaves[first + len(leaves) :]))
+    return VectorValue(x.type, (*x.leaves[:first], *leaves, *x.leaves[first + len(leaves) :]))
 
 
-def _with_item(t: Context, x: Parts, keys: tuple, value: Any, node: ast.AST) -> Parts:
+def _with_item(t: Context, x: VectorValue, keys: tuple, value: Any, node: ast.AST) -> VectorValue:
     key, rest = keys[0], keys[1:]
     if rest:  # m[i, j] = ...: row i with its component j replaced
         row = subscript(t, x, (key,), node)
-        if not isinstance(row, Parts):
+        if not isinstance(row, VectorValue):
             raise t.error(node, f"{x.type} has one index")
         return _with_item(t, x, (key,), _with_item(t, row, rest, value, node), node)
     old = _component(t, x, key, node)
-    kind = type_of(old)
-    assert kind is not None
+    ty = type_of(old)
+    assert ty is not None
     stride = x.type.cols if isinstance(x.type, Matrix) else 1
     count = len(x.leaves) // stride
     k = whole(key)
     if k is not None:
-        return _with_leaves(t, x, kind, _position(t, k, count, node) * stride, value, node)
-    new = t.fit_or_error(t.load(value), kind, f"a component of {x.type}", node)
+        return _with_leaves(t, x, ty, _position(t, k, count, node) * stride, value, node)
+    new = t.fit_or_error(t.load(value), ty, f"a component of {x.type}", node)
     parts = [new] if isinstance(new, Value) else list(new.leaves)
     leaves = []
     key = t.b.emit("in_bounds", key, count)
     for r in range(count):
         here = t.b.emit("eq", key, r)
         leaves += [t.b.emit("select", here, parts[c], x.leaves[r * stride + c]) for c in range(stride)]
-    return Parts(x.type, tuple(leaves))
+    return VectorValue(x.type, tuple(leaves))
 
 
-def _named_part(kind: Homogeneous, name: str) -> tuple[Type, int] | None:
+def _named_part(ty: Homogeneous, name: str) -> tuple[Type, int] | None:
     """Type and first leaf of `.x`, `.y`, ... of a vector or quaternion, `.p`, `.q` of a transform."""
-    if isinstance(kind, (Vector, Quaternion)) and len(name) == 1 and name in _XYZW[: kind.length]:
-        return kind.dtype, _XYZW.index(name)
-    if isinstance(kind, Transformation) and name in ("p", "q"):
-        return (vector(3, kind.dtype), 0) if name == "p" else (quaternion(kind.dtype), 3)
+    if isinstance(ty, (Vector, Quaternion)) and len(name) == 1 and name in _XYZW[: ty.length]:
+        return ty.dtype, _XYZW.index(name)
+    if isinstance(ty, Transformation) and name in ("p", "q"):
+        return (vector(3, ty.dtype), 0) if name == "p" else (quaternion(ty.dtype), 3)
     return None

@@ -131,25 +131,25 @@ def _counted(t: Context, node: ast.For, over: Range) -> None:
     if not isinstance(node.target, ast.Name):
         raise t.error(node.target, "the target of a loop over a range is one name")
     target = node.target.id
-    kind = next((k.type for k in (over.start, over.stop, over.step) if isinstance(k, Value)), int32)
-    start, step = t.as_value(over.start, kind, node.iter), t.as_value(over.step, kind, node.iter)
-    stop = t.as_value(over.stop, kind, node.iter)
-    count = _trip_count(t, start, stop, step, kind)
+    ty = next((k.type for k in (over.start, over.stop, over.step) if isinstance(k, Value)), int32)
+    start, step = t.as_value(over.start, ty, node.iter), t.as_value(over.step, ty, node.iter)
+    stop = t.as_value(over.stop, ty, node.iter)
+    count = _trip_count(t, start, stop, step, ty)
 
     def bind(k: Value) -> None:
         t.env[target] = t.b.emit("add", start, t.b.emit("mul", k, step))
 
     if not exits(node.body):
-        carried, block = _stable(t, node, [target], [kind], bind)
+        carried, block = _stable(t, node, [target], [ty], bind)
         results = t.b.append(
             Op("for", [count, *carried.init], [Value(v.type) for v in carried.init], {"reverse": False}, [block])
         ).results
     else:
-        carried, block = _stable(t, node, [target], [kind], bind)
-        advanced = _append_in(t, block, lambda: t.b.emit("add", block.params[0], t.b.const(1, kind)))
+        carried, block = _stable(t, node, [target], [ty], bind)
+        advanced = _append_in(t, block, lambda: t.b.emit("add", block.params[0], t.b.const(1, ty)))
         block.yields = [advanced, *block.yields]
-        cond = _condition(t, carried, [kind], lambda k: t.b.emit("lt", k, count), node)
-        init = [t.b.const(0, kind), *carried.init]
+        cond = _condition(t, carried, [ty], lambda k: t.b.emit("lt", k, count), node)
+        init = [t.b.const(0, ty), *carried.init]
         results = t.b.append(Op("while", init, [Value(v.type) for v in init], {}, [cond, block])).results[1:]
     _leave(t, carried, results, node, [target])
 
@@ -161,15 +161,15 @@ def _append_in(t: Context, block: Block, fill: Callable[[], Value]) -> Value:
     return extra.yields[0]
 
 
-def _trip_count(t: Context, start: Value, stop: Value, step: Value, kind: Type) -> Value:
+def _trip_count(t: Context, start: Value, stop: Value, step: Value, ty: Type) -> Value:
     b = t.b
     k = constant(step)
     if k == 1:
         return b.emit("sub", stop, start)
     if k is not None:
         span = b.emit("sub", stop, start) if k > 0 else b.emit("sub", start, stop)
-        return b.emit("div", b.emit("add", span, b.const(abs(k) - 1, kind)), b.const(abs(k), kind))
-    zero, one = b.const(0, kind), b.const(1, kind)
+        return b.emit("div", b.emit("add", span, b.const(abs(k) - 1, ty)), b.const(abs(k), ty))
+    zero, one = b.const(0, ty), b.const(1, ty)
     up = b.emit("gt", step, zero)
     size = b.emit("select", up, step, b.emit("neg", step))
     span = b.emit("select", up, b.emit("sub", stop, start), b.emit("sub", start, stop))
@@ -321,9 +321,9 @@ def _changes_type(t: Context, name: str, start: Any, end: Any, node: ast.stmt) -
             f"`{t.frame.function.name}` returns {describe(start)} and {describe(end)} on different paths",
             "return one type",
         )
-    kind = type_of(end)
-    scalars = isinstance(kind, Scalar) and isinstance(type_of(start, t.real), Scalar)
-    hint = f"start with `{name} = sim.{kind}(...)`" if scalars else "use another name in the loop"
+    ty = type_of(end)
+    scalars = isinstance(ty, Scalar) and isinstance(type_of(start, t.real), Scalar)
+    hint = f"start with `{name} = sim.{ty}(...)`" if scalars else "use another name in the loop"
     return t.error(node, f"`{name}` changes its type in this loop, from {describe(start)} to {describe(end)}", hint)
 
 

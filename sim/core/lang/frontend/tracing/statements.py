@@ -11,7 +11,7 @@ from typing import Any
 
 from sim.core.lang.frontend.source import annotated_type
 from sim.core.lang.frontend.traced import (
-    Place,
+    LValue,
     describe,
     flatten,
     kind_of,
@@ -107,13 +107,13 @@ def _assign(t: Context, node: ast.Assign) -> None:
 def _annotated(t: Context, node: ast.AnnAssign) -> None:
     spec = t.eval(node.annotation)
     try:
-        kind = annotated_type(spec, t.real)
+        ty = annotated_type(spec, t.real)
     except TypeError as problem:
         raise t.error(node, str(problem)) from None
     if node.value is None:
         raise t.error(node, "a declaration without a value", "assign a value")
     value = t.eval(node.value)
-    assign(t, node.target, t.fit_or_error(value, kind, "this variable", node) if kind is not None else value)
+    assign(t, node.target, t.fit_or_error(value, ty, "this variable", node) if ty is not None else value)
 
 
 def _augmented(t: Context, node: ast.AugAssign) -> None:
@@ -128,7 +128,7 @@ def _augmented(t: Context, node: ast.AugAssign) -> None:
     place = path[2][-1]
     value = t.eval(node.value)
     t.at(node)
-    if isinstance(place, Place) and op in ("add", "sub") and isinstance(place.type, (Scalar, Homogeneous)):
+    if isinstance(place, LValue) and op in ("add", "sub") and isinstance(place.type, (Scalar, Homogeneous)):
         if kind_of(value) == "scalar" and isinstance(place.type, Homogeneous):
             raise t.error(node, f"{sign}= is not defined for {place.type} and {describe(value)}")
         values = t.fit_place(place, value, node)
