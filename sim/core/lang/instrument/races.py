@@ -12,14 +12,15 @@ and mark who read, wrote and added where; an access to what another thread has t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
 
 from sim.core.lang.analysis.activity import is_float
+from sim.core.lang.analysis.dataflow import reached_results, solve_forward
 from sim.core.lang.autodiff.to_be_recorded import ToBeRecorded
 from sim.core.lang.ir.core import Block, Builder, Func, Op, Value, element_leaves, emit, split_memory, verify, walk
-from sim.core.lang.ir.passes import MEMORY, WRITES, Env, control, copy_op, dce, flow
+from sim.core.lang.ir.passes import MEMORY, WRITES, Env, control, copy_op, dce
 from sim.core.lang.types import Scalar, array_type, int32, int64, size_of
 
 READ, WRITE, ADD, CONSTANT = range(4)
@@ -328,23 +329,14 @@ def _volatile(kernel: Func) -> set[Value]:
     """Values that depend on floating-point memory, or on memory that the kernel writes: they may differ from launch to
     launch."""
     written = {op.operands[0] for op in walk(kernel.body) if op.name in WRITES}
-    found: set[Value] = set()
-    size = -1
-    while size != len(found):
-        size = len(found)
-        for op in walk(kernel.body):
-            if op.name == "load":
-                moved = op.operands[0] in written or any(v in found for v in op.operands[1:])
-                found.update(r for r in op.results if moved or is_float(r))
-            elif op.name == "atomic":
-                found.update(op.results)
-            elif op.regions:
-                for target, sources in flow(op):
-                    if any(v in found for v in (*sources, *control(op))):
-                        found.add(target)
-            elif any(v in found for v in op.operands):
-                found.update(op.results)
-    return found
+
+    def transfer(op: Op, found: Set[Value]) -> Iterable[Value]:
+        if op.name == "load":
+            moved = op.operands[0] in written or any(v in found for v in op.operands[1:])
+            return op.results if moved else filter(is_float, op.results)
+        return op.results if op.name == "atomic" else reached_results(op, found, controlled=True)
+
+    return solve_forward(walk(kernel.body), (), transfer)
 
 
 def _addresses(marks: _Marks, block: Block, env: Env, volatile: set[Value]) -> None:
