@@ -1,4 +1,4 @@
-"""Degenerate results: what a function gives is not unique where some of it coincides (singular vectors of equal values).
+"""Degenerate results: of functions whose results are not unique where some coincide (singular vectors).
 
 Its derivative in closed form lacks, at such points, what only the vectors and the values together determine.  Where a
 kernel combines the two, the degeneracy is split: the derivative goes on with values moved apart (`Function.separated`).
@@ -20,8 +20,8 @@ _LINEAR = frozenset(("add", "sub", "neg", "cast", "select"))
 
 
 def combined_calls(func: Func) -> set[Op]:
-    """Calls with degenerate results of which the function combines both sorts: multiplies what follows from the values with
-    what follows from the vectors."""
+    """Calls with degenerate results of which the function combines both sorts: multiplies what follows from the values
+    with what follows from the vectors."""
     found: set[Op] = set()
     for call in _degenerate(func):
         of_moved, of_others = _sorts(func, call)

@@ -1,12 +1,12 @@
 """The plan of a replay: how the adjoint of a kernel takes back the stores that it performs again (`undo_stack.py`).
 
-An operation with regions that stands outside of all others (a *root*) is *address-invariant* if where its stores go, and
-how often, follows from values that those stores do not change, or that a root which is a loop carries: its frames keep
-these.  Then the program itself, run backwards, says where the old values belong: only these are kept.  Else every store
-also keeps its place, and every trip of a loop the place in the log where it began.
+An operation with regions that stands outside of all others (a *root*) is *address-invariant* if where its stores go,
+and how often, follows from values that those stores do not change, or that a root which is a loop carries: its frames
+keep these.  Then the program itself, run backwards, says where the old values belong: only these are kept.  Else every
+store also keeps its place, and every trip of a loop the place in the log where it began.
 
-A *perfect nest* is an address-invariant loop whose trips store in inner loops only: the reverse sweep goes from the end of
-one to the end of the one before, and nothing runs a third time.
+A *perfect nest* is an address-invariant loop whose trips store in inner loops only: the reverse sweep goes from the end
+of one to the end of the one before, and nothing runs a third time.
 """
 
 from __future__ import annotations
@@ -193,8 +193,8 @@ def _from_memory_or_loops(plan: ReplayPlan, inside: Collection[Op]) -> set[Value
 
 
 def _dependents(root: Op, start: Collection[Value]) -> set[Value]:
-    """Values inside `root` that depend on these: on the condition of a branch too, but not on how often a loop runs (that
-    is asked of the loop: `_is_address_invariant`)."""
+    """Values inside `root` that depend on these: on the condition of a branch too, but not on how often a loop runs
+    (that is asked of the loop: `_is_address_invariant`)."""
 
     def transfer(op: Op, found: Set[Value]) -> Collection[Value]:
         return op.results if op.name == "if" and op.operands[0] in found else reached_results(op, found)

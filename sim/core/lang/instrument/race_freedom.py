@@ -1,4 +1,4 @@
-"""Freedom from races, proved without running: every access to an array is an accumulation, or goes to a place of its thread.
+"""Freedom from races, proved without running: all accesses to an array are sums, or each is to a place of its thread.
 
 Indices are compared as affine forms of the thread index (as in the dependence tests of loop parallelisers: Banerjee,
 "Dependence Analysis", 1997): `x[3 * tid() + k]` with k from 0 to 2 belongs to the thread, with k up to 3 it does not.

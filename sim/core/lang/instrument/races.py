@@ -26,9 +26,9 @@ from sim.core.lang.ir.passes import MEMORY, WRITES, Env, control, copy_block, co
 class RaceCheck:
     """A variant of a kernel that looks for races.
 
-    func:    its parameters are those of the kernel, then three arrays: `layout` (int64), the shadow memory (KINDS, cells;
-             int32) and `report` (REPORT; int32).  `layout` has, for each watched parameter, the cell where it begins, and
-             its strides.
+    func:    its parameters are those of the kernel, then three arrays: `layout` (int64), the shadow memory (KINDS,
+             cells; int32) and `report` (REPORT; int32).  `layout` has, for each watched parameter, the cell where it
+             begins, and its strides.
     watched: numbers of the array parameters whose accesses are marked.
     unit:    bytes of a cell.
     sites:   the accesses, by their number in a report.
