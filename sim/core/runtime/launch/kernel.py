@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, overload
 
 from sim.core.lang.analysis.activity import reached_arrays
-from sim.core.lang.autodiff.kernel_adjoint import to_be_recorded
+from sim.core.lang.autodiff.to_be_recorded import to_be_recorded
 from sim.core.lang.errors import entry_point
 from sim.core.lang.frontend.captures import Captures, same_calls
 from sim.core.lang.frontend.function import Function, local_annotations
