@@ -14,7 +14,7 @@ from sim.core.backends.llvm import LlvmBackend
 from sim.core.lang.ir.builder import Builder
 from sim.core.lang.ir.core import Block, Func, Value
 from sim.core.lang.ir.verifier import verify
-from sim.core.lang.types import ArrayType, Type
+from sim.core.lang.types import ArrayType, Type, array_type, float32
 
 BACKENDS = [InterpBackend(), LlvmBackend()]
 
@@ -51,3 +51,16 @@ def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
     nan = np.isnan(a)
     bits = f"u{a.dtype.itemsize}"
     return bool(np.array_equal(nan, np.isnan(b)) and np.array_equal(a.view(bits)[~nan], b.view(bits)[~nan]))
+
+
+def scale(factor: float):
+    def fill(b, x):
+        b.store(x, [b.tid(0)], [0], [b.load(x, [b.tid(0)], [0])[0] * factor])
+
+    return kernel([array_type(float32)], fill)
+
+
+def result(factor: float) -> float:
+    x = np.ones(3, np.float32)
+    launch(LlvmBackend(), scale(factor), [3], [x])
+    return float(x[2])

@@ -32,14 +32,15 @@ from sim.core.lang.types import Scalar
 class KernelAdjoint:
     """The adjoint of a kernel for one choice of arrays with gradient.
 
-    func:      its parameters are those of the kernel, then a gradient array per number in `active`, then the caches, then
-               the logs of returned values, then the arrays of the other logs, then an array per number in `finals`.
+    func:      its parameters are those of the kernel, then a gradient array per number in `active`, then the caches,
+               then the logs of returned values, then the arrays of the other logs, then an array per number in
+               `finals`.
     active:    numbers of the parameters that have a gradient array, in order.
     live_in:   numbers of the array parameters whose values before the launch it loads; others may be null.
     caches:    (scalar type, slots) of the arrays (slots, threads) that the recording kernel fills for it.
     returned:  scalar types of the logs (entries, threads) of values that atomics in loops returned.
-    logs:      what it writes down itself, one thread at a time.  The arrays that it replays must be given as copies that
-               may be changed (they are whole again afterwards).
+    logs:      what it writes down itself, one thread at a time.  The arrays that it replays must be given as copies
+               that may be changed (they are whole again afterwards).
     finals:    numbers of the parameters whose values after the launch it loads (atomic minima and maxima).
     recording: the kernel with the caches, the logs of returned values, and the entry counts of these and of the other
                logs, as extra parameters; None if there are none.

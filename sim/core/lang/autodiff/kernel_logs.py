@@ -53,7 +53,8 @@ class KernelLogs:
 
 
 def kernel_logs(b: Builder, kernel: Func, plan: ReplayPlan, returned: Collection[Op], env: Env) -> KernelLogs:
-    """The logs for a plan and for the results of the atomics `returned`.  env: what the arrays of the kernel are here."""
+    """The logs for a plan and for the results of the atomics `returned`.  env: what the arrays of the kernel are
+    here."""
     logs = KernelLogs()
     for kind in _by_name(map(returned_type, returned)):
         logs.returned[kind] = ReturnLog(b, logs.position(), Value(array_type(kind, 2), f"returned_{kind.name}"))

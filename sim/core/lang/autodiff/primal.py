@@ -77,7 +77,8 @@ class PrimalEmitter:
 
     # -- blocks
     def forward(self, block: Block, env: Env, state: ForwardState) -> None:
-        """Emit a block so that the reverse sweep can follow.  Stores that nothing in the block looks at are left out."""
+        """Emit a block so that the reverse sweep can follow.  Stores that nothing in the block looks at are left
+        out."""
         seen = self.plan.seen(block, self.config.needed)
         for op in block.ops:
             self.b.span = op.span
@@ -96,8 +97,8 @@ class PrimalEmitter:
                     self.copy(op, env)
 
     def forward_nest(self, body: Block, env: Env, state: ForwardState) -> None:
-        """The same for a trip of a perfect nest, which the reverse sweep enters from behind: its inner loops have run and
-        are taken back one by one, and nothing that is needed here depends on what they store."""
+        """The same for a trip of a perfect nest, which the reverse sweep enters from behind: its inner loops have run
+        and are taken back one by one, and nothing that is needed here depends on what they store."""
         for op in body.ops:
             if op in self.plan.storing:
                 state.loops[op] = LoopCheckpoints(env.get(op.operands[0], op.operands[0]))
@@ -137,7 +138,8 @@ class PrimalEmitter:
         return True
 
     def _copy_degenerate(self, call: Op, env: Env) -> None:
-        """A call whose results may coincide; the copy is marked, since a derivative of it is not to split them again."""
+        """A call whose results may coincide; the copy is marked, since a derivative of it is not to split them
+        again."""
         copy_op(self.b, call, env)
         copied = env[call.results[0]].op
         assert copied is not None

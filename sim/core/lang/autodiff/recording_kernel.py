@@ -1,7 +1,7 @@
 """The recording kernel: a launch that also writes what its adjoint cannot compute again (Enzyme's augmented primal).
 
-It does what the kernel does, and besides writes the caches and what atomics in loops returned, and counts the entries that
-the logs of the adjoint will have, so that there is room for them.
+It does what the kernel does, and besides writes the caches and what atomics in loops returned, and counts the entries
+that the logs of the adjoint will have, so that there is room for them.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from sim.core.lang.types import Scalar, array_type, int32
 def recording_kernel(
     kernel: Func, layout: CacheLayout, plan: ReplayPlan, returned: Collection[Op], attrs: dict[str, Any]
 ) -> Func:
-    """Build it.  Its further parameters: the caches, the logs of what `returned` atomics return, and, if there are logs,
-    an array of entry counts: of these logs, then of those that the adjoint writes (the largest of all threads)."""
+    """Build it.  Its further parameters: the caches, the logs of what `returned` atomics return, and, if there are
+    logs, an array of entry counts: of these logs, then of those that the adjoint writes (the largest of all
+    threads)."""
     block = Block([Value(p.type, p.name) for p in kernel.params])
     env: Env = dict(zip(kernel.params, block.params, strict=True))
     caches = layout.parameters()

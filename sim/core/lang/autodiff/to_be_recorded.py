@@ -1,8 +1,8 @@
 """To-be-recorded (TBR) analysis of a kernel: which values its reverse sweep uses, and how each can be had again.
 
 The literature asks which overwritten values a tape must record (Hascoet, Naumann, Pascual, "To be recorded analysis in
-reverse-mode automatic differentiation", 2005; Griewank & Walther, ch. 4 and 12).  Here almost everything is recomputed, so
-the question is asked of loads alone, and there are three answers, per array:
+reverse-mode automatic differentiation", 2005; Griewank & Walther, ch. 4 and 12).  Here almost everything is recomputed,
+so the question is asked of loads alone, and there are three answers, per array:
 
 * *live-in*: the adjoint reads the array as it was before the launch; the tape keeps a copy if anything overwrites it;
 * *cache*: the launch writes what the loads give, per thread, to an array of their own (as Enzyme does; outside of loops
@@ -139,8 +139,8 @@ def _replayed(
 ) -> tuple[set[Value], set[Value]]:
     """The arrays that are replayed, and the values that are needed then.
 
-    A fixpoint: an array is replayed if a load of it in a loop is needed and may see a store of the thread; performing its
-    stores again takes their operands, so more loads are needed.
+    A fixpoint: an array is replayed if a load of it in a loop is needed and may see a store of the thread; performing
+    its stores again takes their operands, so more loads are needed.
     """
     looped, writes = ops_in_loops(kernel), [op for op in walk(kernel.body) if op.row.writes]
     loads = [op for op in walk(kernel.body) if op.name == "load" and op in looped and op in clobbered]

@@ -26,7 +26,7 @@ from sim.core.runtime.devices.graph import capturing
 from sim.core.runtime.launch.calls import run
 from sim.core.runtime.memory.buffer import Buffer, ByteRange, duplicate, refill
 from sim.core.runtime.memory.elements import differentiable, element
-from sim.core.runtime.tape.claims import Kept
+from sim.core.runtime.tape.live_ins import Snapshot
 
 Lifted = tuple[tuple[int, ...], Compiled]
 _lifted: WeakKeyDictionary[Compiled, dict[frozenset[int], Lifted]] = WeakKeyDictionary()
@@ -51,7 +51,7 @@ class Forward:
 
     def __init__(self, tangents: Mapping[array, Any] | None = None) -> None:
         self._of: dict[Buffer, Buffer] = {}
-        self._kept: dict[Kept, Buffer] = {}
+        self._kept: dict[Snapshot, Buffer] = {}
         self._met: WeakSet[Any] = WeakSet()
         for a, move in (tangents or {}).items():
             self.set_tangent(a, move)
@@ -128,7 +128,7 @@ class Forward:
             return self._twin(a)
         if not isinstance(a, Memory) or a.owner is None:
             return a
-        buffer = self._twin_of_kept(a.owner)
+        buffer = self._twin_of_snapshot(a.owner)
         return Memory(buffer.address + a.ptr - a.owner.address, a.shape, a.strides, a.is_contiguous, buffer)
 
     # -- other changes of memory
@@ -145,30 +145,30 @@ class Forward:
             twin = self._twin(dest)
             twin.device.clear(twin)
 
-    def saved(self, kept: Kept) -> None:
+    def saved(self, kept: Snapshot) -> None:
         """See `MemoryObserver`."""
         live = self._of.get(kept.buffer)
         if live is not None:
-            live.device.copy(ByteRange(self._twin_of_kept(kept)), self._live(kept))
+            live.device.copy(ByteRange(self._twin_of_snapshot(kept)), self._live(kept))
         elif kept in self._kept:
             kept.buffer.device.clear(ByteRange(self._kept[kept]))
 
-    def swapped(self, kept: Kept) -> None:
+    def swapped(self, kept: Snapshot) -> None:
         """See `MemoryObserver`."""
         if kept.buffer not in self._of and kept not in self._kept:
             return
         if kept.buffer not in self._of:
             self._of[kept.buffer] = kept.buffer.device.allocate(kept.buffer.nbytes, zero=True)
-        live, other = self._live(kept), self._twin_of_kept(kept)
+        live, other = self._live(kept), self._twin_of_snapshot(kept)
         now = duplicate(live.buffer, kept.low, kept.low + kept.data.nbytes)
         other.device.copy(live, ByteRange(other))
         refill(other, now)
 
-    def _live(self, kept: Kept) -> ByteRange:
-        """The tangent of the memory that a `Kept` is a copy of."""
+    def _live(self, kept: Snapshot) -> ByteRange:
+        """The tangent of the memory that a `Snapshot` is a copy of."""
         return ByteRange(self._of[kept.buffer], kept.low, kept.low + kept.data.nbytes)
 
-    def _twin_of_kept(self, kept: Kept) -> Buffer:
+    def _twin_of_snapshot(self, kept: Snapshot) -> Buffer:
         if kept not in self._kept:
             self._kept[kept] = kept.buffer.device.allocate(kept.data.nbytes, zero=True)
         return self._kept[kept]

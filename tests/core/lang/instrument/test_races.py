@@ -6,7 +6,7 @@ import pytest
 from backend_tools import kernel as made
 
 from sim.core.lang.autodiff.to_be_recorded import to_be_recorded
-from sim.core.lang.instrument.races import potential_races
+from sim.core.lang.instrument.race_freedom import potential_races
 from sim.core.lang.ir.core import emit
 from sim.core.lang.ir.store_forwarding import assume_disjoint
 from sim.core.lang.types import array_type, float64, int8, int16, int32, int64, uint32

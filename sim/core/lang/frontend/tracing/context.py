@@ -1,0 +1,355 @@
+"""What every part of the tracer needs: the builder, the stack of inlined calls, errors, conversions, memory."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sim.core.lang.errors import KernelError, Span
+from sim.core.lang.frontend.captures import Captures
+from sim.core.lang.frontend.function import Function
+from sim.core.lang.frontend.traced import (
+    ArrayRef,
+    LValue,
+    Mismatch,
+    Range,
+    StructValue,
+    Undefined,
+    VectorValue,
+    constant,
+    describe,
+    flatten,
+    is_number,
+    is_traced,
+    same,
+    type_of,
+)
+from sim.core.lang.ir.builder import Builder
+from sim.core.lang.ir.core import Block, Func, Value
+from sim.core.lang.ir.inline import inline_call
+from sim.core.lang.types import (
+    ArrayType,
+    Composite,
+    Homogeneous,
+    HostStruct,
+    Scalar,
+    Struct,
+    Type,
+    bool_,
+    float32,
+    from_numpy,
+    int32,
+    leaves_of,
+    public_name,
+)
+
+RETURNED, BROKE, CONTINUED, VALUE = "$returned", "$broke", "$continued", "$value"
+FLAGS = (RETURNED, BROKE, CONTINUED)
+
+
+class Frame:
+    """One function on the stack of inlined calls: its variables, and the node of the caller that called it."""
+
+    def __init__(self, function: Function, call: ast.AST | None, key: Any) -> None:
+        self.function, self.call, self.key = function, call, key
+        self.env: dict[str, Any] = dict.fromkeys(FLAGS, False)
+        self.env[VALUE] = Undefined("is not returned")
+        self.loops: dict[int, list[str]] = {}  # variables that a loop (by its node) turned out to carry
+
+
+@dataclass(frozen=True)
+class Syntax:
+    """How syntax becomes operations: what calls, branches and loops come back to for the syntax inside of them.
+
+    evaluate: the value of an expression; elements of arrays stay places.  execute: a block of statements.
+    """
+
+    evaluate: Callable[[Context, ast.expr], Any]
+    execute: Callable[[Context, Sequence[ast.stmt]], None]
+
+
+class Context:
+    """State of one trace.  `real`: what `float` and lone weak floats are."""
+
+    def __init__(self, syntax: Syntax, real: Scalar = float32) -> None:
+        self.syntax = syntax
+        self.block = Block()
+        self.b = Builder(self.block)
+        self.real = real
+        self.frames: list[Frame] = []
+        self.captures = Captures()
+        self.dims = 1
+        self.unpack: tuple[ast.AST | None, int] = (None, 1)  # a call whose result is unpacked into so many names
+        self.unused: ast.AST | None = None  # a call whose result nobody reads
+        self.copies = 1  # how many times the unrolled loops around here repeat it
+
+    @property
+    def frame(self) -> Frame:
+        return self.frames[-1]
+
+    @property
+    def env(self) -> dict[str, Any]:
+        return self.frames[-1].env
+
+    @env.setter
+    def env(self, env: dict[str, Any]) -> None:
+        self.frames[-1].env = env
+
+    # -- syntax
+    def lazy(self, node: ast.expr) -> Any:
+        """The value of an expression; elements of arrays stay places until they are needed."""
+        return self.syntax.evaluate(self, node)
+
+    def eval(self, node: ast.expr) -> Any:
+        """The value of an expression."""
+        return self.load(self.syntax.evaluate(self, node))
+
+    def execute(self, body: Sequence[ast.stmt]) -> None:
+        """Traces a block of statements."""
+        self.syntax.execute(self, body)
+
+    # -- places and errors
+    def at(self, node: ast.AST) -> None:
+        """Operations from here on belong to this node (in a library function: to the user's call)."""
+        if not self.frame.function.internal or len(self.frames) == 1:
+            self.b.span = self.frame.function.source.span(node)
+
+    def error(self, node: ast.AST | None, what: str, hint: str = "") -> KernelError:
+        """The error to raise for a node of the current function; names the calls that led here."""
+        level, names = len(self.frames) - 1, []
+        while level > 0 and self.frames[level].function.internal:
+            names.append(self.frames[level].function.name)
+            node = self.frames[level].call
+            level -= 1
+        if names:
+            what = f"in `{names[-1]}`: {what}"
+        chain = []
+        for k in range(level, 0, -1):
+            call = self.frames[k].call
+            if call is not None:
+                chain.append(
+                    f"called from `{self.frames[k - 1].function.name}` at"
+                    f" {self.frames[k - 1].function.source.span(call)}"
+                )
+        if chain:
+            what += f" ({'; '.join(chain)})"
+        source = self.frames[level].function.source
+        return KernelError(what, source.span(node if node is not None else source.node), hint)
+
+    def spelled(self, ty: Type) -> str:
+        """How a user writes a scalar type here."""
+        return "float" if ty is self.real else "int" if ty is int32 else f"sim.{ty.name}"
+
+    def _cast_hint(self, ty: Type) -> str:
+        return f"write {self.spelled(ty)}(...) to convert" if isinstance(ty, Scalar) else ""
+
+    # -- weak numbers
+    def as_value(self, x: Any, ty: Type | None = None, node: ast.AST | None = None) -> Value:
+        """A scalar as a `Value` of scalar type `ty` (None: its own; weak numbers: int32 or `real`)."""
+        try:
+            return self.typed(x, ty)
+        except Mismatch as problem:
+            raise self.error(node, *_what_and_hint(problem)) from None
+
+    def typed(self, x: Any, ty: Type | None = None) -> Value:
+        """`as_value` that raises `Mismatch`."""
+        if isinstance(x, Value):
+            if ty is None or x.type is ty:
+                return x
+            raise Mismatch(f"expected {ty}, got {x.type}", self._cast_hint(ty))
+        if not is_number(x):
+            raise Mismatch(f"expected {ty or 'a number'}, got {describe(x)}")
+        if ty is None:
+            ty = type_of(x, self.real)
+        if not isinstance(ty, Scalar):
+            raise Mismatch(f"expected {ty}, got {describe(x)}")
+        if isinstance(x, bool) != (ty is bool_):
+            raise Mismatch(
+                f"expected {ty}, got {describe(x)}", "write True or False" if ty is bool_ else self._cast_hint(ty)
+            )
+        if isinstance(x, float) and ty.is_int:
+            raise Mismatch(f"expected {ty}, got {describe(x)}", self._cast_hint(ty))
+        if ty.is_int and not np.iinfo(ty.np).min <= x <= np.iinfo(ty.np).max:
+            raise Mismatch(f"the number {x} does not fit into {ty}", "use a wider type, as in sim.int64(...)")
+        return self.b.const(x, ty)
+
+    def zero(self, ty: Type) -> Any:
+        """The zero of a type (structs: all fields zero, arrays None)."""
+        if isinstance(ty, Struct):
+            return StructValue(
+                ty, {k: None if isinstance(t, ArrayType) else self.zero(t) for k, t in ty.fields.items()}
+            )
+        values = [self.b.const(0, leaf.scalar) for leaf in leaves_of(ty)]
+        return values[0] if isinstance(ty, Scalar) else self.compose(ty, iter(values))
+
+    # -- between values and leaves
+    def compose(self, ty: Type, values: Iterator[Value]) -> Any:
+        """The traced value of a type from its leaves, in order."""
+        if isinstance(ty, Scalar):
+            return next(values)
+        if isinstance(ty, Struct):
+            return StructValue(ty, {k: self.compose(t, values) for k, t in ty.fields.items()})
+        if isinstance(ty, Homogeneous):
+            return VectorValue(ty, tuple(next(values) for _ in ty.leaves))
+        raise Mismatch(f"{ty} is not made of scalars")
+
+    def fit(self, x: Any, ty: Type) -> Any:
+        """x as a value of a type: weak numbers converted, anything else has to have that type already (`Mismatch`)."""
+        if isinstance(ty, Scalar):
+            return self.typed(x, ty)
+        if isinstance(ty, ArrayType):
+            return self._fit_array(x, ty)
+        if type_of(x) is ty:
+            return x
+        made_of = isinstance(x, tuple) and isinstance(ty, Homogeneous)
+        raise Mismatch(f"expected {ty}, got {describe(x)}", f"write {public_name(ty)}(...)" if made_of else "")
+
+    def fit_or_error(self, x: Any, ty: Type, what: str, node: ast.AST) -> Any:
+        """x as a value of a type, or an error that says `what` does not fit."""
+        try:
+            return self.fit(x, ty)
+        except Mismatch as problem:
+            found, hint = _what_and_hint(problem)
+            raise self.error(node, f"{what}: {found}", hint) from None
+
+    @staticmethod
+    def _fit_array(x: Any, ty: ArrayType) -> Any:
+        if not isinstance(x, ArrayRef):
+            raise Mismatch(f"expected {ty}, got {describe(x)}")
+        if x.ndim != ty.ndim or ty.dtype not in (None, x.dtype):
+            raise Mismatch(f"expected {ty}, got {type_of(x)}")
+        return x
+
+    def unify(self, a: Any, b: Any) -> tuple[Any, Any]:
+        """Both values in one shape and type, so that a run-time choice between them is a value (`Mismatch` if not)."""
+        if same(a, b):
+            return a, a
+        if is_number(a) and is_number(b):
+            if isinstance(a, bool) != isinstance(b, bool):
+                raise Mismatch(f"{describe(a)} and {describe(b)}")
+            ty = bool_ if isinstance(a, bool) else int32 if isinstance(a, int) and isinstance(b, int) else self.real
+            return self.typed(a, ty), self.typed(b, ty)
+        if isinstance(a, Value) and (is_number(b) or isinstance(b, Value)):
+            return a, self._or_mismatch(a, b, a.type)
+        if isinstance(b, Value) and is_number(a):
+            return self._or_mismatch(b, a, b.type), b
+        if isinstance(a, VectorValue) and isinstance(b, VectorValue) and a.type is b.type:
+            return a, b
+        if isinstance(a, StructValue) and isinstance(b, StructValue) and a.type is b.type:
+            pairs = {k: self.unify(a.values[k], b.values[k]) for k in a.values}
+            return StructValue(a.type, {k: p[0] for k, p in pairs.items()}), StructValue(
+                a.type, {k: p[1] for k, p in pairs.items()}
+            )
+        if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
+            both = [self.unify(x, y) for x, y in zip(a, b, strict=True)]
+            return tuple(x for x, _ in both), tuple(y for _, y in both)
+        if isinstance(a, ArrayRef) and isinstance(b, ArrayRef) and a.array is b.array and len(a.index) == len(b.index):
+            rows = [self.unify(x, y) for x, y in zip(a.index, b.index, strict=True)]
+            return ArrayRef(a.array, tuple(x for x, _ in rows)), ArrayRef(a.array, tuple(y for _, y in rows))
+        raise Mismatch(f"{describe(a)} and {describe(b)}")
+
+    def _or_mismatch(self, typed: Value, other: Any, ty: Type) -> Value:
+        try:
+            return self.typed(other, ty)
+        except Mismatch:
+            raise Mismatch(f"{describe(typed)} and {describe(other)}") from None
+
+    # -- what Python knows
+    def static(self, x: Any, name: str, node: ast.AST) -> Any:
+        """A captured Python object as a traced value."""
+        if isinstance(x, np.generic):
+            # the kinds that NumPy makes by default are as weak as Python's own numbers
+            return x.item() if isinstance(x, (np.bool_, np.int64, np.float64)) else self.b.const(x, from_numpy(x.dtype))
+        if is_number(x):
+            return bool(x) if isinstance(x, bool) else int(x) if isinstance(x, int) else float(x)
+        if isinstance(x, Composite):
+            return VectorValue(x.type, tuple(self.b.const(v, x.type.dtype) for v in x.data.ravel()))
+        if isinstance(x, HostStruct):
+            return self._static_struct(x, name, node)
+        if isinstance(x, (list, tuple)) and not is_traced(x):
+            return tuple(self.static(v, name, node) for v in x)
+        if isinstance(x, type) or isinstance(x, (Type, Function)):
+            return x
+        if hasattr(x, "__array_interface__") or hasattr(x, "__dlpack__"):
+            raise self.error(
+                node,
+                f"`{name}` is an array from outside of the kernel",
+                f"pass it as an argument: `{name}: sim.array(dtype=...)`",
+            )
+        return x
+
+    def _static_struct(self, x: HostStruct, name: str, node: ast.AST) -> StructValue:
+        ty: Struct = x._sim_struct_  # type: ignore[attr-defined]
+        values = {}
+        for key, field in ty.fields.items():
+            part = self.static(getattr(x, key), f"{name}.{key}", node)
+            values[key] = None if part is None else self.fit(part, field)
+        return StructValue(ty, values)
+
+    # -- memory
+    def load(self, x: Any) -> Any:
+        """The value of a `LValue`; other values as they are."""
+        if not isinstance(x, LValue):
+            return x
+        count = len(leaves_of(x.type))
+        if x.offset is None:
+            values = self.b.load(x.array, x.index, range(x.first, x.first + count))
+        else:
+            leaves = range(x.first, x.first + x.extent)
+            values = [self.b.load(x.array, x.index, leaves, self.leaf(x.offset, c))[0] for c in range(count)]
+        return self.compose(x.type, iter(values))
+
+    def write(self, x: LValue, values: Sequence[Value], how: Callable[..., Any]) -> None:
+        """Store or accumulate leaves; `how`: `Builder.store` or `Builder.accum`."""
+        if x.offset is None:
+            how(x.array, x.index, range(x.first, x.first + len(values)), values)
+            return
+        leaves = range(x.first, x.first + x.extent)
+        for c, v in enumerate(values):
+            how(x.array, x.index, leaves, [v], self.leaf(x.offset, c))
+
+    def leaf(self, offset: Value, c: int) -> Value:
+        return self.b.emit("add", offset, c) if c else offset
+
+    def fit_place(self, x: LValue, value: Any, node: ast.AST) -> list[Value]:
+        """The leaves of a value that goes into an array element, which has to have its type."""
+        try:
+            return flatten(self.fit(self.load(value), x.type))
+        except Mismatch as problem:
+            what, hint = _what_and_hint(problem)
+            raise self.error(node, f"an element of `{x.array.name}` is {x.type}: {what}", hint) from None
+
+    def logical(self, x: Any, node: ast.AST) -> Any:
+        """x as a condition: a Python bool if it is known, else a bool `Value`."""
+        x = self.load(x)
+        if isinstance(x, Value):
+            known = constant(x)
+            if known is not None:
+                return bool(known)
+            return x if x.type is bool_ else self.b.emit("ne", x, self.b.const(0, x.type))
+        if isinstance(x, ArrayRef):  # as in Warp: false where None has been passed
+            return self.b.emit("gt", self.b.shape(x.array, len(x.index)), 0)
+        if is_traced(x) or isinstance(x, Range):
+            raise self.error(node, f"{describe(x)} is neither true nor false", "compare it with something")
+        return bool(x)
+
+    def nope(self, x: Any) -> Any:
+        """Logical not of a bool or a bool `Value`."""
+        return self.b.emit("not", x) if isinstance(x, Value) else not x
+
+    def finish(self, name: str, span: Span | None, values: Sequence[Value]) -> Func:
+        self.block.yields = list(values)
+        return Func(name, self.block, span, self.dims, {"captures": self.captures})
+
+    def inline(self, func: Func, args: Sequence[Value]) -> list[Value]:
+        """The results of a traced function for these arguments; what it has captured, this trace has too."""
+        self.captures.include(func.captures)
+        return inline_call(self.b, func, args)
+
+
+def _what_and_hint(problem: Mismatch) -> tuple[str, str]:
+    return str(problem.args[0]), str(problem.args[1]) if len(problem.args) > 1 else ""
