@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from pathlib import PurePath
 
 from sim.core.backends.base import ASSERT_FAILED, OUT_OF_BOUNDS, Site, error_sites, leaf_offsets, symbol_name
-from sim.core.backends.cuda_prelude import BLOCK, PRELUDE
-from sim.core.backends.cuda_registers import BUDGET, relieve
-from sim.core.backends.cuda_writer import arithmetic, cast, cuda_type, identifier, literal
+from sim.core.backends.cuda.prelude import BLOCK, PRELUDE
+from sim.core.backends.cuda.rematerialise import BUDGET, rematerialise
+from sim.core.backends.cuda.writer import arithmetic, cast, cuda_type, identifier, literal
 from sim.core.lang.analysis.thread_locality import injective_axes, needs_atomics, own_arrays, uniform_values
 from sim.core.lang.ir.core import Block, Func, Op, Value, moved_scalars, split_memory, walk
 from sim.core.lang.ir.verifier import InvalidIR
@@ -41,18 +41,18 @@ def wide_size(kind: Type) -> int:
 class CudaText:
     """Text of one kernel.  `text()` gives the whole; `kernel()` the kernel without the helpers before it.
 
-    relieved: the kernel as it is written, with fences.  sites: the places that an error record names.
+    rematerialised: the kernel as it is written, with barriers.  sites: the places that an error record names.
     prints: the operations that the entries of a print log name.
     """
 
     def __init__(self, func: Func, check: bool = False, careful: bool = False) -> None:
         self.own: frozenset[Value] = frozenset() if careful else own_arrays(func)
         self.func, self.check, self.careful = func, check, careful
-        self.relieved = func if check else relieve(func, BUDGET[bool(func.attrs.get("adjoint"))])
+        self.rematerialised = func if check else rematerialise(func, BUDGET[bool(func.attrs.get("adjoint"))])
         self.sites: list[Site]
-        self.sites, self.numbers = error_sites(self.relieved, check)
-        self.prints = [op for op in walk(self.relieved.body) if op.name == "print"]
-        self.uniform, self.axes = uniform_values(self.relieved), injective_axes(self.relieved)
+        self.sites, self.numbers = error_sites(self.rematerialised, check)
+        self.prints = [op for op in walk(self.rematerialised.body) if op.name == "print"]
+        self.uniform, self.axes = uniform_values(self.rematerialised), injective_axes(self.rematerialised)
         self.packed = frozenset(func.params[k] for k in func.attrs.get("packed", ()))
         self.narrow = {func.params[k]: columns for k, columns in dict(func.attrs.get("narrow", ())).items()}
         self.lines: list[str] = []
@@ -197,7 +197,7 @@ class CudaText:
         raise InvalidIR(f"{self.func.name}: the call of {op.callee.name} was not inlined")
 
     def emit_opt_barrier(self, op: Op) -> None:
-        """The same value, but nothing that the compiler knows: the upper halves of the extents are zero.  Every fence
+        """The same value, but nothing that the compiler knows: the upper halves of the extents are zero.  Every barrier
         takes other ones."""
         which = op.attrs["number"] + 1
         zeros = " ^ ".join(f"(unsigned)(args.dim[{k}] >> 32)" for k in range(4) if which >> k & 1)
@@ -433,7 +433,7 @@ class CudaText:
                 self.put(f"const int tid{axis} = (int)(rest % (unsigned)args.dim[{axis}]);")
                 self.put(f"rest /= (unsigned)args.dim[{axis}];")
             self.put("const int tid0 = (int)rest;")
-        self.block(self.relieved.body)
+        self.block(self.rematerialised.body)
         body = self.lines
         serial = self.func.attrs.get("serial")
         if serial:

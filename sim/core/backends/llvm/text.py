@@ -26,9 +26,9 @@ from sim.core.backends.base import (
     param_slots,
     symbol_name,
 )
-from sim.core.backends.llvm_lane_values import LANES
-from sim.core.backends.llvm_lanes import DUMMY_BYTES, lanes_of
-from sim.core.backends.llvm_writer import Writer, literal, llvm_type, memory_type
+from sim.core.backends.llvm.lane_values import LANES
+from sim.core.backends.llvm.lanes import DUMMY_BYTES, lanes_of
+from sim.core.backends.llvm.writer import Writer, literal, llvm_type, memory_type
 from sim.core.lang.ir.core import Block, Func, Op, Value, moved_scalars, split_memory
 from sim.core.lang.ir.verifier import InvalidIR
 from sim.core.lang.types import ArrayType, Scalar, bool_, size_of
