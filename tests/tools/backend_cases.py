@@ -6,7 +6,7 @@ import zlib
 
 import numpy as np
 
-from sim.core.lang.ir.core import OPS
+from sim.core.lang.ir.table import OPS
 from sim.core.lang.types import SCALARS, Scalar, bool_
 
 INEXACT = {n for n, r in OPS.items() if r.llvm[0] == "libm"} | set("exp log log2 log10 pow sin cos".split())

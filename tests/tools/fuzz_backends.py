@@ -7,7 +7,9 @@ import random
 import numpy as np
 from backend_tools import kernel
 
-from sim.core.lang.ir.core import OPS, Builder, Func, Op, TapeType, Value, emit
+from sim.core.lang.ir.builder import Builder
+from sim.core.lang.ir.core import Func, Op, TapeType, Value, emit
+from sim.core.lang.ir.table import OPS
 from sim.core.lang.types import Scalar, array_type, bool_, float32, float64, int32, uint8, vector
 
 KINDS = (float32, float64, int32, uint8, bool_)

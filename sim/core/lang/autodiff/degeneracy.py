@@ -11,8 +11,10 @@ from collections.abc import Collection, Sequence, Set
 from functools import reduce
 
 from sim.core.lang.analysis.dataflow import reached_results, solve_forward
-from sim.core.lang.ir.core import OPS, ZERO, Builder, Func, Op, Value, emit, split_memory, walk
-from sim.core.lang.ir.passes import WRITES, inline_call
+from sim.core.lang.ir.builder import Builder
+from sim.core.lang.ir.core import Func, Op, Value, emit, split_memory, walk
+from sim.core.lang.ir.inline import inline_call
+from sim.core.lang.ir.table import OPS, ZERO
 from sim.core.lang.types import bool_
 
 _LINEAR = frozenset(("add", "sub", "neg", "cast", "select"))
@@ -34,7 +36,7 @@ def combined_calls(func: Func) -> set[Op]:
 
 def stored_calls(func: Func) -> set[Op]:
     """Calls with degenerate results of which a kernel writes both sorts to memory: others may combine them."""
-    writes = [v for op in walk(func.body) if op.name in WRITES for v in split_memory(op)[3]]
+    writes = [v for op in walk(func.body) if op.row.writes for v in split_memory(op)[3]]
     found: set[Op] = set()
     for call in _degenerate(func):
         of_moved, of_others = _sorts(func, call)

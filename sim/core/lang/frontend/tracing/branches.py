@@ -9,7 +9,8 @@ from typing import Any
 from sim.core.lang.frontend.source import MISSING
 from sim.core.lang.frontend.traced import Mismatch, Undefined, flatten, rebuild, same
 from sim.core.lang.frontend.tracing.context import FLAGS, VALUE, Context
-from sim.core.lang.ir.core import OPS, Block, Op, Value
+from sim.core.lang.ir.core import Block, Op, Value
+from sim.core.lang.ir.table import OPS
 from sim.core.lang.types import bool_
 
 _CHOICE = "$choice"
