@@ -17,9 +17,6 @@ from sim.core.lang.ir.inline import inline_call
 from sim.core.lang.ir.table import OPS, ZERO
 from sim.core.lang.types import bool_
 
-_LINEAR = frozenset(("add", "sub", "neg", "cast", "select"))
-"""Primitives in which derivatives by one operand do not depend on the others."""
-
 
 def combined_calls(func: Func) -> set[Op]:
     """Calls with degenerate results of which the function combines both sorts: multiplies what follows from the values
@@ -28,7 +25,7 @@ def combined_calls(func: Func) -> set[Op]:
     for call in _degenerate(func):
         of_moved, of_others = _sorts(func, call)
         for op in walk(func.body):
-            mixes = (op.name in OPS and op.name not in _LINEAR and OPS[op.name].vjp is not ZERO) or op.name == "call"
+            mixes = (op.is_primitive and not op.row.linear and OPS[op.name].vjp is not ZERO) or op.name == "call"
             if mixes and any(v in of_moved for v in op.operands) and any(v in of_others for v in op.operands):
                 found.add(call)
     return found

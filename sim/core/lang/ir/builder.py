@@ -9,7 +9,7 @@ import numpy as np
 
 from sim.core.lang.errors import Span
 from sim.core.lang.ir.core import Block, Op, Value, element_leaves, open_builders
-from sim.core.lang.ir.table import OPS, OpDef
+from sim.core.lang.ir.table import OPS, ROWS, OpDef
 from sim.core.lang.types import Scalar, Type, bool_, int32
 
 
@@ -182,7 +182,7 @@ class Builder:
 
     def leaf_op(self, name: str, operands: Sequence[Value], kind: Type, **attrs: Any) -> Value:
         """tid, shape, tape, tape_load: one result of a given type.  tid and shape are reused when equal."""
-        key = (name, *operands, *sorted(attrs.items())) if name in ("tid", "shape") else None
+        key = (name, *operands, *sorted(attrs.items())) if ROWS[name].free else None
         found = self._known(key) if key else None
         if found is None:
             found = self.append(Op(name, list(operands), [Value(kind)], attrs)).results[0]

@@ -37,6 +37,8 @@ def copy_op(b: Builder, op: Op, env: Env, special: Callable[[Op, Env], bool] | N
 
     if op.is_primitive:
         results = [b.emit(op.name, *args, type=op.results[0].type)]
+        if op.attrs and results[0].op is not None and results[0].op.name == op.name:
+            results[0].op.attrs.update(op.attrs)
     elif op.name == "const":
         results = [b.const(op.attrs["value"], op.results[0].type)]
     elif op.row.free:

@@ -31,7 +31,10 @@ def guarded(ct: Value, singular: Value, part: Any) -> Value:
 
     What nobody asks for must not spoil the sum with 0 * inf.  A zero `ct` alone changes nothing: it has a derivative.
     """
-    return select(emit("and", emit("eq", ct, 0.0), emit("eq", singular, 0.0)), 0.0, part)
+    test = emit("and", emit("eq", ct, 0.0), emit("eq", singular, 0.0))
+    if test.op is not None and test.op.name == "and":  # and no constant
+        test.op.attrs["guard"] = True
+    return select(test, 0.0, part)
 
 
 def _trunc_div(a: Any, b: Any) -> Any:

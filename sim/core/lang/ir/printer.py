@@ -24,7 +24,7 @@ def to_text(func: Func, spans: bool = False) -> str:
                 lines.append(f"{indent}{typed(op.results[0])} = const {op.attrs['value']!r}")
                 continue
             left = ", ".join(typed(r) for r in op.results)
-            attrs = {k: v for k, v in op.attrs.items() if k not in ("callee", "vjp", "separated")}
+            attrs = {k: v for k, v in op.attrs.items() if k not in ("callee", "vjp", "separated", "guard")}
             right = " ".join([op.name, ", ".join(ref(v) for v in op.operands), str(attrs) if attrs else ""]).rstrip()
             where = f"   ; line {op.span.line}" if spans and op.span else ""
             lines.append(f"{indent}{left} = {right}{where}" if left else f"{indent}{right}{where}")

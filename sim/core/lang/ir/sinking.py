@@ -89,13 +89,9 @@ def _uses(block: Block) -> dict[Value, list[Use]]:
 
 
 def is_guard(op: Op) -> bool:
-    """Is it a selection of `guarded` in the op table?  That is a part of a derivative and no choice of the program."""
-    test = op.operands[0].op if op.name == "select" else None
-    return (
-        test is not None
-        and test.name == "and"
-        and all(v.op is not None and v.op.name == "eq" and v.op.operands[1].const == 0.0 for v in test.operands)
-    )
+    """Does it choose by a condition that `guarded` of the op table made?  Then it is a part of a derivative (or of its
+    derivative) and no choice of the program."""
+    return op.name == "select" and op.operands[0].op is not None and "guard" in op.operands[0].op.attrs
 
 
 def _looks(user: Op | None) -> bool:
