@@ -92,7 +92,7 @@ def test_stress_relaxes_exponentially():
     for _ in range(10):
         made, out = model.constraint_sets["viscoelastic"], sim.zeros(model.particle_count, sim.vec3d)
         for name in ("normal", "shear"):
-            made.parameters[name].assign(state.memory[f"viscoelastic.{name}"])
+            made.parameters[name].assign(state.internal_variables[f"viscoelastic.{name}"])
         constraint_forces(model, state, out)
         forces.append(out.numpy()[:, 0].max())
         solver.step(state, following, None, None, h)
@@ -130,8 +130,8 @@ def test_states_carry_their_memory():
     model, _ = bar(0.5, 0.01)
     solver = sim.SolverXPBD(model)
     state = take_steps(solver, model.state(), 20, 1e-3)
-    assert set(state.memory) == {"viscoelastic.normal", "viscoelastic.shear"}
-    assert np.abs(state.memory["viscoelastic.shear"].numpy()).max() > 1e-6
+    assert set(state.internal_variables) == {"viscoelastic.normal", "viscoelastic.shear"}
+    assert np.abs(state.internal_variables["viscoelastic.shear"].numpy()).max() > 1e-6
     other = model.state()
     other.assign(state)
     for s in (state.clone(), other):

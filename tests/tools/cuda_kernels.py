@@ -14,7 +14,7 @@ from sim.constraints.push import make_push
 from sim.core.lang.ir.core import Func
 from sim.core.lang.types import ArrayType, Scalar, has_float
 from sim.core.runtime.launch.kernel import Kernel
-from sim.solvers.base import _kernels
+from sim.solvers.step_kernels import step_kernels
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def solver_variants(real: Scalar) -> list[Variant]:
         for label, of in made.items():
             if not is_large(c) or label.startswith(LARGE):
                 out += of()
-    for kernel in vars(_kernels(real, True)).values():
+    for kernel in vars(step_kernels(real, True)).values():
         out += variants(kernel, kernel.name, (), ("clock", "clock_out"))
     return out
 

@@ -28,6 +28,7 @@ from sim.schema.kinds import (
     Whole,
 )
 from sim.schema.reading import Default, Kind, SchemaLine
+from sim.solvers import SOLVERS, SolverXPBD
 
 REQUIRED = Default.REQUIRED
 FORMAT = 1  # the version of the format that this schema describes
@@ -36,6 +37,7 @@ POSITIVE = "(0, inf)"
 NOT_NEGATIVE = "[0, inf)"
 MOST_CELLS = 20_000_000  # points of a chain, cells of a grid or lattice: gigabytes before the first step
 MOST_PER_SIDE = 10_000
+DEFAULT_SOLVER = SolverXPBD.key
 VALUE_TABLE = "a material value that differs from place to place"
 
 
@@ -345,6 +347,13 @@ EXPECT = Table((
 ), one_of=(("value", "between", "below", "above", "measured"),))  # fmt: skip
 
 
+def _solver() -> Table:
+    """A key for each solver, the default first; its settings are said by its class."""
+    names = sorted(SOLVERS, key=lambda name: name != DEFAULT_SOLVER)
+    lines = tuple(key(name, Table(SOLVERS[name].schema), SOLVERS[name].about) for name in names)
+    return Table(lines, one_of=(tuple(names),))
+
+
 def scene_schema(materials: Mapping[str, MaterialSpec]) -> SchemaLine:
     """The line of the whole file."""
     objects = _objects(materials)
@@ -361,16 +370,7 @@ def scene_schema(materials: Mapping[str, MaterialSpec]) -> SchemaLine:
             key("fps", Number("Hz", POSITIVE), "frames per second; markers are compared at frames", REQUIRED),
             key("substeps", Whole(1, 1_000_000), "steps of the solver per frame", REQUIRED),
         )), "time steps", REQUIRED),
-        key("solver", Table((
-            key("xpbd", Table((
-                key("iterations", Whole(1, 100_000), "sweeps over the constraints per substep", 1),
-                key("order", Choice(("colored", "jacobi")),
-                    "colored: one after the other (Gauss-Seidel); jacobi: at once, averaged", "colored"),
-                key("start", Choice(("zero", "elastic")),
-                    "multipliers at the start of a step: zero, or those of the forces at hand (solids need fewer steps)", "zero"),
-            )), "extended position-based dynamics"),
-            key("semi_implicit", Table(()), "forces from the same constraints, symplectic Euler"),
-        ), one_of=(("xpbd", "semi_implicit"),)), "time integration", {"xpbd": {}}),
+        key("solver", _solver(), "time integration", {DEFAULT_SOLVER: {}}),
         key("objects", Names(objects, table="objects"), "what moves", REQUIRED),
         key("shapes", Names(SHAPES, table="shapes"), "what is collided with", {}),
         key("attachments", Names(ATTACHMENTS, table="attachments"), "points that are held or moved", {}),
