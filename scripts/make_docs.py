@@ -1,4 +1,4 @@
-"""Writes docs/reference/, docs/physics.md and scenes/scene.schema.json from the registries of the code.
+"""Writes docs/reference/, docs/physics.md, the rooms of docs/architecture.md and scenes/scene.schema.json from the registries of the code.
 
     python scripts/make_docs.py [--check]
 
@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from python_reference import python_reference
+from rooms import architecture
 
 from sim.constraints import REGISTRY, ConstraintParameter
 from sim.core.lang.frontend.builtins import NAMES
@@ -192,6 +193,7 @@ def fields() -> str:
 
 def documents() -> dict[Path, str]:
     return {
+        ROOT / "docs/architecture.md": architecture(),
         ROOT / "docs/reference/language.md": NOTE + language(),
         ROOT / "docs/physics.md": NOTE + physics(),
         ROOT / "docs/reference/arrays.md": NOTE + fields(),

@@ -156,7 +156,7 @@ def describe(problem: Problem) -> dict[str, Any]:
             "frames": e.schedule.frames, "steps": e.schedule.steps, "dt": e.schedule.dt,
             "unseen": sum(int((~t.seen).sum()) for t in e.targets.values()),
         } for e in problem.experiments},
-        "parameters": {p.name: {"start": p.start, "unit": p.unit, "bounds": p.bounds} for p in problem.sought},
+        "parameters": {p.name: {"start": p.start, "unit": p.unit, "bounds": p.bounds} for p in problem.parameters},
         "gradient_bytes": problem.gradient_memory(),
         "warnings": list(problem.description.notes),
     }  # fmt: skip
@@ -165,7 +165,7 @@ def describe(problem: Problem) -> dict[str, Any]:
 def gradcheck(options: argparse.Namespace) -> int:
     """simopt gradcheck."""
     problem = _load(options).build(options.device, float64)
-    if not problem.sought:
+    if not problem.parameters:
         raise UsageError(f"{options.scene}: the scene has no `parameters`, so there is no gradient to check")
     rows = check_gradient(problem, seed=options.seed or 0)
     good = all(row.ok for row in rows)

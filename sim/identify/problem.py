@@ -1,4 +1,4 @@
-"""`Problem`: a model, its experiments, what is sought and why, as one function of a vector of coordinates."""
+"""`Problem`: a model, its experiments, its parameters and its loss, as one function of a vector of coordinates."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Problem:
     solver: Solver
     experiments: list[Experiment]
     markers: dict[str, Markers] = field(default_factory=dict)
-    sought: list[Parameter] = field(default_factory=list)
+    parameters: list[Parameter] = field(default_factory=list)
     terms: list[Term] = field(default_factory=list)
     strategy: StoreAll | Checkpointed = field(default_factory=StoreAll)
     method: Method = field(default_factory=Method)
@@ -92,7 +92,9 @@ class Problem:
     measures: list[Measure] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.space = ParameterSpace({p.name: p.transform for p in self.sought}, {p.name: p.start for p in self.sought})
+        self.space = ParameterSpace(
+            {p.name: p.transform for p in self.parameters}, {p.name: p.start for p in self.parameters}
+        )
         self.method = self.method.chosen(self.terms, self.space.size)
         # What a value is before any experiment or parameter changes it.
         self._base: dict[str, np.ndarray] = {}
@@ -104,7 +106,7 @@ class Problem:
             ("solver", type(self.solver).__name__),
             *(("experiment", repr(e)) for e in self.experiments),
         ]
-        for p in self.sought:
+        for p in self.parameters:
             low, high = ("open" if end is None else f"{end:g}" for end in p.bounds)
             rows.append(
                 (
@@ -113,16 +115,11 @@ class Problem:
                 )
             )
         rows += [("loss", f"{t.name}, weight {t.weight:g}") for t in self.terms]
-        if self.sought:
+        if self.parameters:
             rows.append(("search", f"{self.method.name}, at most {self.method.limit} iterations"))
         return "\n".join([f"Problem {self.description.name}", *(f"  {word:<11} {text}" for word, text in rows)])
 
     # ------------------------------------------------------------------------------------------ what it is
-    @property
-    def parameters(self) -> list[str]:
-        """Names of what is sought."""
-        return [p.name for p in self.sought]
-
     @property
     def start(self) -> np.ndarray:
         """Coordinates (n,) of the start."""
@@ -220,7 +217,7 @@ class Problem:
     def reaches(self, i: int, experiment: Experiment) -> bool:
         """Whether coordinate i can change an experiment: not that of a parameter with a value for each, in another
         one."""
-        p = next(p for p in self.sought if self.space.slices[p.name].start <= i < self.space.slices[p.name].stop)
+        p = next(p for p in self.parameters if self.space.slices[p.name].start <= i < self.space.slices[p.name].stop)
         if not p.experiments:
             return True
         inside = i - self.space.slices[p.name].start
@@ -428,7 +425,7 @@ class Problem:
         if shares is None:
             run()
         else:
-            with self.model.gradients_of({r.path for p in self.sought for r in p.reach}):
+            with self.model.gradients_of({b.path for p in self.parameters for b in p.bindings}):
                 with Tape() as tape:
                     run()
                 for grad in self._gradients():
@@ -455,7 +452,7 @@ class Problem:
         )
 
     def _groups(self, experiments: Sequence[Experiment]) -> list[list[Experiment]]:
-        return group_by_rollout(experiments, own=any(p.experiments for p in self.sought))
+        return group_by_rollout(experiments, own=any(p.experiments for p in self.parameters))
 
     def _values(self, values: Mapping[str, np.ndarray], experiment: Experiment | None = None) -> dict[str, np.ndarray]:
         """Material path -> value in the array's shape, of what the experiment sets and the parameters reach.
@@ -463,12 +460,12 @@ class Problem:
         Without an experiment what differs from one to another is left out.
         """
         out = {} if experiment is None else dict(experiment.settings)
-        for p in self.sought:
+        for p in self.parameters:
             if p.experiments and experiment is None:
                 continue
             value = values[p.name] if experiment is None else p.of(values[p.name], experiment.name)
-            for r in p.reach:
-                out[r.path] = r.written(value, out.get(r.path, self._base[r.path]))
+            for b in p.bindings:
+                out[b.path] = b.scatter(value, out.get(b.path, self._base[b.path]))
         return out
 
     def _write(self, experiment: Experiment, values: Mapping[str, np.ndarray]) -> None:
@@ -484,7 +481,7 @@ class Problem:
         No other thread does so at the same time.
         """
         touched = {path for e in self.experiments for path in e.settings} | {
-            r.path for p in self.sought for r in p.reach
+            b.path for p in self.parameters for b in p.bindings
         }
         with _locks.setdefault(self.model, RLock()):
             self._base = {
@@ -509,13 +506,13 @@ class Problem:
 
     def _collect(self, experiment: Experiment, by_value: dict[str, np.ndarray]) -> None:
         """Adds what backward left in the gradients of the material values."""
-        for p in self.sought:
+        for p in self.parameters:
             target = p.of(by_value[p.name], experiment.name)
-            for r in p.reach:
-                gradient = self.model[r.path].grad
+            for b in p.bindings:
+                gradient = self.model[b.path].grad
                 if gradient is None:
-                    raise ValueError(f"{r.path!r} has no gradient; make the model with requires_grad=True")
-                total = r.gathered(gradient.numpy().astype(np.float64), target.shape)
+                    raise ValueError(f"{b.path!r} has no gradient; make the model with requires_grad=True")
+                total = b.pull_back(gradient.numpy().astype(np.float64), target.shape)
                 if p.experiments:
                     by_value[p.name][p.experiments.index(experiment.name)] += total
                 else:

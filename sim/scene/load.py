@@ -16,12 +16,12 @@ from sim.scene.schema.keys import MaterialSpec, scene_schema
 from sim.scene.schema.materials import registered_materials
 from sim.scene.schema.paths import NoSuchPath, find, path_hint
 from sim.scene.validate.checks import check_parts, check_references
-from sim.scene.validate.sought import check_sought
-from sim.schema.containers import Listing, Table
-from sim.schema.errors import Mark, Problem, SceneError, Source, did_you_mean
+from sim.scene.validate.parameters import check_parameters
+from sim.schema.containers import List, Table
+from sim.schema.errors import Diagnostic, Mark, SceneError, SourceText, did_you_mean
 from sim.schema.kinds import File
 from sim.schema.reading import BROKEN, Default, Reading, SchemaLine
-from sim.schema.yaml_marks import Node, node_of, read_yaml
+from sim.schema.yaml_marks import YamlNode, node_of, read_yaml
 
 LARGEST_SCENE = 2**24
 """Bytes of a scene file at most (16 MiB): numbers in bulk belong into recordings, meshes and .npy files."""
@@ -63,12 +63,12 @@ def load_scene(
         root = replace(root, value={key: child for key, child in root.value.items() if key != "experiments"})
     if "name" not in root.value:
         name = re.sub(r"[^A-Za-z0-9_-]", "-", path.stem)
-        root = replace(root, value={**root.value, "name": Node(name, root.mark)})
+        root = replace(root, value={**root.value, "name": YamlNode(name, root.mark)})
     data = schema.kind.read(root, (), reading)
     if data is not BROKEN:
         data["include"] = []  # done: what is resolved stands for itself
         check_parts(data, schema, materials, reading)
-        check_sought(data, schema, reading)
+        check_parameters(data, schema, reading)
         check_references(reading)
     if data is BROKEN:
         raise SceneError(reading.problems)
@@ -80,24 +80,24 @@ def load_scene(
 
 def _merged_file(
     path: Path, reading: Reading, schema: SchemaLine, above: tuple[Path, ...], asked: Mark | None = None
-) -> Node:
+) -> YamlNode:
     """The tree of a file on top of those of its `include`s. `asked`: what names the file, None for the first."""
     folder = path.parent if asked is not None else reading.base
-    source = Source(str(path), _text(path, reading, asked), folder)
+    source = SourceText(str(path), _text(path, reading, asked), folder)
     root = read_yaml(source, reading.problems)
     if root.value is None:
-        root = Node({}, Mark(source, 1, 1))
+        root = YamlNode({}, Mark(source, 1, 1))
     if not isinstance(root.value, dict):
         what = "a scene is a mapping of keys and values"
-        raise SceneError([*reading.problems, Problem(root.mark, "", what, "begin with `format: 1`")])
+        raise SceneError([*reading.problems, Diagnostic(root.mark, "", what, "begin with `format: 1`")])
     here = path.resolve()
     if here in above:
         chain = " -> ".join(file.name for file in (*above, here))
         what = f"files include each other: {chain}"
-        raise SceneError([*reading.problems, Problem(asked or root.mark, "include", what)])
-    merged: Node | None = None
+        raise SceneError([*reading.problems, Diagnostic(asked or root.mark, "include", what)])
+    merged: YamlNode | None = None
     include = root.value.get("include")
-    names = BROKEN if include is None else Listing(File()).read(include, ("include",), reading)
+    names = BROKEN if include is None else List(File()).read(include, ("include",), reading)
     for item, name in zip(include.value, names, strict=True) if include is not None and names is not BROKEN else ():
         part = _merged_file(reading.base / name, reading, schema, (*above, here), item.mark)
         merged = part if merged is None else _merge(merged, part, schema)
@@ -113,12 +113,14 @@ def _text(path: Path, reading: Reading, asked: Mark | None) -> str:
         reason = error.what if path.exists() else "there is no such file"
         siblings = [p.name for p in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
         hint = error.hint if path.exists() else did_you_mean(path.name, siblings, list_up_to=0)
-        mark = asked or Mark(Source(str(path), "", path.parent), 1, 1)
+        mark = asked or Mark(SourceText(str(path), "", path.parent), 1, 1)
         where = "include" if asked else ""
-        raise SceneError([*reading.problems, Problem(mark, where, f"cannot read `{path}`: {reason}", hint)]) from None
+        raise SceneError(
+            [*reading.problems, Diagnostic(mark, where, f"cannot read `{path}`: {reason}", hint)]
+        ) from None
 
 
-def _merge(below: Node, above: Node, line: SchemaLine) -> Node:
+def _merge(below: YamlNode, above: YamlNode, line: SchemaLine) -> YamlNode:
     """`above` wins; tables are merged key by key, and a choice replaces the choice below it; all else is replaced."""
     if not isinstance(below.value, dict) or not isinstance(above.value, dict):
         return above
@@ -132,7 +134,7 @@ def _merge(below: Node, above: Node, line: SchemaLine) -> Node:
     return replace(above, value=children)
 
 
-def _drop_rivals(children: dict[str, Node], key: str, line: SchemaLine) -> None:
+def _drop_rivals(children: dict[str, YamlNode], key: str, line: SchemaLine) -> None:
     """A later `adam` replaces an earlier `lbfgs`, which could not stand beside it, and what belonged to it."""
     if not isinstance(line.kind, Table):
         return
@@ -143,20 +145,22 @@ def _drop_rivals(children: dict[str, Node], key: str, line: SchemaLine) -> None:
                     children.pop(other.name, None)
 
 
-def _override_nodes(overrides: Mapping[str, object] | Sequence[str], reading: Reading) -> Iterable[tuple[Node, str]]:
+def _override_nodes(
+    overrides: Mapping[str, object] | Sequence[str], reading: Reading
+) -> Iterable[tuple[YamlNode, str]]:
     """Value and path of every override; each is a source of its own, so that messages can show it."""
     if isinstance(overrides, str):
         raise TypeError("overrides is a list of texts `path=value` or a mapping, not one text")
     if isinstance(overrides, Mapping):
         for dotted, value in overrides.items():
-            source = Source("override", f"{dotted}={value}", reading.base)
+            source = SourceText("override", f"{dotted}={value}", reading.base)
             yield node_of(value, Mark(source, 1, len(dotted) + 2)), dotted
         return
     for text in overrides:
-        source = Source("--set", text, reading.base)
+        source = SourceText("--set", text, reading.base)
         dotted, equals, _ = text.partition("=")
         if not equals or not dotted.strip():
-            reading.problems.append(Problem(Mark(source, 1, 1), "", f"`{text}` sets nothing", "write path=value"))
+            reading.problems.append(Diagnostic(Mark(source, 1, 1), "", f"`{text}` sets nothing", "write path=value"))
             continue
         try:
             yield read_yaml(source, reading.problems, column_offset=len(dotted) + 1), dotted.strip()
@@ -164,7 +168,7 @@ def _override_nodes(overrides: Mapping[str, object] | Sequence[str], reading: Re
             reading.problems[:] = error.problems
 
 
-def _overridden(root: Node, dotted: str, node: Node, reading: Reading, schema: SchemaLine) -> Node:
+def _overridden(root: YamlNode, dotted: str, node: YamlNode, reading: Reading, schema: SchemaLine) -> YamlNode:
     plain = root.plain
     source = node.mark.source
     try:
@@ -172,11 +176,13 @@ def _overridden(root: Node, dotted: str, node: Node, reading: Reading, schema: S
         return _placed(root, schema, steps, replace(node, key_mark=Mark(source, 1, 1)))
     except NoSuchPath:
         hint = path_hint(schema, plain, dotted, lambda found: True)
-        reading.problems.append(Problem(Mark(source, 1, 1), dotted, f"`{dotted}` does not exist in this scene", hint))
+        reading.problems.append(
+            Diagnostic(Mark(source, 1, 1), dotted, f"`{dotted}` does not exist in this scene", hint)
+        )
         return root
 
 
-def _placed(holder: Node, line: SchemaLine, steps: Sequence[str], node: Node) -> Node:
+def _placed(holder: YamlNode, line: SchemaLine, steps: Sequence[str], node: YamlNode) -> YamlNode:
     """`holder` with `node` at `steps`; tables on the way that are not written yet start from their defaults."""
     if not steps:
         return node

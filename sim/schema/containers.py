@@ -9,13 +9,13 @@ from typing import Any
 
 from sim.schema.errors import did_you_mean
 from sim.schema.reading import BROKEN, Default, Kind, Reading, SchemaLine, Steps
-from sim.schema.yaml_marks import Node, node_of
+from sim.schema.yaml_marks import YamlNode, node_of
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 
 
 @dataclass(frozen=True)
-class Listing(Kind):
+class List(Kind):
     """A list of things of one kind, with `least` to `most` items."""
 
     item: Kind
@@ -31,7 +31,7 @@ class Listing(Kind):
             return not self.least
         return isinstance(value, list) and self.least <= len(value) and (self.most is None or len(value) <= self.most)
 
-    def take(self, node: Node, steps: Steps, reading: Reading) -> Any:
+    def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
         values = [self.item.read(child, (*steps, str(i)), reading) for i, child in enumerate(node.value or [])]
         return BROKEN if BROKEN in values else values
 
@@ -41,7 +41,7 @@ class Listing(Kind):
 
 
 @dataclass(frozen=True)
-class Names(Kind):
+class Map(Kind):
     """A mapping with keys of the user's choice: each a `name`, a `path`, or a name from a top-level table (`keys`)."""
 
     entry: Kind
@@ -55,7 +55,7 @@ class Names(Kind):
     def fits(self, value: Any) -> bool:
         return isinstance(value, dict) or value is None
 
-    def take(self, node: Node, steps: Steps, reading: Reading) -> Any:
+    def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
         if self.table:
             reading.names[self.table] = list(node.value or {})
         data = {}
@@ -77,7 +77,7 @@ class Names(Kind):
 
 
 @dataclass(frozen=True)
-class Either(Kind):
+class Union(Kind):
     """One of several kinds, told apart by shape; the first that fits is taken."""
 
     kinds: tuple[Kind, ...]
@@ -92,7 +92,7 @@ class Either(Kind):
     def choose(self, value: Any) -> Kind:
         return next(kind for kind in self.kinds if kind.fits(value))
 
-    def take(self, node: Node, steps: Steps, reading: Reading) -> Any:
+    def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
         return self.choose(node.plain).take(node, steps, reading)
 
     def children(self, line: SchemaLine, value: Any) -> Mapping[str, SchemaLine]:
@@ -103,7 +103,7 @@ class Either(Kind):
 
 
 @dataclass(frozen=True)
-class Later(Kind):
+class Deferred(Kind):
     """A value whose unit and shape another value decides (`bounds` of a parameter, an experiment's `set`)."""
 
     form: str
@@ -115,7 +115,7 @@ class Later(Kind):
     def fits(self, value: Any) -> bool:
         return self.any_value or value is not None
 
-    def take(self, node: Node, steps: Steps, reading: Reading) -> Any:
+    def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
         reading.later[steps] = node
         return node.plain
 
@@ -150,8 +150,8 @@ class Table(Kind):
     def children(self, line: SchemaLine, value: Any) -> Mapping[str, SchemaLine]:
         return {child.name: child for child in self.lines}
 
-    def take(self, node: Node, steps: Steps, reading: Reading) -> Any:
-        given: dict[str, Node] = node.value or {}
+    def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
+        given: dict[str, YamlNode] = node.value or {}
         known = {line.name: line for line in self.lines}
         data: dict[str, Any] = {}
         misspelt: set[str] = set()  # keys that an unknown key probably means: they are not missing as well
@@ -185,7 +185,7 @@ class Table(Kind):
                 data[line.name] = filled
         return {name: data[name] for name in known if name in data}
 
-    def _check_groups(self, given: Mapping[str, Node], misspelt: set[str], steps: Steps, reading: Reading) -> None:
+    def _check_groups(self, given: Mapping[str, YamlNode], misspelt: set[str], steps: Steps, reading: Reading) -> None:
         for group in (*self.one_of, *self.at_most_one):
             chosen = [key for key in given if key in group]
             if len(chosen) > 1:

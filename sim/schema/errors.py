@@ -12,7 +12,7 @@ LONGEST = 240
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceText:
     """A text that holds scene data: a file, or one `--set` of the command line.
 
     `name` is printed in messages, `folder` is what relative paths in the text refer to.
@@ -32,7 +32,7 @@ class Source:
 class Mark:
     """A place in a source; line and column count from 1."""
 
-    source: Source
+    source: SourceText
     line: int
     column: int
 
@@ -41,7 +41,7 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Problem:
+class Diagnostic:
     """One thing that is wrong: the dotted path of the value, what is wrong with it, and what to do instead."""
 
     mark: Mark
@@ -85,9 +85,9 @@ def _window(line: str, column: int) -> tuple[str, int]:
 class SceneError(Exception):
     """A scene that cannot be used. `problems` holds everything that was found, in the order of the file."""
 
-    def __init__(self, problems: Iterable[Problem]):
+    def __init__(self, problems: Iterable[Diagnostic]):
         problems = list(problems)
-        order: dict[Source, int] = {}
+        order: dict[SourceText, int] = {}
         for problem in problems:
             order.setdefault(problem.mark.source, len(order))
         problems.sort(key=lambda p: (order[p.mark.source], p.mark.line, p.mark.column))

@@ -14,7 +14,7 @@ from sim.files import LARGEST_WHOLE
 from sim.schema.errors import did_you_mean
 from sim.schema.reading import BROKEN, Kind, Reading, SchemaLine, Steps, described
 from sim.schema.units import UnitError, expected, is_in, parse_unit, to_si, units_of
-from sim.schema.yaml_marks import Node
+from sim.schema.yaml_marks import YamlNode
 
 
 def inside(value: float, bounds: str) -> bool:
@@ -48,7 +48,7 @@ class Number(Kind):
     def fits(self, value: Any) -> bool:
         return _is_number(value) or isinstance(value, str)
 
-    def take(self, node: Node, steps: Steps, reading: Reading) -> Any:
+    def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
         try:
             number = to_si(node.value, self.unit) if isinstance(node.value, str) else float(node.value)
         except UnitError as error:
@@ -59,7 +59,7 @@ class Number(Kind):
 
 
 @dataclass(frozen=True)
-class Vector(Kind):
+class Tuple(Kind):
     """A list of `count` quantities of one dimension; `none` allows `null` for an end that is open."""
 
     count: int
@@ -78,7 +78,7 @@ class Vector(Kind):
     def hint(self, value: Any) -> str:
         return f"it has {len(value)} items" if isinstance(value, list) else ""
 
-    def take(self, node: Node, steps: Steps, reading: Reading) -> Any:
+    def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
         number = Number(self.unit, self.bounds)
         values = []
         for i, child in enumerate(node.value):
@@ -100,7 +100,7 @@ class Vector(Kind):
 
 
 @dataclass(frozen=True)
-class Whole(Kind):
+class Int(Kind):
     """A whole number from `least` to `most`."""
 
     least: int = 0
@@ -112,7 +112,7 @@ class Whole(Kind):
     def fits(self, value: Any) -> bool:
         return isinstance(value, int) and not isinstance(value, bool)
 
-    def take(self, node: Node, steps: Steps, reading: Reading) -> Any:
+    def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
         if node.value < self.least:
             return reading.fail(steps, f"{node.value} is below {self.least}")
         if node.value > self.most:
@@ -133,12 +133,12 @@ class Text(Kind):
     def fits(self, value: Any) -> bool:
         return isinstance(value, str) and (not self.pattern or re.fullmatch(self.pattern, value) is not None)
 
-    def take(self, node: Node, steps: Steps, reading: Reading) -> Any:
+    def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
         return node.value
 
 
 @dataclass(frozen=True)
-class Flag(Kind):
+class Bool(Kind):
     """`true` or `false`."""
 
     def words(self) -> str:
@@ -147,7 +147,7 @@ class Flag(Kind):
     def fits(self, value: Any) -> bool:
         return isinstance(value, bool)
 
-    def take(self, node: Node, steps: Steps, reading: Reading) -> Any:
+    def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
         return node.value
 
 
@@ -163,7 +163,7 @@ class Choice(Kind):
     def fits(self, value: Any) -> bool:
         return any(type(value) is type(option) and value == option for option in self.options)
 
-    def take(self, node: Node, steps: Steps, reading: Reading) -> Any:
+    def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
         return node.value
 
     def hint(self, value: Any) -> str:
@@ -183,7 +183,7 @@ class UnitName(Kind):
     def fits(self, value: Any) -> bool:
         return _is_number(value) or isinstance(value, str)
 
-    def take(self, node: Node, steps: Steps, reading: Reading) -> Any:
+    def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
         if _is_number(node.value):
             return Number("", "(0, inf)").take(node, steps, reading)
         try:
@@ -206,7 +206,7 @@ class Axes(Kind):
         names = [str(axis).lstrip("+").removeprefix("-") for axis in value] if isinstance(value, list) else []
         return sorted(names) == ["x", "y", "z"]
 
-    def take(self, node: Node, steps: Steps, reading: Reading) -> Any:
+    def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
         return [child.value.lstrip("+") for child in node.value]
 
     @staticmethod
@@ -227,7 +227,7 @@ class FrameText(Kind):
     def fits(self, value: Any) -> bool:
         return isinstance(value, str) and re.fullmatch(r"frame\s+[0-9]{1,9}", value) is not None
 
-    def take(self, node: Node, steps: Steps, reading: Reading) -> Any:
+    def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
         return {"frame": int(node.value.split()[1])}
 
 
@@ -245,7 +245,7 @@ class PartOfDuration(Kind):
     def fits(self, value: Any) -> bool:
         return _is_number(value) or isinstance(value, str)
 
-    def take(self, node: Node, steps: Steps, reading: Reading) -> Any:
+    def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
         if node.value == "all":
             return 1.0
         try:
@@ -278,7 +278,7 @@ class File(Kind):
     def fits(self, value: Any) -> bool:
         return isinstance(value, str) and value.strip() != "" and "\0" not in value
 
-    def take(self, node: Node, steps: Steps, reading: Reading) -> Any:
+    def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
         path = Path(os.path.abspath(node.mark.source.folder / node.value))
         base = Path(os.path.abspath(reading.base))
         # Links are followed for the check only: the data keeps the name that was written.
@@ -292,7 +292,7 @@ class File(Kind):
 
 
 @dataclass(frozen=True)
-class Reference(Kind):
+class NameOf(Kind):
     """The name of an entry of a top-level table (`objects`, `markers`, ...)."""
 
     table: str
@@ -303,6 +303,6 @@ class Reference(Kind):
     def fits(self, value: Any) -> bool:
         return isinstance(value, str)
 
-    def take(self, node: Node, steps: Steps, reading: Reading) -> Any:
+    def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
         reading.references.append((steps, self.table, node.value))
         return node.value

@@ -2,7 +2,7 @@
 
 Reading never stops at the first problem: a kind notes what is wrong in the `Reading` and returns `BROKEN`, and the
 value is left out of the data. What needs the whole scene (names of objects, units of a parameter) is noted too and
-checked later (checks.py, sought.py).
+checked later (checks.py, parameters.py).
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sim.schema.errors import Mark, Problem
-from sim.schema.yaml_marks import Node
+from sim.schema.errors import Diagnostic, Mark
+from sim.schema.yaml_marks import YamlNode
 
 Steps = tuple[str, ...]  # a path, step by step; items of lists by their index as text
 
@@ -43,12 +43,12 @@ class Reading:
     base: Path  # the folder that file names in the data are relative to
     allow_outside: bool = False
     modules: Mapping[str, Any] = field(default_factory=dict)  # name -> module whose functions the scene may name
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[Diagnostic] = field(default_factory=list)
     marks: dict[Steps, Mark] = field(default_factory=dict)  # of values
     key_marks: dict[Steps, Mark] = field(default_factory=dict)
     references: list[tuple[Steps, str, str]] = field(default_factory=list)  # (place, table, name)
     names: dict[str, list[str]] = field(default_factory=dict)  # of objects, markers, ...: also of those with problems
-    later: dict[Steps, Node] = field(default_factory=dict)  # values whose unit another value decides
+    later: dict[Steps, YamlNode] = field(default_factory=dict)  # values whose unit another value decides
     broken: set[Steps] = field(default_factory=set)
 
     def mark(self, steps: Steps, key: bool = False) -> Mark:
@@ -59,7 +59,7 @@ class Reading:
 
     def problem(self, steps: Steps, what: str, hint: str = "", key: bool = False) -> None:
         """Notes a problem at a value, or at its key."""
-        self.problems.append(Problem(self.mark(steps, key), ".".join(steps), what, hint))
+        self.problems.append(Diagnostic(self.mark(steps, key), ".".join(steps), what, hint))
 
     def fail(self, steps: Steps, what: str, hint: str = "") -> Any:
         """Notes a problem with a value that cannot be read."""
@@ -83,17 +83,17 @@ class Kind(ABC):
 
     @abstractmethod
     def fits(self, value: Any) -> bool:
-        """Whether a plain value has the shape of this kind (`Either` chooses by it)."""
+        """Whether a plain value has the shape of this kind (`Union` chooses by it)."""
 
     @abstractmethod
-    def take(self, node: Node, steps: Steps, reading: Reading) -> Any:
+    def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
         """The SI data of a node whose shape fits."""
 
     def children(self, line: SchemaLine, value: Any) -> Mapping[str, SchemaLine]:
         """The schema lines of what stands inside `value`, which `line` describes."""
         return {}
 
-    def read(self, node: Node, steps: Steps, reading: Reading) -> Any:
+    def read(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
         """The SI data of a node, or `BROKEN` with the problem noted."""
         reading.marks[steps] = node.mark
         if node.key_mark is not None:

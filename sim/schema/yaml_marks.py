@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any
 
-from sim.schema.errors import Mark, Problem, SceneError, Source
+from sim.schema.errors import Diagnostic, Mark, SceneError, SourceText
 
 _INTEGER = re.compile(r"[-+]?[0-9]+\Z")
 _BASED = re.compile(r"0o[0-7]+\Z|0x[0-9a-fA-F]+\Z")
@@ -26,7 +26,7 @@ _LONGEST_INTEGER = 250  # digits: what is longer is no float64 either, and Pytho
 
 
 @dataclass(frozen=True)
-class Node:
+class YamlNode:
     """A value with its place. `value` is a scalar, a list of nodes, or a dict of nodes; never changed in place."""
 
     value: Any
@@ -44,17 +44,17 @@ class Node:
         return self.value
 
 
-def node_of(value: Any, mark: Mark) -> Node:
+def node_of(value: Any, mark: Mark) -> YamlNode:
     """A node, with one place for all of it, of a plain Python (or NumPy) value."""
     if isinstance(value, Mapping):
-        return Node({str(key): replace(node_of(child, mark), key_mark=mark) for key, child in value.items()}, mark)
+        return YamlNode({str(key): replace(node_of(child, mark), key_mark=mark) for key, child in value.items()}, mark)
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return Node([node_of(child, mark) for child in value], mark)
+        return YamlNode([node_of(child, mark) for child in value], mark)
     if isinstance(value, Real) and not isinstance(value, bool):
         value = int(value) if isinstance(value, Integral) else float(value)
-    return Node(value, mark)
+    return YamlNode(value, mark)
 
 
 def resolve_scalar(text: str) -> None | bool | int | float | str:
@@ -74,7 +74,7 @@ def resolve_scalar(text: str) -> None | bool | int | float | str:
     return text
 
 
-def read_yaml(source: Source, problems: list[Problem], column_offset: int = 0) -> Node:
+def read_yaml(source: SourceText, problems: list[Diagnostic], column_offset: int = 0) -> YamlNode:
     """The tree of `source`. Duplicate keys are added to `problems`; what cannot be read at all raises `SceneError`.
 
     `column_offset` skips the first columns (the `path=` of a `--set`).
@@ -94,39 +94,39 @@ def read_yaml(source: Source, problems: list[Problem], column_offset: int = 0) -
             mark = Mark(source, len(lines), max(1, len(lines[-1])))
         context = f" ({error.context})" if error.context else ""
         hint = "indent with spaces, not tabs" if "\t" in source.line(mark.line) else ""
-        raise SceneError([*problems, Problem(mark, "", f"not YAML: {error.problem}{context}", hint)]) from None
+        raise SceneError([*problems, Diagnostic(mark, "", f"not YAML: {error.problem}{context}", hint)]) from None
     except yaml.YAMLError as error:
         what = f"not YAML: {str(error).splitlines()[0]}"
-        raise SceneError([*problems, Problem(Mark(source, 1, 1), "", what)]) from None
+        raise SceneError([*problems, Diagnostic(Mark(source, 1, 1), "", what)]) from None
 
 
 class _Composer:
     """Turns PyYAML's events into nodes."""
 
-    def __init__(self, source: Source, problems: list[Problem], events: Iterator[Any], yaml: Any):
+    def __init__(self, source: SourceText, problems: list[Diagnostic], events: Iterator[Any], yaml: Any):
         self.source = source
         self.problems = problems
         self.events = events
         self.yaml = yaml
-        self.anchors: dict[str, Node] = {}
+        self.anchors: dict[str, YamlNode] = {}
 
-    def document(self) -> Node:
+    def document(self) -> YamlNode:
         yaml = self.yaml
-        root: Node | None = None
+        root: YamlNode | None = None
         for event in self.events:
             if isinstance(event, yaml.DocumentStartEvent):
                 if root is not None:
                     self.stop(event, "a second document", "a scene file holds one document: remove the `---`")
                 root = self.node(next(self.events), ())
-        return Node(None, Mark(self.source, 1, 1)) if root is None else root
+        return YamlNode(None, Mark(self.source, 1, 1)) if root is None else root
 
     def mark(self, event: Any) -> Mark:
         return Mark(self.source, event.start_mark.line + 1, event.start_mark.column + 1)
 
     def stop(self, event: Any, what: str, hint: str = "") -> None:
-        raise SceneError([*self.problems, Problem(self.mark(event), "", what, hint)])
+        raise SceneError([*self.problems, Diagnostic(self.mark(event), "", what, hint)])
 
-    def node(self, event: Any, steps: tuple[str, ...]) -> Node:
+    def node(self, event: Any, steps: tuple[str, ...]) -> YamlNode:
         yaml = self.yaml
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in self.anchors:
@@ -140,12 +140,12 @@ class _Composer:
         mark = self.mark(event)
         if isinstance(event, yaml.ScalarEvent):
             # implicit[0]: written plainly, so that its text decides the type; quoted and block scalars are text.
-            node = Node(resolve_scalar(event.value) if event.implicit[0] else event.value, mark)
+            node = YamlNode(resolve_scalar(event.value) if event.implicit[0] else event.value, mark)
         elif isinstance(event, yaml.SequenceStartEvent):
-            items: list[Node] = []
+            items: list[YamlNode] = []
             while not isinstance(item := next(self.events), yaml.SequenceEndEvent):
                 items.append(self.node(item, (*steps, str(len(items)))))
-            node = Node(items, mark, size=1 + sum(item.size for item in items))
+            node = YamlNode(items, mark, size=1 + sum(item.size for item in items))
         else:
             node = self.mapping(mark, steps)
         if node.size > _LARGEST:
@@ -154,10 +154,10 @@ class _Composer:
             self.anchors[event.anchor] = node
         return node
 
-    def mapping(self, mark: Mark, steps: tuple[str, ...]) -> Node:
+    def mapping(self, mark: Mark, steps: tuple[str, ...]) -> YamlNode:
         yaml = self.yaml
-        own: dict[str, Node] = {}
-        inherited: dict[str, Node] = {}
+        own: dict[str, YamlNode] = {}
+        inherited: dict[str, YamlNode] = {}
         merged = False
         while not isinstance(event := next(self.events), yaml.MappingEndEvent):
             if not isinstance(event, yaml.ScalarEvent):
@@ -171,11 +171,11 @@ class _Composer:
             is_merge = key == "<<" and event.implicit[0]
             if is_merge and merged:
                 hint = "for several anchors write `<<: [*a, *b]`"
-                self.problems.append(Problem(key_mark, path, "duplicate key `<<`", hint))
+                self.problems.append(Diagnostic(key_mark, path, "duplicate key `<<`", hint))
             elif key in own:
                 first = own[key].key_mark or mark
                 hint = f"it stands on line {first.line} already: keep one of them"
-                self.problems.append(Problem(key_mark, path, f"duplicate key `{key}`", hint))
+                self.problems.append(Diagnostic(key_mark, path, f"duplicate key `{key}`", hint))
             elif is_merge:
                 merged = True
                 for part in value.value if isinstance(value.value, list) else [value]:
@@ -185,4 +185,4 @@ class _Composer:
             else:
                 own[key] = replace(value, key_mark=key_mark)
         children = {**inherited, **own}
-        return Node(children, mark, size=1 + sum(child.size for child in children.values()))
+        return YamlNode(children, mark, size=1 + sum(child.size for child in children.values()))

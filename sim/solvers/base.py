@@ -21,7 +21,7 @@ from sim.core.runtime.launch.launch import launch
 from sim.model.control import Contacts, Control
 from sim.model.model import Model
 from sim.model.state import State
-from sim.schema.kinds import Choice, Whole
+from sim.schema.kinds import Choice, Int
 from sim.schema.reading import SchemaLine
 from sim.solvers.batch import ConstraintBatch, Rows
 from sim.solvers.fingerprint import copy_containers, fingerprint
@@ -89,7 +89,7 @@ class Solver:
         """Raises SolverError where a field is not what its line of the schema allows."""
         for line in self.schema:
             given, kind = getattr(self, line.name), line.kind
-            if isinstance(kind, Whole) and int(given) < kind.least:
+            if isinstance(kind, Int) and int(given) < kind.least:
                 raise SolverError(f"{line.name}={given}; expected at least {kind.least}")
             if isinstance(kind, Choice) and given not in kind.options:
                 near = did_you_mean(str(given), map(str, kind.options))

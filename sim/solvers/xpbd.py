@@ -17,7 +17,7 @@ from sim.core.lang.types import vector
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros
 from sim.core.runtime.launch.launch import launch
-from sim.schema.kinds import Choice, Whole
+from sim.schema.kinds import Choice, Int
 from sim.schema.reading import SchemaLine
 from sim.solvers.base import Solver, Substep
 from sim.solvers.batch import ConstraintBatch, Rows
@@ -40,7 +40,7 @@ class SolverXPBD(Solver, key="xpbd"):
 
     about = "extended position-based dynamics"
     schema = (
-        SchemaLine("iterations", Whole(1, 100_000), "sweeps over the constraints per substep", 1),
+        SchemaLine("iterations", Int(1, 100_000), "sweeps over the constraints per substep", 1),
         SchemaLine("order", Choice(("colored", "jacobi")),
                    "colored: one after the other (Gauss-Seidel); jacobi: at once, averaged", "colored"),
         SchemaLine("start", Choice(("zero", "elastic")), "multipliers at the start of a step: zero, or those of the"

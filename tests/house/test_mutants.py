@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import ast
-import sys
 
 import pytest
+from mutants import mutants
 from places import ROOT
-
-sys.path.insert(0, str(ROOT / "scripts"))
-
-from mutants import mutants  # noqa: E402
 
 
 def changes(source: str) -> list[str]:

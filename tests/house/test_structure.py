@@ -9,20 +9,8 @@ from pathlib import Path
 
 import pytest
 from places import ROOT
+from rooms import LAYERS, layer
 
-# Every room, from the ground up: what stands in one imports from it and from those above it in this list, never from
-# below.
-LAYERS = """
-    core.lang.errors core.lang.constants core.lang.memoize core.lang.types core.lang.references
-    core.lang.ir core.lang.analysis core.lang.frontend core.lang.library core.lang.autodiff core.lang.instrument core.lang
-    core.backends
-    core.runtime.memory core.runtime.ambient core.runtime.devices core.runtime.arrays core.runtime.launch core.runtime.debug
-    core.runtime.tape core.runtime.derivatives core.runtime.interop core.runtime
-    core.optim core files schema geometry constraints model solvers rollout io
-    identify.parameters identify.data identify.losses identify.search identify.problem identify.assess identify.run identify
-    scene.schema scene.validate scene.build scene.scene scene.load scene
-    display cli
-""".split()
 LIMIT = 700
 
 
@@ -57,10 +45,9 @@ def imports(name: str, path: Path) -> list[tuple[str, ast.AST, bool]]:
     return found
 
 
-def layer(name: str) -> int:
-    short = name.removeprefix("sim").removeprefix(".")
-    fits = [k for k, prefix in enumerate(LAYERS) if short == prefix or short.startswith(prefix + ".")]
-    return max(fits, key=lambda k: len(LAYERS[k])) if fits else len(LAYERS)
+def test_every_room_is_listed_and_every_listed_room_is_there():
+    assert [room for room in LAYERS if f"sim.{room}" not in MODULES] == []
+    assert [name for name in MODULES if name != "sim" and layer(name) == len(LAYERS)] == []
 
 
 @pytest.mark.parametrize("name", MODULES)

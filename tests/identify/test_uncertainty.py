@@ -34,24 +34,26 @@ RNG = np.random.default_rng(11)
 class Stated:
     """What is looked at of a problem: parameters, their space and bounds, terms of the loss."""
 
-    sought: list[Parameter]
+    parameters: list[Parameter]
     terms: list = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.space = ParameterSpace({p.name: p.transform for p in self.sought}, {p.name: p.start for p in self.sought})
+        self.space = ParameterSpace(
+            {p.name: p.transform for p in self.parameters}, {p.name: p.start for p in self.parameters}
+        )
 
     @property
     def bounds(self):
         return self.space.bounds()
 
 
-def sought(name, start, transform=None, kind="none", experiments=()) -> Parameter:
+def parameter(name, start, transform=None, kind="none", experiments=()) -> Parameter:
     return Parameter(name, np.asarray(start, float), [], transform or Transform(), kind=kind, experiments=experiments)
 
 
 def problem(**start) -> Stated:
     """Parameters without a transform, of scale 1, that start here."""
-    return Stated([sought(name, value) for name, value in start.items()])
+    return Stated([parameter(name, value) for name, value in start.items()])
 
 
 def recorded(frames=6, markers=2, *, reference=None, weight=None, values=None, **more) -> Residuals:
@@ -173,7 +175,11 @@ def test_errors_of_a_linear_fit_with_a_prior():
 
 def test_errors_are_of_physical_values():
     stated = Stated(
-        [sought("c", 0.01, Log(scale=2.0)), sought("d", 3.0, Transform(scale=5.0)), sought("e", 1.0, Logit(0.0, 4.0))]
+        [
+            parameter("c", 0.01, Log(scale=2.0)),
+            parameter("d", 3.0, Transform(scale=5.0)),
+            parameter("e", 1.0, Logit(0.0, 4.0)),
+        ]
     )
     part = recorded(30, 2)
     j, x = jacobian(part, 3), stated.space.start
@@ -214,7 +220,7 @@ def test_the_unit_of_the_loss_does_not_matter():
 
 
 def test_a_coordinate_on_its_bound_is_held_and_the_others_are_as_if_it_were_known():
-    stated = Stated([sought("a", 0.5, Transform(0.0, 1.0)), sought("b", 2.0)])
+    stated = Stated([parameter("a", 0.5, Transform(0.0, 1.0)), parameter("b", 2.0)])
     part = recorded(30, 1)
     j = jacobian(part, 2)
     for value, held in ((1.0, True), (0.0, True), (0.9, False)):
@@ -253,7 +259,7 @@ def test_an_inverse_among_the_free_ones():
 
 # ------------------------------------------------------------------------------------------------ numbers that follow
 def test_errors_of_numbers_that_follow_from_parameters():
-    stated = Stated([sought("c", 0.5, Log()), sought("d", [1.0, 2.0], Transform(scale=2.0))])
+    stated = Stated([parameter("c", 0.5, Log()), parameter("d", [1.0, 2.0], Transform(scale=2.0))])
     part = recorded(30, 2)
     j, slope = jacobian(part, 3), np.array([0.3, -1.0, 2.0])
     found = assess(stated, Linearised(stated.space.start, [part], [j], {"sag": slope, "none": np.zeros(3)}))
@@ -269,7 +275,7 @@ def test_errors_of_numbers_that_follow_from_parameters():
 
 def test_a_value_that_no_coordinate_moves_any_more_has_no_slope():
     """So far out that a logit stands on its bound to the last bit."""
-    stated, part = Stated([sought("e", [1.0, 1.0], Logit(0.0, 4.0))]), recorded(30, 1)
+    stated, part = Stated([parameter("e", [1.0, 1.0], Logit(0.0, 4.0))]), recorded(30, 1)
     found = assess(
         stated, Linearised(np.array([0.0, 800.0]), [part], [jacobian(part, 2)], {"sag": np.array([2.0, 3.0])})
     )
@@ -287,10 +293,10 @@ def test_a_number_that_depends_on_what_is_lost_is_not_known():
 def test_names_of_coordinates():
     each = ("low", "high")
     parameters = [
-        sought("a", 1.0),
-        sought("m", np.zeros((2, 2))),
-        sought("w", np.zeros(2), experiments=each),
-        sought("v", np.zeros((2, 2)), experiments=each),
+        parameter("a", 1.0),
+        parameter("m", np.zeros((2, 2))),
+        parameter("w", np.zeros(2), experiments=each),
+        parameter("v", np.zeros((2, 2)), experiments=each),
     ]
     assert coordinate_names(Stated(parameters)) == (
         "a",
@@ -360,7 +366,7 @@ def test_what_is_poorly_known_and_what_is_not_at_all():
 
 def test_a_standard_error_of_a_logarithm_is_a_factor():
     stated = Stated(
-        [sought("c", 1.0, Log(scale=2.0), "log"), sought("d", np.ones(2), Log(scale=np.array([1.0, 4.0])), "log")]
+        [parameter("c", 1.0, Log(scale=2.0), "log"), parameter("d", np.ones(2), Log(scale=np.array([1.0, 4.0])), "log")]
     )
     notes = remarks([1.0, 1.0, 1e9], stated=stated)
     assert notes[0] == "`c` is poorly known: its standard error is a factor of 7.4"

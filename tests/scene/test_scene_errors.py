@@ -12,7 +12,7 @@ import pytest
 from scene_samples import BEAM, CLOTH, load_text
 
 from sim.scene import SceneError
-from sim.schema.errors import Source
+from sim.schema.errors import SourceText
 from sim.schema.yaml_marks import read_yaml
 
 STRETCH = "objects.skirt.cloth.material.distance.compliance"
@@ -468,7 +468,7 @@ def changed(data, pool, draw):
 
 
 def read(text):
-    return read_yaml(Source("x", text, Path(".")), []).plain
+    return read_yaml(SourceText("x", text, Path(".")), []).plain
 
 
 def test_any_change_gives_a_scene_or_problems(tmp_path):

@@ -9,7 +9,7 @@ from scene_samples import BEAM, CLOTH, MATERIALS
 from sim.scene.schema.json_schema import json_schema, scene_reference
 from sim.scene.schema.keys import scene_schema
 from sim.scene.schema.paths import every_path
-from sim.schema.errors import Source
+from sim.schema.errors import SourceText
 from sim.schema.units import parse_unit
 from sim.schema.yaml_marks import read_yaml
 
@@ -65,7 +65,7 @@ def accepts(schema, value):
 
 
 def plain(text):
-    return read_yaml(Source("x", text, Path(".")), []).plain
+    return read_yaml(SourceText("x", text, Path(".")), []).plain
 
 
 @pytest.mark.parametrize("text", [CLOTH, BEAM])

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from sim.schema.errors import SceneError, Source
+from sim.schema.errors import SceneError, SourceText
 from sim.schema.units import UnitError, parse_unit, to_si
 from sim.schema.yaml_marks import read_yaml
 
 
 def read(text, problems=None):
-    return read_yaml(Source("x.yaml", text, Path(".")), [] if problems is None else problems)
+    return read_yaml(SourceText("x.yaml", text, Path(".")), [] if problems is None else problems)
 
 
 @pytest.mark.parametrize(("text", "value"), [

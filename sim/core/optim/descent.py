@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sim.core.optim.adam import SGD, Adam
+from sim.core.optim.base import MinimizerSpec, Setting
 from sim.core.optim.minimizer import (
     Bounds,
     State,
@@ -92,3 +93,12 @@ class Descent:
         self._best = (array["best_x"], float(state["best_value"]), array["best_gradient"])
         self._rule.set_params([self.x.copy()])
         self._rule.load_state_dict({k.removeprefix("rule."): v for k, v in state.items() if k.startswith("rule.")})
+
+
+SPEC = MinimizerSpec(
+    "adam",
+    "Adam",
+    100,
+    lambda _, settings: Descent(Adam, lr=settings["rate"]),
+    (Setting("rate", float, 0.1, "step in the scale of `transform`", "(0, inf)"),),
+)

@@ -7,10 +7,11 @@ algorithm for least-squares estimation of nonlinear parameters", 1963; bounds by
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
+from sim.core.optim.base import MinimizerSpec, NormalEquations
 from sim.core.optim.minimizer import (
     Bounds,
     State,
@@ -23,9 +24,6 @@ from sim.core.optim.minimizer import (
     projected_gradient_norm,
 )
 
-Model = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
-"""x (n,) -> J' W J (n, n) and -J' W r (n,), both up to one common factor; may raise FloatingPointError."""
-
 LOWEST, HIGHEST = 1e-9, 1e9
 """Damping, in units of the diagonal: hardly any, and so much that no step is left."""
 
@@ -34,13 +32,13 @@ class GaussNewton:
     """Minimises a sum of squares, or any increasing function of it, from its values, gradients and residuals'
     derivatives.
 
-    model: called once per step; see `Model`.  max_step: no component moves further in the first step; where a step of
-    that length is predicted well, the next may be twice as long, so that a poorly chosen scale of x costs a few steps
-    and no more.  damping: of the first step, in units of the diagonal of J' W J.  noise: changes of the value below
-    noise * max(1, |value|) are taken for rounding.
+    model: called once per step; see `NormalEquations`. max_step: no component moves further in the first step; where
+    a step of that length is predicted well, the next may be twice as long, so that a poorly chosen scale of x costs a
+    few steps and no more. damping: of the first step, in units of the diagonal of J' W J. noise: changes of the value
+    below noise * max(1, |value|) are taken for rounding.
     """
 
-    def __init__(self, model: Model, max_step: float = np.inf, damping: float = 1e-3, noise: float = 1e-15):
+    def __init__(self, model: NormalEquations, max_step: float = np.inf, damping: float = 1e-3, noise: float = 1e-15):
         if not (max_step > 0 and damping > 0):
             raise ValueError(f"max_step = {max_step}, damping = {damping}: both must be positive")
         self.model, self.noise = model, noise
@@ -141,3 +139,11 @@ class GaussNewton:
             fixed |= beyond
         largest = float(np.max(np.abs(d), initial=0.0))
         return d * min(1.0, self.reach / largest) if largest > 0 else d
+
+
+SPEC = MinimizerSpec(
+    "gauss_newton",
+    "Gauss-Newton with damping: few steps, each with one more rollout for every number that is sought",
+    30,
+    lambda traits, _: GaussNewton(traits.normal_equations, max_step=traits.max_step, noise=traits.noise),
+)

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from sim.core.optim.line_search import Found, Trial, wolfe_search
+from sim.core.optim.base import MinimizerSpec
+from sim.core.optim.line_search import LineSearchResult, Trial, wolfe_search
 from sim.core.optim.minimizer import (
     Bounds,
     State,
@@ -174,12 +175,12 @@ class LBFGS:
         model = QuadraticModel(self._s, self._y, theta)
         return model.minimum(self.x, self.gradient, self.lower, self.upper) - self.x
 
-    def _search(self, value_and_grad: ValueAndGrad) -> Found:
+    def _search(self, value_and_grad: ValueAndGrad) -> LineSearchResult:
         """Direction and line search from x; see `wolfe_search` for what comes back."""
         d = self._direction()
         slope = float(self.gradient @ d)
         if not slope < 0:
-            return Found(None, 0, False)
+            return LineSearchResult(None, 0, False)
         noise = self.noise * max(1.0, abs(self.value))
         start = Trial(0.0, self.value, slope)
         # Where a component would reach its bound; the step ends at the first of these.
@@ -195,3 +196,8 @@ class LBFGS:
             return Trial(a, value, float(gradient @ d), (x, value, gradient))
 
         return wolfe_search(trial, start, 1.0, limit, noise)
+
+
+SPEC = MinimizerSpec(
+    "lbfgs", "L-BFGS with bounds", 30, lambda traits, _: LBFGS(max_step=traits.max_step, noise=traits.noise)
+)

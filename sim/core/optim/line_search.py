@@ -34,7 +34,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Found:
+class LineSearchResult:
     """The outcome: the accepted trial (None if there is none), the evaluations, and whether all of them broke down."""
 
     trial: Trial | None
@@ -50,7 +50,7 @@ def wolfe_search(
     noise: float,
     trials: int = 12,
     refinements: int = 5,
-) -> Found:
+) -> LineSearchResult:
     """Look for an acceptable step 0 < a <= limit along a descent direction (Nocedal & Wright, algorithms 3.5 and 3.6).
 
     start: the point a = 0 (slope < 0).  first: the first trial.  noise: absolute resolution of the value.
@@ -69,10 +69,10 @@ def wolfe_search(
             # Where rounding hides the decrease, the slope still tells (Hager & Zhang 2005, eq. 4.1).
             hidden = low is start and abs(trial.value - start.value) <= noise
             if hidden and CURVATURE * start.slope <= trial.slope <= (2 * DECREASE - 1) * start.slope:
-                return Found(trial, count, False)
+                return LineSearchResult(trial, count, False)
             high = trial
         elif abs(trial.slope) <= -CURVATURE * start.slope or (a == limit and trial.slope < 0):
-            return Found(trial, count, False)
+            return LineSearchResult(trial, count, False)
         else:
             if trial.slope * (1.0 if high is None else high.a - low.a) >= 0:
                 high = low
@@ -83,7 +83,7 @@ def wolfe_search(
         a = _next(low, high, limit)
         if -start.slope * abs(a - low.a) < noise or abs(a - low.a) <= 1e-14 * abs(a):
             break  # what is left to gain along this line is below resolution
-    return Found(None if low is start else low, count, broken == count)
+    return LineSearchResult(None if low is start else low, count, broken == count)
 
 
 def _next(low: Trial, high: Trial | None, limit: float) -> float:

@@ -128,7 +128,7 @@ def _reach(problem: Problem, time: float) -> float:
 def _absolute(problem: Problem, name: str) -> bool:
     """Whether places count, and not only displacements or velocities; and whether nothing that is sought moves them."""
     matches = [term for term in problem.terms if isinstance(term, Match) and term.markers == name]
-    sought = any(reach.path.rpartition(".")[2] == "position" for p in problem.sought for reach in p.reach)
+    sought = any(reach.path.rpartition(".")[2] == "position" for p in problem.parameters for reach in p.bindings)
     return not sought and (not matches or any(term.compare == "position" for term in matches))
 
 

@@ -117,7 +117,7 @@ def _bodies(bodies: list[Body], name: str, simulation: Simulation, side: str, ti
 def _tints(problem: Problem, bodies: list[Body]) -> list[Tint]:
     """What was found element by element, point by point or region by region, at the places of the bodies."""
     out = []
-    reached = {r.path: p for p in problem.sought if p.per in ("element", "point", "region") for r in p.reach}
+    reached = {r.path: p for p in problem.parameters if p.per in ("element", "point", "region") for r in p.bindings}
     for path, p in reached.items():
         label, _, key = path.partition(".")
         group, values = problem.model.groups.get(label), problem.model[path].numpy().astype(np.float64)
@@ -131,7 +131,7 @@ def _tints(problem: Problem, bodies: list[Body]) -> list[Tint]:
         places = np.concatenate([np.einsum("nk,nk->n", b.weights, at_points[b.points]) for b in bodies])
         name = p.name.partition(".")[0] if p.per == "region" else p.name
         out.append(
-            Tint(f"{name} ({path})" if len(p.reach) > 1 else name, p.unit, np.exp(places) if log else places, log)
+            Tint(f"{name} ({path})" if len(p.bindings) > 1 else name, p.unit, np.exp(places) if log else places, log)
         )
     return out
 

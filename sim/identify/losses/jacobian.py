@@ -62,7 +62,7 @@ class Linearised:
     @property
     def matrix(self) -> np.ndarray:
         """The Gauss-Newton matrix J' W J (n, n): half the second derivative of the loss, where residuals are small."""
-        return self._product([part.stiffness for part in self.residuals])
+        return self._product([part.curvature for part in self.residuals])
 
     @property
     def step_matrix(self) -> np.ndarray:

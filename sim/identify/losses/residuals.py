@@ -36,18 +36,18 @@ class Residuals:
         return np.clip(self.values, -self.huber, self.huber)
 
     @property
-    def stiffness(self) -> np.ndarray:
+    def curvature(self) -> np.ndarray:
         """Half the second derivative of the loss by each residual (frames, markers, 3)."""
         return self.weight[..., None] * (np.abs(self.values) <= self.huber)
 
     @property
     def secant(self) -> np.ndarray:
-        """As `stiffness`, but never zero: weight * score / value, the curvature of a parabola that lies above the loss
+        """As `curvature`, but never zero: weight * score / value, the curvature of a parabola that lies above the loss
         and touches it.
 
         Gauss-Newton steps by it come down from anywhere (iteratively reweighted least squares: P. Holland, R. Welsch,
         1977), where by
-        `stiffness` residuals that are all beyond `huber` would give no step.
+        `curvature` residuals that are all beyond `huber` would give no step.
         """
         return self.weight[..., None] * np.minimum(1.0, self.huber / np.maximum(np.abs(self.values), 1e-300))
 

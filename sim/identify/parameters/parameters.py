@@ -1,9 +1,9 @@
-"""What is sought, and how it reaches the material values of a model."""
+"""Parameters of a problem, and their bindings to the material values of a model."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,24 +11,25 @@ from sim.identify.parameters.transforms import Transform
 
 
 @dataclass(frozen=True, eq=False)
-class Reached:
-    """A material value that a parameter reaches: factor times the parameter.
+class Binding:
+    """A material value that follows a parameter: factor times the parameter.
 
-    path: of the value in the model.  elements: (n,) bool, those elements of the value that it reaches, or components,
-    (1, 3) bool; None: all of it.
+    path: of the value in the model.  elements: (n,) bool, those elements of the value that follow, or components,
+    (1, 3) bool; None: all of it.  place: the path in the scene of the same value; empty: a scene has none.
     """
 
     path: str
     factor: float = 1.0
     elements: np.ndarray | None = None
+    place: str = ""
 
-    def written(self, value: np.ndarray, below: np.ndarray) -> np.ndarray:
-        """The material value, in the shape of `below`, which stands where the parameter does not reach."""
+    def scatter(self, value: np.ndarray, below: np.ndarray) -> np.ndarray:
+        """The material value, in the shape of `below`, which stands where it does not follow the parameter."""
         out = np.broadcast_to(self.factor * value, below.shape)
         return out.copy() if self.elements is None else np.where(self.elements, out, below)
 
-    def gathered(self, gradient: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-        """The gradient by the parameter, in its shape, from that by the material value."""
+    def pull_back(self, gradient: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+        """The gradient by the parameter, in its shape, from that by the material value: the transpose of `scatter`."""
         own = gradient if self.elements is None else gradient[self.elements]
         total = own.reshape(shape) if own.size == np.prod(shape, dtype=int) else own.sum()
         return self.factor * total
@@ -36,24 +37,30 @@ class Reached:
 
 @dataclass(frozen=True, eq=False)
 class Parameter:
-    """Something that is sought.
+    """A quantity to be identified.
 
     start: physical start value, a number or an array; with `experiments` given, one value for each of them (axis 0).
-    reach: the material values that follow it; two of one path have no element in common.  unit, transform, bounds: as
-    in the scene. per: what has its own value, as in the scene.  places: the paths of the scene that set it -> factor on
-    its value there.
+    bindings: the material values that follow it; two of one path have no element in common.  unit, transform, bounds:
+    as in the scene.  per: what has its own value, as in the scene.  start_place: the path in the scene of its own
+    `start`, which goes before the values of its bindings.
     """
 
     name: str
     start: np.ndarray
-    reach: Sequence[Reached]
+    bindings: Sequence[Binding]
     transform: Transform
     unit: str = ""
     kind: str = "none"
     bounds: tuple[float | None, float | None] = (None, None)
     experiments: tuple[str, ...] = ()
     per: str = "scene"
-    places: Mapping[str, float] = field(default_factory=dict)
+    start_place: str = ""
+
+    @property
+    def places(self) -> dict[str, float]:
+        """The paths of the scene that set it -> factor on its value there."""
+        own = {b.place: b.factor for b in self.bindings if b.place}
+        return own | ({self.start_place: 1.0} if self.start_place else {})
 
     @property
     def labels(self) -> list[str]:

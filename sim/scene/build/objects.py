@@ -19,110 +19,112 @@ from sim.geometry import (
     solid_grid,
 )
 from sim.model import Each, Group
-from sim.scene.build.building import Building, ByRegion
+from sim.scene.build.context import BuildContext, ByRegion
 from sim.scene.build.model_paths import model_path
 
 TOUCHING = 1e-9
 """Depth [m] below which a point on the surface of a shape is not inside of it."""
 
 
-def add_parts(made: Building) -> np.ndarray:
+def add_parts(context: BuildContext) -> np.ndarray:
     """Objects, attachments, shapes and loads; the particles (n,) that are pinned."""
-    _check_names(made)
-    add_objects(made)
-    attached = add_attachments(made)
-    pinned = [points for name, points in attached.items() if made.data["attachments"][name]["compliance"] == 0.0]
+    _check_names(context)
+    add_objects(context)
+    attached = add_attachments(context)
+    pinned = [points for name, points in attached.items() if context.data["attachments"][name]["compliance"] == 0.0]
     held = np.concatenate([np.zeros(0, np.int32), *pinned])
-    add_shapes(made)
-    add_loads(made)
-    if not any(path.startswith("attachments.") for path in made.skipped):  # else it is not known what is held
-        check_inside(made, held)
+    add_shapes(context)
+    add_loads(context)
+    if not any(path.startswith("attachments.") for path in context.skipped):  # else it is not known what is held
+        check_inside(context, held)
     return held
 
 
-def _check_names(made: Building) -> None:
+def _check_names(context: BuildContext) -> None:
     """Objects, shapes, attachments and loads name material values of one model: a name is used once among them."""
     taken = {"gravity": "world.gravity"}
     for table in ("objects", "shapes", "attachments", "loads"):
-        for name in made.data[table]:
+        for name in context.data[table]:
             if name in taken:
-                made.problem(f"{table}.{name}", f"the name `{name}` is taken by `{taken[name]}`", "choose another name")
-                made.skipped.add(f"{table}.{name}")
+                context.problem(
+                    f"{table}.{name}", f"the name `{name}` is taken by `{taken[name]}`", "choose another name"
+                )
+                context.skipped.add(f"{table}.{name}")
             taken.setdefault(name, f"{table}.{name}")
 
 
-def add_objects(made: Building) -> None:
-    """Every object of the scene; `made.groups` then has its points."""
+def add_objects(context: BuildContext) -> None:
+    """Every object of the scene; `context.groups` then has its points."""
     add = {"cloth": _cloth, "soft": _soft, "chain": _chain, "particles": _particles}
-    for name, entry in made.entries("objects"):
+    for name, entry in context.entries("objects"):
         kind = next(kind for kind in ("cloth", "soft", "chain", "particles") if kind in entry)
         path = f"objects.{name}.{kind}"
-        with made.at(path, material=f"{path}.material"):
-            material = _material(made, f"{path}.material", entry[kind]["material"])
-            made.groups[name] = group = add[kind](made, path, name, entry, material)
+        with context.at(path, material=f"{path}.material"):
+            material = _material(context, f"{path}.material", entry[kind]["material"])
+            context.groups[name] = group = add[kind](context, path, name, entry, material)
             for key in ("position", "velocity"):
-                if f"objects.{name}.{key}" in made.apart:
-                    made.builder.give_each_point(group, key)
-            _spread_regions(made, name, path, entry)
-            if entry["drag"] or ("objects", name, "drag") in made.varied:
-                made.builder.set_drag(group, entry["drag"])
+                if f"objects.{name}.{key}" in context.apart:
+                    context.builder.give_each_point(group, key)
+            _spread_regions(context, name, path, entry)
+            if entry["drag"] or ("objects", name, "drag") in context.varied:
+                context.builder.set_drag(group, entry["drag"])
 
 
-def add_shapes(made: Building) -> None:
+def add_shapes(context: BuildContext) -> None:
     """Every shape of the scene."""
-    for name, entry in made.entries("shapes"):
-        touches = [on for on in entry["touches"] if on in made.groups]
+    for name, entry in context.entries("shapes"):
+        touches = [on for on in entry["touches"] if on in context.groups]
         if not touches:
             continue
-        with made.at(f"shapes.{name}"):
+        with context.at(f"shapes.{name}"):
             common = {"compliance": entry["compliance"], "touches": touches, "label": name}
             if "sphere" in entry:
-                made.builder.add_shape_sphere(entry["sphere"]["center"], entry["sphere"]["radius"], **common)
+                context.builder.add_shape_sphere(entry["sphere"]["center"], entry["sphere"]["radius"], **common)
             else:
                 plane = entry["plane"]
-                made.builder.add_ground_plane(point=plane["point"], normal=plane["normal"], **common)
+                context.builder.add_ground_plane(point=plane["point"], normal=plane["normal"], **common)
 
 
-def add_loads(made: Building) -> None:
+def add_loads(context: BuildContext) -> None:
     """Every load of the scene."""
-    for name, entry in made.entries("loads"):
-        if entry["on"] not in made.groups:
+    for name, entry in context.entries("loads"):
+        if entry["on"] not in context.groups:
             continue
         points = None
-        with made.at(f"loads.{name}.where"):
-            points = made.groups[entry["on"]].choose(entry["where"])
-        with made.at(f"loads.{name}"):
+        with context.at(f"loads.{name}.where"):
+            points = context.groups[entry["on"]].choose(entry["where"])
+        with context.at(f"loads.{name}"):
             if points is not None:
-                made.builder.add_load(points, entry["mass"], label=name)
+                context.builder.add_load(points, entry["mass"], label=name)
 
 
-def add_attachments(made: Building) -> dict[str, np.ndarray]:
+def add_attachments(context: BuildContext) -> dict[str, np.ndarray]:
     """Every attachment of the scene; the particles of each by its name."""
     attached = {}
-    for name, entry in made.entries("attachments"):
-        if entry["on"] not in made.groups:
+    for name, entry in context.entries("attachments"):
+        if entry["on"] not in context.groups:
             continue
         points = None
-        with made.at(f"attachments.{name}.where"):
-            points = made.groups[entry["on"]].choose(entry["where"])
+        with context.at(f"attachments.{name}.where"):
+            points = context.groups[entry["on"]].choose(entry["where"])
         if points is None:
             continue
-        with made.at(f"attachments.{name}"):
-            made.builder.add_attachment(points, entry["motion"] or None, entry["compliance"], label=name)
+        with context.at(f"attachments.{name}"):
+            context.builder.add_attachment(points, entry["motion"] or None, entry["compliance"], label=name)
             attached[name] = points
     return attached
 
 
-def check_inside(made: Building, pinned: np.ndarray) -> None:
+def check_inside(context: BuildContext, pinned: np.ndarray) -> None:
     """Points that start inside a shape: a problem where they are deeper than the thickness of the object, else a note.
 
     pinned: particles that no contact moves.
     """
-    for name, entry in made.entries("shapes"):
+    for name, entry in context.entries("shapes"):
         for on in entry["touches"]:
-            if on not in made.groups:
+            if on not in context.groups:
                 continue
-            group, body = made.groups[on], made.data["objects"][on]
+            group, body = context.groups[on], context.data["objects"][on]
             thickness = body.get("cloth", {}).get("thickness", 0.0)
             free = ~np.isin(group.points, pinned)
             depth = thickness - _height(entry, group.positions)[free]
@@ -131,9 +133,9 @@ def check_inside(made: Building, pinned: np.ndarray) -> None:
                 continue
             what = f"{len(inside)} points of `{on}` start inside the shape `{name}`, at most {inside.max():.3g} m deep"
             if inside.max() > thickness + TOUCHING:
-                made.problem(f"shapes.{name}", what, f"move the shape, or `objects.{on}.position`")
+                context.problem(f"shapes.{name}", what, f"move the shape, or `objects.{on}.position`")
             else:
-                made.warnings.append(f"{what}: the contact pushes them out at the start")
+                context.warnings.append(f"{what}: the contact pushes them out at the start")
 
 
 def _height(shape: dict[str, Any], positions: np.ndarray) -> np.ndarray:
@@ -145,12 +147,12 @@ def _height(shape: dict[str, Any], positions: np.ndarray) -> np.ndarray:
     return (positions - np.array(shape["plane"]["point"])) @ normal
 
 
-def _spread_regions(made: Building, name: str, path: str, entry: dict[str, Any]) -> None:
+def _spread_regions(context: BuildContext, name: str, path: str, entry: dict[str, Any]) -> None:
     """Gives every element the value of its region."""
-    group, body = made.groups[name], entry[path.rpartition(".")[2]]
+    group, body = context.groups[name], entry[path.rpartition(".")[2]]
     chosen = {}
     for region, where in entry["regions"].items():
-        with made.at(f"objects.{name}.regions.{region}"):
+        with context.at(f"objects.{name}.regions.{region}"):
             chosen[region] = group.choose(where)
     values = {f"{path}.{key}": body.get(key) for key in ("density", "mass")}
     values |= {
@@ -161,15 +163,17 @@ def _spread_regions(made: Building, name: str, path: str, entry: dict[str, Any])
     for place, value in values.items():
         if not isinstance(value, dict) or "regions" not in value or not value["regions"].keys() <= chosen.keys():
             continue
-        key = str(model_path(made.scene.find(place).steps)).removeprefix(f"{name}.")
+        key = str(model_path(context.scene.find(place).steps)).removeprefix(f"{name}.")
         elements = group.elements[key.rpartition(".")[0]] if "." in key else group.points[:, None]
         # Between two regions the order of the object decides, alike for all of its values.
         names = tuple(region for region in chosen if region in value["regions"])
-        with made.at(f"{place}.regions"):
-            made.by_region[place] = found = ByRegion(
+        with context.at(f"{place}.regions"):
+            context.by_region[place] = found = ByRegion(
                 names, assign_regions(elements, {region: chosen[region] for region in names})
             )
-            made.builder.set_values(group, key, np.array([value["regions"][region] for region in names])[found.source])
+            context.builder.set_values(
+                group, key, np.array([value["regions"][region] for region in names])[found.source]
+            )
 
 
 def _placement(entry: dict[str, Any]) -> dict[str, Any]:
@@ -184,30 +188,30 @@ def _placement(entry: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _cloth(made: Building, path: str, name: str, entry: dict[str, Any], material: dict[str, Any]) -> Group:
+def _cloth(context: BuildContext, path: str, name: str, entry: dict[str, Any], material: dict[str, Any]) -> Group:
     cloth = entry["cloth"]
     options = {
         **_placement(entry),
-        "density": _value(made, f"{path}.density", cloth["density"]),
+        "density": _value(context, f"{path}.density", cloth["density"]),
         "label": name,
         "material": material,
         "thickness": cloth["thickness"],
     }
     if "grid" in cloth:
         (width, height), (columns, rows) = cloth["grid"]["size"], cloth["grid"]["cells"]
-        return made.builder.add_cloth_grid(
+        return context.builder.add_cloth_grid(
             dim_x=columns, dim_y=rows, cell_x=width / columns, cell_y=height / rows, **options
         )
     mesh = cloth["mesh"]
-    file = made.scene.file(f"{path}.mesh.file")
-    return made.builder.add_cloth_mesh(mesh=load_mesh(file, mesh["unit"], mesh["axes"], mesh["mirror"]), **options)
+    file = context.scene.file(f"{path}.mesh.file")
+    return context.builder.add_cloth_mesh(mesh=load_mesh(file, mesh["unit"], mesh["axes"], mesh["mirror"]), **options)
 
 
-def _soft(made: Building, path: str, name: str, entry: dict[str, Any], material: dict[str, Any]) -> Group:
+def _soft(context: BuildContext, path: str, name: str, entry: dict[str, Any], material: dict[str, Any]) -> Group:
     soft = entry["soft"]
     options = {
         **_placement(entry),
-        "density": _value(made, f"{path}.density", soft["density"]),
+        "density": _value(context, f"{path}.density", soft["density"]),
         "label": name,
         "material": material,
     }
@@ -215,73 +219,73 @@ def _soft(made: Building, path: str, name: str, entry: dict[str, Any], material:
         lattice = soft["lattice"]
         sizes = [size / cells for size, cells in zip(lattice["size"], lattice["cells"], strict=True)]
         box = solid_grid(*lattice["cells"], *sizes).mesh
-        return made.builder.add_soft_mesh(
+        return context.builder.add_soft_mesh(
             mesh=replace(box, positions=box.positions + np.array(lattice["origin"])), **options
         )
     mesh = soft["mesh"]
-    file = made.scene.file(f"{path}.mesh.file")
+    file = context.scene.file(f"{path}.mesh.file")
     space = mesh["unit"], mesh["axes"], mesh["mirror"]
     surface = None
     if file.suffix.lower() in TET_FORMATS:
         if "tetrahedralize" in mesh:
-            made.problem(f"{path}.mesh.tetrahedralize", f"`{mesh['file']}` holds tetrahedra already", "remove it")
+            context.problem(f"{path}.mesh.tetrahedralize", f"`{mesh['file']}` holds tetrahedra already", "remove it")
         solid = load_tets(file, *space)
     else:
         closed = load_mesh(file, *space)
         if "tetrahedralize" not in mesh:
             raise GeometryError(f"`{mesh['file']}` is a surface", "Add `tetrahedralize: {lattice: 24}` to fill it")
         solid, surface = fill_surface(closed.positions, closed.triangles, mesh["tetrahedralize"]["lattice"])
-    made.warnings += [f"{path}: {note}" for note in solid.notes]
-    return made.builder.add_soft_mesh(mesh=solid, surface=surface, **options)
+    context.warnings += [f"{path}: {note}" for note in solid.notes]
+    return context.builder.add_soft_mesh(mesh=solid, surface=surface, **options)
 
 
-def _chain(made: Building, path: str, name: str, entry: dict[str, Any], material: dict[str, Any]) -> Group:
+def _chain(context: BuildContext, path: str, name: str, entry: dict[str, Any], material: dict[str, Any]) -> Group:
     chain = entry["chain"]
-    return made.builder.add_chain(
+    return context.builder.add_chain(
         chain["from"], chain["to"], chain["points"], chain["mass"], label=name, material=material, **_placement(entry)
     )
 
 
-def _particles(made: Building, path: str, name: str, entry: dict[str, Any], material: dict[str, Any]) -> Group:
+def _particles(context: BuildContext, path: str, name: str, entry: dict[str, Any], material: dict[str, Any]) -> Group:
     particles = entry["particles"]
-    return made.builder.add_particles(
+    return context.builder.add_particles(
         particles["positions"],
-        _value(made, f"{path}.mass", particles["mass"]),
+        _value(context, f"{path}.mass", particles["mass"]),
         label=name,
         material=material,
         **_placement(entry),
     )
 
 
-def _material(made: Building, path: str, material: dict[str, Any]) -> dict[str, Any]:
+def _material(context: BuildContext, path: str, material: dict[str, Any]) -> dict[str, Any]:
     return {
-        name: {key: _value(made, f"{path}.{name}.{key}", value) for key, value in keys.items()}
+        name: {key: _value(context, f"{path}.{name}.{key}", value) for key, value in keys.items()}
         for name, keys in material.items()
     }
 
 
-def _value(made: Building, path: str, value: Any) -> Any:
+def _value(context: BuildContext, path: str, value: Any) -> Any:
     """A material value as the builder takes it: a number, an array, or {"each": alpha}."""
     if not isinstance(value, dict):
-        return Each(value) if path in made.apart else value
+        return Each(value) if path in context.apart else value
     if "each" in value:
-        return {"each": Each(value["each"])} if f"{path}.each" in made.apart else value
+        return {"each": Each(value["each"])} if f"{path}.each" in context.apart else value
     if "regions" in value:
         return next(
             iter(value["regions"].values()), 1.0
         )  # of one of them, until the elements are there to be told apart
-    file = made.scene.file(f"{path}.file")
+    file = context.scene.file(f"{path}.file")
     try:
         loaded = read_npy(file)
     except FileError as error:
-        made.problem(f"{path}.file", f"cannot read `{value['file']}`: {error.what}", error.hint)
+        context.problem(f"{path}.file", f"cannot read `{value['file']}`: {error.what}", error.hint)
         return 1.0
     if loaded.dtype.kind not in "fiu":
-        made.problem(f"{path}.file", f"`{value['file']}` holds no array of numbers", "write it by numpy.save")
+        context.problem(f"{path}.file", f"`{value['file']}` holds no array of numbers", "write it by numpy.save")
         return 1.0
     broken = np.argwhere(~np.isfinite(loaded))
     if len(broken):
-        made.problem(
+        context.problem(
             f"{path}.file",
             f"`{value['file']}`: value {', '.join(str(k) for k in broken[0])} is not finite, as are {len(broken)} in all",
             "every element needs a number",

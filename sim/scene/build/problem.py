@@ -12,10 +12,8 @@ from sim.identify.assess.alignment import FileSpace, alignment_notes
 from sim.identify.problem import Description, Problem
 from sim.identify.search.method import Method
 from sim.model import Model, ModelBuilder
-from sim.scene.build.building import Building
-from sim.scene.build.objects import add_parts
-from sim.scene.build.parameters import make_parameters
-from sim.scene.build.sought import (
+from sim.scene.build.context import BuildContext
+from sim.scene.build.experiments import (
     make_expectations,
     make_experiments,
     make_markers,
@@ -23,6 +21,8 @@ from sim.scene.build.sought import (
     make_method,
     make_strategy,
 )
+from sim.scene.build.objects import add_parts
+from sim.scene.build.parameters import make_parameters
 from sim.scene.build.terms import make_terms
 from sim.scene.validate.document import Document
 from sim.solvers import SOLVERS, Solver, SolverError, step_warnings
@@ -38,20 +38,20 @@ def build_problem(scene: Document, device: DeviceLike = None, dtype: Any = PRECI
     Reads meshes and recordings.  Raises `SceneError` with everything that is wrong with them, and with what the scene
     format knows and this version has not built yet.
     """
-    made = Building(scene, ModelBuilder(gravity=scene.data["world"]["gravity"]))
-    held = add_parts(made)
-    markers = make_markers(made, held)
-    model = _model(made, device, dtype)
-    experiments = make_experiments(made, model, markers)
-    sought = make_parameters(made, model) if model is not None else []
-    terms = make_terms(made, model, markers, experiments, sought)
-    expectations = make_expectations(made)
-    method = make_method(made, experiments, terms).chosen(terms, sum(p.start.size for p in sought))
-    made.finish()
+    context = BuildContext(scene, ModelBuilder(gravity=scene.data["world"]["gravity"]))
+    held = add_parts(context)
+    markers = make_markers(context, held)
+    model = _model(context, device, dtype)
+    experiments = make_experiments(context, model, markers)
+    sought = make_parameters(context, model) if model is not None else []
+    terms = make_terms(context, model, markers, experiments, sought)
+    expectations = make_expectations(context)
+    method = make_method(context, experiments, terms).chosen(terms, sum(p.start.size for p in sought))
+    context.finish()
     assert model is not None
-    solver = make_solver(made, model, scene.data["solver"])
-    made.finish()
-    made.warnings += [f"solver: {text}" for text in step_warnings(solver, [e.schedule.dt for e in experiments])]
+    solver = make_solver(context, model, scene.data["solver"])
+    context.finish()
+    context.warnings += [f"solver: {text}" for text in step_warnings(solver, [e.schedule.dt for e in experiments])]
     output = scene.data["output"]
     description = Description(
         scene.name,
@@ -59,7 +59,7 @@ def build_problem(scene: Document, device: DeviceLike = None, dtype: Any = PRECI
         _with_method(scene, method).resolved_yaml(),
         output["record"]["every"],
         output["report"],
-        tuple(made.warnings),
+        tuple(context.warnings),
         scene.path,
         scene.files(),
     )
@@ -74,7 +74,7 @@ def build_problem(scene: Document, device: DeviceLike = None, dtype: Any = PRECI
         method,
         expectations,
         description,
-        make_measures(made),
+        make_measures(context),
     )
     targets = {name: entry["target"] for name, entry in scene.data["experiments"].items() if "target" in entry}
     spaces = {name: FileSpace(target["unit"], tuple(target["axes"])) for name, target in targets.items()}
@@ -92,21 +92,21 @@ def _with_method(scene: Document, method: Method) -> Document:
     return replace(scene, data={**scene.data, "optimize": {method.name: {"iterations": method.limit}, **optimize}})
 
 
-def make_solver(made: Building, model: Model, data: Mapping[str, Any]) -> Solver:
+def make_solver(context: BuildContext, model: Model, data: Mapping[str, Any]) -> Solver:
     """The solver that `solver` names."""
     ((name, settings),) = data.items()
     solver = SOLVERS[name](model, **settings)
     try:
         solver.check_model()
     except SolverError as error:
-        made.problem(f"solver.{name}", str(error), error.hint)
+        context.problem(f"solver.{name}", str(error), error.hint)
     return solver
 
 
-def _model(made: Building, device: DeviceLike, dtype: Any) -> Model | None:
+def _model(context: BuildContext, device: DeviceLike, dtype: Any) -> Model | None:
     """The model, unless objects are missing because of problems that are noted already."""
-    if made.problems or not made.groups:
+    if context.problems or not context.groups:
         return None
-    with made.at("objects"):
-        return made.builder.finalize(device, requires_grad=bool(made.data["parameters"]), dtype=dtype)
+    with context.at("objects"):
+        return context.builder.finalize(device, requires_grad=bool(context.data["parameters"]), dtype=dtype)
     return None

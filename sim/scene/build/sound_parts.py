@@ -7,16 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 from sim.model import ModelBuilder
-from sim.scene.build.building import Building
+from sim.scene.build.context import BuildContext
+from sim.scene.build.experiments import load_target, make_experiments, make_markers
 from sim.scene.build.objects import add_parts
-from sim.scene.build.sought import load_target, make_experiments, make_markers
 from sim.scene.validate.document import Document
-from sim.schema.errors import Problem
+from sim.schema.errors import Diagnostic
 
 _TABLES = ("objects", "shapes", "attachments", "loads", "markers", "experiments")
 
 
-def problems_of_sound_parts(scene: Document, known: Sequence[Problem]) -> list[Problem]:
+def problems_of_sound_parts(scene: Document, known: Sequence[Diagnostic]) -> list[Diagnostic]:
     """What building finds in those entries of a scene's tables that have none of the problems that are `known`.
 
     `scene` holds what could be read: entries with problems may lack keys, and are left alone.
@@ -30,15 +30,15 @@ def problems_of_sound_parts(scene: Document, known: Sequence[Problem]) -> list[P
         for name, entry in data["experiments"].items()
         if f"experiments.{name}" not in broken
     }
-    made = Building(replace(scene, data=data), ModelBuilder(), skipped=broken)
-    markers = make_markers(made, add_parts(made))
+    context = BuildContext(replace(scene, data=data), ModelBuilder(), skipped=broken)
+    markers = make_markers(context, add_parts(context))
     if timed and not any(problem.path.split(".")[0] == "markers" for problem in known):
-        make_experiments(made, None, markers)
+        make_experiments(context, None, markers)
     else:
         for name, entry in data["experiments"].items():
             for columns in entry["target"].get("markers", {None: None}).values() if "target" in entry else ():
-                load_target(made, f"experiments.{name}.target", entry["target"], columns, None)
-    return made.problems
+                load_target(context, f"experiments.{name}.target", entry["target"], columns, None)
+    return context.problems
 
 
 def _times(entry: dict[str, Any]) -> dict[str, Any]:

@@ -15,14 +15,14 @@ from sim.identify.losses.losses import Match, Reach, Slow, Term, chosen_frames
 from sim.identify.losses.penalties import Prior, Smooth
 from sim.identify.parameters.parameters import Parameter
 from sim.model import Model
-from sim.scene.build.building import Building
+from sim.scene.build.context import BuildContext
 from sim.scene.build.model_paths import model_path
 
 KINDS = ("match", "reach", "slow", "prior", "smooth", "custom")
 
 
 def make_terms(
-    made: Building,
+    made: BuildContext,
     model: Model | None,
     markers: dict[str, Markers],
     experiments: list[Experiment],
@@ -82,7 +82,7 @@ def _priors(common: dict[str, Any], entry: dict[str, Any], own: Sequence[Paramet
 
 
 def _smooth(
-    made: Building, path: str, common: dict[str, Any], entry: dict[str, Any], own: Sequence[Parameter]
+    made: BuildContext, path: str, common: dict[str, Any], entry: dict[str, Any], own: Sequence[Parameter]
 ) -> list[Term]:
     if not own:
         return []
@@ -99,7 +99,7 @@ def _smooth(
     return [Smooth(**common, transforms={p.name: p.transform for p in own}, pairs=pairs, sd=entry["sd"])]
 
 
-def _neighbours(made: Building, place: str, regions: Sequence[str] | None) -> np.ndarray:
+def _neighbours(made: BuildContext, place: str, regions: Sequence[str] | None) -> np.ndarray:
     """Pairs (m, 2) of neighbouring elements of what stands at a place in the scene: their numbers, or those of their
     `regions`."""
     label, _, key = str(model_path(made.scene.find(place).steps)).partition(".")
@@ -114,7 +114,7 @@ def _neighbours(made: Building, place: str, regions: Sequence[str] | None) -> np
 
 
 def _custom(
-    made: Building,
+    made: BuildContext,
     path: str,
     common: dict[str, Any],
     entry: dict[str, Any],
@@ -144,7 +144,7 @@ def _custom(
     return [term]
 
 
-def _check_match(made: Building, path: str, term: Match, experiments: list[Experiment]) -> None:
+def _check_match(made: BuildContext, path: str, term: Match, experiments: list[Experiment]) -> None:
     """What is only known once recordings are read."""
     for experiment in experiments:
         if not term.counts(experiment):

@@ -8,18 +8,18 @@ from typing import Any
 
 from sim.identify.losses import custom
 from sim.scene.schema.keys import FORMAT, VALUE_TABLE, MaterialSpec, scene_schema, value
-from sim.schema.containers import Either, Later, Listing, Names, Table
+from sim.schema.containers import Deferred, List, Map, Table, Union
 from sim.schema.kinds import (
     Axes,
+    Bool,
     Choice,
-    Flag,
     FrameText,
+    Int,
     Number,
     PartOfDuration,
     Text,
+    Tuple,
     UnitName,
-    Vector,
-    Whole,
     bounds_words,
 )
 from sim.schema.reading import Default, Kind, SchemaLine
@@ -56,7 +56,7 @@ def _(kind: Number) -> Json:
 
 
 @_json.register
-def _(kind: Vector) -> Json:
+def _(kind: Tuple) -> Json:
     item = _json(Number(kind.unit, kind.bounds))
     if kind.none:
         item = {"anyOf": [*item["anyOf"], {"type": "null"}]}
@@ -64,7 +64,7 @@ def _(kind: Vector) -> Json:
 
 
 @_json.register
-def _(kind: Whole) -> Json:
+def _(kind: Int) -> Json:
     return {"type": "integer", "minimum": kind.least, "maximum": kind.most}
 
 
@@ -74,7 +74,7 @@ def _(kind: Text) -> Json:
 
 
 @_json.register
-def _(kind: Flag) -> Json:
+def _(kind: Bool) -> Json:
     return {"type": "boolean"}
 
 
@@ -110,24 +110,24 @@ def _(kind: PartOfDuration) -> Json:
 
 
 @_json.register
-def _(kind: Later) -> Json:
+def _(kind: Deferred) -> Json:
     return {}
 
 
 @_json.register
-def _(kind: Listing) -> Json:
+def _(kind: List) -> Json:
     schema: Json = {"type": "array" if kind.least else ["array", "null"], "items": _json(kind.item)}
     return schema | {"minItems": kind.least} | ({} if kind.most is None else {"maxItems": kind.most})
 
 
 @_json.register
-def _(kind: Names) -> Json:
+def _(kind: Map) -> Json:
     names = {} if kind.keys == "path" else {"propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_-]*$"}}
     return {"type": ["object", "null"], "additionalProperties": _json(kind.entry), **names}
 
 
 @_json.register
-def _(kind: Either) -> Json:
+def _(kind: Union) -> Json:
     return {"anyOf": [_json(option) for option in kind.kinds]}
 
 
@@ -244,11 +244,11 @@ def _value(kind: Kind) -> str:
     """A kind for the value column; what has a table of its own is only named."""
     if isinstance(kind, Table):
         return "a material value" if kind.title == VALUE_TABLE else "mapping"
-    if isinstance(kind, Names):
+    if isinstance(kind, Map):
         return f"{'path' if kind.keys == 'path' else 'name'} -> {_value(kind.entry)}"
-    if isinstance(kind, Listing):
+    if isinstance(kind, List):
         return f"list, each {_value(kind.item)}"
-    if isinstance(kind, Either):
+    if isinstance(kind, Union):
         return ", or ".join(dict.fromkeys(_value(option) for option in kind.kinds))
     if isinstance(kind, Number) and kind.bounds:
         return f"{kind.words()}, {bounds_words(kind.bounds)}"
@@ -267,9 +267,9 @@ def _tables(path: str, kind: Kind) -> Iterator[tuple[str, Table]]:
             seen.append(kind)
             yield path, kind
             waiting = [(f"{path}.{line.name}".lstrip("."), line.kind) for line in kind.lines] + waiting
-        elif isinstance(kind, Names):
+        elif isinstance(kind, Map):
             waiting.insert(0, (f"{path}.<{'path' if kind.keys == 'path' else 'name'}>", kind.entry))
-        elif isinstance(kind, Listing):
+        elif isinstance(kind, List):
             waiting.insert(0, (f"{path}.<index>", kind.item))
-        elif isinstance(kind, Either):
+        elif isinstance(kind, Union):
             waiting = [(path, option) for option in kind.kinds] + waiting

@@ -14,7 +14,7 @@ MISSING = object()  # the value of a path that the schema knows and the data doe
 
 
 @dataclass(frozen=True)
-class Found:
+class SceneValue:
     """Where a path leads."""
 
     steps: Steps
@@ -45,7 +45,7 @@ def inner(value: Any, step: str) -> Any:
     return MISSING
 
 
-def find(root: SchemaLine, data: Any, dotted: str) -> Found:
+def find(root: SchemaLine, data: Any, dotted: str) -> SceneValue:
     """Follows a path through schema and data. Raises `NoSuchPath`.
 
     Keys of `set` and `expect` are paths themselves: a step may hold dots.
@@ -60,18 +60,18 @@ def find(root: SchemaLine, data: Any, dotted: str) -> Found:
             raise NoSuchPath((*steps, words[0]), list(children))
         step, words = ".".join(words[:size]), words[size:]
         line, value, steps = children[step], inner(value, step), (*steps, step)
-    return Found(steps, line, value)
+    return SceneValue(steps, line, value)
 
 
-def every_path(line: SchemaLine, value: Any, steps: Steps = ()) -> Iterator[Found]:
+def every_path(line: SchemaLine, value: Any, steps: Steps = ()) -> Iterator[SceneValue]:
     """Every path that the schema knows below `line`, for the names and lists that `value` has."""
     if steps:
-        yield Found(steps, line, value)
+        yield SceneValue(steps, line, value)
     for step, child in line.kind.children(line, None if value is MISSING else value).items():
         yield from every_path(child, inner(value, step), (*steps, step))
 
 
-def path_hint(root: SchemaLine, data: Any, dotted: str, accept: Callable[[Found], bool]) -> str:
+def path_hint(root: SchemaLine, data: Any, dotted: str, accept: Callable[[SceneValue], bool]) -> str:
     """A hint for a path that cannot be used: the closest accepted one, or the keys known where it goes wrong."""
     paths = [".".join(found.steps) for found in every_path(root, data) if accept(found)]
     close = difflib.get_close_matches(dotted, paths, 1, cutoff=0.75)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
-from sim.scene.schema.paths import MISSING, Found, NoSuchPath, find, inner, path_hint
-from sim.schema.containers import Either
-from sim.schema.errors import Mark, Problem, SceneError, Source
+from sim.scene.schema.paths import MISSING, NoSuchPath, SceneValue, find, inner, path_hint
+from sim.schema.containers import Union
+from sim.schema.errors import Diagnostic, Mark, SceneError, SourceText
 from sim.schema.kinds import File
 from sim.schema.reading import BROKEN, Default, Reading, SchemaLine, Steps
 from sim.schema.yaml_marks import node_of, resolve_scalar
@@ -51,7 +51,7 @@ class Document:
         """Identifier of the scene: its `name`, or the name of its file."""
         return self.data["name"]
 
-    def find(self, path: str) -> Found:
+    def find(self, path: str) -> SceneValue:
         """Schema line and value of a path. Raises `KeyError` with a hint for one that does not exist."""
         try:
             found = find(self.schema, self.data, path)
@@ -84,9 +84,9 @@ class Document:
         """`file:line:col` of a value."""
         return str(self.mark(path))
 
-    def problem(self, path: str, what: str, hint: str = "") -> Problem:
+    def problem(self, path: str, what: str, hint: str = "") -> Diagnostic:
         """A problem at a path, for a `SceneError` of a later stage."""
-        return Problem(self.mark(path), path, what, hint)
+        return Diagnostic(self.mark(path), path, what, hint)
 
     def file(self, path: str) -> Path:
         """The file that the value at `path` names. Raises `SceneError` where a link leads out of the scene's folder."""
@@ -112,7 +112,7 @@ class Document:
         out: dict[str, Path] = {}
 
         def look(line: SchemaLine, value: Any) -> None:
-            kind = line.kind.choose(value) if isinstance(line.kind, Either) and line.kind.fits(value) else line.kind
+            kind = line.kind.choose(value) if isinstance(line.kind, Union) and line.kind.fits(value) else line.kind
             if isinstance(kind, File) and isinstance(value, str):
                 out[value] = self.base / value
                 if value.endswith(".node"):
@@ -131,7 +131,7 @@ class Document:
         Raises `KeyError` for a path that does not exist, `SceneError` for a value that does not fit it.
         """
         found = self.find(path)
-        source = Source("value", f"{path}={value}", self.base)
+        source = SourceText("value", f"{path}={value}", self.base)
         mark = Mark(source, 1, len(path) + 2)
         reading = Reading(self.base, self.allow_outside, marks=dict(self.marks))
         read = found.line.kind.read(node_of(value, mark), found.steps, reading)
@@ -168,7 +168,7 @@ class Document:
         """The scene with all defaults in SI units, as YAML; `load_scene(..., base=scene.base)` gives the same data."""
         import yaml
 
-        class Dumper(yaml.SafeDumper):
+        class SceneDumper(yaml.SafeDumper):
             """Quotes what our own rules would read as something else than text, and nothing else."""
 
             def ignore_aliases(self, data: Any) -> bool:
@@ -182,4 +182,4 @@ class Document:
                 own = names[type(resolve_scalar(value))]
                 return f"tag:yaml.org,2002:{own}" if value not in ("<<", "=") else tag
 
-        return yaml.dump(self.data, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=118)
+        return yaml.dump(self.data, Dumper=SceneDumper, sort_keys=False, allow_unicode=True, width=118)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Set
 from functools import cache
 
+from sim.core.lang.analysis.dataflow import least_fixpoint, reached_results, solve_forward
 from sim.core.lang.ir.core import OPS, ZERO, Block, Builder, Func, Op, Value, split_memory, walk
 from sim.core.lang.ir.passes import WRITES, control, flow
 from sim.core.lang.types import Scalar, bool_, float32
@@ -17,23 +18,30 @@ def is_float(v: Value) -> bool:
 def varied_values(func: Func, active: Collection[Value], only: Collection[int] | None = None) -> set[Value]:
     """Floating values that depend on an active parameter: a scalar, or loads of an active array (`only`: these loads,
     by id)."""
-    varied = {p for p in func.params if p in active and is_float(p)}
-    ops = list(walk(func.body))
-    size = -1
-    while size != len(varied):
-        size = len(varied)
-        for op in ops:
-            if op.name in ("load", "atomic"):
-                if op.operands[0] in active and (only is None or id(op) in only):
-                    varied.update(r for r in op.results if is_float(r))
-            elif op.regions:
-                varied.update(t for t, sources in flow(op) if is_float(t) and any(s in varied for s in sources))
-            elif op.name == "tape_store" and op.operands[2] in varied:
-                varied.add(op.operands[0])
-            elif any(v in varied for v in op.operands) or (op.name == "call" and any(v in active for v in op.operands)):
-                if op.name not in OPS or OPS[op.name].vjp is not ZERO:
-                    varied.update(r for r in op.results if is_float(r))
-    return varied
+
+    def transfer(op: Op, varied: Set[Value]) -> Iterable[Value]:
+        if op.name in ("load", "atomic"):
+            reached = op.results if op.operands[0] in active and (only is None or id(op) in only) else ()
+        elif op.name == "tape_store":  # a tape varies as a whole
+            return op.operands[:1] if op.operands[2] in varied else ()
+        elif op.name == "call" and any(v in active for v in op.operands):
+            reached = op.results
+        else:
+            constant = op.name in OPS and OPS[op.name].vjp is ZERO
+            reached = () if constant else reached_results(op, varied)
+        return filter(is_float, reached)
+
+    return solve_forward(walk(func.body), (p for p in func.params if p in active and is_float(p)), transfer)
+
+
+def reached_arrays(func: Func, sources: Collection[Value]) -> set[Value]:
+    """Array parameters that a kernel writes with values that depend on the arrays `sources`, also through memory."""
+
+    def grow(reached: set[Value]) -> None:
+        values = varied_values(func, reached.union(sources))
+        reached.update(array for array, _ in written_from(func, values))
+
+    return least_fixpoint((), grow)
 
 
 @cache

@@ -14,7 +14,7 @@ from sim.core.runtime.ambient.stacks import Stack, anywhere, insist
 class Bookmark(NamedTuple):
     """How far something was recorded: the number of the last record then, and that record."""
 
-    index: int
+    place: int
     record: object
 
 

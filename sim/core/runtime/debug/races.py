@@ -14,9 +14,9 @@ from weakref import ref
 
 import numpy as np
 
-from sim.core.lang.autodiff.kernel_adjoint import KernelNeeds
+from sim.core.lang.autodiff.kernel_adjoint import ToBeRecorded
 from sim.core.lang.errors import GradientError
-from sim.core.lang.instrument.races import ADD, KINDS, READ, REPORT, RaceCheck, address_check, exact_check, suspects
+from sim.core.lang.instrument.races import ADD, KINDS, READ, REPORT, RaceCheck, address_check, exact_check, potential_races
 from sim.core.lang.ir.passes import alias_groups
 from sim.core.lang.types import ArrayType
 from sim.core.runtime.arrays.array import array
@@ -96,15 +96,15 @@ def refuse_races(call: Call, active: frozenset[int], aliases: Aliases, made: Dif
     other content of the arrays later is not.
     """
     if not made.looked_for_races:
-        made.race_checks, made.looked_for_races = _checks_of(call.spec, active, aliases, made.needs), True
+        made.race_checks, made.looked_for_races = _checks_of(call.spec, active, aliases, made.tbr), True
     if made.race_checks is not None and thread_count(call.dims) > 1:
         made.race_checks.refuse(call)
 
 
-def _checks_of(spec: Specialisation, active: frozenset[int], aliases: Aliases, needs: KernelNeeds) -> _Checks | None:
+def _checks_of(spec: Specialisation, active: frozenset[int], aliases: Aliases, tbr: ToBeRecorded) -> _Checks | None:
     if spec.kernel.race_free:
         return None
-    watched = suspects(spec.func, alias_groups(spec.func, aliases), needs)
+    watched = potential_races(spec.func, alias_groups(spec.func, aliases), tbr)
     if not watched:
         return None
     addresses = address_check(spec.func, watched, active)

@@ -231,8 +231,8 @@ class Call:
             )
         aliases = spec.aliases(self.args)
         made = spec.differentiated(active, aliases)
-        needs, pair = made.needs, made.adjoint(frozenset())
-        spoilt = sorted({*needs.must, *needs.replayed, *needs.answering, *pair.plan.finals})
+        tbr, pair = made.tbr, made.adjoint(frozenset())
+        spoilt = sorted({*tbr.must_cache, *tbr.replayed, *tbr.returning, *pair.plan.finals})
         if spoilt:
             names = ", ".join(f"'{spec.func.params[k].name}'" for k in spoilt)
             raise LaunchError(

@@ -7,8 +7,8 @@ from dataclasses import InitVar, dataclass, field
 from typing import Any, overload
 
 from sim.core.backends.base import Executable
-from sim.core.lang.analysis.activity import varied_values, written_from
-from sim.core.lang.autodiff.kernel_adjoint import KernelAdjoint, KernelNeeds, kernel_adjoint, kernel_needs
+from sim.core.lang.analysis.activity import reached_arrays
+from sim.core.lang.autodiff.kernel_adjoint import KernelAdjoint, ToBeRecorded, kernel_adjoint, to_be_recorded
 from sim.core.lang.errors import SimError, entry_point
 from sim.core.lang.frontend.captures import Captures, same_calls
 from sim.core.lang.frontend.function import Function, local_annotations
@@ -147,7 +147,7 @@ class Specialisation:
             with compiling:
                 found = self._differentiated.get((active, aliases))
                 if found is None:
-                    found = Differentiated(kernel_needs(self.source, active, aliases), self.writes.union(*aliases))
+                    found = Differentiated(to_be_recorded(self.source, active, aliases), self.writes.union(*aliases))
                     self._differentiated[active, aliases] = found
         return found
 
@@ -156,11 +156,8 @@ class Specialisation:
         found = self._reached.get(sources)
         if found is None:
             params, number = self.func.params, {p: k for k, p in enumerate(self.func.params)}
-            found, size = frozenset(), -1
-            while size != len(found):
-                size = len(found)
-                values = varied_values(self.func, {params[k] for k in sources | found})
-                found = frozenset(number[array] for array, _ in written_from(self.func, values))
+            arrays = reached_arrays(self.func, {params[k] for k in sources})
+            found = frozenset(number[array] for array in arrays)
             self._reached[sources] = found
         return found
 
@@ -173,7 +170,7 @@ class Differentiated:
     they could be recorded.  race_checks: filled by `sim.core.runtime.debug.races`.
     """
 
-    needs: KernelNeeds
+    tbr: ToBeRecorded
     overwritten: InitVar[frozenset[int]]
     candidates: frozenset[int] = field(init=False)
     race_checks: Any = None
@@ -181,9 +178,9 @@ class Differentiated:
     _adjoints: dict[frozenset[int], AdjointPair] = field(default_factory=dict)
 
     def __post_init__(self, overwritten: frozenset[int]) -> None:
-        needs = self.needs
+        tbr = self.tbr
         self.candidates = frozenset(
-            k for k, sites in needs.sites.items() if k in overwritten and k not in needs.in_loop and sites
+            k for k, sites in tbr.cacheable.items() if k in overwritten and k not in tbr.in_loops and sites
         )
 
     def adjoint(self, record: frozenset[int]) -> AdjointPair:
@@ -194,10 +191,10 @@ class Differentiated:
         with compiling:
             found = self._adjoints.get(record)
             if found is None:
-                plan = kernel_adjoint(self.needs, record)
+                plan = kernel_adjoint(self.tbr, record)
                 forward = (
-                    Compiled(settle_updates(dce(inline(plan.forward))), plan.forward)
-                    if plan.forward is not None
+                    Compiled(settle_updates(dce(inline(plan.recording))), plan.recording)
+                    if plan.recording is not None
                     else None
                 )
                 found = self._adjoints[record] = AdjointPair(

@@ -127,14 +127,14 @@ class Tape:
         if shared:
             self._watch.before(shared, f"launch of '{spec.kernel.name}'")
         made = spec.differentiated(active, aliases) if active else None
-        if self._cut or (made is not None and made.needs.lossy):
-            self._check_links(call, active, made.needs.lossy if made is not None else frozenset())
+        if self._cut or (made is not None and made.tbr.detached):
+            self._check_links(call, active, made.tbr.detached if made is not None else frozenset())
         if made is None:
             call.run()
             return
         refuse_races(call, active, aliases, made)
         pair = made.adjoint(self._worth_recording(call, made) if made.candidates else made.candidates)
-        claims = self._claim_needs(call, pair, aliases, made) if pair.plan.needs else {}
+        claims = self._claim_needs(call, pair, aliases, made) if pair.plan.live_in else {}
         try:
             if pair.forward is None:
                 call.run()
@@ -154,7 +154,7 @@ class Tape:
     def _worth_recording(call: Call, made: Differentiated) -> frozenset[int]:
         """The arrays whose loads are recorded, if that takes less memory than copies of them."""
         spans = (span_of(call.args[k]) for k in made.candidates if call.args[k] is not None)
-        if made.needs.bytes_per_thread(made.candidates) * thread_count(call.dims) >= sum(
+        if made.tbr.bytes_per_thread(made.candidates) * thread_count(call.dims) >= sum(
             high - low for low, high in spans
         ):
             return frozenset()
@@ -165,10 +165,10 @@ class Tape:
         graph = capturing()
         if graph is not None:
             graph.recorders.add(self)
-        claims = self._claim(call, pair.plan.needs)
+        claims = self._claim(call, pair.plan.live_in)
         for together in aliases:
-            if together & made.needs.replayed:  # the adjoint writes to the copy: it has to be one
-                self._claims.join([claims[k] for k in pair.plan.needs if k in together and k in claims])
+            if together & made.tbr.replayed:  # the adjoint writes to the copy: it has to be one
+                self._claims.join([claims[k] for k in pair.plan.live_in if k in together and k in claims])
         return claims
 
     def _claim(self, call: Call, numbers: Sequence[int]) -> dict[int, Claim]:
@@ -184,7 +184,7 @@ class Tape:
         plan = pair.plan
         records = [
             self._claims.arena.array((slots, thread_count(call.dims)), scalar, call.device)
-            for scalar, slots in plan.records
+            for scalar, slots in plan.caches
         ]
         returned, counts = room_for_returned(call, pair, records), None
         extra = [*records, *returned]

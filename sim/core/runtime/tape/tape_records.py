@@ -229,7 +229,7 @@ def room_for_returned(call: Call, pair: AdjointPair, records: list[array]) -> li
 
     On another device the order of the threads may make them longer: then `LaunchRecord.backward` raises.
     """
-    kinds = pair.plan.returns
+    kinds = pair.plan.returned
     if not kinds:
         return []
     assert pair.forward is not None

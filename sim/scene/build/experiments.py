@@ -1,4 +1,4 @@
-"""Markers, experiments and method of a scene, as the pieces of a `Problem`."""
+"""Markers, experiments and method of a scene, as the pieces of a `Diagnostic`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sim.identify.search.method import ITERATIONS, Method
 from sim.io import Recording, load_recording
 from sim.model import Group, Model
 from sim.rollout import Checkpointed, StoreAll
-from sim.scene.build.building import Building
+from sim.scene.build.context import BuildContext
 from sim.scene.build.model_paths import component_path
 
 WHOLE = 1e-6
@@ -29,47 +29,47 @@ MOST_FRAMES = 1_000_000
 """Frames are kept, and those of a longer experiment would not fit into memory."""
 
 
-def make_schedule(made: Building, time: dict[str, Any], path: str) -> Schedule:
+def make_schedule(context: BuildContext, time: dict[str, Any], path: str) -> Schedule:
     """The time steps of an experiment."""
     frames = time["duration"] * time["fps"]
     whole = math.floor(frames + WHOLE)
     if whole < 1:
-        made.problem(
+        context.problem(
             path,
             f"{time['duration']:g} s are less than one frame at {time['fps']:g} Hz",
             "raise `time.duration` or `time.fps`",
         )
     if whole > MOST_FRAMES:
-        made.problem(
+        context.problem(
             path,
             f"{time['duration']:g} s at {time['fps']:g} Hz are {whole:,} frames, more than {MOST_FRAMES:,}",
             "lower `time.duration` or `time.fps`; `time.substeps` sets the length of a step",
         )
         whole = 1
     elif frames - whole > WHOLE and whole:
-        made.warnings.append(
+        context.warnings.append(
             f"{path}: {time['duration']:g} s are {frames:.6g} frames at {time['fps']:g} Hz; the last whole one, at "
             f"{whole / time['fps']:.6g} s, is the end"
         )
     return Schedule(max(whole, 1), float(time["fps"]), int(time["substeps"]))
 
 
-def make_markers(made: Building, pinned: np.ndarray) -> dict[str, Markers]:
+def make_markers(context: BuildContext, pinned: np.ndarray) -> dict[str, Markers]:
     """The points of every set of markers.  pinned: particles that are not free."""
     out = {}
-    for name, entry in made.entries("markers"):
-        group = made.groups.get(entry["on"])
+    for name, entry in context.entries("markers"):
+        group = context.groups.get(entry["on"])
         if group is None:
             continue
         path = f"markers.{name}"
         if "at" in entry:
-            with made.at(f"{path}.at"):
+            with context.at(f"{path}.at"):
                 out[name] = _carried(name, entry["on"], group, entry["at"])
         elif "where" in entry:
-            with made.at(f"{path}.where"):
+            with context.at(f"{path}.where"):
                 out[name] = Markers(name, entry["on"], group.choose(entry["where"]))
         else:
-            with made.at(f"{path}.farthest"):
+            with context.at(f"{path}.farthest"):
                 free = np.flatnonzero(~np.isin(group.points, pinned))
                 chosen = farthest_points(group.positions, entry["farthest"], among=free)
                 out[name] = Markers(name, entry["on"], group.start + chosen)
@@ -89,75 +89,75 @@ def _carried(name: str, on: str, group: Group, places: list[list[float]]) -> Mar
     return Markers(name, on, found.points + np.int32(group.start), found.weights)
 
 
-def make_measures(made: Building) -> list[Measure]:
+def make_measures(context: BuildContext) -> list[Measure]:
     """The numbers of interest."""
     out = []
-    for name, entry in made.data["measures"].items():
-        along = made.data["world"]["gravity"] if entry["along"] == "gravity" else entry["along"]
+    for name, entry in context.data["measures"].items():
+        along = context.data["world"]["gravity"] if entry["along"] == "gravity" else entry["along"]
         size = float(np.linalg.norm(along))
         if size == 0.0:
-            made.problem(f"measures.{name}.along", "there is no gravity to measure along", "give a direction")
+            context.problem(f"measures.{name}.along", "there is no gravity to measure along", "give a direction")
             continue
         x, y, z = (float(a) / size for a in along)
         out.append(Measure(name, entry["of"], (x, y, z), entry["kind"], entry.get("last", 0.0)))
     return out
 
 
-def make_experiments(made: Building, model: Model | None, markers: dict[str, Markers]) -> list[Experiment]:
+def make_experiments(context: BuildContext, model: Model | None, markers: dict[str, Markers]) -> list[Experiment]:
     """Every experiment with its targets; without a model (it could not be built) settings are not read."""
     out = []
-    for name, entry in made.data["experiments"].items():
+    for name, entry in context.data["experiments"].items():
         path = f"experiments.{name}"
-        time = dict(made.data["time"])
+        time = dict(context.data["time"])
         settings: dict[str, np.ndarray] = {}
         for place, value in entry["set"].items():
             if place.startswith("time."):
                 time[place.removeprefix("time.")] = value
                 continue
-            found, component = component_path(made.scene.find(place).steps)
+            found, component = component_path(context.scene.find(place).steps)
             if found is None or not isinstance(value, float | list):
-                made.refuse(
+                context.refuse(
                     f"{path}.set.{place}",
                     f"`{place}` that differs from one experiment to another",
                     "what may differ is `time`, gravity, placements, shapes and motion vectors",
                 )
             elif model is not None:
-                with made.at(f"{path}.set.{place}"):
+                with context.at(f"{path}.set.{place}"):
                     settings.setdefault(found, model[found].numpy().astype(float))[
                         ..., slice(None) if component is None else component
                     ] = value
-        schedule = make_schedule(made, time, f"{path}.set" if time != made.data["time"] else "time.duration")
-        targets = _targets(made, f"{path}.target", entry["target"], schedule, markers) if "target" in entry else {}
+        schedule = make_schedule(context, time, f"{path}.set" if time != context.data["time"] else "time.duration")
+        targets = _targets(context, f"{path}.target", entry["target"], schedule, markers) if "target" in entry else {}
         out.append(Experiment(name, schedule, entry["use"] == "fit", settings, targets))
     return out
 
 
 def _targets(
-    made: Building, path: str, entry: dict[str, Any], schedule: Schedule, markers: dict[str, Markers]
+    context: BuildContext, path: str, entry: dict[str, Any], schedule: Schedule, markers: dict[str, Markers]
 ) -> dict[str, Target]:
     columns: dict[str, Any] = dict(entry.get("markers", {}))
     if not columns:
-        if len(made.data["markers"]) > 1:
-            made.problem(
+        if len(context.data["markers"]) > 1:
+            context.problem(
                 path,
                 "the scene has several sets of markers, and nothing says which columns are which",
                 "add `markers: {name: [columns]}`",
             )
             return {}
-        columns = dict.fromkeys(made.data["markers"])
+        columns = dict.fromkeys(context.data["markers"])
     out = {}
     for name, chosen in columns.items():
-        recording = load_target(made, path, entry, chosen, markers[name].count if name in markers else None)
+        recording = load_target(context, path, entry, chosen, markers[name].count if name in markers else None)
         if recording is None or name not in markers:
             continue
-        with made.at(path):
+        with context.at(path):
             times = schedule.times
             used = times <= entry.get("duration", math.inf) + WHOLE / schedule.fps
             positions = np.full((len(times), recording.marker_count, 3), np.nan)
             positions[used] = recording.sample(times[used])
             target = Target(positions, entry["noise"], recording.sample([0.0])[0])
             if not target.seen.any():
-                made.problem(
+                context.problem(
                     path,
                     f"no marker of `{name}` is seen at any frame of the experiment",
                     "check `start` and `duration`",
@@ -165,7 +165,7 @@ def _targets(
                 continue
             missing = int((~target.seen).sum())
             if missing:
-                made.warnings.append(
+                context.warnings.append(
                     f"{path}: {missing} of {target.seen.size} marker positions were not seen and "
                     "are left out of the loss"
                 )
@@ -174,13 +174,13 @@ def _targets(
 
 
 def load_target(
-    made: Building, path: str, entry: dict[str, Any], columns: list[int | str] | None, count: int | None
+    context: BuildContext, path: str, entry: dict[str, Any], columns: list[int | str] | None, count: int | None
 ) -> Recording | None:
     """The recording of a target, of some of its columns, so many if `count` is known; None, and a problem, where it
     cannot be used."""
-    with made.at(f"{path}.file"):
-        file = made.scene.file(f"{path}.file")
-        with made.at(path):
+    with context.at(f"{path}.file"):
+        file = context.scene.file(f"{path}.file")
+        with context.at(path):
             return load_recording(
                 file, entry.get("key"), rate=entry.get("rate"), unit=entry["unit"], start=entry.get("start"),
                 duration=entry.get("duration"), axes=entry["axes"], mirror=entry["mirror"], markers=columns, marker_count=count,
@@ -188,13 +188,13 @@ def load_target(
     return None
 
 
-def make_method(made: Building, experiments: Sequence[Experiment], terms: Sequence[Term]) -> Method:
+def make_method(context: BuildContext, experiments: Sequence[Experiment], terms: Sequence[Term]) -> Method:
     """How to search."""
-    optimize = made.data["optimize"]
+    optimize = context.data["optimize"]
     name = next((name for name in ITERATIONS if name in optimize), "default")
     own = optimize.get(name, {})
     horizons = tuple(Horizon(**part) if isinstance(part, dict) else Horizon(part) for part in optimize["horizon"])
-    _check_horizons(made, horizons, [e for e in experiments if e.fit], terms)
+    _check_horizons(context, horizons, [e for e in experiments if e.fit], terms)
     return Method(
         name,
         own.get("iterations"),
@@ -208,29 +208,29 @@ def make_method(made: Building, experiments: Sequence[Experiment], terms: Sequen
 
 
 def _check_horizons(
-    made: Building, horizons: Sequence[Horizon], fitted: Sequence[Experiment], terms: Sequence[Term]
+    context: BuildContext, horizons: Sequence[Horizon], fitted: Sequence[Experiment], terms: Sequence[Term]
 ) -> None:
     """Each horizon is longer than the one before, finds something to compare, and the last one leaves nothing out."""
     if not fitted:
         return
-    complete = not made.problems
+    complete = not context.problems
     frames = [[h.frames(e.schedule) for e in fitted] for h in horizons]
     for k, horizon in enumerate(horizons):
         path = f"optimize.horizon.{k}"
         if k and not (all(np.greater_equal(frames[k], frames[k - 1])) and frames[k] != frames[k - 1]):
-            made.problem(
+            context.problem(
                 path,
                 f"the horizon {horizon.label} is not longer than the one before",
                 "let them grow, by a frame at least",
             )
         elif complete and k < len(horizons) - 1 and not any(term.simulated for term in horizon.terms(terms, fitted)):
-            made.problem(
+            context.problem(
                 path,
                 f"nothing that the loss compares lies within the horizon {horizon.label}",
                 "begin with a longer one",
             )
     if horizons[-1] != Horizon():
-        made.problem(
+        context.problem(
             f"optimize.horizon.{len(horizons) - 1}",
             "the last horizon leaves out a part of the recordings",
             "end with `all`; a shorter `time.duration`, or `at` in the loss, leaves out the rest for good",
@@ -243,10 +243,10 @@ def make_strategy(data: dict[str, Any]) -> StoreAll | Checkpointed:
     return Checkpointed(**chosen["checkpointed"]) if "checkpointed" in chosen else StoreAll()
 
 
-def make_expectations(made: Building) -> list[Expectation]:
+def make_expectations(context: BuildContext) -> list[Expectation]:
     """The claims to check after a run."""
     out = []
-    for path, entry in made.data["expect"].items():
+    for path, entry in context.data["expect"].items():
         between = tuple(entry["between"]) if "between" in entry else None
         out.append(
             Expectation(

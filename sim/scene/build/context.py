@@ -15,7 +15,7 @@ from sim.geometry import GeometryError
 from sim.io import RecordingError
 from sim.model import Group, ModelBuilder, ModelError
 from sim.scene.validate.document import Document
-from sim.schema.errors import Problem, SceneError
+from sim.schema.errors import Diagnostic, SceneError
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,13 +31,13 @@ class ByRegion:
 
 
 @dataclass
-class Building:
+class BuildContext:
     """A model under construction, and what is wrong with its scene."""
 
     scene: Document
     builder: ModelBuilder
     groups: dict[str, Group] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[Diagnostic] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     skipped: set[str] = field(default_factory=set)  # paths of entries that cannot be built
     by_region: dict[str, ByRegion] = field(default_factory=dict)  # path of a value -> where its regions are

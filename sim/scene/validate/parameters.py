@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from sim.scene.schema.paths import Found, NoSuchPath, every_path, find, overlap, path_hint
+from sim.scene.schema.paths import NoSuchPath, SceneValue, every_path, find, overlap, path_hint
 from sim.scene.validate.checks import parts
-from sim.schema.containers import Either
+from sim.schema.containers import Union
 from sim.schema.errors import did_you_mean
-from sim.schema.kinds import Number, Vector, bounds_words, inside
+from sim.schema.kinds import Number, Tuple, bounds_words, inside
 from sim.schema.reading import BROKEN, Kind, Reading, SchemaLine, Steps
 from sim.schema.units import parse_unit
 
@@ -19,19 +19,19 @@ _MAY_VARY = ("parameters are material values, densities, masses, positions, velo
 
 
 @dataclass(frozen=True)
-class Target:
+class ParameterTarget:
     """A number (or vector) that a parameter reaches: where it stands, what it is, and the factor to it."""
 
     place: Steps  # of the path in `of`
-    found: Found
+    found: SceneValue
     factor: float
 
     @property
-    def kind(self) -> Number | Vector:
+    def kind(self) -> Number | Tuple:
         kind: Kind = self.found.line.kind
-        if isinstance(kind, Either):
+        if isinstance(kind, Union):
             kind = kind.kinds[0]
-        assert isinstance(kind, Number | Vector)
+        assert isinstance(kind, Number | Tuple)
         return kind
 
     def starts(self) -> list[float]:
@@ -42,7 +42,7 @@ class Target:
         return [number / self.factor for number in (value if isinstance(value, list) else [value])]
 
 
-def check_sought(data: dict[str, Any], root: SchemaLine, reading: Reading) -> None:
+def check_parameters(data: dict[str, Any], root: SchemaLine, reading: Reading) -> None:
     """Parameters, loss, optimiser and expectations; reads the values whose unit a parameter or a result decides."""
     targets = {}
     for steps, entry in parts(data, "parameters"):
@@ -67,7 +67,7 @@ def check_sought(data: dict[str, Any], root: SchemaLine, reading: Reading) -> No
 
 def _parameter(
     steps: Steps, entry: dict[str, Any], data: dict[str, Any], root: SchemaLine, reading: Reading
-) -> list[Target]:
+) -> list[ParameterTarget]:
     of, place = entry.get("of"), (*steps, "of")
     if of is None:
         return []
@@ -103,8 +103,8 @@ def _parameter(
     return targets
 
 
-def _count(target: Target) -> int:
-    return target.kind.count if isinstance(target.kind, Vector) else 1
+def _count(target: ParameterTarget) -> int:
+    return target.kind.count if isinstance(target.kind, Tuple) else 1
 
 
 def _target(
@@ -115,8 +115,8 @@ def _target(
     data: dict[str, Any],
     root: SchemaLine,
     reading: Reading,
-) -> Target | None:
-    def usable(other: Found) -> bool:
+) -> ParameterTarget | None:
+    def usable(other: SceneValue) -> bool:
         numeric = isinstance(other.value, float | list) or _of_elements(other.value)
         return other.line.may_vary and other.present and numeric
 
@@ -148,11 +148,11 @@ def _target(
     if factor == 0.0:
         reading.problem(place, "a factor of zero reaches nothing")
         return None
-    return Target(place, found, factor)
+    return ParameterTarget(place, found, factor)
 
 
 def _has_such_values(
-    found: Found, place: Steps, path: str, entry: dict[str, Any], reading: Reading, by_key: bool
+    found: SceneValue, place: Steps, path: str, entry: dict[str, Any], reading: Reading, by_key: bool
 ) -> bool:
     """Whether what a parameter reaches has a value for each of what it has a value for; notes a problem where not."""
     per = entry.get("per")
@@ -172,13 +172,13 @@ def _has_such_values(
             (
                 "write `{regions: {name: value}}` there, the regions chosen in"
                 f" `{'.'.join(found.steps[:2])}.regions`"
-                if isinstance(found.line.kind, Either)
+                if isinstance(found.line.kind, Union)
                 else "only material values, densities and masses of particles have regions"
             ),
             key=by_key,
         )
         return False
-    elements = isinstance(found.line.kind, Either) or found.steps[-1] == "each"
+    elements = isinstance(found.line.kind, Union) or found.steps[-1] == "each"
     if per == "element" and not elements:
         reading.problem(
             place,
@@ -215,14 +215,14 @@ def _of_elements(value: Any) -> bool:
     return isinstance(value, dict) and bool({"file", "regions"} & value.keys())
 
 
-def _range(steps: Steps, entry: dict[str, Any], targets: list[Target], reading: Reading) -> None:
+def _range(steps: Steps, entry: dict[str, Any], targets: list[ParameterTarget], reading: Reading) -> None:
     """Reads bounds, start and scale in the unit of the targets, and checks them against each other."""
     unit, count = targets[0].kind.unit, _count(targets[0])
-    bounds = _later(steps, "bounds", entry, Vector(2, unit, none=True), reading)
+    bounds = _later(steps, "bounds", entry, Tuple(2, unit, none=True), reading)
     plain = entry.get("transform", "none") != "none"  # a change of a logarithm has no unit
     _later(steps, "scale", entry, Number("" if plain else unit, "(0, inf)"), reading)
     if "start" in entry:
-        start = _later(steps, "start", entry, Vector(count, unit) if count > 1 else Number(unit), reading)
+        start = _later(steps, "start", entry, Tuple(count, unit) if count > 1 else Number(unit), reading)
         starts = [] if start is None else start if isinstance(start, list) else [start]
         place, origin = (*steps, "start"), "`start`"
     else:
@@ -307,8 +307,8 @@ def _later(steps: Steps, key: str, entry: dict[str, Any], kind: Kind, reading: R
     return value
 
 
-def _reached_twice(targets: dict[str, list[Target]], data: dict[str, Any], reading: Reading) -> None:
-    reached: list[tuple[str, Target]] = []
+def _reached_twice(targets: dict[str, list[ParameterTarget]], data: dict[str, Any], reading: Reading) -> None:
+    reached: list[tuple[str, ParameterTarget]] = []
     for name, own in targets.items():
         for target in own:
             for other_name, other in reached:
@@ -333,7 +333,11 @@ def _reached_twice(targets: dict[str, list[Target]], data: dict[str, Any], readi
 
 
 def _term(
-    steps: Steps, term: dict[str, Any], data: dict[str, Any], targets: dict[str, list[Target]], reading: Reading
+    steps: Steps,
+    term: dict[str, Any],
+    data: dict[str, Any],
+    targets: dict[str, list[ParameterTarget]],
+    reading: Reading,
 ) -> None:
     name: str = term.get("prior", term.get("smooth", ""))
     if targets.get(name):
@@ -399,7 +403,7 @@ def _counted_experiments(steps: Steps, term: dict[str, Any], data: dict[str, Any
             )
 
 
-def _results(data: dict[str, Any], targets: dict[str, list[Target]]) -> dict[str, tuple[str, int]]:
+def _results(data: dict[str, Any], targets: dict[str, list[ParameterTarget]]) -> dict[str, tuple[str, int]]:
     """Paths in result.json that can be expected -> unit and count of numbers."""
     plain = ("loss.initial", "loss.final", "loss.best_iteration", "iterations", "peak_memory_mb")
     results = {**{path: ("", 1) for path in plain}, "wall_s": ("s", 1)}
@@ -422,7 +426,7 @@ def _results(data: dict[str, Any], targets: dict[str, list[Target]]) -> dict[str
     return results
 
 
-def _expectation(path: str, data: dict[str, Any], targets: dict[str, list[Target]], reading: Reading) -> None:
+def _expectation(path: str, data: dict[str, Any], targets: dict[str, list[ParameterTarget]], reading: Reading) -> None:
     steps, entry = ("expect", path), data["expect"][path]
     results = _results(data, targets)
     words = path.split(".")
@@ -434,10 +438,10 @@ def _expectation(path: str, data: dict[str, Any], targets: dict[str, list[Target
         return
     unit, count = results.get(path, ("", 1))
     number: Kind = Number(unit)
-    value = _later(steps, "value", entry, Vector(count, unit) if count > 1 else number, reading)
+    value = _later(steps, "value", entry, Tuple(count, unit) if count > 1 else number, reading)
     if value in (0.0, 0):
         reading.problem((*steps, "value"), "a relative tolerance of zero allows nothing", "use `between`")
-    between = _later(steps, "between", entry, Vector(2, unit), reading)
+    between = _later(steps, "between", entry, Tuple(2, unit), reading)
     if between and between[0] >= between[1]:
         reading.problem((*steps, "between"), f"{between[0]:g} is not below {between[1]:g}", "write [low, high]")
     for key in ("below", "above"):

@@ -1,0 +1,62 @@
+"""The rooms of the code: their order from the ground up, and the list of them in docs/architecture.md.
+
+A room is a package, or a module that stands in a package beside rooms.  What is said of it is the first sentence of its
+docstring, so that the list stays true.
+"""
+
+import ast
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BEGIN, END = "<!-- rooms: written by scripts/make_docs.py -->", "<!-- /rooms -->"
+
+# What stands in a room imports from it and from rooms before it in this list, never from one behind it.
+LAYERS = """
+    core.lang.errors core.lang.constants core.lang.memoize core.lang.types core.lang.references
+    core.lang.ir core.lang.analysis core.lang.frontend core.lang.library core.lang.autodiff
+    core.lang.instrument core.lang core.backends
+    core.runtime.memory core.runtime.ambient core.runtime.devices core.runtime.arrays core.runtime.launch
+    core.runtime.debug core.runtime.tape core.runtime.derivatives core.runtime.interop core.runtime
+    core.optim core files schema geometry constraints model solvers rollout io
+    identify.parameters identify.data identify.losses identify.search identify.problem identify.assess
+    identify.run identify
+    scene.schema scene.validate scene.build scene.scene scene.load scene
+    display cli
+""".split()
+
+
+def layer(module: str) -> int:
+    """The place of a module (`sim.core.lang.ir.ops`) in `LAYERS`: that of the longest entry which it is or is in."""
+    short = module.removeprefix("sim").removeprefix(".")
+    fits = [k for k, room in enumerate(LAYERS) if short == room or short.startswith(room + ".")]
+    return max(fits, key=lambda k: len(LAYERS[k])) if fits else len(LAYERS)
+
+
+def first_sentence(path: Path) -> str:
+    """Of the docstring of a module; "" where it has none."""
+    paragraph = (ast.get_docstring(ast.parse(path.read_text())) or "").split("\n\n")[0]
+    sentence = " ".join(paragraph.split()).split(". ")[0]
+    return sentence if not sentence or sentence.endswith(".") else sentence + "."
+
+
+def rooms() -> str:
+    """Every room in order, with its modules, as Markdown."""
+    out = []
+    for room in LAYERS:
+        path = ROOT / "sim" / room.replace(".", "/")
+        if not path.is_dir():
+            out.append(f"* **`{room.replace('.', '/')}.py`** {first_sentence(path.with_suffix('.py'))}")
+            continue
+        modules = [p for p in sorted(path.glob("*.py")) if f"{room}.{p.stem}" not in LAYERS and p.stem[0] != "_"]
+        said = first_sentence(path / "__init__.py")
+        if modules or said:
+            out.append(f"* **`{room.replace('.', '/')}/`** {said}")
+            out += [f"  * `{p.stem}` {first_sentence(p)}" for p in modules]
+    return "\n".join(out)
+
+
+def architecture() -> str:
+    """docs/architecture.md with the list of rooms as it is today."""
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    head, rest = text.split(BEGIN)
+    return f"{head}{BEGIN}\n{rooms()}\n{END}{rest.split(END)[1]}"
