@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from sim.constraints.base import Constraint
+from sim.constraints.stencils import Chain, Cloth, LoosePoints, Meshed, Solid
 from sim.core.lang.errors import entry_point
 from sim.core.lang.types import float32
 from sim.core.runtime.devices.device import DeviceLike
@@ -42,9 +43,9 @@ from sim.model.blocks import (
 )
 from sim.model.errors import ModelError
 from sim.model.groups import Group
+from sim.model.material_blocks import material_blocks
 from sim.model.model import Model
 from sim.model.motions import read_motions
-from sim.model.stencils import Stencils, cloth_stencils, line_stencils, material_blocks, point_stencils, solid_stencils
 
 ORIGIN = (0.0, 0.0, 0.0)
 
@@ -116,7 +117,7 @@ class ModelBuilder:
         base = self._placed(checks.vec3s("positions", positions), rot, scale)
         weight = checks.values("mass", mass, len(base))
         block = self._block("particles", label, base, pos, vel, spin, ("mass", weight, np.ones(len(base))), thickness)
-        return self._add_object(block, material, point_stencils(base))
+        return self._add_object(block, material, LoosePoints(base))
 
     def add_chain(
         self,
@@ -152,7 +153,7 @@ class ModelBuilder:
             "chain", label, base, pos, vel, spin, ("mass", weight, np.full(len(base), 1 / len(base))), thickness
         )
         count = np.arange(len(base) - 1, dtype=np.int32) + block.group.start
-        return self._add_object(block, material, line_stencils(base), edges=np.stack([count, count + 1], axis=1))
+        return self._add_object(block, material, Chain(base), edges=np.stack([count, count + 1], axis=1))
 
     def add_cloth_grid(
         self,
@@ -266,7 +267,7 @@ class ModelBuilder:
         return self._add_object(
             block,
             material,
-            cloth_stencils(topology, grid),
+            Cloth(topology, grid),
             edges=topology.edges + start,
             boundary=topology.boundary,
             triangles=topology.triangles + start,
@@ -370,7 +371,7 @@ class ModelBuilder:
         return self._add_object(
             block,
             material,
-            solid_stencils(mesh),
+            Solid(mesh),
             triangles=mesh.triangles + start,
             edges=tet_edges(mesh.tets) + start,
             tets=mesh.tets + start,
@@ -665,9 +666,9 @@ class ModelBuilder:
         group = Group(self._label(label, kind), kind, self._count, len(base), base + position)
         return PointBlock(group, base, position[None], velocity, checks.vec3("spin", spin)[None], *weight, thick)
 
-    def _add_object(self, block: PointBlock, material: Any, stencils: Stencils, **geometry: Any) -> Group:
+    def _add_object(self, block: PointBlock, material: Any, thing: Meshed, **geometry: Any) -> Group:
         first = block.group
-        constraints = material_blocks(first.name, first.kind, first.start, material, stencils)
+        constraints = material_blocks(first.name, first.start, material, thing)
         elements = {b.constraint.name: b.points for b in constraints}
         group = Group(first.name, first.kind, first.start, first.count, first.positions, elements=elements, **geometry)
         block.group = self.groups[group.name] = group

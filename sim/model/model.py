@@ -98,7 +98,7 @@ class Model:
         return {
             f"{s.name}.{name}": s.parameters[name]
             for s in self.constraint_sets.values()
-            for name in s.constraint.memory
+            for name in s.constraint.internal_variables
         }
 
     # ------------------------------------------------------------------------------------------ derived data

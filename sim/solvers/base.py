@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from sim.constraints.flow import make_flow
+from sim.constraints.evolution import make_evolution
 from sim.constraints.projection import parameter_struct, value_type
 from sim.core.lang.errors import SimError, did_you_mean, entry_point
 from sim.core.lang.types import vector
@@ -116,7 +116,7 @@ class Solver:
             for name, values in constraints.parameters.items():
                 setattr(parameters, name, values)
             multiplier = zeros(constraints.count, value_type(c, real), model.device, grad and self._keeps)
-            evolutions = {name: make_flow(c, real, name) for name in c.memory}
+            evolutions = {name: make_evolution(c, real, name) for name in c.internal_variables}
             self.batches.append(ConstraintBatch(constraints, parameters, multiplier, evolutions))
         soft = model.constraint_sets.get("attachment")
         self._target = zeros(1, vector(3, real), model.device, grad) if soft is None else soft.parameters["target"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sim.constraints.push import make_push
+from sim.constraints.warm_start import make_warm_start
 from sim.core.lang.errors import entry_point
 from sim.core.runtime.devices.graph import add_node
 from sim.model.control import Contacts, Control
@@ -36,7 +36,7 @@ class SolverSemiImplicit(Solver, key="semi_implicit"):
     def __post_init__(self) -> None:
         self._prepare(keeps=False)
         self._forces = {
-            (b.set.constraint, disjoint): make_push(
+            (b.set.constraint, disjoint): make_warm_start(
                 b.set.constraint, self.model.dtype, b.set.damping is not None, False, disjoint
             )
             for b in self.batches

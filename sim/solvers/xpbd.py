@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim.constraints.projection import make_projection
-from sim.constraints.push import make_push
+from sim.constraints.warm_start import make_warm_start
 from sim.core.lang.types import vector
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros
@@ -32,8 +32,8 @@ class SolverXPBD(Solver, key="xpbd"):
                 once, corrections averaged by mass splitting.  Both conserve momentum.
     start:      the multipliers before the first projection.  "zero": as published.  "elastic": those of the elastic and
                 damping forces at the start of the step, which act on the predicted positions; what is at rest then
-                stays at rest exactly, and solids need far fewer steps (see `sim.constraints.push`).  Contacts begin at
-                zero.
+                stays at rest exactly, and solids need far fewer steps (see `sim.constraints.warm_start`).  Contacts
+                begin at zero.
     Pinned points (zero inverse mass) never move, unless their attachment prescribes a motion.
     All three may be changed between steps; what a tape or a graph has recorded stays as it is.
     """
@@ -73,7 +73,7 @@ class SolverXPBD(Solver, key="xpbd"):
                 for first in (False, True):
                     self._projections[c, first, disjoint] = make_projection(c, real, first, damped, averaged, disjoint)
                 if self.start == "elastic" and not c.unilateral:
-                    self._warm_starts[c, disjoint] = make_push(c, real, damped, True, disjoint)
+                    self._warm_starts[c, disjoint] = make_warm_start(c, real, damped, True, disjoint)
         self._valence = self._constraints_per_point() if averaged else self._no_damping
         self._no_correction = zeros(1, vector(3, real), model.device)
 

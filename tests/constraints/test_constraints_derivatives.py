@@ -12,7 +12,7 @@ from physics_tools import NAMES, OWN, SEED, Sample, central, random_rotation, sa
 
 import sim
 from sim.constraints import REGISTRY, Constraint
-from sim.constraints.projection import _at, make_projection, parameter_struct, value_type
+from sim.constraints.projection import constraint_at, make_projection, parameter_struct, value_type
 from sim.core.lang.frontend.builtins import static, tid
 
 # multiplier zero before, damped, averaged: the solver's variants
@@ -29,7 +29,7 @@ def test_the_registry_holds_what_the_project_promises():
 def evaluate(s: Sample, x: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """C (n, rows) and J (n, rows, points, 3), by the compiler."""
     c, rows, n_points = s.c, s.c.rows, s.c.points
-    Data, vec3, at = parameter_struct(c, sim.float64), sim.vec3d, _at(c, sim.float64, gradient=True)
+    Data, vec3, at = parameter_struct(c, sim.float64), sim.vec3d, constraint_at(c, sim.float64, gradient=True)
 
     @sim.kernel(name=f"evaluate_{c.name}")
     def kernel(
@@ -88,7 +88,7 @@ def at_rest(name: str, seed: int) -> Sample:
         edges = np.array([(s.x[rows][1:] - s.x[rows][0]).T for rows in s.points])
         inverse = np.linalg.inv(edges)
         s.parameters.update({n: inverse[:, k] for k, n in enumerate(("g1", "g2", "g3")) if n in s.parameters})
-        s.parameters.update({n: np.zeros_like(s.parameters[n]) for n in s.c.memory})
+        s.parameters.update({n: np.zeros_like(s.parameters[n]) for n in s.c.internal_variables})
         if "rest" in s.parameters:
             s.parameters["rest"] = np.linalg.det(edges) / 6
         return s
@@ -286,7 +286,7 @@ def test_projection_and_its_adjoint(name, variant):
         if abs(want) > 1e-6:
             reached.append(n)
     read = {"x", "compliance", "w", *s.parameters} - (
-        {"time"} if s.c.memory else set()
+        {"time"} if s.c.internal_variables else set()
     )  # time matters to the flow alone
     read |= {"x_before", "damping", "multiplier"} if flags[1] else set()
     read |= {"split"} if flags[2] else set()

@@ -8,7 +8,7 @@ import pytest
 from physics_tools import momentum, positions, random_rotation, take_steps
 
 import sim
-from sim.constraints.energy import constraint_energy
+from sim.model.energy import constraint_energy
 
 G = 9.81
 

@@ -7,7 +7,7 @@ from physics_tools import positions, take_steps
 from solid_tools import DENSITY, POISSON, YOUNG, at, block, tip
 
 import sim
-from sim.constraints.energy import constraint_forces
+from sim.model.energy import constraint_forces
 from sim.identify.data.measures import Measure
 
 

@@ -18,7 +18,7 @@ def flow_of(name, x, gradients, memory, share, time, dt):
     """The memory after a step of dt."""
     c = REGISTRY[name]
     kinds = [(VEC3,) * 4, *(p.type(float64) for p in c.parameters.values()), float64]
-    traced = inline(trace_function(c.flow, kinds, real=float64))
+    traced = inline(trace_function(c.evolution, kinds, real=float64))
     return np.array(evaluate(traced, *np.ravel(x), *np.ravel(gradients), *memory, share, time, dt))
 
 
