@@ -201,8 +201,8 @@ class Solver:
         found: list[str] = []
 
         def look(written: array, batch: ConstraintBatch | None, rows: Rows | None) -> None:
-            bad = np.flatnonzero(~np.isfinite(written.numpy()).all(axis=1)) if not found else ()
-            if not len(bad):
+            bad = np.flatnonzero(~np.isfinite(written.numpy()).all(axis=1))
+            if found or not len(bad):
                 return
             if batch is None or rows is None:
                 found.append(f"at point {bad[0]}, as predicted from its velocity and the forces on it")
