@@ -18,13 +18,11 @@ from sim.core.runtime.arrays.creation import zeros
 from sim.core.runtime.tape.seeds import gradients_kept
 from sim.core.runtime.tape.tape import Tape
 from sim.identify.data.expectations import Expectation
-from sim.identify.data.experiments import Experiment, Markers, Schedule, Simulation, group_by_rollout
+from sim.identify.data.experiments import Experiment, Markers, Simulation, TimeGrid, group_by_rollout
 from sim.identify.data.measures import Measure
-from sim.identify.losses.custom import Custom
 from sim.identify.losses.jacobian import linearise
-from sim.identify.losses.losses import Match, Measured, Term
-from sim.identify.losses.penalties import Penalty
 from sim.identify.losses.residuals import Residuals
+from sim.identify.losses.terms.base import PreparedTerm, Term, TrajectoryTerm, penalties, trajectory_terms
 from sim.identify.parameters.parameters import Parameter
 from sim.identify.parameters.transforms import ParameterSpace
 from sim.identify.search.horizon import Horizon
@@ -69,7 +67,7 @@ class _Memory:
     experiments."""
 
     evaluations: dict[bytes, Evaluation] = field(default_factory=dict)
-    prepared: dict[tuple[str, str], Measured] = field(default_factory=dict)
+    prepared: dict[tuple[str, str], PreparedTerm] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -138,8 +136,8 @@ class Problem:
     @property
     def fitted(self) -> list[Experiment]:
         """The experiments that a term of the loss counts."""
-        simulated = [t for t in self.terms if not isinstance(t, Penalty)]
-        return [e for e in self.experiments if any(t.counts(e) for t in simulated)]
+        terms = trajectory_terms(self.terms)
+        return [e for e in self.experiments if any(t.counts(e) for t in terms)]
 
     # ------------------------------------------------------------------------------------------ the function
     def value_and_grad(self, x: Any) -> tuple[float, np.ndarray]:
@@ -202,17 +200,14 @@ class Problem:
         """What the loss at x is made of: the sum of their losses is the loss.  simulations: of the fitted
         experiments."""
         values = self.space.unpack(np.asarray(x, dtype=np.float64))
-        out = []
-        for term in self.terms:
-            if isinstance(term, Penalty):
-                out.append(term.residuals(values).times(term.weight))
-                continue
+        parts = {term.name: [term.residuals(values).times(term.weight)] for term in penalties(self.terms)}
+        for term in trajectory_terms(self.terms):
             counted = [e for e in self.fitted if term.counts(e)]
-            out += [
+            parts[term.name] = [
                 self._prepare(term, e).residuals(simulations[e.name].positions).times(term.weight / len(counted))
                 for e in counted
             ]
-        return out
+        return [part for term in self.terms for part in parts[term.name]]
 
     def reaches(self, i: int, experiment: Experiment) -> bool:
         """Whether coordinate i can change an experiment: not that of a parameter with a value for each, in another
@@ -226,13 +221,7 @@ class Problem:
     def compare(self, simulation: Simulation) -> float | None:
         """The loss of a simulation against its recording, counted or not; None where there is nothing to compare."""
         e = simulation.experiment
-        terms = [
-            t
-            for t in self.terms
-            if not isinstance(t, Penalty)
-            and (not isinstance(t, Match) or t.markers in e.targets)
-            and (not isinstance(t, Custom) or t.counts(e))
-        ]
+        terms = [t for t in trajectory_terms(self.terms) if t.is_defined_for(e)]
         if not terms:
             return None
         q = array(simulation.positions, dtype=self.model.particle_q.dtype, device=self.model.device)
@@ -388,7 +377,7 @@ class Problem:
         with self._values_kept(), gradients_kept(self._touched if gradient else ()):
             for group in self._groups(self.fitted):
                 self._write(group[0], values)
-                pairs = [(t, e) for e in group for t in self.terms if not isinstance(t, Penalty) and t.counts(e)]
+                pairs = [(t, e) for e in group for t in trajectory_terms(self.terms) if t.counts(e)]
                 shares = np.array([t.weight / sum(t.counts(other) for other in self.fitted) for t, _ in pairs])
                 found = self._measure(group[0].schedule, pairs, shares if gradient else None)
                 if gradient:
@@ -398,20 +387,19 @@ class Problem:
                     sums[term.name].append(value)
                     of_experiment[experiment.name] += term.weight * value
         terms = {t.name: t.weight * float(np.mean(sums[t.name])) for t in self.terms if sums[t.name]}
-        for term in self.terms:
-            if isinstance(term, Penalty):
-                value, slopes = term.value_and_grad(values)
-                terms[term.name] = term.weight * value
-                loss += term.weight * value
-                for name, slope in slopes.items():
-                    by_value[name] = by_value[name] + term.weight * slope
+        for penalty in penalties(self.terms):
+            value, slopes = penalty.value_and_grad(values)
+            terms[penalty.name] = penalty.weight * value
+            loss += penalty.weight * value
+            for name, slope in slopes.items():
+                by_value[name] = by_value[name] + penalty.weight * slope
         pulled = self.space.pull_back(x, by_value)
         return Evaluation(
             loss, pulled, by_value, {t.name: terms[t.name] for t in self.terms if t.name in terms}, of_experiment
         )
 
     def _measure(
-        self, schedule: Schedule, pairs: Sequence[tuple[Any, Experiment]], shares: np.ndarray | None
+        self, schedule: TimeGrid, pairs: Sequence[tuple[TrajectoryTerm, Experiment]], shares: np.ndarray | None
     ) -> np.ndarray:
         """The value of each (term, experiment) on one rollout; with `shares` the gradient of their sum as well."""
         wanted = [self._prepare(term, experiment) for term, experiment in pairs]
@@ -433,7 +421,7 @@ class Problem:
                 tape.backward(grads={out: array(shares, dtype=float64, device=self.model.device)})
         return out.numpy().copy()
 
-    def _prepare(self, term: Any, experiment: Experiment) -> Measured:
+    def _prepare(self, term: TrajectoryTerm, experiment: Experiment) -> PreparedTerm:
         if self._remembered is None:
             return term.prepare(self.model, self.markers, experiment)
         prepared, key = self._remembered.prepared, (term.name, experiment.name)
@@ -441,7 +429,7 @@ class Problem:
             prepared[key] = term.prepare(self.model, self.markers, experiment)
         return prepared[key]
 
-    def _rollout(self, schedule: Schedule) -> Trajectory:
+    def _rollout(self, schedule: TimeGrid) -> Trajectory:
         return rollout(
             self.solver,
             self.model.state(),
@@ -518,7 +506,7 @@ class Problem:
                 else:
                     by_value[p.name] = by_value[p.name] + total
 
-    def _memory(self, schedule: Schedule) -> float:
+    def _memory(self, schedule: TimeGrid) -> float:
         plan = Plan(self.solver, self.model.state(), schedule.steps, schedule.dt, None, schedule.substeps)
         every = self.strategy.schedule(plan).every if isinstance(self.strategy, Checkpointed) else plan.steps
         return gradient_bytes(plan, every)

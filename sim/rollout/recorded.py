@@ -13,7 +13,8 @@ from sim.core.lang.errors import GradientError
 from sim.core.runtime.ambient.stacks import contained
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.devices.graph import Graph
-from sim.core.runtime.tape.tape import Remembered, Tape
+from sim.core.runtime.tape.memory_report import Remembered
+from sim.core.runtime.tape.tape import Tape
 from sim.rollout.budget import CheckpointSchedule
 from sim.rollout.reverse import ReverseSweep
 from sim.rollout.runs import STACKS, Run

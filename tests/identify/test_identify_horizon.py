@@ -10,9 +10,8 @@ from problem_scenes import SHEET, write_scene, write_target
 
 import sim
 from sim.cli import main
-from sim.identify.data.experiments import Experiment, Schedule, Target
-from sim.identify.losses.losses import Match, Reach, Slow
-from sim.identify.losses.penalties import Prior
+from sim.identify.data.experiments import Experiment, Target, TimeGrid
+from sim.identify.losses.terms import Match, Prior, Reach, Slow
 from sim.identify.search.horizon import Horizon
 from sim.scene import SceneError
 
@@ -126,15 +125,15 @@ def test_interrupted_on_a_short_horizon(tmp_path):
     ],
 )
 def test_frames_and_labels(horizon, frames, label):
-    assert horizon.frames(Schedule(50, 25.0, 4)) == frames and horizon.label == label
+    assert horizon.frames(TimeGrid(50, 25.0, 4)) == frames and horizon.label == label
 
 
 def test_what_lies_within():
     seen = np.zeros((10, 2, 3))
     seen[:4, 0] = np.nan
     seen[:, 1] = np.nan
-    e = Experiment("one", Schedule(10, 10.0, 1), targets={"m": Target(seen, 1e-3)})
-    other = Experiment("two", Schedule(10, 10.0, 1), targets={"m": Target(np.zeros((10, 2, 3)), 1e-3)})
+    e = Experiment("one", TimeGrid(10, 10.0, 1), targets={"m": Target(seen, 1e-3)})
+    other = Experiment("two", TimeGrid(10, 10.0, 1), targets={"m": Target(np.zeros((10, 2, 3)), 1e-3)})
 
     def names(term, fraction):
         return [t.experiments for t in Horizon(fraction).terms([term], [e, other])]

@@ -6,9 +6,8 @@ from places import ROOT
 from problem_scenes import SHEET, sheet, write_scene, write_target
 
 import sim
-from sim.identify.losses.custom import Custom
 from sim.identify.losses.jacobian import linearise
-from sim.identify.losses.losses import Match
+from sim.identify.losses.terms import Custom, Match
 from sim.identify.search.method import ITERATIONS, MOST_LINEARISED, Method
 
 UNNAMED = SHEET.replace("optimize:\n  lbfgs: {iterations: 4}\n", "")

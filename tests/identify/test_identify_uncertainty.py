@@ -15,8 +15,7 @@ from sim.identify.assess.misfit import misfits
 from sim.identify.assess.uncertainty import MOST, _kept, assess, estimate
 from sim.identify.data.experiments import Target
 from sim.identify.losses.jacobian import linearise
-from sim.identify.losses.losses import Match, Reach
-from sim.identify.losses.penalties import Prior
+from sim.identify.losses.terms import Match, Prior, Reach
 from sim.io import Recording, write_recording
 
 NOISE = 0.02

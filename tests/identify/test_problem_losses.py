@@ -7,12 +7,11 @@ import pytest
 
 import sim
 from sim.core.lang.types import float64, vector
-from sim.identify.data.experiments import Experiment, Markers, Schedule, Target
-from sim.identify.losses.losses import Match, Reach, chosen_frames
-from sim.identify.losses.penalties import Prior, Smooth
+from sim.identify.data.experiments import Experiment, Markers, Target, TimeGrid
+from sim.identify.losses.terms import Match, Prior, Reach, Smooth
 from sim.identify.parameters.transforms import make_transform
 
-SCHEDULE = Schedule(frames=6, fps=10.0, substeps=2)
+SCHEDULE = TimeGrid(frames=6, fps=10.0, substeps=2)
 POINTS = np.array([1, 3, 4], np.int32)
 NOISE = 0.05
 
@@ -48,7 +47,7 @@ def launch(model, term, q, target, gradient=False):
 
 def in_numpy(term, q, target):
     """The definition, with loops."""
-    frames = chosen_frames(SCHEDULE, term.at)
+    frames = SCHEDULE.frames_at(term.at)
     x, values = q[:, POINTS], []
     for m in range(x.shape[1]):
         seen = [k for k in frames if target.seen[k, m]]
@@ -135,7 +134,7 @@ def test_nothing_to_compare_is_an_error(model):
     with pytest.raises(ValueError, match="no marker of `m` is seen"):
         launch(model, Match("m", markers="m"), q, nowhere)
     with pytest.raises(ValueError, match="no frame lies between 0.61 s and 0.69 s"):
-        chosen_frames(SCHEDULE, (0.61, 0.69))
+        SCHEDULE.frames_at((0.61, 0.69))
 
 
 def check_penalty(term, values):

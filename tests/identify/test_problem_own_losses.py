@@ -11,7 +11,7 @@ import sim
 from sim.cli import main
 from sim.identify.assess.gradcheck import check_gradient
 from sim.identify.assess.uncertainty import estimate
-from sim.identify.losses.custom import Custom
+from sim.identify.losses.terms import Custom
 from sim.rollout import Checkpointed
 
 STRETCH = "  stretch: {of: objects.sheet.cloth.material.distance.compliance, transform: log, bounds: [1e-4, 10]}"

@@ -20,10 +20,9 @@ from sim.identify.assess.uncertainty import (
     coordinate_names,
     estimate,
 )
-from sim.identify.losses.custom import Custom
 from sim.identify.losses.jacobian import Linearised
-from sim.identify.losses.losses import Match
 from sim.identify.losses.residuals import Residuals, single
+from sim.identify.losses.terms import Custom, Match
 from sim.identify.parameters.parameters import Parameter
 from sim.identify.parameters.transforms import Log, Logit, ParameterSpace, Transform
 

@@ -51,7 +51,7 @@ def test_a_track_shows_what_the_loss_compares(compare, tmp_path):
     (track,) = tracks(problem, run, None)
     residual, counted = (
         track.residual,
-        compared_by(problem, problem.experiments[0], "corners").counted(problem.experiments[0])[0],
+        compared_by(problem.terms, problem.experiments[0], "corners").counted(problem.experiments[0])[0],
     )
     used = np.isfinite(residual[..., 0])
     assert (used[-4:] == counted).all() and used.sum() == counted.sum() == {

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim.identify.data.experiments import Experiment, Markers, Target
-from sim.identify.losses.losses import Match
+from sim.identify.losses.terms.match import matches
 from sim.identify.problem import Problem
 
 FAR = 3.0
@@ -126,10 +126,10 @@ def _reach(problem: Problem, time: float) -> float:
 
 
 def _absolute(problem: Problem, name: str) -> bool:
-    """Whether places count, and not only displacements or velocities; and whether nothing that is sought moves them."""
-    matches = [term for term in problem.terms if isinstance(term, Match) and term.markers == name]
-    sought = any(reach.path.rpartition(".")[2] == "position" for p in problem.parameters for reach in p.bindings)
-    return not sought and (not matches or any(term.compare == "position" for term in matches))
+    """Whether places count, and not only displacements or velocities; and whether no parameter moves them."""
+    moved = any(b.path.rpartition(".")[2] == "position" for p in problem.parameters for b in p.bindings)
+    own = matches(problem.terms, name)
+    return not moved and (not own or any(term.compare == "position" for term in own))
 
 
 def _unit(ratio: float, unit: float) -> str:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from sim.identify.data.experiments import Experiment, Simulation
-from sim.identify.losses.losses import Match
+from sim.identify.data.experiments import Simulation
+from sim.identify.losses.terms.match import compared_by
 from sim.identify.problem import Problem
 
 
@@ -54,7 +54,7 @@ def misfits(problem: Problem, simulations: Mapping[str, Simulation]) -> list[Mis
     out = []
     for e in problem.experiments:
         for name in e.targets if e.name in simulations else ():
-            term = compared_by(problem, e, name)
+            term = compared_by(problem.terms, e, name)
             part = term.prepare(problem.model, problem.markers, e).residuals(simulations[e.name].positions)
             used = part.weight > 0
             square = np.where(used, np.sum((part.values * part.noise) ** 2, axis=2), np.nan)
@@ -73,13 +73,6 @@ def misfits(problem: Problem, simulations: Mapping[str, Simulation]) -> list[Mis
                 )
             )
     return out
-
-
-def compared_by(problem: Problem, e: Experiment, markers: str) -> Match:
-    """The term that compares markers with a recording: of those that count the experiment the first, else as others are
-    compared."""
-    terms = [t for t in problem.terms if isinstance(t, Match) and t.markers == markers]
-    return next((t for t in terms if t.counts(e)), terms[0] if terms else Match(f"match_{markers}", markers=markers))
 
 
 def _root(square: np.ndarray, axis: int | None = None) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from sim.identify.data.experiments import Experiment, Markers, Simulation
-from sim.identify.losses.losses import Reach
+from sim.identify.losses.terms.base import trajectory_terms
 from sim.identify.problem import Problem
 from sim.io import COLORS, Body, Layer, Recording, Scenery, Shape, Take, Tint, body
 from sim.model import Sphere
@@ -56,7 +56,7 @@ def takes(problem: Problem, before: Simulations, after: Simulations | None) -> l
 
 def _goals(problem: Problem, e: Experiment, before: Simulation, after: Simulation | None) -> list[Layer]:
     """The points that markers should reach, and the paths of the centres of those markers."""
-    goals = [term for term in problem.terms if isinstance(term, Reach) and term.counts(e)]
+    goals = [t.goal for t in trajectory_terms(problem.terms) if t.goal is not None and t.counts(e)]
     layers = []
     for name in dict.fromkeys(goal.markers for goal in goals):
         markers = problem.markers[name]

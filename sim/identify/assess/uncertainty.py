@@ -23,10 +23,9 @@ from itertools import combinations
 import numpy as np
 
 from sim.identify.data.experiments import Simulation
-from sim.identify.losses.custom import Custom
 from sim.identify.losses.jacobian import Linearised, Numbers, linearise
-from sim.identify.losses.losses import Match
 from sim.identify.losses.residuals import Residuals
+from sim.identify.losses.terms.base import trajectory_terms
 from sim.identify.problem import Problem
 from sim.identify.search.results import short
 
@@ -81,11 +80,11 @@ def estimate(
 
     A sentence that says why, where there are none.
     """
-    if not any(isinstance(term, Match) for term in problem.terms):
+    if not any(term.compares_recordings for term in trajectory_terms(problem.terms)):
         return "no standard errors: no term of the loss compares with a recording"
-    own = next((term.source for term in problem.terms if isinstance(term, Custom)), "")
-    if own:
-        return f"no standard errors: `{own}` is a loss without residuals"
+    for term in problem.terms:
+        if not term.has_residuals:
+            return f"no standard errors: `{term.label}` is a loss without residuals"
     if x.size > MOST:
         return f"no standard errors: they are estimated for up to {MOST} numbers, and {x.size} are sought"
     try:

@@ -1,4 +1,4 @@
-"""What is simulated and what it is compared with: schedules, markers, targets, experiments."""
+"""What is simulated and what it is compared with: time grids, markers, targets, experiments."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class Schedule:
+class TimeGrid:
     """Time steps of one experiment: `frames` frames at `fps` [Hz], each of `substeps` steps of the solver.
 
     Frame k is the state at the time (k + 1) / fps; the start, which nothing can change, is no frame.
@@ -33,6 +33,29 @@ class Schedule:
     def times(self) -> np.ndarray:
         """Time of each frame (frames,) [s]."""
         return (np.arange(self.frames) + 1.0) / self.fps
+
+    def frame_at(self, at: str | float) -> int:
+        """Number of the frame nearest to a time [s], or of the last one ("last")."""
+        if isinstance(at, str):
+            return self.frames - 1
+        return int(np.clip(round(at * self.fps) - 1, 0, self.frames - 1))
+
+    def frames_at(self, at: str | tuple[float, float]) -> np.ndarray:
+        """Numbers (k,) int32 of the frames that count: "all", the "last", or those in (t0, t1) [s].
+
+        Raises ValueError if a span of time holds none.
+        """
+        frames = np.arange(self.frames, dtype=np.int32)
+        if at == "all":
+            return frames
+        if at == "last":
+            return frames[-1:]
+        low, high = (float(t) for t in at)
+        tolerance = 1e-6 / self.fps
+        inside = (self.times >= low - tolerance) & (self.times <= high + tolerance)
+        if not inside.any():
+            raise ValueError(f"no frame lies between {low:g} s and {high:g} s; the last is at {self.times[-1]:g} s")
+        return frames[inside]
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +115,7 @@ class Experiment:
     """
 
     name: str
-    schedule: Schedule
+    schedule: TimeGrid
     fit: bool = True
     settings: Mapping[str, np.ndarray] = field(default_factory=dict)
     targets: Mapping[str, Target] = field(default_factory=dict)

@@ -12,8 +12,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sim.identify.data.experiments import Experiment, Schedule
-from sim.identify.losses.losses import Term
+from sim.identify.data.experiments import Experiment, TimeGrid
+from sim.identify.losses.terms.base import Term
 
 ROUNDING = 1e-6
 """Part of a frame by which a horizon may miss it."""
@@ -33,7 +33,7 @@ class Horizon:
             return f"{self.time:g} s"
         return "all" if self.fraction == 1.0 else f"{100 * self.fraction:g} %"
 
-    def frames(self, schedule: Schedule) -> int:
+    def frames(self, schedule: TimeGrid) -> int:
         """How many frames of an experiment it holds: one at least."""
         if self.time is not None:
             wanted = math.floor(self.time * schedule.fps + ROUNDING)
@@ -52,12 +52,4 @@ class Horizon:
     def terms(self, terms: Sequence[Term], experiments: Sequence[Experiment]) -> list[Term]:
         """The terms that find something up to here, each for the experiments where it does."""
         pairs = [(e, self.of(e)) for e in experiments]
-        out = []
-        for term in terms:
-            if not term.simulated:
-                out.append(term)
-                continue
-            names = tuple(e.name for e, short in pairs if term.counts(e) and term.lies_within(e, short))
-            if names:
-                out.append(replace(term, experiments=names))
-        return out
+        return [found for term in terms if (found := term.up_to(pairs)) is not None]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from sim.core.optim import LBFGS, Adam, Descent, GaussNewton, Minimizer
-from sim.identify.losses.losses import Term
+from sim.identify.losses.terms.base import Term
 from sim.identify.search.horizon import Horizon
 from sim.identify.search.loop import Stop
 

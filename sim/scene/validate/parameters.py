@@ -6,10 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from sim.scene.schema.paths import NoSuchPath, SceneValue, every_path, find, overlap, path_hint
+from sim.identify.losses.terms import TERMS
+from sim.identify.losses.terms.base import Draft
+from sim.scene.schema.paths import NoSuchPath, SceneValue, find, overlap, path_hint, paths_below
 from sim.scene.validate.checks import parts
 from sim.schema.containers import Union
-from sim.schema.errors import did_you_mean
+from sim.schema.errors import word_hint
 from sim.schema.kinds import Number, Tuple, bounds_words, inside
 from sim.schema.reading import BROKEN, Kind, Reading, SchemaLine, Steps
 from sim.schema.units import parse_unit
@@ -134,7 +136,7 @@ def _target(
             reading.problem(place, f"`{path}` does not exist in this scene", hint, key=by_key)
         return None
     if not found.line.may_vary:
-        numbers = [".".join(other.steps) for other in every_path(found.line, found.value, found.steps) if usable(other)]
+        numbers = [".".join(other.steps) for other in paths_below(found) if usable(other)]
         hint = "name one of: " + ", ".join(f"`{number}`" for number in numbers[:6]) if numbers else _MAY_VARY
         reading.problem(place, f"`{path}` may not be a parameter", hint, key=by_key)
         return None
@@ -160,7 +162,7 @@ def _has_such_values(
         return True
     if isinstance(found.value, dict):
         needed = ("region", "element") if "regions" in found.value else ("element",)
-        if _elements_are_points(found.steps):
+        if found.line.per_point:
             needed = (*needed, "point")
         if per not in needed:
             reading.problem(place, f"`{path}` has a value for each {needed[0]}", f"add `per: {needed[0]}`", key=by_key)
@@ -187,7 +189,7 @@ def _has_such_values(
             key=by_key,
         )
         return False
-    if per == "point" and not _elements_are_points(found.steps):
+    if per == "point" and not found.line.per_point:
         reading.problem(
             place,
             f"`{path}` is one value, with none for each point",
@@ -197,18 +199,6 @@ def _has_such_values(
         )
         return False
     return True
-
-
-def _elements_are_points(steps: Steps) -> bool:
-    """Whether a value may differ from point to point."""
-    match steps:
-        case (
-            ("objects", _, "position" | "velocity")
-            | ("objects", _, "cloth" | "soft", "density")
-            | ("objects", _, "particles", "mass")
-        ):
-            return True
-    return False
 
 
 def _of_elements(value: Any) -> bool:
@@ -339,68 +329,10 @@ def _term(
     targets: dict[str, list[ParameterTarget]],
     reading: Reading,
 ) -> None:
-    name: str = term.get("prior", term.get("smooth", ""))
-    if targets.get(name):
-        unit = targets[name][0].kind.unit
-        if "smooth" in term and data["parameters"][name].get("transform") != "none":
-            unit = ""  # differences of logarithms
-        expected = _later(steps, "value", term, Number(unit), reading)
-        _later(steps, "sd", term, Number(unit, "(0, inf)"), reading)
-        if "factor" in term and expected is not None and expected <= 0:
-            reading.problem((*steps, "value"), "the logarithm needs a positive value", "use `sd` instead of `factor`")
-    one_width = ("factor" in term) != ("sd" in term)
-    if "prior" in term and not one_width and not reading.is_broken((*steps, "sd")):
-        reading.problem(steps, "a prior needs one of `factor` (in the logarithm) and `sd`")
-    if "smooth" in term:
-        if "sd" not in term and not reading.is_broken((*steps, "sd")):
-            reading.problem(steps, "missing key `sd`: standard deviation")
-        if data.get("parameters", {}).get(name, {}).get("per") in ("scene", "experiment"):
-            reading.problem((*steps, "smooth"), f"`{name}` is one number without neighbours", "give it `per: element`")
-    if "custom" in term:
-        _own_loss(steps, term["custom"], reading)
-    window = term.get("at")
-    if isinstance(window, list) and window[0] >= window[1]:
-        reading.problem((*steps, "at"), f"the time {window[0]:g} s is not before {window[1]:g} s", "write [t0, t1]")
-    _counted_experiments(steps, term, data, reading)
-
-
-def _own_loss(steps: Steps, source: str, reading: Reading) -> None:
-    """A loss of the user's own must be a function of a module that was imported on purpose."""
-    module, _, function = source.partition(":")
-    if module not in reading.modules:
-        reading.problem(
-            (*steps, "custom"),
-            f"`{module}` is not imported, and a scene imports nothing by itself",
-            f"allow it with `--import {module}`, or `load_scene(..., modules=[{module}])`",
-        )
-    elif not callable(getattr(reading.modules[module], function, None)):
-        known = [
-            name for name, item in vars(reading.modules[module]).items() if callable(item) and not name.startswith("_")
-        ]
-        reading.problem(
-            (*steps, "custom"), f"`{module}` has no function `{function}`", did_you_mean(function, known, list_up_to=8)
-        )
-
-
-def _counted_experiments(steps: Steps, term: dict[str, Any], data: dict[str, Any], reading: Reading) -> None:
-    experiments = data.get("experiments", {})
-    listed = [name for name in term.get("experiments", []) if name in experiments]
-    for i, name in enumerate(listed):
-        if experiments[name].get("use") == "predict":
-            reading.problem((*steps, "experiments", str(i)), f"`{name}` is only predicted", "make it `use: fit`")
-    for name in listed or experiments:
-        entry = experiments[name]
-        if (
-            "match" in term
-            and entry.get("use") == "fit"
-            and "target" not in entry
-            and not reading.is_broken(("experiments", name, "target"))
-        ):
-            reading.problem(
-                (*steps, "match"),
-                f"experiment `{name}` is fitted and has no target to match",
-                f"give `experiments.{name}.target` a recording",
-            )
+    units = {name: own[0].kind.unit for name, own in targets.items() if own}
+    draft = Draft(steps, term, data, units, reading, lambda key, kind: _later(steps, key, term, kind, reading))
+    for key in TERMS.keys() & term.keys():
+        TERMS[key].check(draft)
 
 
 def _results(data: dict[str, Any], targets: dict[str, list[ParameterTarget]]) -> dict[str, tuple[str, int]]:
@@ -433,7 +365,7 @@ def _expectation(path: str, data: dict[str, Any], targets: dict[str, list[Parame
     if path not in results and words[:2] != ["loss", "terms"]:
         if not reading.is_broken(tuple(words[:2])) and not reading.is_broken(("measures", words[-1])):
             shown = [known for known in results if not known.endswith((".start", ".final", ".simulated", ".measured"))]
-            hint = did_you_mean(path, results) or did_you_mean(path, shown)
+            hint = word_hint(path, results) or word_hint(path, shown)
             reading.problem(steps, f"`{path}` is not a number in the result", hint, key=True)
         return
     unit, count = results.get(path, ("", 1))

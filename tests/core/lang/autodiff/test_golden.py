@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from adjoint_tools import tbr_of, numbers_of, traced
+from adjoint_tools import numbers_of, tbr_of, traced
 
 import sim
 from sim.core.lang.autodiff import primal

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from adjoint_tools import check, gradients, tbr_of, numbers_of, run, traced
+from adjoint_tools import check, gradients, numbers_of, run, tbr_of, traced
 
 import sim
 from sim.core.lang.autodiff.kernel_adjoint import kernel_adjoint

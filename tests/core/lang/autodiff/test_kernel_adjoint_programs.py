@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from adjoint_tools import Fault, check, gradients, tbr_of, run, traced
+from adjoint_tools import Fault, check, gradients, run, tbr_of, traced
 from test_kernel_adjoint import lists_in_a_loop, numbers, overwrites_in_a_loop
 
 import sim

@@ -4,8 +4,9 @@
 
     import sim
 
-    @sim.kernel def spread_of(q: sim.array2d[Any], frame: int, loss: sim.array[sim.float64]):  # Any: vec3f or vec3d, as
-    the run's --dtype
+    @sim.kernel
+    def spread_of(q: sim.array2d[Any], frame: int, loss: sim.array[sim.float64]):
+        # Any: vec3f or vec3d, as the run's --dtype
         for i in range(q.shape[1]):
             loss[0] += sim.float64(sim.dot(q[frame, i], q[frame, i]))
 
@@ -15,12 +16,12 @@
         return loss
 
 It is called once for every experiment that counts and every evaluation of the loss.  Its gradient is what the tape
-makes of the launches; numbers that go through NumPy lose it, and are refused (`Custom.check`).
+makes of the launches; numbers that go through NumPy lose it, and are refused (`Custom.try_out`).
 """
 
 # Annotations of kernels are types: they are evaluated here, not postponed.
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
@@ -36,9 +37,12 @@ from sim.core.runtime.launch.kernel import Kernel, kernel
 from sim.core.runtime.launch.launch import launch
 from sim.core.runtime.tape.tape import Tape
 from sim.identify.data.experiments import Experiment, Markers
-from sim.identify.losses.losses import Measured, Term
 from sim.identify.losses.residuals import Residuals
+from sim.identify.losses.terms.base import Draft, PreparedTerm, TermContext, TrajectoryTerm, line
 from sim.model import Model
+from sim.schema.errors import word_hint
+from sim.schema.kinds import Text
+from sim.schema.reading import SchemaLine
 
 NUDGE = 0.03
 """How far from rest points are when a loss is tried, relative to the size of everything: at rest it may have a kink."""
@@ -56,7 +60,7 @@ class CustomLossError(SimError):
 
 
 @dataclass(frozen=True, eq=False)
-class Take:
+class LossInput:
     """What a loss of the user's own is given.
 
     positions: (frames, points) vec3 of the model's precision [m], of all points, frame k at
@@ -71,19 +75,69 @@ class Take:
 
 
 @dataclass(frozen=True)
-class Custom(Term):
+class Custom(TrajectoryTerm):
     """function(take) returns an array of one float64, computed by kernels from `take.positions`; the value is
     dimensionless."""
 
-    function: Callable[[Take], Any] | None = None
+    function: Callable[[LossInput], Any] | None = None
     source: str = ""
     has_residuals: ClassVar[bool] = False
+    key: ClassVar[str] = "custom"
+    lines: ClassVar[tuple[SchemaLine, ...]] = (
+        line("custom", Text("`module:function`", r"[\w.]+:\w+"), "own loss, from a module named with --import: "
+             "function(take) launches kernels on `take.positions` (frames, points) and returns an array of one float64 "
+             "(below)"),
+    )  # fmt: skip
 
-    def prepare(self, model: Model, markers: Mapping[str, Markers], experiment: Experiment) -> Measured:
+    @classmethod
+    def check(cls, draft: Draft) -> None:
+        """It must be a function of a module that was imported on purpose."""
+        super().check(draft)
+        module, _, function = draft.entry["custom"].partition(":")
+        modules = draft.reading.modules
+        if module not in modules:
+            draft.problem(
+                f"`{module}` is not imported, and a scene imports nothing by itself",
+                f"allow it with `--import {module}`, or `load_scene(..., modules=[{module}])`",
+                at=("custom",),
+            )
+        elif not callable(getattr(modules[module], function, None)):
+            known = [name for name, item in vars(modules[module]).items() if callable(item) and name[0] != "_"]
+            hint = word_hint(function, known, list_up_to=8)
+            draft.problem(f"`{module}` has no function `{function}`", hint, at=("custom",))
+
+    @classmethod
+    def build(cls, entry: Mapping[str, Any], name: str, context: TermContext) -> Sequence["Custom"]:
+        """The term, if its function passes a trial for every experiment that it counts."""
+        module, _, function = entry["custom"].partition(":")
+        found = getattr(context.modules[module], function)
+        term = cls(**cls.common(entry, name), function=found, source=entry["custom"])
+        model = context.model
+        for experiment in context.experiments if model is not None and model.requires_grad else ():
+            assert model is not None
+            if not term.counts(experiment):
+                continue
+            try:
+                term.try_out(model, context.markers, experiment)
+            except CustomLossError as error:
+                context.problem("custom", error.what, error.hint)
+                return []
+        return [term]
+
+    @property
+    def label(self) -> str:
+        """The user's name for it."""
+        return self.source
+
+    def is_defined_for(self, experiment: Experiment) -> bool:
+        """Where it is counted: of others the function may know nothing."""
+        return self.counts(experiment)
+
+    def prepare(self, model: Model, markers: Mapping[str, Markers], experiment: Experiment) -> PreparedTerm:
         """The term for one experiment."""
         return _PreparedCustom(self, model, markers, experiment)
 
-    def check(self, model: Model, markers: Mapping[str, Markers], experiment: Experiment) -> None:
+    def try_out(self, model: Model, markers: Mapping[str, Markers], experiment: Experiment) -> None:
         """Tries the function on points near their rest, and raises CustomLossError where it cannot be used.
 
         Its gradient by the positions is compared with differences along a direction, and
@@ -181,7 +235,7 @@ class _PreparedCustom:
         self.term, self.model, self.markers, self.experiment = term, model, markers, experiment
 
     def value(self, q: array) -> array:
-        value = self._call(Take(q, self.model, self.experiment, self.markers))
+        value = self._call(LossInput(q, self.model, self.experiment, self.markers))
         if not isinstance(value, array):
             raise self._wrong(f"returns {type(value).__name__}, not an array")
         if value.dtype is not float64 or value.shape != (1,):
@@ -195,7 +249,7 @@ class _PreparedCustom:
         place = f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
         return CustomLossError(f"`{self.term.source}` {what}", hint=_RETURN + place)
 
-    def _call(self, take: Take) -> Any:
+    def _call(self, take: LossInput) -> Any:
         """The function's answer; what it raises is an error that names the line of it."""
         assert self.term.function is not None
         try:

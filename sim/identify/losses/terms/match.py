@@ -1,0 +1,310 @@
+"""`match`: markers that should follow a recording.
+
+Dimensionless: 1 where the simulation meets the recording up to its noise.
+"""
+
+# Annotations of kernels are types made per precision: they are evaluated here, not postponed.
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from sim.core.lang.frontend.builtins import tid
+from sim.core.lang.types import Scalar, float64, vector
+from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.arrays.creation import zeros
+from sim.core.runtime.launch.kernel import Kernel, kernel
+from sim.core.runtime.launch.launch import launch
+from sim.identify.data.experiments import Experiment, Markers
+from sim.identify.data.motion import Motion
+from sim.identify.losses.residuals import Residuals
+from sim.identify.losses.terms.base import (
+    NOT_NEGATIVE,
+    POSITIVE,
+    REQUIRED,
+    Draft,
+    MarkerTerm,
+    PreparedTerm,
+    Term,
+    TermContext,
+    line,
+)
+from sim.identify.losses.terms.kernels import marker_table, place_functions, vec3d
+from sim.io.report_tracks import Track
+from sim.model import Model
+from sim.schema.containers import Table, Union
+from sim.schema.kinds import Choice, NameOf, Number, Tuple
+from sim.schema.reading import SchemaLine
+
+HUBER = Table((line("huber", Number("", POSITIVE), "in units of noise", REQUIRED),))
+
+
+@dataclass(frozen=True)
+class Match(MarkerTerm):
+    """Markers that should follow the recording.
+
+    The mean over frames, markers and axes of rho((x - target) / noise), rho(r) = r^2, or beyond `huber` its tangent
+    (P. Huber, 1964).  compare: "position"; "displacement" from the first frame in which the marker counts; "velocity":
+    the step from one frame to the next, whose noise is sqrt(2) times as large.  at: frames that count: "all", "last"
+    or (t0, t1) [s].
+    """
+
+    compare: str = "position"
+    at: str | tuple[float, float] = "all"
+    huber: float = math.inf
+    compares_recordings: ClassVar[bool] = True
+    key: ClassVar[str] = "match"
+    lines: ClassVar[tuple[SchemaLine, ...]] = (
+        line("match", NameOf("markers"), "markers that should follow the recording"),
+        line("compare", Choice(("position", "displacement", "velocity")),
+             "displacement: from the first frame that is used", "position", only=("match",)),
+        line("at", Union((Choice(("all", "last")), Tuple(2, "s", NOT_NEGATIVE))),
+             "frames that count: all, last, or [t0, t1]", "all", only=("match",)),
+        line("norm", Union((Choice(("square",)), HUBER)),
+             "square, or {huber: 3}: linear beyond three times the noise", "square", only=("match",)),
+    )  # fmt: skip
+
+    @classmethod
+    def check(cls, draft: Draft) -> None:
+        """A span of time goes forward, and what is fitted has a recording."""
+        super().check(draft)
+        span = draft.entry.get("at")
+        if isinstance(span, list) and span[0] >= span[1]:
+            draft.problem(f"the time {span[0]:g} s is not before {span[1]:g} s", "write [t0, t1]", at=("at",))
+        for name in cls.counted_names(draft):
+            experiment = draft.data["experiments"][name]
+            broken = draft.reading.is_broken(("experiments", name, "target"))
+            if experiment.get("use") == "fit" and "target" not in experiment and not broken:
+                draft.problem(
+                    f"experiment `{name}` is fitted and has no target to match",
+                    f"give `experiments.{name}.target` a recording",
+                    at=("match",),
+                )
+
+    @classmethod
+    def settings(cls, entry: Mapping[str, Any]) -> dict[str, Any]:
+        """What is compared, when, and how."""
+        huber = math.inf if entry["norm"] == "square" else entry["norm"]["huber"]
+        at = entry["at"] if isinstance(entry["at"], str) else tuple(entry["at"])
+        return {"compare": entry["compare"], "at": at, "huber": huber}
+
+    @classmethod
+    def build(cls, entry: Mapping[str, Any], name: str, context: TermContext) -> Sequence[Self]:
+        """As every term of markers; notes what is only known once recordings are read."""
+        terms = super().build(entry, name, context)
+        for term in terms:
+            for experiment in filter(term.counts, context.experiments):
+                term._check_recording(experiment, context)
+        return terms
+
+    def _check_recording(self, experiment: Experiment, context: TermContext) -> None:
+        if self.markers not in experiment.targets:
+            if experiment.targets:
+                what = f"the recording of `{experiment.name}` has no markers `{self.markers}`"
+                context.problem("", what, f"name their columns in `experiments.{experiment.name}.target.markers`")
+            return
+        try:
+            frames = experiment.schedule.frames_at(self.at)
+        except ValueError as error:
+            context.problem("at", str(error), "widen the span")
+            return
+        if not experiment.targets[self.markers].seen[frames].any():
+            what = f"no marker of `{self.markers}` is seen in the frames that count"
+            context.problem("", what, "let other frames count")
+
+    def is_defined_for(self, experiment: Experiment) -> bool:
+        """Where there is a recording of its markers."""
+        return self.markers in experiment.targets
+
+    def counted(self, experiment: Experiment) -> tuple[np.ndarray, np.ndarray]:
+        """Where a recording is compared (frames, markers) bool, and each marker's first frame that is used
+        (markers,)."""
+        frames, target = experiment.schedule.frames_at(self.at), experiment.targets[self.markers]
+        counted = np.zeros(target.seen.shape, bool)
+        counted[frames] = target.seen[frames]
+        first = np.argmax(counted, axis=0)
+        if self.compare == "displacement":
+            counted[first, np.arange(len(first))] = False
+        elif self.compare == "velocity":
+            counted[1:] &= target.seen[:-1]
+            counted[0] = False
+        return counted, first
+
+    def prepare(self, model: Model, markers: Mapping[str, Markers], experiment: Experiment) -> PreparedTerm:
+        """The term for one experiment.  Raises ValueError where nothing is left to compare."""
+        target = experiment.targets[self.markers]
+        frames, used, reference = self._compared(experiment)
+        if not used.any():
+            raise ValueError(f"no marker of `{self.markers}` is seen in a frame that counts")
+        wanted, noise = target.positions[frames], target.noise
+        relative = reference >= 0
+        marker = np.broadcast_to(np.arange(used.shape[1]), used.shape)
+        wanted[relative] -= target.positions[reference[relative], marker[relative]]
+        if self.compare == "velocity":
+            noise = noise * math.sqrt(2.0)
+        weight = used / (3.0 * used.sum())
+        wanted = np.where(used[..., None], wanted, 0.0)
+        return _PreparedMatch(
+            self, model, markers[self.markers], experiment.name, frames, reference, wanted, weight, noise
+        )
+
+    def lies_within(self, whole: Experiment, part: Experiment) -> bool:
+        """Whether a marker is seen in a frame that counts; the last frame is that of the whole experiment."""
+        if self.at == "last" and part.schedule.frames < whole.schedule.frames:
+            return False
+        try:
+            return bool(self._compared(part)[1].any())
+        except ValueError:
+            return False
+
+    def _compared(self, experiment: Experiment) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The frames that count (k,), which observations of them do (k, markers), and the frame that each is relative
+        to, -1: none."""
+        target = experiment.targets[self.markers]
+        frames = experiment.schedule.frames_at(self.at)
+        used = target.seen[frames]
+        count = used.shape[1]
+        reference = np.full(used.shape, -1, np.int32)
+        if self.compare == "displacement":
+            first = np.argmax(used, axis=0)
+            reference = np.broadcast_to(frames[first], used.shape).astype(np.int32)
+            used[first, np.arange(count)] = False  # zero by construction: it says nothing
+        elif self.compare == "velocity":
+            before = np.maximum(frames - 1, 0)
+            used &= target.seen[before] & (frames > 0)[:, None]
+            reference = np.repeat(before[:, None], count, axis=1).astype(np.int32)
+        return frames, used, reference
+
+    def track(self, motion: Motion, markers: Markers) -> Track:
+        """Every marker, as the loss compares it: its position, its way from where it is first counted, or its
+        velocity."""
+        e = motion.experiment
+        target, seen = e.targets[markers.name], motion.seen(markers)
+        after, before = motion.at(markers)
+        counted, first = self.counted(e)
+        times, noise, unit = motion.times, target.noise, "m"
+        counted = np.concatenate([np.zeros((1, markers.count), bool), counted])
+        shown = [after, before, seen]
+        if self.compare == "displacement":
+            shown = [None if x is None else x - x[first + 1, np.arange(markers.count)] for x in shown]
+            noise = np.sqrt(2.0) * noise
+        elif self.compare == "velocity":
+            shown = [None if x is None else np.diff(x, axis=0) * e.schedule.fps for x in shown]
+            times, counted, noise, unit = times[1:], counted[1:], np.sqrt(2.0) * noise * e.schedule.fps, "m/s"
+        after, before, seen = shown
+        assert after is not None
+        return Track(
+            e.name,
+            f"markers {markers.name} ({'in the loss' if self.counts(e) else 'predicted'})",
+            times,
+            after,
+            before,
+            seen,
+            counted,
+            tuple(axis if self.compare == "position" else f"{self.compare} {axis}" for axis in "xyz"),
+            unit,
+            float(noise),
+            [str(i) for i in range(markers.count)],
+        )
+
+
+def matches(terms: Iterable[Term], markers: str) -> list[Match]:
+    """The terms that compare some markers with recordings."""
+    return [t for t in terms if isinstance(t, Match) and t.markers == markers]
+
+
+def compared_by(terms: Iterable[Term], e: Experiment, markers: str) -> Match:
+    """The term that compares markers with a recording: of those that count the experiment the first, else as others are
+    compared."""
+    own = matches(terms, markers)
+    return next((t for t in own if t.counts(e)), own[0] if own else Match(f"match_{markers}", markers=markers))
+
+
+class _PreparedMatch:
+    """A `Match` for one experiment, with what its kernels read on the device."""
+
+    def __init__(
+        self,
+        term: Match,
+        model: Model,
+        markers: Markers,
+        experiment: str,
+        frames: np.ndarray,
+        reference: np.ndarray,
+        wanted: np.ndarray,
+        weight: np.ndarray,
+        noise: float,
+    ) -> None:
+        device = model.device
+        self.term, self.markers, self.experiment, self.noise = term, markers, experiment, noise
+        self.compare, self.add_up = _kernels(model.dtype)
+        self.table = marker_table(model, markers)
+        self.frames = array(frames, dtype=int, device=device)
+        self.reference = array(reference, dtype=int, device=device)
+        self.wanted = array(wanted, dtype=vec3d, device=device)
+        self.weight = array(weight, dtype=float64, device=device)
+        self.parts = zeros(weight.shape, float64, device, requires_grad=True)
+
+    def launch(self, q: array, out: array, slot: int) -> None:
+        inputs = [self.frames, self.reference, self.wanted, self.weight, self.noise, self.term.huber]
+        launch(self.compare, self.parts.shape, [q, *self.table, *inputs], [self.parts])
+        launch(self.add_up, 1, [self.parts, slot], [out])
+
+    def residuals(self, positions: np.ndarray) -> Residuals:
+        followed = self.markers.at(positions)
+        frames, reference, weight = self.frames.numpy(), self.reference.numpy(), self.weight.numpy()
+        moved = followed[frames]
+        relative = reference >= 0
+        marker = np.broadcast_to(np.arange(reference.shape[1]), reference.shape)
+        moved[relative] -= followed[reference[relative], marker[relative]]
+        values = np.where(weight[..., None] > 0, (moved - self.wanted.numpy()) / self.noise, 0.0)
+        own_noise = math.sqrt(0.5) if self.term.compare == "velocity" else 1.0
+        return Residuals(
+            self.term.name,
+            self.experiment,
+            values,
+            weight,
+            frames,
+            reference,
+            self.markers.name,
+            self.noise,
+            self.term.huber,
+            own_noise,
+        )
+
+
+@cache
+def _kernels(real: Scalar) -> tuple[Kernel, Kernel]:
+    """For rollouts in float32 or float64: what each observation adds, and their sum."""
+    vec3 = vector(3, real)
+    place, _ = place_functions(real)
+
+    @kernel
+    def compare(q: array2d[vec3], points: array2d[int], weights: array2d[float64], frames: array[int],
+                reference: array2d[int], wanted: array2d[vec3d], weight: array2d[float64], noise: float64,
+                huber: float64, parts: array2d[float64]):  # fmt: skip
+        k, m = tid()
+        d = place(q, frames[k], points, weights, m) - wanted[k, m]
+        if reference[k, m] >= 0:
+            d = d - place(q, reference[k, m], points, weights, m)
+        total = float64(0.0)
+        for axis in range(3):
+            r = abs(d[axis]) / noise
+            if r <= huber:
+                total = total + r * r
+            else:
+                total = total + huber * (2.0 * r - huber)
+        parts[k, m] = weight[k, m] * total
+
+    @kernel
+    def add_up(parts: array2d[float64], slot: int, out: array[float64]):
+        total = float64(0.0)
+        for k in range(parts.shape[0]):
+            for m in range(parts.shape[1]):
+                total = total + parts[k, m]
+        out[slot] = total
+
+    return compare, add_up
