@@ -17,12 +17,12 @@ from sim.core.runtime.devices.device import Device
 from sim.core.runtime.devices.graph import Graph, capturing
 from sim.model.constraint_set import ConstraintSet
 from sim.model.control import Contacts, Control
-from sim.model.derive import Derivation
+from sim.model.derived.arrays import ArrayFactory
+from sim.model.derived.derivation import Derivation
 from sim.model.errors import ModelError
 from sim.model.fields import MODEL_FIELDS
 from sim.model.groups import Attachment, Group, Shape
 from sim.model.materials import Materials
-from sim.model.place import Place
 from sim.model.state import State
 
 
@@ -39,7 +39,7 @@ class Model:
 
     def __init__(
         self,
-        place: Place,
+        make: ArrayFactory,
         arrays: Mapping[str, array],
         materials: Materials,
         derivations: Sequence[Derivation],
@@ -51,9 +51,9 @@ class Model:
         worlds: int = 1,
     ) -> None:
         self.__dict__.update(arrays)
-        self.device: Device = place.device
-        self.dtype: Scalar = place.real
-        self.requires_grad: bool = place.requires_grad
+        self.device: Device = make.device
+        self.dtype: Scalar = make.real
+        self.requires_grad: bool = make.requires_grad
         self.materials, self.constraint_sets, self.groups = materials, constraint_sets, groups
         self.shapes, self.attachments, self.in_air, self.worlds = shapes, attachments, in_air, worlds
         self._derivations = list(derivations)

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 from sim.core.lang.errors import did_you_mean
-from sim.core.lang.types import float64
+from sim.core.lang.types import Scalar, float64
 from sim.core.runtime.arrays.array import array, clone
 from sim.core.runtime.arrays.creation import full
+from sim.core.runtime.devices.device import Device
 from sim.core.runtime.devices.graph import capturing
 from sim.model.errors import ModelError
 from sim.model.fields import STATE_FIELDS
+
+
+class OwnerModel(Protocol):
+    """What a state, a control and contacts know of the model that made them; `Model` stands above them."""
+
+    @property
+    def dtype(self) -> Scalar:
+        """The precision."""
+
+    @property
+    def device(self) -> Device:
+        """Where the arrays live."""
 
 
 class State:
@@ -22,7 +35,7 @@ class State:
 
     def __init__(
         self,
-        model: Any,
+        model: OwnerModel,
         particle_q: array,
         particle_qd: array,
         particle_f: array,

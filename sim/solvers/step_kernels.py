@@ -13,7 +13,7 @@ from sim.core.lang.library.vector import length
 from sim.core.lang.types import Scalar, float64, vector
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.launch.kernel import Kernel, kernel
-from sim.model.motions import MOVE_SMOOTH, SWING
+from sim.model.build.motions import MOVE_SMOOTH, SWING
 
 
 @dataclass(frozen=True)

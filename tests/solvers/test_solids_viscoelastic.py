@@ -7,8 +7,8 @@ from physics_tools import positions, take_steps
 from solid_tools import DENSITY, POISSON, YOUNG, at, block, tip
 
 import sim
-from sim.model.energy import constraint_forces
 from sim.identify.data.measures import Measure
+from sim.model.energy import constraint_forces
 
 
 def bar(relaxing, time, g=0.0981, cells=(1, 1, 3), young=1e5, poisson=0.3):

@@ -10,7 +10,7 @@ import sim
 from sim.core.runtime.ambient import threads
 from sim.geometry import GeometryError
 from sim.geometry.coloring import Coloring
-from sim.model import constraint_set
+from sim.model.build import row_order
 from sim.solvers.base import Substep
 from sim.solvers.batch import Rows
 
@@ -34,7 +34,7 @@ def test_a_broken_colouring_is_caught_at_finalize(monkeypatch):
         n = len(points)
         return Coloring(np.zeros(n, np.int32), np.arange(n, dtype=np.int32), np.array([0, n], np.int32))
 
-    monkeypatch.setattr(constraint_set, "color_constraints", broken)
+    monkeypatch.setattr(row_order, "color_constraints", broken)
     with pytest.raises(GeometryError, match="constraints 0 and 1 have the same colour 0 and share the free point 1"):
         hanging_chain()
 

@@ -14,8 +14,8 @@ import sim
 from sim.constraints import base
 from sim.constraints.evolution import make_evolution
 from sim.constraints.projection import parameter_struct
-from sim.model.derive import Derivation
-from sim.model.law import _law_kernel, value_struct
+from sim.model.derived.derivation import Derivation
+from sim.model.derived.law import _law_kernel, value_struct
 
 SCALE = 2.0
 TABLE = [1.0, 2.0]

@@ -29,9 +29,9 @@ from sim.geometry import (
     solid_mesh,
     tet_edges,
 )
-from sim.model import checks
-from sim.model.assembly import Parts, assemble
-from sim.model.blocks import (
+from sim.model.build import checks
+from sim.model.build.assembly import ModelParts, assemble
+from sim.model.build.blocks import (
     AttachmentBlock,
     ConstraintBlock,
     LoadBlock,
@@ -41,11 +41,11 @@ from sim.model.blocks import (
     registered,
     springs,
 )
+from sim.model.build.material_blocks import material_blocks
+from sim.model.build.motions import read_motions
 from sim.model.errors import ModelError
 from sim.model.groups import Group
-from sim.model.material_blocks import material_blocks
 from sim.model.model import Model
-from sim.model.motions import read_motions
 
 ORIGIN = (0.0, 0.0, 0.0)
 
@@ -609,7 +609,7 @@ class ModelBuilder:
         if self._springs:
             self._constraints.append(springs(self._label(None, "springs"), self._springs))
         self._finalized = True
-        parts = Parts(
+        parts = ModelParts(
             self.gravity, self.groups, self._points, self._constraints, self._shapes, self._attachments, self._loads
         )
         return assemble(parts if self._worlds == 1 else parts.in_worlds(self._worlds), device, requires_grad, dtype)

@@ -9,8 +9,8 @@ import numpy as np
 from sim.constraints.base import Constraint
 from sim.constraints.stencils import Elements, Meshed
 from sim.geometry import GeometryError
-from sim.model import checks
-from sim.model.blocks import ConstraintBlock, constraint_values, registered
+from sim.model.build import checks
+from sim.model.build.blocks import ConstraintBlock, constraint_values, registered
 from sim.model.errors import ModelError
 
 
