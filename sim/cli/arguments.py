@@ -12,6 +12,7 @@ from typing import Any
 from sim.cli.show_ir import STAGES
 from sim.core.lang.errors import SimError
 from sim.core.lang.types import as_scalar
+from sim.io.formats import FORMATS, FORMATS_HELP
 from sim.scene.build.problem import PRECISION
 
 
@@ -125,8 +126,8 @@ def make_parser() -> argparse.ArgumentParser:
     export.add_argument(
         "--to",
         required=True,
-        choices=("glb", "npz", "csv", "mp4"),
-        help="glb: animated 3-D file; csv: markers; mp4: a film (needs the extra [video])",
+        choices=tuple(FORMATS),
+        help=FORMATS_HELP,
     )
     export.add_argument("--out", type=Path, metavar="PATH", help="a file, or a folder; default: the run folder")
     export.add_argument(
