@@ -22,8 +22,9 @@ from sim.core.lang.ir.core import OPS, ZERO
 from sim.core.lang.library import LIBRARY, RANDOM
 from sim.io import to_json
 from sim.model import MODEL_FIELDS, STATE_FIELDS
-from sim.scene.schema.json_schema import json_schema, scene_reference
-from sim.scene.schema.materials import registered_materials
+from sim.scene.schema.json_schema import json_schema
+from sim.scene.schema.keys.materials import registered_materials
+from sim.scene.schema.reference import scene_reference
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTE = "<!-- written by scripts/make_docs.py -->\n"

@@ -4,5 +4,5 @@ Exit status: 0 all well; 1 an expectation not met, a gradient off, or a run that
 written; 130 interrupted, state saved; 141 nobody read the output to its end.
 """
 
-from sim.cli.arguments import STAGES as STAGES
 from sim.cli.command import main as main
+from sim.cli.verbs.show_ir import STAGES as STAGES

@@ -9,27 +9,14 @@ import os
 import sys
 from collections.abc import Sequence
 
-from sim.cli import verbs
 from sim.cli.arguments import make_parser
-from sim.cli.modules import import_module
-from sim.cli.show_ir import show_ir
+from sim.cli.verbs.modules import import_module
 from sim.core.lang.errors import SimError
 from sim.identify.run import INTERRUPTED
 from sim.io import RecordingError, RunFolderError, to_json
 from sim.scene import SceneError
 
 BAD_INPUT, BROKEN_PIPE = 2, 141
-
-VERBS = {
-    "run": verbs.run,
-    "view": verbs.view,
-    "export": verbs.export,
-    "check": verbs.check,
-    "gradcheck": verbs.gradcheck,
-    "schema": verbs.schema,
-    "info": verbs.info,
-    "show-ir": show_ir,
-}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -67,9 +54,9 @@ def _do(options: argparse.Namespace) -> int:
         sys.path.insert(0, "")  # modules of the folder where the command is given
     options.imported = [import_module(module) for module in options.modules]
     if not options.quiet or options.json:
-        return VERBS[options.verb](options)
+        return options.verb.run(options)
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
-        return VERBS[options.verb](options)
+        return options.verb.run(options)
 
 
 def _bad_input(options: argparse.Namespace, text: str, problems: list[dict[str, str]]) -> int:

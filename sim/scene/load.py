@@ -12,13 +12,13 @@ from types import ModuleType
 from sim.files import FileError, read_text
 from sim.scene.build.sound_parts import problems_of_sound_parts
 from sim.scene.scene import Scene
-from sim.scene.schema.keys import MaterialSpec, scene_schema
-from sim.scene.schema.materials import registered_materials
+from sim.scene.schema.keys.materials import MaterialSpec, registered_materials
+from sim.scene.schema.keys.scene import scene_schema
 from sim.scene.schema.paths import NoSuchPath, find, path_hint
 from sim.scene.validate.checks import check_parts, check_references
 from sim.scene.validate.parameters import check_parameters
 from sim.schema.containers import List, Table
-from sim.schema.errors import Diagnostic, Mark, SceneError, SourceText, did_you_mean
+from sim.schema.errors import Diagnostic, Mark, SceneError, SourceText, word_hint
 from sim.schema.kinds import File
 from sim.schema.reading import BROKEN, Default, Reading, SchemaLine
 from sim.schema.yaml_marks import YamlNode, node_of, read_yaml
@@ -112,7 +112,7 @@ def _text(path: Path, reading: Reading, asked: Mark | None) -> str:
     except FileError as error:
         reason = error.what if path.exists() else "there is no such file"
         siblings = [p.name for p in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
-        hint = error.hint if path.exists() else did_you_mean(path.name, siblings, list_up_to=0)
+        hint = error.hint if path.exists() else word_hint(path.name, siblings, list_up_to=0)
         mark = asked or Mark(SourceText(str(path), "", path.parent), 1, 1)
         where = "include" if asked else ""
         raise SceneError(

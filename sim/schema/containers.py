@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sim.schema.errors import did_you_mean
-from sim.schema.reading import BROKEN, Default, Kind, Reading, SchemaLine, Steps
+from sim.schema.errors import word_hint
+from sim.schema.reading import BROKEN, Default, Json, Kind, Reading, SchemaLine, Steps, yaml_text
 from sim.schema.yaml_marks import YamlNode, node_of
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
@@ -25,6 +25,16 @@ class List(Kind):
     def words(self) -> str:
         size = f" of {self.least}" if self.least == self.most else f" of at least {self.least}" if self.least else ""
         return f"a list{size}, each item {self.item.words()}"
+
+    def cell(self) -> str:
+        return f"list, each {self.item.cell()}"
+
+    def nested(self, path: str) -> list[tuple[str, Kind]]:
+        return [(f"{path}.<index>", self.item)]
+
+    def json_schema(self) -> Json:
+        schema: Json = {"type": "array" if self.least else ["array", "null"], "items": self.item.json_schema()}
+        return schema | {"minItems": self.least} | ({} if self.most is None else {"maxItems": self.most})
 
     def fits(self, value: Any) -> bool:
         if value is None:
@@ -51,6 +61,20 @@ class Map(Kind):
     def words(self) -> str:
         key = {"name": "name", "path": "path"}.get(self.keys, f"name of one of the `{self.keys}`")
         return f"a mapping: {key} -> {self.entry.words()}"
+
+    def cell(self) -> str:
+        return f"{self._key_word} -> {self.entry.cell()}"
+
+    def nested(self, path: str) -> list[tuple[str, Kind]]:
+        return [(f"{path}.<{self._key_word}>", self.entry)]
+
+    @property
+    def _key_word(self) -> str:
+        return "path" if self.keys == "path" else "name"
+
+    def json_schema(self) -> Json:
+        names = {} if self.keys == "path" else {"propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_-]*$"}}
+        return {"type": ["object", "null"], "additionalProperties": self.entry.json_schema(), **names}
 
     def fits(self, value: Any) -> bool:
         return isinstance(value, dict) or value is None
@@ -86,6 +110,15 @@ class Union(Kind):
     def words(self) -> str:
         return ", or ".join(kind.words() for kind in self.kinds)
 
+    def cell(self) -> str:
+        return ", or ".join(dict.fromkeys(kind.cell() for kind in self.kinds))
+
+    def nested(self, path: str) -> list[tuple[str, Kind]]:
+        return [(path, kind) for kind in self.kinds]
+
+    def json_schema(self) -> Json:
+        return {"anyOf": [kind.json_schema() for kind in self.kinds]}
+
     def fits(self, value: Any) -> bool:
         return any(kind.fits(value) for kind in self.kinds)
 
@@ -112,6 +145,9 @@ class Deferred(Kind):
     def words(self) -> str:
         return self.form
 
+    def json_schema(self) -> Json:
+        return {}
+
     def fits(self, value: Any) -> bool:
         return self.any_value or value is not None
 
@@ -123,7 +159,10 @@ class Deferred(Kind):
 @dataclass(frozen=True)
 class Table(Kind):
     """A mapping with known keys. Of each group of `one_of` exactly one key is given, of each of `at_most_one` one or
-    none."""
+    none.
+
+    title, short: what messages, and the tables of the reference page, call it, where that is not its keys.
+    """
 
     lines: tuple[SchemaLine, ...]
     one_of: tuple[tuple[str, ...], ...] = ()
@@ -131,12 +170,74 @@ class Table(Kind):
     noun: str = "key"
     needs_one: bool = False  # at least one key of any
     title: str = ""
+    short: str = ""
 
     def words(self) -> str:
         if self.title:
             return self.title
         shown = [line.name for line in self.lines]
         return "a mapping with " + ", ".join(f"`{name}`" for name in shown[:8]) + (", ..." if len(shown) > 8 else "")
+
+    def cell(self) -> str:
+        return self.short or "mapping"
+
+    def nested(self, path: str) -> list[tuple[str, Kind]]:
+        return [(f"{path}.{line.name}".lstrip("."), line.kind) for line in self.lines]
+
+    def json_schema(self) -> Json:
+        required = [line.name for line in self.lines if line.default is Default.REQUIRED and not line.only_with]
+        schema: Json = {
+            "type": "object" if required or self.one_of or self.needs_one else ["object", "null"],
+            "properties": {
+                line.name: {**line.kind.json_schema(), "description": self._description(line)} for line in self.lines
+            },
+            "additionalProperties": False,
+        }
+        if required:
+            schema["required"] = required
+        if self.needs_one:
+            schema["minProperties"] = 1
+        if choices := [*map(self._exactly_one, self.one_of), *map(self._at_most_one, self.at_most_one)]:
+            schema["allOf"] = choices
+        if dependencies := self._dependencies():
+            schema["dependencies"] = dependencies
+        return schema
+
+    def _exactly_one(self, group: tuple[str, ...]) -> Json:
+        return {"oneOf": [{"required": [name]} for name in group]}
+
+    def _at_most_one(self, group: tuple[str, ...]) -> Json:
+        others: Json = {line.name: {} for line in self.lines if line.name not in group}
+        none: Json = {"properties": others, "additionalProperties": False}
+        return {"oneOf": [*({"required": [name]} for name in group), none]}
+
+    def _dependencies(self) -> Json:
+        """Of a key with `only_with`: one of those; of a key that has such keys: those that must be given."""
+        out: Json = {}
+        for line in self.lines:
+            if line.only_with:
+                out[line.name] = {"anyOf": [{"required": [other]} for other in line.only_with]}
+            needed = [
+                other.name for other in self.lines if line.name in other.only_with and other.default is Default.REQUIRED
+            ]
+            if needed:
+                out[line.name] = {"required": needed}
+        return out
+
+    def _description(self, line: SchemaLine) -> str:
+        """What an editor shows for a key."""
+        parts = [line.doc]
+        if line.unit:
+            parts.append(f"SI unit: {line.unit}; other units as text, such as `1 {line.unit}`")
+        for words, groups in (("exactly one of", self.one_of), ("at most one of", self.at_most_one)):
+            parts += [f"{words}: {', '.join(group)}" for group in groups if line.name in group][:1]
+        if line.only_with:
+            parts.append(f"only with: {', '.join(line.only_with)}")
+        if not isinstance(line.default, Default):
+            parts.append(f"default: {yaml_text(line.default)}")
+        if line.may_vary:
+            parts.append("may be a parameter")
+        return ". ".join(parts)
 
     def fits(self, value: Any) -> bool:
         return isinstance(value, dict) or value is None
@@ -164,7 +265,7 @@ class Table(Kind):
             else:
                 reading.marks[place] = child.mark
                 reading.key_marks[place] = child.key_mark or child.mark
-                hint = did_you_mean(key, known)
+                hint = word_hint(key, known)
                 misspelt.update(name for name in known if hint == f"did you mean `{name}`?" and name not in given)
                 reading.problem(place, f"unknown {self.noun} `{key}`", hint, key=True)
                 reading.broken.add(place)

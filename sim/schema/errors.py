@@ -98,7 +98,7 @@ class SceneError(Exception):
         return "\n".join(str(problem) for problem in self.problems)
 
 
-def did_you_mean(word: str, known: Iterable[str], list_up_to: int = 12) -> str:
+def word_hint(word: str, known: Iterable[str], list_up_to: int = 12) -> str:
     """A hint for a word that is not known: the closest known one, or all of them when there are few."""
     names = sorted(set(known))
     close = difflib.get_close_matches(word, names, 1, cutoff=0.7)

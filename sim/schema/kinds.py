@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from sim.files import LARGEST_WHOLE
-from sim.schema.errors import did_you_mean
-from sim.schema.reading import BROKEN, Kind, Reading, SchemaLine, Steps, described
+from sim.schema.errors import word_hint
+from sim.schema.reading import BROKEN, Json, Kind, Reading, SchemaLine, Steps, described
 from sim.schema.units import UnitError, expected, is_in, parse_unit, to_si, units_of
 from sim.schema.yaml_marks import YamlNode
+
+_QUANTITY = r"^\s*[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?\s*(?:[A-Za-z%µμ1(].*)?$"
+"""What editors take for a number with a unit; `to_si` is stricter."""
 
 
 def inside(value: float, bounds: str) -> bool:
@@ -31,6 +34,16 @@ def bounds_words(bounds: str) -> str:
     return {"": "finite", "(0, inf)": "positive", "[0, inf)": "zero or positive"}.get(bounds, f"in {bounds}")
 
 
+def _json_interval(bounds: str) -> Json:
+    number: Json = {"type": "number"}
+    if bounds:
+        low, high = (float(end) for end in bounds[1:-1].split(","))
+        number["exclusiveMinimum" if bounds[0] == "(" else "minimum"] = low
+        if high != math.inf:
+            number["exclusiveMaximum" if bounds[-1] == ")" else "maximum"] = high
+    return number
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
@@ -44,6 +57,12 @@ class Number(Kind):
 
     def words(self) -> str:
         return expected(self.unit)
+
+    def cell(self) -> str:
+        return f"{self.words()}, {bounds_words(self.bounds)}" if self.bounds else self.words()
+
+    def json_schema(self) -> Json:
+        return {"anyOf": [_json_interval(self.bounds), {"type": "string", "pattern": _QUANTITY}]}
 
     def fits(self, value: Any) -> bool:
         return _is_number(value) or isinstance(value, str)
@@ -71,6 +90,12 @@ class Tuple(Kind):
     def words(self) -> str:
         what = "numbers" if not self.unit else f"numbers, each {expected(self.unit)}"
         return f"a list of {self.count} {what}" + (" or null" if self.none else "")
+
+    def json_schema(self) -> Json:
+        item = Number(self.unit, self.bounds).json_schema()
+        if self.none:
+            item["anyOf"].append({"type": "null"})
+        return {"type": "array", "items": item, "minItems": self.count, "maxItems": self.count}
 
     def fits(self, value: Any) -> bool:
         return isinstance(value, list) and len(value) == self.count
@@ -109,6 +134,9 @@ class Int(Kind):
     def words(self) -> str:
         return f"a whole number from {self.least}" + (f" to {self.most:,}" if self.most != LARGEST_WHOLE else "")
 
+    def json_schema(self) -> Json:
+        return {"type": "integer", "minimum": self.least, "maximum": self.most}
+
     def fits(self, value: Any) -> bool:
         return isinstance(value, int) and not isinstance(value, bool)
 
@@ -130,6 +158,9 @@ class Text(Kind):
     def words(self) -> str:
         return self.form
 
+    def json_schema(self) -> Json:
+        return {"type": "string", "pattern": f"^(?:{self.pattern})$"} if self.pattern else {"type": "string"}
+
     def fits(self, value: Any) -> bool:
         return isinstance(value, str) and (not self.pattern or re.fullmatch(self.pattern, value) is not None)
 
@@ -143,6 +174,9 @@ class Bool(Kind):
 
     def words(self) -> str:
         return "`true` or `false`"
+
+    def json_schema(self) -> Json:
+        return {"type": "boolean"}
 
     def fits(self, value: Any) -> bool:
         return isinstance(value, bool)
@@ -160,6 +194,9 @@ class Choice(Kind):
     def words(self) -> str:
         return " or ".join(described(option) for option in self.options)
 
+    def json_schema(self) -> Json:
+        return {"enum": list(self.options)}
+
     def fits(self, value: Any) -> bool:
         return any(type(value) is type(option) and value == option for option in self.options)
 
@@ -168,7 +205,7 @@ class Choice(Kind):
 
     def hint(self, value: Any) -> str:
         words = [option for option in self.options if isinstance(option, str)]
-        return did_you_mean(value, words, list_up_to=0) if isinstance(value, str) else ""
+        return word_hint(value, words, list_up_to=0) if isinstance(value, str) else ""
 
 
 @dataclass(frozen=True)
@@ -179,6 +216,10 @@ class UnitName(Kind):
 
     def words(self) -> str:
         return f"a unit of {expected(self.of)} ({', '.join(units_of(self.of))}), or its size in {self.of}"
+
+    def json_schema(self) -> Json:
+        factor = {"type": "number", "exclusiveMinimum": 0}
+        return {"anyOf": [{"enum": units_of(self.of)}, {"type": "string"}, factor]}
 
     def fits(self, value: Any) -> bool:
         return _is_number(value) or isinstance(value, str)
@@ -202,6 +243,10 @@ class Axes(Kind):
     def words(self) -> str:
         return "three file axes that become our x, y, z, such as `[z, -y, x]`"
 
+    def json_schema(self) -> Json:
+        axis = {"enum": [sign + axis for axis in "xyz" for sign in ("", "-", "+")]}
+        return {"type": "array", "items": axis, "minItems": 3, "maxItems": 3, "uniqueItems": True}
+
     def fits(self, value: Any) -> bool:
         names = [str(axis).lstrip("+").removeprefix("-") for axis in value] if isinstance(value, list) else []
         return sorted(names) == ["x", "y", "z"]
@@ -224,6 +269,9 @@ class FrameText(Kind):
     def words(self) -> str:
         return "`frame <number>`"
 
+    def json_schema(self) -> Json:
+        return {"type": "string", "pattern": "^frame +[0-9]+$"}
+
     def fits(self, value: Any) -> bool:
         return isinstance(value, str) and re.fullmatch(r"frame\s+[0-9]{1,9}", value) is not None
 
@@ -241,6 +289,10 @@ class PartOfDuration(Kind):
 
     def words(self) -> str:
         return "a fraction of the duration (0.1, 10 %), a time with its unit (0.2 s), or `all`"
+
+    def json_schema(self) -> Json:
+        fraction = {"type": "number", "exclusiveMinimum": 0, "maximum": 1}
+        return {"anyOf": [fraction, {"type": "string", "pattern": f"^all$|{_QUANTITY}"}]}
 
     def fits(self, value: Any) -> bool:
         return _is_number(value) or isinstance(value, str)
@@ -275,6 +327,9 @@ class File(Kind):
     def words(self) -> str:
         return "a file name, relative to the scene file"
 
+    def json_schema(self) -> Json:
+        return {"type": "string"}
+
     def fits(self, value: Any) -> bool:
         return isinstance(value, str) and value.strip() != "" and "\0" not in value
 
@@ -299,6 +354,9 @@ class NameOf(Kind):
 
     def words(self) -> str:
         return f"the name of one of the `{self.table}`"
+
+    def json_schema(self) -> Json:
+        return {"type": "string"}
 
     def fits(self, value: Any) -> bool:
         return isinstance(value, str)

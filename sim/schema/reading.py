@@ -17,6 +17,7 @@ from typing import Any
 from sim.schema.errors import Diagnostic, Mark
 from sim.schema.yaml_marks import YamlNode
 
+Json = dict[str, Any]
 Steps = tuple[str, ...]  # a path, step by step; items of lists by their index as text
 
 
@@ -89,6 +90,18 @@ class Kind(ABC):
     def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
         """The SI data of a node whose shape fits."""
 
+    @abstractmethod
+    def json_schema(self) -> Json:
+        """The JSON Schema (draft 7) of its values, for editors."""
+
+    def cell(self) -> str:
+        """What the reference page says of it in a table of keys."""
+        return self.words()
+
+    def nested(self, path: str) -> list[tuple[str, Kind]]:
+        """The kinds that it holds, each with the path of its values, for the reference page."""
+        return []
+
     def children(self, line: SchemaLine, value: Any) -> Mapping[str, SchemaLine]:
         """The schema lines of what stands inside `value`, which `line` describes."""
         return {}
@@ -109,19 +122,39 @@ class Kind(ABC):
 
 @dataclass(frozen=True)
 class SchemaLine:
-    """One key: its name, kind, meaning and default; whether it may be a parameter; the keys it belongs to."""
+    """One key: all that is said of it, in one place.
+
+    only_with: keys of the same table that it belongs to, one of which must be given.  may_vary: it may be a parameter.
+    may_be_set: an experiment may set it, and what stands inside it.  model_path: the material value of the model that
+    it sets; `{1}` is the second step of its own path.  per_point: where it differs from element to element, its
+    elements are points.
+    """
 
     name: str
     kind: Kind
     doc: str
     default: Any = Default.ABSENT
-    may_vary: bool = False
     only_with: tuple[str, ...] = ()
+    may_vary: bool = False
+    may_be_set: bool = False
+    model_path: str = ""
+    per_point: bool = False
 
     @property
     def unit(self) -> str:
         """SI unit of the number, empty for plain numbers and what is no number."""
         return self.kind.unit
+
+
+def yaml_text(data: Any) -> str:
+    """A default, in YAML's flow style."""
+    if isinstance(data, dict):
+        return "{" + ", ".join(f"{key}: {yaml_text(child)}" for key, child in data.items()) + "}"
+    if isinstance(data, list):
+        return "[" + ", ".join(yaml_text(child) for child in data) + "]"
+    if isinstance(data, bool):
+        return str(data).lower()
+    return '""' if data == "" else f"{data:g}" if isinstance(data, float) else str(data)
 
 
 def described(value: Any) -> str:

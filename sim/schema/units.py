@@ -11,7 +11,7 @@ import re
 from fractions import Fraction
 from functools import cache
 
-from sim.schema.errors import did_you_mean
+from sim.schema.errors import word_hint
 
 Dimension = tuple[int, int, int, int, int]
 PLAIN: Dimension = (0, 0, 0, 0, 0)
@@ -145,7 +145,7 @@ def _product(tokens: list[str], text: str) -> tuple[Fraction, Dimension, list[st
         elif token in _UNITS:
             f, d = _UNITS[token]
         else:
-            raise UnitError(f"unknown unit `{token}`", did_you_mean(token, _UNITS, list_up_to=0))
+            raise UnitError(f"unknown unit `{token}`", word_hint(token, _UNITS, list_up_to=0))
         power = 1
         if tokens and tokens[0].startswith("^"):
             power, tokens = int(tokens[0][1:]), tokens[1:]

@@ -16,7 +16,7 @@ from problem_scenes import ROPE, SHEET, write_scene, write_target
 
 from sim.cli import main
 from sim.cli.arguments import make_parser
-from sim.cli.verbs import resume_command
+from sim.cli.verbs.run import resume_command
 
 KERNELS = """
 import sim

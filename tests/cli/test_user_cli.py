@@ -66,7 +66,7 @@ def test_more_steps_than_memory(folder, capsys, monkeypatch):
     def exhausted(*args: object) -> None:
         raise MemoryError("Unable to allocate 149. GiB")
 
-    monkeypatch.setattr("sim.cli.verbs.run_problem", exhausted)
+    monkeypatch.setattr("sim.cli.verbs.run.run_problem", exhausted)
     assert main(["run", "chain.yaml"]) == 2
     assert "not enough memory: Unable to allocate 149. GiB" in capsys.readouterr().err
 

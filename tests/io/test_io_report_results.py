@@ -12,7 +12,7 @@ from problem_scenes import SHEET, write_scene, write_target
 
 import sim
 from sim.cli import main
-from sim.display import show_result
+from sim.cli.terminal.result import show_result
 from sim.identify.assess.found import found_values, fragment, set_options
 from sim.identify.parameters.parameters import Parameter
 from sim.identify.parameters.transforms import make_transform

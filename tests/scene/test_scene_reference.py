@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from scene_samples import BEAM, CLOTH, MATERIALS
 
-from sim.scene.schema.json_schema import json_schema, scene_reference
-from sim.scene.schema.keys import scene_schema
+from sim.scene.schema.json_schema import json_schema
+from sim.scene.schema.keys.scene import scene_schema
 from sim.scene.schema.paths import every_path
+from sim.scene.schema.reference import scene_reference
 from sim.schema.errors import SourceText
 from sim.schema.units import parse_unit
 from sim.schema.yaml_marks import read_yaml

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,8 +14,10 @@ import numpy as np
 from sim.geometry import GeometryError
 from sim.io import RecordingError
 from sim.model import Group, ModelBuilder, ModelError
+from sim.scene.schema.paths import SceneValue
 from sim.scene.validate.document import Document
 from sim.schema.errors import Diagnostic, SceneError
+from sim.schema.reading import Steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,20 +50,33 @@ class BuildContext:
         return self.scene.data
 
     @cached_property
-    def varied(self) -> set[tuple[str, ...]]:
-        """Places whose values are sought, or differ from one experiment to another."""
-        named = [
-            entry[key]
-            for section, key in (("parameters", "of"), ("experiments", "set"))
-            for entry in self.data[section].values()
-        ]
-        return {self.scene.find(place).steps for places in named for place in places}
+    def parameter_values(self) -> dict[str, dict[str, SceneValue]]:
+        """Parameter -> path in its `of` -> what stands there in the scene."""
+        return {name: self._found(entry["of"]) for name, entry in self.data["parameters"].items()}
 
     @cached_property
-    def apart(self) -> set[str]:
-        """Places whose numbers are sought for each element or point."""
-        sought = (entry["of"] for entry in self.data["parameters"].values() if entry["per"] in ("element", "point"))
-        return {".".join(self.scene.find(place).steps) for places in sought for place in places}
+    def set_values(self) -> dict[str, dict[str, SceneValue]]:
+        """Experiment -> path in its `set` -> what stands there in the scene."""
+        return {name: self._found(entry["set"]) for name, entry in self.data["experiments"].items()}
+
+    def _found(self, paths: Iterable[str]) -> dict[str, SceneValue]:
+        return {path: self.scene.find(path) for path in paths}
+
+    @cached_property
+    def varied(self) -> set[Steps]:
+        """Places whose values are parameters, or differ from one experiment to another."""
+        named = (*self.parameter_values.values(), *self.set_values.values())
+        return {value.steps for values in named for value in values.values()}
+
+    @cached_property
+    def per_element(self) -> set[str]:
+        """Paths whose numbers are parameters of each element or point."""
+        return {
+            ".".join(value.steps)
+            for name, values in self.parameter_values.items()
+            if self.data["parameters"][name]["per"] in ("element", "point")
+            for value in values.values()
+        }
 
     def entries(self, table: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """Name and data of the entries of a top-level table that can be built."""

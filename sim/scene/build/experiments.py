@@ -1,26 +1,18 @@
-"""Markers, experiments and method of a scene, as the pieces of a `Diagnostic`."""
+"""Markers, experiments and method of a scene, as the pieces of a `Problem`."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from sim.geometry import GeometryError, embed, embed_in_triangles, farthest_points
-from sim.identify.data.expectations import Expectation
 from sim.identify.data.experiments import Experiment, Markers, Target, TimeGrid
 from sim.identify.data.measures import Measure
-from sim.identify.losses.terms.base import Term, trajectory_terms
-from sim.identify.search.horizon import Horizon
-from sim.identify.search.loop import Stop
-from sim.identify.search.method import ITERATIONS, Method
 from sim.io import Recording, load_recording
 from sim.model import Group, Model
-from sim.rollout import Checkpointed, StoreAll
 from sim.scene.build.context import BuildContext
-from sim.scene.build.model_paths import component_path
 
 WHOLE = 1e-6
 """A duration may miss a whole number of frames by this part of a frame."""
@@ -108,28 +100,32 @@ def make_experiments(context: BuildContext, model: Model | None, markers: dict[s
     out = []
     for name, entry in context.data["experiments"].items():
         path = f"experiments.{name}"
-        time = dict(context.data["time"])
-        settings: dict[str, np.ndarray] = {}
-        for place, value in entry["set"].items():
-            if place.startswith("time."):
-                time[place.removeprefix("time.")] = value
-                continue
-            found, component = component_path(context.scene.find(place).steps)
-            if found is None or not isinstance(value, float | list):
-                context.refuse(
-                    f"{path}.set.{place}",
-                    f"`{place}` that differs from one experiment to another",
-                    "what may differ is `time`, gravity, placements, shapes and motion vectors",
-                )
-            elif model is not None:
-                with context.at(f"{path}.set.{place}"):
-                    settings.setdefault(found, model[found].numpy().astype(float))[
-                        ..., slice(None) if component is None else component
-                    ] = value
+        time = context.data["time"] | {
+            place.removeprefix("time."): value for place, value in entry["set"].items() if place.startswith("time.")
+        }
+        settings = _settings(context, model, name)
         schedule = make_schedule(context, time, f"{path}.set" if time != context.data["time"] else "time.duration")
         targets = _targets(context, f"{path}.target", entry["target"], schedule, markers) if "target" in entry else {}
         out.append(Experiment(name, schedule, entry["use"] == "fit", settings, targets))
     return out
+
+
+def _settings(context: BuildContext, model: Model | None, experiment: str) -> dict[str, np.ndarray]:
+    """Material values of an experiment's own, by their path in the model, from what its `set` says."""
+    settings: dict[str, np.ndarray] = {}
+    for path, found in context.set_values[experiment].items():
+        value, target = context.data["experiments"][experiment]["set"][path], found.model_path
+        if found.steps[0] == "time":
+            continue
+        place = f"experiments.{experiment}.set.{path}"
+        if target is None or not isinstance(value, float | list):
+            what = f"`{path}` that differs from one experiment to another"
+            context.refuse(place, what, "what may differ is `time`, gravity, placements, shapes and motion vectors")
+        elif model is not None:
+            with context.at(place):
+                whole = settings.setdefault(target, model[target].numpy().astype(float))
+                whole[..., slice(None) if found.component is None else found.component] = value
+    return settings
 
 
 def _targets(
@@ -182,81 +178,8 @@ def load_target(
         file = context.scene.file(f"{path}.file")
         with context.at(path):
             return load_recording(
-                file, entry.get("key"), rate=entry.get("rate"), unit=entry["unit"], start=entry.get("start"),
-                duration=entry.get("duration"), axes=entry["axes"], mirror=entry["mirror"], markers=columns, marker_count=count,
+                file, entry.get("key"), rate=entry.get("rate"), unit=entry["unit"],
+                start=entry.get("start"), duration=entry.get("duration"),
+                axes=entry["axes"], mirror=entry["mirror"], markers=columns, marker_count=count,
             )  # fmt: skip
     return None
-
-
-def make_method(context: BuildContext, experiments: Sequence[Experiment], terms: Sequence[Term]) -> Method:
-    """How to search."""
-    optimize = context.data["optimize"]
-    name = next((name for name in ITERATIONS if name in optimize), "default")
-    own = optimize.get(name, {})
-    horizons = tuple(Horizon(**part) if isinstance(part, dict) else Horizon(part) for part in optimize["horizon"])
-    _check_horizons(context, horizons, [e for e in experiments if e.fit], terms)
-    return Method(
-        name,
-        own.get("iterations"),
-        own.get("rate", 0.1),
-        optimize["objective"],
-        Stop(**optimize["stop"]),
-        optimize["starts"],
-        optimize["seed"],
-        horizons,
-    )
-
-
-def _check_horizons(
-    context: BuildContext, horizons: Sequence[Horizon], fitted: Sequence[Experiment], terms: Sequence[Term]
-) -> None:
-    """Each horizon is longer than the one before, finds something to compare, and the last one leaves nothing out."""
-    if not fitted:
-        return
-    complete = not context.problems
-    frames = [[h.frames(e.schedule) for e in fitted] for h in horizons]
-    for k, horizon in enumerate(horizons):
-        path = f"optimize.horizon.{k}"
-        if k and not (all(np.greater_equal(frames[k], frames[k - 1])) and frames[k] != frames[k - 1]):
-            context.problem(
-                path,
-                f"the horizon {horizon.label} is not longer than the one before",
-                "let them grow, by a frame at least",
-            )
-        elif complete and k < len(horizons) - 1 and not trajectory_terms(horizon.terms(terms, fitted)):
-            context.problem(
-                path,
-                f"nothing that the loss compares lies within the horizon {horizon.label}",
-                "begin with a longer one",
-            )
-    if horizons[-1] != Horizon():
-        context.problem(
-            f"optimize.horizon.{len(horizons) - 1}",
-            "the last horizon leaves out a part of the recordings",
-            "end with `all`; a shorter `time.duration`, or `at` in the loss, leaves out the rest for good",
-        )
-
-
-def make_strategy(data: dict[str, Any]) -> StoreAll | Checkpointed:
-    """How the gradient finds its way back."""
-    chosen = data["optimize"]["rollout"]
-    return Checkpointed(**chosen["checkpointed"]) if "checkpointed" in chosen else StoreAll()
-
-
-def make_expectations(context: BuildContext) -> list[Expectation]:
-    """The claims to check after a run."""
-    out = []
-    for path, entry in context.data["expect"].items():
-        between = tuple(entry["between"]) if "between" in entry else None
-        out.append(
-            Expectation(
-                path,
-                entry.get("value"),
-                entry.get("within"),
-                between,
-                entry.get("below"),
-                entry.get("above"),
-                measured="measured" in entry,
-            )
-        )
-    return out

@@ -20,7 +20,6 @@ from sim.geometry import (
 )
 from sim.model import Each, Group
 from sim.scene.build.context import BuildContext, ByRegion
-from sim.scene.build.model_paths import model_path
 
 TOUCHING = 1e-9
 """Depth [m] below which a point on the surface of a shape is not inside of it."""
@@ -63,7 +62,7 @@ def add_objects(context: BuildContext) -> None:
             material = _material(context, f"{path}.material", entry[kind]["material"])
             context.groups[name] = group = add[kind](context, path, name, entry, material)
             for key in ("position", "velocity"):
-                if f"objects.{name}.{key}" in context.apart:
+                if f"objects.{name}.{key}" in context.per_element:
                     context.builder.give_each_point(group, key)
             _spread_regions(context, name, path, entry)
             if entry["drag"] or ("objects", name, "drag") in context.varied:
@@ -163,7 +162,7 @@ def _spread_regions(context: BuildContext, name: str, path: str, entry: dict[str
     for place, value in values.items():
         if not isinstance(value, dict) or "regions" not in value or not value["regions"].keys() <= chosen.keys():
             continue
-        key = str(model_path(context.scene.find(place).steps)).removeprefix(f"{name}.")
+        key = str(context.scene.find(place).model_path).removeprefix(f"{name}.")
         elements = group.elements[key.rpartition(".")[0]] if "." in key else group.points[:, None]
         # Between two regions the order of the object decides, alike for all of its values.
         names = tuple(region for region in chosen if region in value["regions"])
@@ -267,9 +266,9 @@ def _material(context: BuildContext, path: str, material: dict[str, Any]) -> dic
 def _value(context: BuildContext, path: str, value: Any) -> Any:
     """A material value as the builder takes it: a number, an array, or {"each": alpha}."""
     if not isinstance(value, dict):
-        return Each(value) if path in context.apart else value
+        return Each(value) if path in context.per_element else value
     if "each" in value:
-        return {"each": Each(value["each"])} if f"{path}.each" in context.apart else value
+        return {"each": Each(value["each"])} if f"{path}.each" in context.per_element else value
     if "regions" in value:
         return next(
             iter(value["regions"].values()), 1.0
@@ -285,10 +284,8 @@ def _value(context: BuildContext, path: str, value: Any) -> Any:
         return 1.0
     broken = np.argwhere(~np.isfinite(loaded))
     if len(broken):
-        context.problem(
-            f"{path}.file",
-            f"`{value['file']}`: value {', '.join(str(k) for k in broken[0])} is not finite, as are {len(broken)} in all",
-            "every element needs a number",
-        )
+        first = ", ".join(str(k) for k in broken[0])
+        what = f"`{value['file']}`: value {first} is not finite, as are {len(broken)} in all"
+        context.problem(f"{path}.file", what, "every element needs a number")
         return 1.0
     return loaded

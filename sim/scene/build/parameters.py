@@ -1,7 +1,8 @@
-"""What a scene seeks, as `Parameter`s of a `Diagnostic`."""
+"""What a scene identifies, as `Parameter`s of a `Problem`."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,174 +11,161 @@ from sim.identify.parameters.parameters import Binding, Parameter
 from sim.identify.parameters.transforms import make_transform
 from sim.model import Model, UnknownPathError
 from sim.scene.build.context import BuildContext
-from sim.scene.build.model_paths import component_path, region_of
-from sim.schema.containers import Union
+from sim.scene.schema.paths import SceneValue
+
+Entry = Mapping[str, Any]  # one of `parameters`
+Values = Mapping[str, SceneValue]  # what its paths lead to
 
 
 def make_parameters(context: BuildContext, model: Model) -> list[Parameter]:
-    """What is sought.  A parameter with a value for each region becomes one for each, `name.region`."""
-    out: list[Parameter] = []
+    """The parameters.  One with a value for each region becomes one for each, `name.region`."""
+    made: list[Parameter | None] = []
     for name, entry in context.data["parameters"].items():
-        path = f"parameters.{name}"
-        reached = {place: _model_path(context, model, path, place) for place in entry["of"]}
-        paths = {place: found for place, found in reached.items() if found is not None}
-        if len(paths) < len(reached) or not _of_one_size(context, model, path, entry, paths):
+        values = context.parameter_values[name]
+        # Every value is looked at, so that all problems are noted.
+        if not all([_is_in_model(context, model, name, value) for value in values.values()]):
             continue
-        begin = f"{path}.start" if "start" in entry else ""
+        if not _of_one_size(context, model, name, entry, values):
+            continue
         if entry["per"] == "region":
-            first = next(iter(paths))
-            for region in context.by_region[first].names:
-                value = context.scene.get(f"{first}.regions.{region}") / entry["of"][first]
-                # A `start` stands for all regions at once: nothing in the scene can hold what is found for one.
-                bindings = [
-                    Binding(found, entry["of"][place], context.by_region[place].within(region),
-                            "" if begin else f"{place}.regions.{region}")
-                    for place, found in paths.items()
-                ]  # fmt: skip
-                _add(
-                    out,
-                    context,
-                    path,
-                    f"{name}.{region}",
-                    entry,
-                    np.asarray(entry.get("start", value), float),
-                    bindings,
-                )
-            continue
-        bindings = [
-            Binding(found, entry["of"][place], _elements(context, place), place) for place, found in paths.items()
-        ]
-        _add(out, context, path, name, entry, _start(context, model, entry, paths), bindings, begin)
-    return out
+            regions = context.by_region[next(iter(values))].names
+            made += [_of_region(context, name, entry, values, region) for region in regions]
+        else:
+            made.append(_of_all(context, model, name, entry, values))
+    return [parameter for parameter in made if parameter is not None]
 
 
-def _add(
-    out: list[Parameter],
+def _of_region(context: BuildContext, name: str, entry: Entry, values: Values, region: str) -> Parameter | None:
+    # A `start` stands for all regions at once: nothing in the scene can hold what is found for one.
+    bindings = [
+        Binding(
+            str(value.model_path),
+            entry["of"][path],
+            context.by_region[path].within(region),
+            "" if "start" in entry else f"{path}.regions.{region}",
+        )
+        for path, value in values.items()
+    ]
+    path, value = next(iter(values.items()))
+    start = entry.get("start", value.value["regions"][region] / entry["of"][path])
+    return _checked(context, name, f"{name}.{region}", np.asarray(start, float), bindings)
+
+
+def _of_all(context: BuildContext, model: Model, name: str, entry: Entry, values: Values) -> Parameter | None:
+    bindings = [
+        Binding(str(value.model_path), entry["of"][path], _elements(context, path, value), path)
+        for path, value in values.items()
+    ]
+    start_place = f"parameters.{name}.start" if "start" in entry else ""
+    return _checked(context, name, name, _start(model, entry, values), bindings, start_place)
+
+
+def _checked(
     context: BuildContext,
-    path: str,
+    entry_name: str,
     name: str,
-    entry: dict[str, Any],
     start: np.ndarray,
     bindings: list[Binding],
     start_place: str = "",
-) -> None:
-    """Adds a parameter, unless its start, bounds and transform do not fit each other."""
-    own: tuple[str, ...] = ()
+) -> Parameter | None:
+    """A parameter of an entry; None, and a problem, where its start, bounds and transform do not fit each other."""
+    entry, values = context.data["parameters"][entry_name], context.parameter_values[entry_name]
+    experiments: tuple[str, ...] = ()
     if entry["per"] == "experiment":
-        own = tuple(context.data["experiments"])
-        start = np.stack([_own_start(context, experiment, entry["of"], start) for experiment in own])
+        experiments = tuple(context.data["experiments"])
+        start = np.stack([_own_start(context, experiment, entry, values, start) for experiment in experiments])
     bounds = tuple(entry.get("bounds", (None, None)))
     try:
         transform = make_transform(entry["transform"], start, bounds, entry.get("scale"))
         transform.check(start, name)
     except ValueError as error:
-        context.problem(path, str(error))
-        return
+        context.problem(f"parameters.{entry_name}", str(error))
+        return None
     inside = transform.off_the_bounds(start)
     if (inside != start).any():
         side = "lower" if (inside > start).any() else "upper"
+        moved = inside[inside != start]
         context.warnings.append(
-            f"`{name}` starts on its {side} bound; the search begins beside it, at {_shown(inside[inside != start])}: give "
-            "a `start` between the bounds"
+            f"`{name}` starts on its {side} bound; the search begins beside it, at {moved[0]:.5g}"
+            f"{' and so on' if moved.size > 1 else ''}: give a `start` between the bounds"
         )
-        start = inside
-    out.append(
-        Parameter(
-            name,
-            start,
-            bindings,
-            transform,
-            _unit(context, next(iter(entry["of"]))),
-            entry["transform"],
-            bounds,
-            own,
-            entry["per"],
-            start_place,
-        )
+    return Parameter(
+        name,
+        inside,
+        bindings,
+        transform,
+        next(iter(values.values())).line.unit,
+        entry["transform"],
+        bounds,
+        experiments,
+        entry["per"],
+        start_place,
     )
 
 
-def _shown(values: np.ndarray) -> str:
-    return f"{values.flat[0]:.5g}" + (" and so on" if values.size > 1 else "")
-
-
-def _model_path(context: BuildContext, model: Model, path: str, place: str) -> str | None:
-    """The material value of a place in the scene; None, and a problem, where the model has none."""
-    found, _ = component_path(context.scene.find(place).steps)
-    assert found is not None, "the schema lets nothing vary that the model has no value for"
+def _is_in_model(context: BuildContext, model: Model, name: str, value: SceneValue) -> bool:
+    """Whether the model has the material value that a parameter reaches; notes a problem where not."""
+    path = value.model_path
+    assert path is not None, "the schema lets nothing vary that the model has no value for"
     try:
-        model[found]
+        model[path]
     except UnknownPathError as error:
-        zero = "a damping of 0 is left out; give it a positive value" if found.endswith(".damping") else ""
-        context.problem(path, f"the model has no value for `{place}`", zero or error.hint)
-        return None
-    return found
-
-
-def _of_one_size(context: BuildContext, model: Model, path: str, entry: dict[str, Any], paths: dict[str, str]) -> bool:
-    """Whether values that are tied element by element have equally many; notes a problem where not."""
-    if entry["per"] not in ("element", "point"):
-        return True
-    sizes = {place: model[found].size for place, found in paths.items()}
-    if len(set(sizes.values())) > 1:
-        shown = ", ".join(f"`{place}` {size}" for place, size in sizes.items())
-        context.problem(
-            path, f"one value for each {entry['per']} of things of different size: {shown}", "make a parameter for each"
-        )
+        zero = "a damping of 0 is left out; give it a positive value" if path.endswith(".damping") else ""
+        place = ".".join(value.steps)
+        context.problem(f"parameters.{name}", f"the model has no value for `{place}`", zero or error.hint)
         return False
     return True
 
 
-def _elements(context: BuildContext, place: str) -> np.ndarray | None:
+def _of_one_size(context: BuildContext, model: Model, name: str, entry: Entry, values: Values) -> bool:
+    """Whether values that are tied element by element have equally many; notes a problem where not."""
+    if entry["per"] not in ("element", "point"):
+        return True
+    sizes = {path: model[str(value.model_path)].size for path, value in values.items()}
+    if len(set(sizes.values())) > 1:
+        shown = ", ".join(f"`{path}` {size}" for path, size in sizes.items())
+        what = f"one value for each {entry['per']} of things of different size: {shown}"
+        context.problem(f"parameters.{name}", what, "make a parameter for each")
+        return False
+    return True
+
+
+def _elements(context: BuildContext, path: str, value: SceneValue) -> np.ndarray | None:
     """The elements that a number of one region is for, or the component of a vector; None where it is for all."""
-    steps = context.scene.find(place).steps
-    component = component_path(steps)[1]
-    if component is not None:
-        return np.arange(3)[None] == component
-    region = region_of(steps)
-    if region is None:
-        return None
-    return context.by_region[place.removesuffix(f".regions.{region}")].within(region)
+    if value.component is not None:
+        return np.arange(3)[None] == value.component
+    if value.region is not None:
+        return context.by_region[path.removesuffix(f".regions.{value.region}")].within(value.region)
+    return None
 
 
-def _start(context: BuildContext, model: Model, entry: dict[str, Any], paths: dict[str, str]) -> np.ndarray:
+def _start(model: Model, entry: Entry, values: Values) -> np.ndarray:
     """Where a parameter starts: as it says, else at the value of the scene; one for each element or point, if it has so
     many."""
-    place, path = next(iter(paths.items()))
-    start = (
-        np.asarray(entry["start"], float)
-        if "start" in entry
-        else _in_scene(context, model, place, path) / entry["of"][place]
-    )
-    if entry["per"] in ("element", "point"):
-        start = np.broadcast_to(start, model[path].numpy().shape).copy()
-    return start
+    path, value = next(iter(values.items()))
+    in_model = model[str(value.model_path)].numpy()
+    start = np.asarray(entry["start"], float) if "start" in entry else _in_scene(value, in_model) / entry["of"][path]
+    return np.broadcast_to(start, in_model.shape).copy() if entry["per"] in ("element", "point") else start
 
 
-def _in_scene(context: BuildContext, model: Model, place: str, path: str) -> np.ndarray:
+def _in_scene(value: SceneValue, in_model: np.ndarray) -> np.ndarray:
     """The value of a scene's number or vector; of a file's and of regions' values those that the model has."""
-    value = context.scene.get(place)
-    if isinstance(value, dict) and "each" in value:
-        value = value["each"]
-    return model[path].numpy().astype(float) if isinstance(value, dict) else np.asarray(value, float)
+    data = value.value
+    if isinstance(data, dict) and "each" in data:
+        data = data["each"]
+    return in_model.astype(float) if isinstance(data, dict) else np.asarray(data, float)
 
 
-def _own_start(context: BuildContext, experiment: str, of: dict[str, float], otherwise: np.ndarray) -> np.ndarray:
+def _own_start(
+    context: BuildContext, experiment: str, entry: Entry, values: Values, otherwise: np.ndarray
+) -> np.ndarray:
     """Where a parameter starts in an experiment: at the value that this one sets, else where it starts elsewhere."""
-    settings = {
-        context.scene.find(path).steps: value for path, value in context.data["experiments"][experiment]["set"].items()
-    }
-    for place, factor in of.items():
-        steps = context.scene.find(place).steps
-        component = component_path(steps)[1]
-        value = settings.get(steps)
-        if value is None and component is not None and isinstance(settings.get(steps[:-1]), list):
-            value = settings[steps[:-1]][component]
-        if isinstance(value, float | list):
-            return np.broadcast_to(np.asarray(value, float) / factor, otherwise.shape)
+    settings = context.data["experiments"][experiment]["set"]
+    own = {value.steps: settings[path] for path, value in context.set_values[experiment].items()}
+    for path, value in values.items():
+        number = own.get(value.steps)
+        if number is None and value.component is not None and isinstance(own.get(value.steps[:-1]), list):
+            number = own[value.steps[:-1]][value.component]
+        if isinstance(number, float | list):
+            return np.broadcast_to(np.asarray(number, float) / entry["of"][path], otherwise.shape)
     return otherwise
-
-
-def _unit(context: BuildContext, place: str) -> str:
-    kind: Any = context.scene.line(place).kind
-    return (kind.kinds[0] if isinstance(kind, Union) else kind).unit

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sim.schema.errors import did_you_mean
+from sim.schema.errors import word_hint
 from sim.schema.reading import SchemaLine, Steps
 
 MISSING = object()  # the value of a path that the schema knows and the data does not hold
@@ -15,16 +15,63 @@ MISSING = object()  # the value of a path that the schema knows and the data doe
 
 @dataclass(frozen=True)
 class SceneValue:
-    """Where a path leads."""
+    """Where a path leads.
+
+    lines: the schema lines of its steps, from a top-level key to the value itself.
+    """
 
     steps: Steps
-    line: SchemaLine
+    lines: tuple[SchemaLine, ...]
     value: Any
+
+    @property
+    def line(self) -> SchemaLine:
+        """What the schema says of the value."""
+        return self.lines[-1]
 
     @property
     def present(self) -> bool:
         """Whether the data holds a value there."""
         return self.value is not MISSING
+
+    @property
+    def may_be_set(self) -> bool:
+        """Whether an experiment may set it; tables of the whole scene are not set as one."""
+        return len(self.steps) > 1 and any(line.may_be_set for line in self.lines)
+
+    @property
+    def model_path(self) -> str | None:
+        """The path in `model.materials` of the material value that it is, or is a part of; None where the model has
+        none.
+
+        `objects.skirt.cloth.material.bend.compliance` is `skirt.bend.compliance`, and so are its `each` and its
+        regions.
+        """
+        _, template = self._material_value
+        return template.format(*self.steps) if template else None
+
+    @property
+    def component(self) -> int | None:
+        """Which component of a vector of the model it is: 1 of `world.gravity.1`; None where it is all of it."""
+        rest = self._within
+        return int(rest[0]) if len(rest) == 1 and rest[0].isdigit() else None
+
+    @property
+    def region(self) -> str | None:
+        """The region whose value it is; None where it is for the whole object."""
+        rest = self._within
+        return rest[1] if len(rest) == 2 and rest[0] == "regions" else None
+
+    @property
+    def _within(self) -> Steps:
+        """The steps from the material value of the model to this one."""
+        return self.steps[self._material_value[0] :]
+
+    @property
+    def _material_value(self) -> tuple[int, str]:
+        """How many steps lead to the line that names a path in the model, and that path."""
+        named = ((k + 1, line.model_path) for k, line in enumerate(self.lines) if line.model_path)
+        return next(named, (len(self.steps), ""))
 
 
 class NoSuchPath(LookupError):
@@ -50,25 +97,32 @@ def find(root: SchemaLine, data: Any, dotted: str) -> SceneValue:
 
     Keys of `set` and `expect` are paths themselves: a step may hold dots.
     """
-    line, value, words = root, data, dotted.split(".")
+    value, words = data, dotted.split(".")
     steps: Steps = ()
+    lines: tuple[SchemaLine, ...] = ()
     while words:
+        line = lines[-1] if lines else root
         children = line.kind.children(line, None if value is MISSING else value)
         sizes = (n for n in range(1, len(words) + 1) if ".".join(words[:n]) in children)
         size = next(sizes, 0)
         if not size:
             raise NoSuchPath((*steps, words[0]), list(children))
         step, words = ".".join(words[:size]), words[size:]
-        line, value, steps = children[step], inner(value, step), (*steps, step)
-    return SceneValue(steps, line, value)
+        lines, value, steps = (*lines, children[step]), inner(value, step), (*steps, step)
+    return SceneValue(steps, lines, value)
 
 
-def every_path(line: SchemaLine, value: Any, steps: Steps = ()) -> Iterator[SceneValue]:
-    """Every path that the schema knows below `line`, for the names and lists that `value` has."""
-    if steps:
-        yield SceneValue(steps, line, value)
-    for step, child in line.kind.children(line, None if value is MISSING else value).items():
-        yield from every_path(child, inner(value, step), (*steps, step))
+def every_path(root: SchemaLine, data: Any) -> Iterator[SceneValue]:
+    """Every path that the schema knows, for the names and lists that the data has."""
+    for step, line in root.kind.children(root, data).items():
+        yield from paths_below(SceneValue((step,), (line,), inner(data, step)))
+
+
+def paths_below(at: SceneValue) -> Iterator[SceneValue]:
+    """A value itself, and every path inside it."""
+    yield at
+    for step, line in at.line.kind.children(at.line, at.value if at.present else None).items():
+        yield from paths_below(SceneValue((*at.steps, step), (*at.lines, line), inner(at.value, step)))
 
 
 def path_hint(root: SchemaLine, data: Any, dotted: str, accept: Callable[[SceneValue], bool]) -> str:
@@ -80,12 +134,12 @@ def path_hint(root: SchemaLine, data: Any, dotted: str, accept: Callable[[SceneV
     try:
         steps = find(root, data, dotted).steps
     except NoSuchPath as error:
-        return did_you_mean(error.steps[-1], error.known)
+        return word_hint(error.steps[-1], error.known)
     value = data
     for step in steps:
         deeper = inner(value, step)
         if deeper is MISSING:
-            return did_you_mean(step, value if isinstance(value, dict) else ())
+            return word_hint(step, value if isinstance(value, dict) else ())
         value = deeper
     return ""
 

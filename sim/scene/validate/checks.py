@@ -9,15 +9,14 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sim.scene.schema.keys import MOST_CELLS, MaterialSpec
+from sim.scene.schema.keys.common import MOST_CELLS
+from sim.scene.schema.keys.materials import MaterialSpec
 from sim.scene.schema.paths import NoSuchPath, find, path_hint
-from sim.schema.errors import did_you_mean
+from sim.schema.errors import word_hint
 from sim.schema.kinds import Axes
 from sim.schema.reading import BROKEN, Reading, SchemaLine, Steps
 
 OBJECT_KINDS = ("cloth", "soft", "chain", "particles")
-_SET_TABLES = ("world", "time", "loads", "attachments", "shapes")
-_SET_PLACEMENT = ("position", "rotation", "velocity", "spin", "drag")
 
 
 def check_parts(
@@ -40,7 +39,7 @@ def check_references(reading: Reading) -> None:
         known = reading.names.get(table, [])
         if name not in known and not reading.is_broken((table,)):
             none = f"the scene has no `{table}`" if not known else ""
-            reading.problem(steps, f"unknown {table.removesuffix('s')} `{name}`", none or did_you_mean(name, known))
+            reading.problem(steps, f"unknown {table.removesuffix('s')} `{name}`", none or word_hint(name, known))
 
 
 def parts(data: Mapping[str, Any], *tables: str) -> Iterator[tuple[Steps, dict[str, Any]]]:
@@ -97,7 +96,7 @@ def _regions(value: Any, steps: Steps, entry: Mapping[str, Any], reading: Readin
         reading.problem(place, "no region", "give `name: value` for each, or one number for the whole object", key=True)
     for name in value.get("regions", {}) if isinstance(value, dict) else ():
         if name not in known and not reading.is_broken((*steps[:2], "regions", name)):
-            hint = did_you_mean(name, known) or f"choose its points in `{'.'.join(steps[:2])}.regions.{name}`"
+            hint = word_hint(name, known) or f"choose its points in `{'.'.join(steps[:2])}.regions.{name}`"
             reading.problem((*steps, "regions", name), f"unknown region `{name}`", hint, key=True)
 
 
@@ -155,9 +154,9 @@ def _sets(data: dict[str, Any], root: SchemaLine, reading: Reading) -> None:
                 found, unknown = None, error.steps
             if found is None or not found.present:
                 if not reading.is_broken(found.steps if found else unknown):
-                    hint = path_hint(root, data, path, lambda other: other.present and _may_be_set(other.steps))
+                    hint = path_hint(root, data, path, lambda other: other.present and other.may_be_set)
                     reading.problem(place, f"`{path}` does not exist in this scene", hint, key=True)
-            elif not _may_be_set(found.steps):
+            elif not found.may_be_set:
                 reading.problem(
                     place,
                     f"an experiment cannot set `{path}`",
@@ -180,9 +179,3 @@ def _sets_once(data: dict[str, Any], reading: Reading) -> None:
             for earlier in paths[:i]:
                 if path.startswith(earlier + ".") or earlier.startswith(path + "."):
                     reading.problem((*steps, "set", path), f"`{earlier}` and `{path}` set the same value", key=True)
-
-
-def _may_be_set(steps: Steps) -> bool:
-    if steps[0] == "objects":
-        return len(steps) > 2 and steps[2] in _SET_PLACEMENT
-    return steps[0] in _SET_TABLES and len(steps) > 1

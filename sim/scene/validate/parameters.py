@@ -8,10 +8,10 @@ from typing import Any
 
 from sim.identify.losses.terms import TERMS
 from sim.identify.losses.terms.base import Draft
-from sim.scene.schema.paths import NoSuchPath, SceneValue, every_path, find, overlap, path_hint
+from sim.scene.schema.paths import NoSuchPath, SceneValue, find, overlap, path_hint, paths_below
 from sim.scene.validate.checks import parts
 from sim.schema.containers import Union
-from sim.schema.errors import did_you_mean
+from sim.schema.errors import word_hint
 from sim.schema.kinds import Number, Tuple, bounds_words, inside
 from sim.schema.reading import BROKEN, Kind, Reading, SchemaLine, Steps
 from sim.schema.units import parse_unit
@@ -136,7 +136,7 @@ def _target(
             reading.problem(place, f"`{path}` does not exist in this scene", hint, key=by_key)
         return None
     if not found.line.may_vary:
-        numbers = [".".join(other.steps) for other in every_path(found.line, found.value, found.steps) if usable(other)]
+        numbers = [".".join(other.steps) for other in paths_below(found) if usable(other)]
         hint = "name one of: " + ", ".join(f"`{number}`" for number in numbers[:6]) if numbers else _MAY_VARY
         reading.problem(place, f"`{path}` may not be a parameter", hint, key=by_key)
         return None
@@ -162,7 +162,7 @@ def _has_such_values(
         return True
     if isinstance(found.value, dict):
         needed = ("region", "element") if "regions" in found.value else ("element",)
-        if _elements_are_points(found.steps):
+        if found.line.per_point:
             needed = (*needed, "point")
         if per not in needed:
             reading.problem(place, f"`{path}` has a value for each {needed[0]}", f"add `per: {needed[0]}`", key=by_key)
@@ -189,7 +189,7 @@ def _has_such_values(
             key=by_key,
         )
         return False
-    if per == "point" and not _elements_are_points(found.steps):
+    if per == "point" and not found.line.per_point:
         reading.problem(
             place,
             f"`{path}` is one value, with none for each point",
@@ -199,18 +199,6 @@ def _has_such_values(
         )
         return False
     return True
-
-
-def _elements_are_points(steps: Steps) -> bool:
-    """Whether a value may differ from point to point."""
-    match steps:
-        case (
-            ("objects", _, "position" | "velocity")
-            | ("objects", _, "cloth" | "soft", "density")
-            | ("objects", _, "particles", "mass")
-        ):
-            return True
-    return False
 
 
 def _of_elements(value: Any) -> bool:
@@ -377,7 +365,7 @@ def _expectation(path: str, data: dict[str, Any], targets: dict[str, list[Parame
     if path not in results and words[:2] != ["loss", "terms"]:
         if not reading.is_broken(tuple(words[:2])) and not reading.is_broken(("measures", words[-1])):
             shown = [known for known in results if not known.endswith((".start", ".final", ".simulated", ".measured"))]
-            hint = did_you_mean(path, results) or did_you_mean(path, shown)
+            hint = word_hint(path, results) or word_hint(path, shown)
             reading.problem(steps, f"`{path}` is not a number in the result", hint, key=True)
         return
     unit, count = results.get(path, ("", 1))

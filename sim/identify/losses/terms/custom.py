@@ -40,7 +40,7 @@ from sim.identify.data.experiments import Experiment, Markers
 from sim.identify.losses.residuals import Residuals
 from sim.identify.losses.terms.base import Draft, PreparedTerm, TermContext, TrajectoryTerm, line
 from sim.model import Model
-from sim.schema.errors import did_you_mean
+from sim.schema.errors import word_hint
 from sim.schema.kinds import Text
 from sim.schema.reading import SchemaLine
 
@@ -103,7 +103,7 @@ class Custom(TrajectoryTerm):
             )
         elif not callable(getattr(modules[module], function, None)):
             known = [name for name, item in vars(modules[module]).items() if callable(item) and name[0] != "_"]
-            hint = did_you_mean(function, known, list_up_to=8)
+            hint = word_hint(function, known, list_up_to=8)
             draft.problem(f"`{module}` has no function `{function}`", hint, at=("custom",))
 
     @classmethod

@@ -2,8 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
 from sim.constraints import REGISTRY, Constraint
-from sim.scene.schema.keys import MaterialSpec, ParameterSpec
+
+
+@dataclass(frozen=True)
+class ParameterSpec:
+    """A key of a constraint in `material`: SI unit (empty for plain), default (None: must be given), interval."""
+
+    name: str
+    dimension: str
+    default: float | None
+    doc: str
+    may_vary: bool = True
+    bounds: str = "[0, inf)"
+
+
+@dataclass(frozen=True)
+class MaterialSpec:
+    """A constraint that `material` may name. `objects`: the kinds of object it acts on (none given: all)."""
+
+    name: str
+    doc: str
+    parameters: Mapping[str, ParameterSpec] = field(default_factory=dict)
+    objects: tuple[str, ...] = ()
 
 
 def registered_materials() -> dict[str, MaterialSpec]:

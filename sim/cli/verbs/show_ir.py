@@ -1,4 +1,4 @@
-"""What becomes of a kernel, stage by stage."""
+"""simopt show-ir: what becomes of a kernel, stage by stage."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from sim.cli.modules import UsageError, import_file
+from sim.cli.verbs.base import Verb
+from sim.cli.verbs.modules import UsageError, import_file
 from sim.core.backends.cuda_text import CudaText
 from sim.core.backends.llvm import LlvmBackend
 from sim.core.lang.frontend.tracer import trace_kernel
@@ -19,8 +20,12 @@ from sim.io import to_json
 STAGES = ("traced", "ir", "adjoint", "llvm", "optimized", "cuda", "adjoint-llvm", "adjoint-optimized", "adjoint-cuda")
 
 
-def show_ir(options: argparse.Namespace) -> int:
-    """simopt show-ir."""
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("kernel", metavar="FILE:KERNEL", help="a Python file and the name of a kernel in it")
+    parser.add_argument("--stage", choices=STAGES, default="ir", help="default: ir")
+
+
+def _run(options: argparse.Namespace) -> int:
     file, _, name = options.kernel.rpartition(":")
     if not file:
         raise UsageError(f"`{options.kernel}` names no kernel; write FILE:KERNEL, as in examples.py:mean_square")
@@ -48,7 +53,7 @@ def kernel_text(kernel: Kernel, stage: str) -> str:
         kinds = [p.type for p in func.params]
         active = frozenset(k for k, t in enumerate(kinds) if isinstance(t, ArrayType) and _has_gradient(t))
         gradients = made.differentiated(active, ())
-        func = gradients.adjoint(frozenset(gradients.needs.must)).adjoint.func
+        func = gradients.adjoint(frozenset(gradients.tbr.must_cache)).adjoint.func
     if stage.endswith("cuda"):
         return CudaText(func).kernel()
     backend = LlvmBackend()
@@ -61,3 +66,6 @@ def _has_gradient(kind: ArrayType) -> bool:
     leaves = getattr(kind.dtype, "leaves", None)
     scalars: list[Any] = [kind.dtype] if leaves is None else [leaf.scalar for leaf in leaves]
     return any(s.is_float for s in scalars)
+
+
+SHOW_IR = Verb("show-ir", "what becomes of a kernel", _run, _add_arguments)

@@ -1,0 +1,157 @@
+"""What a run found, in tables for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sim.cli.terminal.tables import few_digits, number_text, print_table
+from sim.identify.run import REPORT
+from sim.identify.search.loop import ENDED
+from sim.io import ParameterRow
+from sim.io.report_parameters import MOST_ROWS, number_cells
+
+
+def show_result(result: Mapping[str, Any], folder: Path) -> None:
+    """What a run found, in tables that fit into 80 columns, and where everything else is."""
+    rows = [
+        ParameterRow(name, p["start"], p["final"], p["unit"], error=p.get("standard_error"), labels=p.get("labels", ()))
+        for name, p in result["parameters"].items()
+    ]
+    if rows:
+        print_table(
+            "parameters",
+            ["", "start", "found", "standard error", "unit"],
+            [line for row in rows for line in _parameter(row)],
+        )
+    for row in rows:
+        if row.size > MOST_ROWS:
+            print(
+                f"{row.name}: {row.size} numbers, lowest ... median ... highest; all of them: {folder / 'result.json'}"
+            )
+    if result["starts"]:
+        print_starts(result["starts"])
+    if result["horizons"]:
+        print_horizons(result["horizons"])
+    measures = [
+        [
+            experiment,
+            name,
+            number_text(m["simulated"]),
+            number_text(m["measured"]),
+            m["unit"],
+            "-" if m["error"] is None else f"{m['error']:+.1%}",
+        ]
+        for experiment, e in result["experiments"].items()
+        for name, m in e.items()
+        if isinstance(m, Mapping) and "simulated" in m
+    ]
+    if measures:
+        print_table("measures", ["", "", "simulated", "measured", "unit", "error"], measures)
+    if result["expect"]:
+        print_table(
+            "expected",
+            ["", "want", "got", ""],
+            [
+                [
+                    row["path"].removeprefix("experiments."),
+                    row["want"].replace(", as measured,", " measured,"),
+                    f"{number_text(row['got'])} {_unit(result, row['path'])}".strip(),
+                    "ok" if row["ok"] else "NOT MET",
+                ]
+                for row in result["expect"]
+            ],
+        )
+    loss = result["loss"]
+    if loss["final"] is not None:
+        print(
+            f"loss {number_text(loss['initial'])} -> {number_text(loss['final'])} in {result['iterations']} iterations"
+            f" of {result['method']}, {result['evaluations']} evaluations, {result['wall_s']:.1f} s; ended:"
+            f" {ENDED[result['stopped_because']]}"
+        )
+    else:
+        print(f"{result['stopped_because']} in {result['wall_s']:.1f} s")
+    print(f"{folder / REPORT if (folder / REPORT).exists() else folder}")
+
+
+def _parameter(row: ParameterRow) -> list[list[str]]:
+    """A line for each number, or one with the range of many."""
+    if row.size > MOST_ROWS:
+        return [[row.name, _range(row.start), _range(row.final), _range(row.error), row.unit]]
+    numbers = [row] if row.size == 1 else list(row.numbers())
+    return [
+        [
+            one.name,
+            number_text(one.start),
+            *(cell.replace("−", "-").replace("–", "-") for cell in number_cells(one)),
+            one.unit,
+        ]
+        for one in numbers
+    ]
+
+
+def _unit(result: Mapping[str, Any], path: str) -> str:
+    """The unit of a parameter or of a measure; empty for other numbers of the result."""
+    kind, _, rest = path.removesuffix(".final").removesuffix(".simulated").partition(".")
+    experiment, _, measure = rest.partition(".")
+    found = (
+        result["parameters"].get(rest)
+        if kind == "parameters"
+        else result["experiments"].get(experiment, {}).get(measure)
+    )
+    return (
+        found["unit"]
+        if kind in ("parameters", "experiments") and isinstance(found, Mapping) and "unit" in found
+        else ""
+    )
+
+
+def _range(value: Any) -> str:
+    """Lowest, median and highest of many numbers."""
+    flat = np.zeros(0) if value is None else np.ravel(np.asarray(value, dtype=np.float64))
+    flat = flat[np.isfinite(flat)]
+    if not flat.size:
+        return "-"
+    low, middle, high = (f"{v:.3g}" for v in (flat.min(), np.median(flat), flat.max()))
+    return low if low == high else f"{low} ... {middle} ... {high}"
+
+
+def print_starts(found: Mapping[str, Any]) -> None:
+    """Where each of several starts stood, and how far it came before the search went on from one; `found`: as in
+    result.json."""
+    names = list(found["rows"][0]["start"])
+    rows = [
+        [
+            f"{k + 1}{' *' if row['chosen'] else ''}",
+            *(f"{few_digits(row['start'][name])} -> {few_digits(row['end'][name])}" for name in names),
+            _loss(row["loss"]),
+            _loss(row["reached"]),
+        ]
+        for k, row in enumerate(found["rows"])
+    ]
+    print_table(f"starts (* chosen; horizon {found['horizon']})", ["", *names, "loss", "reached"], rows)
+
+
+def print_horizons(found: Sequence[Mapping[str, Any]]) -> None:
+    """How the search went from horizon to horizon; `found`: as in result.json."""
+    print_table(
+        "horizons",
+        ["", "loss before", "after", "last iteration", "ended because"],
+        [
+            [
+                row["horizon"],
+                _loss(row["initial"]),
+                _loss(row["final"]),
+                str(row["iteration"]),
+                ENDED[row["stopped_because"]],
+            ]
+            for row in found
+        ],
+    )
+
+
+def _loss(value: float | None) -> str:
+    return "breaks down" if value is None else f"{value:.5g}"

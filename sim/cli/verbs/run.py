@@ -1,0 +1,81 @@
+"""simopt run: simulates a scene, and identifies its parameters."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from pathlib import Path
+
+from sim.cli.terminal.result import show_result
+from sim.cli.terminal.tables import print_table
+from sim.cli.terminal.watch import LiveWatcher, PlainWatcher
+from sim.cli.verbs.base import Verb, load, positive
+from sim.cli.verbs.modules import UsageError
+from sim.identify.run import INTERRUPTED, Watcher, run_problem
+from sim.io import STATE, to_json
+from sim.scene.build.problem import PRECISION
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--simulate",
+        action="store_true",
+        help="only simulate, with the parameters at their start; recordings are shown beside it",
+    )
+    parser.add_argument(
+        "--iterations", type=positive, help="iterations in all (on every horizon), instead of the scene's"
+    )
+    parser.add_argument("--resume", type=Path, metavar="DIR", help="go on with the run in this folder")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="the run folder; default runs/<scene>/<time>")
+    parser.add_argument("--profile", action="store_true", help="measure the time of every kernel, for the report")
+
+
+def _run(options: argparse.Namespace) -> int:
+    if options.simulate and (options.resume or options.iterations):
+        raise UsageError("--simulate searches nothing: --resume and --iterations do not go with it")
+    problem = load(options).build(options.device, options.dtype)
+    watcher: Watcher = Watcher()
+    if not (options.json or options.quiet):
+        watcher = LiveWatcher() if sys.stdout.isatty() else PlainWatcher()
+    outcome = run_problem(
+        problem, options.out, options.resume, options.iterations, watcher, options.profile, not options.simulate
+    )
+    if options.json:
+        print(to_json({**outcome.result, "folder": str(outcome.folder)}, indent=2))
+    else:
+        show_result(outcome.result, outcome.folder)
+        if options.profile and "profile" in outcome.result:
+            print_table(
+                "kernels",
+                ["", "launches", "time [s]", "share", "GB/s"],
+                [
+                    [
+                        row["kernel"],
+                        str(row["calls"]),
+                        f"{row['seconds']:.3f}",
+                        f"{row['share']:.1%}",
+                        f"{row['bytes'] / row['seconds'] / 1e9:.1f}",
+                    ]
+                    for row in outcome.result["profile"]
+                ],
+            )
+    if outcome.status == INTERRUPTED and (outcome.folder / STATE).exists():
+        print(f"continue with: {resume_command(options, outcome.folder)}", file=sys.stderr)
+    return outcome.status
+
+
+def resume_command(options: argparse.Namespace, folder: Path) -> str:
+    """The command that goes on with an interrupted run, for a shell."""
+    words = ["simopt", "run", str(options.scene), "--resume", str(folder)]
+    words += [word for setting in options.set for word in ("--set", setting)]
+    words += [word for module in options.modules for word in ("--import", module)]
+    if options.dtype is not PRECISION:
+        words += ["--dtype", str(options.dtype)]
+    for name in ("device", "seed", "threads", "iterations"):
+        if getattr(options, name) is not None:
+            words += [f"--{name}", str(getattr(options, name))]
+    return shlex.join([*words, *(["--allow-outside"] if options.allow_outside else [])])
+
+
+RUN = Verb("run", "simulate, and identify what the scene seeks", _run, _add_arguments, takes_scene=True)

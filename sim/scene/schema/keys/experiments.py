@@ -1,0 +1,45 @@
+"""`markers`, `measures` and `experiments`: what is observed, and the recordings to compare with."""
+
+from __future__ import annotations
+
+from sim.scene.schema.keys.common import FILE_SPACE, POSITIVE, REQUIRED, WHERE, key
+from sim.schema.containers import Deferred, List, Map, Table, Union
+from sim.schema.kinds import Choice, File, FrameText, Int, NameOf, Number, Text, Tuple
+
+# fmt: off
+MARKERS = Table((
+    key("on", NameOf("objects"), "the object", REQUIRED),
+    key("farthest", Int(1), "so many of the free points, by farthest-point sampling from the lowest index"),
+    key("at", List(Tuple(3, "m"), 1), "rest positions, carried by the nearest element"),
+    key("where", WHERE, "these points of the object"),
+), one_of=(("farthest", "at", "where"),))
+
+MEASURES = Table((
+    key("of", NameOf("markers"), "the markers; their mean position is used", REQUIRED),
+    key("along", Union((Choice(("gravity",)), Tuple(3, nonzero=True))), "direction", "gravity"),
+    key("kind", Choice(("settled", "frequency", "damping_ratio")),
+        "settled: mean displacement at the end [m]; frequency [Hz] and damping_ratio: of the oscillation", REQUIRED),
+    key("last", Number("s", POSITIVE), "the time at the end over which `settled` is averaged"),
+))
+
+TARGET = Table((
+    key("file", File(), "recording, .npz or .csv", REQUIRED),
+    key("key", Text(), "array in an npz file, (frames, markers, 3)"),
+    key("markers", Map(List(Union((Int(), Text("a marker's name in the recording"))), 1), keys="markers"),
+        "markers -> columns of the recording, by number from 0 or by name; default: all columns are the one set of "
+        "markers"),
+    key("rate", Number("Hz", POSITIVE), "frames per second, where the file has no times"),
+    *FILE_SPACE,
+    key("start", Union((FrameText(), Table((key("frame", Int(), "frame number from 0", REQUIRED),)), Number("s"))),
+        "the moment of the recording that is t = 0: a time, or `frame 71`; default: its first frame"),
+    key("duration", Number("s", POSITIVE), "how much of the recording is used; default: as long as the experiment"),
+    key("noise", Number("m", POSITIVE), "standard deviation of one coordinate; makes the loss dimensionless", "1 mm"),
+))
+
+EXPERIMENTS = Table((
+    key("use", Choice(("fit", "predict")), "whether the loss counts it, or only the report shows it", "fit"),
+    key("target", TARGET, "the recording to compare with"),
+    key("set", Map(Deferred("a value for the path", any_value=True), keys="path"),
+        "path -> value: what differs from the scene in this experiment", {}),
+))
+# fmt: on

@@ -1,0 +1,71 @@
+"""A whole scene: its top-level keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sim.identify.losses.terms import LOSS
+from sim.scene.schema.keys.common import POSITIVE, REQUIRED, key
+from sim.scene.schema.keys.expectations import EXPECT
+from sim.scene.schema.keys.experiments import EXPERIMENTS, MARKERS, MEASURES
+from sim.scene.schema.keys.materials import MaterialSpec
+from sim.scene.schema.keys.objects import objects
+from sim.scene.schema.keys.optimize import OPTIMIZE
+from sim.scene.schema.keys.parameters import PARAMETERS
+from sim.scene.schema.keys.surroundings import ATTACHMENTS, LOADS, SHAPES, WORLD
+from sim.schema.containers import List, Map, Table
+from sim.schema.kinds import Bool, Choice, File, Int, Number, Text
+from sim.schema.reading import SchemaLine
+
+FORMAT = 1  # the version of the format that this schema describes
+
+# fmt: off
+TIME = Table((
+    key("duration", Number("s", POSITIVE), "simulated time", REQUIRED),
+    key("fps", Number("Hz", POSITIVE), "frames per second; markers are compared at frames", REQUIRED),
+    key("substeps", Int(1, 1_000_000), "steps of the solver per frame", REQUIRED),
+))
+
+SOLVER = Table((
+    key("xpbd", Table((
+        key("iterations", Int(1, 100_000), "sweeps over the constraints per substep", 1),
+        key("order", Choice(("colored", "jacobi")),
+            "colored: one after the other (Gauss-Seidel); jacobi: at once, averaged", "colored"),
+        key("start", Choice(("zero", "elastic")),
+            "multipliers at the start of a step: zero, or those of the forces at hand (solids need fewer steps)",
+            "zero"),
+    )), "extended position-based dynamics"),
+    key("semi_implicit", Table(()), "forces from the same constraints, symplectic Euler"),
+), one_of=(("xpbd", "semi_implicit"),))
+
+OUTPUT = Table((
+    key("record", Table((key("every", Int(1), "frames", 1),)), "writes the trajectory", {}),
+    key("report", Bool(), "writes report.html", True),
+))
+
+
+def scene_schema(materials: Mapping[str, MaterialSpec]) -> SchemaLine:
+    """The line of the whole file, with these constraints as materials."""
+    lines = (
+        key("format", Choice((FORMAT,)), "version of the scene format", REQUIRED),
+        key("name", Text("a name (letters, digits, `_`, `-`)", r"[A-Za-z0-9_-]+"), "default: the file's name"),
+        key("about", Text(), "one sentence for people", ""),
+        key("include", List(File()), "scene files merged first; this file wins, lists are replaced", []),
+        key("world", WORLD, "what surrounds the objects", {}, may_be_set=True),
+        key("time", TIME, "time steps", REQUIRED, may_be_set=True),
+        key("solver", SOLVER, "time integration", {"xpbd": {}}),
+        key("objects", Map(objects(materials), table="objects"), "what moves", REQUIRED),
+        key("shapes", Map(SHAPES, table="shapes"), "what is collided with", {}, may_be_set=True),
+        key("attachments", Map(ATTACHMENTS, table="attachments"), "points that are held or moved", {}, may_be_set=True),
+        key("loads", Map(LOADS, table="loads"), "additional masses", {}, may_be_set=True),
+        key("markers", Map(MARKERS, table="markers"), "points that are observed", {}),
+        key("measures", Map(MEASURES, table="measures"), "numbers taken alike from simulation and recording", {}),
+        key("experiments", Map(EXPERIMENTS, table="experiments"), "one model, several takes", {"main": {}}),
+        key("parameters", Map(PARAMETERS, table="parameters"), "what is sought", {}),
+        key("loss", List(LOSS), "why: terms that are added up", []),
+        key("optimize", OPTIMIZE, "how", {}),
+        key("output", OUTPUT, "what the run writes", {}),
+        key("expect", Map(EXPECT, keys="path"), "path in result.json -> what it should be; not met: exit 1", {}),
+    )
+    return SchemaLine("", Table(lines, title="a scene: keys and values"), "a scene")
+# fmt: on

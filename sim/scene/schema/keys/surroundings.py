@@ -1,0 +1,55 @@
+"""`world`, `shapes`, `attachments` and `loads`: what acts on the objects."""
+
+from __future__ import annotations
+
+from sim.scene.schema.keys.common import NOT_NEGATIVE, POSITIVE, REQUIRED, WHERE, key
+from sim.schema.containers import List, Table
+from sim.schema.kinds import Choice, NameOf, Number, Tuple
+
+# Paths in the model: {1} is the name of the shape, attachment or load, {3} the number of a motion.
+# fmt: off
+WORLD = Table((
+    key("gravity", Tuple(3, "m/s^2"), "its opposite is `up` in the report", [0, -9.81, 0],
+        may_vary=True, model_path="gravity"),
+))
+
+SHAPES = Table((
+    key("sphere", Table((
+        key("center", Tuple(3, "m"), "centre", [0, 0, 0], may_vary=True, model_path="{1}.center"),
+        key("radius", Number("m", POSITIVE), "radius", REQUIRED, may_vary=True, model_path="{1}.radius"),
+    )), "a ball"),
+    key("plane", Table((
+        key("point", Tuple(3, "m"), "any point of the plane", [0, 0, 0], may_vary=True, model_path="{1}.point"),
+        key("normal", Tuple(3, nonzero=True), "points to the free side; its length does not matter", REQUIRED,
+            model_path="{1}.normal"),
+    )), "a half space"),
+    key("compliance", Number("m/N", NOT_NEGATIVE), "of the contact with one point; 0 is hard", 0,
+        model_path="{1}.compliance"),
+    key("touches", List(NameOf("objects")), "the objects that collide with it; default: all"),
+), one_of=(("sphere", "plane"),))
+
+MOTION = Table((
+    key("move", Tuple(3, "m"), "displacement reached at `end`", may_vary=True, model_path="{1}.motion.{3}.move"),
+    key("start", Number("s", NOT_NEGATIVE), "begin of the move", 0, only_with=("move",)),
+    key("end", Number("s", NOT_NEGATIVE), "end of the move", REQUIRED, only_with=("move",)),
+    key("ease", Choice(("smooth", "linear")), "smooth: 3 s^2 - 2 s^3 of the elapsed part s", "smooth",
+        only_with=("move",)),
+    key("swing", Tuple(3, "m"), "displacement d of d (1 - cos(2 pi f t)) / 2",
+        may_vary=True, model_path="{1}.motion.{3}.swing"),
+    key("frequency", Number("Hz", POSITIVE), "f of the swing", REQUIRED, only_with=("swing",)),
+), one_of=(("move", "swing"),))
+
+ATTACHMENTS = Table((
+    key("on", NameOf("objects"), "the object", REQUIRED),
+    key("where", WHERE, "its points", REQUIRED),
+    key("compliance", Number("m/N", NOT_NEGATIVE), "0: pinned (zero inverse mass, position prescribed)", 0),
+    key("motion", List(MOTION), "displacements of the attached points, added up; none: held still", []),
+))
+
+LOADS = Table((
+    key("on", NameOf("objects"), "the object", REQUIRED),
+    key("where", WHERE, "the points that carry it", REQUIRED),
+    key("mass", Number("kg", NOT_NEGATIVE), "additional mass, shared equally by the points", REQUIRED,
+        may_vary=True, model_path="{1}.mass"),
+))
+# fmt: on

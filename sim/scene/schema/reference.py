@@ -1,0 +1,70 @@
+"""The page docs/reference/scene.md: every key of a scene, from the schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from sim.identify.losses.terms import custom
+from sim.scene.schema.keys.common import value
+from sim.scene.schema.keys.materials import MaterialSpec
+from sim.scene.schema.keys.scene import scene_schema
+from sim.schema.containers import Table
+from sim.schema.reading import Default, Kind, SchemaLine, yaml_text
+
+_HEAD = """# Scene files: every key
+
+This page is generated from the schema (`sim/scene/schema/keys/`).
+
+Numbers are in SI units; a text may carry another unit (`5 mm`). *May vary*: the number may be a parameter. `<name>` \
+stands for names that you choose."""
+
+
+def scene_reference(materials: Mapping[str, MaterialSpec]) -> str:
+    """The reference of the scene format in Markdown: a table of keys for every mapping of a scene."""
+    parts = [_HEAD]
+    for path, table in _tables("", scene_schema(materials).kind):
+        parts.append(f"## {path}" if path else "## A scene")
+        parts += [f"Exactly one of {_names(group)}." for group in table.one_of]
+        parts += [f"At most one of {_names(group)}." for group in table.at_most_one]
+        if table.needs_one:
+            parts.append("At least one key.")
+        parts.append(_rows(table) if table.lines else "No keys.")
+    parts += ["## Material values", "In place of one number."]
+    parts += [_rows(kind) for kind in value("", "", each=True).kinds if isinstance(kind, Table)]
+    parts += ["## Losses of your own", "Named by `custom` in `loss`.", (custom.__doc__ or "").strip()]
+    return "\n\n".join(parts) + "\n"
+
+
+def _tables(path: str, kind: Kind) -> Iterator[tuple[str, Table]]:
+    """Every table of the schema with its path, outer ones first; one that stands in several places once."""
+    seen: list[Table] = []
+    waiting = [(path, kind)]
+    while waiting:
+        path, kind = waiting.pop(0)
+        if isinstance(kind, Table):
+            if kind in seen or kind.short:  # material values have a chapter of their own
+                continue
+            seen.append(kind)
+            yield path, kind
+        waiting = kind.nested(path) + waiting
+
+
+def _rows(table: Table) -> str:
+    rows = ["| key | value | default | may vary | meaning |", "|---|---|---|---|---|"]
+    return "\n".join(rows + [_row(line) for line in table.lines])
+
+
+def _row(line: SchemaLine) -> str:
+    if line.default is Default.REQUIRED:
+        default = "**needed**"
+    else:
+        default = "" if line.default is Default.ABSENT else f"`{yaml_text(line.default)}`"
+    doc = line.doc
+    if line.only_with:
+        doc += " (with " + " or ".join(f"`{name}`" for name in line.only_with) + ")"
+    cells = [f"`{line.name}`", line.kind.cell(), default, "yes" if line.may_vary else "", doc]
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _names(group: tuple[str, ...]) -> str:
+    return ", ".join(f"`{name}`" for name in group)
