@@ -12,7 +12,7 @@ from test_identify_uncertainty import FLIGHT, flight, known
 import sim
 from sim.cli import main
 from sim.identify.assess.misfit import misfits
-from sim.identify.assess.notes import notes_on
+from sim.identify.report.notes import notes_on
 
 REACH = "loss:\n  - {reach: {marker: balls, point: [3, 0, 0], scale: 10 mm}}\n"
 AIM = FLIGHT.replace("loss:\n  - {match: balls}\n", REACH)
