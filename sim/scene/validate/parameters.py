@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from sim.identify.data.measures import MEASURE_SPECS
 from sim.identify.losses.terms import TERMS
 from sim.identify.losses.terms.base import Draft
 from sim.scene.schema.paths import NoSuchPath, SceneValue, find, overlap, path_hint, paths_below
@@ -351,7 +352,7 @@ def _results(data: dict[str, Any], targets: dict[str, list[ParameterTarget]]) ->
     for name in data.get("experiments", {}):
         results[f"experiments.{name}.loss"] = ("", 1)
         for measure, entry in data.get("measures", {}).items():
-            unit = {"settled": "m", "frequency": "Hz"}.get(entry.get("kind", ""), "")
+            unit = MEASURE_SPECS[entry["kind"]].unit if "kind" in entry else ""
             path = f"experiments.{name}.{measure}"
             results |= {f"{path}{part}": (unit, 1) for part in ("", ".simulated", ".measured")}
             results[f"{path}.error"] = ("", 1)

@@ -60,11 +60,11 @@ class Match(MarkerTerm):
     lines: ClassVar[tuple[SchemaLine, ...]] = (
         line("match", NameOf("markers"), "markers that should follow the recording"),
         line("compare", Choice(("position", "displacement", "velocity")),
-             "displacement: from the first frame that is used", "position", only=("match",)),
+             "displacement: from the first frame that is used", "position", only_with=("match",)),
         line("at", Union((Choice(("all", "last")), Tuple(2, "s", NOT_NEGATIVE))),
-             "frames that count: all, last, or [t0, t1]", "all", only=("match",)),
+             "frames that count: all, last, or [t0, t1]", "all", only_with=("match",)),
         line("norm", Union((Choice(("square",)), HUBER)),
-             "square, or {huber: 3}: linear beyond three times the noise", "square", only=("match",)),
+             "square, or {huber: 3}: linear beyond three times the noise", "square", only_with=("match",)),
     )  # fmt: skip
 
     @classmethod
@@ -261,7 +261,7 @@ class _PreparedMatch:
         marker = np.broadcast_to(np.arange(reference.shape[1]), reference.shape)
         moved[relative] -= followed[reference[relative], marker[relative]]
         values = np.where(weight[..., None] > 0, (moved - self.wanted.numpy()) / self.noise, 0.0)
-        own_noise = math.sqrt(0.5) if self.term.compare == "velocity" else 1.0
+        observation_noise = math.sqrt(0.5) if self.term.compare == "velocity" else 1.0
         return Residuals(
             self.term.name,
             self.experiment,
@@ -272,7 +272,7 @@ class _PreparedMatch:
             self.markers.name,
             self.noise,
             self.term.huber,
-            own_noise,
+            observation_noise,
         )
 
 
