@@ -267,6 +267,7 @@ from sim.core.runtime.arrays.creation import ones as ones
 from sim.core.runtime.arrays.creation import ones_like as ones_like
 from sim.core.runtime.arrays.creation import zeros as zeros
 from sim.core.runtime.arrays.creation import zeros_like as zeros_like
+from sim.core.runtime.compiled.argument_packing import LaunchError as LaunchError
 from sim.core.runtime.derivatives import autograd as autograd
 from sim.core.runtime.devices.device import Device as Device
 from sim.core.runtime.devices.device import DeviceError as DeviceError
@@ -296,7 +297,6 @@ from sim.core.runtime.launch.calls import set_check_bounds as set_check_bounds
 from sim.core.runtime.launch.conditionals import capture_if as capture_if
 from sim.core.runtime.launch.conditionals import capture_while as capture_while
 from sim.core.runtime.launch.kernel import Kernel as Kernel
-from sim.core.runtime.launch.kernel import LaunchError as LaunchError
 from sim.core.runtime.launch.kernel import kernel as kernel
 from sim.core.runtime.launch.launch import Launch as Launch
 from sim.core.runtime.launch.launch import launch as launch

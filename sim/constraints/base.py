@@ -17,14 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from sim.core.lang.autodiff.forward import Gradient, vjp_rule
 from sim.core.lang.errors import SimError, did_you_mean, entry_point
 from sim.core.lang.frontend.function import Function, local_annotations
 from sim.core.lang.frontend.source import annotation_span, caller_locals
 from sim.core.lang.frontend.traced import Members
 from sim.core.lang.frontend.tracer import traced
 from sim.core.lang.ir.core import Func
-from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, Type, float32, vector
 
 Factor = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -173,20 +171,11 @@ class Constraint:
             )
         return func
 
-    def gradient(self, real: Scalar = float32) -> Gradient:
-        """The vector-Jacobian product of C with respect to its points."""
-        return _gradient(self.traced(real), 3 * self.points)
-
     def __hash__(self) -> int:
         return id(self)
 
     def __repr__(self) -> str:
         return f"<constraint {self.name}>"
-
-
-@memoize
-def _gradient(traced_c: Func, components: int) -> Gradient:
-    return vjp_rule(traced_c, range(components))
 
 
 REGISTRY: dict[str, Constraint] = {}

@@ -2,14 +2,10 @@
 
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
 # mypy: ignore-errors
-import ast
-from typing import Any
-
 from sim.constraints.base import Constraint
 from sim.constraints.projection import parameter_struct
-from sim.core.lang.frontend.builtins import Builtin, static, tid
-from sim.core.lang.frontend.context import Context
-from sim.core.lang.frontend.traced import flatten
+from sim.core.lang.embedding import embed, fields_at
+from sim.core.lang.frontend.builtins import static, tid
 from sim.core.lang.frontend.tracer import traced
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, leaves_of, vector
@@ -30,22 +26,15 @@ def make_flow(c: Constraint, real: Scalar, name: str) -> Kernel:
     begin = sum(sizes[m] for m in c.memory[: c.memory.index(name)])
     width = sizes[name]
 
-    def handler(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
-        points, data, k, dt = args
-        flat = flatten(points)
-        for parameter in c.parameters:
-            flat = [*flat, *flatten(t.load(t.item(data.values[parameter], (k,), node)))]
-        return tuple(t.inline(traced(c.flow, types, real), [*flat, *flatten(dt)])[begin : begin + width])
-
-    flow_at = Builtin(f"flow_of_{c.name}", handler)
+    flow_at = embed(lambda: traced(c.flow, types, real), f"flow_of_{c.name}")
 
     @kernel(name=f"flow_{c.name}_{name}")
     def flow(points: array2d[int], data: Data, x: array[vec3], dt: real, after: array[kind]):
         k = tid()
-        values = flow_at([x[points[k, j]] for j in static(range(n_points))], data, k, dt)
+        values = flow_at([x[points[k, j]] for j in static(range(n_points))], fields_at(data, k), dt)
         if width == 1:
-            after[k] = values[0]
+            after[k] = values[begin]
         else:
-            after[k] = kind(values[0], values[1], values[2])
+            after[k] = kind(values[begin], values[begin + 1], values[begin + 2])
 
     return flow

@@ -6,14 +6,12 @@ Dynamics", MIG 2016.
 
 from __future__ import annotations
 
-import ast
 from typing import Any
 
 from sim.constraints.base import Constraint
-from sim.core.lang.frontend.builtins import Builtin, static, tid
-from sim.core.lang.frontend.context import Context
-from sim.core.lang.frontend.function import func
-from sim.core.lang.frontend.traced import flatten
+from sim.core.lang.embedding import embed, fields_at, value_and_grad
+from sim.core.lang.frontend.builtins import static, tid
+from sim.core.lang.frontend.function import Function, func
 from sim.core.lang.library.matrix import transpose
 from sim.core.lang.library.vector import dot, outer
 from sim.core.lang.memoize import memoize
@@ -35,26 +33,16 @@ def value_type(c: Constraint, real: Scalar) -> Any:
     return real if c.rows == 1 else vector(c.rows, real)
 
 
-def _at(c: Constraint, real: Scalar, gradient: bool) -> Builtin:
+def _at(c: Constraint, real: Scalar, gradient: bool) -> Function:
     """`at(points, parameters, k)` in a kernel: C of constraint k at these points, or (C, gradients),
     gradients[row][point]."""
+    evaluate = (value_and_grad if gradient else embed)(lambda: c.traced(real), f"{c.name}_at")
 
-    def handler(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
-        points, parameters, k = args
-        flat = flatten(points)
-        for name in c.parameters:
-            flat = [*flat, *flatten(t.load(t.item(parameters.values[name], (k,), node)))]
-        values = t.inline(c.traced(real), flat)
-        if not gradient:
-            return tuple(values)
-        rows = []
-        for row in range(c.rows):
-            seeds = [t.b.const(1.0 if r == row else 0.0, real) for r in range(c.rows)]
-            leaves = iter(c.gradient(real).emit(t.b, [*flat, *seeds]))
-            rows.append(tuple(t.compose(vector(3, real), leaves) for _ in range(c.points)))
-        return tuple(values), tuple(rows)
+    @func(name=f"{c.name}_at")
+    def at(points, parameters, k):
+        return evaluate(points, fields_at(parameters, k))
 
-    return Builtin(f"{c.name}_at", handler)
+    return at
 
 
 @func
@@ -87,8 +75,8 @@ def make_projection(
     """One XPBD projection of constraints `start + tid()`, eq. 18, with Rayleigh damping, eq. 26.
 
     first:    the multipliers are zero before (first iteration of a substep), so they are not read.
-    damped:   with gamma = damping / dt, on the rows that damping acts on; else the term is not there.  The row of such a
-              one is that of eq. 26 times alpha: (1 + gamma) J W J^T + alpha, with gamma alone if it is not elastic.
+    damped:   with gamma = damping / dt, on the rows that damping acts on; else the term is not there.  Such a row is
+              that of eq. 26 times alpha: (1 + gamma) J W J^T + alpha, with gamma alone if it is not elastic.
     averaged: Jacobi with mass splitting: a point with n constraints counts as n points of mass m / n, so that all
               corrections may be applied at once and momentum is conserved (R. Tonge, F. Benevolenski, A. Voroshilov,
               "Mass Splitting for Jitter-Free Parallel Rigid Body Simulation", 2012).  They are added to `correction`;
@@ -122,64 +110,56 @@ def make_projection(
         C, J = at(x_k, data, k)
         w_k = [w[points[k, j]] * (share[points[k, j]] if averaged else 1.0) for j in static(range(n_points))]
         gamma = damping[k] / dt if damped else 0.0
+        lam = value() if first else multiplier[k]
+        # J W J^T, and dC/dt dt: point by point, so that only the gradients at one of them have to be at hand
+        A, b, rates = square(), column(), column()
+        for p in static(range(n_points)):
+            for i in static(range(m)):
+                for j in static(range(i, m)):
+                    A[i, j] += w_k[p] * dot(J[active[i]][p], J[active[j]][p])
+                if resists[active[i]]:
+                    rates[i] += dot(J[active[i]][p], x_k[p] - x_before[points[k, p]])
+        for i in static(range(m)):
+            for j in static(range(i)):
+                A[i, j] = A[j, i]
+        # the system A dlam = b of eq. 18, with the terms of eq. 26 on damped rows
+        for i in static(range(m)):
+            r = active[i]
+            weight = (1.0 if elastic[r] else 0.0) + (gamma if resists[r] else 0.0)
+            for j in static(range(m)):
+                A[i, j] = weight * A[i, j]
+            alpha = (compliance[k] if rows == 1 else compliance[k][r]) / (dt * dt)
+            A[i, i] += alpha
+            residual = alpha * (lam if rows == 1 else lam[r])
+            if elastic[r]:
+                residual = C[r] + residual
+            if resists[r]:
+                residual += gamma * rates[i]
+            b[i] = -residual
+        dlam = column()
         if rows == 1:
-            alpha = compliance[k] / (dt * dt)
-            lam = 0.0 if first else multiplier[k]
-            JWJ = sum([w_k[j] * dot(J[0][j], J[0][j]) for j in static(range(n_points))])
-            residual = C[0] + alpha * lam
-            if damped:
-                residual += gamma * sum(
-                    [dot(J[0][j], x_k[j] - x_before[points[k, j]]) for j in static(range(n_points))]
-                )
-            A = (1.0 + gamma) * JWJ + alpha
-            dlam = real(0.0)
-            if A > 0.0:
-                dlam = -residual / A
+            if A[0, 0] > 0.0:  # else rigid between points that cannot move
+                dlam[0] = b[0] / A[0, 0]
                 if unilateral:
-                    dlam = max(dlam, -lam)
-            for j in static(range(n_points)):
-                moved = (w[points[k, j]] * dlam) * J[0][j]
-                if averaged:
-                    correction[points[k, j]] += moved
-                else:
-                    x[points[k, j]] += moved
-            multiplier[k] = lam + dlam
+                    dlam[0] = max(dlam[0], -lam)
+        elif sum([w_k[j] for j in static(range(n_points))]) > 0.0:
+            dlam = solve(A, b)
+        for j in static(range(n_points)):  # eq. 17, moved by W J^T dlam
+            w_j = w[points[k, j]]
+            if rows == 1:
+                moved = (w_j * dlam[0]) * J[0][j]
+            else:
+                moved = w_j * sum([dlam[i] * J[active[i]][j] for i in static(range(m))])
+            if averaged:
+                correction[points[k, j]] += moved
+            else:
+                x[points[k, j]] += moved
+        if rows == 1:
+            lam += dlam[0]
         else:
-            block = square()
-            residuals = column()
-            lams = value() if first else multiplier[k]
-            rates = column()
-            for p in static(range(n_points)):  # point by point: only the gradients at one of them have to be at hand
-                for i in static(range(m)):
-                    for j in static(range(i, m)):
-                        block[i, j] = block[i, j] + w_k[p] * dot(J[active[i]][p], J[active[j]][p])
-                    if resists[active[i]]:
-                        rates[i] = rates[i] + dot(J[active[i]][p], x_k[p] - x_before[points[k, p]])
             for i in static(range(m)):
-                for j in static(range(i)):
-                    block[i, j] = block[j, i]
-            for i in static(range(m)):
-                r = active[i]
-                weight = (1.0 if elastic[r] else 0.0) + (gamma if resists[r] else 0.0)
-                for j in static(range(m)):
-                    block[i, j] = weight * block[i, j]
-                alpha = compliance[k][r] / (dt * dt)
-                block[i, i] = block[i, i] + alpha
-                residuals[i] = -(C[r] + alpha * lams[r]) if elastic[r] else -alpha * lams[r]
-                if resists[r]:
-                    residuals[i] = residuals[i] - gamma * rates[i]
-            change = column()
-            if sum([w_k[j] for j in static(range(n_points))]) > 0.0:
-                change = solve(block, residuals)
-            for j in static(range(n_points)):
-                moved = w[points[k, j]] * sum([change[i] * J[active[i]][j] for i in static(range(m))])
-                if averaged:
-                    correction[points[k, j]] += moved
-                else:
-                    x[points[k, j]] += moved
-            for i in static(range(m)):
-                lams[active[i]] = lams[active[i]] + change[i]
-            multiplier[k] = lams
+                lam[active[i]] += dlam[i]
+        multiplier[k] = lam
 
     project.race_free = True  # the constraints of a launch share pinned points only, which do not move
     if exclusive:

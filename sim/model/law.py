@@ -3,17 +3,14 @@ tape."""
 
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
 # mypy: ignore-errors
-import ast
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
 from sim.constraints.base import Constraint
 from sim.constraints.projection import value_type
-from sim.core.lang.frontend.builtins import Builtin, static, tid
-from sim.core.lang.frontend.context import Context
-from sim.core.lang.frontend.traced import flatten
+from sim.core.lang.embedding import embed, fields_at
+from sim.core.lang.frontend.builtins import static, tid
 from sim.core.lang.frontend.tracer import traced
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, Struct, array_type
@@ -67,26 +64,19 @@ def _law_kernel(c: Constraint, real: Scalar, output: str) -> Kernel:
     first, width = (0, rows) if output == "compliance" else (rows + c.law.derived.index(output), 1)
     kind = value_type(c, real) if output == "compliance" else real
 
-    def handler(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
-        values, index, size = args
-        flat = []
-        for name, at in zip(names, index, strict=True):
-            flat += flatten(t.load(t.item(values.values[name], (at,), node)))
-        law = traced(c.law.function, [real] * (len(names) + 1), real)
-        return tuple(t.inline(law, [*flat, *flatten(size)])[first : first + width])
-
-    law_at = Builtin(f"law_of_{c.name}", handler)
+    types = [real] * (len(names) + 1)
+    law_at = embed(lambda: traced(c.law.function, types, real), f"law_of_{c.name}")
 
     @kernel(name=f"{output}_of_{c.name}")
     def derive(values: Values, source: array2d[int], size: array[real], target: array[int], out: array[kind]):
         k = tid()
-        found = law_at(values, [source[k, i] for i in static(range(len(names)))], size[k])
+        found = law_at(fields_at(values, [source[k, i] for i in static(range(len(names)))]), size[k])
         if width == 1:
-            out[target[k]] = found[0]
+            out[target[k]] = found[first]
         else:
             entries = kind()
             for r in static(range(width)):
-                entries[r] = found[r]
+                entries[r] = found[first + r]
             out[target[k]] = entries
 
     return derive

@@ -2,17 +2,14 @@
 
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
 # mypy: ignore-errors
-import ast
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
 from sim.constraints.base import Constraint
 from sim.constraints.projection import parameter_struct
-from sim.core.lang.frontend.builtins import Builtin, static, tid
-from sim.core.lang.frontend.context import Context
-from sim.core.lang.frontend.traced import flatten
+from sim.core.lang.embedding import embed, fields_at
+from sim.core.lang.frontend.builtins import static, tid
 from sim.core.lang.frontend.tracer import traced
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, leaves_of, vector
@@ -50,21 +47,14 @@ def _measurement(c: Constraint, real: Scalar) -> Kernel:
     width = c.rows if c.measure is None else len(traced(c.measure, types, real).body.yields)
     n_points = c.points
 
-    def handler(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
-        at, data, k = args
-        flat = flatten(at)
-        if c.measure is not None:
-            return tuple(t.inline(traced(c.measure, types, real), flat))
-        for name in c.parameters:
-            flat = [*flat, *flatten(t.load(t.item(data.values[name], (k,), node)))]
-        return tuple(t.inline(c.traced(real), flat))
-
-    values_at = Builtin(f"measure_{c.name}", handler)
+    own = c.measure is not None
+    values_at = embed(lambda: traced(c.measure, types, real) if own else c.traced(real), f"measure_{c.name}")
 
     @kernel(name=f"measure_{c.name}")
     def measure(x: array[vec3], points: array2d[int], data: Data, out: array2d[real]):
         k = tid()
-        values = values_at([x[points[k, j]] for j in static(range(n_points))], data, k)
+        x_k = [x[points[k, j]] for j in static(range(n_points))]
+        values = values_at(x_k) if own else values_at(x_k, fields_at(data, k))
         for j in static(range(width)):
             out[k, j] = values[j]
 

@@ -9,7 +9,8 @@ from sim.core.lang.errors import GradientError
 from sim.core.runtime.ambient.stacks import contained
 from sim.core.runtime.arrays.array import array, clone
 from sim.core.runtime.devices.graph import Graph
-from sim.core.runtime.tape.tape import Remembered, Tape
+from sim.core.runtime.tape.memory_report import Remembered
+from sim.core.runtime.tape.tape import Tape
 from sim.model.state import State
 from sim.rollout.budget import Schedule
 from sim.rollout.runs import STACKS, Run

@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 from sim.core.runtime.arrays.array import array, clone
 from sim.core.runtime.devices.graph import Graph, capture, joined
 from sim.core.runtime.memory.buffer import Buffer
+from sim.core.runtime.tape.memory_report import Remembered
 from sim.core.runtime.tape.probes import passing, watched
-from sim.core.runtime.tape.tape import Remembered, Tape
+from sim.core.runtime.tape.tape import Tape
 from sim.model.state import State
 
 LONGEST = 64

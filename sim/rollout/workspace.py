@@ -22,7 +22,7 @@ from sim.core.lang.types import vector
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros
 from sim.core.runtime.memory.buffer import Buffer
-from sim.core.runtime.tape.tape import Remembered
+from sim.core.runtime.tape.memory_report import Remembered
 from sim.model.control import Control
 from sim.model.state import State
 from sim.rollout.stretches import Steps, Stretch

@@ -78,7 +78,7 @@ def settings(solver):
 
 
 def test_interruptions_anywhere_forward():
-    """At any line of anything that a rollout runs: launches, claims, graphs."""
+    """At any line of anything that a rollout runs: launches, live-ins, graphs."""
     rng, case = random.Random(SEED), Case(SYSTEMS["cloth"]())
     for action in (
         lambda: case.rollout(),
@@ -149,10 +149,10 @@ def test_a_failed_try_leaves_nothing_on_the_tape(system, strategy):
                     interrupted(lambda case=case: case.rollout(STRATEGIES[strategy]), rng.randrange(events * 9 // 10))
                 names = [str(r) for r in tape.records]
                 assert f"rollout of {STEPS} steps" not in names
-                claims = {c.reader for c in tape._claims.present()}
-                assert not any("rollout" in reader for reader in claims)
-                before = before or claims
-                assert claims <= before | {f"launch of '{d.kernel.name}'" for d in case.model._derivations}
+                live_ins = {c.reader for c in tape._live_ins.present()}
+                assert not any("rollout" in reader for reader in live_ins)
+                before = before or live_ins
+                assert live_ins <= before | {f"launch of '{d.kernel.name}'" for d in case.model._derivations}
             made = case.rollout(STRATEGIES[strategy])
         weights = {made.final.particle_q: sim.ones_like(made.final.particle_q)}
         tape.backward(grads=weights)
@@ -190,7 +190,7 @@ def test_a_failed_try_launch_by_launch():
     case = Case(SYSTEMS["cloth"]())
     with sim.Tape() as tape:
         middle = case.rollout().final
-        count, claims, cut = len(tape.records), tape._claims.present(), dict(tape._cut)
+        count, live_ins, cut = len(tape.records), tape._live_ins.present(), dict(tape._detached.by_buffer)
         start = case.model.state()
         start.particle_q.fill_(float("inf"))
         added = len(tape.records) - count
@@ -198,10 +198,10 @@ def test_a_failed_try_launch_by_launch():
             sim.rollout(case.solver, start, STEPS, case.dt)
         new = tape.records[count + added :]
         assert {str(r) for r in new} <= {f"launch of '{d.kernel.name}'" for d in case.model._derivations}
-        assert {c.reader for c in tape._claims.present() - claims} <= {
+        assert {c.reader for c in tape._live_ins.present() - live_ins} <= {
             f"launch of '{d.kernel.name}'" for d in case.model._derivations
         }
-        assert tape._cut == cut
+        assert tape._detached.by_buffer == cut
     tape.backward(grads={middle.particle_q: sim.ones_like(middle.particle_q)})
     assert np.isfinite(case.model.gravity.grad.numpy()).all()
 

@@ -10,7 +10,7 @@ import numpy as np
 from backend_tools import launch
 
 from sim.core.backends.interp import InterpBackend
-from sim.core.lang.autodiff.kernel_adjoint import KernelAdjoint, KernelNeeds, kernel_adjoint, kernel_needs
+from sim.core.lang.autodiff.kernel_adjoint import KernelAdjoint, ToBeRecorded, kernel_adjoint, to_be_recorded
 from sim.core.lang.ir.core import Func
 from sim.core.runtime.launch.kernel import Kernel
 
@@ -28,8 +28,8 @@ def numbers_of(func: Func, names: Collection[str]) -> list[int]:
     return [k for k, p in enumerate(func.params) if p.name in names]
 
 
-def needs_of(func: Func, active: Collection[str], aliases: Sequence[Collection[int]] = ()) -> KernelNeeds:
-    return kernel_needs(func, numbers_of(func, active), aliases)
+def tbr_of(func: Func, active: Collection[str], aliases: Sequence[Collection[int]] = ()) -> ToBeRecorded:
+    return to_be_recorded(func, numbers_of(func, active), aliases)
 
 
 class Fault(Exception):
@@ -55,21 +55,21 @@ def gradients(
 ) -> tuple[dict[str, np.ndarray], KernelAdjoint]:
     """Gradients by the arrays named in `seeds` before the launch, for cotangents `seeds` of what they hold after it."""
     names = [p.name for p in func.params]
-    needs = needs_of(func, seeds)
-    made = kernel_adjoint(needs, numbers_of(func, record))
+    tbr = tbr_of(func, seeds)
+    made = kernel_adjoint(tbr, numbers_of(func, record))
     threads = int(np.prod(dims))
-    records = [np.zeros((slots, threads), kind.np) for kind, slots in made.records]
-    returns = [np.zeros((ENTRIES, threads), kind.np) for kind in made.returns]
+    records = [np.zeros((slots, threads), kind.np) for kind, slots in made.caches]
+    returns = [np.zeros((ENTRIES, threads), kind.np) for kind in made.returned]
     after = _copied(args)
-    if made.forward is None:
+    if made.recording is None:
         run(func, dims, after)
     else:
-        counts = [np.zeros(16, np.int32)] if made.returns or made.logs else []
-        run(made.forward, dims, [*after, *records, *returns, *counts])
-    replayed = {k for k, p in enumerate(func.params) if k in needs.replayed}
+        counts = [np.zeros(16, np.int32)] if made.returned or made.logs else []
+        run(made.recording, dims, [*after, *records, *returns, *counts])
+    replayed = {k for k, p in enumerate(func.params) if k in tbr.replayed}
     before = _copied(args)
     values = [
-        a if not isinstance(a, np.ndarray) or k in made.needs or k in replayed else None for k, a in enumerate(before)
+        a if not isinstance(a, np.ndarray) or k in made.live_in or k in replayed else None for k, a in enumerate(before)
     ]
     adjoints = {name: np.array(seeds[name]) for name in names if name in seeds}
     logs = [np.zeros((threads, ENTRIES * width), kind.np) for log in made.logs for kind, width in log.arrays]

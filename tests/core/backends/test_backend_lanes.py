@@ -151,10 +151,10 @@ def test_projections_and_their_adjoints_have_the_bits_of_single_threads(real, ad
         call = bind(kernel, (n,), args, len(args), None)
         active, aliases = frozenset(call.spec.active(call.args)), call.spec.aliases(call.args)
         made = call.spec.differentiated(active, aliases)
-        pair = made.adjoint(frozenset(k for k in made.needs.sites if k in call.spec.writes))
+        pair = made.adjoint(frozenset(k for k in made.tbr.cacheable if k in call.spec.writes))
         func = pair.adjoint.func if adjoint else pair.forward.func
         assert suits_lanes(func) and not late_updates(func), constraint.name
-        extra = [np.zeros((slots, n), scalar.np) for scalar, slots in pair.plan.records]
+        extra = [np.zeros((slots, n), scalar.np) for scalar, slots in pair.plan.caches]
         gradients = (
             [rng.normal(size=call.args[k].numpy().shape).astype(real.np) for k in pair.plan.active] if adjoint else []
         )

@@ -16,7 +16,7 @@ from sim.core.lang.ir.passes import control, flow, free_values
 from sim.core.lang.types import Scalar, bool_
 
 
-def narrowest(func: Func, loads: Collection[Op], wanted: Collection[Value], looped: Collection[int]) -> list[Value]:
+def min_cut_cache(func: Func, loads: Collection[Op], wanted: Collection[Value], looped: Collection[int]) -> list[Value]:
     """Values to record, in program order, so that all `wanted` ones can be computed without `loads`.
 
     looped: ids of operations inside loops, whose values cannot be recorded: a thread has one place for each.

@@ -23,7 +23,7 @@ from sim.core.lang.analysis.activity import (
     wanted_values,
     written_from,
 )
-from sim.core.lang.autodiff.cache_plan import narrowest
+from sim.core.lang.autodiff.cache_plan import min_cut_cache
 from sim.core.lang.autodiff.degeneracy import combined_calls, stored_calls
 from sim.core.lang.autodiff.replay_plan import Replay, plan_replay
 from sim.core.lang.autodiff.reverse import Reverse, Sweep
@@ -49,13 +49,13 @@ class KernelAdjoint:
     func:    its parameters are those of the kernel, then a gradient array per number in `active`, then the records, then
              the logs of returned values, then the arrays of the other logs, then an array per number in `finals`.
     active:  numbers of the parameters that have a gradient array, in order.
-    needs:   numbers of the array parameters whose values before the launch the adjoint loads; others may be null.
-    records: (scalar type, slots) of the arrays (slots, threads) that the forward launch fills for the adjoint.
-    returns: scalar types of the logs (entries, threads) of values that atomics in loops returned.
+    live_in: numbers of the array parameters whose values before the launch the adjoint loads; others may be null.
+    caches:  (scalar type, slots) of the arrays (slots, threads) that the forward launch fills for the adjoint.
+    returned: scalar types of the logs (entries, threads) of values that atomics in loops returned.
     logs:    what the adjoint writes down itself, one thread at a time.  The arrays that it replays must be given as copies that
              may be changed (they are whole again afterwards).
     finals:  numbers of the parameters whose values after the launch the adjoint loads (atomic minima and maxima).
-    forward: the kernel with the records, the logs of returned values, and the entry counts of these and of the undo
+    recording: the kernel with the records, the logs of returned values, and the entry counts of these and of the undo
     logs, as
              extra parameters; None if there are none.
     source:  `func` with calls of functions whose derivative is in closed form, for the tangent of the adjoint.
@@ -63,25 +63,25 @@ class KernelAdjoint:
 
     func: Func
     active: tuple[int, ...]
-    needs: tuple[int, ...]
-    records: tuple[tuple[Scalar, int], ...]
-    returns: tuple[Scalar, ...]
+    live_in: tuple[int, ...]
+    caches: tuple[tuple[Scalar, int], ...]
+    returned: tuple[Scalar, ...]
     logs: tuple[Log, ...]
     finals: tuple[int, ...]
-    forward: Func | None
+    recording: Func | None
     source: Func
 
 
 @dataclass(frozen=True)
-class KernelNeeds:
+class ToBeRecorded:
     """Which values the adjoint of a kernel looks at, before deciding how to keep them.
 
-    sites:    array parameter number -> its needed loads outside loops.
-    must:     parameters with a needed load that a store of the same thread may precede: they have to be recorded.
+    cacheable: array parameter number -> its needed loads outside loops.
+    must_cache: parameters with a needed load that a store of the same thread may precede: they have to be recorded.
     returned: atomics inside loops whose results are needed.
-    in_loop:  parameters with a needed load inside a loop: their values have to be kept as a whole.
+    in_loops: parameters with a needed load inside a loop: their values have to be kept as a whole.
     replayed: written parameters that are replayed.
-    lossy:    arrays without gradient that the kernel writes values with a gradient to.
+    detached: arrays without gradient that the kernel writes values with a gradient to.
     wanted:   values that the reverse sweep itself looks at; `needed` adds what recomputing them takes.
     """
 
@@ -90,37 +90,37 @@ class KernelNeeds:
     groups: dict[Value, int]
     varied: set[Value]
     needed: set[Value]
-    sites: dict[int, list[Op]]
-    must: frozenset[int]
+    cacheable: dict[int, list[Op]]
+    must_cache: frozenset[int]
     returned: list[Op]
-    in_loop: frozenset[int]
+    in_loops: frozenset[int]
     replayed: frozenset[int]
-    lossy: frozenset[int]
+    detached: frozenset[int]
     wanted: set[Value]
-    _narrow: dict[frozenset[int], list[Value]] = field(default_factory=dict)
+    _cuts: dict[frozenset[int], list[Value]] = field(default_factory=dict)
 
     @property
-    def answering(self) -> frozenset[int]:
+    def returning(self) -> frozenset[int]:
         """Numbers of the parameters that the atomics `returned` go to."""
         return frozenset(self.kernel.params.index(op.operands[0]) for op in self.returned)
 
-    def narrow(self, record: frozenset[int]) -> list[Value]:
-        """The values that a thread records so that no load of the parameters in `record` and `must` is needed: the
+    def min_cut(self, cached: frozenset[int]) -> list[Value]:
+        """The values that a thread records so that no load of the parameters in `cached` and `must_cache` is needed: the
         fewest bytes."""
-        found = self._narrow.get(record)
+        found = self._cuts.get(cached)
         if found is None:
-            loads = [op for k in sorted({*record, *self.must}) for op in self.sites.get(k, ())]
-            found = self._narrow[record] = (
-                narrowest(self.kernel, loads, self.wanted, in_loops(self.kernel)) if loads else []
+            loads = [op for k in sorted({*cached, *self.must_cache}) for op in self.cacheable.get(k, ())]
+            found = self._cuts[cached] = (
+                min_cut_cache(self.kernel, loads, self.wanted, in_loops(self.kernel)) if loads else []
             )
         return found
 
-    def bytes_per_thread(self, record: frozenset[int]) -> int:
+    def bytes_per_thread(self, cached: frozenset[int]) -> int:
         """Bytes of these values."""
-        return sum(v.type.size for v in self.narrow(record))  # type: ignore[attr-defined]
+        return sum(v.type.size for v in self.min_cut(cached))  # type: ignore[attr-defined]
 
 
-def kernel_needs(kernel: Func, active: Iterable[int], aliases: Iterable[Collection[int]] = ()) -> KernelNeeds:
+def to_be_recorded(kernel: Func, active: Iterable[int], aliases: Iterable[Collection[int]] = ()) -> ToBeRecorded:
     """Analyse a kernel: `active` are the array parameters with a gradient, `aliases` groups of parameters that overlap.
 
     Raises GradientError where a value with a gradient passes through an array that has none, and where stores cannot be
@@ -156,7 +156,7 @@ def kernel_needs(kernel: Func, active: Iterable[int], aliases: Iterable[Collecti
     _check_replay(kernel, groups, replayed_groups)
     _check_calls(kernel, groups)
 
-    sites: dict[int, list[Op]] = {}
+    cacheable: dict[int, list[Op]] = {}
     must, in_loop, returned = set(), set(), []
     for op in loads:
         if not any(r in needed for r in op.results) or groups[op.operands[0]] in replayed_groups:
@@ -168,17 +168,17 @@ def kernel_needs(kernel: Func, active: Iterable[int], aliases: Iterable[Collecti
         if id(op) in looped:
             in_loop.add(param)
             continue
-        sites.setdefault(param, []).append(op)
+        cacheable.setdefault(param, []).append(op)
         if op.name == "atomic" or id(op) in dirty:
             must.add(param)
     lossy = frozenset(number[array] for array in _lost(kernel, groups, sources, varied, dirty))
-    return KernelNeeds(
+    return ToBeRecorded(
         kernel,
         chosen,
         groups,
         varied,
         needed,
-        sites,
+        cacheable,
         frozenset(must),
         returned,
         frozenset(in_loop),
@@ -245,11 +245,11 @@ def _lost(
         lost |= reached
 
 
-def kernel_adjoint(needs: KernelNeeds, record: Collection[int] = ()) -> KernelAdjoint:
-    """Build the adjoint.  It does without loads of the parameters in `record` and in `needs.must`: what it takes is
+def kernel_adjoint(tbr: ToBeRecorded, record: Collection[int] = ()) -> KernelAdjoint:
+    """Build the adjoint.  It does without loads of the parameters in `record` and in `tbr.must_cache`: what it takes is
     recorded per thread."""
-    kernel = needs.kernel
-    kept = set(needs.narrow(frozenset(record)))
+    kernel = tbr.kernel
+    kept = set(tbr.min_cut(frozenset(record)))
     recorded = [op for op in walk(kernel.body) if any(r in kept for r in op.results)]
     slots: dict[Scalar, int] = {}
     place: dict[int, list[tuple[Scalar, int] | None]] = {}
@@ -264,16 +264,16 @@ def kernel_adjoint(needs: KernelNeeds, record: Collection[int] = ()) -> KernelAd
             else:
                 place[id(op)].append(None)
     records = tuple(sorted(slots.items(), key=lambda item: item[0].name))
-    replayed_groups = {needs.groups[kernel.params[k]] for k in needs.replayed}
-    spoilt = dirty_loads(kernel, needs.groups)
+    replayed_groups = {tbr.groups[kernel.params[k]] for k in tbr.replayed}
+    spoilt = dirty_loads(kernel, tbr.groups)
     unreadable = {
-        id(op) for op in walk(kernel.body) if id(op) in spoilt and needs.groups[op.operands[0]] not in replayed_groups
+        id(op) for op in walk(kernel.body) if id(op) in spoilt and tbr.groups[op.operands[0]] not in replayed_groups
     }
 
     block = Block([Value(p.type, p.name) for p in kernel.params])
     env: Env = dict(zip(kernel.params, block.params, strict=True))
     gradient: dict[Value, Value] = {}
-    for k in needs.active:
+    for k in tbr.active:
         source = kernel.params[k]
         gradient[source] = Value(source.type, f"adj_{source.name}")
         block.params.append(gradient[source])
@@ -281,23 +281,23 @@ def kernel_adjoint(needs: KernelNeeds, record: Collection[int] = ()) -> KernelAd
     block.params += stores.values()
 
     with Builder(block) as b:
-        returns, declared = _return_logs(b, needs.returned)
+        returns, declared = _return_logs(b, tbr.returned)
         block.params += [log.values for log in returns.values()]
         plan = plan_replay(
             kernel,
-            [kernel.params[k] for k in needs.replayed],
-            needs.groups,
-            needs.needed,
-            needs.varied,
+            [kernel.params[k] for k in tbr.replayed],
+            tbr.groups,
+            tbr.needed,
+            tbr.varied,
             gradient,
-            {id(op) for op in needs.returned},
+            {id(op) for op in tbr.returned},
         )
         own = _own_logs(b, kernel, plan, env)
         declared += own.declared
         block.params += own.params
         for cursor in (*own.cursors, *returns.values()):
             cursor.set(b.const(0, int32))
-        finals = {p: Value(p.type, f"final_{p.name}") for p in _extremes(kernel, needs.groups, gradient)}
+        finals = {p: Value(p.type, f"final_{p.name}") for p in _extremes(kernel, tbr.groups, gradient)}
         block.params += finals.values()
 
         def reader(op: Op) -> Callable[[], list[Value]]:
@@ -314,11 +314,11 @@ def kernel_adjoint(needs: KernelNeeds, record: Collection[int] = ()) -> KernelAd
 
             return read
 
-        taken = {id(op): returns[kind_of(op)] for op in needs.returned}
+        taken = {id(op): returns[kind_of(op)] for op in tbr.returned}
         reverse = Reverse(
             b,
-            needs.varied,
-            needs.needed,
+            tbr.varied,
+            tbr.needed,
             gradient,
             {id(op): reader(op) for op in recorded},
             unreadable,
@@ -335,7 +335,7 @@ def kernel_adjoint(needs: KernelNeeds, record: Collection[int] = ()) -> KernelAd
         reverse.recompute(kernel.body, env, sweep)
         reverse.reverse(kernel.body, env, {}, sweep)
     block.ops[:0] = [*reverse.tapes, *declared]
-    attrs = _promise(kernel, needs.groups)
+    attrs = _promise(kernel, tbr.groups)
     func = Func(
         f"{kernel.name}_adjoint",
         block,
@@ -344,29 +344,29 @@ def kernel_adjoint(needs: KernelNeeds, record: Collection[int] = ()) -> KernelAd
         {**attrs, "adjoint": True, **({"serial": True} if plan.arrays else {})},
     )
     if plan.arrays:  # what is put back need not be loaded again
-        func = forward_memory(func, _groups_of(func, needs))
+        func = forward_memory(func, _groups_of(func, tbr))
     closed = dce(func)
     func = verify(dce(inline(closed)))
     loaded = {op.operands[0] for op in walk(func.body) if op.name == "load"}
     count = len(kernel.params)
     read = tuple(k for k, p in enumerate(func.params[:count]) if p in loaded)
     special = recorded or plan.arrays or returns
-    forward = _recording(kernel, place, stores, plan, needs, attrs) if special else None
+    forward = _recording(kernel, place, stores, plan, tbr, attrs) if special else None
     last = tuple(k for k, p in enumerate(kernel.params) if p in finals)
-    return KernelAdjoint(func, needs.active, read, records, tuple(returns), own.described, last, forward, closed)
+    return KernelAdjoint(func, tbr.active, read, records, tuple(returns), own.described, last, forward, closed)
 
 
-def _groups_of(adjoint: Func, needs: KernelNeeds) -> dict[Value, int]:
+def _groups_of(adjoint: Func, tbr: ToBeRecorded) -> dict[Value, int]:
     """Numbers of the memory of the arrays of an adjoint: gradients overlap as their arrays do, logs are apart from
     everything."""
-    params, count = needs.kernel.params, len(needs.kernel.params)
+    params, count = tbr.kernel.params, len(tbr.kernel.params)
     groups: dict[Value, int] = {}
     for k, p in enumerate(adjoint.params):
-        source = params[k] if k < count else params[needs.active[k - count]] if k - count < len(needs.active) else None
+        source = params[k] if k < count else params[tbr.active[k - count]] if k - count < len(tbr.active) else None
         if source is None:
             groups[p] = 2 * count + k
-        elif source in needs.groups:
-            groups[p] = needs.groups[source] + (count if k >= count else 0)
+        elif source in tbr.groups:
+            groups[p] = tbr.groups[source] + (count if k >= count else 0)
     return groups
 
 
@@ -491,7 +491,7 @@ def _recording(
     place: dict[int, list[tuple[Scalar, int] | None]],
     stores: dict[Scalar, Value],
     plan: Replay,
-    needs: KernelNeeds,
+    tbr: ToBeRecorded,
     attrs: dict[str, Any],
 ) -> Func:
     """The kernel that also writes the needed results of recorded loads and atomics, and counts the entries of the
@@ -548,7 +548,7 @@ def _recording(
         env.update(zip(op.results, results, strict=True))
 
     with Builder(block) as b:
-        returned = needs.returned
+        returned = tbr.returned
         noted = {id(op) for op in returned}
         returns, declared = _return_logs(b, returned)
         block.params += [log.values for log in returns.values()]

@@ -285,7 +285,7 @@ class Reverse(Forward):
         return inner
 
     def _restorer(self, op: Op, env: Env, record: Record) -> Callable[[Value], Env]:
-        """How the reverse sweep gets the carried values at the start of iteration `at` (those that it needs), with the
+        """How the reverse sweep gets the carried values at the start of iteration `at` (those that it tbr), with the
         cursors where they were there."""
         b, body = self.b, op.regions[-1]
         carried = body.params[1 if op.name == "for" else 0 :]

@@ -1,7 +1,7 @@
 """Races: does what a kernel computes depend on the order of its threads?  Then it has no gradient.
 
 Where every access to an array is at an index that belongs to the thread (`x[i]` with `i = tid()`), or every one is an
-accumulation, there is none (`suspects`).  For the rest, two variants of the kernel run their threads one after another
+accumulation, there is none (`potential_races`).  For the rest, two variants of the kernel run their threads one after another
 and mark who read, wrote and added where; an access to what another thread has touched is reported:
 
 * `address_check` computes only where the accesses go, and takes both sides of a branch that depends on floating-point values.
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from sim.core.lang.analysis.activity import is_float
-from sim.core.lang.autodiff.kernel_adjoint import KernelNeeds
+from sim.core.lang.autodiff.kernel_adjoint import ToBeRecorded
 from sim.core.lang.ir.core import Block, Builder, Func, Op, Value, element_leaves, emit, split_memory, verify, walk
 from sim.core.lang.ir.passes import MEMORY, WRITES, Env, control, copy_op, dce, flow
 from sim.core.lang.types import Scalar, array_type, int32, int64, size_of
@@ -56,7 +56,7 @@ class RaceCheck:
 
 # ------------------------------------------------------------------------------------------------ what is known without
 # running
-def suspects(kernel: Func, groups: Mapping[Value, int], needs: KernelNeeds) -> frozenset[int]:
+def potential_races(kernel: Func, groups: Mapping[Value, int], tbr: ToBeRecorded) -> frozenset[int]:
     """Numbers of the parameters whose accesses matter to the gradient and are not known to be free of races.
 
     Arrays with a gradient matter, and written arrays whose values the adjoint reads without a record of them.
@@ -65,17 +65,17 @@ def suspects(kernel: Func, groups: Mapping[Value, int], needs: KernelNeeds) -> f
     for op in walk(kernel.body):
         if op.name in MEMORY:
             accesses.setdefault(groups[op.operands[0]], []).append(op)
-    number = {p: k for k, p in enumerate(needs.kernel.params)}
+    number = {p: k for k, p in enumerate(tbr.kernel.params)}
     read = {
         number[op.operands[0]]
-        for op in walk(needs.kernel.body)
-        if op.name == "load" and any(r in needs.needed for r in op.results)
-    } - needs.must
+        for op in walk(tbr.kernel.body)
+        if op.name == "load" and any(r in tbr.needed for r in op.results)
+    } - tbr.must_cache
     found: set[int] = set()
     known = _uniform(kernel)
     for group, ops in accesses.items():
         members = {k for k, p in enumerate(kernel.params) if groups.get(p) == group}
-        if not members & (read | set(needs.active)) or not any(op.name in WRITES for op in ops):
+        if not members & (read | set(tbr.active)) or not any(op.name in WRITES for op in ops):
             continue
         promised = all(kernel.params[k].name in kernel.attrs.get("exclusive", ()) for k in members)
         if not promised and not _only_sums(ops) and not _own(ops, kernel.dims, known):

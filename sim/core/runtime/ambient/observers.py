@@ -25,10 +25,10 @@ class MemoryObserver(Protocol):
         """Array `dest` has got values that depend on nothing."""
 
     def saved(self, kept: Any) -> None:
-        """A `Kept` has saved live memory."""
+        """A `Snapshot` has saved live memory."""
 
     def swapped(self, kept: Any) -> None:
-        """A `Kept` has changed places with live memory."""
+        """A `Snapshot` has changed places with live memory."""
 
     def taken_back(self, operation: Any) -> None:
         """The adjoint of a recorded copy, fill or host write has been applied to the gradients."""

@@ -9,9 +9,6 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
-from sim.core.backends.base import MEMORY_OPS
-from sim.core.lang.ir.core import element_leaves, walk
-
 
 @dataclass(eq=False)
 class KernelTime:
@@ -93,20 +90,6 @@ def timed(name: str, nbytes: int, action: Callable[[], None]) -> None:
     begun = time.perf_counter()
     action()
     open_profiles[-1].add(name, time.perf_counter() - begun, nbytes)
-
-
-def bytes_per_thread(compiled: Any) -> int:
-    """Bytes that the loads and stores of one thread of a compiled function name; loops count once."""
-    found = compiled.__dict__.get("bytes_per_thread")
-    if found is None:
-        found = 0
-        for op in walk(compiled.func.body):
-            if op.name in MEMORY_OPS:
-                leaves = element_leaves(op.operands[0])
-                moved = sum(leaves[k].scalar.size for k in op.attrs["leaves"][: 1 if op.attrs.get("dynamic") else None])
-                found += moved * (2 if op.name in ("accum", "atomic") else 1)
-        compiled.__dict__["bytes_per_thread"] = found
-    return found
 
 
 class ScopedTimer:

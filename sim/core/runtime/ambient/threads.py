@@ -22,9 +22,8 @@ import numpy as np
 
 from sim.core.backends.base import Executable
 from sim.core.backends.native import ACTIVE, ROW, STOP, WORDS, YIELD, native
-from sim.core.lang.analysis.thread_locality import late_updates
-from sim.core.lang.ir.core import walk
 from sim.core.lang.memoize import compiling
+from sim.core.runtime.compiled.compiled import Compiled
 
 WORTH = 30000
 """Indices times operations of a kernel that make up for waking another thread: about a microsecond."""
@@ -39,18 +38,10 @@ PATIENCE = 3000
 """Looks for work before a thread goes to sleep: some ten microseconds."""
 
 
-def grain_of(compiled: Any) -> int:
+def grain_of(compiled: Compiled) -> int:
     """The least number of indices of a launch that is worth a thread; 0 if it must not be split."""
-    size = compiled.__dict__.get("size")
-    if size is None:
-        ops = list(walk(compiled.func.body))
-        shared = (
-            any(op.name in ("atomic", "print", "assert") for op in ops)
-            or compiled.func.attrs.get("serial")
-            or late_updates(compiled.func)
-        )
-        size = compiled.__dict__["size"] = 0 if shared else max(len(ops), 1)
-    return max(LEAST, WORTH // size) if size else 0
+    ops = compiled.divisible_ops
+    return max(LEAST, WORTH // ops) if ops else 0
 
 
 class _Pool:
@@ -165,7 +156,7 @@ def run_table(table: int, rows: int, splits: bool) -> None:
     _pool.run(table, rows)
 
 
-def runner(executable: Executable, block: int, n: int, compiled: Any) -> tuple[Callable[[], None], Any]:
+def runner(executable: Executable, block: int, n: int, compiled: Compiled) -> tuple[Callable[[], None], Any]:
     """What runs threads 0 .. n - 1 of a launch again and again, and what has to be kept alive for it."""
     grain = grain_of(compiled)
     if (address := getattr(executable, "address", 0)) and not (grain and n >= ALONE * grain):
@@ -174,7 +165,7 @@ def runner(executable: Executable, block: int, n: int, compiled: Any) -> tuple[C
     return partial(run_range, executable, block, n, compiled), None
 
 
-def run_range(executable: Executable, block: int, n: int, compiled: Any) -> None:
+def run_range(executable: Executable, block: int, n: int, compiled: Compiled) -> None:
     """Run threads 0 .. n - 1 of a launch."""
     if (
         _threads > 1

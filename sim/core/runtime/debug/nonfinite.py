@@ -7,7 +7,7 @@ the thread; then that thread runs in the interpreter, which knows of every numbe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,10 +21,10 @@ from sim.core.lang.ir.core import OPS, Block, Builder, Func, Op, Value, emit, sp
 from sim.core.lang.ir.passes import WRITES, Env, copy_op
 from sim.core.runtime.ambient import observers
 from sim.core.runtime.arrays.array import array
+from sim.core.runtime.compiled.argument_packing import ArgumentBlock, FlatArguments, LayoutFlags
+from sim.core.runtime.compiled.compiled import Compiled
 from sim.core.runtime.devices.device import get_device
-from sim.core.runtime.launch.argument_packing import ArgumentBlock, layout_of
 from sim.core.runtime.launch.calls import run, thread_count
-from sim.core.runtime.launch.kernel import Compiled, LayoutFlags
 from sim.core.runtime.launch.sandbox import on_host
 from sim.core.runtime.memory.buffer import duplicate, refill
 
@@ -58,7 +58,7 @@ class _Detector(observers.PassiveObserver):
     def __init__(self) -> None:
         self.count = 0
 
-    def run(self, compiled: Compiled, device: Any, dims: tuple[int, ...], args: Sequence[Any]) -> None:
+    def run(self, compiled: Compiled, device: Any, dims: tuple[int, ...], args: FlatArguments) -> None:
         self.count += 1
         number = {p: k for k, p in enumerate(compiled.func.params)}
         written = sorted({number[op.operands[0]] for op in walk(compiled.func.body) if op.name in WRITES})
@@ -91,7 +91,7 @@ def _became_nonfinite(before: np.ndarray, now: np.ndarray) -> tuple[int, ...] | 
 
 
 # ------------------------------------------------------------------------------------------------ the second look
-def _explain(compiled: Compiled, dims: tuple[int, ...], args: Sequence[Any], k: int, where: tuple[int, ...]) -> str:
+def _explain(compiled: Compiled, dims: tuple[int, ...], args: FlatArguments, k: int, where: tuple[int, ...]) -> str:
     """What went wrong in a launch with these arguments, which lie in host memory and are changed."""
     device = get_device("cpu")
     start = {a.buffer: duplicate(a.buffer) for a in args if isinstance(a, array)}
@@ -124,18 +124,18 @@ def _place(span: Span | None) -> str:
 
 
 def _packed(
-    compiled: Compiled, dims: tuple[int, ...], args: Sequence[Any]
+    compiled: Compiled, dims: tuple[int, ...], args: FlatArguments
 ) -> tuple[ArgumentBlock, np.ndarray, LayoutFlags]:
     """The argument block of a launch, its error record, and which arrays are contiguous."""
-    layout, fault = layout_of(compiled), np.zeros(8, np.int64)
-    parts, layout_flags = layout.parts(args)
-    block = layout.fresh()
+    fault = np.zeros(8, np.int64)
+    parts, layout_flags = compiled.packing.parts(args)
+    block = compiled.packing.fresh()
     block.fill(dims, fault.ctypes.data, parts)
     return block, fault, layout_flags
 
 
 def _run_range(
-    compiled: Compiled, device: Any, dims: tuple[int, ...], args: Sequence[Any], begin: int, end: int
+    compiled: Compiled, device: Any, dims: tuple[int, ...], args: FlatArguments, begin: int, end: int
 ) -> tuple[Span | None, int] | None:
     """Run some threads, one after another; where the first assertion failed, and in which thread."""
     block, fault, layout_flags = _packed(compiled, dims, args)
@@ -179,7 +179,7 @@ class _Tracker(Thread):
 
     @classmethod
     def culprit(
-        cls, func: Func, device: Any, dims: tuple[int, ...], args: Sequence[Any], thread: int, target: Value
+        cls, func: Func, device: Any, dims: tuple[int, ...], args: FlatArguments, thread: int, target: Value
     ) -> Op | None:
         """The operation behind the first non-finite number that this thread writes to `target`; it runs up to there."""
         block, *_ = _packed(Compiled(func), dims, args)
@@ -216,7 +216,7 @@ class _Tracker(Thread):
             self.set(op.results, results)
         return self.get(block.yields)
 
-    def _blame(self, op: Op, result: Any, args: Sequence[Any]) -> None:
+    def _blame(self, op: Op, result: Any, args: FlatArguments) -> None:
         if result.dtype.kind == "f" and not np.isfinite(result):
             earlier = next((self.blamed[id(a)][1] for a in args if id(a) in self.blamed), op)
             self.blamed[id(result)] = result, earlier

@@ -14,25 +14,38 @@ from weakref import ref
 
 import numpy as np
 
-from sim.core.lang.autodiff.kernel_adjoint import KernelNeeds
+from sim.core.lang.autodiff.kernel_adjoint import ToBeRecorded
 from sim.core.lang.errors import GradientError
-from sim.core.lang.instrument.races import ADD, KINDS, READ, REPORT, RaceCheck, address_check, exact_check, suspects
+from sim.core.lang.instrument.races import (
+    ADD,
+    KINDS,
+    READ,
+    REPORT,
+    RaceCheck,
+    address_check,
+    exact_check,
+    potential_races,
+)
+from sim.core.lang.ir.core import Func
 from sim.core.lang.ir.passes import alias_groups
 from sim.core.lang.types import ArrayType
 from sim.core.runtime.arrays.array import array
-from sim.core.runtime.arrays.extent import span_of
+from sim.core.runtime.compiled.compiled import Compiled
+from sim.core.runtime.launch.adjoints import Differentiated
+from sim.core.runtime.launch.aliases import Aliases
 from sim.core.runtime.launch.calls import Call, raise_fault, thread_count
-from sim.core.runtime.launch.kernel import Aliases, Compiled, Differentiated, Specialisation
+from sim.core.runtime.launch.kernel import Specialisation
 from sim.core.runtime.launch.sandbox import host_argument, on_cpu, private_arguments, run_privately
 from sim.core.runtime.memory.buffer import Buffer, ByteRange
+from sim.core.runtime.memory.spans import extent_of
 
 REMEMBERED = 1024
 """Verdicts that are kept for a kernel, the latest ones: a launch per colour has a verdict of its own."""
 
 
 @dataclass(eq=False)
-class _Variant:
-    """A check, compiled, and the launches that it has passed."""
+class _CompiledCheck:
+    """A check, compiled, and the launches that have passed it."""
 
     check: RaceCheck
     compiled: Compiled
@@ -64,18 +77,31 @@ class _Variant:
         return None
 
 
-@dataclass(eq=False)
-class _Checks:
-    """The checks of one specialisation for one choice of gradients and overlaps; None where there is nothing to
-    check."""
-
-    addresses: _Variant | None
-    kernel: Any
-    watched: frozenset[int]
-    active: frozenset[int]
-    exact: _Variant | None = None
+class _NoCheck:
+    """Of a kernel that is known to be free of races."""
 
     def refuse(self, call: Call) -> None:
+        """See `LaunchCheck`."""
+
+
+@dataclass(eq=False)
+class _Checks:
+    """The checks of one specialisation for one choice of gradients and overlaps.
+
+    addresses: of the places alone, whichever way branches go: it costs less, and most launches pass; None where places
+    depend on values.  exact: of what threads really touch, made when it is first needed.
+    """
+
+    addresses: _CompiledCheck | None
+    kernel: Func
+    watched: frozenset[int]
+    active: frozenset[int]
+    exact: _CompiledCheck | None = None
+
+    def refuse(self, call: Call) -> None:
+        """See `LaunchCheck`."""
+        if thread_count(call.dims) < 2:
+            return
         if self.addresses is not None and self.addresses.passes(call) is None:
             return
         if self.exact is None:
@@ -85,8 +111,8 @@ class _Checks:
             raise _found(call, self.exact.check, report)
 
 
-def _compiled(check: RaceCheck) -> _Variant:
-    return _Variant(check, Compiled(check.func))
+def _compiled(check: RaceCheck) -> _CompiledCheck:
+    return _CompiledCheck(check, Compiled(check.func))
 
 
 def refuse_races(call: Call, active: frozenset[int], aliases: Aliases, made: Differentiated) -> None:
@@ -95,18 +121,17 @@ def refuse_races(call: Call, active: frozenset[int], aliases: Aliases, made: Dif
     Looked at when a launch is recorded, on the CPU: for another device on copies.  What a captured graph does with
     other content of the arrays later is not.
     """
-    if not made.looked_for_races:
-        made.race_checks, made.looked_for_races = _checks_of(call.spec, active, aliases, made.needs), True
-    if made.race_checks is not None and thread_count(call.dims) > 1:
-        made.race_checks.refuse(call)
+    if made.race_check is None:
+        made.race_check = _check_of(call.spec, active, aliases, made.tbr)
+    made.race_check.refuse(call)
 
 
-def _checks_of(spec: Specialisation, active: frozenset[int], aliases: Aliases, needs: KernelNeeds) -> _Checks | None:
+def _check_of(spec: Specialisation, active: frozenset[int], aliases: Aliases, tbr: ToBeRecorded) -> _Checks | _NoCheck:
     if spec.kernel.race_free:
-        return None
-    watched = suspects(spec.func, alias_groups(spec.func, aliases), needs)
+        return _NoCheck()
+    watched = potential_races(spec.func, alias_groups(spec.func, aliases), tbr)
     if not watched:
-        return None
+        return _NoCheck()
     addresses = address_check(spec.func, watched, active)
     return _Checks(None if addresses is None else _compiled(addresses), spec.func, watched, active)
 
@@ -128,7 +153,7 @@ def _run(call: Call, check: RaceCheck, compiled: Compiled) -> np.ndarray:
     cells = 0
     for buffer in {call.args[k].buffer for k in check.watched if call.args[k] is not None}:
         spans = [
-            span_of(call.args[k]) for k in check.watched if call.args[k] is not None and call.args[k].buffer is buffer
+            extent_of(call.args[k]) for k in check.watched if call.args[k] is not None and call.args[k].buffer is buffer
         ]
         low, high = min(s[0] for s in spans), max(s[1] for s in spans)
         begin[buffer], cells = (cells, low), cells + (high - low) // check.unit + 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
 
@@ -19,19 +19,22 @@ from sim.core.lang.ir.passes import dce, inline
 from sim.core.runtime.ambient import observers
 from sim.core.runtime.arrays.array import array, make_array
 from sim.core.runtime.arrays.operations import Operation, describe
+from sim.core.runtime.compiled.argument_packing import Memory
+from sim.core.runtime.compiled.compiled import Compiled
 from sim.core.runtime.devices.graph import capturing
-from sim.core.runtime.launch.argument_packing import Memory
 from sim.core.runtime.launch.calls import run
-from sim.core.runtime.launch.kernel import Compiled
 from sim.core.runtime.memory.buffer import Buffer, ByteRange, duplicate, refill
 from sim.core.runtime.memory.elements import differentiable, element
-from sim.core.runtime.tape.claims import Kept
+from sim.core.runtime.tape.live_ins import Snapshot
+
+Lifted = tuple[tuple[int, ...], Compiled]
+_lifted: WeakKeyDictionary[Compiled, dict[frozenset[int], Lifted]] = WeakKeyDictionary()
 
 
-def lifted(compiled: Compiled, active: frozenset[int]) -> tuple[tuple[int, ...], Compiled]:
+def lifted(compiled: Compiled, active: frozenset[int]) -> Lifted:
     """Which parameters have tangents if `active` have, and the function with their tangent arrays as further
     parameters."""
-    cache = compiled.__dict__.setdefault("tangents", {})
+    cache = _lifted.setdefault(compiled, {})
     if active not in cache:
         plan = kernel_tangent(compiled.source or compiled.func, active)
         cache[active] = plan.active, Compiled(dce(inline(plan.func)), plan.func)
@@ -47,7 +50,7 @@ class Forward:
 
     def __init__(self, tangents: Mapping[array, Any] | None = None) -> None:
         self._of: dict[Buffer, Buffer] = {}
-        self._kept: dict[Kept, Buffer] = {}
+        self._kept: dict[Snapshot, Buffer] = {}
         self._met: WeakSet[Any] = WeakSet()
         for a, move in (tangents or {}).items():
             self.set_tangent(a, move)
@@ -124,7 +127,7 @@ class Forward:
             return self._twin(a)
         if not isinstance(a, Memory) or a.owner is None:
             return a
-        buffer = self._twin_of_kept(a.owner)
+        buffer = self._twin_of_snapshot(a.owner)
         return Memory(buffer.address + a.ptr - a.owner.address, a.shape, a.strides, a.is_contiguous, buffer)
 
     # -- other changes of memory
@@ -141,30 +144,30 @@ class Forward:
             twin = self._twin(dest)
             twin.device.clear(twin)
 
-    def saved(self, kept: Kept) -> None:
+    def saved(self, kept: Snapshot) -> None:
         """See `MemoryObserver`."""
         live = self._of.get(kept.buffer)
         if live is not None:
-            live.device.copy(ByteRange(self._twin_of_kept(kept)), self._live(kept))
+            live.device.copy(ByteRange(self._twin_of_snapshot(kept)), self._live(kept))
         elif kept in self._kept:
             kept.buffer.device.clear(ByteRange(self._kept[kept]))
 
-    def swapped(self, kept: Kept) -> None:
+    def swapped(self, kept: Snapshot) -> None:
         """See `MemoryObserver`."""
         if kept.buffer not in self._of and kept not in self._kept:
             return
         if kept.buffer not in self._of:
             self._of[kept.buffer] = kept.buffer.device.allocate(kept.buffer.nbytes, zero=True)
-        live, other = self._live(kept), self._twin_of_kept(kept)
+        live, other = self._live(kept), self._twin_of_snapshot(kept)
         now = duplicate(live.buffer, kept.low, kept.low + kept.data.nbytes)
         other.device.copy(live, ByteRange(other))
         refill(other, now)
 
-    def _live(self, kept: Kept) -> ByteRange:
-        """The tangent of the memory that a `Kept` is a copy of."""
+    def _live(self, kept: Snapshot) -> ByteRange:
+        """The tangent of the memory that a `Snapshot` is a copy of."""
         return ByteRange(self._of[kept.buffer], kept.low, kept.low + kept.data.nbytes)
 
-    def _twin_of_kept(self, kept: Kept) -> Buffer:
+    def _twin_of_snapshot(self, kept: Snapshot) -> Buffer:
         if kept not in self._kept:
             self._kept[kept] = kept.buffer.device.allocate(kept.data.nbytes, zero=True)
         return self._kept[kept]

@@ -22,7 +22,8 @@ from sim.core.lang.types import (
     int32,
 )
 from sim.core.runtime.arrays.array import array
-from sim.core.runtime.launch.kernel import Kernel, LaunchError
+from sim.core.runtime.compiled.argument_packing import LaunchError
+from sim.core.runtime.launch.kernel import Kernel
 
 
 def argument_type(kernel: Kernel, position: int, value: Any, label: str) -> Type:
@@ -157,13 +158,3 @@ def _check_field(wanted: ArrayType, value: Any, where: str) -> None:
         raise LaunchError(f"{where} is a {type(value).__name__}; expected {wanted}")
     if value.dtype is not wanted.dtype or value.ndim != wanted.ndim:
         raise LaunchError(f"{where} is {array_type(value.dtype, value.ndim)}; expected {wanted}")
-
-
-def scalar_format(kind: Scalar) -> str:
-    """struct format of one 8-byte slot that holds this scalar in its low bytes."""
-    codes = {("f", 32): "f4x", ("f", 64): "d", ("b", 8): "?7x"}
-    widths = {8: "b7x", 16: "h6x", 32: "i4x", 64: "q"}
-    if (kind.kind, kind.bits) in codes:
-        return codes[kind.kind, kind.bits]
-    code = widths[kind.bits]
-    return code.upper()[0] + code[1:] if kind.kind == "u" else code

@@ -16,19 +16,15 @@ from sim.core.lang.frontend.function import rules
 from sim.core.lang.references import Reference
 from sim.core.lang.types import ArrayType, Composite, Struct, StructValue
 from sim.core.runtime.ambient import observers, recording
-from sim.core.runtime.ambient.profile import bytes_per_thread, open_profiles, timed
+from sim.core.runtime.ambient.profile import open_profiles, timed
 from sim.core.runtime.ambient.threads import grain_of
 from sim.core.runtime.arrays.array import array
+from sim.core.runtime.compiled.argument_packing import FlatArguments, LaunchError
+from sim.core.runtime.compiled.compiled import Compiled
 from sim.core.runtime.devices.device import Device, get_device
 from sim.core.runtime.devices.graph import capturing
-from sim.core.runtime.launch.argument_packing import layout_of
 from sim.core.runtime.launch.arguments import argument_type, flatten_argument
-from sim.core.runtime.launch.kernel import (
-    Compiled,
-    Kernel,
-    LaunchError,
-    Specialisation,
-)
+from sim.core.runtime.launch.kernel import Kernel, Specialisation
 from sim.core.runtime.memory.buffer import before_write
 
 
@@ -77,37 +73,37 @@ def thread_count(dims: Sequence[int]) -> int:
     return n
 
 
-def prepare(compiled: Compiled, device: Device, args: Sequence[Any]) -> tuple[list[bytes], Executable]:
+def prepare(compiled: Compiled, device: Device, args: FlatArguments) -> tuple[list[bytes], Executable]:
     """The parts of an argument block, and the code for such arguments, for one who runs it again and again."""
-    parts, layout_flags = layout_of(compiled).parts(args)
+    parts, layout_flags = compiled.packing.parts(args)
     return parts, compiled.executable(device, layout_flags, _check_bounds)
 
 
-def run(compiled: Compiled, device: Device, dims: tuple[int, ...], args: Sequence[Any]) -> None:
+def run(compiled: Compiled, device: Device, dims: tuple[int, ...], args: FlatArguments) -> None:
     """Run a compiled function now: pack its block and hand it to the backend.  Forward mode runs another in its
     place."""
     observer = observers.current()
     if observer is not None:
         observer.run(compiled, device, dims, args)
         return
-    layout = compiled.layout or layout_of(compiled)
-    parts, layout_flags = layout.parts(args)
+    packing = compiled.packing
+    parts, layout_flags = packing.parts(args)
     executable = compiled.executable(device, layout_flags, _check_bounds)
     fault, graph, n = device.error_record() if executable.sites else None, capturing(), thread_count(dims)
-    block = layout.take() if graph is None else layout.fresh()
+    block = packing.take() if graph is None else packing.fresh()
     block.fill(dims, 0 if fault is None else fault.ctypes.data, parts)
     try:
         if open_profiles:
             timed(
                 compiled.func.name,
-                n * bytes_per_thread(compiled),
+                n * compiled.bytes_per_thread,
                 lambda: _run_to_its_end(device, compiled, executable, block.address, n),
             )
         else:
             device.run(executable, block.address, n, compiled)
     finally:
         if graph is None:
-            layout.give(block)
+            packing.give(block)
     if fault is not None:
         _look(device, compiled, executable, fault, dims)
     if graph is not None:
@@ -121,7 +117,7 @@ def run(compiled: Compiled, device: Device, dims: tuple[int, ...], args: Sequenc
                 grain_of(compiled),
                 (keep, executable),
                 compiled.func.name,
-                n * bytes_per_thread(compiled),
+                n * compiled.bytes_per_thread,
             )
         elif fault is None and not getattr(executable, "waits", True):
             graph.on_device(device, lambda: device.run(executable, block.address, n, compiled), keep)
@@ -187,7 +183,7 @@ class Call:
     def run(self) -> None:
         self.run_as(self.spec.forward, self.args)
 
-    def run_as(self, compiled: Compiled, args: Sequence[Any]) -> None:
+    def run_as(self, compiled: Compiled, args: FlatArguments) -> None:
         """Run a variant of the kernel that writes what the kernel writes."""
         args_now, written = self.args, []
         for k in self.spec.written:
@@ -231,8 +227,8 @@ class Call:
             )
         aliases = spec.aliases(self.args)
         made = spec.differentiated(active, aliases)
-        needs, pair = made.needs, made.adjoint(frozenset())
-        spoilt = sorted({*needs.must, *needs.replayed, *needs.answering, *pair.plan.finals})
+        tbr, pair = made.tbr, made.adjoint(frozenset())
+        spoilt = sorted({*tbr.must_cache, *tbr.replayed, *tbr.returning, *pair.plan.finals})
         if spoilt:
             names = ", ".join(f"'{spec.func.params[k].name}'" for k in spoilt)
             raise LaunchError(

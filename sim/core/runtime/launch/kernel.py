@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import InitVar, dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, overload
 
-from sim.core.backends.base import Executable
 from sim.core.lang.analysis.activity import reached_arrays
-from sim.core.lang.autodiff.kernel_adjoint import KernelAdjoint, KernelNeeds, kernel_adjoint, kernel_needs
-from sim.core.lang.errors import SimError, entry_point
+from sim.core.lang.autodiff.kernel_adjoint import to_be_recorded
+from sim.core.lang.errors import entry_point
 from sim.core.lang.frontend.captures import Captures, same_calls
 from sim.core.lang.frontend.function import Function, local_annotations
 from sim.core.lang.frontend.source import Parameter, caller_locals
@@ -17,62 +16,15 @@ from sim.core.lang.frontend.tracer import trace_kernel
 from sim.core.lang.ir.core import Func, to_text, verify, walk
 from sim.core.lang.ir.passes import WRITES, dce, inline, promise_exclusive, settle_updates
 from sim.core.lang.memoize import compiling
-from sim.core.lang.types import (
-    ArrayType,
-    Scalar,
-    Type,
-    float32,
-)
-from sim.core.runtime.arrays.extent import span_of
-from sim.core.runtime.devices.device import Device
-from sim.core.runtime.memory.buffer import Buffer
+from sim.core.lang.types import ArrayType, Scalar, Type, float32
+from sim.core.runtime.compiled.argument_packing import FlatArguments, LaunchError
+from sim.core.runtime.compiled.compiled import Compiled
+from sim.core.runtime.launch.adjoints import Differentiated
+from sim.core.runtime.launch.aliases import Aliases, overlaps
 from sim.core.runtime.memory.elements import differentiable
-
-
-class LaunchError(SimError, TypeError):
-    """A launch whose arguments do not fit the kernel: names the argument and the cure."""
-
 
 VARIANTS = 8
 """Specialisations that are kept for one choice of argument types, for captured values that come back."""
-Aliases = tuple[frozenset[int], ...]
-LayoutFlags = tuple[int, ...]
-"""What is known of each array parameter in order, as bits: `sim.core.runtime.memory.buffer.layout_flags_of`."""
-
-
-@dataclass(eq=False)
-class Compiled:
-    """A function of the IR and its executables, by device and by what is known of the arrays.
-
-    source: the same with functions whose derivative is in closed form still called, where it has any.  layout: see
-    `blocks`.
-    """
-
-    func: Func
-    source: Func | None = None
-    layout: Any = None
-    executables: dict[tuple[Device, LayoutFlags, bool], Executable] = field(default_factory=dict)
-
-    def executable(self, device: Device, layout_flags: LayoutFlags, check: bool) -> Executable:
-        found = self.executables.get((device, layout_flags, check))
-        return found or self._compile(device, layout_flags, check)
-
-    def _compile(self, device: Device, layout_flags: LayoutFlags, check: bool) -> Executable:
-        with compiling:
-            found = self.executables.get((device, layout_flags, check))
-            if found is None:
-                numbers = [k for k, p in enumerate(self.func.params) if isinstance(p.type, ArrayType)]
-                by_number = list(zip(numbers, layout_flags, strict=True))
-                known = {
-                    "packed": frozenset(k for k, bits in by_number if bits & 1),
-                    "tight": frozenset(k for k, bits in by_number if bits & 2),
-                    "narrow": {k: bits >> 2 for k, bits in by_number if bits >> 2},
-                }
-                func = Func(
-                    self.func.name, self.func.body, self.func.span, self.func.dims, {**self.func.attrs, **known}
-                )
-                found = self.executables[device, layout_flags, check] = device.backend.compile(func, check)
-            return found
 
 
 @dataclass(eq=False)
@@ -106,11 +58,11 @@ class Specialisation:
     def func(self) -> Func:
         return self.forward.func
 
-    def active(self, args: Sequence[Any]) -> tuple[int, ...]:
+    def active(self, args: FlatArguments) -> tuple[int, ...]:
         """Numbers of the arguments that are arrays with a gradient."""
         return tuple([k for k in self._reals if (a := args[k]) is not None and a.buffer.requires_grad])
 
-    def aliases(self, args: Sequence[Any]) -> Aliases:
+    def aliases(self, args: FlatArguments) -> Aliases:
         """Groups of array arguments that overlap in memory, one of them written."""
         given, buffers = [], set()
         for k in self.arrays:
@@ -118,26 +70,7 @@ class Specialisation:
             if a is not None:
                 given.append(k)
                 buffers.add(a.buffer)
-        return () if len(buffers) == len(given) else self._overlaps(args, given)
-
-    def _overlaps(self, args: Sequence[Any], given: Sequence[int]) -> Aliases:
-        groups: list[frozenset[int]] = []
-        by_buffer: dict[Buffer, list[int]] = {}
-        for k in given:
-            by_buffer.setdefault(args[k].buffer, []).append(k)
-        for numbers in by_buffer.values():
-            if len(numbers) < 2 or not any(k in self.writes for k in numbers):
-                continue
-            joined: list[set[int]] = []
-            for k in numbers:
-                low, high = span_of(args[k])
-                touching = [
-                    g for g in joined if any(span_of(args[j])[0] < high and low < span_of(args[j])[1] for j in g)
-                ]
-                merged = {k}.union(*touching)
-                joined = [g for g in joined if g not in touching] + [merged]
-            groups += [frozenset(g) for g in joined if len(g) > 1 and any(k in self.writes for k in g)]
-        return tuple(sorted(groups, key=min))
+        return () if len(buffers) == len(given) else overlaps(args, given, self.writes)
 
     def differentiated(self, active: frozenset[int], aliases: Aliases) -> Differentiated:
         """This kernel with gradients of the parameters `active`, where those in one group of `aliases` overlap.  Raises
@@ -147,7 +80,7 @@ class Specialisation:
             with compiling:
                 found = self._differentiated.get((active, aliases))
                 if found is None:
-                    found = Differentiated(kernel_needs(self.source, active, aliases), self.writes.union(*aliases))
+                    found = Differentiated(to_be_recorded(self.source, active, aliases), self.writes.union(*aliases))
                     self._differentiated[active, aliases] = found
         return found
 
@@ -160,56 +93,6 @@ class Specialisation:
             found = frozenset(number[array] for array in arrays)
             self._reached[sources] = found
         return found
-
-
-@dataclass(eq=False)
-class Differentiated:
-    """What the adjoint of a kernel looks at, and the adjoints, by which arrays are recorded.
-
-    candidates: numbers of arrays that the launch overwrites and whose loads, all outside of loops, the adjoint needs:
-    they could be recorded.  race_checks: filled by `sim.core.runtime.debug.races`.
-    """
-
-    needs: KernelNeeds
-    overwritten: InitVar[frozenset[int]]
-    candidates: frozenset[int] = field(init=False)
-    race_checks: Any = None
-    looked_for_races: bool = False
-    _adjoints: dict[frozenset[int], AdjointPair] = field(default_factory=dict)
-
-    def __post_init__(self, overwritten: frozenset[int]) -> None:
-        needs = self.needs
-        self.candidates = frozenset(
-            k for k, sites in needs.sites.items() if k in overwritten and k not in needs.in_loop and sites
-        )
-
-    def adjoint(self, record: frozenset[int]) -> AdjointPair:
-        """The adjoint for which the loads of the arrays `record` are recorded."""
-        return self._adjoints.get(record) or self._make(record)
-
-    def _make(self, record: frozenset[int]) -> AdjointPair:
-        with compiling:
-            found = self._adjoints.get(record)
-            if found is None:
-                plan = kernel_adjoint(self.needs, record)
-                forward = (
-                    Compiled(settle_updates(dce(inline(plan.forward))), plan.forward)
-                    if plan.forward is not None
-                    else None
-                )
-                found = self._adjoints[record] = AdjointPair(
-                    plan, Compiled(settle_updates(plan.func), plan.source), forward
-                )
-            return found
-
-
-@dataclass(eq=False)
-class AdjointPair:
-    """An adjoint and, if it needs records, the forward variant that writes them."""
-
-    plan: KernelAdjoint
-    adjoint: Compiled
-    forward: Compiled | None
 
 
 class Kernel:

@@ -12,14 +12,11 @@ from sim.core.runtime.ambient import observers, recording
 from sim.core.runtime.ambient.profile import open_profiles
 from sim.core.runtime.ambient.stacks import anywhere
 from sim.core.runtime.arrays.array import array
+from sim.core.runtime.compiled.argument_packing import LaunchError
 from sim.core.runtime.devices.graph import capturing
-from sim.core.runtime.launch.argument_packing import layout_of
 from sim.core.runtime.launch.arguments import argument_type, flatten_argument
 from sim.core.runtime.launch.calls import Call, as_dims, bind, check_dims, prepare, thread_count
-from sim.core.runtime.launch.kernel import (
-    Kernel,
-    LaunchError,
-)
+from sim.core.runtime.launch.kernel import Kernel
 
 
 def launch(
@@ -179,11 +176,10 @@ class Launch:
 
     def _prepare(self) -> None:
         call = self._call
-        layout = layout_of(call.spec.forward)
         parts, executable = prepare(call.spec.forward, call.device, call.args)
         if executable.sites:
             return
-        block = layout.fresh()
+        block = call.spec.forward.packing.fresh()
         block.fill(call.dims, 0, parts)
         views = [call.args[k] for k in call.spec.written if call.args[k] is not None]
         written = tuple({(id(a.buffer), a.slots): (a.buffer, a) for a in views}.values())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -10,10 +10,10 @@ import numpy as np
 
 from sim.core.backends.base import Executable
 from sim.core.runtime.arrays.array import array, make_array
+from sim.core.runtime.compiled.argument_packing import FlatArguments, Memory
+from sim.core.runtime.compiled.compiled import Compiled
 from sim.core.runtime.devices.device import get_device
-from sim.core.runtime.launch.argument_packing import Memory, layout_of
 from sim.core.runtime.launch.calls import Call, thread_count
-from sim.core.runtime.launch.kernel import Compiled
 from sim.core.runtime.memory.buffer import SPARE, Buffer, ByteRange
 
 
@@ -42,16 +42,16 @@ def private_arguments(call: Call, changed: Collection[int]) -> list[Any]:
     return args
 
 
-def run_privately(compiled: Compiled, call: Call, args: Sequence[Any], check: bool) -> tuple[Executable, np.ndarray]:
+def run_privately(compiled: Compiled, call: Call, args: FlatArguments, check: bool) -> tuple[Executable, np.ndarray]:
     """Run a variant of the kernel of a launch in order; returns what ran, and its error record."""
     fault = np.zeros(8, np.int64)
-    layout = layout_of(compiled)
-    parts, layout_flags = layout.parts(args)
+    packing = compiled.packing
+    parts, layout_flags = packing.parts(args)
     executable = compiled.executable(call.device, layout_flags, check)
-    block = layout.take()
+    block = packing.take()
     block.fill(call.dims, fault.ctypes.data, parts)
     executable.run(block.address, 0, thread_count(call.dims))
-    layout.give(block)
+    packing.give(block)
     return executable, fault
 
 
@@ -61,7 +61,7 @@ def on_cpu(call: Call) -> Call:
     return call if call.device.is_cpu else Call(call.spec, call.dims, on_host(call.args), get_device("cpu"))
 
 
-def on_host(args: Sequence[Any], before: Mapping[Buffer, Buffer] = MappingProxyType({})) -> list[Any]:
+def on_host(args: FlatArguments, before: Mapping[Buffer, Buffer] = MappingProxyType({})) -> list[Any]:
     """Arguments of a launch copied to memory of the CPU; what overlaps there overlaps here.  before: older content of
     some memory."""
     cpu, moved = get_device("cpu"), dict[Buffer, Buffer]()

@@ -13,7 +13,7 @@ import numpy as np
 
 from sim.core.lang.types import Type, size_of, uint8
 from sim.core.runtime.memory.gradient_owners import CLEAR, GradientOwners, Owner
-from sim.core.runtime.memory.spans import Spans
+from sim.core.runtime.memory.spans import Spans, StridedLayout, extent_of
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector register
 _making = Lock()
@@ -40,20 +40,10 @@ def slots_of(ptr: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> byte
     return _SLOTS[len(shape)].pack(ptr, *shape, *strides)
 
 
-class Strided(Protocol):
-    """What a device needs to know of an array: where its elements lie.  `offset` and `strides` in bytes."""
+class Strided(StridedLayout, Protocol):
+    """What a device needs to know of an array: the memory, and where its elements lie there."""
 
     buffer: Buffer
-    offset: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    dtype: Type
-
-    @property
-    def is_contiguous(self) -> bool: ...
-
-    @property
-    def nbytes(self) -> int: ...
 
 
 class GradientLink(Protocol):
@@ -305,6 +295,11 @@ class ByteRange(View):
     @property
     def size(self) -> int:
         return self.shape[0]
+
+
+def is_whole(view: Strided) -> bool:
+    """Is it all of its memory?"""
+    return view.nbytes == view.buffer.nbytes and extent_of(view) == (0, view.nbytes)
 
 
 def duplicate(buffer: Buffer, low: int = 0, high: int | None = None) -> Buffer:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sim.core.runtime.memory.spans import NOTHING, Layout, Spans
+from sim.core.runtime.memory.spans import NOTHING, Spans, StridedLayout
 
 
 class Owner(NamedTuple):
@@ -45,7 +45,7 @@ class GradientOwners:
         self.compares = True
         self._seen: np.ndarray | None = None
 
-    def written(self, view: Layout, zero: bool = False) -> None:
+    def written(self, view: StridedLayout, zero: bool = False) -> None:
         """The user has written to a view; `zero`: zeros."""
         if not (self.left or zero):
             return

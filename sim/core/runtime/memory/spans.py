@@ -1,4 +1,4 @@
-"""Sets of bytes of one buffer."""
+"""Which bytes of one buffer: where the elements of a view lie, and sets of bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Run = tuple[int, int]
 """Bytes from the first number up to, but not including, the second."""
 
 
-class Layout(Protocol):
+class StridedLayout(Protocol):
     """Where the elements of a view lie in its buffer.  `offset` and `strides` in bytes."""
 
     offset: int
@@ -29,6 +29,22 @@ class Layout(Protocol):
     def nbytes(self) -> int: ...
 
 
+def reach(shape: Iterable[int], strides: Iterable[int]) -> Run:
+    """The lowest and the highest start of an element, relative to the first one; there has to be one."""
+    steps = [(n - 1) * stride for n, stride in zip(shape, strides, strict=True)]
+    return sum(s for s in steps if s < 0), sum(s for s in steps if s > 0)
+
+
+def extent_of(view: StridedLayout) -> Run:
+    """From the first to the end of the last byte that a view touches (a strided one does not touch all of it)."""
+    if 0 in view.shape:
+        return view.offset, view.offset
+    if view.is_contiguous:
+        return view.offset, view.offset + view.nbytes
+    low, high = reach(view.shape, view.strides)
+    return view.offset + low, view.offset + high + size_of(view.dtype)
+
+
 class Spans:
     """A set of bytes, as sorted runs that do not touch.  Never changed."""
 
@@ -38,7 +54,7 @@ class Spans:
         self.runs = runs
 
     @classmethod
-    def of(cls, view: Layout) -> Spans:
+    def of(cls, view: StridedLayout) -> Spans:
         """The bytes of the elements of a view: those between the elements of a strided one are not in it."""
         if 0 in view.shape:
             return NOTHING

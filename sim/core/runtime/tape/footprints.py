@@ -3,25 +3,13 @@ buffer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.memory.buffer import Buffer
 from sim.core.runtime.memory.spans import NOTHING, Spans
-
-
-class Record(Protocol):
-    """What footprints know of a record."""
-
-    @property
-    def arrays(self) -> Iterable[array]:
-        """All that it has to do with."""
-
-    @property
-    def writes(self) -> Iterable[array]:
-        """Those of them that it writes, in whole or in part."""
+from sim.core.runtime.tape.records import TapeRecord
 
 
 @dataclass(eq=False, slots=True)
@@ -43,7 +31,7 @@ class Footprints:
     _written: set[int] = field(default_factory=set)
     _count: int = 0
 
-    def update(self, records: Sequence[Record]) -> dict[Buffer, Footprint]:
+    def update(self, records: Sequence[TapeRecord]) -> dict[Buffer, Footprint]:
         """Look at the records that are new."""
         if len(records) < self._count:
             self.forget()

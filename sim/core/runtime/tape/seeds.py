@@ -3,7 +3,8 @@
 A gradient knows, range by range, whose its content is (`GradientOwners`).  For a tape it is
 
 * a *result*, of this tape or of one recorded before: it is put aside, and the new gradient is added to it at the end;
-* *left by a later tape*: where this tape writes, the gradient to start from (`later.backward(loss); earlier.backward()`);
+* *left by a later tape*: where this tape writes, the gradient to start from (`later.backward(loss);
+  earlier.backward()`);
 * *written*, by the user: a seed of a backward without seeds of its own.
 
 Seeds that are given are the only ones.  Where two readings of what `.grad` holds would differ, it is an error.  See

@@ -2,6 +2,10 @@
 
 After `backward`, every array still has its final value, and `.grad` of an array is the gradient of the loss with
 respect to the content that it had when recording began.
+
+This is reverse mode over operations on memory.  What can be recorded stands in `records` and `launch_records`; which
+values the way back needs and how they are kept, in `live_ins`; what a backward starts from, in `seeds`; where no way
+leads back, in `detached`.
 """
 
 from __future__ import annotations
@@ -13,38 +17,27 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 from sim.core.lang.errors import GradientError, entry_point
-from sim.core.lang.types import int32
 from sim.core.runtime.ambient import recording
 from sim.core.runtime.ambient.recording import Bookmark
 from sim.core.runtime.arrays.array import array
-from sim.core.runtime.arrays.creation import zeros
-from sim.core.runtime.arrays.extent import is_whole, span_of
 from sim.core.runtime.arrays.operations import Operation
 from sim.core.runtime.debug.nonfinite import NonFiniteError
 from sim.core.runtime.debug.races import refuse_races
 from sim.core.runtime.devices.graph import add_node, capturing
 from sim.core.runtime.launch.calls import Call, thread_count
-from sim.core.runtime.launch.kernel import AdjointPair, Aliases, Differentiated
-from sim.core.runtime.memory.buffer import Buffer, ByteRange, before_write
+from sim.core.runtime.memory.buffer import Buffer, ByteRange, before_write, is_whole
 from sim.core.runtime.memory.spans import Spans
-from sim.core.runtime.tape.claims import Claim, Claims, Watch
-from sim.core.runtime.tape.cuts import Cut
+from sim.core.runtime.tape.detached import Detached, Detachment
 from sim.core.runtime.tape.exclusive import exclusive
 from sim.core.runtime.tape.footprints import Footprint, Footprints
+from sim.core.runtime.tape.foreign_writes import ForeignWrites
+from sim.core.runtime.tape.launch_records import LaunchRecord, adjoint_of, live_ins_of, run_recorded
+from sim.core.runtime.tape.live_ins import LiveIns
+from sim.core.runtime.tape.memory_report import Remembered, TapeMemory
+from sim.core.runtime.tape.records import FunctionRecord, Probe, TapeRecord, WriteRecord, active_now
 from sim.core.runtime.tape.seeds import Seeds, clear
-from sim.core.runtime.tape.tape_records import (
-    FunctionRecord,
-    LaunchRecord,
-    Mark,
-    Remembered,
-    TapeMemory,
-    WriteRecord,
-    active_now,
-    room_for_returned,
-)
 from sim.core.runtime.tape.visualize import TapeGraph
 
 _tapes = count(1)
@@ -56,25 +49,25 @@ class Tape:
 
     on_overwrite: "save" keeps a copy of what is overwritten while a gradient still needs it (only then); "error" raises
         instead, naming array, reader and writer.
+    records: what was recorded, in order.  begun: where that began, for messages: " since file:line".
     """
 
     on_overwrite: str = "save"
-    records: list[Any] = field(default_factory=list)
-    _claims: Claims = field(default_factory=Claims)
-    _watch: Watch = field(default_factory=Watch)
-    _recorded: Footprints = field(default_factory=Footprints)
-    _seeded: Footprints = field(default_factory=Footprints)
-    begun: str = ""
-    """Where it began to record, for messages: " since file:line"."""
-    _replayed: bool = False
-    _broken: str = ""  # the record in which a backward broke off, where that has spoilt what the tape keeps
-    _order: int = 0  # when it began to record, counted over all tapes
-    _cut: dict[Buffer, Cut] = field(default_factory=dict)
+    records: list[TapeRecord] = field(default_factory=list)
+    begun: str = field(default="", init=False)
+    _order: int = field(default=0, init=False)  # when it began to record, counted over all tapes
+    _live_ins: LiveIns = field(init=False)
+    _foreign: ForeignWrites = field(default_factory=ForeignWrites, init=False)
+    _detached: Detached = field(default_factory=Detached, init=False)
+    _recorded: Footprints = field(default_factory=Footprints, init=False)  # of the records
+    _seeded: Footprints = field(default_factory=Footprints, init=False)  # of what a backward was given to start from
+    _replayed: bool = field(default=False, init=False)  # by a graph whose replay leaves old snapshots as they are
+    _broken: str = field(default="", init=False)  # the record in which a backward broke off and spoilt snapshots
 
     def __post_init__(self) -> None:
         if self.on_overwrite not in ("save", "error"):
             raise ValueError(f"on_overwrite is {self.on_overwrite!r}; expected 'save' or 'error'")
-        self._claims.refuse = self.on_overwrite == "error"
+        self._live_ins = LiveIns(refuse=self.on_overwrite == "error")
 
     def __repr__(self) -> str:
         return f"Tape({len(self.records)} operations{self.begun})"
@@ -98,103 +91,60 @@ class Tape:
         recording.pop()
 
     def record(self, operation: Operation) -> None:
-        """A copy, fill or host write that is about to run."""
-        self._watch.before((*operation.reads, *(a for a in operation.writes if not is_whole(a))), operation.name)
-        lost = self._refuse_cut(operation.reads, operation.name, any(w.requires_grad for w in operation.writes))
-        for target in operation.writes:
-            if lost is not None:
-                self._cut.setdefault(target.buffer, lost)
-            elif is_whole(target):
-                self._cut.pop(target.buffer, None)
+        """A copy, fill or host write is about to run."""
+        # What it overwrites as a whole may have been written by others: nobody needs the gradient of that.
+        partly = (a for a in operation.writes if not is_whole(a))
+        self._foreign.refuse((*operation.reads, *partly), operation.name)
+        self._detached.before_operation(operation)
 
     def recorded(self, operation: Operation) -> None:
         """It has run."""
         self.records.append(WriteRecord(operation, active_now((*operation.reads, *operation.writes))))
-        self._watch.after(operation.writes)
+        self._foreign.look(operation.writes)
 
     def broke_off(self, written: Iterable[array], writer: str) -> None:
         """A write to these that carries a gradient broke off: it is not recorded."""
         for a in written:
-            self._cut[a.buffer] = Cut.half_written(a, writer)
+            self._detached.replace(a, Detachment.half_written(a, writer))
 
     def launch(self, call: Call) -> None:
-        """A launch: claims what its adjoint needs, saves what it overwrites, and runs it."""
+        """Record a launch and run it."""
         if not thread_count(call.dims):
             return
         spec, args = call.spec, call.args
+        # 1. Is there a way back from all that it reads and writes?
         active, aliases = frozenset(spec.active(args)), spec.aliases(args)
         shared = [args[k] for k in active if args[k].buffer.shared]
         if shared:
-            self._watch.before(shared, f"launch of '{spec.kernel.name}'")
+            self._foreign.refuse(shared, f"launch of '{spec.kernel.name}'")
         made = spec.differentiated(active, aliases) if active else None
-        if self._cut or (made is not None and made.needs.lossy):
-            self._check_links(call, active, made.needs.lossy if made is not None else frozenset())
-        if made is None:
+        if self._detached.by_buffer or (made is not None and made.tbr.detached):
+            self._detached.before_launch(call, active, made.tbr.detached if made is not None else frozenset())
+        if made is None:  # it has nothing to do with gradients
             call.run()
             return
         refuse_races(call, active, aliases, made)
-        pair = made.adjoint(self._worth_recording(call, made) if made.candidates else made.candidates)
-        claims = self._claim_needs(call, pair, aliases, made) if pair.plan.needs else {}
+        # 2. What its adjoint will load is live-in: noted before the launch runs and overwrites it.
+        pair = adjoint_of(call, made)
+        before = {}
+        if pair.plan.live_in:
+            self._belongs_to_open_graph()
+            before = live_ins_of(call, pair, made, aliases, self._live_ins)
+        # 3. It runs, and takes snapshots of what others have as live-ins.
         try:
-            if pair.forward is None:
-                call.run()
-                record = LaunchRecord(call, pair, claims, (), (), None, {})
-            else:
-                record = self._run_recording(call, pair, claims)
+            record = run_recorded(call, pair, before, self._live_ins)
             if shared:
-                self._watch.after(args[k] for k in active if k in spec.writes)
-            if pair.plan.finals:
-                record.finals = self._claim(call, pair.plan.finals)
+                self._foreign.look(args[k] for k in active if k in spec.writes)
             self.records.append(record)
         except BaseException:
             self.broke_off((args[k] for k in spec.written if args[k] is not None), f"launch of '{spec.kernel.name}'")
             raise
 
-    @staticmethod
-    def _worth_recording(call: Call, made: Differentiated) -> frozenset[int]:
-        """The arrays whose loads are recorded, if that takes less memory than copies of them."""
-        spans = (span_of(call.args[k]) for k in made.candidates if call.args[k] is not None)
-        if made.needs.bytes_per_thread(made.candidates) * thread_count(call.dims) >= sum(
-            high - low for low, high in spans
-        ):
-            return frozenset()
-        return made.candidates
-
-    def _claim_needs(self, call: Call, pair: AdjointPair, aliases: Aliases, made: Differentiated) -> dict[int, Claim]:
-        """Claims on what the adjoint loads."""
+    def _belongs_to_open_graph(self) -> None:
+        """What is recorded now has live-ins: a replay of the graph that is open has to ask for `replayed`."""
         graph = capturing()
         if graph is not None:
             graph.recorders.add(self)
-        claims = self._claim(call, pair.plan.needs)
-        for together in aliases:
-            if together & made.needs.replayed:  # the adjoint writes to the copy: it has to be one
-                self._claims.join([claims[k] for k in pair.plan.needs if k in together and k in claims])
-        return claims
-
-    def _claim(self, call: Call, numbers: Sequence[int]) -> dict[int, Claim]:
-        """Claims on the present content of some arguments, of those that are not None."""
-        name, claims = f"launch of '{call.spec.kernel.name}'", {}
-        for k in numbers:
-            if call.args[k] is not None:
-                claims[k] = self._claims.claim(call.args[k], name, call.spec.func.params[k].name)
-        return claims
-
-    def _run_recording(self, call: Call, pair: AdjointPair, claims: dict[int, Claim]) -> LaunchRecord:
-        """Run the variant of a launch that writes what its adjoint needs."""
-        plan = pair.plan
-        records = [
-            self._claims.arena.array((slots, thread_count(call.dims)), scalar, call.device)
-            for scalar, slots in plan.records
-        ]
-        returned, counts = room_for_returned(call, pair, records), None
-        extra = [*records, *returned]
-        if plan.logs or returned:
-            counts = zeros(len(returned) + len(plan.logs), int32, call.device)
-            add_node(partial(call.device.clear, counts))
-            extra.append(counts)
-        assert pair.forward is not None
-        call.run_as(pair.forward, [*call.args, *extra])
-        return LaunchRecord(call, pair, claims, records, returned, counts, {})
 
     def adjoint_launch(self, call: Call, gradients: Mapping[int, array]) -> None:
         """A launch in adjoint form is about to run.  It is not differentiated, so what it writes must not reach the
@@ -206,21 +156,21 @@ class Tape:
                     f"{name} writes an array that requires a gradient, on an open tape: it cannot be differentiated",
                     hint="launch it outside of the tape",
                 )
-            self._cut.setdefault(
-                g.buffer, Cut.without_gradient(g, f"the gradient of '{call.spec.func.params[k].name}' in the {name}")
-            )
+            written_as = f"the gradient of '{call.spec.func.params[k].name}' in the {name}"
+            self._detached.add(g, Detachment.without_gradient(g, written_as))
 
     def gradients_change(self, gradients: Mapping[array, array]) -> None:
         """The backward of another tape is about to run.  It is not differentiated either."""
         for a, g in gradients.items():
-            self._cut.setdefault(
-                g.buffer,
-                Cut.without_gradient(g, f"the gradient of an array of shape {a.shape} by the backward of another tape"),
-            )
+            written_as = f"the gradient of an array of shape {a.shape} by the backward of another tape"
+            self._detached.add(g, Detachment.without_gradient(g, written_as))
 
-    def replay(self, written: Iterable[Any], carries: bool) -> None:
+    def replay(self, written: Iterable[array], carries: bool) -> None:
         """A captured graph is about to be replayed: its launches are not recorded, so what it writes must not matter to
-        a gradient."""
+        a gradient.
+
+        carries: whether it reads what has a gradient.
+        """
         for view in written:
             if view.buffer.requires_grad:
                 raise GradientError(
@@ -232,82 +182,30 @@ class Tape:
                     ),
                 )
             if carries:
-                self._cut.setdefault(view.buffer, Cut.without_gradient(view, "the result of a replayed graph"))
+                self._detached.add(view, Detachment.without_gradient(view, "the result of a replayed graph"))
 
     def replayed(self) -> None:
-        """A graph that was captured while this recorded is about to be replayed: what was saved outside of it would
-        belong to another run."""
-        self._replayed = self._replayed or not all(kept.captured for kept in self._claims.kept)
-
-    def _check_links(self, call: Call, active: frozenset[int], lossy: frozenset[int]) -> None:
-        """A value that carries a gradient, stored where there is none (`lossy`), must not be read again on the way to
-        the loss."""
-        spec, args = call.spec, call.args
-        if self._cut:
-            sources = [k for k in sorted(spec.reads) if isinstance(args[k], array) and args[k].buffer in self._cut]
-            reached = spec.reached(frozenset(sources))
-            reader = f"launch of '{spec.kernel.name}'" + (
-                f" (as '{spec.func.params[sources[0]].name}')" if sources else ""
-            )
-            lost = self._refuse_cut([args[k] for k in sources], reader, bool(reached & active))
-            if lost is not None:
-                for k in (k for k in reached - active if args[k] is not None):
-                    self._cut.setdefault(args[k].buffer, lost)
-        for k in (k for k in lossy if args[k] is not None):
-            self._cut.setdefault(
-                args[k].buffer,
-                Cut.without_gradient(args[k], f"'{spec.func.params[k].name}' of kernel '{spec.kernel.name}'"),
-            )
-
-    def _refuse_cut(self, reads: Iterable[array], reader: str, matters: bool) -> Cut | None:
-        """What has cut one of these arrays off from values with a gradient, or None; an error if that `matters`."""
-        lost = next((self._cut[a.buffer] for a in reads if a.buffer in self._cut), None)
-        if lost is not None and matters:
-            raise GradientError(f"{reader} reads an array of shape {lost.where.shape} that {lost.what}", hint=lost.hint)
-        return lost
+        """A graph that was captured while this recorded is about to be replayed.  Snapshots that were not taken inside
+        of it still have the values of the first run: from now on they belong to another one than the live memory."""
+        self._replayed = self._replayed or not all(snapshot.captured for snapshot in self._live_ins.snapshots)
 
     def mark(self, name: str, state: Mapping[str, array] | None = None) -> None:
         """Name what is recorded from here on, as "step 3".
 
         state: arrays by name whose gradients, with respect to their values here, are what `gradient_norms` logs.
         """
-        self.records.append(Mark(name, dict(state or {})))
+        self.records.append(Probe(name, dict(state or {})))
 
     def record_func(self, backward: Callable[[], None], arrays: Iterable[array]) -> None:
-        """Record a stretch of host code that has just run and that the caller knows the way back through (Warp's name
+        """Record a part of the host code that has just run and that the caller knows the way back through (Warp's name
         and arguments).
 
-        backward: turns the gradients of what the stretch wrote into gradients of what it read; it runs while `arrays`,
-        all that it looks
-            at, have the values that they have now.
+        backward: turns the gradients of what that part wrote into gradients of what it read; it runs while `arrays`,
+            all that it looks at, have the values that they have now.
         """
-        arrays = list(arrays)
-        claims = [self._claims.claim(a, "recorded function", "array") for a in arrays]
-        self.records.append(
-            FunctionRecord("recorded function", backward, claims, arrays, arrays, list, active_now(arrays))
-        )
-
-    def bookmark(self) -> Bookmark | None:
-        """The end of what is recorded so far; None where that is nothing."""
-        return Bookmark(len(self.records) - 1, self.records[-1]) if self.records else None
-
-    def holds(self, bookmark: Bookmark) -> bool:
-        """Whether a bookmark was made on this tape, and `reset` has not forgotten since what was recorded up to it."""
-        index, record = bookmark
-        return index < len(self.records) and self.records[index] is record
-
-    @contextmanager
-    def all_or_nothing(self) -> Iterator[None]:
-        """`with tape.all_or_nothing():` where the block is left by an exception, the tape knows nothing of what it has
-        recorded there."""
-        count, cut, before = len(self.records), dict(self._cut), self._claims.present()
-        try:
-            yield
-        except BaseException:
-            del self.records[count:]
-            self._cut = cut
-            self._claims.drop(self._claims.present() - before)
-            raise
+        touched, name = list(arrays), "recorded function"
+        live_ins = [self._live_ins.add(a, name, "array") for a in touched]
+        self.records.append(FunctionRecord(name, backward, live_ins, touched, touched, list, active_now(touched)))
 
     def record_function(
         self,
@@ -318,28 +216,48 @@ class Tape:
         memory: Callable[[], list[Remembered]] = list,
         detached: Iterable[array] = (),
     ) -> None:
-        """Record a stretch that was or will be run unrecorded.  Call it *before* the stretch writes, unless it writes
-        to fresh memory only.
+        """Record a part of the program that was or will be run unrecorded.  Call it *before* that part writes, unless
+        it writes to fresh memory only.
 
         backward: adds to gradients; it runs while `reads` have the values that they have now.
-        writes:   arrays that the stretch writes (their gradients are `backward`'s business).
-        memory:   tells what the stretch keeps for `backward`.
+        writes:   arrays that the part writes (their gradients are `backward`'s business).
+        memory:   what is kept for `backward`.
         detached: arrays without gradients that it writes with values that depend on what has some: they must not reach
-        the loss.
+            the loss.
         """
         reads, writes = list(reads), list(writes)
-        self._refuse_cut(reads, name, any(a.requires_grad for a in writes))
-        graph = capturing()
-        if graph is not None:
-            graph.recorders.add(self)
+        touched = [*reads, *writes]
+        self._detached.refuse(reads, name, any(a.requires_grad for a in writes))
+        self._belongs_to_open_graph()
         with self.all_or_nothing():
-            claims = [self._claims.claim(a, name, "input") for a in reads]
+            live_ins = [self._live_ins.add(a, name, "input") for a in reads]
             for a in writes:
                 before_write(a, name)
-            self._cut |= {a.buffer: Cut.without_gradient(a, f"a result of the {name}") for a in detached}
-            self.records.append(
-                FunctionRecord(name, backward, claims, [*reads, *writes], writes, memory, active_now([*reads, *writes]))
-            )
+            for a in detached:
+                self._detached.replace(a, Detachment.without_gradient(a, f"a result of the {name}"))
+            self.records.append(FunctionRecord(name, backward, live_ins, touched, writes, memory, active_now(touched)))
+
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """`with tape.all_or_nothing():` where the block is left by an exception, the tape knows nothing of what it has
+        recorded there."""
+        count, detached, before = len(self.records), self._detached.copy(), self._live_ins.present()
+        try:
+            yield
+        except BaseException:
+            del self.records[count:]
+            self._detached = detached
+            self._live_ins.drop(self._live_ins.present() - before)
+            raise
+
+    def bookmark(self) -> Bookmark | None:
+        """The end of what is recorded so far; None where that is nothing."""
+        return Bookmark(len(self.records) - 1, self.records[-1]) if self.records else None
+
+    def holds(self, bookmark: Bookmark) -> bool:
+        """Whether a bookmark was made on this tape, and `reset` has not forgotten since what was recorded up to it."""
+        place, record = bookmark
+        return place < len(self.records) and self.records[place] is record
 
     # -- backward
     @entry_point
@@ -357,6 +275,31 @@ class Tape:
         (docs/decisions/17-seeds.md). Where it raises, or is interrupted, all gradients are as before.  Threads that
         share a gradient go backward one after the other.
         """
+        self._refuse_unfit()
+        # 1. What it starts from, and all memory whose gradients it may change.
+        seeds = Seeds.of(loss, grads or {}, self._recorded.update(self.records), self._order)
+        self._detached.refuse([target for target, _ in seeds.given], "backward", True)
+        seeded = Footprints(self._seeded.joined())
+        for target, _ in seeds.given:
+            seeded.touch(target)
+        seeds.memory = self._recorded.joined(seeded)
+        # 2. A graph that captures this checks the same things again when it is replayed.
+        graph = capturing()
+        if graph is not None:
+            graph.on_failure(seeds.abort)
+            required = [(found.example, found.example.requires_grad) for found in seeds.memory.values()]
+            add_node(partial(_refuse_toggled, required))
+        # 3. The sweep, as one thread at a time may do it that adds to these gradients.
+        try:
+            with exclusive(seeds.gradients()):
+                self._sweep_from(seeds, seeded)
+        except BaseException as problem:
+            if graph is not None:
+                graph.broken = f"{type(problem).__name__} was raised by a backward"
+            raise
+
+    def _refuse_unfit(self) -> None:
+        """Raises GradientError where no backward of this tape can be right."""
         if not self.records:
             raise GradientError(
                 "backward on a tape that recorded nothing", hint="launch kernels inside `with tape:` first"
@@ -372,40 +315,29 @@ class Tape:
                 f"an earlier backward of this tape broke off in the {self._broken}, which works on what the tape keeps",
                 hint="record again",
             )
-        seeds = Seeds.of(loss, grads or {}, self._recorded.update(self.records), self._order)
-        self._refuse_cut([target for target, _ in seeds.given], "backward", True)
-        before = self._seeded
-        seeded = Footprints(before.joined())
-        for target, _ in seeds.given:
-            seeded.touch(target)
-        seeds.memory = self._recorded.joined(seeded)
-        outer, graph = recording.current(), capturing()
-        if graph is not None:
-            graph.on_failure(seeds.abort)
-            required = [(found.example, found.example.requires_grad) for found in seeds.memory.values()]
-            add_node(partial(_refuse_toggled, required))
+
+    def _sweep_from(self, seeds: Seeds, seeded: Footprints) -> None:
+        """Put aside what gradients hold, sweep, and add it again; where that breaks off, all gradients are as before.
+
+        seeded: the memory of all seeds so far, these included.
+        """
+        outer, before = recording.current(), self._seeded
 
         def begin() -> None:
-            self._announce_gradients(seeds.memory, "backward")
+            _before_gradients_change(seeds.memory, "backward")
             seeds.begin()
 
         try:
-            with exclusive(seeds.gradients()):
-                try:
-                    with recording.paused():
-                        add_node(begin)
-                        self.sweep()
-                        self._seeded = seeded
-                        if outer is not None:
-                            outer.gradients_change(self.gradients)
-                        add_node(seeds.end)
-                except BaseException:
-                    self._seeded = before
-                    seeds.abort()
-                    raise
-        except BaseException as problem:
-            if graph is not None:
-                graph.broken = f"{type(problem).__name__} was raised by a backward"
+            with recording.paused():
+                add_node(begin)
+                self.sweep()
+                self._seeded = seeded
+                if outer is not None:
+                    outer.gradients_change(self.gradients)
+                add_node(seeds.end)
+        except BaseException:
+            self._seeded = before
+            seeds.abort()
             raise
 
     def sweep(self, begin: int = 0, end: int | None = None) -> None:
@@ -417,35 +349,26 @@ class Tape:
             except NonFiniteError as problem:  # found when the launch had ended
                 raise problem.at(f"backward pass{self._place(k)}, {self.records[k]}") from None
             except BaseException:
-                if self.records[k].works_on_kept:
+                if self.records[k].works_on_snapshots:
                     self._broken = str(self.records[k])
                 raise
 
     def _place(self, index: int) -> str:
-        """Words for the mark before a record."""
-        mark = next((r for r in reversed(self.records[: index + 1]) if isinstance(r, Mark)), None)
-        return f", {mark.name}" if mark is not None else ""
+        """Words for the last mark before a record."""
+        probe = next((r for r in reversed(self.records[: index + 1]) if isinstance(r, Probe)), None)
+        return f", {probe.name}" if probe is not None else ""
 
     def release(self) -> None:
-        """Keep what is kept, but let everything else be overwritten: for one who knows that what is claimed stays."""
-        self._claims.release()
+        """Take no more snapshots: for one who knows that what the records need stays as it is."""
+        self._live_ins.release()
 
     def zero(self) -> None:
         """Clear the gradients of all arrays on the tape, and of those that it was seeded with.
 
         An array is what an operation was given: where that is a slice, the rest of its memory keeps its gradient.
         """
-        self._recorded.update(self.records)
-        memory = self._recorded.joined(self._seeded)
+        memory = self._footprints()
         add_node(lambda: clear(memory, _before_zero))
-
-    @staticmethod
-    def _announce_gradients(memory: Mapping[Buffer, Footprint], writer: str) -> None:
-        """Gradients are about to change: another tape may have read them as values."""
-        for buffer in memory:
-            gradient = buffer.gradient
-            if gradient is not None and gradient.watchers:
-                before_write(ByteRange(gradient), writer)
 
     def reset(self) -> None:
         """Forget what was recorded, and clear the gradients."""
@@ -454,9 +377,15 @@ class Tape:
         self._order, self._replayed, self._broken = 0, False, ""
         self._recorded.forget()
         self._seeded.forget()
-        self._claims.clear()
-        self._watch.seen.clear()
-        self._cut.clear()
+        self._live_ins.clear()
+        self._foreign.seen.clear()
+        self._detached = Detached()
+
+    # -- what is on it
+    def _footprints(self) -> dict[Buffer, Footprint]:
+        """The memory of the records, and of what a backward was given to start from."""
+        self._recorded.update(self.records)
+        return self._recorded.joined(self._seeded)
 
     @property
     def gradients(self) -> dict[array, array]:
@@ -467,25 +396,12 @@ class Tape:
     def bytes_kept(self) -> int:
         """Bytes that the tape keeps beside the arrays themselves: copies of overwritten values, and records per
         thread."""
-        return sum(entry.nbytes for entry in self.memory())
+        return self.memory().nbytes
 
     def memory(self) -> TapeMemory:
         """What the tape keeps beside the arrays, and why; prints as a table."""
-        copies = [Remembered(k.data.nbytes, "copy", k.reason) for k in self._claims.kept]
-        records = [
-            Remembered(a.nbytes, "record", f"loads of the {r} that it overwrites itself, per thread")
-            for r in self.records
-            if isinstance(r, LaunchRecord)
-            for a in r.records
-        ]
-        returned = [
-            Remembered(a.nbytes, "record", f"what atomics of the {r} returned, per thread")
-            for r in self.records
-            if isinstance(r, LaunchRecord)
-            for a in r.returned
-        ]
-        inside = [m for r in self.records if isinstance(r, FunctionRecord) for m in r.memory()]
-        return TapeMemory([*copies, *records, *returned, *inside])
+        copies = [Remembered(snapshot.data.nbytes, "copy", snapshot.reason) for snapshot in self._live_ins.snapshots]
+        return TapeMemory([*copies, *(entry for r in self.records for entry in r.memory())])
 
     def visualize(self, filename: str | Path | None = None, array_labels: Mapping[array, str] | None = None) -> str:
         """The recorded program as a graph: DOT text, also written to `filename` if given (`.html`: a page for a
@@ -506,11 +422,10 @@ class Tape:
 
     def buffers(self) -> dict[Buffer, array]:
         """The memory that the tape has to do with, and an array there that tells its type."""
-        self._recorded.update(self.records)
-        return {buffer: found.example for buffer, found in self._recorded.joined(self._seeded).items()}
+        return {buffer: found.example for buffer, found in self._footprints().items()}
 
 
-def _refuse_toggled(required: Iterable[tuple[array, bool]]) -> None:
+def _refuse_toggled(required: Sequence[tuple[array, bool]]) -> None:
     """A replay takes gradients back to the arrays that had one when the graph was captured, and to no others."""
     for a, before in required:
         if a.requires_grad != before:
@@ -519,6 +434,14 @@ def _refuse_toggled(required: Iterable[tuple[array, bool]]) -> None:
                 " tape was captured",
                 hint="capture it again",
             )
+
+
+def _before_gradients_change(memory: Mapping[Buffer, Footprint], writer: str) -> None:
+    """Gradients are about to change: another tape may have read them as values."""
+    for buffer in memory:
+        gradient = buffer.gradient
+        if gradient is not None and gradient.watchers:
+            before_write(ByteRange(gradient), writer)
 
 
 def _before_zero(gradient: Buffer, spans: Spans) -> None:

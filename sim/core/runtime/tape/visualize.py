@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from sim.core.lang.ir.core import walk
 from sim.core.runtime.arrays.array import array
-from sim.core.runtime.launch.calls import Call
+from sim.core.runtime.memory.buffer import Buffer
+from sim.core.runtime.tape.launch_records import LaunchRecord
+from sim.core.runtime.tape.records import Probe, TapeRecord, WriteRecord
 
 
 @dataclass
-class Node:
-    """A box: a version of an array ("array"), an operation ("launch", "write") or a named place ("mark")."""
+class TapeNode:
+    """A box: a version of an array ("array") or an operation ("launch", "write"); `title`: the mark before it."""
 
     kind: str
     text: list[str]
@@ -29,16 +30,16 @@ class TapeGraph:
     Every write of an array makes a new node for it, so the graph has no cycles.
     """
 
-    nodes: list[Node] = field(default_factory=list)
+    nodes: list[TapeNode] = field(default_factory=list)
     edges: list[tuple[int, int]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, records: list[Any], names: Mapping[array, str]) -> TapeGraph:
+    def of(cls, records: Iterable[TapeRecord], names: Mapping[array, str]) -> TapeGraph:
         """The graph of the records of a tape; `names` label arrays (views of one allocation are one node)."""
         graph = cls()
         labels = {a.buffer: name for a, name in names.items()}
-        current: dict[Any, int] = {}
-        versions: dict[Any, int] = {}
+        current: dict[Buffer, int] = {}
+        versions: dict[Buffer, int] = {}
 
         def node_of(a: array, fresh: bool) -> int:
             known = current.get(a.buffer)
@@ -47,36 +48,20 @@ class TapeGraph:
             number = versions[a.buffer] = versions.get(a.buffer, -1) + 1
             label = labels.setdefault(a.buffer, f"array {len(labels) + 1}")
             text = [label + (f" (version {number + 1})" if number else ""), f"{a.dtype} {a.shape}"]
-            graph.nodes.append(Node("array", text + (["gradient"] if a.requires_grad else [])))
+            graph.nodes.append(TapeNode("array", text + (["gradient"] if a.requires_grad else [])))
             current[a.buffer] = len(graph.nodes) - 1
             return current[a.buffer]
 
         place = ""
         for record in records:
-            call: Call | None = getattr(record, "call", None)
-            if call is not None:
-                params = call.spec.func.params
-                added = {op.operands[0] for op in walk(call.spec.func.body) if op.name in ("accum", "atomic")}
-                reads = [
-                    a
-                    for k, a in enumerate(call.args)
-                    if isinstance(a, array) and (k in call.spec.reads or params[k] in added)
-                ]
-                writes = [call.args[k] for k in sorted(call.spec.writes) if isinstance(call.args[k], array)]
-                node = Node("launch", [call.spec.kernel.name, "dim " + " x ".join(map(str, call.dims))], title=place)
-            elif record.arrays:
-                operation = getattr(record, "operation", None)
-                reads = list(operation.reads if operation is not None else record.arrays)
-                writes = list(operation.writes if operation is not None else record.arrays)
-                node = Node("write", [str(record)], title=place)
-            else:
-                place = str(record)
+            if isinstance(record, Probe):
+                place = record.name
                 continue
-            sources = [node_of(a, False) for a in reads]
-            graph.nodes.append(node)
-            at = len(graph.nodes) - 1
+            sources = [node_of(a, False) for a in _reads(record)]
+            at = len(graph.nodes)
+            graph.nodes.append(_operation(record, place))
             graph.edges += [(s, at) for s in dict.fromkeys(sources)]
-            for a in {w.buffer: w for w in writes}.values():
+            for a in {w.buffer: w for w in _writes(record)}.values():
                 graph.edges.append((at, node_of(a, True)))
         graph._levels()
         return graph
@@ -125,3 +110,26 @@ class TapeGraph:
             f'<!doctype html><html lang="en"><meta charset="utf-8"><title>tape</title><style>{style}</style>\n'
             f'<svg width="{size[0]}" height="{size[1]}" xmlns="http://www.w3.org/2000/svg">\n{body}\n</svg></html>\n'
         )
+
+
+def _operation(record: TapeRecord, place: str) -> TapeNode:
+    if isinstance(record, LaunchRecord):
+        call = record.call
+        return TapeNode("launch", [call.spec.kernel.name, "dim " + " x ".join(map(str, call.dims))], title=place)
+    return TapeNode("write", [str(record)], title=place)
+
+
+def _reads(record: TapeRecord) -> Iterable[array]:
+    """What it reads; a launch also reads what it adds to."""
+    if isinstance(record, WriteRecord):
+        return record.operation.reads
+    if not isinstance(record, LaunchRecord):
+        return record.arrays
+    call, params = record.call, record.call.spec.func.params
+    added = {op.operands[0] for op in walk(call.spec.func.body) if op.name in ("accum", "atomic")}
+    numbers = (k for k in range(len(params)) if k in call.spec.reads or params[k] in added)
+    return [a for k in numbers if isinstance(a := call.args[k], array)]
+
+
+def _writes(record: TapeRecord) -> Iterable[array]:
+    return record.writes if isinstance(record, (LaunchRecord, WriteRecord)) else record.arrays

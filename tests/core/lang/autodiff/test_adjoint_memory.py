@@ -7,7 +7,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from adjoint_tools import Fault, check, gradients, needs_of, traced
+from adjoint_tools import Fault, check, gradients, tbr_of, traced
 from library_tools import calling
 
 import sim
@@ -41,7 +41,7 @@ def parts_of_vectors(x: sim.array[vec3], y: sim.array[vec3], m: sim.array[mat2])
 
 def test_components():
     made = check(parts_of_vectors, [2], [numbers(2, 3), numbers(2, 3), numbers(2, 2, 2)], {"x", "y", "m"})
-    assert made.needs == (0, 2)
+    assert made.live_in == (0, 2)
 
 
 @sim.kernel
@@ -149,7 +149,7 @@ def half_active(x: sim.array[f64], c: sim.array[f64], y: sim.array[f64], t: sim.
 
 def test_arrays_without_gradient_are_only_read():
     made = check(half_active, [2], [numbers(2), numbers(2), numbers(2), numbers(2)], {"x", "y"})
-    assert made.needs == (1,) and made.active == (0, 2)
+    assert made.live_in == (1,) and made.active == (0, 2)
     check(half_active, [2], [numbers(2), numbers(2), numbers(2), numbers(2)], {"c", "y"})
 
 
@@ -448,7 +448,7 @@ def test_a_derivative_that_may_lack_a_part_is_refused_where_values_coincide_and_
 
 
 def test_values_alone_lack_nothing():
-    made = kernel_adjoint(needs_of(traced(singular_values, source=True), {"m", "s"}))
+    made = kernel_adjoint(tbr_of(traced(singular_values, source=True), {"m", "s"}))
     assert not any(op.name == "assert" for op in walk(made.func.body))
     found, _ = gradients(
         traced(singular_values, source=True),
@@ -477,7 +477,7 @@ def test_a_function_of_vectors_and_values_together_is_right_where_values_coincid
 def test_what_an_adjoint_does_to_memory_has_the_place_of_what_the_kernel_does_there():
     """So that an index outside of an array is told with its line."""
     func = traced(branches)
-    made = kernel_adjoint(needs_of(func, {"x", "y"}))
+    made = kernel_adjoint(tbr_of(func, {"x", "y"}))
     lines = {name: {op.span.line for op in walk(func.body) if op.name == name} for name in ("load", "store", "accum")}
     for op in walk(made.func.body):
         if op.operands and op.operands[0].name == "adj_x":

@@ -9,7 +9,7 @@ from tape_tools import array, assert_gradient, backend
 
 import sim
 from sim.core.lang.autodiff import primal
-from sim.core.lang.autodiff.kernel_adjoint import kernel_adjoint, kernel_needs
+from sim.core.lang.autodiff.kernel_adjoint import kernel_adjoint, to_be_recorded
 from sim.core.lang.ir.core import walk
 from sim.core.lang.types import array_type
 
@@ -294,7 +294,7 @@ def sweeps(x: sim.array2d[f64], n: int):
 def test_sweeps_are_run_twice_and_no_more():
     """Once forward, which keeps a number per store, and once back: the time of an adjoint is that of a few launches."""
     kernel = sweeps.specialise((array_type(f64, 2), sim.int32)).func
-    made = kernel_adjoint(kernel_needs(kernel, [0]))
+    made = kernel_adjoint(to_be_recorded(kernel, [0]))
     assert [op.name for op in walk(made.func.body)].count("for") == 4
     assert [log.arrays for log in made.logs] == [((f64, 1),)]
 

@@ -61,8 +61,8 @@ def test_the_fewest_bytes_and_the_right_gradient(name):
         ]
 
     call = bind(kernel, (6,), arguments(start, k), 9, None)
-    needs = call.spec.differentiated(frozenset(call.spec.active(call.args)), call.spec.aliases(call.args)).needs
-    assert needs.bytes_per_thread(frozenset((1,))) <= size
+    tbr = call.spec.differentiated(frozenset(call.spec.active(call.args)), call.spec.aliases(call.args)).tbr
+    assert tbr.bytes_per_thread(frozenset((1,))) <= size
 
     weights = rng.normal(size=(12, 3))
     args = arguments(start, k)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from adjoint_tools import needs_of, numbers_of, traced
+from adjoint_tools import numbers_of, tbr_of, traced
 
 import sim
 from sim.core.lang.autodiff import primal
@@ -109,7 +109,7 @@ def neighbours(x: sim.array[f64], y: sim.array[f64]):
 
 def adjoint(kernel: sim.Kernel, *active: str, record: tuple[str, ...] = ()) -> KernelAdjoint:
     func = traced(kernel)
-    return kernel_adjoint(needs_of(func, active), numbers_of(func, record))
+    return kernel_adjoint(tbr_of(func, active), numbers_of(func, record))
 
 
 CASES: dict[str, Callable[[], Func | None]] = {
@@ -122,13 +122,13 @@ CASES: dict[str, Callable[[], Func | None]] = {
     "kernel_adjoint_loop": lambda: adjoint(row_sums, "x", "y").func,
     "kernel_adjoint_extreme": lambda: adjoint(largest, "x", "y").func,
     "kernel_adjoint_cached": lambda: adjoint(in_place, "x", "y", record=("x",)).func,
-    "recording_kernel_cached": lambda: adjoint(in_place, "x", "y", record=("x",)).forward,
+    "recording_kernel_cached": lambda: adjoint(in_place, "x", "y", record=("x",)).recording,
     "kernel_adjoint_returned": lambda: adjoint(listed, "x", "y").func,
-    "recording_kernel_returned": lambda: adjoint(listed, "x", "y").forward,
+    "recording_kernel_returned": lambda: adjoint(listed, "x", "y").recording,
     "replay_run_backwards": lambda: adjoint(recurrence, "x").func,
-    "recording_kernel_run_backwards": lambda: adjoint(recurrence, "x").forward,
+    "recording_kernel_run_backwards": lambda: adjoint(recurrence, "x").recording,
     "replay_undo_log": lambda: adjoint(jumps, "x").func,
-    "recording_kernel_undo_log": lambda: adjoint(jumps, "x").forward,
+    "recording_kernel_undo_log": lambda: adjoint(jumps, "x").recording,
     "races_exact": lambda: exact_check(traced(neighbours), {0}, {0}).func,
     "races_addresses": lambda: getattr(address_check(traced(neighbours), {0}, {0}), "func", None),
 }

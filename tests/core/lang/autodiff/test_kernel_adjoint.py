@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from adjoint_tools import check, gradients, needs_of, numbers_of, run, traced
+from adjoint_tools import check, gradients, numbers_of, run, tbr_of, traced
 
 import sim
 from sim.core.lang.autodiff.kernel_adjoint import kernel_adjoint
@@ -33,7 +33,7 @@ def in_place(x: sim.array[f64], y: sim.array[f64]):
 def test_what_is_loaded_before_any_store_is_claimed_or_recorded_as_asked():
     args = [numbers(3), numbers(3)]
     made = check(in_place, [3], args, {"x", "y"})
-    assert (made.needs, made.records, made.forward, made.logs, made.returns, made.finals) == (
+    assert (made.live_in, made.caches, made.recording, made.logs, made.returned, made.finals) == (
         (0, 1),
         (),
         None,
@@ -42,18 +42,18 @@ def test_what_is_loaded_before_any_store_is_claimed_or_recorded_as_asked():
         (),
     )
     made = check(in_place, [3], args, {"x", "y"}, record={"x"})
-    assert made.needs == (1,) and made.records == ((float64, 1),) and made.forward is not None
+    assert made.live_in == (1,) and made.caches == ((float64, 1),) and made.recording is not None
     made = check(in_place, [3], args, {"x", "y"}, record={"x", "y"})
-    assert made.needs == () and made.records == ((float64, 2),)
+    assert made.live_in == () and made.caches == ((float64, 2),)
 
 
 def test_a_record_does_what_the_kernel_does():
     func = traced(in_place)
-    made = kernel_adjoint(needs_of(func, {"x", "y"}), [0, 1])
+    made = kernel_adjoint(tbr_of(func, {"x", "y"}), [0, 1])
     plain, recording, record = [numbers(3), numbers(3)], [numbers(3), numbers(3)], np.zeros((2, 3))
     x, y = numbers(3), numbers(3)
     run(func, [3], plain)
-    run(made.forward, [3], [*recording, record])
+    run(made.recording, [3], [*recording, record])
     np.testing.assert_array_equal(plain, recording)
     np.testing.assert_array_equal(plain[0], np.sin(x) * x * y)
     assert {tuple(np.round(row, 12)) for row in record} <= {
@@ -70,14 +70,14 @@ def reads_what_it_stored(x: sim.array2d[f64], at: sim.array[int], y: sim.array[f
 
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_a_load_that_a_store_of_the_thread_may_precede_is_recorded(place):
-    needs = needs_of(traced(reads_what_it_stored), {"x", "y"})
+    tbr = tbr_of(traced(reads_what_it_stored), {"x", "y"})
     assert (
-        needs.must == {0}
-        and needs.in_loop == needs.replayed == needs.lossy == frozenset()
-        and set(needs.sites) == {0, 1, 2}
+        tbr.must_cache == {0}
+        and tbr.in_loops == tbr.replayed == tbr.detached == frozenset()
+        and set(tbr.cacheable) == {0, 1, 2}
     )
     made = check(reads_what_it_stored, [2], [numbers(2, 3), np.array([place], np.int32), numbers(2)], {"x", "y"})
-    assert made.needs == (1, 2) and made.records == ((float64, 2),)
+    assert made.live_in == (1, 2) and made.caches == ((float64, 2),)
 
 
 @sim.kernel
@@ -89,10 +89,10 @@ def takes_a_number(count: sim.array[int], x: sim.array[f64], y: sim.array[f64]):
 
 def test_what_an_atomic_returns_is_always_recorded():
     """It cannot be computed again, though no store precedes it."""
-    needs = needs_of(traced(takes_a_number), {"x", "y"})
-    assert needs.must == {0} and needs.returned == [] and needs.answering == frozenset()
+    tbr = tbr_of(traced(takes_a_number), {"x", "y"})
+    assert tbr.must_cache == {0} and tbr.returned == [] and tbr.returning == frozenset()
     made = check(takes_a_number, [3], [np.zeros(1, np.int32), numbers(3), numbers(3)], {"x", "y"})
-    assert made.records == ((int32, 1),) and made.needs == (1,)
+    assert made.caches == ((int32, 1),) and made.live_in == (1,)
 
 
 @sim.kernel
@@ -108,19 +108,19 @@ def mixed_records(count: sim.array[int], p: sim.array[vec3], s: sim.array[sim.fl
 def test_records_of_several_types_have_slots_of_their_own():
     args = [np.zeros(1, np.int32), numbers(2, 3), numbers(2).astype(np.float32), numbers(2)]
     made = check(mixed_records, [2], args, {"p", "y"}, record={"p"})
-    assert [kind for kind, _ in made.records] == sorted((kind for kind, _ in made.records), key=lambda kind: kind.name)
-    assert {kind for kind, _ in made.records} == {float64, int32, float32} or {kind for kind, _ in made.records} == {
+    assert [kind for kind, _ in made.caches] == sorted((kind for kind, _ in made.caches), key=lambda kind: kind.name)
+    assert {kind for kind, _ in made.caches} == {float64, int32, float32} or {kind for kind, _ in made.caches} == {
         float64,
         int32,
     }
-    needs = needs_of(traced(mixed_records), {"p", "y"})
-    chosen = needs.narrow(frozenset({1}))
+    tbr = tbr_of(traced(mixed_records), {"p", "y"})
+    chosen = tbr.min_cut(frozenset({1}))
     assert (
-        needs.bytes_per_thread(frozenset({1}))
+        tbr.bytes_per_thread(frozenset({1}))
         == sum(v.type.size for v in chosen)
-        == sum(kind.size * slots for kind, slots in made.records)
+        == sum(kind.size * slots for kind, slots in made.caches)
     )
-    assert needs.narrow(frozenset({1})) is chosen, "found once"
+    assert tbr.min_cut(frozenset({1})) is chosen, "found once"
 
 
 @sim.kernel
@@ -131,10 +131,10 @@ def linear(x: sim.array[f64], y: sim.array[f64]):
 
 
 def test_a_linear_kernel_needs_no_values():
-    needs = needs_of(traced(linear), {"x", "y"})
-    assert not needs.sites and not needs.must and needs.bytes_per_thread(frozenset({0, 1})) == 0
+    tbr = tbr_of(traced(linear), {"x", "y"})
+    assert not tbr.cacheable and not tbr.must_cache and tbr.bytes_per_thread(frozenset({0, 1})) == 0
     made = check(linear, [3], [numbers(3), numbers(3)], {"x", "y"})
-    assert made.needs == () and made.forward is None
+    assert made.live_in == () and made.recording is None
 
 
 # ------------------------------------------------------------------------------------------------ loops
@@ -148,10 +148,10 @@ def sums_in_a_loop(x: sim.array2d[f64], y: sim.array[f64], n: int):
 
 
 def test_what_a_loop_reads_is_kept_as_a_whole():
-    needs = needs_of(traced(sums_in_a_loop), {"x", "y"})
-    assert needs.in_loop == {0} and not needs.must and not needs.replayed and set(needs.sites) == {1}
+    tbr = tbr_of(traced(sums_in_a_loop), {"x", "y"})
+    assert tbr.in_loops == {0} and not tbr.must_cache and not tbr.replayed and set(tbr.cacheable) == {1}
     made = check(sums_in_a_loop, [2], [numbers(2, 2), numbers(2), 5], {"x", "y"}, record={"y"})
-    assert made.needs == (0,) and made.records == ((float64, 1),)
+    assert made.live_in == (0,) and made.caches == ((float64, 1),)
 
 
 @sim.kernel
@@ -162,15 +162,15 @@ def overwrites_in_a_loop(x: sim.array2d[f64], z: sim.array[f64], n: int):
 
 
 def test_what_a_loop_overwrites_and_reads_is_replayed():
-    needs = needs_of(traced(overwrites_in_a_loop), {"x", "z"})
-    assert needs.replayed == {0} and needs.in_loop == {1} and not needs.must and 0 not in needs.sites
+    tbr = tbr_of(traced(overwrites_in_a_loop), {"x", "z"})
+    assert tbr.replayed == {0} and tbr.in_loops == {1} and not tbr.must_cache and 0 not in tbr.cacheable
     made = check(overwrites_in_a_loop, [2], [numbers(2, 3), numbers(2), 5], {"x", "z"}, tolerance=1e-6)
-    assert made.func.attrs["serial"] and made.forward is not None and made.needs == (0, 1)
+    assert made.func.attrs["serial"] and made.recording is not None and made.live_in == (0, 1)
     assert [log.arrays for log in made.logs] == [((float64, 1),)], "numbers alone: where they belong is known"
 
 
 def test_only_a_replay_runs_its_threads_one_after_another():
-    assert "serial" not in kernel_adjoint(needs_of(traced(sums_in_a_loop), {"x", "y"})).func.attrs
+    assert "serial" not in kernel_adjoint(tbr_of(traced(sums_in_a_loop), {"x", "y"})).func.attrs
 
 
 @sim.kernel
@@ -183,8 +183,8 @@ def overwrites_an_index_in_a_loop(x: sim.array2d[f64], at: sim.array[int], n: in
 
 
 def test_an_index_that_a_loop_overwrites_is_replayed_though_it_has_no_gradient():
-    needs = needs_of(traced(overwrites_an_index_in_a_loop), {"x"})
-    assert needs.replayed == {1}
+    tbr = tbr_of(traced(overwrites_an_index_in_a_loop), {"x"})
+    assert tbr.replayed == {1}
     check(overwrites_an_index_in_a_loop, [2], [numbers(2, 3), np.array([0, 2], np.int32), 4], {"x"})
 
 
@@ -198,7 +198,7 @@ def a_chain_of_replays(x: sim.array2d[f64], y: sim.array2d[f64], at: sim.array[i
 
 
 def test_replays_that_need_each_other_are_found():
-    assert needs_of(traced(a_chain_of_replays), {"x", "y"}).replayed == {0, 1, 2}
+    assert tbr_of(traced(a_chain_of_replays), {"x", "y"}).replayed == {0, 1, 2}
     check(a_chain_of_replays, [2], [numbers(2, 2), numbers(2, 2), np.array([0, 1], np.int32), 3], {"x", "y"})
 
 
@@ -212,13 +212,13 @@ def lists_in_a_loop(x: sim.array[f64], count: sim.array[int], total: sim.array[s
 
 
 def test_what_atomics_in_loops_return_is_logged_by_type():
-    needs = needs_of(traced(lists_in_a_loop), {"x", "y"})
-    assert len(needs.returned) == 2 and needs.answering == {1, 2} and not needs.must
+    tbr = tbr_of(traced(lists_in_a_loop), {"x", "y"})
+    assert len(tbr.returned) == 2 and tbr.returning == {1, 2} and not tbr.must_cache
     args = [numbers(2), np.zeros(1, np.int32), np.zeros(2, np.int64), np.zeros(8), 3]
     made = check(lists_in_a_loop, [2], args, {"x", "y"})
-    assert made.returns == (int32, int64) and made.logs == () and made.needs == (0,)
+    assert made.returned == (int32, int64) and made.logs == () and made.live_in == (0,)
     counts, logs = np.zeros(4, np.int32), [np.zeros((4, 2), np.int32), np.zeros((4, 2), np.int64)]
-    run(made.forward, [2], [*(a.copy() for a in args[:4]), 3, *logs, counts])
+    run(made.recording, [2], [*(a.copy() for a in args[:4]), 3, *logs, counts])
     assert counts.tolist() == [3, 3, 0, 0] and sorted(logs[0].ravel().tolist()) == [0, 0, 0, 1, 2, 3, 4, 5]
     assert logs[1][:3].tolist() == [[0, 0], [2, 2], [4, 4]]
 
@@ -233,7 +233,7 @@ def asks_no_atomic(x: sim.array[f64], count: sim.array[int], n: int):
 
 def test_what_nobody_looks_at_is_not_logged():
     made = check(asks_no_atomic, [2], [numbers(2), np.zeros(1, np.int32), 3], {"x"})
-    assert made.returns == () and made.forward is None and made.needs == ()
+    assert made.returned == () and made.recording is None and made.live_in == ()
 
 
 # ------------------------------------------------------------------------------------------------ what is refused
@@ -264,17 +264,17 @@ def test_a_value_that_passes_through_an_array_without_gradient_is_refused():
         GradientError,
         match=r"what is written to 'y' .* pass through 't', which has none(.|\n)*make 't' with requires_grad=True",
     ):
-        needs_of(traced(through_another), {"x", "y"})
+        tbr_of(traced(through_another), {"x", "y"})
     with pytest.raises(GradientError, match="pass through 'a' and 'b', which has none"):
-        needs_of(traced(through_two), {"x", "y"})
-    assert needs_of(traced(through_another), {"x", "t", "y"}).lossy == frozenset()
-    assert needs_of(traced(through_another), {"x"}).lossy == {1, 2}, "what has no gradient itself may take it"
-    assert needs_of(traced(through_two), {"x"}).lossy == {1, 2, 3}
+        tbr_of(traced(through_two), {"x", "y"})
+    assert tbr_of(traced(through_another), {"x", "t", "y"}).lossy == frozenset()
+    assert tbr_of(traced(through_another), {"x"}).lossy == {1, 2}, "what has no gradient itself may take it"
+    assert tbr_of(traced(through_two), {"x"}).lossy == {1, 2, 3}
 
 
 def test_what_is_left_behind_is_told_but_not_refused():
-    needs = needs_of(traced(left_behind), {"x", "y"})
-    assert needs.lossy == {1} and needs_of(traced(left_behind), {"y"}).lossy == frozenset()
+    tbr = tbr_of(traced(left_behind), {"x", "y"})
+    assert tbr.detached == {1} and tbr_of(traced(left_behind), {"y"}).lossy == frozenset()
     check(left_behind, [2], [numbers(2), numbers(2), numbers(2)], {"x", "y"})
 
 
@@ -285,15 +285,15 @@ def reads_and_writes(x: sim.array[f64], t: sim.array[f64], y: sim.array[f64]):
 
 
 def test_what_has_a_gradient_loses_nothing_by_another_name_of_it():
-    assert needs_of(traced(reads_and_writes), {"x", "y"}, [(1, 2)]).lossy == frozenset()
+    assert tbr_of(traced(reads_and_writes), {"x", "y"}, [(1, 2)]).lossy == frozenset()
 
 
 def test_an_array_under_another_name_is_lost_with_it():
     func = traced(through_two)
     with pytest.raises(GradientError, match="pass through 'a' and 'b'"):
-        needs_of(func, {"x", "y"}, [(1, 2)])
-    assert needs_of(traced(left_behind), {"x"}, [(1, 2)]).lossy == {1, 2}
-    assert needs_of(traced(left_behind), {"x", "y"}, [(1, 2)]).lossy == {1}, "but not one that has a gradient"
+        tbr_of(func, {"x", "y"}, [(1, 2)])
+    assert tbr_of(traced(left_behind), {"x"}, [(1, 2)]).lossy == {1, 2}
+    assert tbr_of(traced(left_behind), {"x", "y"}, [(1, 2)]).lossy == {1}, "but not one that has a gradient"
 
 
 @sim.func
@@ -321,12 +321,12 @@ def calls_with_what_it_writes(x: sim.array[f64], table: sim.array[f64], again: s
 
 def test_a_gradient_function_may_not_be_given_what_the_kernel_writes():
     func = traced(calls_with_what_it_writes, source=True)
-    assert needs_of(func, {"x", "y"}).active == (0, 3)
+    assert tbr_of(func, {"x", "y"}).active == (0, 3)
     with pytest.raises(
         GradientError, match=r"`weighted` has a gradient function that takes the array 'table', .* \(as 'again'\)"
     ):
-        needs_of(func, {"x", "y"}, [(1, 2)])
-    needs_of(traced(calls_with_an_array, source=True), {"x", "y"})
+        tbr_of(func, {"x", "y"}, [(1, 2)])
+    tbr_of(traced(calls_with_an_array, source=True), {"x", "y"})
 
 
 def test_a_call_with_a_gradient_function_uses_it():
@@ -337,7 +337,7 @@ def test_a_call_with_a_gradient_function_uses_it():
     assert (
         found["x"].tolist() == [3.0, 30.0]
         and not any(op.name == "call" for op in walk(made.func.body))
-        and made.needs == (1,)
+        and made.live_in == (1,)
     )
 
 
@@ -358,7 +358,7 @@ def test_an_atomic_cannot_be_replayed():
             " replayed"
         ),
     ):
-        needs_of(traced(counts_in_a_loop), {"x"})
+        tbr_of(traced(counts_in_a_loop), {"x"})
 
 
 # ------------------------------------------------------------------------------------------------ atomic minima and
@@ -374,7 +374,7 @@ def extremes(x: sim.array[f64], low: sim.array[f64], high: sim.array[f64]):
 def test_the_winner_gets_the_gradient_and_where_the_start_won_it_keeps_it(low, high):
     x = np.array([0.9, 0.4, 1.3])
     made = check(extremes, [3], [x, np.array([low]), np.array([high])], {"x", "low", "high"})
-    assert made.finals == (1, 2) and set(made.needs) == {0, 1, 2}
+    assert made.finals == (1, 2) and set(made.live_in) == {0, 1, 2}
 
 
 def test_of_equal_ones_one_gets_the_gradient():
@@ -437,11 +437,11 @@ def test_an_element_takes_extremes_or_something_else():
             r" indices"
         ),
     ):
-        kernel_adjoint(needs_of(traced(extreme_and_sum), {"x", "y"}))
+        kernel_adjoint(tbr_of(traced(extreme_and_sum), {"x", "y"}))
     func = traced(extreme_and_store)
-    kernel_adjoint(needs_of(func, {"x", "y", "z"}))
+    kernel_adjoint(tbr_of(func, {"x", "y", "z"}))
     with pytest.raises(GradientError, match="an element of 'z' may take atomic_max and store"):
-        kernel_adjoint(needs_of(func, {"x", "y", "z"}, [(1, 2)]))
+        kernel_adjoint(tbr_of(func, {"x", "y", "z"}, [(1, 2)]))
     made = check(both_extremes, [2], [numbers(2, 2), np.array([[0.1, 9.0], [9.0, 9.0], [0.0, 0.0]]), 0], {"x", "y"})
     assert made.finals == (1,)
 
@@ -474,17 +474,17 @@ def returned_sum(x: sim.array[f64], y: sim.array[f64], z: sim.array[f64]):
 
 def test_values_that_depend_on_the_order_of_the_threads_are_refused():
     with pytest.raises(GradientError, match="atomic_exch on 'y' carries a gradient: which thread's value stays"):
-        kernel_adjoint(needs_of(traced(exchange), {"x", "y"}))
-    assert kernel_adjoint(needs_of(traced(exchange), {"x"})).active == (0,), (
+        kernel_adjoint(tbr_of(traced(exchange), {"x", "y"}))
+    assert kernel_adjoint(tbr_of(traced(exchange), {"x"})).active == (0,), (
         "`turn` and a `y` without gradient carry none"
     )
     with pytest.raises(
         GradientError,
         match="the value that atomic_add on 'y' returns carries a gradient(.|\n)*use the result for nothing",
     ):
-        kernel_adjoint(needs_of(traced(returned_sum), {"x", "y", "z"}))
+        kernel_adjoint(tbr_of(traced(returned_sum), {"x", "y", "z"}))
     with pytest.raises(GradientError, match="atomic_add on 'y' returns carries"):
-        kernel_adjoint(needs_of(traced(returned_sum), {"y", "z"}))
+        kernel_adjoint(tbr_of(traced(returned_sum), {"y", "z"}))
 
 
 # ------------------------------------------------------------------------------------------------ what is promised of
@@ -492,33 +492,35 @@ def test_values_that_depend_on_the_order_of_the_threads_are_refused():
 def test_arrays_are_apart_unless_they_overlap():
     func = traced(linear)
     for aliases, apart in (((), True), ([(0, 1)], False)):
-        made = kernel_adjoint(needs_of(func, {"x", "y"}, aliases))
+        made = kernel_adjoint(tbr_of(func, {"x", "y"}, aliases))
         assert made.func.attrs["apart"] is apart and made.func.attrs["adjoint"] is True
-    made = kernel_adjoint(needs_of(traced(in_place), {"x", "y"}), [0])
-    assert made.forward.attrs["apart"] is True
+    made = kernel_adjoint(tbr_of(traced(in_place), {"x", "y"}), [0])
+    assert made.recording.attrs["apart"] is True
 
 
 def test_what_is_exclusive_is_so_in_gradients():
     func = promise_exclusive(traced(in_place), ["x"])
-    made = kernel_adjoint(needs_of(func, {"x", "y"}), [0])
-    assert made.func.attrs["exclusive"] == {"x", "adj_x"} == made.forward.attrs["exclusive"]
+    made = kernel_adjoint(tbr_of(func, {"x", "y"}), [0])
+    assert made.func.attrs["exclusive"] == {"x", "adj_x"} == made.recording.attrs["exclusive"]
     sums = {op.operands[0].name: op.attrs["exclusive"] for op in walk(made.func.body) if op.name == "accum"}
     assert sums == {"adj_x": True, "adj_y": False}
 
 
 def test_parameters_of_the_adjoint_are_in_the_order_that_is_promised():
     func = traced(mixed_records)
-    made = kernel_adjoint(needs_of(func, {"p", "y"}), [1])
+    made = kernel_adjoint(tbr_of(func, {"p", "y"}), [1])
     names = [p.name for p in made.func.params]
     assert (
         names[:4] == [p.name for p in func.params]
         and names[4:6] == ["adj_p", "adj_y"]
         and made.active == tuple(numbers_of(func, {"p", "y"})) == (1, 3)
     )
-    assert names[6:] == [f"record_{kind.name}" for kind, _ in made.records] == [p.name for p in made.forward.params[4:]]
-    assert made.func.name == "mixed_records_adjoint" and made.forward.name == "mixed_records_recording"
+    assert (
+        names[6:] == [f"record_{kind.name}" for kind, _ in made.caches] == [p.name for p in made.recording.params[4:]]
+    )
+    assert made.func.name == "mixed_records_adjoint" and made.recording.name == "mixed_records_recording"
 
 
 def test_the_source_of_an_adjoint_keeps_its_calls():
-    made = kernel_adjoint(needs_of(traced(calls_with_an_array, source=True), {"x", "y"}))
+    made = kernel_adjoint(tbr_of(traced(calls_with_an_array, source=True), {"x", "y"}))
     assert [p.name for p in made.source.params] == [p.name for p in made.func.params]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from adjoint_tools import Fault, check, gradients, needs_of, run, traced
+from adjoint_tools import Fault, check, gradients, run, tbr_of, traced
 from test_kernel_adjoint import lists_in_a_loop, numbers, overwrites_in_a_loop
 
 import sim
@@ -124,7 +124,7 @@ def test_what_atomics_returned_is_taken_again_wherever_a_loop_is_restored(slots,
         {"x", "y"},
         tolerance=1e-6,
     )
-    assert made.returns == (int32,)
+    assert made.returned == (int32,)
 
 
 @sim.kernel
@@ -138,7 +138,7 @@ def planes(x: sim.array2d[f64], count: sim.array[int], y: sim.array2d[f64]):
 def test_threads_of_several_dimensions_have_records_of_their_own():
     made = check(planes, [2, 3], [numbers(2, 3), np.zeros(1, np.int32), numbers(2, 3)], {"x", "y"}, record={"x", "y"})
     assert (
-        made.func.dims == 2 and made.needs == () and sum(slots for kind, slots in made.records if kind is float64) > 0
+        made.func.dims == 2 and made.live_in == () and sum(slots for kind, slots in made.caches if kind is float64) > 0
     )
 
 
@@ -196,8 +196,8 @@ def test_calls_are_inlined_in_the_adjoint_and_stay_in_its_source():
 def test_positions_in_logs_begin_at_zero(kernel, active):
     """Storage of a thread holds anything at first: it is written before it is read, in the adjoint and in the launch
     that counts."""
-    made = kernel_adjoint(needs_of(traced(kernel), active))
-    for func in (made.func, made.forward):
+    made = kernel_adjoint(tbr_of(traced(kernel), active))
+    for func in (made.func, made.recording):
         ops = list(walk(func.body))
         positions = [op.results[0] for op in ops if op.name == "tape" and op.attrs["slots"] == 1]
         assert positions
@@ -218,11 +218,11 @@ def counted_trips(x: sim.array2d[f64], n: int):
 
 
 def test_the_launch_counts_as_many_entries_as_there_are_trips():
-    made = kernel_adjoint(needs_of(traced(counted_trips), {"x"}))
+    made = kernel_adjoint(tbr_of(traced(counted_trips), {"x"}))
     found = []
     for n in (0, 2, 6):
         counts = np.zeros(4, np.int32)
-        run(made.forward, [2], [numbers(2, 3), n, counts])
+        run(made.recording, [2], [numbers(2, 3), n, counts])
         found.append(counts)
     assert found[1].any() and not found[0].any()
     np.testing.assert_array_equal(found[2], 3 * found[1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from adjoint_tools import check, gradients, needs_of, traced
+from adjoint_tools import check, gradients, tbr_of, traced
 
 import sim
 from sim.core.lang.autodiff import primal
@@ -235,7 +235,7 @@ def linear_loop(x: sim.array[f64], y: sim.array[f64], n: int):
 
 
 def tapes(kernel, active=("x", "y")):
-    made = kernel_adjoint(needs_of(traced(kernel), active))
+    made = kernel_adjoint(tbr_of(traced(kernel), active))
     return [(op.attrs["scalar"].name, op.attrs["slots"]) for op in walk(made.func.body) if op.name == "tape"]
 
 

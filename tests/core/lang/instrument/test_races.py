@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from backend_tools import kernel as made
 
-from sim.core.lang.autodiff.kernel_adjoint import kernel_needs
-from sim.core.lang.instrument.races import suspects
+from sim.core.lang.autodiff.kernel_adjoint import to_be_recorded
+from sim.core.lang.instrument.races import potential_races
 from sim.core.lang.ir.core import emit
 from sim.core.lang.ir.passes import promise_exclusive
 from sim.core.lang.types import array_type, float64, int8, int16, int32, int64, uint32
@@ -19,8 +19,8 @@ def found(func, active=(0,), aliases=()) -> set[str]:
     groups = {p: k for k, p in enumerate(func.params) if hasattr(p.type, "dtype")}
     for together in aliases:
         groups.update((func.params[k], min(together)) for k in together)
-    needs = kernel_needs(func, active, aliases)
-    return {func.params[k].name for k in suspects(func, groups, needs)}
+    tbr = to_be_recorded(func, active, aliases)
+    return {func.params[k].name for k in potential_races(func, groups, tbr)}
 
 
 def squared_at(*places, dims=1, kind=VECTOR):

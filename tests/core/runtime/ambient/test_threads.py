@@ -13,7 +13,7 @@ import pytest
 import sim
 from sim.core.lang.ir.core import walk
 from sim.core.runtime.ambient import threads
-from sim.core.runtime.launch.kernel import Compiled
+from sim.core.runtime.compiled.compiled import Compiled
 
 f64 = sim.float64
 

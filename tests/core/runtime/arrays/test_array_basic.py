@@ -24,8 +24,8 @@ from sim.core.runtime.arrays.creation import (
     zeros,
     zeros_like,
 )
-from sim.core.runtime.arrays.extent import span_of
 from sim.core.runtime.memory.buffer import ALIGNMENT
+from sim.core.runtime.memory.spans import extent_of
 
 vec2, vec3, vec3d, mat22, mat33, quat = (
     t.vector(2),
@@ -241,7 +241,7 @@ def test_slices_are_views_as_in_numpy(key, kind):
     assert view.buffer is x.buffer and np.array_equal(view.numpy(), expected)
     assert view.ptr == view.buffer.address + view.offset
     low, high = np.lib.array_utils.byte_bounds(view.numpy()) if view.size else (view.ptr, view.ptr)
-    assert span_of(view) == (low - x.ptr, high - x.ptr)
+    assert extent_of(view) == (low - x.ptr, high - x.ptr)
     assert view.is_contiguous == expected.flags.c_contiguous
     view.fill_(-1)
     host[(*keys, *inner)] = -1

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import sim
-from sim.core.runtime.launch.launch import LaunchError
+from sim.core.runtime.compiled.argument_packing import LaunchError
 
 
 @sim.struct

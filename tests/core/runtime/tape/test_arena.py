@@ -39,7 +39,7 @@ def test_a_tape_keeps_its_records_and_copies_in_few_blocks():
     with sim.Tape() as tape:
         for _ in range(5):
             sim.launch(squared, 50, [x])
-    kept = [k.data.memory for k in tape._claims.kept] + [a.buffer.memory for r in tape.records for a in r.records]
+    kept = [k.data.memory for k in tape._live_ins.snapshots] + [a.buffer.memory for r in tape.records for a in r.caches]
     assert len(tape.memory()) == len(kept) == 5 and len({id(memory.base) for memory in kept}) == 1
     tape.backward(grads={x: sim.ones_like(x)})
     np.testing.assert_allclose(x.grad.numpy(), 32 * 1.01**31, rtol=1e-5)

@@ -89,7 +89,9 @@ def attempt(tape: sim.Tape, fail: bool, grads) -> None:
         tape.records.insert(
             middle,
             type(
-                "Broken", (), {"backward": lambda self: broken(), "arrays": [], "writes": [], "works_on_kept": False}
+                "Broken",
+                (),
+                {"backward": lambda self: broken(), "arrays": [], "writes": [], "works_on_snapshots": False},
             )(),
         )
         with pytest.raises(KeyboardInterrupt):

@@ -39,9 +39,9 @@ def backend(request):
     forget(fuzz_tapes)
 
 
-def content(claim) -> np.ndarray:
+def content(live_in) -> np.ndarray:
     """What a kept copy holds."""
-    return claim.data.device.numpy(ByteRange(claim.data)).copy()
+    return live_in.data.device.numpy(ByteRange(live_in.data)).copy()
 
 
 def backward(tape: sim.Tape, program: TapeProgram, arrays: list[sim.array]) -> list[np.ndarray | None]:
@@ -96,12 +96,12 @@ def test_random_programs(backend: str, chunk: int) -> None:
             program.run(arrays, k)
         if not tape.records:
             continue
-        saved = bool(tape._claims.kept)
+        saved = bool(tape._live_ins.snapshots)
         for a, b in zip(arrays, plain, strict=True):
             assert np.array_equal(a.numpy(), b.numpy()), "recording changed a value"
         if seed % 2:
             spoil(program, arrays, k)
-        kept = [content(c) for c in tape._claims.kept]
+        kept = [content(c) for c in tape._live_ins.snapshots]
         ends = [a.numpy().copy() for a in arrays]
         once = backward(tape, program, arrays)
         for a, end in zip(arrays, ends, strict=True):
@@ -109,7 +109,7 @@ def test_random_programs(backend: str, chunk: int) -> None:
         compared += check_gradient(program, once, needed)
         for a, b in zip(backward(tape, program, arrays), once, strict=True):
             assert np.array_equal(a, 2.0 * b), "a second backward did not add the same"
-        for c, before in zip(tape._claims.kept, kept, strict=True):
+        for c, before in zip(tape._live_ins.snapshots, kept, strict=True):
             assert np.array_equal(content(c), before), "a kept copy is not whole after backward"
         tape.zero()
         assert not any(a.grad.numpy().any() for a in arrays)

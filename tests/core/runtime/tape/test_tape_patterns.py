@@ -519,7 +519,7 @@ def test_a_bookmark_holds_on_its_own_tape_until_that_is_reset():
         x.fill_(2.0)
     with other:
         x.fill_(1.0)
-    assert bookmark is not None and bookmark.index == 0
+    assert bookmark is not None and bookmark.place == 0
     assert tape.holds(bookmark) and not other.holds(bookmark)
     tape.reset()
     assert not tape.holds(bookmark)

@@ -6,7 +6,7 @@ import pytest
 from tape_tools import array, assert_gradient, backend
 
 import sim
-from sim.core.lang.instrument.races import suspects
+from sim.core.lang.instrument.races import potential_races
 
 f64 = sim.float64
 
@@ -246,7 +246,7 @@ def test_blocks_and_rows_of_a_thread_are_known_without_running():
         )
         active = frozenset(range(len(types.split())))
         groups = {p: k for k, p in enumerate(found.func.params)}
-        assert not suspects(found.func, groups, found.differentiated(active, ()).needs)
+        assert not potential_races(found.func, groups, found.differentiated(active, ()).tbr)
 
 
 @pytest.mark.parametrize("change", ["assign", "numpy"])

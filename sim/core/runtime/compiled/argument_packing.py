@@ -1,8 +1,8 @@
-"""Argument blocks: how the arguments of a launch lie in memory for a compiled function.
+"""Argument packing: how the arguments of a launch lie in memory for a compiled function.
 
 The launch dimensions and the address of the error record come first, then the parameters in order: an array is its
-address, shape and strides; a number has eight bytes.  Arrays keep their part ready (`array.slots`), so that a block is
-a concatenation.
+address, shape and strides; a number has eight bytes.  A launch has a few microseconds: so arrays keep their part ready
+(`array.slots`), a block is a concatenation, and blocks are used again.
 """
 
 from __future__ import annotations
@@ -13,17 +13,25 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from sim.core.lang.memoize import compiling
+from sim.core.lang.errors import SimError
+from sim.core.lang.ir.core import Func
 from sim.core.lang.types import ArrayType, Scalar
-from sim.core.runtime.launch.arguments import scalar_format
-from sim.core.runtime.launch.kernel import Compiled, LaunchError, LayoutFlags
 from sim.core.runtime.memory.buffer import layout_flags_of, slots_of
+
+FlatArguments = Sequence[Any]
+"""The values of the parameters of a compiled function: an `array`, a `Memory` or None for an array, else a number."""
+LayoutFlags = tuple[int, ...]
+"""What is known of each array parameter in order, as bits: see `layout_flags_of`."""
 
 _HEADER = struct.Struct("<5q")
 
 
+class LaunchError(SimError, TypeError):
+    """A launch whose arguments do not fit the kernel: names the argument and the cure."""
+
+
 class Memory:
-    """Memory in the form of an array argument: a kept copy, or the records of a launch."""
+    """Memory in the form of an array argument that is no `array`: a snapshot, or the caches of a launch."""
 
     __slots__ = ("ptr", "shape", "strides", "is_contiguous", "owner", "slots", "layout_flags")
 
@@ -32,7 +40,7 @@ class Memory:
     ) -> None:
         self.ptr, self.shape, self.strides, self.is_contiguous, self.owner = ptr, shape, strides, is_contiguous, owner
         self.slots = slots_of(ptr, shape, strides)
-        self.layout_flags = layout_flags_of(is_contiguous, False, shape)  # kept copies end with spare bytes
+        self.layout_flags = layout_flags_of(is_contiguous, False, shape)  # snapshots end with spare bytes
 
 
 class ArgumentBlock:
@@ -48,8 +56,8 @@ class ArgumentBlock:
         return len(self._view)
 
     def fill(self, dims: tuple[int, ...], fault: int, parts: list[bytes]) -> None:
-        """Write the launch dimensions, the address of the error record (0: none) and the parts that `Layout.parts`
-        made."""
+        """Write the launch dimensions, the address of the error record (0: none) and the parts that
+        `ArgumentPacking.parts` made."""
         self._view[:] = _header(dims, fault) + b"".join(parts)
 
 
@@ -63,24 +71,24 @@ def _header(dims: tuple[int, ...], fault: int) -> bytes:
     return _HEADER.pack(*dims, *(1,) * (4 - len(dims)), fault)
 
 
-class Layout:
-    """How the arguments of one compiled function become its block."""
+class ArgumentPacking:
+    """How the arguments of one function become its block."""
 
-    def __init__(self, compiled: Compiled) -> None:
-        self._name = compiled.func.name
-        kinds = [p.type for p in compiled.func.params]
+    def __init__(self, func: Func) -> None:
+        self._name = func.name
         self._forms = [
             (
-                i,
-                struct.Struct("<" + scalar_format(k)).pack if isinstance(k, Scalar) else None,
-                _nothing(k.ndim) if isinstance(k, ArrayType) else b"",
+                k,
+                struct.Struct("<" + scalar_format(p.type)).pack if isinstance(p.type, Scalar) else None,
+                _nothing(p.type.ndim) if isinstance(p.type, ArrayType) else b"",
             )
-            for i, k in enumerate(kinds)
+            for k, p in enumerate(func.params)
         ]
+        """By parameter: its number, what packs it if it is a number, and the part of an array that is None."""
         self._size = _HEADER.size + sum(len(number(0) if number else none) for _, number, none in self._forms)
         self._blocks: list[ArgumentBlock] = []
 
-    def parts(self, args: Sequence[Any]) -> tuple[list[bytes], LayoutFlags]:
+    def parts(self, args: FlatArguments) -> tuple[list[bytes], LayoutFlags]:
         """The bytes of each argument, and what code may rely on of the arrays.  Raises LaunchError for a number that
         does not fit."""
         parts = []
@@ -115,10 +123,11 @@ class Layout:
         self._blocks.append(block)
 
 
-def layout_of(compiled: Compiled) -> Layout:
-    """The layout of a compiled function, made once."""
-    if compiled.layout is None:
-        with compiling:
-            compiled.layout = compiled.layout or Layout(compiled)
-    found: Layout = compiled.layout
-    return found
+def scalar_format(kind: Scalar) -> str:
+    """struct format of one 8-byte slot that holds this scalar in its low bytes."""
+    codes = {("f", 32): "f4x", ("f", 64): "d", ("b", 8): "?7x"}
+    widths = {8: "b7x", 16: "h6x", 32: "i4x", 64: "q"}
+    if (kind.kind, kind.bits) in codes:
+        return codes[kind.kind, kind.bits]
+    code = widths[kind.bits]
+    return code.upper()[0] + code[1:] if kind.kind == "u" else code

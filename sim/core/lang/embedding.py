@@ -1,0 +1,94 @@
+"""Traced functions as functions of the language: a kernel calls them, or their value and gradient, by name.
+
+For code that writes kernels around functions it has been given, as constraints are: what it needs of the tracer.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from sim.core.lang.autodiff.forward import Gradient, vjp_rule
+from sim.core.lang.frontend.builtins import Builtin, takes
+from sim.core.lang.frontend.context import Context
+from sim.core.lang.frontend.traced import Fields, describe, flatten, rebuild
+from sim.core.lang.ir.core import Func, Value
+from sim.core.lang.memoize import memoize
+from sim.core.lang.types import Scalar
+
+Trace = Callable[[], Func]
+"""Gives a traced function.  Asked whenever a kernel is traced: what the function reads of Python may have changed."""
+
+
+def embed(trace: Trace, name: str) -> Builtin:
+    """`name(*args)` in a kernel: the scalar results of a traced function, a tuple.
+
+    The arguments hold the parameters of the function in order: scalars, vectors, structs, or tuples of them.
+    Raises `KernelError` where their components are not those that the function takes.
+    """
+
+    def handler(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> tuple[Value, ...]:
+        func = trace()
+        return tuple(t.inline(func, _components(t, func, name, args, kwargs, node)))
+
+    return Builtin(name, handler, f"The results of `{name}`.")
+
+
+def value_and_grad(trace: Trace, name: str) -> Builtin:
+    """`name(x, *args)` in a kernel: (values, gradients) of a traced function, by its first argument.
+
+    values is the tuple of its scalar results; gradients has one entry per result, in the form of x (a tuple of points
+    gives a tuple of vectors): row r of the Jacobian is gradients[r].  As `jax.value_and_grad`, but for several results
+    too, where JAX asks for `jax.jacrev`.
+    Raises `KernelError` as `embed` does, and where a result or a component of x is no float.
+    """
+
+    def handler(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> tuple[tuple[Value, ...], tuple[Any, ...]]:
+        func = trace()
+        flat = _components(t, func, name, args, kwargs, node)
+        x = flatten(args[0]) if args else []
+        for v in (*x, *func.body.yields):
+            if not (isinstance(v.type, Scalar) and v.type.is_float):
+                raise t.error(node, f"{name} has a gradient: its first argument and results are floats, not {v.type}")
+        values = t.inline(func, flat)
+        gradient, rows = _gradient(func, len(x)), []
+        for r in range(len(values)):  # a reverse sweep for each row of the Jacobian, from a unit vector
+            seeds = [t.b.const(float(k == r), v.type) for k, v in enumerate(values)]
+            rows.append(rebuild(args[0], iter(gradient.emit(t.b, [*flat, *seeds]))))
+        return tuple(values), tuple(rows)
+
+    return Builtin(name, handler, f"The results of `{name}`, and their gradients by its first argument.")
+
+
+@memoize
+def _gradient(func: Func, components: int) -> Gradient:
+    """The vector-Jacobian product with respect to the first components."""
+    return vjp_rule(func, range(components))
+
+
+def _components(t: Context, func: Func, name: str, args: tuple, kwargs: dict, node: ast.AST) -> list[Value]:
+    """The arguments as parameters of a traced function."""
+    takes(t, node, name, args, kwargs, 0, len(args))
+    flat = flatten(args)
+    given, wanted = ([str(v.type) for v in row] for row in (flat, func.params))
+    if given != wanted:
+        what = f"{name} takes the components ({', '.join(wanted)}), got ({', '.join(given)})"
+        raise t.error(node, what, "numbers that are known while compiling count as none: write float(...)")
+    return flat
+
+
+def _fields_at(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> tuple[Any, ...]:
+    """fields_at(struct, i): element i of every array of a struct, a tuple; i may be a tuple with an index for each."""
+    takes(t, node, "fields_at", args, kwargs, 2)
+    arrays, index = args
+    if not isinstance(arrays, Fields):
+        raise t.error(node, f"fields_at takes a struct of arrays, got {describe(arrays)}")
+    indices = index if isinstance(index, tuple) else (index,) * len(arrays.values)
+    if len(indices) != len(arrays.values):
+        raise t.error(node, f"fields_at of {arrays.type} takes {len(arrays.values)} indices, got {len(indices)}")
+    pairs = zip(arrays.values, indices, strict=True)
+    return tuple(t.load(t.item(t.field(arrays, key, node), (i,), node)) for key, i in pairs)
+
+
+fields_at = Builtin("fields_at", _fields_at, _fields_at.__doc__ or "")

@@ -1,0 +1,81 @@
+"""A function of the IR that is compiled on demand, for a device and for what is known of the arrays of a launch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Protocol
+
+from sim.core.backends.base import MEMORY_OPS, Backend, Executable
+from sim.core.lang.analysis.thread_locality import late_updates
+from sim.core.lang.ir.core import Func, element_leaves, walk
+from sim.core.lang.memoize import compiling
+from sim.core.lang.types import ArrayType
+from sim.core.runtime.compiled.argument_packing import ArgumentPacking, LayoutFlags
+
+
+class CompilesKernels(Protocol):
+    """What a compiled function asks of a device."""
+
+    @property
+    def backend(self) -> Backend: ...
+
+
+@dataclass(eq=False)
+class Compiled:
+    """A function of the IR and its executables.
+
+    source: the same with functions whose derivative is in closed form still called, where it has any.
+    """
+
+    func: Func
+    source: Func | None = None
+    _executables: dict[tuple[CompilesKernels, LayoutFlags, bool], Executable] = field(default_factory=dict)
+
+    @cached_property
+    def packing(self) -> ArgumentPacking:
+        """How arguments become the block that an executable reads."""
+        return ArgumentPacking(self.func)
+
+    @cached_property
+    def divisible_ops(self) -> int:
+        """Operations of one thread, loops counted once; 0 where a launch must not be divided among threads of the CPU:
+        its threads meet in memory or in what they print, so that their order shows."""
+        ops = list(walk(self.func.body))
+        ordered = any(op.name in ("atomic", "print", "assert") for op in ops)
+        if ordered or self.func.attrs.get("serial") or late_updates(self.func):
+            return 0
+        return max(len(ops), 1)
+
+    @cached_property
+    def bytes_per_thread(self) -> int:
+        """Bytes that the loads and stores of one thread name; loops count once."""
+        total = 0
+        for op in walk(self.func.body):
+            if op.name in MEMORY_OPS:
+                leaves = element_leaves(op.operands[0])
+                moved = sum(leaves[k].scalar.size for k in op.attrs["leaves"][: 1 if op.attrs.get("dynamic") else None])
+                total += moved * (2 if op.name in ("accum", "atomic") else 1)
+        return total
+
+    def executable(self, device: CompilesKernels, layout_flags: LayoutFlags, check: bool) -> Executable:
+        """The code for arrays of which `layout_flags` are known; check: with a test of every index."""
+        found = self._executables.get((device, layout_flags, check))
+        return found or self._compile(device, layout_flags, check)
+
+    def _compile(self, device: CompilesKernels, layout_flags: LayoutFlags, check: bool) -> Executable:
+        with compiling:
+            found = self._executables.get((device, layout_flags, check))
+            if found is None:
+                arrays = [k for k, p in enumerate(self.func.params) if isinstance(p.type, ArrayType)]
+                flags = list(zip(arrays, layout_flags, strict=True))
+                known = {
+                    "packed": frozenset(k for k, bits in flags if bits & 1),
+                    "tight": frozenset(k for k, bits in flags if bits & 2),
+                    "narrow": {k: bits >> 2 for k, bits in flags if bits >> 2},
+                }
+                func = Func(
+                    self.func.name, self.func.body, self.func.span, self.func.dims, {**self.func.attrs, **known}
+                )
+                found = self._executables[device, layout_flags, check] = device.backend.compile(func, check)
+            return found

@@ -1,0 +1,66 @@
+"""The adjoints of a specialisation: one for every choice of arrays with gradients, and of loads that are recorded."""
+
+from __future__ import annotations
+
+from dataclasses import InitVar, dataclass, field
+from typing import Any, Protocol, TypeVar
+
+from sim.core.lang.autodiff.kernel_adjoint import KernelAdjoint, ToBeRecorded, kernel_adjoint
+from sim.core.lang.ir.passes import dce, inline, settle_updates
+from sim.core.lang.memoize import compiling
+from sim.core.runtime.compiled.compiled import Compiled
+
+CallT = TypeVar("CallT", contravariant=True)
+
+
+class LaunchCheck(Protocol[CallT]):
+    """What a launch has to pass before it is recorded.  CallT: a `Call`."""
+
+    def refuse(self, call: CallT) -> None:
+        """Raises GradientError where the launch does not pass."""
+
+
+@dataclass(eq=False)
+class AdjointPair:
+    """An adjoint and, if it needs records, the forward variant that writes them."""
+
+    plan: KernelAdjoint
+    adjoint: Compiled
+    forward: Compiled | None
+
+
+@dataclass(eq=False)
+class Differentiated:
+    """What the adjoint of a kernel looks at, and the adjoints, by which arrays are recorded.
+
+    candidates: numbers of arrays that the launch overwrites and whose loads, all outside of loops, the adjoint needs:
+    they could be recorded.  race_check: None until somebody has asked for it.
+    """
+
+    tbr: ToBeRecorded
+    overwritten: InitVar[frozenset[int]]
+    candidates: frozenset[int] = field(init=False)
+    race_check: LaunchCheck[Any] | None = None
+    _adjoints: dict[frozenset[int], AdjointPair] = field(default_factory=dict)
+
+    def __post_init__(self, overwritten: frozenset[int]) -> None:
+        tbr = self.tbr
+        self.candidates = frozenset(
+            k for k, sites in tbr.cacheable.items() if k in overwritten and k not in tbr.in_loops and sites
+        )
+
+    def adjoint(self, record: frozenset[int]) -> AdjointPair:
+        """The adjoint for which the loads of the arrays `record` are recorded."""
+        return self._adjoints.get(record) or self._make(record)
+
+    def _make(self, record: frozenset[int]) -> AdjointPair:
+        with compiling:
+            found = self._adjoints.get(record)
+            if found is None:
+                plan = kernel_adjoint(self.tbr, record)
+                forward = None
+                if plan.recording is not None:
+                    forward = Compiled(settle_updates(dce(inline(plan.recording))), plan.recording)
+                adjoint = Compiled(settle_updates(plan.func), plan.source)
+                found = self._adjoints[record] = AdjointPair(plan, adjoint, forward)
+            return found

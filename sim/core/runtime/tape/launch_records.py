@@ -1,0 +1,198 @@
+"""Recorded launches: how the adjoint of a kernel gets the values that it loads.
+
+There are four ways, chosen array by array when the adjoint is made (`KernelNeeds`) and when the launch is recorded:
+
+* live-ins: the content of an argument before the launch, which the tape takes care of (`live_ins`);
+* caches: what a thread has loaded and the launch itself overwrites, stored per thread by a variant of the kernel;
+* returned: what atomics inside of loops have returned, a log per thread, whose length only a trial run can tell;
+* finals: the content of an argument after the launch (of atomic minima and maxima).
+
+What the adjoint itself overwrites while it replays a launch goes to undo logs, for which the forward launch has counted
+the entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from sim.core.lang.errors import GradientError
+from sim.core.lang.types import int32
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.creation import empty, zeros
+from sim.core.runtime.compiled.argument_packing import Memory
+from sim.core.runtime.compiled.compiled import Compiled
+from sim.core.runtime.devices.graph import add_node, capturing
+from sim.core.runtime.launch.adjoints import AdjointPair, Differentiated
+from sim.core.runtime.launch.aliases import Aliases
+from sim.core.runtime.launch.calls import Call, run, thread_count
+from sim.core.runtime.launch.sandbox import host_argument, on_cpu, on_host, private_arguments, run_privately
+from sim.core.runtime.memory.spans import extent_of
+from sim.core.runtime.tape.live_ins import LiveIn, LiveIns
+from sim.core.runtime.tape.memory_report import Remembered
+from sim.core.runtime.tape.records import activity_changed
+
+
+@dataclass(eq=False, slots=True)
+class LaunchRecord:
+    """A recorded launch: its adjoint, and where the values lie that the adjoint loads (see the head of this file).
+
+    live_ins, finals: by number of the parameter.  counts: entries of the logs `returned`, then of the undo logs; None
+    where there are neither.
+    """
+
+    call: Call
+    pair: AdjointPair
+    live_ins: dict[int, LiveIn]
+    caches: Sequence[array]
+    returned: Sequence[array]
+    counts: array | None
+    finals: dict[int, LiveIn]
+
+    def backward(self) -> None:
+        call, plan = self.call, self.pair.plan
+        active = call.spec.active(call.args)
+        if active != plan.active:
+            changed = set(active).symmetric_difference(plan.active)
+            raise activity_changed(f"'{call.spec.func.params[min(changed)].name}'", self)
+        args = list(call.args)
+        for k, live_in in self.live_ins.items():
+            args[k] = _where(args[k], live_in)
+        graph = capturing()
+        for k in plan.active:
+            args.append(call.args[k].grad)
+            if graph is not None:
+                graph.uses_gradient(call.args[k].buffer)
+        args += [*self.caches, *self.returned, *self._undo_logs()]
+        args += [_where(call.args[k], self.finals[k]) for k in plan.finals]
+        run(self.pair.adjoint, call.device, call.dims, args)
+
+    def _undo_logs(self) -> list[array]:
+        """Room for the undo logs of one thread at a time, as the forward launch has counted it."""
+        plan, counts = self.pair.plan, self.counts
+        if counts is None:
+            return []
+        room = [max(int(n), 1) for n in counts.device.numpy(counts)[len(self.returned) :]]
+        most = [*(a.shape[0] for a in self.returned), *room]
+
+        def check() -> None:
+            if any(int(n) > m for n, m in zip(counts.device.numpy(counts), most, strict=True)):
+                raise GradientError(
+                    f"{self}: it stores more often than there is room for, because it was captured with other values,"
+                    " or its threads ran in another order",
+                    hint="capture it again; on a GPU, make what a thread stores independent of the other threads",
+                )
+
+        add_node(check)
+        return [
+            empty((1, n * width), kind, self.call.device)
+            for log, n in zip(plan.logs, room, strict=True)
+            for kind, width in log.arrays
+        ]
+
+    @property
+    def arrays(self) -> list[array]:
+        return [a for a in self.call.args if isinstance(a, array)]
+
+    @property
+    def writes(self) -> list[array]:
+        return [self.call.args[k] for k in self.call.spec.written if self.call.args[k] is not None]
+
+    @property
+    def works_on_snapshots(self) -> bool:
+        return any(k in self.call.spec.writes for k in self.live_ins)
+
+    def memory(self) -> list[Remembered]:
+        cached, returned = f"loads of the {self} that it overwrites itself, per thread", f"what atomics of the {self}"
+        return [
+            *(Remembered(a.nbytes, "record", cached) for a in self.caches),
+            *(Remembered(a.nbytes, "record", f"{returned} returned, per thread") for a in self.returned),
+        ]
+
+    def __str__(self) -> str:
+        return f"launch of '{self.call.spec.kernel.name}'"
+
+
+def _where(a: array, live_in: LiveIn) -> array | Memory:
+    """The values that an array had, wherever they lie now."""
+    if live_in.snapshot is None:
+        return a
+    return Memory(live_in.address(a.offset), a.shape, a.strides, a.is_contiguous, live_in.snapshot)
+
+
+def adjoint_of(call: Call, made: Differentiated) -> AdjointPair:
+    """The adjoint for a launch: caches take the place of snapshots where that takes less memory."""
+    if not made.candidates:
+        return made.adjoint(made.candidates)
+    spans = (extent_of(call.args[k]) for k in made.candidates if call.args[k] is not None)
+    cached = made.tbr.bytes_per_thread(made.candidates) * thread_count(call.dims)
+    return made.adjoint(made.candidates if cached < sum(high - low for low, high in spans) else frozenset())
+
+
+def live_ins_of(
+    call: Call, pair: AdjointPair, made: Differentiated, aliases: Aliases, live_ins: LiveIns
+) -> dict[int, LiveIn]:
+    """What of its arguments the adjoint loads, by number, as it is before the launch."""
+    before = _live_in_at(call, pair.plan.live_in, live_ins)
+    for group in aliases:
+        if group & made.tbr.replayed:  # the adjoint writes to the snapshot: arrays that overlap need the same one
+            live_ins.join([before[k] for k in pair.plan.live_in if k in group and k in before])
+    return before
+
+
+def run_recorded(call: Call, pair: AdjointPair, before: dict[int, LiveIn], live_ins: LiveIns) -> LaunchRecord:
+    """Run a launch, so that gradients can go back through it."""
+    if pair.forward is None:
+        call.run()
+        record = LaunchRecord(call, pair, before, (), (), None, {})
+    else:
+        record = _run_caching(call, pair, pair.forward, before, live_ins)
+    if pair.plan.finals:
+        record.finals = _live_in_at(call, pair.plan.finals, live_ins)
+    return record
+
+
+def _live_in_at(call: Call, numbers: Sequence[int], live_ins: LiveIns) -> dict[int, LiveIn]:
+    """The present content of some arguments, of those that are not None, is live-in."""
+    reader, params = f"launch of '{call.spec.kernel.name}'", call.spec.func.params
+    return {k: live_ins.add(call.args[k], reader, params[k].name) for k in numbers if call.args[k] is not None}
+
+
+def _run_caching(
+    call: Call, pair: AdjointPair, forward: Compiled, before: dict[int, LiveIn], live_ins: LiveIns
+) -> LaunchRecord:
+    """Run `forward`, the variant of the kernel that writes down what its adjoint needs."""
+    plan, threads = pair.plan, thread_count(call.dims)
+    caches = [live_ins.arena.array((slots, threads), scalar, call.device) for scalar, slots in plan.caches]
+    returned, counts = _room_for_returned(call, pair, forward, caches), None
+    extra = [*caches, *returned]
+    if plan.logs or returned:
+        counts = zeros(len(returned) + len(plan.logs), int32, call.device)
+        add_node(partial(call.device.clear, counts))
+        extra.append(counts)
+    call.run_as(forward, [*call.args, *extra])
+    return LaunchRecord(call, pair, before, caches, returned, counts, {})
+
+
+def _room_for_returned(call: Call, pair: AdjointPair, forward: Compiled, caches: list[array]) -> list[array]:
+    """Logs for what atomics in loops return: as long as a run in a sandbox, on the CPU, finds that they have to be.
+
+    On another device the order of the threads may make them longer: then `LaunchRecord.backward` raises.
+    """
+    kinds = pair.plan.returned
+    if not kinds:
+        return []
+    threads = thread_count(call.dims)
+    counts = np.zeros(len(kinds) + len(pair.plan.logs), np.int32)
+    none = [np.empty((0, threads), kind.np) for kind in kinds]
+    host = on_cpu(call)
+    args = [
+        *private_arguments(host, call.spec.writes),
+        *(caches if host is call else on_host(caches)),
+        *map(host_argument, (*none, counts)),
+    ]
+    run_privately(forward, host, args, check=False)
+    return [empty((int(n), threads), kind, call.device) for kind, n in zip(kinds, counts, strict=False)]
