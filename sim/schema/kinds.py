@@ -16,6 +16,9 @@ from sim.schema.reading import BROKEN, Json, Kind, Reading, SchemaLine, Steps, d
 from sim.schema.units import UnitError, expected, is_in, parse_unit, to_si, units_of
 from sim.schema.yaml_marks import YamlNode
 
+POSITIVE = "(0, inf)"
+NOT_NEGATIVE = "[0, inf)"
+
 _QUANTITY = r"^\s*[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?\s*(?:[A-Za-z%µμ1(].*)?$"
 """What editors take for a number with a unit; `to_si` is stricter."""
 
@@ -31,7 +34,7 @@ def inside(value: float, bounds: str) -> bool:
 
 def bounds_words(bounds: str) -> str:
     """The interval in words."""
-    return {"": "finite", "(0, inf)": "positive", "[0, inf)": "zero or positive"}.get(bounds, f"in {bounds}")
+    return {"": "finite", POSITIVE: "positive", NOT_NEGATIVE: "zero or positive"}.get(bounds, f"in {bounds}")
 
 
 def _json_interval(bounds: str) -> Json:
@@ -226,7 +229,7 @@ class UnitName(Kind):
 
     def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
         if _is_number(node.value):
-            return Number("", "(0, inf)").take(node, steps, reading)
+            return Number("", POSITIVE).take(node, steps, reading)
         try:
             factor, dimension = parse_unit(node.value)
         except UnitError as error:
@@ -306,7 +309,7 @@ class PartOfDuration(Kind):
                 return (
                     {"time": time}
                     if time > 0.0
-                    else reading.fail(steps, f"{node.value} is not {bounds_words('(0, inf)')}")
+                    else reading.fail(steps, f"{node.value} is not {bounds_words(POSITIVE)}")
                 )
             fraction = to_si(node.value, "") if isinstance(node.value, str) else float(node.value)
         except UnitError as error:

@@ -49,7 +49,7 @@ class Reading:
     key_marks: dict[Steps, Mark] = field(default_factory=dict)
     references: list[tuple[Steps, str, str]] = field(default_factory=list)  # (place, table, name)
     names: dict[str, list[str]] = field(default_factory=dict)  # of objects, markers, ...: also of those with problems
-    later: dict[Steps, YamlNode] = field(default_factory=dict)  # values whose unit another value decides
+    deferred: dict[Steps, YamlNode] = field(default_factory=dict)  # values whose unit another value decides
     broken: set[Steps] = field(default_factory=set)
 
     def mark(self, steps: Steps, key: bool = False) -> Mark:
@@ -67,6 +67,19 @@ class Reading:
         self.problem(steps, what, hint)
         self.broken.add(steps)
         return BROKEN
+
+    def read_deferred(self, steps: Steps, entry: dict[str, Any], key: str, kind: Kind) -> Any:
+        """Reads a value of the entry at `steps` that waited for its kind, into the entry; None where it is not given or
+        broken."""
+        place = (*steps, key)
+        if key not in entry or place not in self.deferred:
+            return None
+        value = kind.read(self.deferred[place], place, self)
+        if value is BROKEN:
+            del entry[key]
+            return None
+        entry[key] = value
+        return value
 
     def is_broken(self, steps: Steps) -> bool:
         """Whether a value, or one that holds it, could not be read: its absence is no further problem."""

@@ -138,7 +138,7 @@ class Document:
         for steps, table, name in reading.references:
             if name not in self.data[table]:
                 reading.problem(steps, f"unknown {table.removesuffix('s')} `{name}`")
-        if reading.later:
+        if reading.deferred:
             reading.problem(found.steps, "the unit of this value depends on others", "give it to `load_scene` instead")
         if read is BROKEN or reading.problems:
             raise SceneError(reading.problems)
