@@ -167,9 +167,6 @@ class Text(Kind):
     def fits(self, value: Any) -> bool:
         return isinstance(value, str) and (not self.pattern or re.fullmatch(self.pattern, value) is not None)
 
-    def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
-        return node.value
-
 
 @dataclass(frozen=True)
 class Bool(Kind):
@@ -183,9 +180,6 @@ class Bool(Kind):
 
     def fits(self, value: Any) -> bool:
         return isinstance(value, bool)
-
-    def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
-        return node.value
 
 
 @dataclass(frozen=True)
@@ -202,9 +196,6 @@ class Choice(Kind):
 
     def fits(self, value: Any) -> bool:
         return any(type(value) is type(option) and value == option for option in self.options)
-
-    def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
-        return node.value
 
     def hint(self, value: Any) -> str:
         words = [option for option in self.options if isinstance(option, str)]
@@ -306,21 +297,19 @@ class PartOfDuration(Kind):
         try:
             if isinstance(node.value, str) and is_in(node.value, "s"):
                 time = to_si(node.value, "s")
-                return (
-                    {"time": time}
-                    if time > 0.0
-                    else reading.fail(steps, f"{node.value} is not {bounds_words(POSITIVE)}")
-                )
+                wrong = f"{node.value} is not {bounds_words(POSITIVE)}"
+                return {"time": time} if time > 0.0 else reading.fail(steps, wrong)
             fraction = to_si(node.value, "") if isinstance(node.value, str) else float(node.value)
         except UnitError as error:
             return reading.fail(steps, f"expected {self.words()}, got `{node.value}`", error.hint)
         if not 0.0 < fraction <= 1.0:
-            return reading.fail(
-                steps,
-                f"{node.value} is no fraction of the duration: it must lie in (0, 1]",
-                f"for a time write its unit: `{node.value} s`",
-            )
+            what = f"{node.value} is no fraction of the duration: it must lie in (0, 1]"
+            return reading.fail(steps, what, f"for a time write its unit: `{node.value} s`")
         return fraction
+
+
+LEAVES_FOLDER = "leaves the folder of the scene"
+ALLOW_OUTSIDE = "copy the file beside the scene, or allow it with --allow-outside"
 
 
 @dataclass(frozen=True)
@@ -341,11 +330,7 @@ class File(Kind):
         base = Path(os.path.abspath(reading.base))
         # Links are followed for the check only: the data keeps the name that was written.
         if not reading.allow_outside and not path.resolve().is_relative_to(base.resolve()):
-            return reading.fail(
-                steps,
-                f"`{node.value}` leaves the folder of the scene",
-                "copy the file beside the scene, or allow it with --allow-outside",
-            )
+            return reading.fail(steps, f"`{node.value}` {LEAVES_FOLDER}", ALLOW_OUTSIDE)
         return Path(os.path.relpath(path, base)).as_posix()
 
 

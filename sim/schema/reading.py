@@ -1,8 +1,12 @@
 """How a scene is read: what a kind of value has to do, what one schema line says, and what is gathered on the way.
 
+A schema is a tree of kinds. `kind.read(node, steps, reading)` turns a YAML node into SI data: `fits` looks at its shape,
+`take` at its value, and kinds that hold others read those. For `{density: 0.2 kg/m^2}` a `Table` reads each key by the
+kind of its `SchemaLine`; that of `density` is a `Number("kg/m^2")`, which gives 0.2.
+
 Reading never stops at the first problem: a kind notes what is wrong in the `Reading` and returns `BROKEN`, and the
 value is left out of the data. What needs the whole scene (names of objects, units of a parameter) is noted too and
-checked later (checks.py, parameters.py).
+checked later, by those who read the whole scene.
 """
 
 from __future__ import annotations
@@ -87,7 +91,8 @@ class Reading:
 
 
 class Kind(ABC):
-    """One kind of value."""
+    """One kind of value. Each says all of itself: what it takes, how messages and the reference page put it into words,
+    what editors are told."""
 
     unit: str = ""
 
@@ -100,12 +105,12 @@ class Kind(ABC):
         """Whether a plain value has the shape of this kind (`Union` chooses by it)."""
 
     @abstractmethod
-    def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
-        """The SI data of a node whose shape fits."""
-
-    @abstractmethod
     def json_schema(self) -> Json:
         """The JSON Schema (draft 7) of its values, for editors."""
+
+    def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
+        """The SI data of a node whose shape fits; a kind that says nothing else takes what is written."""
+        return node.value
 
     def cell(self) -> str:
         """What the reference page says of it in a table of keys."""
