@@ -1,8 +1,8 @@
 """How a scene is read: what a kind of value has to do, what one schema line says, and what is gathered on the way.
 
-A schema is a tree of kinds. `kind.read(node, steps, reading)` turns a YAML node into SI data: `fits` looks at its shape,
-`take` at its value, and kinds that hold others read those. For `{density: 0.2 kg/m^2}` a `Table` reads each key by the
-kind of its `SchemaLine`; that of `density` is a `Number("kg/m^2")`, which gives 0.2.
+A schema is a tree of kinds. `kind.read(node, steps, reading)` turns a YAML node into SI data: `fits` looks at its
+shape, `take` at its value, and kinds that hold others read those. For `{density: 0.2 kg/m^2}` a `Table` reads each key
+by the kind of its `SchemaLine`; that of `density` is a `Number("kg/m^2")`, which gives 0.2.
 
 Reading never stops at the first problem: a kind notes what is wrong in the `Reading` and returns `BROKEN`, and the
 value is left out of the data. What needs the whole scene (names of objects, units of a parameter) is noted too and

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sim.identify.data.measures import MEASURE_SPECS
 from sim.scene.validate.parameters import Targets
 from sim.schema.errors import word_hint
 from sim.schema.kinds import Number, Tuple
@@ -71,7 +72,7 @@ def _results(data: dict[str, Any], targets: Targets) -> Results:
     for name in data.get("experiments", {}):
         results[f"experiments.{name}.loss"] = ("", 1)
         for measure, entry in data.get("measures", {}).items():
-            unit = {"settled": "m", "frequency": "Hz"}.get(entry.get("kind", ""), "")
+            unit = MEASURE_SPECS[entry["kind"]].unit if "kind" in entry else ""
             path = f"experiments.{name}.{measure}"
             results |= {f"{path}{part}": (unit, 1) for part in ("", ".simulated", ".measured")}
             results[f"{path}.error"] = ("", 1)

@@ -32,7 +32,7 @@ def _lines(terms: Iterable[type[Term]]) -> list[SchemaLine]:
 LOSS = Table((
     *_lines(OF_MARKERS),
     line("experiments", List(NameOf("experiments"), 1), "the experiments that count; default: all that are fitted",
-         only=[term.key for term in (*OF_MARKERS, Custom)]),
+         only_with=tuple(term.key for term in (*OF_MARKERS, Custom))),
     *_lines((*OF_PARAMETERS, Custom)),
     line("weight", Number("", NOT_NEGATIVE), "factor of the term", 1),
 ), one_of=(tuple(TERMS),))  # fmt: skip

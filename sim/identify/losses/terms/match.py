@@ -50,11 +50,11 @@ class Match(MarkerTerm):
     lines: ClassVar[tuple[SchemaLine, ...]] = (
         line("match", NameOf("markers"), "markers that should follow the recording"),
         line("compare", Choice(("position", "displacement", "velocity")),
-             "displacement: from the first frame that is used", "position", only=("match",)),
+             "displacement: from the first frame that is used", "position", only_with=("match",)),
         line("at", Union((Choice(("all", "last")), Tuple(2, "s", NOT_NEGATIVE))),
-             "frames that count: all, last, or [t0, t1]", "all", only=("match",)),
+             "frames that count: all, last, or [t0, t1]", "all", only_with=("match",)),
         line("norm", Union((Choice(("square",)), HUBER)),
-             "square, or {huber: 3}: linear beyond three times the noise", "square", only=("match",)),
+             "square, or {huber: 3}: linear beyond three times the noise", "square", only_with=("match",)),
     )  # fmt: skip
 
     @classmethod
