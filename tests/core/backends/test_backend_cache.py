@@ -17,9 +17,9 @@ from places import ROOT
 
 import sim
 from sim.core.backends import cache, objects
+from sim.core.backends.base import symbol_name
 from sim.core.backends.llvm import backend as llvm
 from sim.core.backends.llvm.backend import LlvmBackend, _toolchain
-from sim.core.backends.llvm.text import symbol_name
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""The CUDA back end: text (`cuda_text.py`), machine code (`cuda_compile.py`), launches through the driver.
+"""The CUDA back end: text (`text.py`), machine code (`compile.py`), launches through the driver.
 
 What a driver and a compiler are is said by two protocols: `cuda_driver.py` and NVRTC fulfil them, and so do the
 stand-ins of the tests, which run the same text on the CPU.

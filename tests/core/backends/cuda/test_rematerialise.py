@@ -11,8 +11,8 @@ from cuda_on_cpu import Batch, needs_gxx, renamed
 from fuzz_backends import THREADS, Program, arguments
 
 from sim.core.backends import cache
+from sim.core.backends.cuda import body as cuda_body
 from sim.core.backends.cuda import rematerialise as remat
-from sim.core.backends.cuda import text as cuda_text
 from sim.core.backends.cuda.rematerialise import BARRIERS, pressure, rematerialise
 from sim.core.lang.ir.core import Func, walk
 from sim.core.lang.types import ArrayType, float32
@@ -75,7 +75,7 @@ def test_the_same_bits() -> None:
 def test_random_programs(budget: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Loops, branches, atomics, memory that is overwritten: barriers wherever they spare anything, and the bits of the
     interpreter."""
-    monkeypatch.setattr(cuda_text, "BUDGET", {False: budget, True: budget})
+    monkeypatch.setattr(cuda_body, "BUDGET", {False: budget, True: budget})
     monkeypatch.setattr(remat, "_GROWTH", 4.0)
     seeds = range(100, 125)
     batch = Batch([renamed(Program(seed).kernel(), f"program_{seed}") for seed in seeds])
