@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from adjoint_tools import Fault, check, gradients, run, tbr_of, traced
-from test_kernel_adjoint import lists_in_a_loop, numbers, overwrites_in_a_loop
+from adjoint_kernels import lists_in_a_loop, overwrites_in_a_loop
+from adjoint_tools import Fault, check, gradients, numbers, run, tbr_of, traced
 
 import sim
 from sim.core.lang.autodiff import checkpoints

@@ -7,7 +7,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from adjoint_tools import Fault, check, gradients, tbr_of, traced
+from adjoint_tools import Fault, check, gradients, numbers, tbr_of, traced
 from library_tools import calling
 
 import sim
@@ -22,10 +22,6 @@ from sim.core.lang.ir.passes import inline
 from sim.core.lang.types import bool_, float32, float64, int32, matrix, numpy_dtype
 
 f64, vec3, mat2 = sim.float64, sim.vec3d, sim.mat22d
-
-
-def numbers(*shape):
-    return np.random.default_rng(sum(shape)).uniform(0.4, 1.2, shape)
 
 
 # ------------------------------------------------------------------------------------------------ elements and their
