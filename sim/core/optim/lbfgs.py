@@ -164,7 +164,7 @@ class LBFGS:
             try:
                 theta = float(self._y[-1] @ self._y[-1]) / float(self._s[-1] @ self._y[-1])
                 model = QuadraticModel(self._s, self._y, theta)
-                d = model.minimum(self.x, self.gradient, self.lower, self.upper) - self.x
+                d: np.ndarray = model.minimum(self.x, self.gradient, self.lower, self.upper) - self.x
                 if np.isfinite(d).all() and self.gradient @ d < 0:
                     return d
             except np.linalg.LinAlgError:
@@ -173,7 +173,8 @@ class LBFGS:
         moves = np.where(self.gradient < 0, self.x < self.upper, self.x > self.lower)
         theta = max(1.0, float(np.max(np.abs(self.gradient[moves]), initial=0.0)) / self.first_step)
         model = QuadraticModel(self._s, self._y, theta)
-        return model.minimum(self.x, self.gradient, self.lower, self.upper) - self.x
+        d = model.minimum(self.x, self.gradient, self.lower, self.upper) - self.x
+        return d
 
     def _search(self, value_and_grad: ValueAndGrad) -> LineSearchResult:
         """Direction and line search from x; see `wolfe_search` for what comes back."""

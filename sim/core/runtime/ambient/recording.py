@@ -1,14 +1,19 @@
-"""Who is told of what happens to memory in this thread: the recorder, a tape.  It is known by its methods; nothing here
-imports a tape."""
+"""Who is told of changes of memory in this thread: the recorder, which is a tape.  It is known by its methods; nothing
+here imports a tape."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
-from sim.core.runtime.ambient.stacks import Stack, anywhere, insist
+from sim.core.runtime.ambient.stacks import OpenStack, anywhere, insist
+from sim.core.runtime.memory.buffer import Strided
+
+ArrayT = TypeVar("ArrayT")
+OperationT = TypeVar("OperationT", contravariant=True)
+CallT = TypeVar("CallT", contravariant=True)
 
 
 class Bookmark(NamedTuple):
@@ -18,35 +23,39 @@ class Bookmark(NamedTuple):
     record: object
 
 
-class Recorder(Protocol):
+class Recorder(Protocol[ArrayT, OperationT, CallT]):
     """What a tape shows to arrays, launches, graphs and other tapes.
 
+    ArrayT, OperationT, CallT: `array`, `Operation` and `Call`, which are defined in rooms above this one.
     begun: where it began to record, for messages: " since file:line".
     """
 
     begun: str
 
-    def record(self, operation: Any) -> None:
-        """Called before an `Operation` (a copy, fill or host write) runs."""
+    def record(self, operation: OperationT) -> None:
+        """Called before an operation (a copy, fill or host write) runs."""
 
-    def recorded(self, operation: Any) -> None:
+    def recorded(self, operation: OperationT) -> None:
         """Called after it has run."""
 
-    def broke_off(self, written: Iterable[Any], writer: str) -> None:
+    def broke_off(self, written: Iterable[ArrayT], writer: str) -> None:
         """Called instead where it raised after it had begun to write to these arrays."""
 
-    def launch(self, call: Any) -> None:
-        """Records the launch of a `Call`, and runs it."""
+    def launch(self, call: CallT) -> None:
+        """Records a launch, and runs it."""
 
-    def adjoint_launch(self, call: Any, gradients: Mapping[int, Any]) -> None:
+    def adjoint_launch(self, call: CallT, gradients: Mapping[int, ArrayT]) -> None:
         """Called before a launch in adjoint form."""
 
-    def gradients_change(self, gradients: Mapping[Any, Any]) -> None:
+    def gradients_change(self, gradients: Mapping[ArrayT, ArrayT]) -> None:
         """Called before the backward of another tape writes these."""
 
-    def replay(self, written: Iterable[Any], carries: bool) -> None:
+    def replay(self, written: Iterable[Strided], carries: bool) -> None:
         """Called before the replay of a captured graph that writes the memory of these views.  carries: does it read
         what has a gradient?"""
+
+    def replayed(self) -> None:
+        """Called before the replay of a graph that was captured while this one recorded."""
 
     def bookmark(self) -> Bookmark | None:
         """The end of what is recorded so far; None where that is nothing."""
@@ -55,23 +64,25 @@ class Recorder(Protocol):
         """Whether a bookmark was made here, and what was recorded up to it was not forgotten since."""
 
 
-opened = Stack()
+AnyRecorder = Recorder[Any, Any, Any]
+"""A recorder, for those who do not know the rooms above."""
+
+opened = OpenStack[AnyRecorder | None]()
 """The recorders; only the innermost is told.  None: recording is paused."""
 
 
-def push(recorder: Recorder | None) -> None:
+def push(recorder: AnyRecorder | None) -> None:
     """Makes `recorder` the one that is told."""
     opened.push(recorder)
 
 
-def pop() -> Recorder | None:
+def pop() -> AnyRecorder | None:
     """Ends what the last `push` began."""
-    made: Recorder | None = opened.pop()
-    return made
+    return opened.pop()
 
 
-def current() -> Recorder | None:
-    """The recorder that writes are told to, or None."""
+def current() -> AnyRecorder | None:
+    """The recorder that is told of changes of memory, or None."""
     if not anywhere:
         return None
     entries = opened.entries

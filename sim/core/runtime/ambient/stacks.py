@@ -1,33 +1,37 @@
-"""What is open in a thread of the user: tapes, graphs, observers.  Other threads do not see it."""
+"""What is open in a thread of the user: tapes, graphs, observers.  Other threads do not see it.
+
+An interruption (Ctrl-C) may come between any two instructions, also within a `finally`: what is opened here is closed
+all the same, by `contained` and `insist`.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 anywhere: list[None] = []
-"""At least as many entries as are open on any stack of any thread.  None, nearly always: then nobody has to ask for
-those of a thread, which takes longer."""
+"""At least as many entries as are open on any stack of any thread.  It is empty, nearly always: then a launch does not
+look at what its thread has open, which takes longer (`threading.local`)."""
 
 
-class Stack(threading.local):
+class OpenStack(threading.local, Generic[T]):
     """The `entries` that are open in the present thread, the innermost last."""
 
     def __init__(self) -> None:
-        self.entries: list[Any] = []
+        self.entries: list[T] = []
 
-    def push(self, entry: Any) -> None:
+    def push(self, entry: T) -> None:
         anywhere.append(None)  # first, and removed last: an interruption in between costs time and nothing else
         self.entries.append(entry)
 
-    def pop(self) -> Any:
+    def pop(self) -> T:
         entry = self.entries.pop()
         anywhere.pop()
         return entry
 
-    def restore(self, entries: list[Any]) -> None:
+    def restore(self, entries: list[T]) -> None:
         """Make these the entries that are open."""
         same = 0
         for mine, wanted in zip(self.entries, entries, strict=False):
@@ -40,13 +44,9 @@ class Stack(threading.local):
             self.push(entry)
 
 
-def contained(action: Callable[[], T], *stacks: Stack) -> T:
-    """Call `action`; afterwards what was open before is open.
-
-    Where an interruption (Ctrl-C) comes between any two instructions, a `with` block may not get to close what it has
-    opened, nor a
-    `finally` to its end: so this looks twice.
-    """
+def contained(action: Callable[[], T], *stacks: OpenStack[Any]) -> T:
+    """Call `action`; afterwards what was open before is open, also where a `with` block in it was interrupted before it
+    could close what it had opened, or this `finally` on its way: so there are two."""
     before = [list(stack.entries) for stack in stacks]
     try:
         try:
@@ -57,7 +57,7 @@ def contained(action: Callable[[], T], *stacks: Stack) -> T:
         _restore(stacks, before)
 
 
-def _restore(stacks: tuple[Stack, ...], before: list[list[Any]]) -> None:
+def _restore(stacks: tuple[OpenStack[Any], ...], before: list[list[Any]]) -> None:
     for stack, entries in zip(stacks, before, strict=True):
         stack.restore(entries)
 

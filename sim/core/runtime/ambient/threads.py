@@ -16,7 +16,6 @@ import sys
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -156,7 +155,7 @@ def run_table(table: int, rows: int, splits: bool) -> None:
     _pool.run(table, rows)
 
 
-def runner(executable: Executable, block: int, n: int, compiled: Compiled) -> tuple[Callable[[], None], Any]:
+def runner(executable: Executable, block: int, n: int, compiled: Compiled) -> tuple[Callable[[], None], object]:
     """What runs threads 0 .. n - 1 of a launch again and again, and what has to be kept alive for it."""
     grain = grain_of(compiled)
     if (address := getattr(executable, "address", 0)) and not (grain and n >= ALONE * grain):

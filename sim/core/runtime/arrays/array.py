@@ -11,28 +11,28 @@ A tape cannot take part in writes made through a NumPy view (`x.numpy()[:] = ...
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from sim.core.lang.errors import GradientError
-from sim.core.lang.types import Homogeneous, Type, array_type, as_type, scalar_of, size_of
+from sim.core.lang.types import Type, array_type, as_type, size_of
 from sim.core.runtime.ambient import recording
 from sim.core.runtime.arrays.operations import Copy, Fill, HostWrite, copy_detached, perform
 from sim.core.runtime.arrays.placement import (
-    as_shape,
     at_pointer,
     host_layout,
     in_fresh_memory,
     in_host_memory,
-    packed_strides,
 )
+from sim.core.runtime.arrays.views import indexed, normal_keys, reshaped, transposed, viewed_as
+from sim.core.runtime.compiled.argument_packing import layout_flags_of, slots_of
 from sim.core.runtime.devices.device import Device, DeviceLike, get_device
 from sim.core.runtime.memory import dlpack
-from sim.core.runtime.memory.buffer import Buffer, before_write, layout_flags_of, slots_of
+from sim.core.runtime.memory.buffer import Buffer, before_write
 from sim.core.runtime.memory.elements import differentiable, element, element_value, python_values, to_host
+from sim.core.runtime.memory.spans import is_packed
 
 _object_new = object.__new__
 
@@ -124,7 +124,8 @@ class array:  # noqa: N801  Warp's name
     # ------------------------------------------------------------------------------------------ what it is
     @property
     def device(self) -> Device:
-        return self.buffer.device
+        device: Device = self.buffer.device
+        return device
 
     @property
     def pinned(self) -> bool:
@@ -186,65 +187,23 @@ class array:  # noqa: N801  Warp's name
     # ------------------------------------------------------------------------------------------ views
     def __getitem__(self, key: Any) -> array:
         """A view: an integer drops its dimension, a slice keeps it (any step)."""
-        keys, offset = self._keys(key), self.offset
-        shape, strides = [], []
-        for axis, (n, stride) in enumerate(zip(self.shape, self.strides, strict=True)):
-            item = keys[axis] if axis < len(keys) else slice(None)
-            if isinstance(item, slice):
-                start, stop, step = item.indices(n)
-                length = len(range(start, stop, step))
-                offset += start * stride if length else 0
-                shape.append(length)
-                strides.append(stride * step)
-            else:
-                offset += item * stride
-        if not shape:
-            at = ", ".join(map(str, keys))
-            raise IndexError(f"[{at}] is one element, not an array; read x.numpy()[{at}], or set x[{at}] = value")
-        return make_array(self.buffer, offset, tuple(shape), tuple(strides), self.dtype)
+        return make_array(*indexed(self, normal_keys(self.shape, key)))
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """x[2:5] = array, host data of that shape, or one element for all.  Recorded, as `assign` and `fill_` are."""
-        keys = self._keys(key)
-        if len(keys) == self.ndim and not any(isinstance(k, slice) for k in keys):
-            keys = [*keys[:-1], slice(keys[-1], keys[-1] + 1)]
-        view = self[tuple(keys)]
+        keys = normal_keys(self.shape, key)
+        indices = [k for k in keys if not isinstance(k, slice)]
+        if len(indices) == self.ndim:  # one element: a view of length one
+            keys = [*indices[:-1], slice(indices[-1], indices[-1] + 1)]
+        view = make_array(*indexed(self, keys))
         if not isinstance(value, array) and np.shape(value) in ((), element(self.dtype)[1]):
             view.fill_(value)
         else:
             view.assign(value)
 
-    def _keys(self, key: Any) -> list[Any]:
-        """The key as slices and non-negative integers, Ellipsis expanded."""
-        keys = list(key) if isinstance(key, tuple) else [key]
-        dots = [k for k, item in enumerate(keys) if item is Ellipsis]
-        if dots:
-            keys[dots[0] : dots[0] + 1] = [slice(None)] * (self.ndim - len(keys) + 1)
-        if len(keys) > self.ndim:
-            raise IndexError(f"{len(keys)} indices for an array of {self.ndim} dimensions")
-        for axis, item in enumerate(keys):
-            if isinstance(item, slice):
-                continue
-            if isinstance(item, bool) or not hasattr(item, "__index__"):
-                raise TypeError(f"an index is an integer or a slice, not {type(item).__name__}; use x.numpy()[...]")
-            index, n = operator.index(item), self.shape[axis]
-            if not -n <= index < n:
-                raise IndexError(f"index {index} is out of range for dimension {axis} of length {n}")
-            keys[axis] = index % n
-        return keys
-
     def reshape(self, shape: Any) -> array:
         """The same elements in another shape (one extent may be -1); a view of contiguous memory."""
-        if not self.is_contiguous:
-            raise ValueError("only contiguous arrays can be reshaped; use x.contiguous().reshape(...)")
-        extents = [int(n) for n in (shape if isinstance(shape, Sequence | np.ndarray) else (shape,))]
-        if extents.count(-1) == 1:
-            rest = math.prod(n for n in extents if n != -1)
-            extents[extents.index(-1)] = self.size // rest if rest else 0
-        wanted = as_shape(extents)
-        if math.prod(wanted) != self.size:
-            raise ValueError(f"cannot reshape {self.shape} to {shape}: {self.size} elements do not fit")
-        return make_array(self.buffer, self.offset, wanted, packed_strides(wanted, size_of(self.dtype)), self.dtype)
+        return make_array(*reshaped(self, shape))
 
     def flatten(self) -> array:
         """All elements in one dimension; a view of contiguous memory."""
@@ -252,28 +211,11 @@ class array:  # noqa: N801  Warp's name
 
     def transpose(self, axes: Sequence[int] | None = None) -> array:
         """A view with the dimensions in another order (default: reversed)."""
-        order = tuple(range(self.ndim))[::-1] if axes is None else tuple(int(k) for k in axes)
-        if sorted(order) != list(range(self.ndim)):
-            raise ValueError(f"axes {order} are not an order of {self.ndim} dimensions")
-        shape, strides = tuple(self.shape[k] for k in order), tuple(self.strides[k] for k in order)
-        return make_array(self.buffer, self.offset, shape, strides, self.dtype)
+        return make_array(*transposed(self, axes))
 
     def view(self, dtype: Any) -> array:
         """The same memory as elements of another type: of the same size, or vectors <-> their components."""
-        kind = as_type(dtype)
-        inner, inner_strides = element(self.dtype)[1:]
-        if inner and kind is scalar_of(self.dtype):
-            shape, strides = as_shape(self.shape + inner), self.strides + inner_strides
-            return make_array(self.buffer, self.offset, shape, strides, kind)
-        if isinstance(kind, Homogeneous) and kind.dtype is self.dtype and self.ndim > len(kind.shape):
-            cut = self.ndim - len(kind.shape)
-            if self.shape[cut:] == kind.shape and self.strides[cut:] == element(kind)[2]:
-                return make_array(self.buffer, self.offset, self.shape[:cut], self.strides[:cut], kind)
-        if size_of(kind) != size_of(self.dtype):
-            raise ValueError(f"elements of {self.dtype} in shape {self.shape} cannot be viewed as {kind}")
-        if self.requires_grad and scalar_of(kind) is not scalar_of(self.dtype):
-            raise TypeError(f"{self.dtype} elements with a gradient cannot be viewed as {kind}; clone it without")
-        return make_array(self.buffer, self.offset, self.shape, self.strides, kind)
+        return make_array(*viewed_as(self, dtype))
 
     def contiguous(self) -> array:
         """Itself if its elements are packed in order, else a clone that is."""
@@ -309,7 +251,7 @@ class array:  # noqa: N801  Warp's name
         the tape still needs of this array is saved before the view is given away (a tape that refuses overwrites:
         read-only). While a view from before lives, a tape compares: writes that would spoil a gradient are errors.
         """
-        view = self.buffer.device.numpy(self)
+        view = self.device.numpy(self)
         writable = self.may_be_written()
         memory = self.buffer.export(writable)
         if not writable or memory is None:
@@ -401,7 +343,8 @@ class array:  # noqa: N801  Warp's name
         return clone(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> array:
-        return memo.setdefault(id(self), clone(self))
+        copied: array = memo.setdefault(id(self), clone(self))
+        return copied
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (np.array(self.numpy()), self.dtype, self.device.name, self.requires_grad)
@@ -448,12 +391,7 @@ def make_array(buffer: Buffer, offset: int, shape: tuple[int, ...], strides: tup
     made: array = _object_new(array)
     made.buffer, made.offset, made.shape, made.strides, made.dtype = buffer, offset, shape, strides, dtype
     made.ndim, made.size, made.ptr, made._grad = len(shape), math.prod(shape), buffer.address + offset, None
-    step, packed = size_of(dtype), True
-    for n, stride in zip(reversed(shape), reversed(strides), strict=True):
-        if n != 1 and stride != step:
-            packed = False
-        step *= n
-    made.is_contiguous = packed or made.size == 0
+    made.is_contiguous = is_packed(shape, strides, size_of(dtype))
     made.slots = slots_of(made.ptr, shape, strides)
     made.layout_flags = layout_flags_of(made.is_contiguous, buffer.foreign, shape)
     return made
@@ -504,4 +442,5 @@ def _from_data(data: Any, dtype: Any, device: DeviceLike) -> array:
 
 
 def _restore(host: np.ndarray, dtype: Type, device: str, requires_grad: bool) -> array:
-    return array(host, dtype=dtype, device=device, requires_grad=requires_grad)
+    made: array = array(host, dtype=dtype, device=device, requires_grad=requires_grad)
+    return made

@@ -9,25 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from sim.core.backends.native import Row
 from sim.core.lang.errors import GradientError
 from sim.core.runtime.ambient import observers, recording
-from sim.core.runtime.devices.graph import DeviceNode, add_native_node, capturing
-from sim.core.runtime.memory.buffer import Strided, before_write
+from sim.core.runtime.devices.base_device import Device, NodeForm
+from sim.core.runtime.devices.graph import add_native_node, capturing
+from sim.core.runtime.memory.buffer import Operand, before_write
 
-
-class View(Strided, Protocol):
-    """What operations know of an array."""
-
-    @property
-    def requires_grad(self) -> bool: ...
-
-
-GradientOf = Callable[[Any], "View | None"]
+GradientOf = Callable[[Any], Operand | None]
+"""Array -> its gradient, an array of the same shape and type, or None where there is none."""
 
 
 class Operation:
@@ -48,19 +41,16 @@ class Operation:
         """Whether it writes zeros, as far as that is known."""
         return False
 
-    def row(self) -> Row | DeviceNode | None:
+    def row(self) -> NodeForm:
         """Its form in a graph, if it has one."""
         return None
 
-    def adjoint_row(self, grad_of: Callable[[Any], Any]) -> Row | DeviceNode | None:
-        """The form of its adjoint in a graph, if it has one.  `grad_of(array)` gives the gradient array, or None."""
+    def adjoint_row(self, gradient_of: GradientOf) -> NodeForm:
+        """The form of its adjoint in a graph, if it has one."""
         return None
 
     def adjoint(self, gradient_of: GradientOf) -> None:
-        """Turns the gradient after the operation into the gradient before it, in place.
-
-        `gradient_of(array)` gives the gradient, an array of the same shape and type, or None where there is none.
-        """
+        """Turns the gradient after the operation into the gradient before it, in place."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -96,7 +86,7 @@ def perform(operation: Operation) -> None:
         recorder.recorded(operation)
 
 
-def copy_detached(dest: View, src: View) -> None:
+def copy_detached(dest: Operand, src: Operand) -> None:
     """dest = src, where `dest` is fresh memory without a gradient: graphs note it, no tape and no forward mode does."""
     device = dest.buffer.device
     add_native_node(partial(device.copy, dest, src), partial(device.copy_row, dest, src), (dest, src))
@@ -111,7 +101,7 @@ class Copy(Operation):
 
     name = "copy"
 
-    def __init__(self, dest: View, src: View) -> None:
+    def __init__(self, dest: Operand, src: Operand) -> None:
         if dest.dtype is not src.dtype:
             raise TypeError(f"cannot copy {src.dtype} elements into an array of {dest.dtype}; convert with a kernel")
         if dest.shape != src.shape:
@@ -128,17 +118,17 @@ class Copy(Operation):
             )
 
     def run(self) -> None:
-        self.dest.buffer.device.copy(self.dest, self.src)
+        _device(self.dest).copy(self.dest, self.src)
         observer = observers.current()
         if observer is not None:
             observer.copied(self.dest, self.src)
 
-    def row(self) -> Row | DeviceNode | None:
-        return self.dest.buffer.device.copy_row(self.dest, self.src)
+    def row(self) -> NodeForm:
+        return _device(self.dest).copy_row(self.dest, self.src)
 
-    def adjoint_row(self, grad_of: Callable[[Any], Any]) -> Row | DeviceNode | None:
-        after, before = grad_of(self.dest), grad_of(self.src)
-        return None if after is None or before is None else after.device.give_row(before, after)
+    def adjoint_row(self, gradient_of: GradientOf) -> NodeForm:
+        after, before = gradient_of(self.dest), gradient_of(self.src)
+        return None if after is None or before is None else _device(after).give_row(before, after)
 
     def adjoint(self, gradient_of: GradientOf) -> None:
         after = gradient_of(self.dest)
@@ -155,7 +145,7 @@ class Copy(Operation):
 class _Overwrite(Operation):
     """dest = a value from the host, which carries no gradient."""
 
-    def __init__(self, dest: View, value: np.ndarray) -> None:
+    def __init__(self, dest: Operand, value: np.ndarray) -> None:
         self.dest, self.value = dest, value
         self.writes = (dest,)
 
@@ -163,17 +153,17 @@ class _Overwrite(Operation):
         return not self.value.tobytes().strip(b"\0")
 
     def run(self) -> None:
-        self.dest.buffer.device.write(self.dest, self.value)
+        _device(self.dest).write(self.dest, self.value)
         observer = observers.current()
         if observer is not None:
             observer.overwritten(self.dest)
 
-    def row(self) -> Row | DeviceNode | None:
-        return self.dest.buffer.device.write_row(self.dest, self.value)
+    def row(self) -> NodeForm:
+        return _device(self.dest).write_row(self.dest, self.value)
 
-    def adjoint_row(self, grad_of: Callable[[Any], Any]) -> Row | DeviceNode | None:
-        after = grad_of(self.dest)
-        return None if after is None else after.device.write_row(after, np.zeros((), np.float32))
+    def adjoint_row(self, gradient_of: GradientOf) -> NodeForm:
+        after = gradient_of(self.dest)
+        return None if after is None else _device(after).write_row(after, np.zeros((), np.float32))
 
     def adjoint(self, gradient_of: GradientOf) -> None:
         after = gradient_of(self.dest)
@@ -193,10 +183,15 @@ class HostWrite(_Overwrite):
 
     name = "assignment of host data"
 
-    def __init__(self, dest: View, data: np.ndarray) -> None:
+    def __init__(self, dest: Operand, data: np.ndarray) -> None:
         super().__init__(dest, data if recording.current() is None and capturing() is None else data.copy())
 
 
-def describe(view: View) -> str:
+def _device(view: Operand) -> Device:
+    device: Device = view.buffer.device
+    return device
+
+
+def describe(view: Operand) -> str:
     """An array in a message."""
     return f"array(shape={view.shape}, dtype={view.dtype})"

@@ -11,8 +11,10 @@ import numpy as np
 
 from sim.core.lang.types import Struct, Type, alignment, as_type, size_of
 from sim.core.runtime.devices.device import DeviceLike, get_device
-from sim.core.runtime.memory.buffer import Buffer, address_of, buffer_of, find
+from sim.core.runtime.memory.buffer import Buffer
 from sim.core.runtime.memory.elements import element, to_host
+from sim.core.runtime.memory.host_memory import address_of, buffer_of, find
+from sim.core.runtime.memory.spans import packed_strides, reach
 
 MAX_DIM = 4
 _EXTENT = 2**31 - 1  # shapes are int32 in kernels
@@ -26,15 +28,6 @@ class Placement(NamedTuple):
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     dtype: Type
-
-
-def packed_strides(shape: Sequence[int], size: int) -> tuple[int, ...]:
-    """Byte strides of packed memory, the last dimension fastest."""
-    strides, step = [], size
-    for n in reversed(shape):
-        strides.append(step)
-        step *= n
-    return tuple(reversed(strides))
 
 
 def as_shape(shape: Any) -> tuple[int, ...]:
@@ -107,8 +100,8 @@ def at_pointer(ptr: int, dtype: Any, shape: Any, strides: Sequence[int] | None, 
         raise ValueError(f"{len(steps)} strides for {len(extents)} dimensions")
     low = high = 0
     if min(extents):
-        reach = [(n - 1) * step for n, step in zip(extents, steps, strict=True)]
-        low, high = sum(min(r, 0) for r in reach), sum(max(r, 0) for r in reach) + size_of(kind)
+        low, last = reach(extents, steps)
+        high = last + size_of(kind)
     target = get_device(device)
     buffer = find(ptr + low, high - low, target) or target.foreign(ptr + low, high - low)
     return Placement(buffer, ptr - buffer.address, extents, steps, kind)

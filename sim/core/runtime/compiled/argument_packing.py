@@ -16,7 +16,6 @@ from typing import Any
 from sim.core.lang.errors import SimError
 from sim.core.lang.ir.core import Func
 from sim.core.lang.types import ArrayType, Scalar
-from sim.core.runtime.memory.buffer import layout_flags_of, slots_of
 
 FlatArguments = Sequence[Any]
 """The values of the parameters of a compiled function: an `array`, a `Memory` or None for an array, else a number."""
@@ -24,6 +23,23 @@ LayoutFlags = tuple[int, ...]
 """What is known of each array parameter in order, as bits: see `layout_flags_of`."""
 
 _HEADER = struct.Struct("<5q")
+NARROW = 8
+"""Columns of an array of two dimensions, as of the points of constraints, up to which code is made for their number."""
+
+
+def layout_flags_of(is_contiguous: bool, tight: bool, shape: tuple[int, ...]) -> int:
+    """What code may rely on of an array, as bits: packed; no spare bytes behind it for a wide load; then its columns if
+    few, else 0."""
+    columns = shape[1] if is_contiguous and len(shape) == 2 and shape[1] <= NARROW else 0
+    return is_contiguous | tight << 1 | columns << 2
+
+
+_SLOTS = [struct.Struct(f"<{1 + 2 * ndim}q") for ndim in range(8)]
+
+
+def slots_of(ptr: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> bytes:
+    """Address, shape and strides of an array, as they stand in the argument block of a launch."""
+    return _SLOTS[len(shape)].pack(ptr, *shape, *strides)
 
 
 class LaunchError(SimError, TypeError):

@@ -7,7 +7,7 @@ the thread; then that thread runs in the interpreter, which knows of every numbe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -216,7 +216,7 @@ class _Tracker(Thread):
             self.set(op.results, results)
         return self.get(block.yields)
 
-    def _blame(self, op: Op, result: Any, args: FlatArguments) -> None:
+    def _blame(self, op: Op, result: Any, args: Sequence[Any]) -> None:
         if result.dtype.kind == "f" and not np.isfinite(result):
             earlier = next((self.blamed[id(a)][1] for a in args if id(a) in self.blamed), op)
             self.blamed[id(result)] = result, earlier

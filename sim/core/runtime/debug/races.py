@@ -9,7 +9,6 @@ buffers.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 from weakref import ref
 
 import numpy as np
@@ -42,11 +41,11 @@ class _CompiledCheck:
 
     check: RaceCheck
     compiled: Compiled
-    passed: dict[Any, None] = field(default_factory=dict)
+    passed: dict[tuple[object, ...], None] = field(default_factory=dict)
 
-    def verdict_key(self, call: Call) -> tuple:
+    def verdict_key(self, call: Call) -> tuple[object, ...]:
         """All that the verdict depends on."""
-        key: list[Any] = [call.dims]
+        key: list[object] = [call.dims]
         for k, a in enumerate(call.args):
             if isinstance(a, array):
                 key.append((a.shape, a.strides, a.offset))
@@ -129,7 +128,7 @@ def _check_of(spec: Specialisation, active: frozenset[int], aliases: Aliases, tb
     return _Checks(None if addresses is None else _compiled(addresses), spec.func, watched, active)
 
 
-def _content(buffer: Buffer) -> tuple:
+def _content(buffer: Buffer) -> tuple[object, ...]:
     """Stands for the present content of a buffer: equal again only if that is the same."""
     if buffer.shared:  # others may write there, unseen
         return ref(buffer), hash(buffer.device.numpy(ByteRange(buffer)).tobytes())

@@ -6,18 +6,35 @@ Whatever differs between devices is asked of a `Device`; nothing above knows whi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from sim.core.backends.base import Backend, Executable
+from sim.core.backends.native import Row
 from sim.core.lang.errors import SimError
+from sim.core.runtime.compiled.compiled import Compiled
 from sim.core.runtime.memory.buffer import Buffer, Strided
+
+Handle = Any
+"""A stream or an event, as the driver of a device knows it."""
 
 
 class DeviceError(SimError):
     """A device or backend that does not exist here."""
+
+
+@dataclass(frozen=True)
+class DeviceNode:
+    """In the place of a native form: the action only tells this device what to do."""
+
+    device: Device
+
+
+NodeForm = Row | DeviceNode | None
+"""The form of an action in a graph: a row for the native walker, work of a device, or neither."""
 
 
 class Device:
@@ -48,7 +65,7 @@ class Device:
         """Zeros in memory of the CPU that GPUs read and write on their own."""
         raise ValueError(f"pinned memory is memory of the CPU, not of {self.name}; use device='cpu'")
 
-    def foreign(self, address: int, nbytes: int, owner: Any = None) -> Buffer:
+    def foreign(self, address: int, nbytes: int, owner: object = None) -> Buffer:
         """Memory of somebody else on this device, kept alive by `owner`."""
         raise NotImplementedError
 
@@ -78,24 +95,24 @@ class Device:
         overlap."""
         raise NotImplementedError
 
-    def copy_row(self, dest: Strided, src: Strided) -> Any:
-        """A copy in a graph: a row for the native walker, `DeviceNode(self)` if the device can note it, else None."""
+    def copy_row(self, dest: Strided, src: Strided) -> NodeForm:
+        """The form of a copy in a graph: `DeviceNode(self)` where the device can capture it."""
         return None
 
-    def write_row(self, dest: Strided, value: np.ndarray) -> Any:
+    def write_row(self, dest: Strided, value: np.ndarray) -> NodeForm:
         """Stored host data in a graph, likewise.  The caller keeps `value`."""
         return None
 
-    def give_row(self, dest: Strided, src: Strided) -> Any:
+    def give_row(self, dest: Strided, src: Strided) -> NodeForm:
         """`dest` += `src` and `src` = 0 in a graph, likewise."""
         return None
 
-    def noted(self, actions: Sequence[Callable[[], None]]) -> Any:
+    def captured(self, actions: Sequence[Callable[[], None]]) -> Any:
         """What these actions tell the device, as something to `replay`; nothing happens yet."""
         raise NotImplementedError
 
-    def replay(self, noted: Any) -> None:
-        """Does what was noted."""
+    def replay(self, captured: Any) -> None:
+        """Does what was captured."""
         raise NotImplementedError
 
     def duplicate(self, view: Strided) -> Strided:
@@ -107,11 +124,13 @@ class Device:
         """Eight int64 zeros in host memory that kernels can write to."""
         raise NotImplementedError
 
-    def run(self, executable: Executable, block: int, threads: int, compiled: Any) -> None:
+    def run(self, executable: Executable, block: int, threads: int, compiled: Compiled) -> None:
         """Starts the threads of a launch; `block`: address of its argument block, free again when this returns."""
         raise NotImplementedError
 
-    def runner(self, executable: Executable, block: int, threads: int, compiled: Any) -> tuple[Callable[[], None], Any]:
+    def runner(
+        self, executable: Executable, block: int, threads: int, compiled: Compiled
+    ) -> tuple[Callable[[], None], object]:
         """What starts this launch again and again, and what has to be kept alive for it beside its block."""
         return partial(self.run, executable, block, threads, compiled), None
 
@@ -120,35 +139,35 @@ class Device:
         raise NotImplementedError
 
     # -- streams and events; `stream` is the handle of the present one
-    stream: Any = None
+    stream: Handle = None
 
-    def new_stream(self) -> Any:
+    def new_stream(self) -> Handle:
         """The handle of a further stream."""
         return None
 
-    def drop_stream(self, stream: Any) -> None:
+    def drop_stream(self, stream: Handle) -> None:
         """A stream that `new_stream` has made is not used any more."""
 
-    def drop_event(self, event: Any) -> None:
+    def drop_event(self, event: Handle) -> None:
         """An event that `new_event` has made is not used any more."""
 
-    def new_event(self, timing: bool) -> Any:
+    def new_event(self, timing: bool) -> Handle:
         """The handle of an event."""
         raise NotImplementedError
 
-    def record_event(self, event: Any, stream: Any) -> None:
+    def record_event(self, event: Handle, stream: Handle) -> None:
         """Marks the present end of a stream."""
         raise NotImplementedError
 
-    def wait_event(self, stream: Any, event: Any) -> None:
+    def wait_event(self, stream: Handle, event: Handle) -> None:
         """What a stream is told next waits for an event."""
 
-    def elapsed(self, begin: Any, end: Any) -> float:
+    def elapsed(self, begin: Handle, end: Handle) -> float:
         """Milliseconds between two recorded events; waits for the second."""
         raise NotImplementedError
 
     # -- other libraries
-    def dlpack(self, view: Strided, stream: Any) -> Any:
+    def dlpack(self, view: Strided, stream: Handle) -> Any:
         """A DLPack capsule of a view for a consumer on `stream`, or None where NumPy makes it."""
         return None
 

@@ -6,7 +6,6 @@ import ctypes
 import os
 import time
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -16,10 +15,12 @@ from sim.core.backends.llvm import LlvmBackend
 from sim.core.backends.native import Row, native
 from sim.core.lang.errors import did_you_mean
 from sim.core.runtime.ambient.threads import run_range, runner
-from sim.core.runtime.devices.base_device import Device, DeviceError
+from sim.core.runtime.compiled.compiled import Compiled
+from sim.core.runtime.devices.base_device import Device, DeviceError, Handle
 from sim.core.runtime.devices.cuda_device import cuda_devices
-from sim.core.runtime.memory.buffer import Buffer, Strided, own_memory, packed_view, raw_memory
+from sim.core.runtime.memory.buffer import Buffer, Strided, packed_view
 from sim.core.runtime.memory.elements import add_into, clear, element
+from sim.core.runtime.memory.host_memory import own_memory, raw_memory
 
 _BACKENDS = {"llvm": LlvmBackend, "interp": InterpBackend}
 
@@ -70,7 +71,7 @@ class CpuDevice(Device):
         made.pinned = True
         return made
 
-    def foreign(self, address: int, nbytes: int, owner: Any = None) -> Buffer:
+    def foreign(self, address: int, nbytes: int, owner: object = None) -> Buffer:
         """See `Device`."""
         return raw_memory(address, nbytes, self, owner)
 
@@ -147,11 +148,13 @@ class CpuDevice(Device):
         """See `Device`."""
         return np.zeros(8, np.int64)
 
-    def run(self, executable: Executable, block: int, threads: int, compiled: Any) -> None:
+    def run(self, executable: Executable, block: int, threads: int, compiled: Compiled) -> None:
         """See `Device`."""
         run_range(executable, block, threads, compiled)
 
-    def runner(self, executable: Executable, block: int, threads: int, compiled: Any) -> tuple[Callable[[], None], Any]:
+    def runner(
+        self, executable: Executable, block: int, threads: int, compiled: Compiled
+    ) -> tuple[Callable[[], None], object]:
         """See `Device`."""
         return runner(executable, block, threads, compiled)
 
@@ -162,10 +165,10 @@ class CpuDevice(Device):
         """The time of an event, when it is recorded."""
         return [0.0]
 
-    def record_event(self, event: Any, stream: Any) -> None:
+    def record_event(self, event: Handle, stream: Handle) -> None:
         """See `Device`."""
         event[0] = time.perf_counter()
 
-    def elapsed(self, begin: Any, end: Any) -> float:
+    def elapsed(self, begin: Handle, end: Handle) -> float:
         """See `Device`."""
-        return 1e3 * (end[0] - begin[0])
+        return 1e3 * float(end[0] - begin[0])

@@ -21,11 +21,13 @@ from sim.core.backends.cuda_driver import CudaDriver, find_gpus
 from sim.core.lang.ir.core import Block, Builder, Func, Value, element_leaves
 from sim.core.lang.memoize import compiling
 from sim.core.lang.types import Type, array_type, size_of
-from sim.core.runtime.devices.base_device import Device
-from sim.core.runtime.devices.graph import DeviceNode
+from sim.core.runtime.compiled.compiled import Compiled
+from sim.core.runtime.devices.base_device import Device, DeviceNode, Handle
 from sim.core.runtime.memory import dlpack
-from sim.core.runtime.memory.buffer import Buffer, Strided, View, find, packed_view
+from sim.core.runtime.memory.buffer import Buffer, Strided, View, packed_view
 from sim.core.runtime.memory.elements import element
+from sim.core.runtime.memory.host_memory import find
+from sim.core.runtime.memory.spans import extent_of, reach
 
 _SMALL = 256
 """Bytes of values for fills that stay on the device, so that filling again needs no transfer (and can be captured)."""
@@ -47,7 +49,7 @@ class _Allocation:
             return
 
 
-class _Noted:
+class _DriverGraph:
     """Owns a graph of the driver."""
 
     def __init__(self, driver: Any, graph: Any) -> None:
@@ -108,7 +110,7 @@ class CudaDevice(Device):
             self.driver.fill(owner.address, 0, nbytes)
         return Buffer(owner.address, nbytes, self, None, owner)
 
-    def foreign(self, address: int, nbytes: int, owner: Any = None) -> Buffer:
+    def foreign(self, address: int, nbytes: int, owner: object = None) -> Buffer:
         """See `Device`."""
         return Buffer(address, nbytes, self, None, owner, foreign=True)
 
@@ -118,9 +120,8 @@ class CudaDevice(Device):
         if 0 in view.shape:
             host = np.empty(view.shape + inner, dtype)
         else:
-            reach = [(n - 1) * stride for n, stride in zip(view.shape, view.strides, strict=True)]
-            low = sum(r for r in reach if r < 0)
-            raw = np.empty(sum(abs(r) for r in reach) + size_of(view.dtype), np.uint8)
+            low, high = reach(view.shape, view.strides)
+            raw = np.empty(high - low + size_of(view.dtype), np.uint8)
             self.driver.download(raw, view.buffer.address + view.offset + low)
             host = np.ndarray(view.shape + inner, dtype, raw, -low, view.strides + inner_strides)
         host.flags.writeable = False
@@ -250,7 +251,7 @@ class CudaDevice(Device):
         """See `Device`."""
         return DeviceNode(self) if src.buffer.device is self else None
 
-    def noted(self, actions: Sequence[Callable[[], None]]) -> _Noted:
+    def captured(self, actions: Sequence[Callable[[], None]]) -> _DriverGraph:
         """See `Device`."""
         self.driver.begin_capture()
         try:
@@ -258,11 +259,11 @@ class CudaDevice(Device):
                 action()
         finally:
             graph = self.driver.end_capture()
-        return _Noted(self.driver, graph)
+        return _DriverGraph(self.driver, graph)
 
-    def replay(self, noted: _Noted) -> None:
+    def replay(self, captured: _DriverGraph) -> None:
         """See `Device`."""
-        self.driver.replay(noted.graph)
+        self.driver.replay(captured.graph)
 
     # -- launches
     def error_record(self) -> np.ndarray:
@@ -271,7 +272,7 @@ class CudaDevice(Device):
             self._records = list(self.driver.pinned(64 * _RECORDS).view(np.int64).reshape(_RECORDS, 8))
         return self._records.pop()
 
-    def run(self, executable: Executable, block: int, threads: int, compiled: Any) -> None:
+    def run(self, executable: Executable, block: int, threads: int, compiled: Compiled) -> None:
         """See `Device`."""
         executable.run(block, 0, threads)
 
@@ -281,45 +282,45 @@ class CudaDevice(Device):
 
     # -- streams and events
     @property
-    def stream(self) -> Any:  # type: ignore[override]
+    def stream(self) -> Handle:
         """Handle of the stream that launches and copies go to."""
         return self.driver.stream
 
     @stream.setter
-    def stream(self, handle: Any) -> None:
+    def stream(self, handle: Handle) -> None:
         self.driver.stream = handle
 
-    def new_stream(self) -> Any:
+    def new_stream(self) -> Handle:
         """See `Device`."""
         return self.driver.new_stream()
 
-    def drop_stream(self, stream: Any) -> None:
+    def drop_stream(self, stream: Handle) -> None:
         """See `Device`."""
         if stream is not self.driver.stream:
             self.driver.drop_stream(stream)
 
-    def new_event(self, timing: bool) -> Any:
+    def new_event(self, timing: bool) -> Handle:
         """See `Device`."""
         return self.driver.new_event(timing)
 
-    def drop_event(self, event: Any) -> None:
+    def drop_event(self, event: Handle) -> None:
         """See `Device`."""
         self.driver.drop_event(event)
 
-    def record_event(self, event: Any, stream: Any) -> None:
+    def record_event(self, event: Handle, stream: Handle) -> None:
         """See `Device`."""
         self.driver.record_event(event, stream)
 
-    def wait_event(self, stream: Any, event: Any) -> None:
+    def wait_event(self, stream: Handle, event: Handle) -> None:
         """See `Device`."""
         self.driver.wait_event(stream, event)
 
-    def elapsed(self, begin: Any, end: Any) -> float:
+    def elapsed(self, begin: Handle, end: Handle) -> float:
         """See `Device`."""
-        return self.driver.elapsed(begin, end)
+        return float(self.driver.elapsed(begin, end))
 
     # -- other libraries
-    def dlpack(self, view: Strided, stream: Any) -> Any:
+    def dlpack(self, view: Strided, stream: Handle) -> Any:
         """See `Device`."""
         if dlpack.waits(stream):
             self.driver.follow(stream, self.stream)
@@ -336,15 +337,9 @@ class CudaDevice(Device):
     def from_dlpack(self, source: Any) -> tuple[Buffer, int, tuple[int, ...], tuple[int, ...], np.dtype]:
         """See `Device`."""
         taken = dlpack.Taken(source.__dlpack__(stream=int(self.stream)))
-        reach = (
-            [(n - 1) * stride for n, stride in zip(taken.shape, taken.strides, strict=True)]
-            if 0 not in taken.shape
-            else []
-        )
-        low, high = sum(r for r in reach if r < 0), sum(r for r in reach if r > 0) + taken.dtype.itemsize
-        buffer = find(taken.address + low, high - low, self)
-        if buffer is None:
-            buffer = self.foreign(taken.address + low, high - low, taken)
+        low, last = reach(taken.shape, taken.strides) if 0 not in taken.shape else (0, 0)
+        nbytes = last + taken.dtype.itemsize - low
+        buffer = find(taken.address + low, nbytes, self) or self.foreign(taken.address + low, nbytes, taken)
         return buffer, taken.address - buffer.address, taken.shape, taken.strides, taken.dtype
 
     def cuda_interface(self, view: Strided) -> dict[str, Any]:
@@ -363,13 +358,8 @@ def _at_once(here: Strided, host: Strided) -> bool:
 
 def _touch(a: Strided, b: Strided) -> bool:
     """Whether two views of one buffer reach over common bytes."""
-    ends = []
-    for v in (a, b):
-        reach = [(n - 1) * stride for n, stride in zip(v.shape, v.strides, strict=True)]
-        ends.append(
-            (v.offset + sum(r for r in reach if r < 0), v.offset + sum(r for r in reach if r > 0) + size_of(v.dtype))
-        )
-    return ends[0][0] < ends[1][1] and ends[1][0] < ends[0][1]
+    (low, high), (first, last) = extent_of(a), extent_of(b)
+    return low < last and first < high
 
 
 # ------------------------------------------------------------------------------------------------ which there are

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copyreg
+from collections.abc import Callable
 from types import TracebackType
 
 from sim.core.lang.errors import did_you_mean
@@ -96,7 +97,7 @@ def synchronize() -> None:
         device.synchronize(everything=True)
 
 
-def _pickled(device: Device) -> tuple:
+def _pickled(device: Device) -> tuple[Callable[[str], Device], tuple[str]]:
     return get_device, (device.name,)
 
 

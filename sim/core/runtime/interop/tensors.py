@@ -14,8 +14,9 @@ from sim.core.lang.errors import GradientError, SimError
 from sim.core.runtime.arrays.array import array, make_array
 from sim.core.runtime.arrays.creation import from_dlpack
 from sim.core.runtime.devices.device import get_device
-from sim.core.runtime.memory.buffer import Buffer, buffer_of
+from sim.core.runtime.memory.buffer import Buffer
 from sim.core.runtime.memory.gradient_owners import OTHERS, GradientOwners
+from sim.core.runtime.memory.host_memory import buffer_of
 from sim.core.runtime.memory.spans import Spans
 
 

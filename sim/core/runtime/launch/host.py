@@ -12,9 +12,9 @@ import numpy as np
 
 from sim.core.backends.interp import evaluate
 from sim.core.lang.errors import KernelError
-from sim.core.lang.frontend.builtins import NAMES, Builtin
 from sim.core.lang.frontend.function import Function
 from sim.core.lang.frontend.tracer import trace_function
+from sim.core.lang.frontend.tracing.registry import NAMES, Builtin
 from sim.core.lang.ir.core import OPS
 from sim.core.lang.ir.passes import inline
 from sim.core.lang.types import (
@@ -33,7 +33,8 @@ from sim.core.lang.types import (
 
 def _type_of(value: Any) -> Type:
     if isinstance(value, Composite):
-        return value.type
+        kind: Type = value.type
+        return kind
     if isinstance(value, np.generic):  # before the numbers of Python: np.float64 is a float too
         return from_numpy(value.dtype)
     if isinstance(value, bool):

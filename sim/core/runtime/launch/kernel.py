@@ -11,7 +11,7 @@ from sim.core.lang.autodiff.to_be_recorded import to_be_recorded
 from sim.core.lang.errors import entry_point
 from sim.core.lang.frontend.captures import Captures, same_calls
 from sim.core.lang.frontend.function import Function, local_annotations
-from sim.core.lang.frontend.source import Parameter, caller_locals
+from sim.core.lang.frontend.source import KernelParameter, caller_locals
 from sim.core.lang.frontend.tracer import trace_kernel
 from sim.core.lang.ir.core import Func, to_text, verify, walk
 from sim.core.lang.ir.passes import WRITES, dce, inline, promise_exclusive, settle_updates
@@ -118,10 +118,10 @@ class Kernel:
         elements."""
         self.specialisations: dict[tuple[Type, ...], Specialisation] = {}
         self._earlier: dict[tuple[Type, ...], list[Specialisation]] = {}
-        self.bindings: dict[tuple, Specialisation] = {}
+        self.bindings: dict[tuple[object, ...], Specialisation] = {}
 
     @property
-    def parameters(self) -> list[Parameter]:
+    def parameters(self) -> list[KernelParameter]:
         """Name, type (None: generic) and default of each argument."""
         return self.function.parameters(self.real)
 

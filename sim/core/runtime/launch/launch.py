@@ -17,6 +17,7 @@ from sim.core.runtime.devices.graph import capturing
 from sim.core.runtime.launch.arguments import argument_type, flatten_argument
 from sim.core.runtime.launch.calls import Call, as_dims, bind, check_dims, prepare, thread_count
 from sim.core.runtime.launch.kernel import Kernel
+from sim.core.runtime.memory.buffer import Buffer
 
 
 def launch(
@@ -132,8 +133,8 @@ class Launch:
         own."""
         if gradients is not None:
             self._gradients = {**dict.fromkeys(all_gradients(call, gradients)), **gradients}
-        self._block: tuple[Callable[[], None], tuple] | None = None
-        self._keep: Any = None
+        self._block: tuple[Callable[[], None], tuple[tuple[Buffer, array], ...]] | None = None
+        self._keep: object = None
 
     @property
     def kernel(self) -> Kernel:

@@ -14,7 +14,8 @@ from sim.core.runtime.compiled.argument_packing import FlatArguments, Memory
 from sim.core.runtime.compiled.compiled import Compiled
 from sim.core.runtime.devices.device import get_device
 from sim.core.runtime.launch.calls import Call, thread_count
-from sim.core.runtime.memory.buffer import SPARE, Buffer, ByteRange
+from sim.core.runtime.memory.buffer import Buffer, ByteRange
+from sim.core.runtime.memory.host_memory import SPARE
 
 
 def spare_copy(host: np.ndarray) -> np.ndarray:

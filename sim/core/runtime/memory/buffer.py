@@ -1,10 +1,8 @@
-"""One allocation of memory.  Gradients and the tape's claims belong to a buffer; arrays are views of it."""
+"""One allocation of memory, and views of it.  Gradients and what tapes need of its content belong to a buffer."""
 
 from __future__ import annotations
 
 import math
-import struct
-from collections.abc import Callable
 from threading import Lock
 from typing import Any, Protocol
 from weakref import ReferenceType, WeakSet, WeakValueDictionary, ref
@@ -13,37 +11,31 @@ import numpy as np
 
 from sim.core.lang.types import Type, size_of, uint8
 from sim.core.runtime.memory.gradient_owners import CLEAR, GradientOwners, Owner
-from sim.core.runtime.memory.spans import Spans, StridedLayout, extent_of
+from sim.core.runtime.memory.spans import Spans, StridedLayout, extent_of, is_packed, packed_strides
 
-ALIGNMENT = 64  # bytes: a cache line, and the widest vector register
 _making = Lock()
 """Held by the thread that gives a buffer its gradient: two threads would give it two."""
-SPARE = 16  # bytes after the end that a vectorised load of the last vec3 may touch
+known: WeakValueDictionary[int, Buffer] = WeakValueDictionary()
+"""Buffers by the identity of a NumPy array that views of them stand on: an array made of such a view finds its buffer."""
+live: WeakSet[Buffer] = WeakSet()
+"""All buffers."""
 
 
-# columns of an array of two dimensions, as of the points of constraints, up to which code is made for their number
-NARROW = 8
-
-
-def layout_flags_of(is_contiguous: bool, tight: bool, shape: tuple[int, ...]) -> int:
-    """What code may rely on of an array, as bits: packed; no spare bytes behind it for a wide load; then its columns if
-    few, else 0."""
-    columns = shape[1] if is_contiguous and len(shape) == 2 and shape[1] <= NARROW else 0
-    return is_contiguous | tight << 1 | columns << 2
-
-
-_SLOTS = [struct.Struct(f"<{1 + 2 * ndim}q") for ndim in range(8)]
-
-
-def slots_of(ptr: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> bytes:
-    """Address, shape and strides of an array, as they stand in the argument block of a launch."""
-    return _SLOTS[len(shape)].pack(ptr, *shape, *strides)
+WatcherReference = ReferenceType[Any]
+"""To one who has `before_write(view, writer)`."""
 
 
 class Strided(StridedLayout, Protocol):
     """What a device needs to know of an array: the memory, and where its elements lie there."""
 
     buffer: Buffer
+
+
+class Operand(Strided, Protocol):
+    """What operations on memory know of an array."""
+
+    @property
+    def requires_grad(self) -> bool: ...
 
 
 class GradientLink(Protocol):
@@ -92,7 +84,7 @@ class Buffer:
         nbytes: int,
         device: Any,
         memory: np.ndarray | None,
-        owner: Any = None,
+        owner: object = None,
         foreign: bool = False,
     ) -> None:
         self.address, self.nbytes, self.device = address, nbytes, device
@@ -102,17 +94,15 @@ class Buffer:
         self.links: tuple[GradientLink, ...] = ()  # tensors of another library that show the gradient too
         self._gradient: Buffer | None = None
         self.owners: GradientOwners | None = None  # (of a gradient) who has left what it holds
-        self.watchers: list[ReferenceType[Any]] | None = (
-            None  # claims of tapes on the present content; told of writes by `before_write`
-        )
+        # Tapes that need the present content: `before_write` calls them.
+        self.watchers: list[WatcherReference] | None = None
         self.version = 0  # counts the writes that the framework made: tells whether derived data is out of date
         self.epoch = 0  # counts other changes of the content: older content put back for a while
         self.gradient_shift = 0  # bytes: the gradient of offset o lies at o + gradient_shift of `gradient`
         self._exported = False
-        self._view: ReferenceType[Any] | None = (
-            None  # what writable NumPy views of this memory stand on, or `lend` has made, while in use
-        )
-        _live.add(self)
+        # What writable NumPy views of this memory stand on, or what `lend` has made, while it is in use.
+        self._view: ReferenceType[Any] | None = None
+        live.add(self)
 
     @property
     def memory(self) -> np.ndarray:
@@ -183,12 +173,11 @@ class Buffer:
         if self.shared:
             self.look()
 
-    def watch(self, reference: ReferenceType[Any]) -> None:
-        """From now on `watcher.before_write(view, writer)` is called before the framework writes here, on what is
-        referred to."""
+    def watch(self, reference: WatcherReference) -> None:
+        """From now on the watcher is called before the framework writes here."""
         self.watchers = [*(self.watchers or ()), reference]
 
-    def unwatch(self, reference: ReferenceType[Any]) -> None:
+    def unwatch(self, reference: WatcherReference) -> None:
         """The opposite of `watch`."""
         self.watchers = [r for r in self.watchers or () if r is not reference] or None
 
@@ -217,13 +206,13 @@ class Buffer:
             self.look()
         self._exported = True
         if not writable:
-            _known[id(_root(self.memory)[0])] = self
+            known[id(numpy_root(self.memory)[0])] = self
             return self.memory
         view = self._view() if self._view is not None else None
         if view is None:
-            view = np.asarray(_Span(self.address, len(self.memory), self.memory))
+            view = np.asarray(NumpySpan(self.address, len(self.memory), self.memory))
             self._view = ref(view)
-            _known[id(view)] = self
+            known[id(view)] = self
         return view
 
     def lend(self) -> Any:
@@ -240,7 +229,7 @@ class Buffer:
         self.look()
         self._exported = self.foreign = True
         if self._memory is not None:
-            _known[id(_root(self._memory)[0])] = self
+            known[id(numpy_root(self._memory)[0])] = self
 
     def __repr__(self) -> str:
         return f"Buffer({self.nbytes} bytes{' of foreign memory' if self.foreign else ''} on {self.device})"
@@ -264,12 +253,7 @@ class View:
     @property
     def is_contiguous(self) -> bool:
         """Whether the elements lie packed in order."""
-        step = size_of(self.dtype)
-        for n, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
-            if n != 1 and stride != step:
-                return 0 in self.shape
-            step *= n
-        return True
+        return is_packed(self.shape, self.strides, size_of(self.dtype))
 
     @property
     def nbytes(self) -> int:
@@ -279,11 +263,9 @@ class View:
 
 def packed_view(device: Any, like: Strided) -> View:
     """Fresh memory on a device for the elements of a view, packed."""
-    step, strides = size_of(like.dtype), []
-    for n in reversed(like.shape):
-        strides.append(step)
-        step *= n
-    return View(device.allocate(step), 0, like.shape, tuple(reversed(strides)), like.dtype)
+    return View(
+        device.allocate(like.nbytes), 0, like.shape, packed_strides(like.shape, size_of(like.dtype)), like.dtype
+    )
 
 
 class ByteRange(View):
@@ -316,7 +298,7 @@ def refill(buffer: Buffer, content: Buffer) -> None:
 
 
 def before_write(view: Strided, writer: str) -> None:
-    """Tell whoever needs the content of a view that it is about to be overwritten.  Comes before every write."""
+    """Call whoever needs the content of a view that is about to be overwritten.  Comes before every write."""
     for reference in view.buffer.watchers or ():
         watcher = reference()
         if watcher is None:
@@ -325,95 +307,16 @@ def before_write(view: Strided, writer: str) -> None:
             watcher.before_write(view, writer)
 
 
-_known: WeakValueDictionary[int, Buffer] = WeakValueDictionary()
-"""Buffers by the identity of a NumPy array that views of them stand on."""
-_live: WeakSet[Buffer] = WeakSet()
-"""All buffers."""
-
-
-def find(address: int, nbytes: int, device: Any) -> Buffer | None:
-    """The buffer of a device in which these bytes lie.  Raises ValueError if they lie in one only in part."""
-    for buffer in list(_live):
-        if (
-            buffer.device is device
-            and nbytes
-            and address < buffer.address + buffer.nbytes
-            and buffer.address < address + nbytes
-        ):
-            if _covers(buffer, address, address + nbytes):
-                return buffer
-            raise ValueError(
-                f"{nbytes} bytes at {address:#x} lie only partly in the memory of another array; make the larger one"
-                " first"
-            )
-    return None
-
-
-def own_memory(nbytes: int, device: Any, make: Callable[[int], np.ndarray]) -> Buffer:
-    """Fresh host memory, aligned, with spare bytes at its end, in as many bytes as `make` is asked for."""
-    raw = make(nbytes + ALIGNMENT + SPARE)
-    address = raw.__array_interface__["data"][0]
-    shift = -address % ALIGNMENT
-    return Buffer(address + shift, nbytes, device, raw[shift : shift + max(nbytes, 1)])
-
-
-class _Span:
+class NumpySpan:
     """Raw host memory as NumPy sees it."""
 
-    def __init__(self, address: int, nbytes: int, owner: Any) -> None:
+    def __init__(self, address: int, nbytes: int, owner: object) -> None:
         self.owner = owner
         self.__array_interface__ = {"version": 3, "shape": (nbytes,), "typestr": "|u1", "data": (address, False)}
 
 
-def raw_memory(address: int, nbytes: int, device: Any, owner: Any = None) -> Buffer:
-    """Host memory of somebody else, kept alive by `owner`."""
-    return Buffer(address, nbytes, device, np.asarray(_Span(address, nbytes, owner)), owner, foreign=True)
-
-
-def buffer_of(host: np.ndarray, device: Any) -> Buffer:
-    """The buffer whose memory `host` is a view of; memory not met before becomes a foreign buffer.
-
-    Two views of one NumPy array give the same buffer, and so does a view of memory that was ours to begin with:
-    otherwise the tape could not see that they overlap.
-    """
-    low, high = _bounds(host)
-    root, base = _root(host)
-    step: Any = host
-    while isinstance(step, np.ndarray):
-        found = _known.get(id(step))
-        if found is not None and _covers(found, low, high):
-            return found
-        step = step.base
-    inside = getattr(base, "buffer", None)
-    if isinstance(inside, Buffer) and _covers(inside, low, high):
-        return inside
-    if base is not None:  # DLPack and other libraries: the same memory under another object
-        for known in list(_known.values()):
-            if _covers(known, low, high) and low < high:
-                return known
-    first, last = _bounds(root)
-    if not first <= low <= high <= last:
-        first, last, root = low, high, host
-    made = raw_memory(first, last - first, device, root)
-    _known[id(root)] = made
-    return made
-
-
-def _covers(buffer: Buffer, low: int, high: int) -> bool:
-    return buffer.address <= low and high <= buffer.address + buffer.nbytes
-
-
-def _root(host: np.ndarray) -> tuple[np.ndarray, Any]:
+def numpy_root(host: np.ndarray) -> tuple[np.ndarray, Any]:
     """The last NumPy array of the chain of bases, and what that one stands on."""
     while isinstance(host.base, np.ndarray):
         host = host.base
     return host, host.base
-
-
-def _bounds(host: np.ndarray) -> tuple[int, int]:
-    """First address and the address after the last."""
-    return np.lib.array_utils.byte_bounds(host) if host.size else (address_of(host), address_of(host))
-
-
-def address_of(host: np.ndarray) -> int:
-    return host.__array_interface__["data"][0]

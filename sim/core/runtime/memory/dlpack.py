@@ -52,20 +52,22 @@ _given: dict[int, tuple[Any, ...]] = {}
 """What consumers still use, by the address of its structure."""
 
 
-@_DELETER
-def _given_back(address: int) -> None:
+def _give_back(address: int) -> None:
     _given.pop(address, None)
 
 
-@_DELETER
-def _capsule_ends(capsule: int) -> None:
+def _end_capsule(capsule: int) -> None:
     """A capsule that nobody took gives the memory back itself."""
     if _raw_valid(capsule, _NAME):
-        _given_back(_raw_pointer(capsule, _NAME))
+        _give_back(_raw_pointer(capsule, _NAME))
+
+
+# What C calls: kept here, since C holds no reference to them.
+_GIVE_BACK, _END_CAPSULE = _DELETER(_give_back), _DELETER(_end_capsule)
 
 
 def to_capsule(
-    address: int, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], device_id: int, owner: Any
+    address: int, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], device_id: int, owner: object
 ) -> Any:
     """A capsule of GPU memory; strides in bytes; `owner` is kept until the consumer gives it back."""
     if any(s % dtype.itemsize for s in strides):
@@ -88,10 +90,10 @@ def to_capsule(
         ctypes.cast(steps, pointer),
         0,
     )
-    managed = _Managed(tensor, None, _given_back)
+    managed = _Managed(tensor, None, _GIVE_BACK)
     at = ctypes.addressof(managed)
     _given[at] = managed, extents, steps, owner
-    return _new(at, _NAME, ctypes.cast(_capsule_ends, ctypes.c_void_p))
+    return _new(at, _NAME, ctypes.cast(_END_CAPSULE, ctypes.c_void_p))
 
 
 class Taken:

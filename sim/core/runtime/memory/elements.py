@@ -11,9 +11,9 @@ import numpy as np
 from sim.core.lang.types import (
     Composite,
     Homogeneous,
+    HostStruct,
     Scalar,
     Struct,
-    StructValue,
     Type,
     as_type,
     bool_,
@@ -50,15 +50,16 @@ def infer_type(data: Any) -> Type:
 
     NumPy data keep their type; Python numbers become int32, float32 or bool, as literals in a kernel do.
     """
-    if isinstance(data, StructValue):
+    if isinstance(data, HostStruct):
         return data._sim_struct_
     if isinstance(data, Composite):
-        return data.type
+        kind: Type = data.type
+        return kind
     if isinstance(data, (list, tuple, range)):
         first = data
         while isinstance(first, (list, tuple)) and first:
             first = first[0]
-        if isinstance(first, (Composite, StructValue)):
+        if isinstance(first, (Composite, HostStruct)):
             return infer_type(first)
         if isinstance(first, (np.ndarray, np.generic)):
             return from_numpy(_plain(data).dtype)
@@ -67,10 +68,10 @@ def infer_type(data: Any) -> Type:
         if dtype.names:
             raise TypeError("structured data need dtype=, the struct type of the elements")
         return from_numpy(dtype)
-    kind = _plain(data).dtype.kind
-    if kind not in "biuf":
+    letter = _plain(data).dtype.kind
+    if letter not in "biuf":
         raise TypeError(f"cannot make an array of {_describe(data)}; give numbers, vectors or structs")
-    return bool_ if kind == "b" else float32 if kind == "f" else int32
+    return bool_ if letter == "b" else float32 if letter == "f" else int32
 
 
 def to_host(data: Any, dtype: Any = None) -> tuple[Type, np.ndarray]:
@@ -87,7 +88,7 @@ def element_value(value: Any, kind: Type) -> np.ndarray:
     """One element of type `kind` from a host value; a scalar fills all components."""
     scalar, inner, _ = element(kind)
     if isinstance(kind, Struct):
-        record = _records([value] if isinstance(value, StructValue) else value, kind) if not _is_zero(value) else None
+        record = _records([value] if isinstance(value, HostStruct) else value, kind) if not _is_zero(value) else None
         if record is not None and record.size != 1:
             raise ValueError(f"expected one {kind.name}, got {record.size}")
         return np.zeros((), kind.np) if record is None else record.reshape(()).copy()
@@ -162,7 +163,7 @@ def _fit(host: np.ndarray, kind: Type, inner: tuple[int, ...]) -> np.ndarray:
 
 def _records(data: Any, kind: Struct) -> np.ndarray:
     """Structured data of type `kind` from structured NumPy data (fields matched by name) or host structs."""
-    if isinstance(data, StructValue):
+    if isinstance(data, HostStruct):
         data = [data]
     if isinstance(data, (list, tuple)):
         out = np.zeros(len(data), kind.np)
@@ -189,7 +190,7 @@ def _match_fields(out: np.ndarray, host: np.ndarray, kind: Struct) -> None:
 
 
 def _store_struct(record: np.ndarray, value: Any, kind: Struct) -> None:
-    if not isinstance(value, StructValue) or value._sim_struct_ is not kind:
+    if not isinstance(value, HostStruct) or value._sim_struct_ is not kind:
         raise TypeError(f"expected a {kind.name}, got {_describe(value)}")
     for name, field in kind.fields.items():
         part = getattr(value, name)
@@ -199,12 +200,13 @@ def _store_struct(record: np.ndarray, value: Any, kind: Struct) -> None:
             record[name] = element_value(part, field)
 
 
-def _struct_value(record: Any, kind: Struct) -> StructValue:
+def _struct_value(record: Any, kind: Struct) -> HostStruct:
     fields: dict[str, Any] = {}
     for name, field in kind.fields.items():
         part = record[name]
         fields[name] = _struct_value(part, field) if isinstance(field, Struct) else python_values(part[None], field)[0]
-    return kind(**fields)
+    made: StructValue = kind(**fields)
+    return made
 
 
 def _is_zero(value: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from typing import Protocol
 
@@ -27,6 +27,25 @@ class StridedLayout(Protocol):
 
     @property
     def nbytes(self) -> int: ...
+
+
+def packed_strides(shape: Sequence[int], size: int) -> tuple[int, ...]:
+    """Byte strides of packed elements of so many bytes, the last dimension fastest."""
+    strides, step = [], size
+    for n in reversed(shape):
+        strides.append(step)
+        step *= n
+    return tuple(reversed(strides))
+
+
+def is_packed(shape: Sequence[int], strides: Sequence[int], size: int) -> bool:
+    """Whether elements of so many bytes lie packed in order; dimensions of one element may have any stride."""
+    step = size
+    for n, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if n != 1 and stride != step:
+            return 0 in shape
+        step *= n
+    return True
 
 
 def reach(shape: Iterable[int], strides: Iterable[int]) -> Run:

@@ -10,8 +10,9 @@ import numpy as np
 
 from sim.core.lang.types import Scalar
 from sim.core.runtime.arrays.array import array, make_array
-from sim.core.runtime.arrays.placement import packed_strides
-from sim.core.runtime.memory.buffer import ALIGNMENT, SPARE, Buffer, address_of
+from sim.core.runtime.memory.buffer import Buffer
+from sim.core.runtime.memory.host_memory import ALIGNMENT, SPARE, address_of
+from sim.core.runtime.memory.spans import packed_strides
 
 FIRST, LARGEST = 1 << 16, 1 << 25
 """Bytes of the first block and of the largest: they double in between.  NumPy asks for large pages from 4 MB on."""

@@ -15,18 +15,18 @@ from sim.core.lang.errors import GradientError
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.operations import Operation
 from sim.core.runtime.launch.calls import Call
-from sim.core.runtime.memory.buffer import Buffer, is_whole
+from sim.core.runtime.memory.buffer import Buffer, Strided, is_whole
 
 
 class Detachment(NamedTuple):
     """Why the tape has no way back from some content: an array there, what became of it, and what to do."""
 
-    where: array
+    where: Strided
     what: str
     hint: str
 
     @classmethod
-    def without_gradient(cls, a: array, written_as: str) -> Detachment:
+    def without_gradient(cls, a: Strided, written_as: str) -> Detachment:
         """Values with a gradient were stored where there is none."""
         return cls(
             a,
@@ -54,7 +54,7 @@ class Detached:
     def copy(self) -> Detached:
         return Detached(dict(self.by_buffer))
 
-    def add(self, a: array, why: Detachment) -> None:
+    def add(self, a: Strided, why: Detachment) -> None:
         """An array is detached; where it was before, the first reason stays: it is the nearer to the cause."""
         self.by_buffer.setdefault(a.buffer, why)
 
@@ -81,8 +81,8 @@ class Detached:
             elif is_whole(target):
                 self.by_buffer.pop(target.buffer, None)
 
-    def before_launch(self, call: Call, active: frozenset[int], lossy: frozenset[int]) -> None:
-        """The same of a launch.  active: numbers of the arrays with a gradient; lossy: of those without one that it
+    def before_launch(self, call: Call, active: frozenset[int], detached: frozenset[int]) -> None:
+        """The same of a launch.  active: numbers of the arrays with a gradient; detached: of those without one that it
         writes values with a gradient to."""
         spec, args = call.spec, call.args
         if self.by_buffer:
@@ -95,6 +95,6 @@ class Detached:
             if found is not None:
                 for k in (k for k in reached - active if args[k] is not None):
                     self.add(args[k], found)
-        for k in (k for k in lossy if args[k] is not None):
+        for k in (k for k in detached if args[k] is not None):
             written_as = f"'{spec.func.params[k].name}' of kernel '{spec.kernel.name}'"
             self.add(args[k], Detachment.without_gradient(args[k], written_as))

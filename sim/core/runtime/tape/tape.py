@@ -27,7 +27,7 @@ from sim.core.runtime.debug.nonfinite import NonFiniteError
 from sim.core.runtime.debug.races import refuse_races
 from sim.core.runtime.devices.graph import add_node, capturing
 from sim.core.runtime.launch.calls import Call, thread_count
-from sim.core.runtime.memory.buffer import Buffer, ByteRange, before_write, is_whole
+from sim.core.runtime.memory.buffer import Buffer, ByteRange, Strided, before_write, is_whole
 from sim.core.runtime.memory.spans import Spans
 from sim.core.runtime.tape.detached import Detached, Detachment
 from sim.core.runtime.tape.exclusive import exclusive
@@ -165,7 +165,7 @@ class Tape:
             written_as = f"the gradient of an array of shape {a.shape} by the backward of another tape"
             self._detached.add(g, Detachment.without_gradient(g, written_as))
 
-    def replay(self, written: Iterable[array], carries: bool) -> None:
+    def replay(self, written: Iterable[Strided], carries: bool) -> None:
         """A captured graph is about to be replayed: its launches are not recorded, so what it writes must not matter to
         a gradient.
 

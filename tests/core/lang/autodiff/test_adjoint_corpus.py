@@ -3,14 +3,12 @@ differences."""
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 import pytest
 from backend_tools import launch
-from corpus import Program
+from corpus import Program, order
 from corpus_loops import PROGRAMS
-from test_library_llvm import as_kernel
+from library_cases import as_kernel
 
 from sim.core.backends.interp import evaluate
 from sim.core.backends.llvm import LlvmBackend
@@ -23,13 +21,6 @@ from sim.core.lang.types import numpy_dtype
 
 each_program = pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.name)
 LOOPS = [p for p in PROGRAMS if p.open_loop]
-
-
-@cache
-def order(program: Program, number: int) -> Func:
-    """The program (0), its vjp (1), the vjp of that (2).  Parameters: n, x, y, cotangent, cotangents of both
-    gradients."""
-    return program.traced() if number == 0 else vjp(order(program, number - 1))
 
 
 def interpreted(function: Func, cases: list[tuple]) -> np.ndarray:

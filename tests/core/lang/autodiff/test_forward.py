@@ -9,10 +9,10 @@ from pathlib import Path
 import fuzz_tapes
 import numpy as np
 import pytest
+from fuzz_adjoints import Run, smooth_slope
 from fuzz_programs import RandomFunction, load_kernels
 from fuzz_tapes import TapeProgram
 from tape_tools import BACKENDS, backend
-from test_adjoint_fuzz import Run, smooth_slope
 
 import sim
 from sim.constraints import REGISTRY

@@ -24,7 +24,7 @@ from sim.core.runtime.arrays.creation import (
     zeros,
     zeros_like,
 )
-from sim.core.runtime.memory.buffer import ALIGNMENT
+from sim.core.runtime.memory.host_memory import ALIGNMENT
 from sim.core.runtime.memory.spans import extent_of
 
 vec2, vec3, vec3d, mat22, mat33, quat = (

@@ -15,8 +15,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from cuda_on_cpu import HostCompiler, fake_gpu, needs_gxx
+from physics_samples import gradients, swung_sheet
 from problem_scenes import SHEET, write_scene, write_target
-from test_rollout_strategies import gradients, swung_sheet
 
 import sim
 from sim.cli import main
@@ -295,7 +295,7 @@ def test_deterministic_sums_run_on_one_thread():
 
 
 # ------------------------------------------------------------------------------------------ graphs
-def test_a_graph_is_noted_once_and_told_at_once(gpu):
+def test_a_graph_is_captured_once_and_launched_at_once(gpu):
     x, y, z = sim.full(6, 1.0, device=gpu), sim.zeros(6, device=gpu), sim.zeros(6, device=gpu)
     with sim.capture() as graph:
         sim.launch(double, 6, [x], [y])

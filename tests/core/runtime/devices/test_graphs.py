@@ -6,7 +6,8 @@ import pytest
 
 import sim
 from sim.core.runtime.ambient import threads
-from sim.core.runtime.devices.graph import _Table, joined
+from sim.core.runtime.devices.graph import joined
+from sim.core.runtime.devices.segments import NativeSegment
 
 SEED = 5
 
@@ -24,7 +25,7 @@ def checked(x: sim.array[sim.vec3]):
 
 
 def is_native(graph: sim.Graph) -> bool:
-    return all(isinstance(part, _Table) for part in graph._parts)
+    return all(isinstance(segment, NativeSegment) for segment in graph._segments)
 
 
 def state(n: int = 20, **options):
@@ -40,7 +41,7 @@ def test_launches_copies_and_fills_are_one_table():
         sim.copy(kept, x)
         v.assign(host)
         x.zero_()
-    assert is_native(graph) and len(graph) == 4 and len(graph._parts) == 1
+    assert is_native(graph) and len(graph) == 4 and len(graph._segments) == 1
     want = [a.numpy().copy() for a in (kept, v, x)]
     for a, start in zip((x, v), state(), strict=True):
         a.assign(start)

@@ -4,7 +4,7 @@ import numpy as np
 
 import sim
 from sim.core.lang.types import float64
-from sim.core.runtime.memory.buffer import ALIGNMENT, SPARE, address_of
+from sim.core.runtime.memory.host_memory import ALIGNMENT, SPARE, address_of
 from sim.core.runtime.tape.arena import FIRST, Arena
 
 

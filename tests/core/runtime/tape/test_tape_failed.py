@@ -297,7 +297,7 @@ def test_a_replay_that_breaks_off_puts_gradients_back(monkeypatch):
         raises.append(1)
         raise Stop
 
-    monkeypatch.setattr(graph, "_parts", [graph._parts[0], *graph._parts[1:2], failing, *graph._parts[2:]])
+    monkeypatch.setattr(graph, "_segments", [graph._segments[0], *graph._segments[1:2], failing, *graph._segments[2:]])
     with pytest.raises(Stop):
         graph.replay()
     assert (

@@ -1,0 +1,99 @@
+"""Where the elements of a view of an array lie: indexed, reshaped, transposed, or read as another type."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from sim.core.lang.types import Homogeneous, as_type, scalar_of, size_of
+from sim.core.runtime.arrays.placement import Placement, as_shape
+from sim.core.runtime.memory.buffer import Operand, Strided
+from sim.core.runtime.memory.elements import element
+from sim.core.runtime.memory.spans import packed_strides
+
+Keys = list[slice | int]
+
+
+def normal_keys(shape: tuple[int, ...], key: Any) -> Keys:
+    """A key as slices and non-negative integers, Ellipsis expanded.  Raises IndexError and TypeError as NumPy does."""
+    keys = list(key) if isinstance(key, tuple) else [key]
+    dots = [k for k, item in enumerate(keys) if item is Ellipsis]
+    if dots:
+        keys[dots[0] : dots[0] + 1] = [slice(None)] * (len(shape) - len(keys) + 1)
+    if len(keys) > len(shape):
+        raise IndexError(f"{len(keys)} indices for an array of {len(shape)} dimensions")
+    for axis, item in enumerate(keys):
+        if isinstance(item, slice):
+            continue
+        if isinstance(item, bool) or not hasattr(item, "__index__"):
+            raise TypeError(f"an index is an integer or a slice, not {type(item).__name__}; use x.numpy()[...]")
+        index, n = operator.index(item), shape[axis]
+        if not -n <= index < n:
+            raise IndexError(f"index {index} is out of range for dimension {axis} of length {n}")
+        keys[axis] = index % n
+    return keys
+
+
+def indexed(a: Strided, keys: Keys) -> Placement:
+    """An integer drops its dimension, a slice keeps it (any step).  Raises IndexError where no dimension is left."""
+    shape, strides, offset = [], [], a.offset
+    for axis, (n, stride) in enumerate(zip(a.shape, a.strides, strict=True)):
+        item = keys[axis] if axis < len(keys) else slice(None)
+        if isinstance(item, slice):
+            start, stop, step = item.indices(n)
+            length = len(range(start, stop, step))
+            offset += start * stride if length else 0
+            shape.append(length)
+            strides.append(stride * step)
+        else:
+            offset += item * stride
+    if not shape:
+        at = ", ".join(map(str, keys))
+        raise IndexError(f"[{at}] is one element, not an array; read x.numpy()[{at}], or set x[{at}] = value")
+    return Placement(a.buffer, offset, tuple(shape), tuple(strides), a.dtype)
+
+
+def reshaped(a: Strided, shape: Any) -> Placement:
+    """The same elements of contiguous memory in another shape; one extent may be -1."""
+    if not a.is_contiguous:
+        raise ValueError("only contiguous arrays can be reshaped; use x.contiguous().reshape(...)")
+    size = math.prod(a.shape)
+    extents = [int(n) for n in (shape if isinstance(shape, Sequence | np.ndarray) else (shape,))]
+    if extents.count(-1) == 1:
+        rest = math.prod(n for n in extents if n != -1)
+        extents[extents.index(-1)] = size // rest if rest else 0
+    wanted = as_shape(extents)
+    if math.prod(wanted) != size:
+        raise ValueError(f"cannot reshape {a.shape} to {shape}: {size} elements do not fit")
+    return Placement(a.buffer, a.offset, wanted, packed_strides(wanted, size_of(a.dtype)), a.dtype)
+
+
+def transposed(a: Strided, axes: Sequence[int] | None) -> Placement:
+    """The dimensions in another order (None: reversed)."""
+    ndim = len(a.shape)
+    order = tuple(range(ndim))[::-1] if axes is None else tuple(int(k) for k in axes)
+    if sorted(order) != list(range(ndim)):
+        raise ValueError(f"axes {order} are not an order of {ndim} dimensions")
+    shape, strides = tuple(a.shape[k] for k in order), tuple(a.strides[k] for k in order)
+    return Placement(a.buffer, a.offset, shape, strides, a.dtype)
+
+
+def viewed_as(a: Operand, dtype: Any) -> Placement:
+    """The same memory as elements of another type: of the same size, or vectors <-> their components."""
+    kind = as_type(dtype)
+    inner, inner_strides = element(a.dtype)[1:]
+    if inner and kind is scalar_of(a.dtype):  # vectors as their components
+        return Placement(a.buffer, a.offset, as_shape(a.shape + inner), a.strides + inner_strides, kind)
+    if isinstance(kind, Homogeneous) and kind.dtype is a.dtype and len(a.shape) > len(kind.shape):  # and back
+        cut = len(a.shape) - len(kind.shape)
+        if a.shape[cut:] == kind.shape and a.strides[cut:] == element(kind)[2]:
+            return Placement(a.buffer, a.offset, a.shape[:cut], a.strides[:cut], kind)
+    if size_of(kind) != size_of(a.dtype):
+        raise ValueError(f"elements of {a.dtype} in shape {a.shape} cannot be viewed as {kind}")
+    if a.requires_grad and scalar_of(kind) is not scalar_of(a.dtype):
+        raise TypeError(f"{a.dtype} elements with a gradient cannot be viewed as {kind}; clone it without")
+    return Placement(a.buffer, a.offset, a.shape, a.strides, kind)
