@@ -76,18 +76,16 @@ class ShadowMemory:
             width = size_of(elements[touched[0]].scalar) // self.unit
             look(base + elements[touched[0]].offset // self.unit + self._wide(env.get(leaf, leaf)) * width)
             return
-        touched_cells = [elements[j].offset // self.unit for j in touched]
-        if len(touched_cells) > 1 and touched_cells == list(
-            range(touched_cells[0], touched_cells[0] + len(touched_cells))
-        ):
+        offsets = [elements[j].offset // self.unit for j in touched]
+        if len(offsets) > 1 and offsets == list(range(offsets[0], offsets[0] + len(offsets))):
 
             def cell(k: Value) -> list[Value]:
-                look(base + touched_cells[0] + self._wide(k))
+                look(base + offsets[0] + self._wide(k))
                 return []
 
-            b.for_(b.const(len(touched_cells), int32), [], cell)
+            b.for_(b.const(len(offsets), int32), [], cell)
             return
-        for at in touched_cells:
+        for at in offsets:
             look(base + at)
 
     def _look(self, site: int, kind: int, against: Sequence[int], cell: Value) -> None:
