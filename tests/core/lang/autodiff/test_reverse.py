@@ -90,7 +90,8 @@ def fields(p: sim.array[Mixed], y: sim.array[f64]):
 
 
 @pytest.mark.parametrize(("kernel", "value", "pair"), [
-    (structs, lambda s, p, q, y: 3 * q[:, 0] * (s + y * q[:, 1]), lambda s, p, q, y: np.stack([3 * p * (s + y * q[:, 1]) + 1, 3 * p * q[:, 0] * y + 2], 1)),
+    (structs, lambda s, p, q, y: 3 * q[:, 0] * (s + y * q[:, 1]),
+     lambda s, p, q, y: np.stack([3 * p * (s + y * q[:, 1]) + 1, 3 * p * q[:, 0] * y + 2], 1)),
     (fields, lambda s, p, q, y: s, lambda s, p, q, y: y[:, None] * np.array([1.0, 2.0])),
 ], ids=["structs", "fields"])  # fmt: skip
 def test_integers_beside_floats_are_passed_over(kernel, value, pair):

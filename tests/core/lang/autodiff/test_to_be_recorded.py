@@ -42,20 +42,6 @@ def test_what_is_loaded_before_any_store_is_live_in_or_cached_as_asked():
     assert made.live_in == () and made.caches == ((float64, 2),)
 
 
-def test_a_record_does_what_the_kernel_does():
-    func = traced(in_place)
-    made = kernel_adjoint(tbr_of(func, {"x", "y"}), [0, 1])
-    plain, recording, record = [numbers(3), numbers(3)], [numbers(3), numbers(3)], np.zeros((2, 3))
-    x, y = numbers(3), numbers(3)
-    run(func, [3], plain)
-    run(made.recording, [3], [*recording, record])
-    np.testing.assert_array_equal(plain, recording)
-    np.testing.assert_array_equal(plain[0], np.sin(x) * x * y)
-    assert {tuple(np.round(row, 12)) for row in record} <= {
-        tuple(np.round(v, 12)) for v in (x, y, np.sin(x) * x, np.sin(x))
-    }
-
-
 @sim.kernel
 def reads_what_it_stored(x: sim.array2d[f64], at: sim.array[int], y: sim.array[f64]):
     i = sim.tid()
