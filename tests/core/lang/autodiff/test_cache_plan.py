@@ -122,7 +122,7 @@ def test_the_cut_is_between_the_loads_and_what_is_used_and_nearest_to_the_loads(
 def test_what_is_computed_in_a_loop_cannot_be_cached():
     func = traced(difference)
     loads = [op for op in walk(func.body) if op.name == "load" and op.operands[0].name == "x"]
-    inside = {id(op) for op in walk(func.body) if op.name == "sub"}
+    inside = {op for op in walk(func.body) if op.name == "sub"}
     assert min_cut_cache(func, loads, [result(func, "exp")], inside) in (
         [r for op in loads for r in op.results],
         [result(func, "exp")],
