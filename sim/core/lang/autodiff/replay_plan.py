@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from sim.core.lang.analysis.activity import is_active
 from sim.core.lang.analysis.dataflow import reached_results, solve_forward
-from sim.core.lang.ir.core import Block, Func, Op, Value, split_memory, walk
+from sim.core.lang.ir.core import Block, Func, Op, Value, split_memory, walk, walk_regions
 from sim.core.lang.ir.table import OPS
 from sim.core.lang.types import Scalar, int32
 
@@ -70,7 +70,7 @@ class ReplayPlan:
         found: set[Op] = set()
         later: set[int] = set()
         for op in reversed(block.ops):
-            inside = [op, *(o for region in op.regions for o in walk(region))]
+            inside = [op, *walk_regions(op)]
             written = {self.groups[o.operands[0]] for o in inside if self.stores(o)}
             if written & later or any(r in needed for r in op.results):
                 found.add(op)
@@ -93,7 +93,7 @@ def plan_replay(
 ) -> ReplayPlan:
     """The plan for stores to `arrays`.  active: arrays with a gradient; returned: atomics whose results are logged."""
     plan = ReplayPlan(frozenset(arrays), groups)
-    plan.storing |= {op for op in walk(kernel.body) if any(plan.stores(o) for o in _inside(op))}
+    plan.storing |= {op for op in walk(kernel.body) if any(plan.stores(o) for o in walk_regions(op))}
     for root in kernel.body.ops:
         if root in plan.storing:
             _plan_root(plan, root, needed, varied, active, returned)
@@ -108,14 +108,14 @@ def _plan_root(
     active: Collection[Value],
     returned: Collection[Op],
 ) -> None:
-    inside = _inside(root)
+    inside = [*walk_regions(root)]
     stores = {op for op in inside if plan.stores(op)}
 
     # what the stores change, directly or through what loops carry (that of a root with frames is known from these)
     from_memory = _from_memory_or_loops(plan, inside)
     framed = root.name != "if" and is_active(root, varied, active)
     carrying = [op for op in (inside if framed else [root, *inside]) if op.name in ("for", "while")]
-    carried = {p for loop in carrying for region in loop.regions for p in region.params[_counters_of(loop) :]}
+    carried = {p for loop in carrying for region in loop.regions for p in region.params[loop.first_carried :]}
     changing = _dependents(root, from_memory | carried)
     plan.changing |= changing
 
@@ -134,23 +134,9 @@ def _plan_root(
     for op in (root, *inside):
         if op in plan.storing and op.name != "if":
             counted = counters(op)
-            plan.frames[op] = [p for p in carried_params(op) if p in needed and p not in counted]
+            plan.frames[op] = [p for p in op.carried_params if p in needed and p not in counted]
             plan.stack_types.update(p.type for p in plan.frames[op])  # type: ignore[misc]
         plan.stack_types.update(kind for kind, _ in plan.pushed(op))
-
-
-def _inside(op: Op) -> list[Op]:
-    return [inner for region in op.regions for inner in walk(region)]
-
-
-def _counters_of(loop: Op) -> int:
-    """Parameters of its body before the carried ones."""
-    return 1 if loop.name == "for" else 0
-
-
-def carried_params(loop: Op) -> list[Value]:
-    """What a loop carries, in its body."""
-    return loop.regions[-1].params[_counters_of(loop) :]
 
 
 def counters(loop: Op) -> dict[Value, tuple[Value, Value]]:
@@ -159,7 +145,7 @@ def counters(loop: Op) -> dict[Value, tuple[Value, Value]]:
     body = loop.regions[-1]
     inside = {v for op in walk(body) for v in op.results} | set(body.params)
     found = {}
-    for p, start, end in zip(carried_params(loop), loop.operands[_counters_of(loop) :], body.yields, strict=True):
+    for p, start, end in zip(loop.carried_params, loop.carried_init, body.yields, strict=True):
         parts = end.op.operands if end.op is not None and end.op.name == "add" else []
         step = next((v for v in parts if v is not p), None)
         if (
@@ -199,7 +185,7 @@ def _dependents(root: Op, start: Collection[Value]) -> set[Value]:
     def transfer(op: Op, found: Set[Value]) -> Collection[Value]:
         return op.results if op.name == "if" and op.operands[0] in found else reached_results(op, found)
 
-    return solve_forward([root, *_inside(root)], start, transfer)
+    return solve_forward([root, *walk_regions(root)], start, transfer)
 
 
 def _is_address_invariant(op: Op, plan: ReplayPlan, changing: set[Value], returned: Collection[Op]) -> bool:
@@ -207,8 +193,7 @@ def _is_address_invariant(op: Op, plan: ReplayPlan, changing: set[Value], return
     if op in returned:
         return False
     if plan.stores(op):
-        _, index, leaf, _ = split_memory(op)
-        return not any(v in changing for v in (*index, *([leaf] if leaf is not None else [])))
+        return not any(v in changing for v in split_memory(op).address)
     return op not in plan.storing or (op.name != "while" and op.operands[0] not in changing)
 
 

@@ -110,7 +110,7 @@ class ReverseEmitter:
             return
         where = [env.get(v, v) for v in index]
         at = None if leaf is None else env.get(leaf, leaf)
-        leaves = op.attrs["leaves"]
+        leaves = op.leaves
         if op.name == "load":
             hit = [k for k, r in enumerate(op.results) if r in cotangents]
             if hit:
@@ -162,7 +162,7 @@ class ReverseEmitter:
         initial one."""
         b = self.b
         array, _, _, values = split_memory(op)
-        leaves, beats = op.attrs["leaves"], "gt" if op.attrs["how"] == "max" else "lt"
+        leaves, beats = op.leaves, "gt" if op.attrs["how"] == "max" else "lt"
         final = b.load(self.config.finals[array], where, leaves, at)
         initial = b.load(env[array], where, leaves, at)
         for k, v in enumerate(values):
@@ -236,8 +236,7 @@ class ReverseEmitter:
         cts = [cotangents.pop(r, None) for r in op.results]
         if not self.config.is_active(op):
             return
-        shift = 1 if op.name == "for" else 0
-        carried, init = body.params[shift:], op.operands[shift:]
+        carried, init = op.carried_params, op.carried_init
         moving = [j for j, p in enumerate(carried) if p in self.config.varied]
         outside = self._active_outside(op)
         restore = self._restorer(op, env, state.loops[op])

@@ -174,7 +174,7 @@ def _check_calls(kernel: Func, groups: Mapping[Value, int]) -> None:
         spoilt = next((v for v in op.operands if groups.get(v) in written), None) if op.name == "call" else None
         if spoilt is not None:
             raise GradientError(
-                f"`{op.attrs['callee'].name}` has a gradient function that takes the array '{spoilt.name}', which this"
+                f"`{op.callee.name}` has a gradient function that takes the array '{spoilt.name}', which this"
                 f" kernel writes to (as '{written[groups[spoilt]].name}')",
                 op.span,
                 "write to another array, or pass the elements instead of the array",
