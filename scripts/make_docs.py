@@ -158,11 +158,11 @@ def physics() -> str:
         ]
         if c.measured:
             rows += [f"Measured on the rest shape unless given: {', '.join(f'`{p}`' for p in c.measured)}.", ""]
-        if c.memory:
+        if c.internal_variables:
             rows += [
                 (
-                    f"Memory, part of the state: {', '.join(f'`{p}`' for p in c.memory)}."
-                    f" {first_line(c.flow.python.__doc__)}"
+                    f"Internal variables, part of the state: {', '.join(f'`{p}`' for p in c.internal_variables)}."
+                    f" {first_line(c.evolution.python.__doc__)}"
                 ),
                 "",
             ]

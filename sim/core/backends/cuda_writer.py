@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.core.lang.ir.ops import OPS
+from sim.core.lang.ir.table import OPS
 from sim.core.lang.types import Scalar, Type, bool_
 
 _TYPES = {

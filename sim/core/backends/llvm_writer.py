@@ -6,8 +6,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sim.core.lang.ir.ops import OPS
-from sim.core.lang.ir.table import Instruction, Intrinsic, Libm, Special
+from sim.core.lang.ir.table import OPS, Instruction, Intrinsic, Libm, Special
 from sim.core.lang.types import Scalar, Type, bool_
 
 
