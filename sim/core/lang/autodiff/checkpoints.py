@@ -143,7 +143,7 @@ def trip_env(loop: Op, env: Env, count: Value, at: Value, known: Mapping[Value, 
     inner = dict(env)
     if loop.name == "for":
         inner[loop.regions[0].params[0]] = count - 1 - at if loop.attrs["reverse"] else at
-    inner.update((p, known.get(p) or Value(p.type, "not recorded")) for p in loop.carried_params)
+    inner.update((p, known.get(p) or Value(p.type, "not kept")) for p in loop.carried_params)
     return inner
 
 

@@ -18,7 +18,15 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from sim.core.lang.analysis.activity import is_float, varied_values
-from sim.core.lang.autodiff.degeneracy import combined_calls, demand_distinct, stored_calls, values_behind
+from sim.core.lang.autodiff.degeneracy import (
+    combined_calls,
+    demand_distinct,
+    is_degenerate,
+    is_split,
+    split_results,
+    stored_calls,
+    values_behind,
+)
 from sim.core.lang.autodiff.reverse import vjp
 from sim.core.lang.errors import GradientError
 from sim.core.lang.ir.builder import Builder
@@ -47,7 +55,7 @@ class TangentConfig:
 
     @classmethod
     def of(cls, func: Func, varied: set[Value]) -> TangentConfig:
-        calls = {op for op in walk(func.body) if "separated" in op.attrs and not op.attrs.get("differentiated")}
+        calls = {op for op in walk(func.body) if is_degenerate(op) and not is_split(op)}
         split = combined_calls(func) & calls if calls else set()
         return cls(varied, split, stored_calls(func) & calls if calls else set(), values_behind(func, split))
 
@@ -102,8 +110,8 @@ class TangentEmitter:
     def _move_apart(self, op: Op) -> None:
         """The results of an operation for values that are moved apart."""
         if op in self.config.split:
-            apart = inline_call(self.b, op.attrs["separated"](), [self.copied(r) for r in op.results])
-            self.nearby.update(zip(op.results, apart, strict=True))
+            split = split_results(self.b, op, [self.copied(r) for r in op.results])
+            self.nearby.update(zip(op.results, split, strict=True))
         else:
             copy_op(self.b, op, ChainMap(self.nearby, self.env))  # type: ignore[arg-type]
 
@@ -146,7 +154,7 @@ class TangentEmitter:
             raise GradientError(what, op.span, "pass the elements instead of the array, or use reverse mode")
         if not any(v in self.dot for v in op.operands):
             return
-        if op.attrs.get("differentiated") or op in self.config.guarded:
+        if is_split(op) or op in self.config.guarded:
             demand_distinct(self.b, op, [self.copied(r) for r in op.results])
         rule = transposed(op.attrs["vjp"](), len(op.operands) + len(op.results))
         args = [self.at(v) for v in (*op.operands, *op.results)]

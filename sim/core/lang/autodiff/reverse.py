@@ -20,7 +20,14 @@ from functools import partial
 
 from sim.core.lang.analysis.activity import is_float, tbr_closure, varied_values
 from sim.core.lang.autodiff.checkpoints import LoopCheckpoints, TripRestorer, trip_env
-from sim.core.lang.autodiff.degeneracy import any_nonzero, combined_calls, demand_distinct, moved_results
+from sim.core.lang.autodiff.degeneracy import (
+    any_nonzero,
+    combined_calls,
+    demand_distinct,
+    is_degenerate,
+    is_split,
+    moved_results,
+)
 from sim.core.lang.autodiff.primal import AdjointConfig, ForwardState, PrimalEmitter
 from sim.core.lang.autodiff.replay_plan import counters
 from sim.core.lang.autodiff.undo_log import rewind_all
@@ -185,7 +192,7 @@ class ReverseEmitter:
         results = [r for r in op.results if is_float(r)]
         cts = [cotangents.pop(r) if r in cotangents else b.const(0.0, r.type) for r in results]
         args = [env.get(v, v) for v in (*op.operands, *op.results)]
-        if "separated" in op.attrs:
+        if is_degenerate(op):
             self._check_distinct(op, env, dict(zip(results, cts, strict=True)))
         rule: Func = op.attrs["vjp"]()
         arrays = [v for v in op.operands if isinstance(v.type, ArrayType)]
@@ -200,7 +207,7 @@ class ReverseEmitter:
     def _check_distinct(self, op: Op, env: Env, cts: Cotangents) -> None:
         """A call with degenerate results that are not split: where they coincide its rule may lack a part."""
         b = self.b
-        if op.attrs.get("differentiated"):
+        if is_split(op):
             demand_distinct(b, op, [env[r] for r in op.results], any_nonzero(b, list(cts.values())))
         elif op in self.config.guarded:
             moved = moved_results(op)
@@ -236,28 +243,26 @@ class ReverseEmitter:
         cts = [cotangents.pop(r, None) for r in op.results]
         if not self.config.is_active(op):
             return
-        carried, init = op.carried_params, op.carried_init
-        moving = [j for j, p in enumerate(carried) if p in self.config.varied]
+        rows = zip(op.carried_params, op.carried_init, body.yields, cts, strict=True)
+        carried = [row for row in rows if row[0] in self.config.varied]
         outside = self._active_outside(op)
         restore = self._restorer(op, env, state.loops[op])
 
         def trip(at: Value, *adjoints: Value) -> list[Value]:
-            of_carried, of_outside = adjoints[: len(moving)], adjoints[len(moving) :]
-            inner, nested = restore(at), ForwardState()
+            of_carried, of_outside = adjoints[: len(carried)], adjoints[len(carried) :]
+            inner, nested, local = restore(at), ForwardState(), Cotangents()
             forward = self.primal.forward_nest if op in self.undo.plan.perfect_nests else self.primal.forward
             forward(body, inner, nested)
-            local = Cotangents()
-            for j, ct in zip(moving, of_carried, strict=True):
-                self.add(local, body.yields[j], ct)
+            for (_, _, end, _), ct in zip(carried, of_carried, strict=True):
+                self.add(local, end, ct)
             self.reverse(body, inner, local, nested)
-            before = [local.get(carried[j]) or b.const(0.0, carried[j].type) for j in moving]
-            return before + [
-                total + local[v] if v in local else total for v, total in zip(outside, of_outside, strict=True)
-            ]
+            shares = [local.get(p) or b.const(0.0, p.type) for p, *_ in carried]
+            sums = [total + local[v] if v in local else total for v, total in zip(outside, of_outside, strict=True)]
+            return [*shares, *sums]
 
-        start = [cts[j] or b.const(0.0, carried[j].type) for j in moving] + [b.const(0.0, v.type) for v in outside]
-        ends = b.for_(state.loops[op].count, start, trip, reverse=True)
-        for v, ct in zip([init[j] for j in moving] + outside, ends, strict=True):
+        start = [ct or b.const(0.0, p.type) for p, *_, ct in carried] + [b.const(0.0, v.type) for v in outside]
+        results = b.for_(state.loops[op].count, start, trip, reverse=True)
+        for v, ct in zip([*(init for _, init, *_ in carried), *outside], results, strict=True):
             self.add(cotangents, v, ct)
 
     def _active_outside(self, op: Op) -> list[Value]:
