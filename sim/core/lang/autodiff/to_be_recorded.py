@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 from sim.core.lang.analysis.activity import (
     clobbered_loads,
+    is_active,
     ops_in_loops,
     tbr_closure,
     tbr_values,
@@ -61,6 +62,10 @@ class ToBeRecorded:
     replayed: frozenset[int]
     detached: frozenset[int]
     _cuts: dict[frozenset[int], list[Value]] = field(default_factory=dict)
+
+    def is_active(self, op: Op) -> bool:
+        """Does a gradient flow through this operation with regions?"""
+        return is_active(op, self.varied, [self.kernel.params[k] for k in self.active])
 
     @property
     def returning(self) -> frozenset[int]:

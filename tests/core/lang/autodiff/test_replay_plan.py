@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from adjoint_tools import numbers_of, tbr_of, traced
+from adjoint_tools import tbr_of, traced
 
 import sim
 from sim.core.lang.autodiff.replay_plan import ReplayPlan, counters, plan_replay
@@ -14,11 +14,7 @@ f64 = sim.float64
 
 
 def plan_of(kernel: sim.Kernel, active: set[str]) -> ReplayPlan:
-    tbr = tbr_of(traced(kernel), active)
-    params = tbr.kernel.params
-    sources = [params[k] for k in numbers_of(tbr.kernel, active)]
-    replayed = [params[k] for k in tbr.replayed]
-    return plan_replay(tbr.kernel, replayed, tbr.groups, tbr.needed, tbr.varied, sources, tbr.returned)
+    return plan_replay(tbr_of(traced(kernel), active))
 
 
 def names(plan: ReplayPlan, ops) -> list[str]:
