@@ -295,6 +295,8 @@ _XYZW = {"x": 0, "y": 1, "z": 2, "w": 3}
 class Composite:
     """A vector, matrix, quaternion or transform on the host: `type` and NumPy `data` of the type's shape."""
 
+    type: Homogeneous
+    data: np.ndarray
     __slots__ = ("type", "data")
     __array_priority__ = 100.0
 
