@@ -208,7 +208,7 @@ def _alike(a: Any, b: Any) -> bool:
     if isinstance(a, _PLAIN):
         return repr(a) == repr(b)  # tells -0.0 from 0.0, and a NaN is like itself
     if isinstance(a, np.generic):
-        return a.dtype == b.dtype and a.tobytes() == b.tobytes()
+        return bool(a.dtype == b.dtype) and a.tobytes() == b.tobytes()
     if isinstance(a, Composite):
         return a.type is b.type and a.data.tobytes() == b.data.tobytes()
     if isinstance(a, tuple):

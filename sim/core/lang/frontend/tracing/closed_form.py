@@ -13,6 +13,8 @@ from sim.core.lang.frontend.function import Function
 from sim.core.lang.frontend.source import own_module
 from sim.core.lang.frontend.traced import (
     ArrayRef,
+    Keywords,
+    TracedValue,
     describe,
     flatten,
     type_of,
@@ -31,7 +33,7 @@ from sim.core.lang.types import (
 )
 
 
-def call_closed_form(t: Context, function: Function, values: dict[str, Any], node: ast.AST) -> Any:
+def call_closed_form(t: Context, function: Function, values: Keywords, node: ast.AST) -> TracedValue:
     """A call that stays one, because its derivative is given in closed form."""
     real = next((s for v in values.values() if (s := _float_of(v)) is not None), t.real)
     typed, kinds = [], []
@@ -77,7 +79,7 @@ def _inside(t: Context, function: Function, problem: KernelError, node: ast.AST)
     return KernelError(f"{problem.what} ({call})", problem.span, problem.hint)
 
 
-def _argument_type(t: Context, function: Function, name: str, x: Any, real: Scalar, node: ast.AST) -> Any:
+def _argument_type(t: Context, function: Function, name: str, x: TracedValue, real: Scalar, node: ast.AST) -> Any:
     if isinstance(x, tuple):
         return tuple(_argument_type(t, function, name, v, real, node) for v in x)
     ty = type_of(x, real)
@@ -91,7 +93,7 @@ def _argument_type(t: Context, function: Function, name: str, x: Any, real: Scal
     return ty
 
 
-def _float_of(x: Any) -> Scalar | None:
+def _float_of(x: TracedValue) -> Scalar | None:
     ty = type_of(x)
     scalar = scalar_of(ty) if isinstance(ty, Type) and not isinstance(ty, ArrayType) else None
     return scalar if scalar is not None and scalar.is_float else None

@@ -6,12 +6,12 @@ import ast
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 from sim.core.lang.errors import KernelError
 from sim.core.lang.frontend.traced import (
     Mismatch,
     Range,
+    TracedValue,
     Undefined,
     constant,
     describe,
@@ -43,7 +43,7 @@ class Carried:
     """What a loop passes from one iteration to the next: start values by variable name; names that have no value
     inside."""
 
-    start: dict[str, Any] = field(default_factory=dict)
+    start: dict[str, TracedValue] = field(default_factory=dict)
     lost: set[str] = field(default_factory=set)
 
     @property
@@ -59,7 +59,7 @@ def for_loop(t: Context, node: ast.For) -> None:
         if None in bounds:
             _counted(t, node, over)
             return
-        items: Sequence[Any] = range(*bounds)  # type: ignore[arg-type]
+        items: Sequence[TracedValue] = range(*bounds)  # type: ignore[arg-type]
         if over.rolled or len(items) > UNROLL_LIMIT or t.copies * _copies_of(t, node, items) > COPIES_LIMIT:
             _counted(t, node, over)
             return
@@ -73,7 +73,7 @@ def for_loop(t: Context, node: ast.For) -> None:
     t.env[BROKE] = False
 
 
-def _copies_of(t: Context, node: ast.For, items: Sequence[Any]) -> int:
+def _copies_of(t: Context, node: ast.For, items: Sequence[TracedValue]) -> int:
     """How many copies of the innermost body the loop makes, if it and the loops directly inside it are unrolled."""
     inner = [child for child in node.body if isinstance(child, ast.For)]
     if not inner or not items or not isinstance(node.target, ast.Name):
@@ -81,9 +81,9 @@ def _copies_of(t: Context, node: ast.For, items: Sequence[Any]) -> int:
     before, most = dict(t.env), 1
     t.env[node.target.id] = items[len(items) // 2]  # the bounds inside may depend on it
     for child in inner:
-        found: list[Any] = []
+        found: list[TracedValue] = []
         try:
-            t.b.region((), lambda child=child, found=found: found.append(t.eval(child.iter)))  # type: ignore[misc]
+            t.b.region((), lambda child=child, found=found: found.append(t.eval(child.iter)))
         except KernelError:  # they depend on what the body computes
             continue
         finally:
@@ -93,8 +93,8 @@ def _copies_of(t: Context, node: ast.For, items: Sequence[Any]) -> int:
             if isinstance(found[0], Range)
             else [None]
         )
-        if None not in bounds and not found[0].rolled and len(range(*bounds)) <= UNROLL_LIMIT:  # type: ignore[arg-type]
-            most = max(most, _copies_of(t, child, range(*bounds)))  # type: ignore[arg-type]
+        if None not in bounds and not found[0].rolled and len(range(*bounds)) <= UNROLL_LIMIT:
+            most = max(most, _copies_of(t, child, range(*bounds)))
     t.env = before
     return len(items) * most
 
@@ -108,7 +108,7 @@ def _no_else(t: Context, node: ast.For | ast.While) -> None:
         )
 
 
-def _unrolled(t: Context, node: ast.For, items: Sequence[Any]) -> None:
+def _unrolled(t: Context, node: ast.For, items: Sequence[TracedValue]) -> None:
     for k, item in enumerate(items):
         assign(t, node.target, item)
         t.execute(node.body)
@@ -118,7 +118,7 @@ def _unrolled(t: Context, node: ast.For, items: Sequence[Any]) -> None:
             return
         if isinstance(stop, Value):
 
-            def go_on(rest: Sequence[Any] = items[k + 1 :]) -> None:
+            def go_on(rest: Sequence[TracedValue] = items[k + 1 :]) -> None:
                 clear_flags(t)
                 _unrolled(t, node, rest)
 
@@ -196,13 +196,15 @@ def _known_test(t: Context, node: ast.While) -> bool | None:
     return found[0] if isinstance(found[0], bool) else None
 
 
-def _condition(t: Context, carried: Carried, counters: list[Type], test: Callable[..., Any], node: ast.stmt) -> Block:
+def _condition(
+    t: Context, carried: Carried, counters: list[Type], test: Callable[..., TracedValue], node: ast.stmt
+) -> Block:
     """The condition region of a `while`: no exit flag is set, and `test(*counters)`."""
     before = t.env
 
     def fill(*params: Value) -> list[Value]:
         _enter(t, before, carried, params[len(counters) :])
-        stop: Any = exit_flag(t)
+        stop: TracedValue = exit_flag(t)
         clear_flags(t)
         entered = dict(t.env)
         go = short_circuit(t, True, t.nope(stop), lambda: test(*params[: len(counters)]), node)
@@ -215,7 +217,7 @@ def _condition(t: Context, carried: Carried, counters: list[Type], test: Callabl
     return block
 
 
-def _enter(t: Context, before: dict[str, Any], carried: Carried, params: Sequence[Value]) -> None:
+def _enter(t: Context, before: dict[str, TracedValue], carried: Carried, params: Sequence[Value]) -> None:
     """Makes an environment in which carried variables are parameters."""
     values = iter(params)
     t.env = dict(before)
@@ -239,7 +241,7 @@ def _stable(
     for name in memo if memo is not None else assigned(node.body):
         if name in before and name not in targets and is_typed(before[name]):
             carried.start[name] = before[name]
-    after: dict[str, Any] = {}
+    after: dict[str, TracedValue] = {}
 
     def body(*params: Value) -> None:
         _enter(t, before, carried, params[len(counters) :])
@@ -265,7 +267,12 @@ def _stable(
 
 
 def _discover(
-    t: Context, node: ast.stmt, carried: Carried, before: dict[str, Any], after: dict[str, Any], targets: list[str]
+    t: Context,
+    node: ast.stmt,
+    carried: Carried,
+    before: dict[str, TracedValue],
+    after: dict[str, TracedValue],
+    targets: list[str],
 ) -> bool:
     """Adds the variables that turned out to change; whether there were any."""
     grown = False
@@ -296,14 +303,14 @@ def _discover(
     return grown
 
 
-def _settled(t: Context, x: Any) -> Any:
+def _settled(t: Context, x: TracedValue) -> TracedValue:
     """x with weak numbers made values."""
     if isinstance(x, tuple):
         return tuple(_settled(t, v) for v in x)
     return t.typed(x) if is_number(x) else x
 
 
-def _carry(t: Context, name: str, start: Any, end: Any, node: ast.stmt) -> Any:
+def _carry(t: Context, name: str, start: TracedValue, end: TracedValue, node: ast.stmt) -> TracedValue:
     """The value at the end of an iteration in the shape that the loop carries."""
     try:
         first, last = t.unify(start, end)
@@ -314,7 +321,7 @@ def _carry(t: Context, name: str, start: Any, end: Any, node: ast.stmt) -> Any:
     return last
 
 
-def _changes_type(t: Context, name: str, start: Any, end: Any, node: ast.stmt) -> Exception:
+def _changes_type(t: Context, name: str, start: TracedValue, end: TracedValue, node: ast.stmt) -> Exception:
     if name == VALUE:
         return t.error(
             node,

@@ -7,11 +7,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 from sim.core.lang.frontend.source import annotated_type
 from sim.core.lang.frontend.traced import (
     LValue,
+    TracedValue,
     describe,
     flatten,
     kind_of,
@@ -175,7 +175,7 @@ def _if(
     branch(t, cond, lambda: t.execute(body), lambda: t.execute(orelse), node)
 
 
-_STATEMENTS: dict[type, Callable[[Context, Any], None]] = {
+_STATEMENTS: dict[type, Callable[[Context, TracedValue], None]] = {
     ast.Assign: _assign,
     ast.AnnAssign: _annotated,
     ast.AugAssign: _augmented,
