@@ -14,8 +14,8 @@ from sim.core.backends.interp import evaluate
 from sim.core.lang.errors import KernelError
 from sim.core.lang.frontend.function import Function, provide_host
 from sim.core.lang.frontend.tracer import trace_function
-from sim.core.lang.ir.core import OPS
-from sim.core.lang.ir.passes import inline
+from sim.core.lang.ir.inline import inline
+from sim.core.lang.ir.table import OPS
 from sim.core.lang.types import (
     Composite,
     CompositeType,

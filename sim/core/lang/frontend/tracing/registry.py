@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from sim.core.lang.frontend.function import Function, host
 from sim.core.lang.frontend.traced import Keywords, Positional
 from sim.core.lang.frontend.tracing.context import Context
-from sim.core.lang.ir.core import OPS
+from sim.core.lang.ir.table import OPS
 
 Handler = Callable[..., Any]
 F = TypeVar("F", bound=Callable[..., Any])

@@ -9,13 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from sim.core.lang.frontend.source import annotated_type
-from sim.core.lang.frontend.traced import (
-    LValue,
-    TracedValue,
-    describe,
-    flatten,
-    kind_of,
-)
+from sim.core.lang.frontend.traced import LValue, TracedValue, describe, flatten, kind_of
 from sim.core.lang.frontend.tracing.assignments import assign, assign_path, target_path
 from sim.core.lang.frontend.tracing.branches import branch
 from sim.core.lang.frontend.tracing.context import BROKE, CONTINUED, RETURNED, VALUE, Context
