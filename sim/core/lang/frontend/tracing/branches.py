@@ -32,6 +32,7 @@ def branch(t: Context, cond: Value, then: Callable[[], None], orelse: Callable[[
     if cond.const is not None:
         (then if cond.const else orelse)()
         return
+    # both sides start from the same variables; each works on a copy of its own
     before, envs, blocks = t.env, [], []
     for side in (then, orelse):
         t.env = dict(before)
@@ -58,7 +59,7 @@ def _merge_pair(
     """The values of a variable after both branches, in one shape; not mergeable: an `Undefined` twice."""
     lost = [x is MISSING or isinstance(x, Undefined) for x in (a, b)]
     if any(lost):
-        if name == VALUE and not all(lost):
+        if name == VALUE and not all(lost):  # only one side returns: the other's value is never read
             return (filler(t, b), b) if lost[0] else (a, filler(t, a))
         line = t.frame.function.source.span(node).line
         why = next(
@@ -98,7 +99,7 @@ def filler(t: Context, x: TracedValue) -> TracedValue:
 
 
 def _emit_if(t: Context, cond: Value, blocks: list[Block], pairs: dict[str, tuple[TracedValue, TracedValue]]) -> None:
-    columns: dict[tuple[int, int], tuple[Value, Value]] = {}
+    columns: dict[tuple[int, int], tuple[Value, Value]] = {}  # variables that are the same on both sides share a result
     for a, b in pairs.values():
         for x, y in zip(flatten(a), flatten(b), strict=True):
             if x is not y:
@@ -126,6 +127,7 @@ def short_circuit(
         return right() if bool(left) is conjunction else left
     found: list[TracedValue] = []
     before = dict(t.env)
+    # traced into a region first: if it turns out harmless its operations run always, and no branch is needed
     block = t.b.region((), lambda: found.append(right()))
     if any(t.env.get(name) is not value for name, value in before.items()):
         raise t.error(

@@ -1,4 +1,4 @@
-"""What every part of the tracer needs: the builder, the stack of inlined calls, errors, conversions, memory."""
+"""The state of one trace, given to every part of the tracer: builder, inlined calls, conversions, memory, errors."""
 
 from __future__ import annotations
 

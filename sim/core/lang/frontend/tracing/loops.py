@@ -1,4 +1,9 @@
-"""Loops: unrolled while tracing, or `for` and `while` operations with carried variables."""
+"""Loops: unrolled while tracing, or `for` and `while` operations with carried variables.
+
+SSA has no variables, so a loop of the run passes what its body changes from one iteration to the next, as parameters of
+its region (block arguments, in MLIR).  Which variables those are, and of what types, shows only when the body is
+traced: `_stable` traces it until nothing more turns out to change, a fixed point.
+"""
 
 from __future__ import annotations
 
@@ -78,6 +83,7 @@ def _copies_of(t: Context, node: ast.For, items: Sequence[TracedValue]) -> int:
     inner = [child for child in node.body if isinstance(child, ast.For)]
     if not inner or not items or not isinstance(node.target, ast.Name):
         return len(items)
+    # the ranges inside are evaluated for one item, in a region that is thrown away
     before, most = dict(t.env), 1
     t.env[node.target.id] = items[len(items) // 2]  # the bounds inside may depend on it
     for child in inner:
@@ -145,6 +151,7 @@ def _counted(t: Context, node: ast.For, over: Range) -> None:
             Op("for", [count, *carried.init], [Value(v.type) for v in carried.init], {"reverse": False}, [block])
         ).results
     else:
+        # `for` has no exit: the count becomes a variable of a `while`, whose condition asks the flags too
         carried, block = _stable(t, node, [target], [ty], bind)
         advanced = _append_in(t, block, lambda: t.b.emit("add", block.params[0], t.b.const(1, ty)))
         block.yields = [advanced, *block.yields]
@@ -184,6 +191,7 @@ def while_loop(t: Context, node: ast.While) -> None:
     cond = _condition(t, carried, [], lambda: t.logical(t.eval(node.test), node.test), node)
     results = t.b.append(Op("while", carried.init, [Value(v.type) for v in carried.init], {}, [cond, block])).results
     _leave(t, carried, results, node, [])
+    # without this, what follows would count as reached, and the function as returning nothing on that path
     if isinstance(node.test, ast.Constant) and not any(breaks(s) for s in node.body):
         t.env[RETURNED] = True  # `while True:` without `break` ends in a `return` only
 
@@ -237,6 +245,7 @@ def _stable(
     """
     before = t.env
     carried = Carried()
+    # a loop inside of a loop is traced again with every run of the outer one: what it carried then is a good guess
     memo = t.frame.loops.get(id(node))
     for name in memo if memo is not None else assigned(node.body):
         if name in before and name not in targets and is_typed(before[name]):
@@ -279,6 +288,7 @@ def _discover(
     for name, start in before.items():
         end = after[name]
         if name in carried.start:
+            # its value does not survive an iteration (a branch leaves it undefined): nobody may read it at the start
             if isinstance(end, Undefined) and name not in carried.lost:
                 del carried.start[name]
                 carried.lost.add(name)
@@ -292,7 +302,7 @@ def _discover(
         if isinstance(end, Undefined):
             carried.lost.add(name)
             continue
-        if isinstance(start, Undefined):
+        if isinstance(start, Undefined):  # the value of a `return` in the body: read only where its flag is set
             carried.start[name] = filler(t, _settled(t, end))
             continue
         try:

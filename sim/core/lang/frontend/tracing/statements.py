@@ -41,6 +41,8 @@ REFUSED_STATEMENTS: dict[type, tuple[str, str]] = {
 def execute(t: Context, body: Sequence[ast.stmt]) -> None:
     for k, statement in enumerate(body):
         rest = body[k + 1 :]
+        # `if a: return x`, then more: with the rest in the other branch there is no flag to keep and to ask, and what
+        # the rest assigns needs no value in the branch that has left
         if isinstance(statement, ast.If) and rest:
             left, right = leaves(statement.body), leaves(statement.orelse)
             if left != right:  # the rest of the block moves into the branch that goes on
@@ -52,7 +54,7 @@ def execute(t: Context, body: Sequence[ast.stmt]) -> None:
                 )
                 return
         _statement(t, statement)
-        stop = exit_flag(t)
+        stop = exit_flag(t)  # set by an exit deeper inside, under a condition of the run
         if stop is True:
             return
         if isinstance(stop, Value):
