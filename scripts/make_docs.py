@@ -18,7 +18,7 @@ from rooms import architecture
 
 from sim.constraints import REGISTRY, ConstraintParameter
 from sim.core.lang.frontend.tracing.registry import NAMES
-from sim.core.lang.ir.core import OPS, ZERO
+from sim.core.lang.ir.table import OPS, ZERO
 from sim.core.lang.library import LIBRARY, RANDOM
 from sim.io import to_json
 from sim.model import MODEL_FIELDS, STATE_FIELDS

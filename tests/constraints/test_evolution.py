@@ -7,7 +7,7 @@ import sim
 from sim.constraints.base import REGISTRY
 from sim.core.backends.interp import evaluate
 from sim.core.lang.frontend.tracer import trace_function
-from sim.core.lang.ir.passes import inline
+from sim.core.lang.ir.inline import inline
 from sim.core.lang.types import float64, vector
 
 VEC3 = vector(3, float64)

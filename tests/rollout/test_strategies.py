@@ -65,7 +65,8 @@ def same(one, other):
 
 
 STRATEGIES = [None, sim.StoreAll(), sim.Checkpointed(every=1), sim.Checkpointed(every=2), sim.Checkpointed(every=3),
-              sim.Checkpointed(every=7), sim.Checkpointed(every=99), sim.Checkpointed(budget=1), sim.Checkpointed(budget="1 GB")]  # fmt: skip
+              sim.Checkpointed(every=7), sim.Checkpointed(every=99),
+              sim.Checkpointed(budget=1), sim.Checkpointed(budget="1 GB")]  # fmt: skip
 
 
 @pytest.mark.parametrize("frame_every", [None, 1, 3])

@@ -20,8 +20,9 @@ from sim.constraints.projection import make_projection
 from sim.constraints.warm_start import make_warm_start
 from sim.core.lang.autodiff.reverse import vjp
 from sim.core.lang.frontend.tracer import trace_function
-from sim.core.lang.ir.core import OPS, Func, emit
-from sim.core.lang.ir.passes import inline
+from sim.core.lang.ir.core import Func, emit
+from sim.core.lang.ir.inline import inline
+from sim.core.lang.ir.table import OPS
 from sim.core.lang.types import SCALARS, ArrayType, Scalar, array_type, bool_, has_float
 from sim.core.runtime.launch.kernel import Kernel
 from sim.model.energy import make_energy, make_force

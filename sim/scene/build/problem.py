@@ -15,8 +15,8 @@ from sim.model import Model, ModelBuilder
 from sim.scene.build.context import BuildContext
 from sim.scene.build.experiments import make_experiments, make_markers, make_measures
 from sim.scene.build.method import make_expectations, make_method, make_strategy
-from sim.scene.build.objects import add_parts
 from sim.scene.build.parameters import make_parameters
+from sim.scene.build.parts import add_parts
 from sim.scene.build.terms import make_terms
 from sim.scene.validate.document import Document
 from sim.solvers import SOLVERS, Solver, SolverError, step_warnings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sim.identify.losses.terms import LOSS
-from sim.scene.schema.keys.common import POSITIVE, REQUIRED, key
+from sim.scene.schema.keys.common import REQUIRED, key
 from sim.scene.schema.keys.expectations import EXPECT
 from sim.scene.schema.keys.experiments import EXPERIMENTS, MARKERS, MEASURES
 from sim.scene.schema.keys.materials import MaterialSpec
@@ -14,7 +14,7 @@ from sim.scene.schema.keys.optimize import OPTIMIZE
 from sim.scene.schema.keys.parameters import PARAMETERS
 from sim.scene.schema.keys.surroundings import ATTACHMENTS, LOADS, SHAPES, WORLD
 from sim.schema.containers import List, Map, Table
-from sim.schema.kinds import Bool, Choice, File, Int, Number, Text
+from sim.schema.kinds import POSITIVE, Bool, Choice, File, Int, Number, Text
 from sim.schema.reading import SchemaLine
 from sim.solvers import SOLVERS, SolverXPBD
 

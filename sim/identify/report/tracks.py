@@ -54,7 +54,7 @@ def _of_measures(problem: Problem, e: Experiment, motion: Motion, measures: list
         told = f"{m.name} {quantity(simulated, m.unit)}"
         if measured is not None:
             told += f", measured {quantity(measured, m.unit)}" + ("" if error is None else f" ({100 * error:+.1f} %)")
-            if m.kind == "settled":
+            if m.spec.is_level:
                 levels.append([measured])
         words.append(told)
     gravity = problem.model.gravity.numpy()[0].astype(np.float64)
