@@ -4,8 +4,7 @@
 DLPack see it without a copy.  Slices, `reshape`, `transpose`, `view` share memory *and* gradient with their base.
 
 A tape cannot take part in writes made through a NumPy view (`x.numpy()[:] = ...`): while one is recording, use
-`assign`,
-`fill_` or an indexed assignment (`x[2:5] = values`).
+`assign`, `fill_` or an indexed assignment (`x[2:5] = values`).
 """
 
 from __future__ import annotations
@@ -295,7 +294,7 @@ class array:  # noqa: N801  Warp's name
     def __array_interface__(self) -> dict[str, Any]:
         if not self.device.is_cpu:
             raise AttributeError("__array_interface__ is for arrays on the CPU")
-        self.buffer.share()  # whoever takes the address keeps no view that could tell us when it is gone
+        self.buffer.share()  # whoever takes the address keeps no view whose end could be seen
         return self.numpy().__array_interface__
 
     def __dlpack__(self, **options: Any) -> Any:
@@ -318,7 +317,7 @@ class array:  # noqa: N801  Warp's name
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         shown = self.device.cuda_interface(self)
-        self.buffer.share()  # whoever takes the address tells nobody when it is gone
+        self.buffer.share()  # whoever takes the address keeps no view whose end could be seen
         return shown
 
     def __len__(self) -> int:

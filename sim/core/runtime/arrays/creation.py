@@ -122,7 +122,7 @@ def from_dlpack(source: Any, dtype: Any = None) -> array:
     """An array sharing memory with an object that has `__dlpack__`, on the CPU or a GPU; `dtype=vec3` reads the last
     axis as components.
 
-    On a GPU what the other library has told its stream comes before what the array's device is told next.
+    On a GPU what the other library has enqueued comes before what is enqueued on the array's device next.
     """
     where, number = source.__dlpack_device__()
     if where == dlpack.CUDA:

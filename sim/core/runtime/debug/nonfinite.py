@@ -17,7 +17,7 @@ from sim.core.backends.base import int64_view, param_slots
 from sim.core.backends.interp import InterpExecutable, Thread, apply
 from sim.core.lang.analysis.activity import is_float
 from sim.core.lang.errors import SimError, Span
-from sim.core.lang.ir.core import OPS, Block, Builder, Func, Op, Value, emit, split_memory, walk
+from sim.core.lang.ir.core import OPS, Block, Builder, Func, Op, Value, emit, split_memory
 from sim.core.lang.ir.passes import WRITES, Env, copy_op
 from sim.core.runtime.ambient import observers
 from sim.core.runtime.arrays.array import array
@@ -60,9 +60,7 @@ class _Detector(observers.PassiveObserver):
 
     def run(self, compiled: Compiled, device: Any, dims: tuple[int, ...], args: FlatArguments) -> None:
         self.count += 1
-        number = {p: k for k, p in enumerate(compiled.func.params)}
-        written = sorted({number[op.operands[0]] for op in walk(compiled.func.body) if op.name in WRITES})
-        watched = [(k, args[k]) for k in written if isinstance(args[k], array)]
+        watched = [(k, args[k]) for k in sorted(compiled.writes) if isinstance(args[k], array)]
         before = {a.buffer: duplicate(a.buffer) for _, a in watched}
         starts = {k: device.numpy(a).copy() for k, a in watched}
         observers.close_observer()

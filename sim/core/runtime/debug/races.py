@@ -1,7 +1,7 @@
 """A launch whose result depends on the order of its threads is refused when it is recorded.
 
 Kernels that touch only what belongs to the thread, or only add, are known to be free of races.  Others are run once in
-private (`sim/core/lang/instrument/races.py`).  A verdict is kept as long as all that it depends on stays the same:
+a sandbox (`sim/core/lang/instrument/races.py`).  A verdict holds as long as all that it depends on stays the same:
 sizes, the integer arguments, and the content of the index arrays, which is known by the counters of changes of their
 buffers.
 """
@@ -32,14 +32,15 @@ from sim.core.runtime.arrays.array import array
 from sim.core.runtime.compiled.compiled import Compiled
 from sim.core.runtime.launch.adjoints import Differentiated
 from sim.core.runtime.launch.aliases import Aliases
-from sim.core.runtime.launch.calls import Call, raise_fault, thread_count
+from sim.core.runtime.launch.calls import Call, thread_count
+from sim.core.runtime.launch.faults import raise_fault
 from sim.core.runtime.launch.kernel import Specialisation
-from sim.core.runtime.launch.sandbox import host_argument, on_cpu, private_arguments, run_privately
+from sim.core.runtime.launch.sandbox import host_argument, on_cpu, run_sandboxed, sandboxed_arguments
 from sim.core.runtime.memory.buffer import Buffer, ByteRange
 from sim.core.runtime.memory.spans import extent_of
 
 REMEMBERED = 1024
-"""Verdicts that are kept for a kernel, the latest ones: a launch per colour has a verdict of its own."""
+"""Verdicts that are remembered for a kernel, the latest ones: a launch per colour has a verdict of its own."""
 
 
 @dataclass(eq=False)
@@ -146,7 +147,7 @@ def _run(call: Call, check: RaceCheck, compiled: Compiled) -> np.ndarray:
     """Run the check on copies of what the kernel writes; returns the report.  A report of ones where an index was
     outside of an array."""
     call = on_cpu(call)
-    args = private_arguments(call, call.spec.writes & check.used)
+    args = sandboxed_arguments(call, call.spec.writes & check.used)
     places: list[int] = []
     begin: dict[Buffer, tuple[int, int]] = {}
     cells = 0
@@ -170,7 +171,7 @@ def _run(call: Call, check: RaceCheck, compiled: Compiled) -> np.ndarray:
         np.zeros(REPORT, np.int32),
     )
     args += [host_argument(layout), host_argument(marks), host_argument(report)]
-    executable, fault = run_privately(compiled, call, args, check=True)
+    executable, fault = run_sandboxed(compiled, call, args, check=True)
     if fault[0]:
         _refuse_bad_index(call)
         if check.exact:
@@ -182,7 +183,7 @@ def _run(call: Call, check: RaceCheck, compiled: Compiled) -> np.ndarray:
 def _refuse_bad_index(call: Call) -> None:
     """Raises KernelFault, in the words of the kernel itself, if it touches what is outside of its arrays."""
     forward = call.spec.forward
-    executable, fault = run_privately(forward, call, private_arguments(call, call.spec.writes), check=True)
+    executable, fault = run_sandboxed(forward, call, sandboxed_arguments(call, call.spec.writes), check=True)
     if fault[0]:
         raise_fault(forward, executable, fault, call.dims)
 

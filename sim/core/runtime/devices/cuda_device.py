@@ -1,7 +1,7 @@
 """GPUs: device memory from the driver's pool, transfers, and launches on one stream.
 
 The host sees device memory by copies only: `numpy()` gives a read-only one, so that writing through it is an error and
-not lost.  Work is told to the present stream in order, and nothing waits for it but reading back.
+not lost.  Work is enqueued on the present stream in order, and nothing waits for it but reading back.
 """
 
 from __future__ import annotations
@@ -210,13 +210,13 @@ class CudaDevice(Device):
         if dest.is_contiguous and len(set(raw)) == 1:
             self.driver.fill(dest.buffer.address + dest.offset, raw[0], dest.nbytes)
             return
-        kept = self._values.get(raw)
-        if kept is None:
-            kept = self.allocate(len(raw))
-            self.driver.upload(kept.address, value)
+        one = self._values.get(raw)
+        if one is None:
+            one = self.allocate(len(raw))
+            self.driver.upload(one.address, value)
             if len(raw) <= _SMALL:
-                self._values[raw] = kept
-        self._transfer(dest, View(kept, 0, dest.shape, (0,) * len(dest.shape), dest.dtype), False)
+                self._values[raw] = one
+        self._transfer(dest, View(one, 0, dest.shape, (0,) * len(dest.shape), dest.dtype), False)
 
     def clear(self, dest: Strided) -> None:
         """See `Device`."""
@@ -242,7 +242,7 @@ class CudaDevice(Device):
         return DeviceNode(self) if src.buffer.device is self or _at_once(dest, src) else None
 
     def write_row(self, dest: Strided, value: np.ndarray) -> DeviceNode | None:
-        """One value for all elements was kept on the device when it was written for the first time; host data are
+        """One value for all elements stays on the device once it was written; host data are
         fetched anew."""
         one = np.ndim(value) == 0 or np.shape(value) == element(dest.dtype)[1]
         return DeviceNode(self) if one and size_of(dest.dtype) <= _SMALL else None

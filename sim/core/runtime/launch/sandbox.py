@@ -1,4 +1,4 @@
-"""Running a kernel in private: on copies of what it writes, seen by no tape, graph or forward mode."""
+"""A sandbox for kernels: runs on copies of what they write, seen by no tape, graph or forward mode."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def host_argument(host: np.ndarray) -> Memory:
     return Memory(host.__array_interface__["data"][0], host.shape, host.strides, True, host)
 
 
-def private_arguments(call: Call, changed: Collection[int]) -> list[Any]:
+def sandboxed_arguments(call: Call, changed: Collection[int]) -> list[Any]:
     """The arguments of a launch; those that share memory with the parameters `changed` refer to copies."""
     copies = {a.buffer: spare_copy(a.buffer.memory) for a in (call.args[k] for k in changed) if isinstance(a, array)}
     args: list[Any] = []
@@ -43,7 +43,7 @@ def private_arguments(call: Call, changed: Collection[int]) -> list[Any]:
     return args
 
 
-def run_privately(compiled: Compiled, call: Call, args: FlatArguments, check: bool) -> tuple[Executable, np.ndarray]:
+def run_sandboxed(compiled: Compiled, call: Call, args: FlatArguments, check: bool) -> tuple[Executable, np.ndarray]:
     """Run a variant of the kernel of a launch in order; returns what ran, and its error record."""
     fault = np.zeros(8, np.int64)
     packing = compiled.packing

@@ -16,7 +16,7 @@ from sim.core.runtime.memory.spans import Spans, StridedLayout, extent_of, is_pa
 _making = Lock()
 """Held by the thread that gives a buffer its gradient: two threads would give it two."""
 known: WeakValueDictionary[int, Buffer] = WeakValueDictionary()
-"""Buffers by the identity of a NumPy array that views of them stand on: an array made of such a view finds its buffer."""
+"""Buffers by the identity of a NumPy array that views of them stand on: from such a view leads a way back."""
 live: WeakSet[Buffer] = WeakSet()
 """All buffers."""
 
@@ -125,7 +125,7 @@ class Buffer:
             made: Buffer = self.device.allocate(self.nbytes, zero=True)
             made.owners = GradientOwners({CLEAR: made.whole})
             with _making:
-                first = self._gradient  # of another thread
+                first = self._gradient  # another thread may have been faster
                 if first is not None:
                     return first
                 self.hold_gradient_in(made, 0)

@@ -66,7 +66,7 @@ class GradientOwners:
         """All that has an owner."""
         return Spans.union(run for spans in self.left.values() for run in spans.runs)
 
-    # -- writes that nobody tells of
+    # -- writes by others, which `before_write` does not see
     @property
     def looked(self) -> bool:
         """Whether the content was looked at, because others can write there."""

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sim
-from sim.core.runtime.launch.calls import bind
+from sim.core.runtime.launch.binding import bind
 
 f64 = sim.float64
 
