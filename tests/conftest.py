@@ -5,15 +5,12 @@ Tests marked `gpu` are skipped where there is no GPU, with what is missing as th
 """
 
 import os
-import sys
 import tempfile
-from pathlib import Path
 
 import pytest
 
 from sim.core.runtime.devices.cuda_device import cuda_devices, cuda_missing
 
-sys.path += [str(folder) for folder in Path(__file__).parent.rglob("*") if folder.is_dir()]
 _cache = tempfile.TemporaryDirectory(prefix="simopt-test-cache-")
 os.environ["SIM_CACHE_DIR"] = os.environ.get("SIM_TEST_CACHE", _cache.name)
 

@@ -7,10 +7,10 @@ from itertools import product
 
 import numpy as np
 import pytest
+from constraint_samples import projection_inputs, reference
 from library_tools import calling
 from physics_tools import sample
 from tape_tools import backend
-from test_constraints_derivatives import projection_inputs, reference
 
 import sim
 from sim.constraints.projection import make_projection, parameter_struct, solve, value_type

@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from identify_samples import GROWING, TRUTH, spring
 from problem_scenes import SHEET, write_scene, write_target
 
 import sim
@@ -14,43 +15,6 @@ from sim.identify.data.experiments import Experiment, Target, TimeGrid
 from sim.identify.losses.terms import Match, Prior, Reach, Slow
 from sim.identify.search.horizon import Horizon
 from sim.scene import SceneError
-
-TRUTH, START = 0.02, 0.1
-GROWING = "optimize: {horizon: [0.1, 0.3, all]}\n"
-SPRING = """\
-format: 1
-name: spring
-world: {gravity: [0, 0, 0]}
-time: {duration: 1.2, fps: 30, substeps: 8}
-objects:
-  spring:
-    velocity: [0, -1, 0]
-    chain:
-      from: [0, 0, 0]
-      to: [0, -1, 0]
-      points: 2
-      mass: 0.2
-      material: {distance: {compliance: 0.1 m/N}}
-attachments:
-  hold: {on: spring, where: {y: [-0.1, null]}}
-markers:
-  end: {on: spring, where: {y: [null, -0.9]}}
-experiments:
-  main: {target: {file: target.npz, key: end, noise: 5 mm}}
-parameters:
-  compliance: {of: objects.spring.chain.material.distance.compliance, transform: log, bounds: [1e-4, 10]}
-loss:
-  - {match: end}
-"""
-"""A mass on a spring, let go with a push: with a frequency that is wrong by a factor the whole record fits nowhere near
-the truth."""
-
-
-def spring(folder, more=""):
-    write_target(
-        folder, SPRING, key="end", noise=0.005, overrides={"objects.spring.chain.material.distance.compliance": TRUTH}
-    )
-    return sim.load_scene(write_scene(folder, SPRING + more)).build(dtype=sim.float64)
 
 
 def test_the_truth_where_the_whole_recording_leads_elsewhere(tmp_path):

@@ -5,9 +5,8 @@ import re
 
 import numpy as np
 import pytest
+from identify_samples import FLIGHT, GROWING, flight, known, spring
 from problem_scenes import SHEET, write_scene, write_target
-from test_identify_horizon import GROWING, spring
-from test_identify_uncertainty import FLIGHT, flight, known
 
 import sim
 from sim.cli import main

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from identify_samples import FLIGHT, NOISE, flight, known, write_flight
 from places import ROOT
 from problem_scenes import SHEET, write_scene, write_target
 
@@ -16,45 +17,6 @@ from sim.identify.assess.uncertainty import MOST, _kept, assess, estimate
 from sim.identify.data.experiments import Target
 from sim.identify.losses.jacobian import linearise
 from sim.identify.losses.terms import Match, Prior, Reach
-from sim.io import Recording, write_recording
-
-NOISE = 0.02
-FLIGHT = """\
-format: 1
-world: {gravity: [0, 0, 0]}
-time: {duration: 0.5, fps: 20, substeps: 4}
-objects:
-  balls:
-    velocity: [0.1, 0.2, 0.3]
-    particles: {positions: [[0, 0, 0], [1, 0, 0]], mass: 1}
-markers:
-  balls: {on: balls, where: {all: true}}
-experiments:
-  main: {target: {file: flight.npz, key: balls, noise: 20 mm}}
-parameters:
-  v: {of: objects.balls.velocity}
-loss:
-  - {match: balls}
-"""
-
-
-def write_flight(folder, frames=10, seed=0):
-    times = (np.arange(frames) + 1) / 20
-    seen = times[:, None, None] * np.array([0.5, 0.0, -0.5]) + np.array([[0, 0, 0], [1, 0, 0]])
-    seen = seen + NOISE * np.random.default_rng(seed).normal(size=seen.shape)
-    write_recording(folder / "flight.npz", balls=Recording(seen, times))
-
-
-def flight(folder, text=FLIGHT, **options):
-    write_flight(folder)
-    (folder / "flight.yaml").write_text(text)
-    return sim.load_scene(folder / "flight.yaml", **options).build(dtype=sim.float64)
-
-
-def known(problem, x):
-    found = estimate(problem, x, problem.simulate(x))
-    assert not isinstance(found, str), found
-    return found
 
 
 def best_of(problem, iterations=30):

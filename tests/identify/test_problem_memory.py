@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from test_problem_scene import sheet
+from problem_scenes import sheet
 
 import sim
 from sim.identify.data.experiments import Target

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from problem_scenes import write_scene
-from test_geometry_solids import BOX, sphere, write_tetgen
+from solid_tools import BOX, sphere, write_tetgen
 
 import sim
 from sim.cli import main

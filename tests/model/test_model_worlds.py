@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from physics_samples import builder
 
 import sim
-from sim.model import ModelBuilder, ModelError
+from sim.model import ModelError
 
 WORLDS, STEPS, DT = 3, 12, 1 / 240
 VALUES = {
@@ -18,49 +19,6 @@ VALUES = {
     "soft.compliance": (0.1, 0.2, 0.01), "bag.mass": (0.05, 0.0, 0.2),
     "ball.radius": (0.2, 0.25, 0.3), "ball.center": ((0.2, -0.3, 0.1), (0.1, -0.2, 0.1), (0, 0, 0)),
 }  # fmt: skip
-
-
-def builder() -> ModelBuilder:
-    """A cloth with a load, held by a moving pinned corner and a soft one; a solid with a drag; springs between the two;
-    a ball."""
-    b = ModelBuilder()
-    sheet = b.add_cloth_grid(
-        dim_x=4,
-        dim_y=3,
-        cell_x=0.1,
-        cell_y=0.1,
-        density=0.2,
-        label="sheet",
-        rot=(0.7071068, 0, 0, 0.7071068),
-        material={
-            "distance": {"compliance": 0.02, "damping": 1e-3},
-            "shear": {"compliance": 0.5},
-            "bend": {"compliance": 50.0},
-        },
-    )
-    block = b.add_soft_grid(
-        dim_x=1,
-        dim_y=1,
-        dim_z=2,
-        cell_x=0.1,
-        cell_y=0.1,
-        cell_z=0.1,
-        density=300.0,
-        pos=(0, 0.5, 0),
-        label="block",
-        material={"stvk": {"young": 2e4, "poisson": 0.3, "damping": 1e-3}},
-    )
-    b.set_drag(block, 0.5)
-    for k in range(3):
-        b.add_spring(sheet.start + k, block.start + 2 * k, compliance=0.01 * (k + 1), rest_length=0.4 if k else None)
-    b.add_attachment(
-        [0], motion=[{"move": (0.1, 0, 0), "end": 0.05}, {"swing": (0, 0.1, 0), "frequency": 4.0}], label="grip"
-    )
-    b.add_attachment([4], compliance=0.1, label="soft", motion={"move": (0, 0, 0.1), "end": 0.05})
-    b.add_load(sheet.points[-5:], 0.05, label="bag")
-    b.add_shape_sphere((0.2, -0.3, 0.1), 0.2, label="ball")
-    b.add_particle((0, 2, 0), mass=0.0)
-    return b
 
 
 def run(model: sim.Model, seed: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+from physics_samples import G, hanging_chain, swung_sheet
 from physics_tools import SEED, central
-from test_physics_analytic import G, hanging_chain
 
 import sim
 
@@ -87,43 +87,6 @@ def test_static_chain():
 
 
 # ------------------------------------------------------------------------------------------ long horizons
-def swung_sheet(order: str = "colored", iterations: int = 1) -> sim.SolverXPBD:
-    """A sheet, held by a soft and by a hard attachment that move, that is swung against a ball, with a rope and a
-    floor."""
-    builder = sim.ModelBuilder(gravity=(0, -G, 0))
-    material = {
-        "distance": {"compliance": 0.02, "damping": 2e-3},
-        "shear": {"compliance": 0.1},
-        "bend": {"compliance": 50.0, "damping": 1e-3},
-    }
-    sheet = builder.add_cloth_grid(
-        (0, 0, 0),
-        dim_x=5,
-        dim_y=5,
-        cell_x=0.1,
-        cell_y=0.1,
-        density=0.2,
-        label="sheet",
-        material=material,
-        thickness=0.01,
-        vel=(0, 0, 0.1),
-        spin=(0.1, 0.2, 0.3),
-    )
-    builder.add_chain((1, 0, 0), (1.3, 0, 0), 4, mass=0.1, label="rope", material={"distance": {"compliance": 1e-3}})
-    builder.add_attachment(
-        sheet.points[30:33],
-        motion=[{"move": (0, 0, -0.2), "end": 0.3}, {"swing": (0.05, 0, 0), "frequency": 2.0}],
-        compliance=1e-3,
-        label="soft",
-    )
-    builder.add_attachment(
-        sheet.points[35:36], motion={"move": (0, 0, -0.2), "start": 0.1, "end": 0.4, "ease": "linear"}, label="hard"
-    )
-    builder.add_attachment([36], label="hook")
-    builder.add_shape_sphere((0.25, 0.1, -0.15), 0.1, compliance=1e-4, touches=[sheet], label="ball")
-    builder.add_ground_plane(-0.1, normal=(0.1, 1, 0.05), compliance=1e-4, touches=["rope"], label="floor")
-    model = builder.finalize(dtype=sim.float64, requires_grad=True)
-    return sim.SolverXPBD(model, iterations, order)
 
 
 @pytest.mark.parametrize(("order", "iterations"), [("colored", 1), ("colored", 2), ("jacobi", 2)])

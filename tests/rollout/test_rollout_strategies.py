@@ -2,44 +2,14 @@
 
 import numpy as np
 import pytest
-from physics_tools import SEED, positions, take_steps
-from test_physics_gradients import swung_sheet
+from physics_samples import DT, STEPS, gradients, swung_sheet
+from physics_tools import positions, take_steps
 
 import sim
 from sim.model.errors import UnknownPathError
 from sim.rollout.budget import gradient_bytes
 from sim.rollout.rollout import RolloutError
 from sim.rollout.trajectory import Plan
-
-STEPS, DT = 30, 1 / 300
-
-
-def gradients(
-    solver: sim.SolverXPBD, strategy, steps: int = STEPS, frame_every: int | None = 4
-) -> dict[str, np.ndarray]:
-    """Positions, and gradients by everything, of a rollout whose frames and end are weighted at random."""
-    model, rng = solver.model, np.random.default_rng(SEED)
-    state = model.state()
-    state.particle_f.assign(0.01 * rng.normal(size=(model.particle_count, 3)))
-    if state.particle_f.grad is not None:
-        state.particle_f.grad.zero_()
-    with sim.Tape() as tape:
-        trajectory = sim.rollout(solver, state, steps, DT, frame_every=frame_every, strategy=strategy)
-    final = trajectory.final
-    out = {"frames": trajectory.particle_q, "q": final.particle_q, "qd": final.particle_qd}
-    result = {n: a.numpy().copy() for n, a in out.items()}
-    tape.backward(grads={a: sim.array(rng.normal(size=a.numpy().shape), dtype=a.dtype) for a in out.values()})
-    for name, a in out.items():  # backward leaves every value as it was
-        np.testing.assert_array_equal(a.numpy(), result[name])
-    grads = {path: a.grad for path, a in model.materials.items()} | {name: a.grad for name, a in state.arrays.items()}
-    grads |= {
-        f"rest of {name}": s.parameters["rest"].grad
-        for name, s in model.constraint_sets.items()
-        if "rest" in s.parameters
-    }
-    result |= {f"d {name}": grad.numpy().copy() for name, grad in grads.items() if grad is not None}
-    tape.zero()
-    return result
 
 
 def same(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> None:

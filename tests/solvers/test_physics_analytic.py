@@ -5,12 +5,11 @@ An XPBD step of one linear spring is implicit Euler exactly; in general the sche
 
 import numpy as np
 import pytest
+from physics_samples import G, hanging_chain, relaxed
 from physics_tools import momentum, positions, random_rotation, take_steps
 
 import sim
 from sim.constraints.energy import constraint_energy
-
-G = 9.81
 
 
 def one_spring(alpha: float, mass: float, x0: float, gravity: float = 0.0, damping: float = 0.0) -> sim.Model:
@@ -117,28 +116,6 @@ def test_weight_on_a_spring(mass, want, steps, h, iterations):
 
 
 # ------------------------------------------------------------------------------------------ chains
-def hanging_chain(
-    n: int = 20, mass: float = 0.1, alpha: float = 1e-3, damping: float = 0.0, requires_grad: bool = False
-) -> sim.Model:
-    builder = sim.ModelBuilder(gravity=(0, -G, 0))
-    chain = builder.add_chain(
-        (0, 0, 0),
-        (0, -n * 0.05, 0),
-        n + 1,
-        mass=mass * (n + 1),
-        label="chain",
-        material={"distance": {"compliance": alpha, "damping": damping}},
-    )
-    builder.add_attachment(chain.points[:1])
-    return builder.finalize(dtype=sim.float64, requires_grad=requires_grad)
-
-
-def relaxed(solver: sim.SolverXPBD, state: sim.State, h: float, span: float, stretches: int) -> sim.State:
-    """The resting shape: velocities are taken away after every `span` seconds."""
-    for _ in range(stretches):
-        state.particle_qd.zero_()
-        state = sim.rollout(solver, state, max(1, round(span / h)), h).final
-    return state
 
 
 @pytest.mark.parametrize(("substeps", "iterations", "got"), [(1, 20, 1.2e-3), (20, 1, 6.3e-3), (100, 1, 2.5e-4)])

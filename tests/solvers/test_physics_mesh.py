@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from test_physics_analytic import G, relaxed
+from physics_samples import G, relaxed
 
 import sim
 

@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
+from physics_samples import G, hanging_chain, swung_sheet
 from physics_tools import SEED, positions, take_steps
-from test_physics_analytic import G, hanging_chain
-from test_physics_gradients import swung_sheet
 
 import sim
 from sim.core.runtime.ambient import threads

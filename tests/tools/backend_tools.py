@@ -12,7 +12,7 @@ from sim.core.backends.base import Backend, argument_block
 from sim.core.backends.interp import InterpBackend
 from sim.core.backends.llvm import LlvmBackend
 from sim.core.lang.ir.core import Block, Builder, Func, Value, verify
-from sim.core.lang.types import ArrayType, Type
+from sim.core.lang.types import ArrayType, Type, array_type, float32
 
 BACKENDS = [InterpBackend(), LlvmBackend()]
 
@@ -49,3 +49,16 @@ def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
     nan = np.isnan(a)
     bits = f"u{a.dtype.itemsize}"
     return bool(np.array_equal(nan, np.isnan(b)) and np.array_equal(a.view(bits)[~nan], b.view(bits)[~nan]))
+
+
+def scale(factor: float):
+    def fill(b, x):
+        b.store(x, [b.tid(0)], [0], [b.load(x, [b.tid(0)], [0])[0] * factor])
+
+    return kernel([array_type(float32)], fill)
+
+
+def result(factor: float) -> float:
+    x = np.ones(3, np.float32)
+    launch(LlvmBackend(), scale(factor), [3], [x])
+    return float(x[2])

@@ -8,11 +8,14 @@ through a loop that is not unrolled and that recorded something: it has to be re
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 
 import sim
-from sim.core.lang.frontend.tracer import func, trace_function
+from sim.core.lang.autodiff.reverse import vjp
+from sim.core.lang.frontend.function import func
+from sim.core.lang.frontend.tracer import trace_function
 from sim.core.lang.ir.core import Func, verify
 from sim.core.lang.types import float64, int32
 
@@ -341,3 +344,10 @@ def closed_form_in_a_loop(n, x, y):
 def closed_form_of_the_library(n, x, y):
     r = sim.length(vec3(x, y, 0.5))
     return r * r * r * x
+
+
+@cache
+def order(program: Program, number: int) -> Func:
+    """The program (0), its vjp (1), the vjp of that (2).  Parameters: n, x, y, cotangent, cotangents of both
+    gradients."""
+    return program.traced() if number == 0 else vjp(order(program, number - 1))

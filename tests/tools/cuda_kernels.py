@@ -6,13 +6,24 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
 
+import numpy as np
+from backend_cases import CASES
+from backend_tools import kernel
+from cuda_on_cpu import Batch, renamed
+from library_cases import ALL, FUNCTIONS, IDS, as_kernel, sample
+from library_rows import REAL
+from library_tools import calling, flat_args, is_real
+
 from sim.constraints import REGISTRY, Constraint
 from sim.constraints.energy import make_energy, make_force
 from sim.constraints.flow import make_flow
 from sim.constraints.projection import make_projection
 from sim.constraints.push import make_push
-from sim.core.lang.ir.core import Func
-from sim.core.lang.types import ArrayType, Scalar, has_float
+from sim.core.lang.autodiff.reverse import vjp
+from sim.core.lang.frontend.tracer import trace_function
+from sim.core.lang.ir.core import OPS, Func, emit
+from sim.core.lang.ir.passes import inline
+from sim.core.lang.types import SCALARS, ArrayType, Scalar, array_type, bool_, has_float
 from sim.core.runtime.launch.kernel import Kernel
 from sim.solvers.base import _kernels
 
@@ -101,3 +112,50 @@ def _lazily(
     kernel: Callable[[], Kernel], name: str, together: tuple[str, ...] = (), passive: tuple[str, ...] = ()
 ) -> Iterator[Variant]:
     return variants(kernel(), name, together, passive)
+
+
+def row_kernel(name: str, kind: Scalar) -> Func:
+    out = bool_ if OPS[name].result == "bool" else kind
+    types = [array_type(bool_ if name == "select" and k == 0 else kind) for k in range(OPS[name].arity)]
+
+    def fill(b, y, *operands):
+        i = b.tid(0)
+        b.store(y, [i], [0], [emit(name, *[b.load(x, [i], [0])[0] for x in operands])])
+
+    return renamed(kernel([array_type(out), *types], fill), f"{name}_{kind}")
+
+
+def cast_kernel(source: Scalar) -> Func:
+    def fill(b, x, *outs):
+        i = b.tid(0)
+        value = b.load(x, [i], [0])[0]
+        for y in outs:
+            b.store(y, [i], [0], [emit("cast", value, type=y.type.dtype)])
+
+    return renamed(kernel([array_type(source), *map(array_type, SCALARS)], fill), f"cast_{source}")
+
+
+@cache
+def rows() -> Batch:
+    return Batch([*(row_kernel(*case) for case in CASES), *map(cast_kernel, SCALARS)])
+
+
+CHUNKS = 6
+
+
+def library_functions(dtype: type, chunk: int) -> dict[str, tuple[Func, list]]:
+    """Value and adjoint of a sixth of the library, with sample arguments."""
+    out = {}
+    for k in range(chunk, len(ALL), CHUNKS):
+        name, row = ALL[k]
+        value = trace_function(
+            calling(FUNCTIONS[name], len(row.kinds)), [q.of(REAL[dtype]) for q in row.kinds], REAL[dtype]
+        )
+        outputs = sum(is_real(v.type) for v in value.body.yields)
+        cases = [
+            [*flat_args(sample(row, dtype, seed)), *np.random.default_rng(seed).normal(size=outputs)]
+            for seed in range(4)
+        ]
+        for label, function in (("value", inline(value)), ("adjoint", inline(vjp(value)))):
+            out[f"{label}_{k}_{IDS[k]}"] = renamed(as_kernel(function), f"{label}_{k}"), cases, function
+    return out

@@ -8,6 +8,7 @@ import fem
 import numpy as np
 
 import sim
+from sim.geometry import solid_grid
 from sim.model import Group
 
 YOUNG, POISSON, DENSITY = 263_824.0, 0.45, 1070.0
@@ -82,3 +83,38 @@ def at(model: sim.Model, q: np.ndarray) -> sim.State:
     state = model.state()
     state.particle_q.assign(q)
     return state
+
+
+BOX = solid_grid(2, 3, 4, 0.1, 0.2, 0.3)
+
+
+def sphere(level=3, radius=0.5):
+    """A closed surface: a cube's grid blown up to a ball."""
+    n = 2**level
+    points, triangles = {}, []
+
+    def number(p):
+        return points.setdefault(tuple(np.round(p, 9)), len(points))
+
+    for axis in range(3):
+        for side in (-1.0, 1.0):
+            for i in range(n):
+                for j in range(n):
+                    corners = []
+                    for a, b in ((0, 0), (1, 0), (1, 1), (0, 1)):
+                        p = np.zeros(3)
+                        p[axis], p[(axis + 1) % 3], p[(axis + 2) % 3] = side, 2 * (i + a) / n - 1, 2 * (j + b) / n - 1
+                        corners.append(number(p))
+                    corners = corners if side > 0 else corners[::-1]
+                    triangles += [(corners[0], corners[1], corners[2]), (corners[0], corners[2], corners[3])]
+    x = np.array(list(points))
+    return radius * x / np.linalg.norm(x, axis=1)[:, None], np.array(triangles, np.int32)
+
+
+def write_tetgen(folder, x, tets, base, comments=True):
+    note = "# made by hand\n" if comments else ""
+    rows = "\n".join(f"{k + base}  {a!r} {b!r} {c!r}" for k, (a, b, c) in enumerate(x.tolist()))
+    (folder / "body.node").write_text(f"{note}{len(x)}  3  0  0\n{rows}\n{note}")
+    rows = "\n".join(f" {k + base} " + " ".join(str(p + base) for p in row) for k, row in enumerate(tets.tolist()))
+    (folder / "body.ele").write_text(f"{len(tets)} 4 0\n{note}{rows}\n{note}")
+    return folder / "body.node"

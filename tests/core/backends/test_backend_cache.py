@@ -12,14 +12,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from backend_tools import kernel, launch
+from backend_tools import launch, result, scale
 from places import ROOT
 
 import sim
 from sim.core.backends import cache, llvm, objects
 from sim.core.backends.llvm import LlvmBackend, _toolchain
 from sim.core.backends.llvm_text import symbol_name
-from sim.core.lang.types import array_type, float32
 
 
 @pytest.fixture(autouse=True)
@@ -40,19 +39,6 @@ def builds(monkeypatch) -> list[int]:
 
     monkeypatch.setattr(type(_toolchain()), "build", counted)
     return count
-
-
-def scale(factor: float):
-    def fill(b, x):
-        b.store(x, [b.tid(0)], [0], [b.load(x, [b.tid(0)], [0])[0] * factor])
-
-    return kernel([array_type(float32)], fill)
-
-
-def result(factor: float) -> float:
-    x = np.ones(3, np.float32)
-    launch(LlvmBackend(), scale(factor), [3], [x])
-    return float(x[2])
 
 
 def test_hit_miss_and_clear(folder, builds) -> None:
@@ -187,7 +173,7 @@ def test_processes_share_the_cache(folder) -> None:
     code = textwrap.dedent("""
         import sys
         sys.path[:0] = ["tests/tools", "."]
-        from test_backend_cache import result
+        from backend_tools import result
         assert [result(2.0 + k) for k in range(5)] == [2.0 + k for k in range(5)]
     """)
     workers = [subprocess.Popen([sys.executable, "-c", code], cwd=ROOT) for _ in range(3)]

@@ -10,13 +10,12 @@ import importlib.util
 
 import numpy as np
 import pytest
+from corpus import order
 from corpus_loops import PROGRAMS
 from cubin_report import DOUBLE, KernelReport, disassembler, reports, with_instructions
-from cuda_kernels import Variant, contiguous, is_large, solver_variants
+from cuda_kernels import CHUNKS, Variant, contiguous, is_large, library_functions, rows, solver_variants
 from cuda_on_cpu import Batch, renamed
-from test_adjoint_corpus import order
-from test_cuda_text import CHUNKS, library_functions, rows
-from test_library_llvm import as_kernel
+from library_cases import as_kernel
 
 import sim
 from sim.constraints import REGISTRY

@@ -8,7 +8,7 @@ import pytest
 from backend_tools import BACKENDS, launch, same_bits
 from cuda_kernels import Variant, solver_variants
 from cuda_on_cpu import Batch, needs_gxx, renamed
-from test_backend_fuzz import THREADS, Program, arguments
+from fuzz_backends import THREADS, Program, arguments
 
 from sim.core.backends import cache, cuda_registers, cuda_text
 from sim.core.backends.cuda_registers import FENCES, pressure, relieve

@@ -4,58 +4,29 @@ programs."""
 from __future__ import annotations
 
 import ctypes
-import functools
 
 import numpy as np
 import pytest
-from backend_tools import BACKENDS, kernel, launch, same_bits
+from backend_cases import CASES, INEXACT, edges, samples
+from backend_tools import BACKENDS, launch, same_bits
+from corpus import order
 from corpus_loops import PROGRAMS
+from cuda_kernels import CHUNKS, cast_kernel, library_functions, rows
 from cuda_on_cpu import Batch, HostCompiler, needs_gxx, renamed
-from library_rows import REAL
-from library_tools import calling, flat_args, is_real
-from test_adjoint_corpus import order
-from test_backend_fuzz import THREADS, Program, arguments
-from test_backend_ops import CASES, INEXACT, edges, samples
-from test_library_functions import ALL, FUNCTIONS, IDS, sample
-from test_library_llvm import as_kernel
+from fuzz_backends import THREADS, Program, arguments
+from library_cases import as_kernel
 
 import sim
 from sim.core.backends.cuda_text import CudaText
 from sim.core.backends.llvm import LlvmBackend
-from sim.core.lang.autodiff.reverse import vjp
-from sim.core.lang.frontend.tracer import trace_function
-from sim.core.lang.ir.core import OPS, Func, emit
+from sim.core.lang.ir.core import OPS
 from sim.core.lang.ir.passes import inline
-from sim.core.lang.types import SCALARS, Scalar, array_type, bool_, numpy_dtype
+from sim.core.lang.types import SCALARS, Scalar, numpy_dtype
 
 pytestmark = needs_gxx
 
 
 # ------------------------------------------------------------------------------------------ primitives
-def row_kernel(name: str, kind: Scalar) -> Func:
-    out = bool_ if OPS[name].result == "bool" else kind
-    types = [array_type(bool_ if name == "select" and k == 0 else kind) for k in range(OPS[name].arity)]
-
-    def fill(b, y, *operands):
-        i = b.tid(0)
-        b.store(y, [i], [0], [emit(name, *[b.load(x, [i], [0])[0] for x in operands])])
-
-    return renamed(kernel([array_type(out), *types], fill), f"{name}_{kind}")
-
-
-def cast_kernel(source: Scalar) -> Func:
-    def fill(b, x, *outs):
-        i = b.tid(0)
-        value = b.load(x, [i], [0])[0]
-        for y in outs:
-            b.store(y, [i], [0], [emit("cast", value, type=y.type.dtype)])
-
-    return renamed(kernel([array_type(source), *map(array_type, SCALARS)], fill), f"cast_{source}")
-
-
-@functools.cache
-def rows() -> Batch:
-    return Batch([*(row_kernel(*case) for case in CASES), *map(cast_kernel, SCALARS)])
 
 
 def test_rows_of_the_table() -> None:
@@ -170,25 +141,6 @@ SIM_INLINE float sim_atomic_add(char *place, float value) { ++atomics;"""
 
 
 # ------------------------------------------------------------------------------------------ library and corpus
-CHUNKS = 6
-
-
-def library_functions(dtype: type, chunk: int) -> dict[str, tuple[Func, list]]:
-    """Value and adjoint of a sixth of the library, with sample arguments."""
-    out = {}
-    for k in range(chunk, len(ALL), CHUNKS):
-        name, row = ALL[k]
-        value = trace_function(
-            calling(FUNCTIONS[name], len(row.kinds)), [q.of(REAL[dtype]) for q in row.kinds], REAL[dtype]
-        )
-        outputs = sum(is_real(v.type) for v in value.body.yields)
-        cases = [
-            [*flat_args(sample(row, dtype, seed)), *np.random.default_rng(seed).normal(size=outputs)]
-            for seed in range(4)
-        ]
-        for label, function in (("value", inline(value)), ("adjoint", inline(vjp(value)))):
-            out[f"{label}_{k}_{IDS[k]}"] = renamed(as_kernel(function), f"{label}_{k}"), cases, function
-    return out
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))

@@ -81,8 +81,8 @@ class Detached:
             elif is_whole(target):
                 self.by_buffer.pop(target.buffer, None)
 
-    def before_launch(self, call: Call, active: frozenset[int], lossy: frozenset[int]) -> None:
-        """The same of a launch.  active: numbers of the arrays with a gradient; lossy: of those without one that it
+    def before_launch(self, call: Call, active: frozenset[int], detached: frozenset[int]) -> None:
+        """The same of a launch.  active: numbers of the arrays with a gradient; detached: of those without one that it
         writes values with a gradient to."""
         spec, args = call.spec, call.args
         if self.by_buffer:
@@ -95,6 +95,6 @@ class Detached:
             if found is not None:
                 for k in (k for k in reached - active if args[k] is not None):
                     self.add(args[k], found)
-        for k in (k for k in lossy if args[k] is not None):
+        for k in (k for k in detached if args[k] is not None):
             written_as = f"'{spec.func.params[k].name}' of kernel '{spec.kernel.name}'"
             self.add(args[k], Detachment.without_gradient(args[k], written_as))

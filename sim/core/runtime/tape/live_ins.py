@@ -35,7 +35,7 @@ from sim.core.runtime.arrays.array import array
 from sim.core.runtime.devices.base_device import DeviceNode
 from sim.core.runtime.devices.graph import add_native_node, capturing
 from sim.core.runtime.devices.graph import opened as open_graphs
-from sim.core.runtime.memory.buffer import Buffer, ByteRange, duplicate
+from sim.core.runtime.memory.buffer import Buffer, ByteRange, Strided, duplicate
 from sim.core.runtime.memory.spans import extent_of
 from sim.core.runtime.tape.arena import Arena
 from sim.core.runtime.tape.foreign_writes import content_of
@@ -171,7 +171,7 @@ class LiveIns:
         self._of_shared.clear()
 
     # -- what is overwritten
-    def before_write(self, view: array, writer: str) -> None:
+    def before_write(self, view: Strided, writer: str) -> None:
         """Take snapshots of the live-ins that an imminent write to `view` would destroy; with `refuse`, raise
         GradientError instead."""
         waiting = self.open.get(view.buffer)

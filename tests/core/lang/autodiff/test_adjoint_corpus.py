@@ -3,18 +3,16 @@ differences."""
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 import pytest
 from backend_tools import launch
-from corpus import Program
+from corpus import Program, order
 from corpus_loops import PROGRAMS
-from test_library_llvm import as_kernel
+from library_cases import as_kernel
 
 from sim.core.backends.interp import evaluate
 from sim.core.backends.llvm import LlvmBackend
-from sim.core.lang.autodiff import primal
+from sim.core.lang.autodiff import checkpoints
 from sim.core.lang.autodiff.reverse import vjp
 from sim.core.lang.errors import GradientError
 from sim.core.lang.ir.core import Func, walk
@@ -23,13 +21,6 @@ from sim.core.lang.types import numpy_dtype
 
 each_program = pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.name)
 LOOPS = [p for p in PROGRAMS if p.open_loop]
-
-
-@cache
-def order(program: Program, number: int) -> Func:
-    """The program (0), its vjp (1), the vjp of that (2).  Parameters: n, x, y, cotangent, cotangents of both
-    gradients."""
-    return program.traced() if number == 0 else vjp(order(program, number - 1))
 
 
 def interpreted(function: Func, cases: list[tuple]) -> np.ndarray:
@@ -92,7 +83,7 @@ def test_reverse_mode_twice(program: Program) -> None:
 @pytest.mark.parametrize("program", LOOPS, ids=lambda p: p.name)
 def test_gradient_of_loops_with_few_checkpoints(program: Program, slots: int, monkeypatch: pytest.MonkeyPatch) -> None:
     exact = interpreted(order(program, 1), [(*s, 1.0) for s in program.samples])
-    monkeypatch.setattr(primal, "SLOTS", slots)
+    monkeypatch.setattr(checkpoints, "SLOTS", slots)
     short = vjp(program.traced())
     tapes = [op for op in walk(short.body) if op.name == "tape"]
     assert tapes and all(op.attrs["slots"] <= slots for op in tapes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from adjoint_kernels import f64, lists_in_a_loop, numbers, overwrites_in_a_loop, vec3
 from adjoint_tools import check, gradients, numbers_of, run, tbr_of, traced
 
 import sim
@@ -14,12 +15,6 @@ from sim.core.lang.frontend.custom import func_grad
 from sim.core.lang.ir.core import walk
 from sim.core.lang.ir.passes import promise_exclusive
 from sim.core.lang.types import float32, float64, int32, int64
-
-f64, vec3 = sim.float64, sim.vec3d
-
-
-def numbers(*shape):
-    return np.random.default_rng(sum(shape)).uniform(0.4, 1.2, shape)
 
 
 # ------------------------------------------------------------------------------------------------ claims and records
@@ -154,13 +149,6 @@ def test_what_a_loop_reads_is_kept_as_a_whole():
     assert made.live_in == (0,) and made.caches == ((float64, 1),)
 
 
-@sim.kernel
-def overwrites_in_a_loop(x: sim.array2d[f64], z: sim.array[f64], n: int):
-    i = sim.tid()
-    for j in range(n):
-        x[i, (j + 1) % 3] = x[i, j % 3] * x[i, j % 3] * z[i]
-
-
 def test_what_a_loop_overwrites_and_reads_is_replayed():
     tbr = tbr_of(traced(overwrites_in_a_loop), {"x", "z"})
     assert tbr.replayed == {0} and tbr.in_loops == {1} and not tbr.must_cache and 0 not in tbr.cacheable
@@ -200,15 +188,6 @@ def a_chain_of_replays(x: sim.array2d[f64], y: sim.array2d[f64], at: sim.array[i
 def test_replays_that_need_each_other_are_found():
     assert tbr_of(traced(a_chain_of_replays), {"x", "y"}).replayed == {0, 1, 2}
     check(a_chain_of_replays, [2], [numbers(2, 2), numbers(2, 2), np.array([0, 1], np.int32), 3], {"x", "y"})
-
-
-@sim.kernel
-def lists_in_a_loop(x: sim.array[f64], count: sim.array[int], total: sim.array[sim.int64], y: sim.array[f64], n: int):
-    i = sim.tid()
-    for j in range(n):
-        slot = sim.atomic_add(count, 0, 1)
-        old = sim.atomic_add(total, i, sim.int64(2))
-        y[slot] = x[i] * x[i] * f64(j) + f64(old) * x[i]
 
 
 def test_what_atomics_in_loops_return_is_logged_by_type():

@@ -6,50 +6,23 @@ from typing import Any
 
 import numpy as np
 import pytest
-from library_rows import REAL, ROWS, VARIANTS, Row
+from library_cases import ALL, FUNCTIONS, IDS, sample
+from library_rows import REAL, ROWS, Row
 from library_tools import Traced, assert_derivatives, calling
 
 from sim.core.lang import types as t
 from sim.core.lang.autodiff.reverse import vjp
-from sim.core.lang.frontend.builtins import NAMES
-from sim.core.lang.frontend.tracer import func, trace_function
+from sim.core.lang.frontend.function import func
+from sim.core.lang.frontend.tracer import trace_function
+from sim.core.lang.frontend.tracing.registry import NAMES
 from sim.core.lang.ir.passes import inline
 from sim.core.lang.library import LIBRARY
 from sim.core.lang.library.transform import (
     transform_identity,
     transform_point,
-    transform_set_rotation,
-    transform_set_translation,
 )
 
-ALL = [*ROWS.items(), *VARIANTS]
-IDS = [f"{name}-{'-'.join(str(k.of(REAL[np.float32])) for k in row.kinds)}" for name, row in ALL]
-
-
-@func
-def product(a, b):
-    """The operator *."""
-    return a * b
-
-
-@func
-def moved(t, p, q):
-    """The setters of a transformation."""
-    transform_set_translation(t, p)
-    transform_set_rotation(t, q)
-    return t
-
-
-FUNCTIONS = {**LIBRARY, "product": product, "moved": moved}
 WITHOUT_ROW = {"transform_identity", "transform_set_translation", "transform_set_rotation"}  # tested on their own
-
-
-def sample(row: Row, dtype: Any, seed: int) -> list[Any]:
-    rng = np.random.default_rng(seed)
-    values = [k.sample(rng) for k in row.kinds]
-    return [
-        np.asarray(v, dtype) if isinstance(v, np.ndarray) else v if isinstance(v, int) else dtype(v) for v in values
-    ]
 
 
 def test_every_function_has_a_row_and_a_docstring() -> None:

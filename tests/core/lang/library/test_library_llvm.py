@@ -7,34 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 from backend_tools import launch
+from library_cases import ALL, FUNCTIONS, IDS, as_kernel, sample
 from library_rows import REAL, Row
 from library_tools import calling, flat_args, is_real
-from test_library_functions import ALL, FUNCTIONS, IDS, sample
 
 from sim.core.backends.interp import evaluate
 from sim.core.backends.llvm import LlvmBackend
 from sim.core.lang import types as t
 from sim.core.lang.autodiff.reverse import vjp
 from sim.core.lang.frontend.tracer import trace_function
-from sim.core.lang.ir.core import Block, Builder, Func, Value
-from sim.core.lang.ir.passes import inline, inline_call
+from sim.core.lang.ir.passes import inline
 
 SAMPLES = 8
-
-
-def as_kernel(function: Func) -> Func:
-    """A kernel that loads every parameter from an array of its own and stores every result to one."""
-    results = [v.type for v in function.body.yields]
-    arrays = [
-        Value(t.array_type(kind), f"a{k}") for k, kind in enumerate([*(p.type for p in function.params), *results])
-    ]
-    body = Block(arrays)
-    with Builder(body) as b:
-        at = [b.tid(0)]
-        args = [b.load(a, at, [0])[0] for a in arrays[: len(function.params)]]
-        for a, value in zip(arrays[len(args) :], inline_call(b, function, args), strict=True):
-            b.store(a, at, [0], [value])
-    return Func(function.name, body)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

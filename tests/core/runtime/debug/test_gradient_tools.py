@@ -7,7 +7,7 @@ import xml.etree.ElementTree
 
 import numpy as np
 import pytest
-from test_physics_gradients import swung_sheet
+from physics_samples import swung_sheet
 
 import sim
 from sim.core.runtime.derivatives.autograd import Forward, NonFiniteError, detect_nonfinite, gradient_norms, jvp

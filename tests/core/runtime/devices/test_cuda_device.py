@@ -15,8 +15,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from cuda_on_cpu import HostCompiler, fake_gpu, needs_gxx
+from physics_samples import gradients, swung_sheet
 from problem_scenes import SHEET, write_scene, write_target
-from test_rollout_strategies import gradients, swung_sheet
 
 import sim
 from sim.cli import main

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from backend_cases import CASES, INEXACT, samples
 from backend_tools import BACKENDS, launch, same_bits
+from corpus import order
 from corpus_loops import PROGRAMS
+from cuda_kernels import CHUNKS, library_functions, rows
 from cuda_on_cpu import Batch, renamed
-from test_adjoint_corpus import order
-from test_backend_fuzz import THREADS, Program, arguments
-from test_backend_ops import CASES, INEXACT, samples
-from test_cuda_text import CHUNKS, library_functions, rows
-from test_library_llvm import as_kernel
-from test_model_worlds import builder
-from test_rollout_strategies import gradients, swung_sheet
+from fuzz_backends import THREADS, Program, arguments
+from library_cases import as_kernel
+from physics_samples import builder, gradients, swung_sheet
 
 import sim
 from sim.core.backends.llvm import LlvmBackend

@@ -3,7 +3,7 @@
 import threading
 
 import numpy as np
-from test_problem_scene import sheet
+from problem_scenes import sheet
 
 import sim
 

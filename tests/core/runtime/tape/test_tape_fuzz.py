@@ -8,9 +8,9 @@ import fuzz_tapes
 import numpy as np
 import pytest
 import tape_tools
+from fuzz_adjoints import smooth_slope
 from fuzz_tapes import TapeProgram
 from tape_tools import BACKENDS, forget
-from test_adjoint_fuzz import smooth_slope
 
 import sim
 from sim.core.backends.interp import InterpBackend

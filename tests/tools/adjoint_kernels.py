@@ -1,0 +1,29 @@
+"""Kernels whose adjoints need caches, undo logs and logs of what atomics return."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import sim
+
+f64, vec3 = sim.float64, sim.vec3d
+
+
+def numbers(*shape):
+    return np.random.default_rng(sum(shape)).uniform(0.4, 1.2, shape)
+
+
+@sim.kernel
+def overwrites_in_a_loop(x: sim.array2d[f64], z: sim.array[f64], n: int):
+    i = sim.tid()
+    for j in range(n):
+        x[i, (j + 1) % 3] = x[i, j % 3] * x[i, j % 3] * z[i]
+
+
+@sim.kernel
+def lists_in_a_loop(x: sim.array[f64], count: sim.array[int], total: sim.array[sim.int64], y: sim.array[f64], n: int):
+    i = sim.tid()
+    for j in range(n):
+        slot = sim.atomic_add(count, 0, 1)
+        old = sim.atomic_add(total, i, sim.int64(2))
+        y[slot] = x[i] * x[i] * f64(j) + f64(old) * x[i]
