@@ -23,7 +23,7 @@ from sim.core.runtime.ambient import observers
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.compiled.argument_packing import ArgumentBlock, FlatArguments, LayoutFlags
 from sim.core.runtime.compiled.compiled import Compiled
-from sim.core.runtime.devices.device import get_device
+from sim.core.runtime.devices.device import Device, get_device
 from sim.core.runtime.launch.calls import run, thread_count
 from sim.core.runtime.launch.sandbox import on_host
 from sim.core.runtime.memory.buffer import duplicate, refill
@@ -58,7 +58,7 @@ class _Detector(observers.PassiveObserver):
     def __init__(self) -> None:
         self.count = 0
 
-    def run(self, compiled: Compiled, device: Any, dims: tuple[int, ...], args: FlatArguments) -> None:
+    def run(self, compiled: Compiled, device: Device, dims: tuple[int, ...], args: FlatArguments) -> None:
         self.count += 1
         watched = [(k, args[k]) for k in sorted(compiled.writes) if isinstance(args[k], array)]
         before = {a.buffer: duplicate(a.buffer) for _, a in watched}
@@ -133,7 +133,7 @@ def _packed(
 
 
 def _run_range(
-    compiled: Compiled, device: Any, dims: tuple[int, ...], args: FlatArguments, begin: int, end: int
+    compiled: Compiled, device: Device, dims: tuple[int, ...], args: FlatArguments, begin: int, end: int
 ) -> tuple[Span | None, int] | None:
     """Run some threads, one after another; where the first assertion failed, and in which thread."""
     block, fault, layout_flags = _packed(compiled, dims, args)
@@ -177,7 +177,7 @@ class _Tracker(Thread):
 
     @classmethod
     def culprit(
-        cls, func: Func, device: Any, dims: tuple[int, ...], args: FlatArguments, thread: int, target: Value
+        cls, func: Func, device: Device, dims: tuple[int, ...], args: FlatArguments, thread: int, target: Value
     ) -> Op | None:
         """The operation behind the first non-finite number that this thread writes to `target`; it runs up to there."""
         block, *_ = _packed(Compiled(func), dims, args)

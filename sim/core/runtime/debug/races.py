@@ -140,16 +140,31 @@ def _run(call: Call, check: RaceCheck, compiled: Compiled) -> np.ndarray:
     """Run the check on copies of what the kernel writes; returns the report.  A report of ones where an index was
     outside of an array."""
     call = on_cpu(call)
+    places, cells = _shadow_layout(call, check, compiled)
+    layout, shadow = np.array(places, np.int64), np.zeros((KINDS, cells + 1), np.int32)
+    report = np.zeros(REPORT, np.int32)
     args = sandboxed_arguments(call, call.spec.writes & check.used)
-    places: list[int] = []
+    args += [host_argument(layout), host_argument(shadow), host_argument(report)]
+    executable, fault = run_sandboxed(compiled, call, args, check=True)
+    if fault[0]:
+        _refuse_bad_index(call)
+        if check.exact:
+            raise_fault(compiled, executable, fault, call.dims)
+        report[:] = 1
+    return report
+
+
+def _shadow_layout(call: Call, check: RaceCheck, compiled: Compiled) -> tuple[list[int], int]:
+    """Where the watched arrays lie in shadow memory (the cell of the first element, and strides in cells), and how many
+    cells there are.  Arrays that overlap share the cells of the bytes that they share."""
     begin: dict[Buffer, tuple[int, int]] = {}
     cells = 0
-    for buffer in {call.args[k].buffer for k in check.watched if call.args[k] is not None}:
-        spans = [
-            extent_of(call.args[k]) for k in check.watched if call.args[k] is not None and call.args[k].buffer is buffer
-        ]
-        low, high = min(s[0] for s in spans), max(s[1] for s in spans)
+    watched = [call.args[k] for k in check.watched if call.args[k] is not None]
+    for buffer in {a.buffer for a in watched}:
+        extents = [extent_of(a) for a in watched if a.buffer is buffer]
+        low, high = min(e[0] for e in extents), max(e[1] for e in extents)
         begin[buffer], cells = (cells, low), cells + (high - low) // check.unit + 1
+    places: list[int] = []
     for k in check.watched:
         a, kind = call.args[k], compiled.func.params[k].type
         assert isinstance(kind, ArrayType)
@@ -158,19 +173,7 @@ def _run(call: Call, check: RaceCheck, compiled: Compiled) -> np.ndarray:
             continue
         first, low = begin[a.buffer]
         places += [first + (a.offset - low) // check.unit, *(stride // check.unit for stride in a.strides)]
-    layout, marks, report = (
-        np.array(places, np.int64),
-        np.zeros((KINDS, cells + 1), np.int32),
-        np.zeros(REPORT, np.int32),
-    )
-    args += [host_argument(layout), host_argument(marks), host_argument(report)]
-    executable, fault = run_sandboxed(compiled, call, args, check=True)
-    if fault[0]:
-        _refuse_bad_index(call)
-        if check.exact:
-            raise_fault(compiled, executable, fault, call.dims)
-        report[:] = 1
-    return report
+    return places, cells
 
 
 def _refuse_bad_index(call: Call) -> None:

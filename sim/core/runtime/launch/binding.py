@@ -17,9 +17,9 @@ from sim.core.lang.frontend.function import rules
 from sim.core.lang.references import Reference
 from sim.core.lang.types import ArrayType, Composite, HostStruct, Struct
 from sim.core.runtime.arrays.array import array
-from sim.core.runtime.compiled.argument_packing import LaunchError
+from sim.core.runtime.compiled.argument_packing import FlatArguments, LaunchError
 from sim.core.runtime.devices.device import Device, DeviceLike, get_device
-from sim.core.runtime.launch.arguments import argument_type, flatten_argument
+from sim.core.runtime.launch.arguments import Argument, argument_type, flatten_argument
 from sim.core.runtime.launch.calls import Call, thread_count
 from sim.core.runtime.launch.kernel import Kernel, Specialisation
 
@@ -53,11 +53,11 @@ def _of_arrays(kind: Struct) -> bool:
     return all(isinstance(f, ArrayType) for f in kind.fields.values())
 
 
-def bind(kernel: Kernel, dims: tuple[int, ...], args: Sequence[Any], n_inputs: int, device: DeviceLike) -> Call:
+def bind(kernel: Kernel, dims: tuple[int, ...], args: Sequence[Argument], n_inputs: int, device: DeviceLike) -> Call:
     """Check the arguments and find the specialisation for their types."""
     plain = together = True
     target = get_device(device)
-    key: list[Any] = []
+    key: list[object] = []
     flat: list[Any] = []
     for a in args:
         kind = type(a)
@@ -96,7 +96,7 @@ def bind(kernel: Kernel, dims: tuple[int, ...], args: Sequence[Any], n_inputs: i
     return Call(spec, dims, flat, target)
 
 
-def _common_device(kernel: Kernel, flat: Sequence[Any], target: Device, named: bool) -> Device:
+def _common_device(kernel: Kernel, flat: FlatArguments, target: Device, named: bool) -> Device:
     """Where the arrays of a launch lie: all on `target` if that was `named`, else on the device of the first."""
     devices = [a.buffer.device for a in flat if type(a) is array]
     if devices and not named:
@@ -120,7 +120,7 @@ def check_dims(spec: Specialisation, dims: tuple[int, ...]) -> None:
         raise LaunchError(f"dim={dims} is {thread_count(dims)} threads; a launch has less than 2^31")
 
 
-def _bind_slowly(kernel: Kernel, args: Sequence[Any], n_inputs: int) -> tuple[Specialisation, list[Any]]:
+def _bind_slowly(kernel: Kernel, args: Sequence[Argument], n_inputs: int) -> tuple[Specialisation, list[Any]]:
     parameters = kernel.parameters
     if len(args) > len(parameters):
         raise LaunchError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -161,10 +161,29 @@ class Call:
             if graph is not None:
                 graph.writes(a)
 
-    def run_adjoint(self, gradients: Mapping[int, Any]) -> None:
+    def run_adjoint(self, gradients: Mapping[int, array | None]) -> None:
         """The adjoint on the live values, `gradients` by parameter number.  Values must be those before the launch."""
-        active = frozenset(gradients)
-        spec = self.spec
+        spec, given = self.spec, self._checked(gradients)
+        made = spec.differentiated(frozenset(given), spec.aliases(self.args))
+        pair = made.adjoint(frozenset())
+        self._refuse_overwritten({*made.tbr.must_cache, *made.tbr.replayed, *made.tbr.returning, *pair.plan.finals})
+        recorder = recording.current()
+        if recorder is not None:
+            recorder.adjoint_launch(self, given)
+        for g in given.values():
+            before_write(g, f"adjoint launch of '{spec.kernel.name}'")
+        run(pair.adjoint, self.device, self.dims, [*self.args, *(given[k] for k in pair.plan.active)])
+        graph = capturing()
+        for g in given.values():
+            g.buffer.version += 1
+            if g.buffer.owners is not None:
+                g.buffer.owners.written(g)
+            if graph is not None:
+                graph.writes(g)
+
+    def _checked(self, gradients: Mapping[int, array | None]) -> dict[int, array]:
+        """The gradients, of which none is missing, and of which one is that of something written."""
+        spec, given = self.spec, dict[int, array]()
         for k, g in gradients.items():
             if g is None or g.shape != self.args[k].shape:
                 found = "none" if g is None else f"one of shape {g.shape}"
@@ -173,32 +192,20 @@ class Call:
                     f" array of its shape, there is {found}; make the array with requires_grad=True, or set one with"
                     " adjoint=True"
                 )
-        if not any(k in active for k in spec.writes):
+            given[k] = g
+        if not any(k in given for k in spec.writes):
             written = ", ".join(f"'{spec.func.params[k].name}'" for k in sorted(spec.writes)) or "nothing"
             raise LaunchError(
                 f"adjoint launch of kernel '{spec.kernel.name}': it writes {written}, and no gradient of that to start"
                 " from is given; make it with requires_grad=True, or pass adj_outputs"
             )
-        aliases = spec.aliases(self.args)
-        made = spec.differentiated(active, aliases)
-        tbr, pair = made.tbr, made.adjoint(frozenset())
-        spoilt = sorted({*tbr.must_cache, *tbr.replayed, *tbr.returning, *pair.plan.finals})
-        if spoilt:
-            names = ", ".join(f"'{spec.func.params[k].name}'" for k in spoilt)
+        return given
+
+    def _refuse_overwritten(self, numbers: Collection[int]) -> None:
+        """Only a tape can save what the kernel overwrites before its adjoint needs it."""
+        if numbers:
+            names = ", ".join(f"'{self.spec.func.params[k].name}'" for k in sorted(numbers))
             raise LaunchError(
-                f"kernel '{spec.kernel.name}' overwrites values of {names} that its own adjoint needs; "
+                f"kernel '{self.spec.kernel.name}' overwrites values of {names} that its own adjoint needs; "
                 "it cannot be launched in adjoint form by itself: record it on a Tape"
             )
-        recorder = recording.current()
-        if recorder is not None:
-            recorder.adjoint_launch(self, gradients)
-        for g in gradients.values():
-            before_write(g, f"adjoint launch of '{spec.kernel.name}'")
-        run(pair.adjoint, self.device, self.dims, [*self.args, *(gradients[k] for k in pair.plan.active)])
-        graph = capturing()
-        for g in gradients.values():
-            g.buffer.version += 1
-            if g.buffer.owners is not None:
-                g.buffer.owners.written(g)
-            if graph is not None:
-                graph.writes(g)

@@ -7,14 +7,14 @@ from typing import Any
 
 from sim.core.lang.errors import SimError, entry_point, hide_internals
 from sim.core.lang.references import Reference
-from sim.core.lang.types import ArrayType
+from sim.core.lang.types import ArrayType, Type
 from sim.core.runtime.ambient import observers, recording
 from sim.core.runtime.ambient.profile import open_profiles
 from sim.core.runtime.ambient.stacks import anywhere
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.compiled.argument_packing import LaunchError
 from sim.core.runtime.devices.graph import capturing
-from sim.core.runtime.launch.arguments import argument_type, flatten_argument
+from sim.core.runtime.launch.arguments import Argument, argument_type, flatten_argument
 from sim.core.runtime.launch.binding import as_dims, bind, check_dims
 from sim.core.runtime.launch.calls import Call, prepare, thread_count
 from sim.core.runtime.launch.kernel import Kernel
@@ -82,7 +82,7 @@ def launch(
         raise
 
 
-def check_gradient(kernel: Kernel, name: str, kind: Any, value: Any, given: Any) -> array:
+def check_gradient(kernel: Kernel, name: str, kind: Type, value: Argument, given: Argument) -> array:
     """`given`, if it can hold the gradient of the argument `value`."""
     where = f"the adjoint of '{name}' of kernel '{kernel.name}'"
     if isinstance(kind, Reference):
@@ -100,7 +100,7 @@ def check_gradient(kernel: Kernel, name: str, kind: Any, value: Any, given: Any)
     return given
 
 
-def named_gradients(call: Call, args: Sequence[Any], named: Sequence[Any]) -> dict[int, array]:
+def named_gradients(call: Call, args: Sequence[Argument], named: Sequence[Argument]) -> dict[int, array]:
     """The gradient arrays that are given, by flat parameter number."""
     signature = call.spec.func.attrs["signature"]
     return {

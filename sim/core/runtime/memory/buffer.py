@@ -21,6 +21,8 @@ live: WeakSet[Buffer] = WeakSet()
 """All buffers."""
 
 
+AnyDevice = Any
+"""A `Device`, which is defined above this room: it hands out buffers, and copies between them."""
 WatcherReference = ReferenceType[Any]
 """To one who has `before_write(view, writer)`."""
 
@@ -82,7 +84,7 @@ class Buffer:
         self,
         address: int,
         nbytes: int,
-        device: Any,
+        device: AnyDevice,
         memory: np.ndarray | None,
         owner: object = None,
         foreign: bool = False,
@@ -261,7 +263,7 @@ class View:
         return size_of(self.dtype) * math.prod(self.shape)
 
 
-def packed_view(device: Any, like: Strided) -> View:
+def packed_view(device: AnyDevice, like: Strided) -> View:
     """Fresh memory on a device for the elements of a view, packed."""
     return View(
         device.allocate(like.nbytes), 0, like.shape, packed_strides(like.shape, size_of(like.dtype)), like.dtype
