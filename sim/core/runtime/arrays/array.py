@@ -48,21 +48,12 @@ class array:  # noqa: N801  Warp's name
     grad: the array to hold the gradient; requires_grad: whether there is one (None: as `data`, an array, has it).
     """
 
+    # fmt: off
     __slots__ = (
-        "buffer",
-        "offset",
-        "shape",
-        "strides",
-        "dtype",
-        "ndim",
-        "size",
-        "ptr",
-        "is_contiguous",
-        "slots",
-        "layout_flags",
-        "_grad",
-        "__weakref__",
+        "buffer", "offset", "shape", "strides", "dtype", "ndim", "size", "ptr", "is_contiguous", "slots",
+        "layout_flags", "_grad", "__weakref__",
     )
+    # fmt: on
     __array_ufunc__ = None  # NumPy operators on arrays raise instead of looping over elements
     _dimensions: ClassVar[int | None] = None
 

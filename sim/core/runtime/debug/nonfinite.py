@@ -21,11 +21,11 @@ from sim.core.lang.ir.core import OPS, Block, Builder, Func, Op, Value, emit, sp
 from sim.core.lang.ir.passes import WRITES, Env, copy_op
 from sim.core.runtime.ambient import observers
 from sim.core.runtime.arrays.array import array
-from sim.core.runtime.compiled.argument_packing import ArgumentBlock, FlatArguments, LayoutFlags
+from sim.core.runtime.compiled.argument_packing import FlatArguments
 from sim.core.runtime.compiled.compiled import Compiled
 from sim.core.runtime.devices.device import Device, get_device
 from sim.core.runtime.launch.calls import run, thread_count
-from sim.core.runtime.launch.sandbox import on_host
+from sim.core.runtime.launch.sandbox import on_host, packed
 from sim.core.runtime.memory.buffer import duplicate, refill
 
 
@@ -121,22 +121,11 @@ def _place(span: Span | None) -> str:
     return f", {span}" + (f"\n{span.excerpt()}" if span.text else "")
 
 
-def _packed(
-    compiled: Compiled, dims: tuple[int, ...], args: FlatArguments
-) -> tuple[ArgumentBlock, np.ndarray, LayoutFlags]:
-    """The argument block of a launch, its error record, and which arrays are contiguous."""
-    fault = np.zeros(8, np.int64)
-    parts, layout_flags = compiled.packing.parts(args)
-    block = compiled.packing.fresh()
-    block.fill(dims, fault.ctypes.data, parts)
-    return block, fault, layout_flags
-
-
 def _run_range(
     compiled: Compiled, device: Device, dims: tuple[int, ...], args: FlatArguments, begin: int, end: int
 ) -> tuple[Span | None, int] | None:
     """Run some threads, one after another; where the first assertion failed, and in which thread."""
-    block, fault, layout_flags = _packed(compiled, dims, args)
+    block, fault, layout_flags = packed(compiled, dims, args)
     executable = compiled.executable(device, layout_flags, False)
     executable.run(block.address, begin, end)
     return (executable.sites[int(fault[2])].span, int(fault[3])) if fault[0] else None
@@ -180,7 +169,7 @@ class _Tracker(Thread):
         cls, func: Func, device: Device, dims: tuple[int, ...], args: FlatArguments, thread: int, target: Value
     ) -> Op | None:
         """The operation behind the first non-finite number that this thread writes to `target`; it runs up to there."""
-        block, *_ = _packed(Compiled(func), dims, args)
+        block, *_ = packed(Compiled(func), dims, args)
         slots = int64_view(block.address, len(block) // 8)
         coords = [int(c) for c in np.unravel_index(thread, (*dims, *(1,) * (4 - len(dims))))]
         runner = cls(thread, coords, lambda fault, linear: None)

@@ -59,26 +59,12 @@ class Buffer:
     their values.  `foreign` memory (NumPy, DLPack, a raw pointer) is written by others too; `owner` keeps it alive.
     """
 
+    # fmt: off
     __slots__ = (
-        "address",
-        "nbytes",
-        "device",
-        "_memory",
-        "owner",
-        "foreign",
-        "requires_grad",
-        "links",
-        "_gradient",
-        "gradient_shift",
-        "version",
-        "epoch",
-        "owners",
-        "watchers",
-        "pinned",
-        "_exported",
-        "_view",
-        "__weakref__",
+        "address", "nbytes", "device", "_memory", "owner", "foreign", "requires_grad", "links", "_gradient",
+        "gradient_shift", "version", "epoch", "owners", "watchers", "pinned", "_exported", "_view", "__weakref__",
     )
+    # fmt: on
 
     def __init__(
         self,
