@@ -13,8 +13,12 @@ from sim.core.lang.frontend.captures import Captures, same_calls
 from sim.core.lang.frontend.function import Function, local_annotations
 from sim.core.lang.frontend.source import KernelParameter, caller_locals
 from sim.core.lang.frontend.tracer import trace_kernel
-from sim.core.lang.ir.core import Func, to_text, verify, walk
-from sim.core.lang.ir.passes import dce, inline, promise_exclusive, settle_updates
+from sim.core.lang.ir.core import Func, walk
+from sim.core.lang.ir.dce import dce
+from sim.core.lang.ir.inline import inline
+from sim.core.lang.ir.printer import to_text
+from sim.core.lang.ir.store_forwarding import assume_disjoint, settle_updates
+from sim.core.lang.ir.verifier import verify
 from sim.core.lang.memoize import compiling
 from sim.core.lang.types import ArrayType, Scalar, Type, float32
 from sim.core.runtime.compiled.argument_packing import FlatArguments, LaunchError
@@ -148,7 +152,7 @@ class Kernel:
 
     def _trace(self, types: tuple[Type, ...], earlier: list[Specialisation]) -> Specialisation:
         """A new specialisation; or one of the `earlier` ones, where what has changed makes no difference."""
-        source = promise_exclusive(
+        source = assume_disjoint(
             dce(trace_kernel(self.function, types, name=self.name, real=self.real)), self.exclusive
         )
         # What has changed may make no difference: the same code keeps the same specialisation, and what was compiled.
