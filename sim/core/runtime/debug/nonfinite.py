@@ -190,7 +190,6 @@ class _Tracker(Thread):
     """By identity of a number, or (identity of a tape, slot): the object, which must stay alive, and who made it."""
 
     def block(self, block: Block, params: Iterable[Any] = ()) -> list[Any]:
-        """See `Thread`."""
         self.set(block.params, params)
         for op in block.ops:
             if op.name in OPS:
@@ -211,7 +210,6 @@ class _Tracker(Thread):
             self.blamed[id(result)] = result, earlier
 
     def do_tape_store(self, op: Op) -> list[Any]:
-        """See `Thread`."""
         tape, k, value = self.get(op.operands)
         self.blamed.pop((id(tape), int(k)), None)
         if id(value) in self.blamed:
@@ -219,7 +217,6 @@ class _Tracker(Thread):
         return super().do_tape_store(op)
 
     def do_tape_load(self, op: Op) -> list[Any]:
-        """See `Thread`."""
         tape, k = self.get(op.operands)
         (value,) = super().do_tape_load(op)
         if (id(tape), int(k)) in self.blamed:
@@ -227,12 +224,10 @@ class _Tracker(Thread):
         return [value]
 
     def do_store(self, op: Op) -> list[Any]:
-        """See `Thread`."""
         self._check(op)
         return super().do_store(op)
 
     def update(self, op: Op, how: Callable[[Any, Any], Any]) -> list[Any]:
-        """See `Thread`."""
         self._check(op)
         return super().update(op, how)
 
