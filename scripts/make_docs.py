@@ -17,7 +17,7 @@ from python_reference import python_reference
 from rooms import architecture
 
 from sim.constraints import REGISTRY, ConstraintParameter
-from sim.core.lang.frontend.builtins import NAMES
+from sim.core.lang.frontend.tracing.registry import NAMES
 from sim.core.lang.ir.core import OPS, ZERO
 from sim.core.lang.library import LIBRARY, RANDOM
 from sim.io import to_json

@@ -17,11 +17,12 @@ from typing import Any
 
 import numpy as np
 
+from sim.core.lang.autodiff.forward import Gradient
+from sim.core.lang.embedding import gradient_of, traced
 from sim.core.lang.errors import SimError, did_you_mean, entry_point
 from sim.core.lang.frontend.function import Function, local_annotations
 from sim.core.lang.frontend.source import annotation_span, caller_locals
 from sim.core.lang.frontend.traced import Members
-from sim.core.lang.frontend.tracer import traced
 from sim.core.lang.ir.core import Func
 from sim.core.lang.types import Scalar, Type, float32, vector
 
@@ -170,6 +171,10 @@ class Constraint:
                 f"write @constraint(points={self.points}, rows={len(func.body.yields)})"
             )
         return func
+
+    def gradient(self, real: Scalar = float32) -> Gradient:
+        """The vector-Jacobian product of C with respect to its points."""
+        return gradient_of(self.traced(real), 3 * self.points)
 
     def __hash__(self) -> int:
         return id(self)

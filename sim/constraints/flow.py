@@ -4,9 +4,8 @@
 # mypy: ignore-errors
 from sim.constraints.base import Constraint
 from sim.constraints.projection import parameter_struct
-from sim.core.lang.embedding import embed, fields_at
+from sim.core.lang.embedding import embed, fields_at, traced
 from sim.core.lang.frontend.builtins import static, tid
-from sim.core.lang.frontend.tracer import traced
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, leaves_of, vector
 from sim.core.runtime.arrays.array import array, array2d

@@ -9,9 +9,8 @@ import numpy as np
 
 from sim.constraints.base import Constraint
 from sim.constraints.projection import value_type
-from sim.core.lang.embedding import embed, fields_at
+from sim.core.lang.embedding import embed, fields_at, traced
 from sim.core.lang.frontend.builtins import static, tid
-from sim.core.lang.frontend.tracer import traced
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, Struct, array_type
 from sim.core.runtime.arrays.array import array, array2d

@@ -10,7 +10,8 @@ import numpy as np
 from backend_tools import launch
 
 from sim.core.backends.interp import InterpBackend
-from sim.core.lang.autodiff.kernel_adjoint import KernelAdjoint, ToBeRecorded, kernel_adjoint, to_be_recorded
+from sim.core.lang.autodiff.kernel_adjoint import KernelAdjoint, kernel_adjoint
+from sim.core.lang.autodiff.to_be_recorded import ToBeRecorded, to_be_recorded
 from sim.core.lang.ir.core import Func
 from sim.core.runtime.launch.kernel import Kernel
 

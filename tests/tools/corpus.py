@@ -14,7 +14,8 @@ import numpy as np
 
 import sim
 from sim.core.lang.autodiff.reverse import vjp
-from sim.core.lang.frontend.tracer import func, trace_function
+from sim.core.lang.frontend.function import func
+from sim.core.lang.frontend.tracer import trace_function
 from sim.core.lang.ir.core import Func, verify
 from sim.core.lang.types import float64, int32
 

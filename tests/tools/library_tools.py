@@ -10,7 +10,8 @@ import numpy as np
 from sim.core.backends.interp import evaluate
 from sim.core.lang import types as t
 from sim.core.lang.autodiff.reverse import vjp
-from sim.core.lang.frontend.tracer import func, trace_function
+from sim.core.lang.frontend.function import func
+from sim.core.lang.frontend.tracer import trace_function
 from sim.core.lang.ir.core import Func
 from sim.core.lang.ir.passes import inline
 

@@ -10,12 +10,25 @@ from collections.abc import Callable
 from typing import Any
 
 from sim.core.lang.autodiff.forward import Gradient, vjp_rule
-from sim.core.lang.frontend.builtins import Builtin, takes
-from sim.core.lang.frontend.context import Context
-from sim.core.lang.frontend.traced import Fields, describe, flatten, rebuild
+from sim.core.lang.frontend.captures import remembered
+from sim.core.lang.frontend.function import Function
+from sim.core.lang.frontend.traced import StructValue, describe, flatten, rebuild
+from sim.core.lang.frontend.tracer import trace_function
+from sim.core.lang.frontend.tracing.bodies import Arguments
+from sim.core.lang.frontend.tracing.components import get_field, subscript
+from sim.core.lang.frontend.tracing.context import Context
+from sim.core.lang.frontend.tracing.registry import Builtin, takes
 from sim.core.lang.ir.core import Func, Value
 from sim.core.lang.memoize import memoize
-from sim.core.lang.types import Scalar
+from sim.core.lang.types import Scalar, float32
+
+
+def traced(function: Function, arg_types: Arguments, real: Scalar = float32) -> Func:
+    """As `trace_function`, remembered as long as what the function has captured stays the same."""
+    return remembered(
+        function.traces, ("function", *arg_types, real), lambda: trace_function(function, arg_types, real)
+    )
+
 
 Trace = Callable[[], Func]
 """Gives a traced function.  Asked whenever a kernel is traced: what the function reads of Python may have changed."""
@@ -52,7 +65,7 @@ def value_and_grad(trace: Trace, name: str) -> Builtin:
             if not (isinstance(v.type, Scalar) and v.type.is_float):
                 raise t.error(node, f"{name} has a gradient: its first argument and results are floats, not {v.type}")
         values = t.inline(func, flat)
-        gradient, rows = _gradient(func, len(x)), []
+        gradient, rows = gradient_of(func, len(x)), []
         for r in range(len(values)):  # a reverse sweep for each row of the Jacobian, from a unit vector
             seeds = [t.b.const(float(k == r), v.type) for k, v in enumerate(values)]
             rows.append(rebuild(args[0], iter(gradient.emit(t.b, [*flat, *seeds]))))
@@ -62,8 +75,8 @@ def value_and_grad(trace: Trace, name: str) -> Builtin:
 
 
 @memoize
-def _gradient(func: Func, components: int) -> Gradient:
-    """The vector-Jacobian product with respect to the first components."""
+def gradient_of(func: Func, components: int) -> Gradient:
+    """The vector-Jacobian product of a traced function with respect to its first components."""
     return vjp_rule(func, range(components))
 
 
@@ -82,13 +95,13 @@ def _fields_at(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> tuple[An
     """fields_at(struct, i): element i of every array of a struct, a tuple; i may be a tuple with an index for each."""
     takes(t, node, "fields_at", args, kwargs, 2)
     arrays, index = args
-    if not isinstance(arrays, Fields):
+    if not isinstance(arrays, StructValue):
         raise t.error(node, f"fields_at takes a struct of arrays, got {describe(arrays)}")
     indices = index if isinstance(index, tuple) else (index,) * len(arrays.values)
     if len(indices) != len(arrays.values):
         raise t.error(node, f"fields_at of {arrays.type} takes {len(arrays.values)} indices, got {len(indices)}")
     pairs = zip(arrays.values, indices, strict=True)
-    return tuple(t.load(t.item(t.field(arrays, key, node), (i,), node)) for key, i in pairs)
+    return tuple(t.load(subscript(t, get_field(t, arrays, key, node), (i,), node)) for key, i in pairs)
 
 
 fields_at = Builtin("fields_at", _fields_at, _fields_at.__doc__ or "")

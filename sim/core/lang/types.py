@@ -363,7 +363,7 @@ def make_value(kind: CompositeType, *values: Any, **named: Any) -> Any:
     """A host value: no arguments zeros, one scalar fills (a quaternion: identity), else the components or parts in
     order."""
     if isinstance(kind, Struct):
-        return StructValue(kind, **named)
+        return HostStruct(kind, **named)
     assert isinstance(kind, Homogeneous)
     if isinstance(kind, Transformation) and not values:
         values = (named.pop("p", (0, 0, 0)), named.pop("q", (0, 0, 0, 1)))
@@ -380,7 +380,7 @@ def make_value(kind: CompositeType, *values: Any, **named: Any) -> Any:
     return Composite(kind, flat)
 
 
-class StructValue:
+class HostStruct:
     """A struct on the host: fields start at zero (arrays at None) and are set by attribute."""
 
     _sim_struct_: Struct

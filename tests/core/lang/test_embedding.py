@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 import sim
-from sim.core.lang.embedding import embed, fields_at, value_and_grad
+from sim.core.lang.embedding import embed, fields_at, traced, value_and_grad
 from sim.core.lang.frontend.builtins import tid
-from sim.core.lang.frontend.tracer import traced
 from sim.core.lang.types import Struct, array_type, float64, int32, vector
 
 vec3 = vector(3, float64)

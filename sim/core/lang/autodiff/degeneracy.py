@@ -1,86 +1,86 @@
-"""Functions with results that are not unique where some of them coincide: singular vectors of equal values
-(`Function.separated`).
+"""Degenerate results: of functions whose results are not unique where some coincide (singular vectors).
 
-Their derivative in closed form lacks, at such points, what only the vectors and the values together determine.  Where a
-kernel combines the two, reverse mode can go on with values moved apart.  Where it cannot, a derivative that is asked
-for at such a point is an error, at run time: everywhere else it is right.
+Its derivative in closed form lacks, at such points, what only the vectors and the values together determine.  Where a
+kernel combines the two, the degeneracy is split: the derivative goes on with values moved apart (`Function.separated`).
+Where it cannot, a derivative that is asked for at such a point is an error, at run time: everywhere else it is right.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Sequence, Set
 from functools import reduce
 
+from sim.core.lang.analysis.dataflow import reached_results, solve_forward
 from sim.core.lang.ir.core import OPS, ZERO, Builder, Func, Op, Value, emit, split_memory, walk
-from sim.core.lang.ir.passes import WRITES, flow, inline_call
+from sim.core.lang.ir.passes import WRITES, inline_call
 from sim.core.lang.types import bool_
 
-_SUMS = frozenset(("add", "sub", "neg", "cast", "select"))
+_LINEAR = frozenset(("add", "sub", "neg", "cast", "select"))
 """Primitives in which derivatives by one operand do not depend on the others."""
 
 
-def combined_calls(func: Func) -> set[int]:
-    """ids of calls with separable results (`separated`) that are multiplied with each other: those that it moves with
-    the others."""
-    found: set[int] = set()
-    for call in walk(func.body):
-        if "separated" not in call.attrs:
-            continue
-        moved = moved_results(call)
-        of_moved, of_others = _following(func, moved), _following(func, set(call.results) - moved)
+def combined_calls(func: Func) -> set[Op]:
+    """Calls with degenerate results of which the function combines both sorts: multiplies what follows from the values
+    with what follows from the vectors."""
+    found: set[Op] = set()
+    for call in _degenerate(func):
+        of_moved, of_others = _sorts(func, call)
         for op in walk(func.body):
-            mixes = (op.name in OPS and op.name not in _SUMS and OPS[op.name].vjp is not ZERO) or op.name == "call"
+            mixes = (op.name in OPS and op.name not in _LINEAR and OPS[op.name].vjp is not ZERO) or op.name == "call"
             if mixes and any(v in of_moved for v in op.operands) and any(v in of_others for v in op.operands):
-                found.add(id(call))
+                found.add(call)
     return found
 
 
-def _following(func: Func, start: set[Value]) -> set[Value]:
-    """Values that depend on these, through values."""
-    found, size = set(start), -1
-    while size != len(found):
-        size = len(found)
-        for op in walk(func.body):
-            if op.regions:
-                found.update(t for t, sources in flow(op) if any(s in found for s in sources))
-            elif op.name in OPS or op.name == "call":
-                if any(v in found for v in op.operands):
-                    found.update(op.results)
-    return found
-
-
-def stored_calls(func: Func) -> set[int]:
-    """ids of calls with separable results of which a kernel writes both sorts to memory: others may combine them."""
+def stored_calls(func: Func) -> set[Op]:
+    """Calls with degenerate results of which a kernel writes both sorts to memory: others may combine them."""
     writes = [v for op in walk(func.body) if op.name in WRITES for v in split_memory(op)[3]]
-    found: set[int] = set()
-    for call in walk(func.body):
-        if "separated" in call.attrs:
-            moved = moved_results(call)
-            of_moved, of_others = _following(func, moved), _following(func, set(call.results) - moved)
-            if any(v in of_moved - of_others for v in writes) and any(v in of_others - of_moved for v in writes):
-                found.add(id(call))
+    found: set[Op] = set()
+    for call in _degenerate(func):
+        of_moved, of_others = _sorts(func, call)
+        if any(v in of_moved - of_others for v in writes) and any(v in of_others - of_moved for v in writes):
+            found.add(call)
     return found
 
 
-def values_behind(func: Func, calls: Collection[int]) -> set[Value]:
+def values_behind(func: Func, calls: Collection[Op]) -> set[Value]:
     """Values computed from the results of calls, these included."""
-    return _following(func, {r for op in walk(func.body) if id(op) in calls for r in op.results})
+    return _dependents(func, {r for call in calls for r in call.results})
 
 
 def moved_results(call: Op) -> set[Value]:
-    """The results of a call that its separation moves: the values, not the vectors."""
+    """The results of a call that splitting moves apart: the values, not the vectors."""
     rule: Func = call.attrs["separated"]()
     return {r for r, p, v in zip(call.results, rule.params, rule.body.yields, strict=True) if v is not p}
 
 
-def demand_distinct(b: Builder, call: Op, results: Sequence[Value], matters: Value | None = None) -> None:
-    """Fail, when the kernel runs, where results of a call coincide and (if given) it `matters`."""
+def _degenerate(func: Func) -> list[Op]:
+    return [op for op in walk(func.body) if "separated" in op.attrs]
+
+
+def _sorts(func: Func, call: Op) -> tuple[set[Value], set[Value]]:
+    """What depends on the results of a call that splitting moves, and what on the others."""
+    moved = moved_results(call)
+    return _dependents(func, moved), _dependents(func, set(call.results) - moved)
+
+
+def _dependents(func: Func, start: Collection[Value]) -> set[Value]:
+    """Values that depend on these, not by way of memory."""
+
+    def transfer(op: Op, found: Set[Value]) -> Collection[Value]:
+        return reached_results(op, found) if op.regions or op.name in OPS or op.name == "call" else ()
+
+    return solve_forward(walk(func.body), start, transfer)
+
+
+def demand_distinct(b: Builder, call: Op, results: Sequence[Value], used: Value | None = None) -> None:
+    """Fail, when the kernel runs, where results of a call coincide and (if given) the derivative there is `used`."""
     rule: Func = call.attrs["separated"]()
     apart = inline_call(b, rule, results)
     same = [emit("eq", a, r) for a, r in zip(apart, results, strict=True) if a is not r]
     fine = reduce(lambda x, y: emit("and", x, y), same, b.const(True, bool_))
-    if matters is not None:
-        fine = emit("or", fine, emit("not", matters))
+    if used is not None:
+        fine = emit("or", fine, emit("not", used))
     b.append(Op("assert", [fine], [], {"message": MESSAGE, "derivative": True}, [], call.span))
 
 

@@ -34,11 +34,11 @@ class Tangents:
     env: Env = field(default_factory=dict)
     dot: dict[Value, Value] = field(default_factory=dict)
     shadow: dict[Value, Value] = field(default_factory=dict)
-    combined: Collection[int] = ()
-    """ids of calls whose results the function combines; where they coincide, derivatives are taken with results moved
+    combined: Collection[Op] = ()
+    """Calls whose results the function combines; where they coincide, derivatives are taken with results moved
     apart."""
-    stored: Collection[int] = ()
-    """ids of calls whose results may be combined by others."""
+    stored: Collection[Op] = ()
+    """Calls whose results may be combined by others."""
     behind: Collection[Value] = ()
     """Values computed from the results of `combined`: derivatives look at them as they are in `near`."""
     near: Env = field(default_factory=dict)
@@ -76,7 +76,7 @@ class Tangents:
 
     def _move_apart(self, op: Op) -> None:
         """The results of an operation for values that are moved apart."""
-        if id(op) in self.combined:
+        if op in self.combined:
             apart = inline_call(self.b, op.attrs["separated"](), [self.copied(r) for r in op.results])
             self.near.update(zip(op.results, apart, strict=True))
         else:
@@ -122,7 +122,7 @@ class Tangents:
             raise GradientError(what, op.span, "pass the elements instead of the array, or use reverse mode")
         if not any(v in self.dot for v in op.operands):
             return
-        if op.attrs.get("differentiated") or id(op) in self.stored:
+        if op.attrs.get("differentiated") or op in self.stored:
             demand_distinct(self.b, op, [self.copied(r) for r in op.results])
         rule = transposed(op.attrs["vjp"](), len(op.operands) + len(op.results))
         args = [self.at(v) for v in (*op.operands, *op.results)]
@@ -262,9 +262,9 @@ def transposed(rule: Func, first: int) -> Func:
     return vjp(rule, range(first, len(rule.params)))
 
 
-def _separable(func: Func) -> tuple[set[int], set[int], set[Value]]:
+def _separable(func: Func) -> tuple[set[Op], set[Op], set[Value]]:
     """`combined`, `stored` and `behind` of the tangents of a function."""
-    calls = {id(op) for op in walk(func.body) if "separated" in op.attrs and not op.attrs.get("differentiated")}
+    calls = {op for op in walk(func.body) if "separated" in op.attrs and not op.attrs.get("differentiated")}
     if not calls:
         return set(), set(), set()
     combined = combined_calls(func) & calls

@@ -1,115 +1,118 @@
-"""The forward part of an adjoint: a function or kernel once more, without its effects, and what the way back needs of
-it.
+"""The primal once more: the forward part of an adjoint, without effects, and what the reverse sweep needs of it.
 
-* A loop records at the start of its iterations the carried values that the reverse sweep looks at (`analysis.needed_values`),
-  nothing if there are none.  The record is bounded: `SLOTS` checkpoints per value.  Trip count known on entry: every
-  `stride`-th iteration is recorded.  Unknown (`while`): when the slots are full every second one is dropped and the stride
-  doubles (hence SLOTS is even).  The reverse sweep restores a checkpoint, runs forward to the end of its segment into a
-  second record, and goes back from there: full speed up to SLOTS^2 trips, slower but right beyond.
-* Stores to arrays that are *replayed* are performed, on a copy, and their old values kept (`undo.py`, `replay.py`).  A loop
-  with such stores keeps a frame per trip instead of checkpoints, since its memory grows with the trips anyway.
+Everything is recomputed (there is no tape of values) but for what cannot be: values that the launch has cached, what
+atomics returned, and the starts of the trips of loops (`checkpoints.py`).  Stores to arrays that are *replayed* are
+performed, on a copy (`undo_stack.py`); a loop with such stores keeps a frame per trip instead of checkpoints, since its
+memory grows with the trips anyway.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 from sim.core.lang.analysis.activity import matters
-from sim.core.lang.autodiff.replay_plan import Replay, is_steady_value
-from sim.core.lang.autodiff.undo_log import Cursor, ReturnLog, Stack, UndoLog
-from sim.core.lang.ir.core import Block, Builder, Op, TapeType, Value, emit, split_memory, walk
+from sim.core.lang.autodiff.checkpoints import CheckpointWriter, LoopCheckpoints, ThreadTapes
+from sim.core.lang.autodiff.undo_log import positions_of
+from sim.core.lang.autodiff.undo_stack import UndoStack
+from sim.core.lang.ir.core import Block, Builder, Op, Value
 from sim.core.lang.ir.passes import Env, copy_op, inline_call
-from sim.core.lang.types import Scalar, int32
-
-SLOTS = 512
-"""Checkpoints per recorded value of a loop; even, because thinning keeps every second one."""
+from sim.core.lang.types import int32
 
 
-@dataclass
-class Record:
-    """What the forward sweep left for the reverse sweep of one loop.
+@dataclass(frozen=True)
+class AdjointConfig:
+    """What is decided about an adjoint before the first of its operations is emitted.
 
-    tapes: checkpoints of the carried values (None: not needed), then of the positions of cursors.  Loops that store to
-           replayed arrays have none: they push frames.
+    varied:     values that carry a derivative.
+    needed:     values that the reverse sweep looks at, closed over what recomputing them takes.
+    gradient:   the gradient arrays, by array.
+    finals:     arrays as they are after the launch, by array (atomic extremes).
+    exclusive:  arrays none of whose elements two threads touch: nor do they in the gradients.
+    cached:     what loads the results of operations that the launch has cached.
+    unreadable: loads whose memory the launch overwrites and whose results nobody needs.
+    split:      calls whose degenerate results are moved apart where they coincide (`degeneracy.py`).
+    guarded:    calls that are not, and whose derivative may lack a part where results coincide: that is an error then.
     """
 
-    count: Value
-    tapes: list[Value | None] = field(default_factory=list)
-    stride: Value | None = None
-
-
-@dataclass
-class Sweep:
-    """What the forward sweep over a block leaves for the reverse sweep over it.
-
-    loops: by operation; before: positions of cursors before an operation with regions; old: values that a store
-    to a replayed array overwrote.
-    """
-
-    loops: dict[int, Record] = field(default_factory=dict)
-    before: dict[int, list[Value]] = field(default_factory=dict)
-    old: dict[int, list[Value]] = field(default_factory=dict)
-
-
-@dataclass
-class Forward:
-    """Emits the forward part of one function into a builder.  What it is given describes the reverse sweep as well."""
-
-    b: Builder
     varied: set[Value]
     needed: set[Value]
-    gradient: dict[Value, Value] = field(default_factory=dict)
-    recorded: dict[int, Callable[[], list[Value]]] = field(default_factory=dict)
-    unreadable: set[int] = field(default_factory=set)
-    replay: Replay = field(default_factory=Replay)
-    logs: dict[Value, UndoLog] = field(default_factory=dict)
-    stacks: dict[Scalar, Stack] = field(default_factory=dict)
-    returned: dict[int, ReturnLog] = field(default_factory=dict)
-    finals: dict[Value, Value] = field(default_factory=dict)
-    tapes: list[Op] = field(default_factory=list)
-    slots: int = field(default_factory=lambda: SLOTS)
-    apart: Collection[int] = ()
-    """ids of calls whose results the function combines: they are moved apart where they coincide."""
-    stored: Collection[int] = ()
-    """ids of calls whose results may be combined by others."""
-    fixed: bool = False
-    """Whether the forward part has to do what the launch did, bit for bit."""
-    own: Collection[Value] = ()
-    """Arrays none of whose elements two threads touch: nor do they in the gradients."""
+    gradient: Mapping[Value, Value] = field(default_factory=dict)
+    finals: Mapping[Value, Value] = field(default_factory=dict)
+    exclusive: Collection[Value] = ()
+    cached: Mapping[Op, Callable[[], list[Value]]] = field(default_factory=dict)
+    unreadable: Collection[Op] = ()
+    split: Collection[Op] = ()
+    guarded: Collection[Op] = ()
 
-    @property
-    def _cursors(self) -> list[Cursor]:
-        """Everything that has to be put back to where it was before a region is recomputed."""
-        return [*{id(log): log for log in (*self.logs.values(), *self.returned.values())}.values()]
+    def is_active(self, op: Op) -> bool:
+        """Does a gradient flow through this operation with regions?"""
+        return matters(op, self.varied, self.gradient)
 
-    def recompute(self, block: Block, env: Env, sweep: Sweep | None = None) -> None:
-        """Emit the operations of a block again, without effects (but for replayed arrays).
 
-        With a `sweep`, the reverse sweep over this block can follow; stores that nothing in the block looks at are left
-        out.
-        """
-        seen = self.replay.seen(block, self.needed) if sweep is not None else ()
+@dataclass
+class ForwardState:
+    """What the forward sweep over a block leaves for the reverse sweep over it.
+
+    loops:  checkpoints, by loop.
+    before: positions of cursors before an operation with regions.
+    old:    values that a store to a replayed array overwrote.
+    """
+
+    loops: dict[Op, LoopCheckpoints] = field(default_factory=dict)
+    before: dict[Op, list[Value]] = field(default_factory=dict)
+    old: dict[Op, list[Value]] = field(default_factory=dict)
+
+
+class PrimalEmitter:
+    """Emits the forward part of one function into a builder."""
+
+    def __init__(self, b: Builder, config: AdjointConfig, undo: UndoStack | None = None) -> None:
+        self.b, self.config = b, config
+        self.undo = undo or UndoStack(b)
+        self.plan = self.undo.plan
+        self.tapes = ThreadTapes(b)
+
+    # -- blocks
+    def forward(self, block: Block, env: Env, state: ForwardState) -> None:
+        """Emit a block so that the reverse sweep can follow.  Stores that nothing in the block looks at are left
+        out."""
+        seen = self.plan.seen(block, self.config.needed)
         for op in block.ops:
             self.b.span = op.span
-            moving = id(op) in self.replay.moving
-            if sweep is None:
-                self._copy(op, env)
-            elif self.replay.stores(op):
-                if id(op) in seen:
-                    sweep.old[id(op)] = self._perform(op, env)
-            elif moving and op.name == "if" and id(op) not in seen and not self._takes(op):
+            stores, reads_returned = op in self.plan.storing, self.undo.reads_returned(op)
+            if self.plan.stores(op):
+                if op in seen:
+                    state.old[op] = self.undo.perform(op, env)
+            elif stores and op.name == "if" and op not in seen and not reads_returned:
                 continue
             else:
-                if moving or self._takes(op):
-                    sweep.before[id(op)] = [cursor.now() for cursor in self._cursors]
-                if op.name in ("for", "while") and not (moving and not matters(op, self.varied, self.gradient)):
-                    self._forward_loop(op, env, sweep)
+                if stores or reads_returned:
+                    state.before[op] = positions_of(self.undo.cursors)
+                if op.name in ("for", "while") and not (stores and not self.config.is_active(op)):
+                    self.forward_loop(op, env, state)
                 else:
-                    self._copy(op, env)
+                    self.copy(op, env)
 
-    def _copy(self, op: Op, env: Env) -> None:
+    def forward_nest(self, body: Block, env: Env, state: ForwardState) -> None:
+        """The same for a trip of a perfect nest, which the reverse sweep enters from behind: its inner loops have run
+        and are taken back one by one, and nothing that is needed here depends on what they store."""
+        for op in body.ops:
+            if op in self.plan.storing:
+                state.loops[op] = LoopCheckpoints(env.get(op.operands[0], op.operands[0]))
+            elif op.name in ("for", "while"):
+                self.forward_loop(op, env, state)
+            else:
+                self.copy(op, env)
+
+    def rerun(self, block: Block, env: Env) -> None:
+        """Emit a block once more to get at its values: no reverse sweep follows."""
+        for op in block.ops:
+            self.b.span = op.span
+            self.copy(op, env)
+
+    # -- single operations
+    def copy(self, op: Op, env: Env) -> None:
         """Emit an operation again.  Effects are left out, but for stores to replayed arrays, of which the old values
         are kept."""
         if not self._special(op, env):
@@ -118,186 +121,76 @@ class Forward:
     def _special(self, op: Op, env: Env) -> bool:
         """Emit what is not simply copied; returns whether it is."""
         if op.name in ("store", "accum", "print", "assert"):
-            if self.replay.stores(op):
-                self._perform(op, env, keep=True)
+            if self.plan.stores(op):
+                self.undo.perform(op, env, push=True)
         elif op.name == "call" and "separated" in op.attrs:
-            copy_op(self.b, op, env)
-            env[op.results[0]].op.attrs["differentiated"] = True  # type: ignore[union-attr]
-            if id(op) in self.apart and not self.fixed and not op.attrs.get("differentiated"):
-                env.update(
-                    zip(
-                        op.results,
-                        inline_call(self.b, op.attrs["separated"](), [env[r] for r in op.results]),
-                        strict=True,
-                    )
-                )
-        elif id(op) in self.returned:
-            env.update(zip(op.results, self.returned[id(op)].take(len(op.results)), strict=True))
-        elif id(op) in self.recorded:
-            env.update(zip(op.results, self.recorded[id(op)](), strict=True))
-        elif op.name == "atomic" or id(op) in self.unreadable:
+            self._copy_degenerate(op, env)
+        elif op in self.undo.returned:
+            env.update(zip(op.results, self.undo.returned[op].take(len(op.results)), strict=True))
+        elif op in self.config.cached:
+            env.update(zip(op.results, self.config.cached[op](), strict=True))
+        elif op.name == "atomic" or op in self.config.unreadable:
             env.update((r, Value(r.type, "unreadable")) for r in op.results)
         else:
             return False
         return True
 
-    # -- stores that are performed again
-    def _place(self, op: Op, env: Env) -> tuple[Value, list[Value], Sequence[int], Value | None]:
-        """Array, index, leaves and run-time leaf of a memory operation, here."""
-        array, index, leaf, _ = split_memory(op)
-        return (
-            env.get(array, array),
-            [env.get(v, v) for v in index],
-            op.attrs["leaves"],
-            None if leaf is None else env.get(leaf, leaf),
-        )
+    def _copy_degenerate(self, call: Op, env: Env) -> None:
+        """A call whose results may coincide; the copy is marked, since a derivative of it is not to split them
+        again."""
+        copy_op(self.b, call, env)
+        copied = env[call.results[0]].op
+        assert copied is not None
+        copied.attrs["differentiated"] = True
+        if call in self.config.split and not call.attrs.get("differentiated"):
+            apart = inline_call(self.b, call.attrs["separated"](), [env[r] for r in call.results])
+            env.update(zip(call.results, apart, strict=True))
 
-    def _perform(self, op: Op, env: Env, keep: bool = False) -> list[Value]:
-        """Do a store or an accumulation; returns the old values.  Without `keep` they are at hand when it is taken
-        back."""
-        array, index, leaves, leaf = self._place(op, env)
-        old = self.b.load(array, index, leaves, leaf)
-        if keep and id(op) in self.replay.steady:
-            for kind, numbers in self.replay.pushed(op):
-                self.stacks[kind].push([old[k] for k in numbers])
-        elif keep:
-            self.logs[op.operands[0]].push(array, index, leaves, leaf, old)
-        values = [env.get(v, v) for v in split_memory(op)[3]]
-        self.b.store(
-            array,
-            index,
-            leaves,
-            values if op.name == "store" else [o + v for o, v in zip(old, values, strict=True)],
-            leaf,
-        )
-        return old
-
-    def _take_back(self, op: Op, env: Env, old: Sequence[Value]) -> None:
-        """Put the old values of a store back."""
-        array, index, leaves, leaf = self._place(op, env)
-        self.b.store(array, index, leaves, old, leaf)
-
-    def _rewind(self, positions: Sequence[Value]) -> None:
-        for cursor, position in zip(self._cursors, positions, strict=True):
-            cursor.rewind(position)
-
-    def _unwind(self, op: Op, env: Env) -> None:
-        """Take back the stores of a steady operation, with what is around it given."""
-        if self.replay.stores(op):
-            old = list(split_memory(op)[3])
-            for kind, numbers in self.replay.pushed(op):
-                for k, value in zip(numbers, self.stacks[kind].pop(len(numbers)), strict=True):
-                    old[k] = value
-            self._take_back(op, env, old)
-        elif op.name == "if":
-            self.b.if_(
-                env.get(op.operands[0], op.operands[0]),
-                *(partial(self._unwind_block, region, env) for region in op.regions),
-            )
-        elif op.name == "for":
-            body = op.regions[-1]
-
-            def back(k: Value) -> list[Value]:
-                self._unwind_block(body, {**env, body.params[0]: k})
-                return []
-
-            self.b.for_(env.get(op.operands[0], op.operands[0]), [], back, not op.attrs["reverse"])
-
-    def _unwind_block(self, block: Block, env: Env) -> None:
-        """Take back the stores of a region that has run, where `env` has what is around it."""
-        inner = dict(env)
-        for op in block.ops:
-            if is_steady_value(op, self.replay):
-                self._copy(op, inner)
-        for op in reversed(block.ops):
-            if id(op) in self.replay.steady:
-                self._unwind(op, inner)
-
-    def _region(self, region: Block, env: Env, params: Sequence[Value]) -> list[Value]:
-        inner = dict(env)
-        inner.update(zip(region.params, params, strict=True))
-        for op in region.ops:
-            self._copy(op, inner)
-        return [inner.get(v, v) for v in region.yields]
-
-    def _tape(self, scalar: Scalar, slots: int) -> Value:
-        """Storage of the thread; all of it is declared at the top of the function."""
-        op = Op("tape", [], [Value(TapeType(scalar, slots))], {"slots": slots, "scalar": scalar})
-        op.results[0].op = op
-        self.tapes.append(op)
-        return op.results[0]
-
-    def _put(self, tape: Value, at: Value, value: Value) -> None:
-        self.b.append(Op("tape_store", [tape, at, value], []))
-
-    def _get(self, tape: Value, at: Value) -> Value:
-        assert isinstance(tape.type, TapeType)
-        return self.b.leaf_op("tape_load", (tape, at), tape.type.scalar)
-
-    def _forward_loop(self, op: Op, env: Env, sweep: Sweep) -> None:
-        if id(op) in self.replay.moving:
-            sweep.loops[id(op)] = Record(self._forward_framed(op, env))
-            return
-        b, body = self.b, op.regions[-1]
-        shift = 1 if op.name == "for" else 0
-        carried = body.params[shift:]
-        args = [env.get(v, v) for v in op.operands]
-        logs = self._cursors if self._takes(op) else []
-        if op.name == "for":
-            n, known = args[0], args[0].const
-            slots = max(min(self.slots, known), 1) if known is not None else self.slots
-            tapes = self._checkpoints(carried, len(logs), slots)
-            stride = None
-            if any(tapes) and not (known is not None and known <= self.slots):
-                stride = emit("max", emit("div", n + (self.slots - 1), self.slots), 1)
-
-            def fill(k: Value, *values: Value) -> list[Value]:
-                at = n - 1 - k if op.attrs["reverse"] else k
-                kept = [*values, *(log.now() for log in logs)]
-                if stride is None:
-                    self._keep(tapes, at, kept)
-                elif any(tapes):
-                    slot = emit("div", at, stride)
-                    b.if_(emit("eq", slot * stride, at), lambda: self._keep(tapes, slot, kept), lambda: None)
-                return self._region(body, env, (k, *values))
-
-            results = b.for_(n, args[1:], fill, op.attrs["reverse"])
-            sweep.loops[id(op)] = Record(n, tapes, stride)
+    # -- loops
+    def forward_loop(self, op: Op, env: Env, state: ForwardState) -> None:
+        """Run a loop, keeping what the reverse sweep needs of the start of its trips."""
+        if op in self.plan.storing:
+            state.loops[op] = LoopCheckpoints(self._forward_framed(op, env))
         else:
-            tapes = self._checkpoints(carried, len(logs), self.slots)
-            zero, one = b.const(0, int32), b.const(1, int32)
+            run = self._forward_for if op.name == "for" else self._forward_while
+            results, state.loops[op] = run(op, env)
+            env.update(zip(op.results, results, strict=True))
 
-            def step(*values: Value) -> list[Value]:
-                *plain, count, stride = values
-                slot = emit("div", count, stride)
-                kept = [*plain, *(log.now() for log in logs)]
+    def _forward_for(self, op: Op, env: Env) -> tuple[list[Value], LoopCheckpoints]:
+        body, (n, *init) = op.regions[-1], [env.get(v, v) for v in op.operands]
+        slots = self.tapes.slots if n.const is None else max(min(self.tapes.slots, n.const), 1)
+        writer = self._writer(op, body.params[1:], slots)
+        stride = writer.stride_for(n)
 
-                def checkpoint() -> list[Value]:
-                    def thin() -> list[Value]:
-                        def move(k: Value) -> list[Value]:
-                            for tape in tapes:
-                                if tape is not None:
-                                    self._put(tape, k, self._get(tape, k * 2))
-                            return []
+        def trip(k: Value, *carried: Value) -> list[Value]:
+            at = n - 1 - k if op.attrs["reverse"] else k
+            writer.keep_every(stride, at, (k, *carried))
+            return self._region(body, env, (k, *carried))
 
-                        b.for_(b.const(self.slots // 2, int32), [], move)
-                        return [stride * 2]
+        return self.b.for_(n, init, trip, op.attrs["reverse"]), writer.checkpoints(n, stride)
 
-                    (wider,) = b.if_(emit("eq", slot, self.slots), thin, lambda: [stride])
-                    self._keep(tapes, emit("div", count, wider), kept)
-                    return [wider]
+    def _forward_while(self, op: Op, env: Env) -> tuple[list[Value], LoopCheckpoints]:
+        """The loop carries two numbers more: how many trips it has made, and the stride of its checkpoints."""
+        cond, body = op.regions
+        writer = self._writer(op, body.params, self.tapes.slots)
+        zero, one = self.b.const(0, int32), self.b.const(1, int32)
 
-                wider = stride
-                if any(tapes):
-                    (wider,) = b.if_(emit("eq", slot * stride, count), checkpoint, lambda: [stride])
-                return [*self._region(body, env, plain), count + 1, wider]
+        def go_on(*now: Value) -> Value:
+            return self._region(cond, env, now[:-2])[0]
 
-            def go_on(*values: Value) -> Value:
-                return self._region(op.regions[0], env, values[:-2])[0]
+        def trip(*now: Value) -> list[Value]:
+            *carried, count, stride = now
+            wider = writer.keep_thinning(stride, count, carried)
+            return [*self._region(body, env, carried), count + 1, wider]
 
-            *results, count, stride = b.while_([*args, zero, one], go_on, step)
-            sweep.loops[id(op)] = Record(count, tapes, stride)
-        env.update(zip(op.results, results, strict=True))
+        init = [env.get(v, v) for v in op.operands]
+        *results, count, stride = self.b.while_([*init, zero, one], go_on, trip)
+        return results, writer.checkpoints(count, stride if writer.tapes else None)
+
+    def _writer(self, op: Op, carried: Sequence[Value], slots: int) -> CheckpointWriter:
+        cursors = self.undo.cursors if self.undo.reads_returned(op) else []
+        needed = [p for p in carried if p in self.config.needed]
+        return CheckpointWriter(self.tapes, op.regions[-1], needed, cursors, slots)
 
     def _forward_framed(self, op: Op, env: Env) -> Value:
         """A loop that stores to replayed arrays: every trip ends with a push of what the reverse sweep has to know of
@@ -307,20 +200,16 @@ class Forward:
         """
         b, body = self.b, op.regions[-1]
         args = [env.get(v, v) for v in op.operands]
-        through = id(op) in self.replay.through
 
         def trip(*params: Value) -> list[Value]:
-            inner = dict(env)
-            inner.update(zip(body.params, params, strict=True))
-            positions = [cursor.now() for cursor in self._framed_cursors(op)]
+            inner = {**env, **dict(zip(body.params, params, strict=True))}
+            positions = positions_of(self.undo.cursors_of(op))
             for o in body.ops:
-                if through and id(o) in self.replay.moving:
+                if op in self.plan.perfect_nests and o in self.plan.storing:
                     self._forward_framed(o, inner)
                 else:
-                    self._copy(o, inner)
-            frame = [inner[p] for p in self.replay.frames[id(op)]] + positions
-            for kind, numbers in self.replay.frame(op, len(positions)):
-                self.stacks[kind].push([frame[k] for k in numbers])
+                    self.copy(o, inner)
+            self.undo.push_frame(op, [inner[p] for p in self.plan.frames[op]], positions)
             return [inner.get(v, v) for v in body.yields]
 
         if op.name == "for":
@@ -334,20 +223,9 @@ class Forward:
         env.update(zip(op.results, results, strict=True))
         return count
 
-    def _framed_cursors(self, op: Op) -> list[Cursor]:
-        """The cursors whose positions they keep: none where the program itself says what to take back."""
-        return [] if id(op) in self.replay.steady else self._cursors
-
-    def _takes(self, op: Op) -> bool:
-        """Does an operation with regions take what an atomic returned?"""
-        return any(id(o) in self.returned for region in op.regions for o in walk(region))
-
-    def _checkpoints(self, carried: Sequence[Value], logs: int, slots: int) -> list[Value | None]:
-        """Tapes for the carried values that are needed, and for the positions of cursors."""
-        kept = [self._tape(p.type, slots) if p in self.needed else None for p in carried]  # type: ignore[arg-type]
-        return [*kept, *(self._tape(int32, slots) for _ in range(logs))]
-
-    def _keep(self, tapes: Sequence[Value | None], at: Value, values: Sequence[Value]) -> None:
-        for tape, v in zip(tapes, values, strict=True):
-            if tape is not None:
-                self._put(tape, at, v)
+    def _region(self, region: Block, env: Env, params: Sequence[Value]) -> list[Value]:
+        """Emit a region for these parameters; returns what it yields."""
+        inner = {**env, **dict(zip(region.params, params, strict=True))}
+        for op in region.ops:
+            self.copy(op, inner)
+        return [inner.get(v, v) for v in region.yields]

@@ -1,50 +1,50 @@
-"""How the adjoint of a kernel takes back the stores that it performs again (`undo.py`): decided here, before it is
-emitted.
+"""The plan of a replay: how the adjoint of a kernel takes back the stores that it performs again (`undo_stack.py`).
 
-An operation with regions that stands outside of all others (a *root*) is *steady* if where its stores go, and how
-often, follows from values that those stores do not change, or that a root which is a loop carries: its frames keep
-these.  Then the program itself, run backwards, says where the old values belong: only these are kept.  Else every store
-also keeps its place, and every trip of a loop the place in the log where it began.
+An operation with regions that stands outside of all others (a *root*) is *address-invariant* if where its stores go,
+and how often, follows from values that those stores do not change, or that a root which is a loop carries: its frames
+keep these.  Then the program itself, run backwards, says where the old values belong: only these are kept.  Else every
+store also keeps its place, and every trip of a loop the place in the log where it began.
 
-A steady loop whose trips hold nothing but other loops is gone *through*: the reverse sweep goes from the end of one to
-the end of the one before, and nothing runs a third time.
+A *perfect nest* is an address-invariant loop whose trips store in inner loops only: the reverse sweep goes from the end
+of one to the end of the one before, and nothing runs a third time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from sim.core.lang.analysis.activity import matters
+from sim.core.lang.analysis.dataflow import reached_results, solve_forward
 from sim.core.lang.ir.core import OPS, Block, Func, Op, Value, split_memory, walk
-from sim.core.lang.ir.passes import WRITES, flow
+from sim.core.lang.ir.passes import WRITES
 from sim.core.lang.types import Scalar, int32
 
 
 @dataclass
-class Replay:
+class ReplayPlan:
     """What is done about the stores to `arrays`.
 
-    groups:   number of the memory of every array.
-    moving:   ids of the operations with regions that hold such stores.
-    steady:   ids of steady stores, and of `moving` operations with nothing but such.
-    through:  ids of loops that are gone through.
-    changing: values that depend, within a root, on what its stores change.
-    placed:   ids of stores that keep their places, and `placed_in` the arrays that they go to.
-    frames:   per loop in `moving` the carried values that every trip keeps.
-    stacked:  types of what is kept without a place.
+    groups:            number of the memory of every array.
+    storing:           the operations with regions that hold such stores.
+    address_invariant: the stores that keep their old values alone, and the `storing` operations with nothing but such.
+    perfect_nests:     loops among them.
+    changing:          values that depend, within a root, on what its stores change.
+    logged:            the stores that keep their places too, and `logged_arrays` where they go.
+    frames:            per loop in `storing` the carried values that every trip keeps.
+    stack_types:       types of what is kept without a place.
     """
 
     arrays: frozenset[Value] = frozenset()
     groups: Mapping[Value, int] = field(default_factory=dict)
-    moving: set[int] = field(default_factory=set)
-    steady: set[int] = field(default_factory=set)
-    through: set[int] = field(default_factory=set)
+    storing: set[Op] = field(default_factory=set)
+    address_invariant: set[Op] = field(default_factory=set)
+    perfect_nests: set[Op] = field(default_factory=set)
     changing: set[Value] = field(default_factory=set)
-    placed: set[int] = field(default_factory=set)
-    placed_in: set[Value] = field(default_factory=set)
-    frames: dict[int, list[Value]] = field(default_factory=dict)
-    stacked: set[Scalar] = field(default_factory=set)
+    logged: set[Op] = field(default_factory=set)
+    logged_arrays: set[Value] = field(default_factory=set)
+    frames: dict[Op, list[Value]] = field(default_factory=dict)
+    stack_types: set[Scalar] = field(default_factory=set)
 
     def stores(self, op: Op) -> bool:
         """Is it a store that is performed again?"""
@@ -52,28 +52,28 @@ class Replay:
 
     def pushed(self, op: Op) -> list[tuple[Scalar, list[int]]]:
         """What a store keeps without a place: (type, which of the values that it overwrites)."""
-        if id(op) not in self.steady or not self.stores(op):
+        if op not in self.address_invariant or not self.stores(op):
             return []
-        return by_kind([v.type for v in split_memory(op)[3]])  # type: ignore[misc]
+        return _by_type([v.type for v in split_memory(op)[3]])  # type: ignore[misc]
 
     def frame(self, op: Op, positions: int) -> list[tuple[Scalar, list[int]]]:
         """What a trip of a loop keeps: (type, which of its `frames` and, behind them, positions in other logs)."""
-        kinds: list[Scalar] = [v.type for v in self.frames[id(op)]]  # type: ignore[misc]
-        return by_kind(kinds if id(op) in self.steady else [*kinds, *[int32] * positions])
+        types: list[Scalar] = [v.type for v in self.frames[op]]  # type: ignore[misc]
+        return _by_type(types if op in self.address_invariant else [*types, *[int32] * positions])
 
-    def seen(self, block: Block, needed: Collection[Value]) -> set[int]:
-        """ids of the stores, and of the branches with stores, of a block that anything behind them in it looks at.
+    def seen(self, block: Block, needed: Collection[Value]) -> set[Op]:
+        """The stores, and the branches with stores, of a block that anything behind them in it looks at.
 
         A store is also seen by a later operation with regions that overwrites the same memory: that keeps the old
         value.
         """
-        found: set[int] = set()
+        found: set[Op] = set()
         later: set[int] = set()
         for op in reversed(block.ops):
             inside = [op, *(o for region in op.regions for o in walk(region))]
             written = {self.groups[o.operands[0]] for o in inside if self.stores(o)}
             if written & later or any(r in needed for r in op.results):
-                found.add(id(op))
+                found.add(op)
             if op.regions:
                 later |= written
             later |= {
@@ -89,50 +89,77 @@ def plan_replay(
     needed: set[Value],
     varied: set[Value],
     active: Collection[Value],
-    returned: Collection[int],
-) -> Replay:
-    """The plan for stores to `arrays`.  active: arrays with a gradient; returned: ids of atomics whose results are
-    logged."""
-    plan = Replay(frozenset(arrays), groups)
-    for op in walk(kernel.body):
-        if any(plan.stores(o) for region in op.regions for o in walk(region)):
-            plan.moving.add(id(op))
+    returned: Collection[Op],
+) -> ReplayPlan:
+    """The plan for stores to `arrays`.  active: arrays with a gradient; returned: atomics whose results are logged."""
+    plan = ReplayPlan(frozenset(arrays), groups)
+    plan.storing |= {op for op in walk(kernel.body) if any(plan.stores(o) for o in _inside(op))}
     for root in kernel.body.ops:
-        if id(root) not in plan.moving:
-            continue
-        remembered = _remembering(root, {groups[a] for a in arrays}, groups)
-        inside = [o for region in root.regions for o in walk(region)]
-        framed = root.name != "if" and matters(root, varied, active)  # then the frames tell what it carries
-        changing = _following(root, {*remembered, *_carried(inside if framed else [root, *inside])})
-        plan.changing |= changing
-        if (framed or root.name != "while") and all(_is_steady(o, plan, changing, returned) for o in inside):
-            plan.steady |= {id(o) for o in inside if plan.stores(o) or id(o) in plan.moving} | {id(root)}
-            spoilt = _following(root, remembered) & needed
-            plan.through |= {
-                id(o) for o in (root, *inside) if o.name == "for" and _holds_loops_only(o, plan, spoilt, varied, active)
-            }
-        else:
-            plan.placed |= {id(o) for o in inside if plan.stores(o)}
-            plan.placed_in |= {o.operands[0] for o in inside if plan.stores(o)}
-            plan.stacked.add(int32)
-        for op in (root, *inside):
-            if id(op) in plan.moving and op.name != "if":
-                counted = counters(op)
-                plan.frames[id(op)] = [
-                    p for p in op.regions[-1].params[1 if op.name == "for" else 0 :] if p in needed and p not in counted
-                ]
-                plan.stacked.update(p.type for p in plan.frames[id(op)])  # type: ignore[misc]
-            plan.stacked.update(kind for kind, _ in plan.pushed(op))
+        if root in plan.storing:
+            _plan_root(plan, root, needed, varied, active, returned)
     return plan
+
+
+def _plan_root(
+    plan: ReplayPlan,
+    root: Op,
+    needed: set[Value],
+    varied: set[Value],
+    active: Collection[Value],
+    returned: Collection[Op],
+) -> None:
+    inside = _inside(root)
+    stores = {op for op in inside if plan.stores(op)}
+
+    # what the stores change, directly or through what loops carry (that of a root with frames is known from these)
+    from_memory = _from_memory_or_loops(plan, inside)
+    framed = root.name != "if" and matters(root, varied, active)
+    carrying = [op for op in (inside if framed else [root, *inside]) if op.name in ("for", "while")]
+    carried = {p for loop in carrying for region in loop.regions for p in region.params[_counters_of(loop) :]}
+    changing = _dependents(root, from_memory | carried)
+    plan.changing |= changing
+
+    # can the program run backwards tell where old values belong?
+    if (framed or root.name != "while") and all(_is_address_invariant(o, plan, changing, returned) for o in inside):
+        plan.address_invariant |= stores | plan.storing.intersection(inside) | {root}
+        spoilt = _dependents(root, from_memory) & needed
+        loops = [op for op in (root, *inside) if op.name == "for"]
+        plan.perfect_nests.update(op for op in loops if _is_perfect_nest(op, plan, spoilt, varied, active))
+    else:
+        plan.logged |= stores
+        plan.logged_arrays |= {op.operands[0] for op in stores}
+        plan.stack_types.add(int32)
+
+    # what the trips of its loops keep, counters aside: those are computed from the number of the trip
+    for op in (root, *inside):
+        if op in plan.storing and op.name != "if":
+            counted = counters(op)
+            plan.frames[op] = [p for p in carried_params(op) if p in needed and p not in counted]
+            plan.stack_types.update(p.type for p in plan.frames[op])  # type: ignore[misc]
+        plan.stack_types.update(kind for kind, _ in plan.pushed(op))
+
+
+def _inside(op: Op) -> list[Op]:
+    return [inner for region in op.regions for inner in walk(region)]
+
+
+def _counters_of(loop: Op) -> int:
+    """Parameters of its body before the carried ones."""
+    return 1 if loop.name == "for" else 0
+
+
+def carried_params(loop: Op) -> list[Value]:
+    """What a loop carries, in its body."""
+    return loop.regions[-1].params[_counters_of(loop) :]
 
 
 def counters(loop: Op) -> dict[Value, tuple[Value, Value]]:
     """Integers that a loop carries and every trip adds the same to: (their value before the first trip, what is
     added)."""
-    shift, body = 1 if loop.name == "for" else 0, loop.regions[-1]
+    body = loop.regions[-1]
     inside = {v for op in walk(body) for v in op.results} | set(body.params)
     found = {}
-    for p, start, end in zip(body.params[shift:], loop.operands[shift:], body.yields, strict=True):
+    for p, start, end in zip(carried_params(loop), loop.operands[_counters_of(loop) :], body.yields, strict=True):
         parts = end.op.operands if end.op is not None and end.op.name == "add" else []
         step = next((v for v in parts if v is not p), None)
         if (
@@ -146,82 +173,59 @@ def counters(loop: Op) -> dict[Value, tuple[Value, Value]]:
     return found
 
 
-def by_kind(kinds: Sequence[Scalar]) -> list[tuple[Scalar, list[int]]]:
+def _by_type(types: Sequence[Scalar]) -> list[tuple[Scalar, list[int]]]:
     """(type, numbers of the entries of this type), in order of first appearance."""
     found: dict[Scalar, list[int]] = {}
-    for k, kind in enumerate(kinds):
+    for k, kind in enumerate(types):
         found.setdefault(kind, []).append(k)
     return list(found.items())
 
 
-def _remembering(root: Op, memory: Collection[int], groups: Mapping[Value, int]) -> set[Value]:
-    """Values inside `root` that come from memory that stores change, or from loops."""
-    found: set[Value] = set()
-    for region in root.regions:
-        for op in walk(region):
-            if (
-                op.name == "atomic"
-                or (op.name == "load" and groups[op.operands[0]] in memory)
-                or op.name in ("for", "while")
-            ):
-                found.update(op.results)
-    return found
+def _from_memory_or_loops(plan: ReplayPlan, inside: Collection[Op]) -> set[Value]:
+    """Values that come from memory that stores change, or from loops."""
+    memory = {plan.groups[array] for array in plan.arrays}
+    sources = [
+        op
+        for op in inside
+        if op.name in ("atomic", "for", "while") or (op.name == "load" and plan.groups[op.operands[0]] in memory)
+    ]
+    return {r for op in sources for r in op.results}
 
 
-def _carried(ops: Collection[Op]) -> set[Value]:
-    """What the loops among these carry."""
-    return {
-        p
-        for op in ops
-        if op.name in ("for", "while")
-        for region in op.regions
-        for p in region.params[1 if op.name == "for" else 0 :]
-    }
+def _dependents(root: Op, start: Collection[Value]) -> set[Value]:
+    """Values inside `root` that depend on these: on the condition of a branch too, but not on how often a loop runs
+    (that is asked of the loop: `_is_address_invariant`)."""
+
+    def transfer(op: Op, found: Set[Value]) -> Collection[Value]:
+        return op.results if op.name == "if" and op.operands[0] in found else reached_results(op, found)
+
+    return solve_forward([root, *_inside(root)], start, transfer)
 
 
-def _following(root: Op, start: Collection[Value]) -> set[Value]:
-    """Values inside `root` that depend on these."""
-    found, size = set(start), -1
-    inside = [root, *(o for region in root.regions for o in walk(region))]
-    while size != len(found):
-        size = len(found)
-        for op in inside:
-            if op.regions:
-                found.update(target for target, sources in flow(op) if any(v in found for v in sources))
-                if op.name == "if" and op.operands[0] in found:
-                    found.update(op.results)
-            elif any(v in found for v in op.operands):
-                found.update(op.results)
-    return found
-
-
-def _is_steady(op: Op, plan: Replay, changing: set[Value], returned: Collection[int]) -> bool:
+def _is_address_invariant(op: Op, plan: ReplayPlan, changing: set[Value], returned: Collection[Op]) -> bool:
     """Does nothing about where it stores, or how often, depend on what is stored?"""
-    if id(op) in returned:
+    if op in returned:
         return False
     if plan.stores(op):
         _, index, leaf, _ = split_memory(op)
         return not any(v in changing for v in (*index, *([leaf] if leaf is not None else [])))
-    return id(op) not in plan.moving or (op.name != "while" and op.operands[0] not in changing)
+    return op not in plan.storing or (op.name != "while" and op.operands[0] not in changing)
 
 
-def _holds_loops_only(
-    loop: Op, plan: Replay, spoilt: set[Value], varied: set[Value], active: Collection[Value]
+def _is_perfect_nest(
+    loop: Op, plan: ReplayPlan, spoilt: set[Value], varied: set[Value], active: Collection[Value]
 ) -> bool:
-    """Do the trips of a steady loop store in inner loops only, and does the reverse sweep need nothing that those have
-    changed?"""
+    """Do the trips of an address-invariant loop store in inner loops only, and does the reverse sweep need nothing that
+    those have changed (`spoilt`)?"""
     ops = loop.regions[-1].ops
-    moving = [op for op in ops if id(op) in plan.moving or plan.stores(op)]
-    if not moving or any(op.name != "for" or not matters(op, varied, active) for op in moving):
+    storing = [op for op in ops if op in plan.storing or plan.stores(op)]
+    if not storing or any(op.name != "for" or not matters(op, varied, active) for op in storing):
         return False
     return not any(r in spoilt for op in ops for r in op.results)
 
 
-def is_steady_value(op: Op, plan: Replay) -> bool:
-    """Can an operation of a steady region be computed at any time while its stores are taken back?"""
-    plain = (
-        op.name in OPS
-        or op.name in ("const", "tid", "shape", "load", "call")
-        or (op.name == "if" and id(op) not in plan.moving)
-    )
-    return plain and not any(r in plan.changing for r in op.results)
+def is_invariant_value(op: Op, plan: ReplayPlan) -> bool:
+    """Can an operation of an address-invariant region be computed at any time while its stores are taken back?"""
+    branch = op.name == "if" and op not in plan.storing
+    plain = op.name in OPS or op.name in ("const", "tid", "shape", "load", "call")
+    return (branch or plain) and not any(r in plan.changing for r in op.results)

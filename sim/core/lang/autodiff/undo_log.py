@@ -5,7 +5,7 @@ value to a log of the thread, then stores (where it goes back at once, the old v
 puts the old value back.  A region that is about to be recomputed is first rewound to where it began.  So memory always
 is what the forward run had at that point, and the copy is whole again at the end.
 
-Where the program run backwards knows the places of the stores (`replay.py`), old values lie on a `Stack`; else the
+Where the program run backwards knows the places of the stores (`replay.py`), old values lie on a `ValueStack`; else the
 places lie beside them, in an `UndoLog`.  What an atomic returned inside a loop cannot be computed again: the forward
 launch writes it down (`ReturnLog`).
 """
@@ -42,6 +42,15 @@ class Cursor:
         self.set(position)
 
 
+def positions_of(cursors: Sequence[Cursor]) -> list[Value]:
+    return [cursor.now() for cursor in cursors]
+
+
+def rewind_all(cursors: Sequence[Cursor], positions: Sequence[Value]) -> None:
+    for cursor, position in zip(cursors, positions, strict=True):
+        cursor.rewind(position)
+
+
 @dataclass(eq=False)
 class ReturnLog(Cursor):
     """What atomics in loops have returned to the thread, in order: `values` has shape (entries, threads)."""
@@ -67,7 +76,7 @@ class ReturnLog(Cursor):
 
 
 @dataclass(eq=False)
-class Stack(Cursor):
+class ValueStack(Cursor):
     """Numbers of one type: `values` has shape (rows, entries...), a row is one thread in flight."""
 
     values: Value

@@ -1,30 +1,19 @@
-"""Functions of the language that the compiler itself provides, and the registry of all names it knows.
-
-A `Builtin` is called while tracing: `handler(tracer, node, args, kwargs)` gets the traced arguments (a lazy one: their
-syntax) and returns a traced value.  `NAMES` maps what Python calls `abs`, `min`, `math.sin`, ... to the language; the
-library adds its own functions with `register`.
-"""
+"""Functions of the language that the compiler itself provides, as handlers that emit operations."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Mapping
 from functools import reduce
 from typing import Any
 
-from sim.core.lang.frontend.construct import construct
-from sim.core.lang.frontend.context import Context
-from sim.core.lang.frontend.function import Function
-from sim.core.lang.frontend.operators import binary, elementwise, power, unary
 from sim.core.lang.frontend.traced import (
     ArrayRef,
-    Fields,
-    Mismatch,
-    Parts,
-    Place,
+    LValue,
     Range,
+    StructValue,
     Undefined,
+    VectorValue,
     describe,
     flatten,
     is_number,
@@ -32,6 +21,12 @@ from sim.core.lang.frontend.traced import (
     type_of,
     whole,
 )
+from sim.core.lang.frontend.tracing.branches import choose
+from sim.core.lang.frontend.tracing.components import iterate, subscript
+from sim.core.lang.frontend.tracing.construct import construct
+from sim.core.lang.frontend.tracing.context import Context
+from sim.core.lang.frontend.tracing.operators import binary, elementwise, power, unary
+from sim.core.lang.frontend.tracing.registry import NAMES, Builtin, builtin, takes
 from sim.core.lang.ir.core import Op, Value
 from sim.core.lang.ir.ops import OPS  # the table with its rows, not the empty one of ir.py
 from sim.core.lang.types import (
@@ -42,49 +37,6 @@ from sim.core.lang.types import (
     scalar_of,
 )
 
-Handler = Callable[..., Any]
-
-
-class Builtin:
-    """A function of the language with a handler at trace time.
-
-    lazy: the handler gets syntax trees instead of values.  host: what calling it outside of a kernel does.
-    """
-
-    def __init__(
-        self, name: str, handler: Handler, doc: str = "", lazy: bool = False, host: Callable[..., Any] | None = None
-    ) -> None:
-        self.name = self.__name__ = name
-        self.handler, self.lazy, self.host = handler, lazy, host
-        self.__doc__ = doc
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self.host is not None:
-            return self.host(*args, **kwargs)
-        raise TypeError(f"`{self.name}` is a function of the kernel language: call it inside of a kernel")
-
-    def __repr__(self) -> str:
-        return f"<builtin {self.name} of the kernel language>"
-
-
-NAMES: dict[str, Builtin | Function] = {}
-"""Every function of the language by name."""
-
-
-def register(functions: Mapping[str, Builtin | Function]) -> None:
-    """Adds functions to the names that Python's own (`abs`, `math.sin`, ...) stand for; later ones win."""
-    NAMES.update(functions)
-
-
-def builtin(name: str, lazy: bool = False, host: Callable[..., Any] | None = None) -> Callable[[Handler], Builtin]:
-    """Decorator: makes a handler a `Builtin` of this name and registers it; the docstring is the user's."""
-
-    def wrap(handler: Handler) -> Builtin:
-        made = NAMES[name] = Builtin(name, handler, handler.__doc__ or "", lazy, host)
-        return made
-
-    return wrap
-
 
 def __getattr__(name: str) -> Any:
     """`from sim.core.lang.frontend.builtins import sqrt`: builtins by their name."""
@@ -92,15 +44,6 @@ def __getattr__(name: str) -> Any:
         return NAMES[name]
     except KeyError:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
-
-
-def takes(t: Context, node: ast.AST, name: str, args: tuple, kwargs: dict, low: int, high: int | None = None) -> None:
-    if kwargs:
-        raise t.error(node, f"{name} takes no argument '{next(iter(kwargs))}'")
-    high = low if high is None else high
-    if not low <= len(args) <= high:
-        count = str(low) if low == high else f"{low} to {high}"
-        raise t.error(node, f"{name} takes {count} argument{'s' if count != '1' else ''}, got {len(args)}")
 
 
 # ---- primitives of the op table
@@ -146,7 +89,7 @@ def _neg(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
 def _pow(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
     """a ** b: small constant whole exponents multiply."""
     takes(t, node, "pow", args, kwargs, 2)
-    if any(isinstance(a, Parts) for a in args):
+    if any(isinstance(a, VectorValue) for a in args):
         return elementwise(t, "pow", args, node)
     if any(kind_of(a) != "scalar" for a in args):
         raise t.error(node, f"pow is not defined for {describe(args[0])} and {describe(args[1])}")
@@ -156,8 +99,8 @@ def _pow(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
 def _extremum(name: str) -> None:
     def handler(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
         takes(t, node, name, args, kwargs, 1, 1000)
-        if len(args) == 1 and isinstance(args[0], (Parts, tuple)):
-            args = args[0].leaves if isinstance(args[0], Parts) else args[0]
+        if len(args) == 1 and isinstance(args[0], (VectorValue, tuple)):
+            args = args[0].leaves if isinstance(args[0], VectorValue) else args[0]
             if not args:
                 raise t.error(node, f"{name} of nothing")
         return reduce(lambda a, b: elementwise(t, name, (a, b), node), args)
@@ -177,7 +120,7 @@ _extremum("max")
 def _sum(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
     """The sum of the components of a vector, or of the items of a tuple."""
     takes(t, node, "sum", args, kwargs, 1, 2)
-    items = args[0].leaves if isinstance(args[0], Parts) else args[0]
+    items = args[0].leaves if isinstance(args[0], VectorValue) else args[0]
     if not isinstance(items, tuple):
         raise t.error(node, f"sum takes a vector or a tuple, got {describe(args[0])}")
     start = args[1:] or items[:1] or (0,)
@@ -199,7 +142,7 @@ def _tid(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
     return tuple(t.b.tid(axis) for axis in range(count))
 
 
-def element(t: Context, name: str, args: tuple, node: ast.AST) -> tuple[Place, Any]:
+def element(t: Context, name: str, args: tuple, node: ast.AST) -> tuple[LValue, Any]:
     """Array element and value of `atomic_add(array, i, j, value)`."""
     ref = args[0] if args else None
     if not isinstance(ref, ArrayRef):
@@ -214,7 +157,7 @@ def element(t: Context, name: str, args: tuple, node: ast.AST) -> tuple[Place, A
             f"{name} on {type_of(ref)} takes {ref.ndim} ind{'ex' if ref.ndim == 1 else 'ices'} and a value, "
             f"got {len(args) - 1} argument{'s' if len(args) != 2 else ''} after the array",
         )
-    place = t.item(ref, args[1:-1], node)
+    place = subscript(t, ref, args[1:-1], node)
     return place, args[-1]
 
 
@@ -253,7 +196,7 @@ def _where(t: Context, node: ast.AST, args: list, kwargs: dict) -> Any:
     """where(cond, a, b): a if cond else b.  Only the chosen one is evaluated, so the other may be infinite or out of
     range."""
     takes(t, node, "where", tuple(args), kwargs, 3)
-    return t.choose(args[0], args[1], args[2], node)
+    return choose(t, args[0], args[1], args[2], node)
 
 
 @builtin("static", lazy=True)
@@ -264,7 +207,7 @@ def _static(t: Context, node: ast.AST, args: list, kwargs: dict) -> Any:
     for key, value in t.env.items():
         if key.startswith("$"):
             continue
-        if isinstance(value, (Fields, ArrayRef, Undefined)) or flatten(value):
+        if isinstance(value, (StructValue, ArrayRef, Undefined)) or flatten(value):
             space.pop(key, None)  # a value of the run hides a captured name
         else:
             space[key] = value
@@ -286,12 +229,12 @@ def _range(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Range:
     """range(stop), range(start, stop), range(start, stop, step): as in Python."""
     takes(t, node, "range", args, kwargs, 1, 3)
     for a in args:
-        kind = type_of(a, t.real)
-        if not isinstance(kind, Scalar) or kind.kind != "i":
+        ty = type_of(a, t.real)
+        if not isinstance(ty, Scalar) or ty.kind != "i":
             raise t.error(
                 node,
                 f"range takes signed integers, got {describe(a)}",
-                "write int(...)" if isinstance(kind, Scalar) else "",
+                "write int(...)" if isinstance(ty, Scalar) else "",
             )
     start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1) if len(args) == 2 else args
     if whole(step) == 0:
@@ -313,7 +256,7 @@ def _len(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
     """Length of a vector or tuple (a constant), rows of a matrix, first dimension of an array."""
     takes(t, node, "len", args, kwargs, 1)
     x = args[0]
-    if isinstance(x, Parts):
+    if isinstance(x, VectorValue):
         return len(x.type)
     if isinstance(x, ArrayRef):
         return t.b.shape(x.array, len(x.index))
@@ -326,23 +269,23 @@ def _len(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
 def _type(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Type:
     """The type of a value: `type(v)(0.0)` makes another of the same type."""
     takes(t, node, "type", args, kwargs, 1)
-    kind = type_of(args[0], t.real)
-    if kind is None:
+    ty = type_of(args[0], t.real)
+    if ty is None:
         raise t.error(node, f"type(...) of {describe(args[0])}")
-    return kind
+    return ty
 
 
 @builtin("enumerate")
 def _enumerate(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
     """enumerate(tuple or vector): as in Python, unrolled."""
     takes(t, node, "enumerate", args, kwargs, 1)
-    return tuple(enumerate(t.items(args[0], node)))
+    return tuple(enumerate(iterate(t, args[0], node)))
 
 
 @builtin("zip")
 def _zip(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
     """zip of tuples or vectors: as in Python, unrolled."""
-    return tuple(zip(*(t.items(a, node) for a in args), strict=False))
+    return tuple(zip(*(iterate(t, a, node) for a in args), strict=False))
 
 
 # ---- output
@@ -362,9 +305,9 @@ def _template(t: Context, x: Any, values: list[Value], node: ast.AST) -> str:
         return "(" + ", ".join(_template(t, v, values, node) for v in x) + ")"
     if is_number(x):
         return str(x)
-    if isinstance(x, Fields):
+    if isinstance(x, StructValue):
         return f"{x.type}(" + ", ".join(f"{k}={_template(t, v, values, node)}" for k, v in x.values.items()) + ")"
-    if isinstance(x, (Value, Parts)):
+    if isinstance(x, (Value, VectorValue)):
         found = flatten(x)
         values.extend(found)
         return "{}" if isinstance(x, Value) else "[" + ", ".join("{}" for _ in found) + "]"
@@ -397,13 +340,3 @@ def _printf(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> None:
     if used != len(values):
         raise t.error(node, f"the format takes {used} value{'s' if used != 1 else ''}, got {len(values)}")
     t.b.append(Op("print", values, [], {"format": text}))
-
-
-def fit_or_error(t: Context, x: Any, kind: Type, what: str, node: ast.AST) -> Any:
-    """x as a value of a type, or an error that says `what` does not fit."""
-    try:
-        return t.fit(x, kind)
-    except Mismatch as problem:
-        raise t.error(
-            node, f"{what}: {problem.args[0]}", str(problem.args[1]) if len(problem.args) > 1 else ""
-        ) from None

@@ -19,10 +19,10 @@ from sim.core.lang.frontend.function import Function, rules
 from sim.core.lang.frontend.source import MISSING, own_module
 from sim.core.lang.ir.core import Op
 from sim.core.lang.memoize import compiling
-from sim.core.lang.types import Composite, StructValue, Type
+from sim.core.lang.types import Composite, HostStruct, Type
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
-_ROWS = (list, tuple, dict, StructValue)
+_ROWS = (list, tuple, dict, HostStruct)
 _BLOCKS = (set, Composite, np.ndarray)
 
 
@@ -179,7 +179,7 @@ def _inside(cell: Any) -> Any:
 
 def _items(x: Any) -> Any:
     """What a container holds now."""
-    if isinstance(x, StructValue):
+    if isinstance(x, HostStruct):
         return tuple(vars(x).values())
     if isinstance(x, dict):
         return (*x.keys(), *x.values())

@@ -7,10 +7,10 @@ from functools import reduce
 from typing import Any
 
 from sim.core.lang import types
-from sim.core.lang.frontend.builtins import builtin, takes
-from sim.core.lang.frontend.construct import construct, identity_quaternion
-from sim.core.lang.frontend.context import Context
-from sim.core.lang.frontend.traced import Parts, flatten, type_of, whole
+from sim.core.lang.frontend.traced import VectorValue, flatten, type_of, whole
+from sim.core.lang.frontend.tracing.construct import construct, identity_quaternion
+from sim.core.lang.frontend.tracing.context import Context
+from sim.core.lang.frontend.tracing.registry import builtin, takes
 from sim.core.lang.ir.core import Value
 from sim.core.lang.types import Homogeneous, Matrix, Scalar, as_scalar, int32, leaves_of
 
@@ -101,10 +101,10 @@ def zeros(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
     takes(t, node, "zeros", args[2:], kwargs, 0)
     given = shape if isinstance(shape, tuple) else (shape,)
     extents = [n for n in map(whole, given) if n]
-    kind = dtype if isinstance(dtype, Homogeneous) else None
-    if kind is not None and len(kind.shape) == 1 and len(given) == 1:
-        extents, dtype = [*extents, kind.shape[0]], kind.dtype
-    if len(extents) < len(given) or not 1 <= len(extents) <= 2 or (kind is not None and dtype is kind):
+    ty = dtype if isinstance(dtype, Homogeneous) else None
+    if ty is not None and len(ty.shape) == 1 and len(given) == 1:
+        extents, dtype = [*extents, ty.shape[0]], ty.dtype
+    if len(extents) < len(given) or not 1 <= len(extents) <= 2 or (ty is not None and dtype is ty):
         raise t.error(
             node,
             "zeros(shape=..., dtype=...) in a kernel takes one or two constant extents of numbers, or one of vectors",
@@ -135,8 +135,8 @@ def identity(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
     takes(t, node, "identity", (), kwargs, 0)
     if not n:
         raise t.error(node, "identity(n) takes a constant size")
-    kind: Matrix = types.matrix((n, n), dtype)
-    return Parts(kind, tuple(t.b.const(float(i == j), dtype) for i in range(n) for j in range(n)))
+    ty: Matrix = types.matrix((n, n), dtype)
+    return VectorValue(ty, tuple(t.b.const(float(i == j), dtype) for i in range(n) for j in range(n)))
 
 
 @builtin("quat_identity")

@@ -22,7 +22,7 @@ from typing import Any
 
 from sim.core.lang.errors import KernelError, entry_point
 from sim.core.lang.frontend.function import Function, local_annotations
-from sim.core.lang.frontend.source import MISSING, Source, caller_locals
+from sim.core.lang.frontend.source import MISSING, FunctionSource, caller_locals
 
 
 class Adjoint:
@@ -49,8 +49,8 @@ class GradientFunction(Function):
     `adjoint[x]`."""
 
     @cached_property
-    def source(self) -> Source:
-        source = copy.copy(Source(self.python))
+    def source(self) -> FunctionSource:
+        source = copy.copy(FunctionSource(self.python))
         source.node = _Rewrite(self, source).visit(copy.deepcopy(source.node))
         return source
 
@@ -58,7 +58,7 @@ class GradientFunction(Function):
 class _Rewrite(ast.NodeTransformer):
     """`adjoint[x]` becomes a plain variable, so that branches and loops treat it as one."""
 
-    def __init__(self, function: Function, source: Source) -> None:
+    def __init__(self, function: Function, source: FunctionSource) -> None:
         self.function, self.source = function, source
         self.arguments = {a.arg for a in source.node.args.args}
 

@@ -7,7 +7,14 @@ from functools import cached_property
 from typing import Any
 
 from sim.core.lang.errors import entry_point
-from sim.core.lang.frontend.source import Parameter, Scope, Source, caller_locals, resolve_annotations, signature
+from sim.core.lang.frontend.source import (
+    FunctionSource,
+    KernelParameter,
+    Scope,
+    caller_locals,
+    resolve_annotations,
+    signature,
+)
 from sim.core.lang.memoize import compiling
 from sim.core.lang.types import Scalar, float32
 
@@ -42,17 +49,17 @@ class Function:
         self.internal = (python.__module__ or "").startswith("sim.core.lang.library")
         self.traces: dict[Any, Any] = {}  # by argument types: see `captures.remembered`
         self._annotations = annotations
-        self._parameters: dict[Scalar, list[Parameter]] = {}
+        self._parameters: dict[Scalar, list[KernelParameter]] = {}
 
     @cached_property
-    def source(self) -> Source:
-        return Source(self.python)
+    def source(self) -> FunctionSource:
+        return FunctionSource(self.python)
 
     @cached_property
     def scope(self) -> Scope:
         return Scope(self.python)
 
-    def parameters(self, real: Scalar = float32) -> list[Parameter]:
+    def parameters(self, real: Scalar = float32) -> list[KernelParameter]:
         """Names, types and defaults; the annotation `float` means `real`."""
         found = self._parameters.get(real)
         if found is None:
@@ -135,7 +142,7 @@ def func(python: Callable[..., Any] | None = None, *, name: str | None = None) -
 
 
 def _arguments(python: Callable[..., Any]) -> list[tuple[str, str]]:
-    return [(key, str(kind)) for key, kind in python.__annotations__.items() if key != "return"]
+    return [(key, str(ty)) for key, ty in python.__annotations__.items() if key != "return"]
 
 
 def local_annotations(python: Callable[..., Any], caller: Any) -> dict[str, Any] | None:

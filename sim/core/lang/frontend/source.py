@@ -25,7 +25,7 @@ def own_module(name: str | None) -> bool:
 
 
 @dataclass(frozen=True)
-class Parameter:
+class KernelParameter:
     """A parameter of a function of the language.
 
     type: what its annotation says (an `ArrayType` with `dtype` None for arrays of anything), or None: taken from the
@@ -41,7 +41,7 @@ class Parameter:
         return self.default is MISSING
 
 
-class Source:
+class FunctionSource:
     """The syntax tree of a function, and where it stands in its file."""
 
     def __init__(self, python: Callable[..., Any]) -> None:
@@ -182,7 +182,7 @@ def annotation_span(python: Callable[..., Any], name: str) -> Span:
     none."""
     code = python.__code__
     try:
-        source = Source(python)
+        source = FunctionSource(python)
     except KernelError:
         return Span(code.co_filename, code.co_firstlineno)
     args = source.node.args
@@ -200,7 +200,7 @@ def caller_locals(depth: int = 1) -> Mapping[str, Any] | None:
 
 def signature(
     python: Callable[..., Any], real: Scalar = float32, annotations: Mapping[str, Any] | None = None
-) -> list[Parameter]:
+) -> list[KernelParameter]:
     """Parameters of a Python function with their types; `float` as an annotation means `real`.
 
     `annotations`: already evaluated ones (`resolve_annotations`), for names that only the place of definition knows.
@@ -224,12 +224,12 @@ def signature(
     out = []
     for name in names:
         try:
-            kind = annotated_type(known.get(name), real)
+            ty = annotated_type(known.get(name), real)
         except TypeError as problem:
             raise KernelError(
                 f"the annotation of `{name}` in `{python.__name__}`: {problem}", annotation_span(python, name)
             ) from None
-        out.append(Parameter(name, kind, defaults.get(name, MISSING)))
+        out.append(KernelParameter(name, ty, defaults.get(name, MISSING)))
     return out
 
 

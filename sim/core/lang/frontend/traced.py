@@ -3,11 +3,11 @@
 * a `Value` of the IR: a scalar of the run;
 * a Python number, bool, string, type, function, module: *static*, known now.  Numbers are weak: they take the type of
   what they meet, and alone become int32 or the tracer's `real`;
-* `Parts`: a vector, matrix, quaternion or transform, a row of scalar `Value`s;  `Fields`: a struct;  a tuple;
+* `VectorValue`: a vector, matrix, quaternion or transform, a row of scalar `Value`s;  `StructValue`: a struct;  a tuple;
 * `ArrayRef`: an array, or a view of one with leading indices fixed;
 * `Undefined`: a name that has no value on some path.
 
-All are immutable: assigning to a component makes a new one.  `Place` is an element of an array (or a part of one) that
+All are immutable: assigning to a component makes a new one.  `LValue` is an element of an array (or a part of one) that
 has not been loaded yet, so that `a[i].x` loads one scalar and can be assigned to.
 """
 
@@ -36,7 +36,7 @@ from sim.core.lang.types import (
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
+class VectorValue:
     """A vector, matrix (row major), quaternion or transform: one scalar value per leaf."""
 
     type: Homogeneous
@@ -44,7 +44,7 @@ class Parts:
 
 
 @dataclass(frozen=True, eq=False)
-class Fields:
+class StructValue:
     """A struct: a traced value per field (arrays: an `ArrayRef` or None)."""
 
     type: Struct
@@ -68,7 +68,7 @@ class ArrayRef:
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
+class LValue:
     """An array element, or leaves `first ..` of it, of type `type`.
 
     offset: a run-time leaf number that counts from `first` inside of `extent` leaves (a component chosen at run time).
@@ -120,7 +120,7 @@ def is_number(x: Any) -> bool:
 
 
 def is_traced(x: Any) -> bool:
-    return isinstance(x, (Value, Parts, Fields, ArrayRef))
+    return isinstance(x, (Value, VectorValue, StructValue, ArrayRef))
 
 
 def constant(x: Any) -> Any:
@@ -136,7 +136,7 @@ def whole(x: Any) -> int | None:
 
 def type_of(x: Any, real: Scalar | None = None) -> Type | None:
     """The type of a traced value (of a weak number: the one it takes alone, if `real` is given), else None."""
-    if isinstance(x, (Value, Parts, Fields, Place)):
+    if isinstance(x, (Value, VectorValue, StructValue, LValue)):
         return x.type
     if isinstance(x, ArrayRef):
         return array_type(x.dtype, x.ndim)
@@ -147,11 +147,11 @@ def type_of(x: Any, real: Scalar | None = None) -> Type | None:
 
 def kind_of(x: Any) -> str:
     """ "scalar", "vector", "matrix", "quat", "transform", "struct", "array" or "other": what operators choose by."""
-    kind = x if isinstance(x, Type) else type_of(x)
-    if kind is None:
+    ty = x if isinstance(x, Type) else type_of(x)
+    if ty is None:
         return "scalar" if is_number(x) else "other"
     for cls, name in _KINDS.items():
-        if isinstance(kind, cls):
+        if isinstance(ty, cls):
             return name
     return "other"
 
@@ -173,9 +173,9 @@ def describe(x: Any) -> str:
         return f"the constant {x}"
     if is_number(x):
         return f"the number {x!r}"
-    kind = type_of(x)
-    if kind is not None:
-        return str(kind)
+    ty = type_of(x)
+    if ty is not None:
+        return str(ty)
     if isinstance(x, tuple):
         return f"a tuple of {len(x)}"
     if isinstance(x, str):
@@ -196,9 +196,9 @@ def flatten(x: Any) -> list[Value]:
     """All scalar values inside, in a fixed order (of an array view: its indices)."""
     if isinstance(x, Value):
         return [x]
-    if isinstance(x, Parts):
+    if isinstance(x, VectorValue):
         return list(x.leaves)
-    if isinstance(x, Fields):
+    if isinstance(x, StructValue):
         return [v for part in x.values.values() for v in flatten(part)]
     if isinstance(x, tuple):
         return [v for part in x for v in flatten(part)]
@@ -218,10 +218,10 @@ def rebuild(x: Any, values: Iterator[Value]) -> Any:
     """A value shaped as x with its scalars replaced, in the order of `flatten`."""
     if isinstance(x, Value):
         return next(values)
-    if isinstance(x, Parts):
-        return Parts(x.type, tuple(next(values) for _ in x.leaves))
-    if isinstance(x, Fields):
-        return Fields(x.type, {k: rebuild(v, values) for k, v in x.values.items()})
+    if isinstance(x, VectorValue):
+        return VectorValue(x.type, tuple(next(values) for _ in x.leaves))
+    if isinstance(x, StructValue):
+        return StructValue(x.type, {k: rebuild(v, values) for k, v in x.values.items()})
     if isinstance(x, tuple):
         return tuple(rebuild(v, values) for v in x)
     if isinstance(x, ArrayRef):
@@ -242,9 +242,9 @@ def same(a: Any, b: Any) -> bool:
         return True
     if isinstance(a, Value) or isinstance(b, Value):
         return False
-    if isinstance(a, Parts) and isinstance(b, Parts):
+    if isinstance(a, VectorValue) and isinstance(b, VectorValue):
         return a.type is b.type and all(x is y for x, y in zip(a.leaves, b.leaves, strict=True))
-    if isinstance(a, Fields) and isinstance(b, Fields):
+    if isinstance(a, StructValue) and isinstance(b, StructValue):
         return a.type is b.type and all(same(a.values[k], b.values[k]) for k in a.values)
     if isinstance(a, tuple) and isinstance(b, tuple):
         return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))

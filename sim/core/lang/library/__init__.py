@@ -6,9 +6,9 @@ table (sin, sqrt, floor, ...) need no entry here.
 
 from __future__ import annotations
 
-from sim.core.lang.frontend.builtins import Builtin, register
 from sim.core.lang.frontend.function import Function
-from sim.core.lang.frontend.operators import OPERATORS
+from sim.core.lang.frontend.tracing.operators import OPERATORS
+from sim.core.lang.frontend.tracing.registry import Builtin, register
 from sim.core.lang.library import decompose, matrix, noise, quaternion, rand, scalar, transform, vector
 
 _NAMES = {

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from sim.core.lang.frontend.builtins import Builtin, where
+from sim.core.lang.frontend.builtins import where
 from sim.core.lang.frontend.function import func
-from sim.core.lang.frontend.traced import Parts
+from sim.core.lang.frontend.traced import VectorValue
+from sim.core.lang.frontend.tracing.registry import Builtin
 from sim.core.lang.library.static import matrix_type, scalar_type, vector_type
 from sim.core.lang.library.vector import dot
 from sim.core.lang.types import Vector, matrix
@@ -55,15 +56,15 @@ def transpose(m):
 
 
 def _from_lines(name: str, columns: bool) -> Builtin:
-    def handler(tracer: Any, node: ast.AST, args: tuple, kwargs: dict[str, Any]) -> Parts:
-        kinds = {a.type if isinstance(a, Parts) else None for a in args}
+    def handler(tracer: Any, node: ast.AST, args: tuple, kwargs: dict[str, Any]) -> VectorValue:
+        kinds = {a.type if isinstance(a, VectorValue) else None for a in args}
         kind = kinds.pop() if len(kinds) == 1 and not kwargs else None
         if not isinstance(kind, Vector):
             raise tracer.error(node, f"{name} takes vectors of one type", f"write {name}(a, b, c)")
         n, m = len(args), kind.length
         if columns:
-            return Parts(matrix((m, n), kind.dtype), tuple(args[j].leaves[i] for i in range(m) for j in range(n)))
-        return Parts(matrix((n, m), kind.dtype), tuple(leaf for a in args for leaf in a.leaves))
+            return VectorValue(matrix((m, n), kind.dtype), tuple(args[j].leaves[i] for i in range(m) for j in range(n)))
+        return VectorValue(matrix((n, m), kind.dtype), tuple(leaf for a in args for leaf in a.leaves))
 
     return Builtin(name, handler, f"The matrix whose {'columns' if columns else 'rows'} are the given vectors.")
 

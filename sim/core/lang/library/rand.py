@@ -13,8 +13,10 @@ import ast
 import math
 from typing import Any
 
-from sim.core.lang.frontend.builtins import Builtin, cos, log, sin, sqrt
+from sim.core.lang.frontend.builtins import cos, log, sin, sqrt
 from sim.core.lang.frontend.function import Function, func
+from sim.core.lang.frontend.tracing.calls import call_function
+from sim.core.lang.frontend.tracing.registry import Builtin
 from sim.core.lang.types import float32, int32, uint32, vector
 
 vec2, vec3, vec4 = vector(2, float32), vector(3, float32), vector(4, float32)
@@ -173,7 +175,7 @@ def _drawing(name: str, function: Function, doc: str) -> Builtin:
                 f"{name} advances its state, so it needs a local variable as its first argument",
                 f"write `state = rand_init(seed, i)`, then `{name}(state)`",
             )
-        state, result = tracer.call(function, args, kwargs, node)
+        state, result = call_function(tracer, function, args, kwargs, node)
         tracer.env[place.id] = state
         return result
 

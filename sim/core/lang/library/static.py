@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from sim.core.lang.frontend.builtins import Builtin
 from sim.core.lang.frontend.traced import type_of
+from sim.core.lang.frontend.tracing.registry import Builtin
 from sim.core.lang.types import (
     Matrix,
     Quaternion,

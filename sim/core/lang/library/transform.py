@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from sim.core.lang.frontend.builtins import Builtin
 from sim.core.lang.frontend.function import Function, func
+from sim.core.lang.frontend.tracing.calls import call_function
+from sim.core.lang.frontend.tracing.registry import Builtin
 from sim.core.lang.library.matrix import mat_transform_point, mat_transform_vector
 from sim.core.lang.library.quaternion import quat_from_matrix, quat_inverse, quat_multiply, quat_rotate, quat_to_matrix
 from sim.core.lang.library.static import is_matrix, matrix_type, quaternion_type, transformation_type, vector_type
@@ -57,7 +58,7 @@ def _setter(name: str, function: Function, doc: str) -> Builtin:
                 f"{name} changes a local variable, its first argument",
                 "write `t = a[i]`, change t, then `a[i] = t`",
             )
-        tracer.env[place.id] = tracer.call(function, args, kwargs, node)
+        tracer.env[place.id] = call_function(tracer, function, args, kwargs, node)
 
     return Builtin(name, handler, doc)
 

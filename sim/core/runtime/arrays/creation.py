@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from sim.core.lang.frontend.constructors import zeros as zeros_of_a_thread
+from sim.core.lang.frontend.tracing.registry import Refusal, in_kernels
 from sim.core.lang.types import as_type
 from sim.core.lang.types import from_numpy as scalar_from_numpy
 from sim.core.runtime.arrays.array import array, fresh, like, make_array
@@ -15,7 +17,13 @@ from sim.core.runtime.devices.device import DeviceLike, get_device
 from sim.core.runtime.memory import dlpack
 from sim.core.runtime.memory.elements import element_value, infer_type
 
+_MAKES_AN_ARRAY = Refusal(
+    "makes an array",
+    "for a few numbers write sim.zeros(shape=3, dtype=float), and fill it; pass a larger array as an argument",
+)
 
+
+@in_kernels(zeros_of_a_thread)
 def zeros(
     shape: Any, dtype: Any = float, device: DeviceLike = None, requires_grad: bool = False, pinned: bool = False
 ) -> array:
@@ -28,6 +36,7 @@ def zeros(
     return fresh(shape, dtype, device, requires_grad, zero=True, pinned=pinned)
 
 
+@in_kernels(_MAKES_AN_ARRAY)
 def empty(
     shape: Any, dtype: Any = float, device: DeviceLike = None, requires_grad: bool = False, pinned: bool = False
 ) -> array:
@@ -35,6 +44,7 @@ def empty(
     return fresh(shape, dtype, device, requires_grad, zero=False, pinned=pinned)
 
 
+@in_kernels(_MAKES_AN_ARRAY)
 def full(
     shape: Any,
     value: Any,
@@ -50,6 +60,7 @@ def full(
     return made
 
 
+@in_kernels(_MAKES_AN_ARRAY)
 def ones(
     shape: Any, dtype: Any = float, device: DeviceLike = None, requires_grad: bool = False, pinned: bool = False
 ) -> array:

@@ -13,18 +13,11 @@ from weakref import ref
 
 import numpy as np
 
-from sim.core.lang.autodiff.kernel_adjoint import ToBeRecorded
+from sim.core.lang.autodiff.to_be_recorded import ToBeRecorded
 from sim.core.lang.errors import GradientError
-from sim.core.lang.instrument.races import (
-    ADD,
-    KINDS,
-    READ,
-    REPORT,
-    RaceCheck,
-    address_check,
-    exact_check,
-    potential_races,
-)
+from sim.core.lang.instrument.race_freedom import potential_races
+from sim.core.lang.instrument.races import RaceCheck, address_check, exact_check
+from sim.core.lang.instrument.shadow_memory import ADD, KINDS, READ, REPORT
 from sim.core.lang.ir.core import Func
 from sim.core.lang.ir.passes import alias_groups
 from sim.core.lang.types import ArrayType

@@ -18,9 +18,9 @@ from sim.core.lang.analysis.activity import is_float
 from sim.core.lang.autodiff.reverse import vjp
 from sim.core.lang.errors import SimError, entry_point
 from sim.core.lang.frontend.function import Function
-from sim.core.lang.frontend.tracer import ClosedForm
+from sim.core.lang.frontend.tracer import closed_form
 from sim.core.lang.ir.passes import inline
-from sim.core.lang.types import Composite, StructValue, bool_, float64, int32
+from sim.core.lang.types import Composite, HostStruct, bool_, float64, int32
 from sim.core.runtime.ambient import recording
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.derivatives.forward import Forward
@@ -259,7 +259,7 @@ class _Check:
 def _check_language(function: Function, inputs: Sequence[Argument], rtol: float | None, seed: int) -> list[GradientRow]:
     """The column `adjoint` has the closed form of a function, `tangent` what its body derives to."""
     kinds = [_double(x) for x in inputs]
-    form = ClosedForm(function, kinds, float64)
+    form = closed_form(function, kinds, float64)
     callee = inline(form.callee)
     flat = [x for value, kind in zip(inputs, kinds, strict=True) for x in _leaves(value, kind)]
     results = evaluate(callee, *flat)
@@ -288,13 +288,13 @@ def _check_language(function: Function, inputs: Sequence[Argument], rtol: float 
 
 
 def _double(value: Any) -> Any:
-    if isinstance(value, (Composite, StructValue)):
+    if isinstance(value, (Composite, HostStruct)):
         return value.type if isinstance(value, Composite) else value._sim_struct_
     return bool_ if isinstance(value, bool) else int32 if isinstance(value, int) else float64
 
 
 def _leaves(value: Any, kind: Any) -> list[Any]:
-    if isinstance(value, StructValue):
+    if isinstance(value, HostStruct):
         return [x for key, part in kind.fields.items() for x in _leaves(getattr(value, key), part)]
     return list(value.data.ravel()) if isinstance(value, Composite) else [kind.np.type(value)]
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from sim.core.lang.errors import GradientError
 from sim.core.lang.references import Reference
-from sim.core.lang.types import ArrayType, Homogeneous, Scalar, StructValue
+from sim.core.lang.types import ArrayType, Homogeneous, HostStruct, Scalar
 from sim.core.runtime.ambient import recording
 from sim.core.runtime.arrays.array import array, make_array
 from sim.core.runtime.launch.calls import Call, as_dims, bind
@@ -148,8 +148,8 @@ class Copies:
 
     def of(self, value: Argument) -> Argument:
         """The copy of an array, of a struct with arrays; anything else as it is."""
-        if isinstance(value, StructValue):
-            return StructValue(value._sim_struct_, **{k: self.of(getattr(value, k)) for k in value._sim_struct_.fields})
+        if isinstance(value, HostStruct):
+            return HostStruct(value._sim_struct_, **{k: self.of(getattr(value, k)) for k in value._sim_struct_.fields})
         if not isinstance(value, array):
             return value
         buffer = self._of.get(value.buffer)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import InitVar, dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from sim.core.lang.autodiff.kernel_adjoint import KernelAdjoint, ToBeRecorded, kernel_adjoint
+from sim.core.lang.autodiff.kernel_adjoint import KernelAdjoint, kernel_adjoint
+from sim.core.lang.autodiff.to_be_recorded import ToBeRecorded
 from sim.core.lang.ir.passes import dce, inline, settle_updates
 from sim.core.lang.memoize import compiling
 from sim.core.runtime.compiled.compiled import Compiled

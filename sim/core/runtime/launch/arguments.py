@@ -12,9 +12,9 @@ from sim.core.lang.types import (
     ArrayType,
     Composite,
     Homogeneous,
+    HostStruct,
     Scalar,
     Struct,
-    StructValue,
     Type,
     array_type,
     bool_,
@@ -58,7 +58,7 @@ def argument_type(kernel: Kernel, position: int, value: Any, label: str) -> Type
     if isinstance(value, np.ndarray) and value.ndim and not isinstance(wanted, Homogeneous):
         raise LaunchError(f"{where} is a NumPy array; pass sim.array(a), or a scalar")
     if wanted is not None:
-        if isinstance(wanted, Struct) and not (isinstance(value, StructValue) and value._sim_struct_ is wanted):
+        if isinstance(wanted, Struct) and not (isinstance(value, HostStruct) and value._sim_struct_ is wanted):
             raise LaunchError(
                 f"{where} is a {type(value).__name__}; expected struct {wanted}: make one with {wanted.name}()"
             )
@@ -76,14 +76,14 @@ def _referenced(wanted: Type, value: array, where: str) -> Type:
     return reference(wanted)
 
 
-def _struct_type(kind: Struct, value: StructValue, where: str) -> Type:
+def _struct_type(kind: Struct, value: HostStruct, where: str) -> Type:
     """The type of a struct argument: the struct, or the struct with the fields that are given as arrays of one
     element."""
     fields: dict[str, Type] = {}
     for key, field_type in kind.fields.items():
         part = getattr(value, key)
         fields[key] = field_type
-        if isinstance(field_type, Struct) and isinstance(part, StructValue):
+        if isinstance(field_type, Struct) and isinstance(part, HostStruct):
             fields[key] = _struct_type(field_type, part, f"field '{key}' of {where}")
         elif isinstance(part, array) and not isinstance(field_type, ArrayType):
             fields[key] = _referenced(field_type, part, f"field '{key}' of {where}")
@@ -92,9 +92,8 @@ def _struct_type(kind: Struct, value: StructValue, where: str) -> Type:
 
 def _type_of_value(value: Any, kernel: Kernel, where: str) -> Type:
     if isinstance(value, Composite):
-        kind: Type = value.type
-        return kind
-    if isinstance(value, StructValue):
+        return value.type
+    if isinstance(value, HostStruct):
         return _struct_type(value._sim_struct_, value, where)
     if isinstance(value, np.generic):  # before the numbers of Python: np.float64 is a float too
         return from_numpy(value.dtype)

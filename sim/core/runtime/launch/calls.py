@@ -14,7 +14,7 @@ from sim.core.backends.base import ASSERT_FAILED, Executable
 from sim.core.lang.errors import GradientError, SimError
 from sim.core.lang.frontend.function import rules
 from sim.core.lang.references import Reference
-from sim.core.lang.types import ArrayType, Composite, Struct, StructValue
+from sim.core.lang.types import ArrayType, Composite, HostStruct, Struct
 from sim.core.runtime.ambient import observers, recording
 from sim.core.runtime.ambient.profile import open_profiles, timed
 from sim.core.runtime.ambient.threads import grain_of
@@ -254,7 +254,7 @@ def argument_label(position: int, n_inputs: int) -> str:
     return f"inputs[{position}]" if position < n_inputs else f"outputs[{position - n_inputs}]"
 
 
-_SLOW_KINDS = frozenset((Composite, StructValue, tuple, list, np.ndarray))
+_SLOW_KINDS = frozenset((Composite, HostStruct, tuple, list, np.ndarray))
 
 
 @cache
@@ -276,7 +276,7 @@ def bind(kernel: Kernel, dims: tuple[int, ...], args: Sequence[Any], n_inputs: i
             flat.append(a)
             if a.buffer.device is not target:
                 together = False
-        elif kind is StructValue and _of_arrays(a._sim_struct_):
+        elif kind is HostStruct and _of_arrays(a._sim_struct_):
             together = False
             key.append(a._sim_struct_)
             for name in a._sim_struct_.fields:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, overload
 
 from sim.core.lang.analysis.activity import reached_arrays
-from sim.core.lang.autodiff.kernel_adjoint import to_be_recorded
+from sim.core.lang.autodiff.to_be_recorded import to_be_recorded
 from sim.core.lang.errors import entry_point
 from sim.core.lang.frontend.captures import Captures, same_calls
 from sim.core.lang.frontend.function import Function, local_annotations
-from sim.core.lang.frontend.source import Parameter, caller_locals
+from sim.core.lang.frontend.source import KernelParameter, caller_locals
 from sim.core.lang.frontend.tracer import trace_kernel
 from sim.core.lang.ir.core import Func, to_text, verify, walk
 from sim.core.lang.ir.passes import WRITES, dce, inline, promise_exclusive, settle_updates
@@ -121,7 +121,7 @@ class Kernel:
         self.bindings: dict[tuple[object, ...], Specialisation] = {}
 
     @property
-    def parameters(self) -> list[Parameter]:
+    def parameters(self) -> list[KernelParameter]:
         """Name, type (None: generic) and default of each argument."""
         return self.function.parameters(self.real)
 

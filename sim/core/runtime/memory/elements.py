@@ -11,9 +11,9 @@ import numpy as np
 from sim.core.lang.types import (
     Composite,
     Homogeneous,
+    HostStruct,
     Scalar,
     Struct,
-    StructValue,
     Type,
     as_type,
     bool_,
@@ -50,7 +50,7 @@ def infer_type(data: Any) -> Type:
 
     NumPy data keep their type; Python numbers become int32, float32 or bool, as literals in a kernel do.
     """
-    if isinstance(data, StructValue):
+    if isinstance(data, HostStruct):
         return data._sim_struct_
     if isinstance(data, Composite):
         kind: Type = data.type
@@ -59,7 +59,7 @@ def infer_type(data: Any) -> Type:
         first = data
         while isinstance(first, (list, tuple)) and first:
             first = first[0]
-        if isinstance(first, (Composite, StructValue)):
+        if isinstance(first, (Composite, HostStruct)):
             return infer_type(first)
         if isinstance(first, (np.ndarray, np.generic)):
             return from_numpy(_plain(data).dtype)
@@ -88,7 +88,7 @@ def element_value(value: Any, kind: Type) -> np.ndarray:
     """One element of type `kind` from a host value; a scalar fills all components."""
     scalar, inner, _ = element(kind)
     if isinstance(kind, Struct):
-        record = _records([value] if isinstance(value, StructValue) else value, kind) if not _is_zero(value) else None
+        record = _records([value] if isinstance(value, HostStruct) else value, kind) if not _is_zero(value) else None
         if record is not None and record.size != 1:
             raise ValueError(f"expected one {kind.name}, got {record.size}")
         return np.zeros((), kind.np) if record is None else record.reshape(()).copy()
@@ -163,7 +163,7 @@ def _fit(host: np.ndarray, kind: Type, inner: tuple[int, ...]) -> np.ndarray:
 
 def _records(data: Any, kind: Struct) -> np.ndarray:
     """Structured data of type `kind` from structured NumPy data (fields matched by name) or host structs."""
-    if isinstance(data, StructValue):
+    if isinstance(data, HostStruct):
         data = [data]
     if isinstance(data, (list, tuple)):
         out = np.zeros(len(data), kind.np)
@@ -190,7 +190,7 @@ def _match_fields(out: np.ndarray, host: np.ndarray, kind: Struct) -> None:
 
 
 def _store_struct(record: np.ndarray, value: Any, kind: Struct) -> None:
-    if not isinstance(value, StructValue) or value._sim_struct_ is not kind:
+    if not isinstance(value, HostStruct) or value._sim_struct_ is not kind:
         raise TypeError(f"expected a {kind.name}, got {_describe(value)}")
     for name, field in kind.fields.items():
         part = getattr(value, name)
@@ -200,7 +200,7 @@ def _store_struct(record: np.ndarray, value: Any, kind: Struct) -> None:
             record[name] = element_value(part, field)
 
 
-def _struct_value(record: Any, kind: Struct) -> StructValue:
+def _struct_value(record: Any, kind: Struct) -> HostStruct:
     fields: dict[str, Any] = {}
     for name, field in kind.fields.items():
         part = record[name]

@@ -12,7 +12,7 @@ from library_cases import as_kernel
 
 from sim.core.backends.interp import evaluate
 from sim.core.backends.llvm import LlvmBackend
-from sim.core.lang.autodiff import primal
+from sim.core.lang.autodiff import checkpoints
 from sim.core.lang.autodiff.reverse import vjp
 from sim.core.lang.errors import GradientError
 from sim.core.lang.ir.core import Func, walk
@@ -83,7 +83,7 @@ def test_reverse_mode_twice(program: Program) -> None:
 @pytest.mark.parametrize("program", LOOPS, ids=lambda p: p.name)
 def test_gradient_of_loops_with_few_checkpoints(program: Program, slots: int, monkeypatch: pytest.MonkeyPatch) -> None:
     exact = interpreted(order(program, 1), [(*s, 1.0) for s in program.samples])
-    monkeypatch.setattr(primal, "SLOTS", slots)
+    monkeypatch.setattr(checkpoints, "SLOTS", slots)
     short = vjp(program.traced())
     tapes = [op for op in walk(short.body) if op.name == "tape"]
     assert tapes and all(op.attrs["slots"] <= slots for op in tapes)

@@ -17,7 +17,7 @@ from fuzz_programs import RandomFunction, load_kernels
 import sim
 from sim.core.backends.interp import InterpBackend, evaluate
 from sim.core.backends.llvm import LlvmBackend
-from sim.core.lang.autodiff import primal
+from sim.core.lang.autodiff import checkpoints
 from sim.core.lang.autodiff.reverse import vjp
 
 TIMES = int(os.environ.get("SIM_FUZZ", "1"))
@@ -25,7 +25,7 @@ TIMES = int(os.environ.get("SIM_FUZZ", "1"))
 
 @pytest.mark.parametrize("slots", [2, 4, 8, 256])
 def test_random_functions(slots: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(primal, "SLOTS", slots)
+    monkeypatch.setattr(checkpoints, "SLOTS", slots)
     compared = 0
     for seed in range(1000 * slots, 1000 * slots + 20 * TIMES):
         function, rng = RandomFunction(seed).build(), random.Random(seed)
@@ -61,7 +61,7 @@ def same_backend_afterwards():
 
 @pytest.mark.parametrize("chunk", range(10 * TIMES))
 def test_random_kernels(chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(primal, "SLOTS", (512, 4)[chunk % 2])
+    monkeypatch.setattr(checkpoints, "SLOTS", (512, 4)[chunk % 2])
     seeds = range(chunk * CHUNK, chunk * CHUNK + CHUNK)
     module, compared = load_kernels(seeds, tmp_path), 0
     for seed in seeds:

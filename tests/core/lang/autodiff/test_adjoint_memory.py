@@ -12,7 +12,7 @@ from library_tools import calling
 
 import sim
 from sim.core.backends.interp import evaluate
-from sim.core.lang.autodiff import primal
+from sim.core.lang.autodiff import checkpoints
 from sim.core.lang.autodiff.kernel_adjoint import kernel_adjoint
 from sim.core.lang.autodiff.reverse import vjp
 from sim.core.lang.errors import GradientError
@@ -246,7 +246,7 @@ def test_loops_with_few_checkpoints_give_the_same_bits(kernel, n, slots, monkeyp
         {"x": np.zeros((2, 3)), "y": np.array([1.0, 2.0])},
     )
     wanted, _ = gradients(func, [2], args, seeds)
-    monkeypatch.setattr(primal, "SLOTS", slots)
+    monkeypatch.setattr(checkpoints, "SLOTS", slots)
     found, made = gradients(func, [2], args, seeds)
     assert max(op.attrs["slots"] for op in walk(made.func.body) if op.name == "tape") == slots
     for name in seeds:

@@ -8,8 +8,9 @@ import pytest
 from tape_tools import array, assert_gradient, backend
 
 import sim
-from sim.core.lang.autodiff import primal
-from sim.core.lang.autodiff.kernel_adjoint import kernel_adjoint, to_be_recorded
+from sim.core.lang.autodiff import checkpoints
+from sim.core.lang.autodiff.kernel_adjoint import kernel_adjoint
+from sim.core.lang.autodiff.to_be_recorded import to_be_recorded
 from sim.core.lang.ir.core import walk
 from sim.core.lang.types import array_type
 
@@ -97,7 +98,7 @@ KERNELS = [
 @pytest.mark.parametrize("slots", [2, 4, 512])
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.name)
 def test_replay(kernel, slots, monkeypatch):
-    monkeypatch.setattr(primal, "SLOTS", slots)
+    monkeypatch.setattr(checkpoints, "SLOTS", slots)
     values = np.random.default_rng(4).uniform(0.3, 0.9, size=(2, 4))
     for n in (0, 1, 3, 7) if slots > 4 else (23,):
 

@@ -8,7 +8,7 @@ import pytest
 from tape_tools import array, assert_gradient, backend
 
 import sim
-from sim.core.lang.autodiff import primal
+from sim.core.lang.autodiff import checkpoints
 
 f64 = sim.float64
 
@@ -67,14 +67,14 @@ def listed(x, n):
 
 @pytest.mark.parametrize(("slots", "n"), [(512, 0), (512, 5), (4, 13)])
 def test_a_list_filled_in_a_loop(slots, n, monkeypatch):
-    monkeypatch.setattr(primal, "SLOTS", slots)
+    monkeypatch.setattr(checkpoints, "SLOTS", slots)
     (found,) = assert_gradient(lambda x: listed(x, n), array([0.1, 0.7, 0.35, 0.9, 0.62]), tolerance=1e-6)
     assert n == 0 or np.abs(found).max() > 1e-3
 
 
 @pytest.mark.parametrize(("slots", "n"), [(512, 6), (2, 17)])
 def test_beside_stores_that_are_replayed(slots, n, monkeypatch):
-    monkeypatch.setattr(primal, "SLOTS", slots)
+    monkeypatch.setattr(checkpoints, "SLOTS", slots)
 
     def program(x):
         out = sim.zeros(1, dtype=f64, requires_grad=True)

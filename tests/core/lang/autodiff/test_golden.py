@@ -13,7 +13,7 @@ import pytest
 from adjoint_tools import numbers_of, tbr_of, traced
 
 import sim
-from sim.core.lang.autodiff import primal
+from sim.core.lang.autodiff import checkpoints
 from sim.core.lang.autodiff.forward import jvp, kernel_tangent
 from sim.core.lang.autodiff.kernel_adjoint import KernelAdjoint, kernel_adjoint
 from sim.core.lang.autodiff.reverse import vjp
@@ -136,7 +136,7 @@ CASES: dict[str, Callable[[], Func | None]] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_a_transform_makes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(primal, "SLOTS", 4)
+    monkeypatch.setattr(checkpoints, "SLOTS", 4)
     func = CASES[name]()
     assert func is not None
     path, text = FOLDER / f"{name}.ir", to_text(func) + "\n"

@@ -9,7 +9,7 @@ from adjoint_kernels import lists_in_a_loop, numbers, overwrites_in_a_loop
 from adjoint_tools import Fault, check, gradients, run, tbr_of, traced
 
 import sim
-from sim.core.lang.autodiff import primal
+from sim.core.lang.autodiff import checkpoints
 from sim.core.lang.autodiff.kernel_adjoint import kernel_adjoint
 from sim.core.lang.frontend.custom import func_grad
 from sim.core.lang.ir.core import walk
@@ -116,7 +116,7 @@ def takes_in_nested_loops(x: sim.array2d[f64], count: sim.array[int], y: sim.arr
 
 @pytest.mark.parametrize(("slots", "n"), [(512, 0), (512, 4), (2, 5), (4, 19)])
 def test_what_atomics_returned_is_taken_again_wherever_a_loop_is_restored(slots, n, monkeypatch):
-    monkeypatch.setattr(primal, "SLOTS", slots)
+    monkeypatch.setattr(checkpoints, "SLOTS", slots)
     made = check(
         takes_in_nested_loops,
         [2],

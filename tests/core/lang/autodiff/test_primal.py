@@ -8,7 +8,7 @@ import pytest
 from adjoint_tools import check, gradients, tbr_of, traced
 
 import sim
-from sim.core.lang.autodiff import primal
+from sim.core.lang.autodiff import checkpoints
 from sim.core.lang.autodiff.kernel_adjoint import kernel_adjoint
 from sim.core.lang.ir.core import walk
 
@@ -175,7 +175,7 @@ def test_components_are_taken_back_too(kernel):
 def test_replays_do_not_depend_on_the_number_of_checkpoints(kernel, monkeypatch):
     func, args, seeds = traced(kernel), [numbers(2, 3), np.array([[0, 1], [2, 1]], np.int32), 6], {"x": numbers(2, 3)}
     wanted, _ = gradients(func, [2], args, seeds)
-    monkeypatch.setattr(primal, "SLOTS", 2)
+    monkeypatch.setattr(checkpoints, "SLOTS", 2)
     found, _ = gradients(func, [2], args, seeds)
     np.testing.assert_array_equal(found["x"], wanted["x"])
 
@@ -243,20 +243,20 @@ def test_only_needed_values_get_checkpoints_as_many_as_there_are_trips(monkeypat
     assert tapes(of_known_length) == [("float64", 40)]
     assert tapes(linear_loop) == []
     open_ended = tapes(of_open_length)
-    assert set(open_ended) == {("float64", primal.SLOTS)} and len(open_ended) in (1, 2)
-    monkeypatch.setattr(primal, "SLOTS", 8)
+    assert set(open_ended) == {("float64", checkpoints.SLOTS)} and len(open_ended) in (1, 2)
+    monkeypatch.setattr(checkpoints, "SLOTS", 8)
     assert set(tapes(of_known_length)) == {("float64", 8)}
 
 
 @pytest.mark.parametrize("slots", [2, 4, 8])
 def test_a_loop_of_known_length_with_few_checkpoints(slots, monkeypatch):
-    monkeypatch.setattr(primal, "SLOTS", slots)
+    monkeypatch.setattr(checkpoints, "SLOTS", slots)
     check(of_known_length, [2], [numbers(2), numbers(2)], {"x", "y"})
 
 
 @pytest.mark.parametrize(("n", "slots"), [(0, 4), (1, 4), (4, 4), (5, 4), (16, 4), (17, 4), (33, 4)])
 def test_a_loop_of_open_length_with_few_checkpoints(n, slots, monkeypatch):
-    monkeypatch.setattr(primal, "SLOTS", slots)
+    monkeypatch.setattr(checkpoints, "SLOTS", slots)
     check(of_open_length, [2], [numbers(2), numbers(2), n], {"x", "y"})
 
 
@@ -273,7 +273,7 @@ def doubling(x: sim.array[f64], y: sim.array[f64], limit: f64):
 @pytest.mark.parametrize("slots", [2, 4, 512])
 @pytest.mark.parametrize("limit", [0.1, 1.5, 8.0, 40.0])
 def test_a_loop_of_unknown_length_thins_its_checkpoints(limit, slots, monkeypatch):
-    monkeypatch.setattr(primal, "SLOTS", slots)
+    monkeypatch.setattr(checkpoints, "SLOTS", slots)
     check(doubling, [2], [np.array([0.05, 0.3]), numbers(2), limit], {"x", "y"}, tolerance=1e-6)
 
 

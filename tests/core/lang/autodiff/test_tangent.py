@@ -18,7 +18,7 @@ import sim
 from sim.constraints import REGISTRY
 from sim.constraints.projection import make_projection, parameter_struct
 from sim.core.backends.interp import evaluate
-from sim.core.lang.autodiff import primal
+from sim.core.lang.autodiff import checkpoints
 from sim.core.lang.autodiff.forward import jvp, kernel_tangent, vjp_rule
 from sim.core.lang.frontend.tracer import trace_function
 from sim.core.lang.types import float64, vector
@@ -32,7 +32,7 @@ vec3d = vector(3, float64)
 @pytest.mark.parametrize("slots", [2, 4, 256])
 def test_random_functions_forward_reverse_and_both(slots: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """J v of the tangent is <J^T, v> of the adjoint to rounding; H v, twice over, is the difference of gradients."""
-    monkeypatch.setattr(primal, "SLOTS", slots)
+    monkeypatch.setattr(checkpoints, "SLOTS", slots)
     compared = 0
     for seed in range(500 * slots, 500 * slots + 12 * TIMES):
         f, rng = RandomFunction(seed).build(), random.Random(seed)

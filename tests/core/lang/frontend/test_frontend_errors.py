@@ -10,7 +10,8 @@ import pytest
 
 from sim.core.lang import library  # noqa: F401 registers operators and functions
 from sim.core.lang.errors import KernelError
-from sim.core.lang.frontend.tracer import signature, trace_kernel
+from sim.core.lang.frontend.source import signature
+from sim.core.lang.frontend.tracer import trace_kernel
 from sim.core.lang.types import float32
 
 # (a name, the body of a kernel `k(x: array[float], v: array[vec3], a: array2d[float], n: int, s: float)`,
@@ -488,11 +489,11 @@ ROWS: list[tuple[str, str, str, str, str]] = [
     ("static", "y = static(s + 1)", "static(", "static(...) failed: NameError: name 's' is not defined", ""),
 ]
 
-HEADER = """import math
-import os
+HEADER = """import math, os
 import numpy as np
-from sim.core.lang.frontend.tracer import func
-from sim.core.lang.frontend.builtins import NAMES, atomic_add, tid, static
+from sim.core.lang.frontend.function import func
+from sim.core.lang.frontend.builtins import atomic_add, tid, static
+from sim.core.lang.frontend.tracing.registry import NAMES
 from sim.core.lang.types import array_type, float64 as sim_float64, named_types, struct
 vec3, mat33, normalize = named_types()["vec3"], named_types()["mat33"], NAMES["normalize"]
 HOST = np.zeros(3)
@@ -504,7 +505,7 @@ from prelude import Point, either, forever, helper, plain, sometimes
 def k(x: array_type(float), v: array_type(vec3), a: array_type(float, 2), n: int, s: float):
 """
 
-PRELUDE = """from sim.core.lang.frontend.tracer import func
+PRELUDE = """from sim.core.lang.frontend.function import func
 from sim.core.lang.types import named_types, struct
 
 

@@ -12,8 +12,10 @@ from sim.core.backends.base import argument_block
 from sim.core.backends.interp import InterpBackend, evaluate
 from sim.core.lang import library  # noqa: F401 registers operators and functions
 from sim.core.lang.errors import KernelError
-from sim.core.lang.frontend.builtins import NAMES
-from sim.core.lang.frontend.tracer import func, signature, trace_function, trace_kernel
+from sim.core.lang.frontend.function import func
+from sim.core.lang.frontend.source import signature
+from sim.core.lang.frontend.tracer import trace_function, trace_kernel
+from sim.core.lang.frontend.tracing.registry import NAMES
 from sim.core.lang.ir.core import verify, walk
 from sim.core.lang.types import (
     array_type,

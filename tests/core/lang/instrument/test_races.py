@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from backend_tools import kernel as made
 
-from sim.core.lang.autodiff.kernel_adjoint import to_be_recorded
-from sim.core.lang.instrument.races import potential_races
+from sim.core.lang.autodiff.to_be_recorded import to_be_recorded
+from sim.core.lang.instrument.race_freedom import potential_races
 from sim.core.lang.ir.core import emit
 from sim.core.lang.ir.passes import promise_exclusive
 from sim.core.lang.types import array_type, float64, int8, int16, int32, int64, uint32

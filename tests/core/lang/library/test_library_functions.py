@@ -12,8 +12,9 @@ from library_tools import Traced, assert_derivatives, calling
 
 from sim.core.lang import types as t
 from sim.core.lang.autodiff.reverse import vjp
-from sim.core.lang.frontend.builtins import NAMES
-from sim.core.lang.frontend.tracer import func, trace_function
+from sim.core.lang.frontend.function import func
+from sim.core.lang.frontend.tracer import trace_function
+from sim.core.lang.frontend.tracing.registry import NAMES
 from sim.core.lang.ir.passes import inline
 from sim.core.lang.library import LIBRARY
 from sim.core.lang.library.transform import (

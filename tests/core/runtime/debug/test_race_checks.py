@@ -9,7 +9,8 @@ from backend_tools import launch
 
 import sim
 from sim.core.backends.interp import InterpBackend
-from sim.core.lang.instrument.races import ADD, KINDS, READ, REPORT, WRITE, RaceCheck, address_check, exact_check
+from sim.core.lang.instrument.races import RaceCheck, address_check, exact_check
+from sim.core.lang.instrument.shadow_memory import ADD, KINDS, READ, REPORT, WRITE
 from sim.core.lang.ir.core import emit
 from sim.core.lang.types import array_type, float64, int32, numpy_dtype
 

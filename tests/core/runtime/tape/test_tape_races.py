@@ -6,7 +6,7 @@ import pytest
 from tape_tools import array, assert_gradient, backend
 
 import sim
-from sim.core.lang.instrument.races import potential_races
+from sim.core.lang.instrument.race_freedom import potential_races
 
 f64 = sim.float64
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,12 @@ from sim.core.lang.frontend.captures import Captures
 from sim.core.lang.frontend.function import Function
 from sim.core.lang.frontend.traced import (
     ArrayRef,
-    Fields,
+    LValue,
     Mismatch,
-    Parts,
-    Place,
     Range,
+    StructValue,
     Undefined,
+    VectorValue,
     constant,
     describe,
     flatten,
@@ -33,9 +34,9 @@ from sim.core.lang.types import (
     ArrayType,
     Composite,
     Homogeneous,
+    HostStruct,
     Scalar,
     Struct,
-    StructValue,
     Type,
     bool_,
     float32,
@@ -59,10 +60,22 @@ class Frame:
         self.loops: dict[int, list[str]] = {}  # variables that a loop (by its node) turned out to carry
 
 
+@dataclass(frozen=True)
+class Syntax:
+    """How syntax becomes operations: what calls, branches and loops come back to for the syntax inside of them.
+
+    evaluate: the value of an expression; elements of arrays stay places.  execute: a block of statements.
+    """
+
+    evaluate: Callable[[Context, ast.expr], Any]
+    execute: Callable[[Context, Sequence[ast.stmt]], None]
+
+
 class Context:
     """State of one trace.  `real`: what `float` and lone weak floats are."""
 
-    def __init__(self, real: Scalar = float32) -> None:
+    def __init__(self, syntax: Syntax, real: Scalar = float32) -> None:
+        self.syntax = syntax
         self.block = Block()
         self.b = Builder(self.block)
         self.real = real
@@ -71,6 +84,7 @@ class Context:
         self.dims = 1
         self.unpack: tuple[ast.AST | None, int] = (None, 1)  # a call whose result is unpacked into so many names
         self.unused: ast.AST | None = None  # a call whose result nobody reads
+        self.copies = 1  # how many times the unrolled loops around here repeat it
 
     @property
     def frame(self) -> Frame:
@@ -83,6 +97,19 @@ class Context:
     @env.setter
     def env(self, env: dict[str, Any]) -> None:
         self.frames[-1].env = env
+
+    # -- syntax
+    def lazy(self, node: ast.expr) -> Any:
+        """The value of an expression; elements of arrays stay places until they are needed."""
+        return self.syntax.evaluate(self, node)
+
+    def eval(self, node: ast.expr) -> Any:
+        """The value of an expression."""
+        return self.load(self.syntax.evaluate(self, node))
+
+    def execute(self, body: Sequence[ast.stmt]) -> None:
+        """Traces a block of statements."""
+        self.syntax.execute(self, body)
 
     # -- places and errors
     def at(self, node: ast.AST) -> None:
@@ -112,95 +139,88 @@ class Context:
         source = self.frames[level].function.source
         return KernelError(what, source.span(node if node is not None else source.node), hint)
 
-    # -- provided by the layers above
-    def call(self, function: Function, args: Sequence[Any], kwargs: dict[str, Any], node: ast.AST) -> Any:
-        """The result of a function of the language on traced values."""
-        raise NotImplementedError
-
-    def item(self, x: Any, keys: tuple, node: ast.AST) -> Any:
-        """`x[keys]`, lazily."""
-        raise NotImplementedError
-
-    def items(self, x: Any, node: ast.AST) -> list[Any]:
-        """What a loop over x goes through."""
-        raise NotImplementedError
-
-    def choose(self, test: ast.expr, body: ast.expr, orelse: ast.expr, node: ast.AST) -> Any:
-        """`body if test else orelse`."""
-        raise NotImplementedError
-
-    def spelled(self, kind: Type) -> str:
+    def spelled(self, ty: Type) -> str:
         """How a user writes a scalar type here."""
-        return "float" if kind is self.real else "int" if kind is int32 else f"sim.{kind.name}"
+        return "float" if ty is self.real else "int" if ty is int32 else f"sim.{ty.name}"
 
-    def _cast_hint(self, kind: Type) -> str:
-        return f"write {self.spelled(kind)}(...) to convert" if isinstance(kind, Scalar) else ""
+    def _cast_hint(self, ty: Type) -> str:
+        return f"write {self.spelled(ty)}(...) to convert" if isinstance(ty, Scalar) else ""
 
     # -- weak numbers
-    def as_value(self, x: Any, kind: Type | None = None, node: ast.AST | None = None) -> Value:
-        """A scalar as a `Value` of scalar type `kind` (None: its own; weak numbers: int32 or `real`)."""
+    def as_value(self, x: Any, ty: Type | None = None, node: ast.AST | None = None) -> Value:
+        """A scalar as a `Value` of scalar type `ty` (None: its own; weak numbers: int32 or `real`)."""
         try:
-            return self.typed(x, kind)
+            return self.typed(x, ty)
         except Mismatch as problem:
             raise self.error(node, *_what_and_hint(problem)) from None
 
-    def typed(self, x: Any, kind: Type | None = None) -> Value:
+    def typed(self, x: Any, ty: Type | None = None) -> Value:
         """`as_value` that raises `Mismatch`."""
         if isinstance(x, Value):
-            if kind is None or x.type is kind:
+            if ty is None or x.type is ty:
                 return x
-            raise Mismatch(f"expected {kind}, got {x.type}", self._cast_hint(kind))
+            raise Mismatch(f"expected {ty}, got {x.type}", self._cast_hint(ty))
         if not is_number(x):
-            raise Mismatch(f"expected {kind or 'a number'}, got {describe(x)}")
-        if kind is None:
-            kind = type_of(x, self.real)
-        if not isinstance(kind, Scalar):
-            raise Mismatch(f"expected {kind}, got {describe(x)}")
-        if isinstance(x, bool) != (kind is bool_):
+            raise Mismatch(f"expected {ty or 'a number'}, got {describe(x)}")
+        if ty is None:
+            ty = type_of(x, self.real)
+        if not isinstance(ty, Scalar):
+            raise Mismatch(f"expected {ty}, got {describe(x)}")
+        if isinstance(x, bool) != (ty is bool_):
             raise Mismatch(
-                f"expected {kind}, got {describe(x)}", "write True or False" if kind is bool_ else self._cast_hint(kind)
+                f"expected {ty}, got {describe(x)}", "write True or False" if ty is bool_ else self._cast_hint(ty)
             )
-        if isinstance(x, float) and kind.is_int:
-            raise Mismatch(f"expected {kind}, got {describe(x)}", self._cast_hint(kind))
-        if kind.is_int and not np.iinfo(kind.np).min <= x <= np.iinfo(kind.np).max:
-            raise Mismatch(f"the number {x} does not fit into {kind}", "use a wider type, as in sim.int64(...)")
-        return self.b.const(x, kind)
+        if isinstance(x, float) and ty.is_int:
+            raise Mismatch(f"expected {ty}, got {describe(x)}", self._cast_hint(ty))
+        if ty.is_int and not np.iinfo(ty.np).min <= x <= np.iinfo(ty.np).max:
+            raise Mismatch(f"the number {x} does not fit into {ty}", "use a wider type, as in sim.int64(...)")
+        return self.b.const(x, ty)
 
-    def zero(self, kind: Type) -> Any:
+    def zero(self, ty: Type) -> Any:
         """The zero of a type (structs: all fields zero, arrays None)."""
-        if isinstance(kind, Struct):
-            return Fields(kind, {k: None if isinstance(t, ArrayType) else self.zero(t) for k, t in kind.fields.items()})
-        values = [self.b.const(0, leaf.scalar) for leaf in leaves_of(kind)]
-        return values[0] if isinstance(kind, Scalar) else self.compose(kind, iter(values))
+        if isinstance(ty, Struct):
+            return StructValue(
+                ty, {k: None if isinstance(t, ArrayType) else self.zero(t) for k, t in ty.fields.items()}
+            )
+        values = [self.b.const(0, leaf.scalar) for leaf in leaves_of(ty)]
+        return values[0] if isinstance(ty, Scalar) else self.compose(ty, iter(values))
 
     # -- between values and leaves
-    def compose(self, kind: Type, values: Iterator[Value]) -> Any:
+    def compose(self, ty: Type, values: Iterator[Value]) -> Any:
         """The traced value of a type from its leaves, in order."""
-        if isinstance(kind, Scalar):
+        if isinstance(ty, Scalar):
             return next(values)
-        if isinstance(kind, Struct):
-            return Fields(kind, {k: self.compose(t, values) for k, t in kind.fields.items()})
-        if isinstance(kind, Homogeneous):
-            return Parts(kind, tuple(next(values) for _ in kind.leaves))
-        raise Mismatch(f"{kind} is not made of scalars")
+        if isinstance(ty, Struct):
+            return StructValue(ty, {k: self.compose(t, values) for k, t in ty.fields.items()})
+        if isinstance(ty, Homogeneous):
+            return VectorValue(ty, tuple(next(values) for _ in ty.leaves))
+        raise Mismatch(f"{ty} is not made of scalars")
 
-    def fit(self, x: Any, kind: Type) -> Any:
+    def fit(self, x: Any, ty: Type) -> Any:
         """x as a value of a type: weak numbers converted, anything else has to have that type already (`Mismatch`)."""
-        if isinstance(kind, Scalar):
-            return self.typed(x, kind)
-        if isinstance(kind, ArrayType):
-            return self._fit_array(x, kind)
-        if type_of(x) is kind:
+        if isinstance(ty, Scalar):
+            return self.typed(x, ty)
+        if isinstance(ty, ArrayType):
+            return self._fit_array(x, ty)
+        if type_of(x) is ty:
             return x
-        made_of = isinstance(x, tuple) and isinstance(kind, Homogeneous)
-        raise Mismatch(f"expected {kind}, got {describe(x)}", f"write {public_name(kind)}(...)" if made_of else "")
+        made_of = isinstance(x, tuple) and isinstance(ty, Homogeneous)
+        raise Mismatch(f"expected {ty}, got {describe(x)}", f"write {public_name(ty)}(...)" if made_of else "")
+
+    def fit_or_error(self, x: Any, ty: Type, what: str, node: ast.AST) -> Any:
+        """x as a value of a type, or an error that says `what` does not fit."""
+        try:
+            return self.fit(x, ty)
+        except Mismatch as problem:
+            found, hint = _what_and_hint(problem)
+            raise self.error(node, f"{what}: {found}", hint) from None
 
     @staticmethod
-    def _fit_array(x: Any, kind: ArrayType) -> Any:
+    def _fit_array(x: Any, ty: ArrayType) -> Any:
         if not isinstance(x, ArrayRef):
-            raise Mismatch(f"expected {kind}, got {describe(x)}")
-        if x.ndim != kind.ndim or kind.dtype not in (None, x.dtype):
-            raise Mismatch(f"expected {kind}, got {type_of(x)}")
+            raise Mismatch(f"expected {ty}, got {describe(x)}")
+        if x.ndim != ty.ndim or ty.dtype not in (None, x.dtype):
+            raise Mismatch(f"expected {ty}, got {type_of(x)}")
         return x
 
     def unify(self, a: Any, b: Any) -> tuple[Any, Any]:
@@ -210,17 +230,17 @@ class Context:
         if is_number(a) and is_number(b):
             if isinstance(a, bool) != isinstance(b, bool):
                 raise Mismatch(f"{describe(a)} and {describe(b)}")
-            kind = bool_ if isinstance(a, bool) else int32 if isinstance(a, int) and isinstance(b, int) else self.real
-            return self.typed(a, kind), self.typed(b, kind)
+            ty = bool_ if isinstance(a, bool) else int32 if isinstance(a, int) and isinstance(b, int) else self.real
+            return self.typed(a, ty), self.typed(b, ty)
         if isinstance(a, Value) and (is_number(b) or isinstance(b, Value)):
             return a, self._or_mismatch(a, b, a.type)
         if isinstance(b, Value) and is_number(a):
             return self._or_mismatch(b, a, b.type), b
-        if isinstance(a, Parts) and isinstance(b, Parts) and a.type is b.type:
+        if isinstance(a, VectorValue) and isinstance(b, VectorValue) and a.type is b.type:
             return a, b
-        if isinstance(a, Fields) and isinstance(b, Fields) and a.type is b.type:
+        if isinstance(a, StructValue) and isinstance(b, StructValue) and a.type is b.type:
             pairs = {k: self.unify(a.values[k], b.values[k]) for k in a.values}
-            return Fields(a.type, {k: p[0] for k, p in pairs.items()}), Fields(
+            return StructValue(a.type, {k: p[0] for k, p in pairs.items()}), StructValue(
                 a.type, {k: p[1] for k, p in pairs.items()}
             )
         if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
@@ -231,9 +251,9 @@ class Context:
             return ArrayRef(a.array, tuple(x for x, _ in rows)), ArrayRef(a.array, tuple(y for _, y in rows))
         raise Mismatch(f"{describe(a)} and {describe(b)}")
 
-    def _or_mismatch(self, typed: Value, other: Any, kind: Type) -> Value:
+    def _or_mismatch(self, typed: Value, other: Any, ty: Type) -> Value:
         try:
-            return self.typed(other, kind)
+            return self.typed(other, ty)
         except Mismatch:
             raise Mismatch(f"{describe(typed)} and {describe(other)}") from None
 
@@ -246,8 +266,8 @@ class Context:
         if is_number(x):
             return bool(x) if isinstance(x, bool) else int(x) if isinstance(x, int) else float(x)
         if isinstance(x, Composite):
-            return Parts(x.type, tuple(self.b.const(v, x.type.dtype) for v in x.data.ravel()))
-        if isinstance(x, StructValue):
+            return VectorValue(x.type, tuple(self.b.const(v, x.type.dtype) for v in x.data.ravel()))
+        if isinstance(x, HostStruct):
             return self._static_struct(x, name, node)
         if isinstance(x, (list, tuple)) and not is_traced(x):
             return tuple(self.static(v, name, node) for v in x)
@@ -261,40 +281,40 @@ class Context:
             )
         return x
 
-    def _static_struct(self, x: StructValue, name: str, node: ast.AST) -> Fields:
-        kind: Struct = x._sim_struct_  # type: ignore[attr-defined]
+    def _static_struct(self, x: HostStruct, name: str, node: ast.AST) -> StructValue:
+        ty: Struct = x._sim_struct_  # type: ignore[attr-defined]
         values = {}
-        for key, field in kind.fields.items():
+        for key, field in ty.fields.items():
             part = self.static(getattr(x, key), f"{name}.{key}", node)
             values[key] = None if part is None else self.fit(part, field)
-        return Fields(kind, values)
+        return StructValue(ty, values)
 
     # -- memory
     def load(self, x: Any) -> Any:
-        """The value of a `Place`; other values as they are."""
-        if not isinstance(x, Place):
+        """The value of a `LValue`; other values as they are."""
+        if not isinstance(x, LValue):
             return x
         count = len(leaves_of(x.type))
         if x.offset is None:
             values = self.b.load(x.array, x.index, range(x.first, x.first + count))
         else:
             leaves = range(x.first, x.first + x.extent)
-            values = [self.b.load(x.array, x.index, leaves, self._leaf(x.offset, c))[0] for c in range(count)]
+            values = [self.b.load(x.array, x.index, leaves, self.leaf(x.offset, c))[0] for c in range(count)]
         return self.compose(x.type, iter(values))
 
-    def write(self, x: Place, values: Sequence[Value], how: Callable[..., Any]) -> None:
+    def write(self, x: LValue, values: Sequence[Value], how: Callable[..., Any]) -> None:
         """Store or accumulate leaves; `how`: `Builder.store` or `Builder.accum`."""
         if x.offset is None:
             how(x.array, x.index, range(x.first, x.first + len(values)), values)
             return
         leaves = range(x.first, x.first + x.extent)
         for c, v in enumerate(values):
-            how(x.array, x.index, leaves, [v], self._leaf(x.offset, c))
+            how(x.array, x.index, leaves, [v], self.leaf(x.offset, c))
 
-    def _leaf(self, offset: Value, c: int) -> Value:
+    def leaf(self, offset: Value, c: int) -> Value:
         return self.b.emit("add", offset, c) if c else offset
 
-    def fit_place(self, x: Place, value: Any, node: ast.AST) -> list[Value]:
+    def fit_place(self, x: LValue, value: Any, node: ast.AST) -> list[Value]:
         """The leaves of a value that goes into an array element, which has to have its type."""
         try:
             return flatten(self.fit(self.load(value), x.type))

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from sim.core.lang.errors import KernelError
-from sim.core.lang.frontend.context import Context
 from sim.core.lang.frontend.function import Function
-from sim.core.lang.frontend.traced import Parts, constant, describe, is_number, is_traced, kind_of
+from sim.core.lang.frontend.traced import VectorValue, constant, describe, is_number, is_traced, kind_of
+from sim.core.lang.frontend.tracing.calls import call_function
+from sim.core.lang.frontend.tracing.context import Context
 from sim.core.lang.ir.core import OPS, Value
 from sim.core.lang.types import Scalar, Type, bool_, public_name
 
@@ -74,7 +75,7 @@ def binary(t: Context, op: str, sign: str, a: Any, b: Any, node: ast.AST) -> Any
     ka, kb = kind_of(a), kind_of(b)
     if ka == kb == "scalar" and op != "matmul":
         return _scalars(t, op, sign, a, b, node)
-    if isinstance(a, Parts) or isinstance(b, Parts):
+    if isinstance(a, VectorValue) or isinstance(b, VectorValue):
         return _composites(t, op, sign, a, b, ka, kb, node)
     if isinstance(a, str) and isinstance(b, str) and op == "add":
         return a + b
@@ -94,8 +95,8 @@ def binary(t: Context, op: str, sign: str, a: Any, b: Any, node: ast.AST) -> Any
 
 
 def _not_defined(t: Context, sign: str, a: Any, b: Any, node: ast.AST) -> KernelError:
-    kind = next((public_name(x.type) for x in (a, b) if isinstance(x, Parts)), "sim.vector")
-    hint = f"write {kind}(...) around the tuple" if isinstance(a, tuple) or isinstance(b, tuple) else ""
+    ty = next((public_name(x.type) for x in (a, b) if isinstance(x, VectorValue)), "sim.vector")
+    hint = f"write {ty}(...) around the tuple" if isinstance(a, tuple) or isinstance(b, tuple) else ""
     return t.error(node, f"{sign} is not defined for {describe(a)} and {describe(b)}", hint)
 
 
@@ -139,16 +140,16 @@ def pair(t: Context, sign: str, a: Any, b: Any, node: ast.AST) -> tuple[Value, V
                 node, f"{sign} of {a.type} and {b.type}: there is no implicit conversion", _conversion(t, a, b)
             )
         return a, b
-    kind = a.type if isinstance(a, Value) else b.type if isinstance(b, Value) else None
-    if isinstance(kind, Scalar) and kind.is_int:
+    ty = a.type if isinstance(a, Value) else b.type if isinstance(b, Value) else None
+    if isinstance(ty, Scalar) and ty.is_int:
         for x in (a, b):
             if isinstance(x, float):
                 raise t.error(
                     node,
-                    f"{sign} of {kind} and the number {x!r}: there is no implicit conversion",
+                    f"{sign} of {ty} and the number {x!r}: there is no implicit conversion",
                     "write float(...) around the integer",
                 )
-    return t.as_value(a, kind, node), t.as_value(b, kind, node)
+    return t.as_value(a, ty, node), t.as_value(b, ty, node)
 
 
 def _conversion(t: Context, a: Value, b: Value) -> str:
@@ -159,27 +160,27 @@ def _conversion(t: Context, a: Value, b: Value) -> str:
 
 
 def _check_kind(t: Context, op: str, sign: str, x: Value, node: ast.AST) -> None:
-    kind = x.type
-    if isinstance(kind, Scalar) and kind.kind not in OPS[op].accepts:
+    ty = x.type
+    if isinstance(ty, Scalar) and ty.kind not in OPS[op].accepts:
         what = {"f": "floats", "i": "integers", "u": "unsigned integers", "b": "bools"}
         takes = ", ".join(what[k] for k in OPS[op].accepts if k in what)
-        hint = "write `and`, `or`, `not` for logic, int(...) for numbers" if kind is bool_ else ""
-        raise t.error(node, f"{sign} is not defined for {kind}; it takes {takes}", hint)
+        hint = "write `and`, `or`, `not` for logic, int(...) for numbers" if ty is bool_ else ""
+        raise t.error(node, f"{sign} is not defined for {ty}; it takes {takes}", hint)
 
 
 def _floor_divide(t: Context, a: Value, b: Value) -> Value:
-    kind = a.type
-    assert isinstance(kind, Scalar)
+    ty = a.type
+    assert isinstance(ty, Scalar)
     quotient = t.b.emit("div", a, b)
-    if kind.is_float:
+    if ty.is_float:
         return t.b.emit("floor", quotient)
-    if kind.kind == "u":
+    if ty.kind == "u":
         return quotient
     rest = t.b.emit("sub", a, t.b.emit("mul", quotient, b))
-    zero = t.b.const(0, kind)
+    zero = t.b.const(0, ty)
     differ = t.b.emit("ne", t.b.emit("lt", rest, zero), t.b.emit("lt", b, zero))
     inexact = t.b.emit("and", t.b.emit("ne", rest, zero), t.b.emit("ne", b, zero))
-    down = t.b.emit("sub", quotient, t.b.const(1, kind))
+    down = t.b.emit("sub", quotient, t.b.const(1, ty))
     return t.b.emit("select", t.b.emit("and", inexact, differ), down, quotient)
 
 
@@ -217,12 +218,12 @@ def _repeated(t: Context, a: Value, n: int) -> Value:
 def _composites(t: Context, op: str, sign: str, a: Any, b: Any, ka: str, kb: str, node: ast.AST) -> Any:
     hook = OPERATORS.get(("mul" if op == "matmul" else op, ka, kb))
     if hook is not None:
-        return t.call(hook, (a, b), {}, node)
-    if isinstance(a, Parts) and isinstance(b, Parts):
+        return call_function(t, hook, (a, b), {}, node)
+    if isinstance(a, VectorValue) and isinstance(b, VectorValue):
         if op in ("add", "sub"):
             if a.type is not b.type:
                 raise t.error(node, f"{sign} of {a.type} and {b.type}: the types differ")
-            return Parts(a.type, tuple(t.b.emit(op, x, y) for x, y in zip(a.leaves, b.leaves, strict=True)))
+            return VectorValue(a.type, tuple(t.b.emit(op, x, y) for x, y in zip(a.leaves, b.leaves, strict=True)))
         if ka == kb == "vector":
             hint = (
                 "write sim.dot(a, b) for the inner product, sim.cw_mul(a, b) component by component"
@@ -230,9 +231,13 @@ def _composites(t: Context, op: str, sign: str, a: Any, b: Any, ka: str, kb: str
                 else ("write sim.cw_div(a, b) component by component" if op == "div" else "")
             )
             raise t.error(node, f"{sign} is not defined for {a.type} and {b.type}", hint)
-    elif op in ("mul", "div", "mod") and (ka == "scalar" or kb == "scalar") and (isinstance(a, Parts) or op == "mul"):
-        parts, scalar = (a, b) if isinstance(a, Parts) else (b, a)
-        assert isinstance(parts, Parts)
+    elif (
+        op in ("mul", "div", "mod")
+        and (ka == "scalar" or kb == "scalar")
+        and (isinstance(a, VectorValue) or op == "mul")
+    ):
+        parts, scalar = (a, b) if isinstance(a, VectorValue) else (b, a)
+        assert isinstance(parts, VectorValue)
         if isinstance(scalar, Value) and scalar.type is not parts.type.dtype:
             raise t.error(
                 node,
@@ -240,7 +245,9 @@ def _composites(t: Context, op: str, sign: str, a: Any, b: Any, ka: str, kb: str
                 f"convert the scalar to {parts.type.dtype}",
             )
         s = t.as_value(scalar, parts.type.dtype, node)
-        return Parts(parts.type, tuple(t.b.emit(op, x, s) if parts is a else t.b.emit(op, s, x) for x in parts.leaves))
+        return VectorValue(
+            parts.type, tuple(t.b.emit(op, x, s) if parts is a else t.b.emit(op, s, x) for x in parts.leaves)
+        )
     raise _not_defined(t, sign, a, b, node)
 
 
@@ -249,8 +256,8 @@ def unary(t: Context, op: ast.unaryop, x: Any, node: ast.AST) -> Any:
         return t.nope(t.logical(x, node))
     if is_number(x):
         return -x if isinstance(op, ast.USub) else +x if isinstance(op, ast.UAdd) else ~x
-    if isinstance(x, Parts) and isinstance(op, (ast.USub, ast.UAdd)):
-        return Parts(x.type, tuple(unary(t, op, v, node) for v in x.leaves))
+    if isinstance(x, VectorValue) and isinstance(op, (ast.USub, ast.UAdd)):
+        return VectorValue(x.type, tuple(unary(t, op, v, node) for v in x.leaves))
     if isinstance(x, Value) and isinstance(x.type, Scalar):
         if isinstance(op, ast.UAdd):
             return x
@@ -277,7 +284,7 @@ def compare(t: Context, op: ast.cmpop, a: Any, b: Any, node: ast.AST) -> Any:
             )
         return (a in b) == isinstance(op, ast.In)
     name, sign = COMPARISONS[type(op)]
-    if isinstance(a, Parts) and isinstance(b, Parts) and name in ("eq", "ne"):
+    if isinstance(a, VectorValue) and isinstance(b, VectorValue) and name in ("eq", "ne"):
         return _compare_parts(t, name, sign, a, b, node)
     if kind_of(a) == kind_of(b) == "scalar" and (isinstance(a, Value) or isinstance(b, Value)):
         x, y = pair(t, sign, a, b, node)
@@ -293,7 +300,7 @@ def compare(t: Context, op: ast.cmpop, a: Any, b: Any, node: ast.AST) -> Any:
         raise t.error(node, str(problem)) from None
 
 
-def _compare_parts(t: Context, name: str, sign: str, a: Parts, b: Parts, node: ast.AST) -> Value:
+def _compare_parts(t: Context, name: str, sign: str, a: VectorValue, b: VectorValue, node: ast.AST) -> Value:
     if a.type is not b.type:
         raise t.error(node, f"{sign} of {a.type} and {b.type}: the types differ")
     out: Value | None = None
@@ -312,15 +319,15 @@ def elementwise(t: Context, name: str, args: tuple, node: ast.AST) -> Any:
         raise t.error(
             node, f"{name} takes {row.arity} argument{'s' if row.arity > 1 else ''}, got {len(args)}", row.doc
         )
-    shapes = [a for a in args if isinstance(a, Parts)]
+    shapes = [a for a in args if isinstance(a, VectorValue)]
     if shapes:
         if any(s.type is not shapes[0].type for s in shapes):
             raise t.error(node, f"{name} of {' and '.join(describe(a) for a in args)}: the types differ")
-        columns = [a.leaves if isinstance(a, Parts) else (a,) * len(shapes[0].leaves) for a in args]
+        columns = [a.leaves if isinstance(a, VectorValue) else (a,) * len(shapes[0].leaves) for a in args]
         leaves = tuple(_primitive(t, name, group, node) for group in zip(*columns, strict=True))
         if row.result == "bool":
             raise t.error(node, f"{name} of {shapes[0].type}: compare with == or component by component")
-        return Parts(shapes[0].type, leaves)
+        return VectorValue(shapes[0].type, leaves)
     if all(is_number(a) for a in args):
         return _known(t, name, args)
     return _primitive(t, name, args, node)
@@ -342,13 +349,13 @@ def _primitive(t: Context, name: str, args: tuple, node: ast.AST) -> Value:
             raise t.error(
                 node, f"{name} of {kinds[0]} and {other}: there is no implicit conversion", "convert one of them"
             )
-    kind: Type | None = kinds[0] if kinds else None
-    if kind is None and "i" not in row.accepts and "b" not in row.accepts:
-        kind = t.real
+    ty: Type | None = kinds[0] if kinds else None
+    if ty is None and "i" not in row.accepts and "b" not in row.accepts:
+        ty = t.real
     for a in args:
         if not (isinstance(a, Value) or is_number(a)):
             raise t.error(node, f"{name} takes numbers, got {describe(a)}")
-    values = tuple(t.as_value(a, kind, node) for a in args)
+    values = tuple(t.as_value(a, ty, node) for a in args)
     first = values[0].type
     if isinstance(first, Scalar) and first.kind not in row.accepts:
         if row.accepts == "f":

@@ -1,0 +1,187 @@
+"""Functions traced: arguments bound to parameters, the body executed, the operations finished as a `Func`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+from sim.core.lang.errors import did_you_mean
+from sim.core.lang.frontend.function import Function
+from sim.core.lang.frontend.traced import (
+    ArrayRef,
+    LValue,
+    Members,
+    StructValue,
+    Undefined,
+    describe,
+    flatten,
+    is_number,
+    type_of,
+)
+from sim.core.lang.frontend.tracing.context import FLAGS, VALUE, Context, Frame, Syntax
+from sim.core.lang.ir.core import Func, Value
+from sim.core.lang.references import Reference, StructOfReferences
+from sim.core.lang.types import (
+    ArrayType,
+    CompositeType,
+    Scalar,
+    Struct,
+    Type,
+    int32,
+)
+
+Arguments = Sequence[Type | tuple[Type, ...]]
+
+
+def bind_arguments(
+    t: Context, function: Function, args: Sequence[Any], kwargs: dict[str, Any], node: ast.AST
+) -> dict[str, Any]:
+    """Arguments by parameter name, converted to the annotated types."""
+    parameters = function.parameters(t.real)
+    names = [p.name for p in parameters]
+    if len(args) > len(parameters):
+        hint = f"; it returns its results: write ... = {function.name}({', '.join(names)})" if function.internal else ""
+        raise t.error(
+            node,
+            f"`{function.name}` takes {_arguments(len(parameters))}, got {len(args)}",
+            f"its parameters: {', '.join(names) or 'none'}{hint}",
+        )
+    given = dict(zip(names, args, strict=False))
+    for key, value in kwargs.items():
+        if key not in names:
+            raise t.error(
+                node,
+                f"`{function.name}` has no parameter '{key}'{did_you_mean(key, names)}",
+                f"its parameters: {', '.join(names) or 'none'}",
+            )
+        if key in given:
+            raise t.error(node, f"`{function.name}` got '{key}' twice")
+        given[key] = value
+    out = {}
+    for p in parameters:
+        if p.name not in given and p.required:
+            raise t.error(
+                node, f"`{function.name}` needs a value for '{p.name}'", f"its parameters: {', '.join(names)}"
+            )
+        value = given[p.name] if p.name in given else t.static(p.default, p.name, node)
+        value = t.load(value)
+        if p.type is not None:
+            value = t.fit_or_error(value, p.type, f"argument '{p.name}' of `{function.name}`", node)
+        out[p.name] = value
+    return out
+
+
+def run_body(t: Context, frame: Frame) -> Any:
+    """Traces the body of the innermost frame; its result."""
+    t.execute(frame.function.source.node.body)
+    result, returned = frame.env[VALUE], frame.env[FLAGS[0]]
+    if isinstance(result, Undefined):
+        return None
+    if returned is not True and result is not None:
+        raise t.error(
+            frame.function.source.node,
+            f"`{frame.function.name}` does not return a value on every path",
+            "add a `return` at the end",
+        )
+    return result
+
+
+def _arguments(n: int) -> str:
+    return f"{n} argument{'s' if n != 1 else ''}"
+
+
+def trace_function(syntax: Syntax, function: Function, arg_types: Arguments, real: Scalar) -> Func:
+    """A pure function for these argument types: scalars in, scalars out.
+
+    Composite arguments become one parameter per leaf (`v.0`, `v.1`, ...; a tuple of types: `x.0.0`, ...), results one
+    yield per leaf; `attrs["result"]` is the type of the result, or a tuple of types.  `real`: what `float` means.
+    """
+    t = Context(syntax, real)
+    frame = Frame(function, None, (function, *map(str, arg_types)))
+    t.frames.append(frame)
+    names = [p.name for p in function.parameters(real)]
+    if len(arg_types) > len(names):
+        raise t.error(None, f"`{function.name}` takes {len(names)} arguments, got {len(arg_types)} types")
+    args = [parameter_value(t, name, ty) for name, ty in zip(names, arg_types, strict=False)]
+    with t.b:
+        frame.env.update(bind_arguments(t, function, args, {}, function.source.node))
+        result = run_body(t, frame)
+        value, ty = _result(t, function, result)
+    out = t.finish(function.name, function.source.span(function.source.node), flatten(value))
+    out.attrs["result"] = ty
+    return out
+
+
+def _result(t: Context, function: Function, result: Any) -> tuple[Any, Any]:
+    """The result with weak numbers made values, and its type or tuple of types."""
+    if result is None:
+        raise t.error(None, f"`{function.name}` returns nothing", "add a `return`")
+    if isinstance(result, tuple):
+        both = [_result(t, function, r) for r in result]
+        return tuple(v for v, _ in both), tuple(k for _, k in both)
+    if is_number(result):
+        result = t.as_value(result)
+    ty = type_of(result)
+    if not isinstance(ty, (Scalar, CompositeType)):
+        raise t.error(
+            None, f"`{function.name}` returns {describe(result)}", "return numbers, vectors, matrices or structs"
+        )
+    return result, ty
+
+
+def trace_kernel(syntax: Syntax, function: Function, arg_types: Sequence[Type], name: str | None, real: Scalar) -> Func:
+    """A kernel for these argument types.
+
+    Parameters: a scalar takes one, an array one, a struct its leaves and arrays in field order (`s.mass`, `s.x.0`), a
+    `Reference` one array.
+    `attrs["signature"]` = [(argument, type, first parameter, number of parameters), ...]; `dims` as `tid()` asks for.
+    """
+    t = Context(syntax, real)
+    frame = Frame(function, None, (function, *map(str, arg_types)))
+    t.frames.append(frame)
+    node = function.source.node
+    names = [p.name for p in function.parameters(real)]
+    if len(arg_types) != len(names):
+        raise t.error(node, f"kernel `{function.name}` takes {len(names)} arguments, got {len(arg_types)}")
+    layout = []
+    with t.b:
+        for key, ty in zip(names, arg_types, strict=True):
+            first = len(t.block.params)
+            frame.env[key] = parameter_value(t, key, ty)
+            layout.append((key, ty, first, len(t.block.params) - first))
+        t.at(node)
+        if run_body(t, frame) is not None:
+            raise t.error(node, f"kernel `{function.name}` returns a value", "write it to an array")
+    out = t.finish(name or function.name, function.source.span(node), ())
+    out.attrs["signature"] = layout
+    return out
+
+
+def parameter_value(t: Context, name: str, ty: Any) -> Any:
+    """The traced value of an argument, with its parameters added to the function."""
+    if isinstance(ty, tuple):
+        parts = tuple(parameter_value(t, f"{name}.{k}", part) for k, part in enumerate(ty))
+        return Members(parts, ty.what) if isinstance(ty, Members) else parts
+    if isinstance(ty, (Scalar, ArrayType)):
+        if isinstance(ty, ArrayType) and ty.dtype is None:
+            raise t.error(None, f"argument '{name}': an array of anything needs the type of its elements here")
+        value = Value(ty, name)
+        t.block.params.append(value)
+        return ArrayRef(value) if isinstance(ty, ArrayType) else value
+    if isinstance(ty, Reference):
+        value = Value(ty.array, name)
+        t.block.params.append(value)
+        return t.load(LValue(value, (t.b.const(0, int32),), ty.value))
+    if isinstance(ty, StructOfReferences):
+        return StructValue(
+            ty.struct, {key: parameter_value(t, f"{name}.{key}", part) for key, part in ty.fields.items()}
+        )
+    if isinstance(ty, Struct):
+        return StructValue(ty, {key: parameter_value(t, f"{name}.{key}", part) for key, part in ty.fields.items()})
+    if isinstance(ty, CompositeType):
+        values = [Value(leaf.scalar, f"{name}.{leaf.path}") for leaf in ty.leaves]
+        t.block.params.extend(values)
+        return t.compose(ty, chain(values))
+    raise t.error(None, f"argument '{name}' has no type that a function of the language takes: {ty!r}")

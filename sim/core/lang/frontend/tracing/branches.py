@@ -1,0 +1,146 @@
+"""Branches: both sides of a choice of the run are traced into regions, and what they assigned is merged."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from sim.core.lang.frontend.source import MISSING
+from sim.core.lang.frontend.traced import Mismatch, Undefined, flatten, rebuild, same
+from sim.core.lang.frontend.tracing.context import FLAGS, VALUE, Context
+from sim.core.lang.ir.core import OPS, Block, Op, Value
+from sim.core.lang.types import bool_
+
+_CHOICE = "$choice"
+
+
+def choose(t: Context, test: ast.expr, body: ast.expr, orelse: ast.expr, node: ast.AST) -> Any:
+    """`body if test else orelse`: only one of them is evaluated."""
+    cond = t.logical(t.eval(test), test)
+    if not isinstance(cond, Value):
+        return t.eval(body if cond else orelse)
+
+    def side(part: ast.expr) -> Callable[[], None]:
+        return lambda: t.env.__setitem__(_CHOICE, t.eval(part))
+
+    branch(t, cond, side(body), side(orelse), node)
+    return t.env.pop(_CHOICE)
+
+
+def branch(t: Context, cond: Value, then: Callable[[], None], orelse: Callable[[], None], node: ast.AST) -> None:
+    """Traces both sides into regions of an `if` and merges what they assigned."""
+    if cond.const is not None:
+        (then if cond.const else orelse)()
+        return
+    before, envs, blocks = t.env, [], []
+    for side in (then, orelse):
+        t.env = dict(before)
+        blocks.append(t.b.region((), side))
+        envs.append(t.env)
+    t.env = before
+    t.at(node)
+    merged = [
+        name for name in {**envs[0], **envs[1]} if not same(envs[0].get(name, MISSING), envs[1].get(name, MISSING))
+    ]
+    for name in envs[0]:
+        if name not in merged:
+            before[name] = envs[0][name]
+    pairs = {
+        name: _merge_pair(t, name, cond, envs[0].get(name, MISSING), envs[1].get(name, MISSING), node)
+        for name in merged
+    }
+    _emit_if(t, cond, blocks, pairs)
+
+
+def _merge_pair(t: Context, name: str, cond: Value, a: Any, b: Any, node: ast.AST) -> tuple[Any, Any]:
+    """The values of a variable after both branches, in one shape; not mergeable: an `Undefined` twice."""
+    lost = [x is MISSING or isinstance(x, Undefined) for x in (a, b)]
+    if any(lost):
+        if name == VALUE and not all(lost):
+            return (filler(t, b), b) if lost[0] else (a, filler(t, a))
+        line = t.frame.function.source.span(node).line
+        why = next(
+            (x.why for x in (a, b) if isinstance(x, Undefined)),
+            f"may have no value here: only one branch of the `if` on line {line} assigns it",
+        )
+        gone = Undefined(why if name != VALUE else "is not returned")
+        return gone, gone
+    if name in FLAGS and isinstance(a, bool) and isinstance(b, bool):
+        flag = cond if a else t.nope(cond)
+        return flag, flag
+    try:
+        return t.unify(a, b)
+    except Mismatch as problem:
+        if name == VALUE:
+            raise t.error(
+                node,
+                f"`{t.frame.function.name}` returns {problem.args[0]} on different paths",
+                "return one type",
+            ) from None
+        if name == _CHOICE:
+            raise t.error(node, f"the two sides of a choice are {problem.args[0]}", "convert one of them") from None
+        return _clash(t, name, problem, node)
+
+
+def _clash(t: Context, name: str, problem: Mismatch, node: ast.AST) -> tuple[Any, Any]:
+    line = t.frame.function.source.span(node).line
+    # only an error if somebody reads it: branches may use one name for unrelated temporaries
+    gone = Undefined(f"is {problem.args[0]} after the branches of the `if` on line {line}")
+    return gone, gone
+
+
+def filler(t: Context, x: Any) -> Any:
+    """Something of the shape of x for a path on which it is never read."""
+    zeros = (t.b.const(0, v.type) for v in flatten(x))
+    return rebuild(x, zeros)
+
+
+def _emit_if(t: Context, cond: Value, blocks: list[Block], pairs: dict[str, tuple[Any, Any]]) -> None:
+    columns: dict[tuple[int, int], tuple[Value, Value]] = {}
+    for a, b in pairs.values():
+        for x, y in zip(flatten(a), flatten(b), strict=True):
+            if x is not y:
+                columns[id(x), id(y)] = (x, y)
+    idle = all(op.name == "const" for block in blocks for op in block.ops)
+    if idle:  # nothing happens in the branches: a plain selection
+        for block in blocks:
+            t.b.blocks[-1].ops.extend(block.ops)
+        results = [t.b.emit("select", cond, x, y) for x, y in columns.values()]
+    else:
+        for k, block in enumerate(blocks):
+            block.yields = [pair[k] for pair in columns.values()]
+        results = t.b.append(Op("if", [cond], [Value(x.type) for x, _ in columns.values()], {}, blocks)).results
+    chosen = dict(zip(columns, results, strict=True))
+    for name, (a, b) in pairs.items():
+        values = iter([chosen.get((id(x), id(y)), x) for x, y in zip(flatten(a), flatten(b), strict=True)])
+        t.env[name] = rebuild(a, values)
+
+
+def short_circuit(t: Context, conjunction: bool, left: Any, right: Callable[[], Any], node: ast.AST) -> Any:
+    """`left and right()` (or `or`), where the right side must not be evaluated if the left decides."""
+    if not isinstance(left, Value):
+        return right() if bool(left) is conjunction else left
+    found: list[Any] = []
+    before = dict(t.env)
+    block = t.b.region((), lambda: found.append(right()))
+    if any(t.env.get(name) is not value for name, value in before.items()):
+        raise t.error(
+            node, "the right side of `and` or `or` changes a variable", "do that on a line of its own, before"
+        )
+    known = found[0]
+    if not isinstance(known, Value):
+        return left if known is conjunction else known
+    if harmless(block):
+        t.b.blocks[-1].ops.extend(block.ops)
+        return t.b.emit("and" if conjunction else "or", left, known)
+    block.yields = [known]
+    other = t.b.region((), lambda: [t.b.const(not conjunction, bool_)])
+    regions = [block, other] if conjunction else [other, block]
+    return t.b.append(Op("if", [left], [Value(bool_)], {}, regions)).results[0]
+
+
+def harmless(block: Block) -> bool:
+    """Whether operations may run although the program would not have got there: arithmetic only, and no index that may
+    be refused."""
+    return all((op.name in OPS and op.name != "in_bounds") or op.name in ("const", "tid", "shape") for op in block.ops)

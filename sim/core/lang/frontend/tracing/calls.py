@@ -1,0 +1,149 @@
+"""Calls inside of kernels: what a name that is called stands for, overloads, recursion."""
+
+from __future__ import annotations
+
+import ast
+import builtins as python_builtins
+import types as python_types
+from collections.abc import Sequence
+from typing import Any
+
+from sim.core.lang import types as language_types
+from sim.core.lang.errors import KernelError, did_you_mean
+from sim.core.lang.frontend.elsewhere import NUMPY, PYTHON, instead
+from sim.core.lang.frontend.function import Function
+from sim.core.lang.frontend.traced import LValue, describe, is_number, is_traced
+from sim.core.lang.frontend.tracing.bodies import bind_arguments, run_body
+from sim.core.lang.frontend.tracing.closed_form import call_closed_form
+from sim.core.lang.frontend.tracing.construct import construct
+from sim.core.lang.frontend.tracing.context import Context, Frame
+from sim.core.lang.frontend.tracing.registry import HOST_FUNCTIONS, NAMES, Builtin
+from sim.core.lang.types import (
+    Type,
+    bool_,
+    int32,
+)
+
+_DEEPEST = 48
+
+
+_PYTHON_TYPES: dict[Any, Type] = {int: int32, bool: bool_}
+
+
+_TYPE_MAKERS = (language_types.vector, language_types.matrix, language_types.quaternion, language_types.transformation)
+
+
+_RENAMED = {"asin": "asin_unclamped", "acos": "acos_unclamped"}  # until the library registers its clamped ones
+
+
+def callee_of(t: Context, x: Any, node: ast.Call) -> Any:
+    """What a call calls: a function of the language, a builtin, a type, or a maker of types."""
+    if isinstance(x, (Function, Builtin, Type)) or x in _TYPE_MAKERS:
+        return x
+    if x is float:
+        return t.real
+    if isinstance(x, type) and x in _PYTHON_TYPES:
+        return _PYTHON_TYPES[x]
+    if is_traced(x) or isinstance(x, (LValue, tuple)) or is_number(x) or x is None:
+        raise t.error(node, f"{describe(x)} cannot be called")
+    name = getattr(x, "__name__", "")
+    module = getattr(x, "__module__", None) or ""
+    if module == "math" or getattr(python_builtins, name, None) is x:
+        found = NAMES.get(name) or NAMES.get(_RENAMED.get(name, ""))
+        if found is not None:
+            return found
+    shown = (
+        f"{module}.{name}"
+        if module and name and module not in ("builtins", t.frame.function.python.__module__)
+        else name or describe(x)
+    )
+    if (
+        module.split(".")[0] == "numpy"
+        or type(x).__module__ == "numpy"
+        or type(getattr(x, "__self__", None)).__module__.startswith("numpy")
+    ):
+        known = instead(NUMPY, name) or _as_ours(name) or "write it with functions of the language"
+        raise t.error(
+            node, f"`{module or 'numpy'}.{name}` is a NumPy function: it cannot run inside of a kernel", known
+        )
+    meaning = HOST_FUNCTIONS.get(x) if isinstance(x, python_types.FunctionType) else None
+    if isinstance(meaning, Builtin):
+        return meaning
+    if meaning is not None:
+        raise t.error(node, f"`sim.{name}` {meaning.what}: it cannot run inside of a kernel", meaning.hint)
+    own = instead({**NUMPY, **PYTHON}, name) if module in ("math", "builtins") else ""
+    if isinstance(x, python_types.FunctionType):
+        hint = "decorate it with @sim.func"
+    else:
+        hint = (
+            own
+            or _as_ours(name)
+            or "call it outside, and pass the result as an argument" + (did_you_mean(name, NAMES) if name else "")
+        )
+    raise t.error(node, f"`{shown}` is a Python function, not one of the kernel language", hint)
+
+
+def apply(t: Context, target: Any, args: tuple, kwargs: dict[str, Any], node: ast.AST) -> Any:
+    """A call with evaluated arguments."""
+    if isinstance(target, Builtin):
+        return target.handler(t, node, args, kwargs)
+    if isinstance(target, Type):
+        return construct(t, target, args, kwargs, node)
+    if isinstance(target, Function):
+        return call_function(t, target, args, kwargs, node)
+    try:
+        return target(
+            *(t.real if a is float else a for a in args),
+            **{k: t.real if v is float else v for k, v in kwargs.items()},
+        )
+    except (TypeError, ValueError) as problem:
+        raise t.error(node, f"{target.__name__}(...): {problem}") from None
+
+
+def call_function(t: Context, function: Function, args: Sequence[Any], kwargs: dict[str, Any], node: ast.AST) -> Any:
+    """A call of a function of the language: traced in place, or kept as a call if its derivative is in closed
+    form."""
+    function, values = _overload(t, function, args, kwargs, node)
+    t.captures.rule(function)
+    if function.adjoint is not None:
+        return call_closed_form(t, function, values, node)
+    key = (function, *map(describe, values.values()))
+    if len(t.frames) > _DEEPEST or any(frame.key == key for frame in t.frames):
+        raise t.error(node, f"`{function.name}` calls itself", "kernels cannot recurse: use a loop")
+    frame = Frame(function, node, key)
+    frame.env.update(values)
+    t.frames.append(frame)
+    try:
+        return run_body(t, frame)
+    finally:
+        t.frames.pop()
+        t.at(node)
+
+
+def _overload(
+    t: Context, function: Function, args: Sequence[Any], kwargs: dict[str, Any], node: ast.AST
+) -> tuple[Function, dict[str, Any]]:
+    """The definition that these arguments fit, the last one first, and the arguments by name."""
+    if function.earlier is None:
+        return function, bind_arguments(t, function, args, kwargs, node)
+    candidate: Function | None = function
+    while candidate is not None:
+        try:
+            return candidate, bind_arguments(t, candidate, args, kwargs, node)
+        except KernelError:
+            candidate = candidate.earlier
+    given = ", ".join([*map(describe, args), *(f"{key}={describe(x)}" for key, x in kwargs.items())])
+    raise t.error(
+        node, f"no definition of `{function.name}` takes ({given})", "it is defined more than once, for other types"
+    )
+
+
+def _as_ours(name: str) -> str:
+    """What to write, if the language has a function of this name."""
+    return (
+        ""
+        if name not in NAMES
+        else f"write {name}(...)"
+        if hasattr(python_builtins, name)
+        else f"write sim.{name}(...)"
+    )

@@ -1,0 +1,222 @@
+"""Calls that stay calls, because the derivative of the function is given in closed form."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import Any
+
+from sim.core.lang.errors import KernelError
+from sim.core.lang.frontend.captures import remembered
+from sim.core.lang.frontend.custom import GradientFunction, adjoint_name
+from sim.core.lang.frontend.function import Function
+from sim.core.lang.frontend.source import own_module
+from sim.core.lang.frontend.traced import (
+    ArrayRef,
+    describe,
+    flatten,
+    type_of,
+)
+from sim.core.lang.frontend.tracing.bodies import bind_arguments, parameter_value, run_body, trace_function
+from sim.core.lang.frontend.tracing.context import Context, Frame, Syntax
+from sim.core.lang.ir.core import Func, Op, Value, walk
+from sim.core.lang.types import (
+    ArrayType,
+    Scalar,
+    Struct,
+    Type,
+    has_float,
+    leaves_of,
+    scalar_of,
+)
+
+
+def call_closed_form(t: Context, function: Function, values: dict[str, Any], node: ast.AST) -> Any:
+    """A call that stays one, because its derivative is given in closed form."""
+    real = next((s for v in values.values() if (s := _float_of(v)) is not None), t.real)
+    typed, kinds = [], []
+    for name, x in values.items():
+        ty = _argument_type(t, function, name, x, real, node)
+        kinds.append(ty)
+        typed += (
+            [x.array]
+            if isinstance(x, ArrayRef)
+            else flatten(
+                t.as_value(x, ty, node)
+                if isinstance(ty, Scalar)
+                else (
+                    tuple(t.as_value(v, k, node) if isinstance(k, Scalar) else v for v, k in zip(x, ty, strict=True))
+                    if isinstance(ty, tuple)
+                    else x
+                )
+            )
+        )
+    try:
+        entry = remembered(
+            function.traces, ("closed form", *kinds, t.real), lambda: ClosedForm(t.syntax, function, kinds, t.real)
+        )
+    except KernelError as problem:
+        raise _inside(t, function, problem, node) from None
+    t.captures.include(entry.captures)
+    callee = entry.callee
+    op = Op("call", typed, [Value(v.type) for v in callee.body.yields], {"callee": callee, "vjp": entry.vjp})
+    if entry.separator is not None:
+        op.attrs["separated"] = entry.separated
+    results = iter(t.b.append(op).results)
+    result = callee.attrs["result"]
+    if isinstance(result, tuple):
+        return tuple(t.compose(ty, results) for ty in result)
+    return t.compose(result, results)
+
+
+def _inside(t: Context, function: Function, problem: KernelError, node: ast.AST) -> KernelError:
+    """An error in the body of a called function, with the call that led there."""
+    if function.internal:
+        return t.error(node, f"in `{function.name}`: {problem.what}", problem.hint)
+    call = f"called from `{t.frame.function.name}` at {t.frame.function.source.span(node)}"
+    return KernelError(f"{problem.what} ({call})", problem.span, problem.hint)
+
+
+def _argument_type(t: Context, function: Function, name: str, x: Any, real: Scalar, node: ast.AST) -> Any:
+    if isinstance(x, tuple):
+        return tuple(_argument_type(t, function, name, v, real, node) for v in x)
+    ty = type_of(x, real)
+    whole_array = isinstance(x, ArrayRef) and not x.index and isinstance(function.adjoint, GradientFunction)
+    if ty is None or (isinstance(ty, ArrayType) and not whole_array) or (isinstance(ty, Struct) and ty.has_arrays):
+        raise t.error(
+            node,
+            f"`{function.name}` has a derivative in closed form: its argument '{name}' cannot be {describe(x)}",
+            "it takes scalars, vectors, matrices and structs of them; with @sim.func_grad also whole arrays",
+        )
+    return ty
+
+
+def _float_of(x: Any) -> Scalar | None:
+    ty = type_of(x)
+    scalar = scalar_of(ty) if isinstance(ty, Type) and not isinstance(ty, ArrayType) else None
+    return scalar if scalar is not None and scalar.is_float else None
+
+
+class ClosedForm:
+    """A function with a derivative in closed form, for given argument types.
+
+    A derivative of the user is traced with the function, since what it reads of Python may be something else when a
+    gradient asks for it.
+    """
+
+    def __init__(self, syntax: Syntax, function: Function, kinds: Sequence[Any], real: Scalar) -> None:
+        self.syntax, self.function, self.kinds, self.real = syntax, function, kinds, real
+        self.adjoint, self.separator = function.adjoint, function.separator
+        self.callee = trace_function(syntax, function, kinds, real)
+        self.captures = self.callee.captures
+        for op in walk(self.callee.body):
+            if op.name in ("store", "accum", "atomic"):
+                raise KernelError(
+                    f"`{function.name}` has a derivative in closed form, and writes to '{op.operands[0].name}'",
+                    op.span,
+                    "return the value",
+                )
+        self._vjp: Func | KernelError | None = None
+        self._separated: Func | None = None
+        if not own_module(function.__module__):
+            try:
+                self.captures.include(self.vjp().captures)
+            except KernelError as problem:
+                self._vjp = problem
+
+    def separated(self) -> Func:
+        """Parameters: results; yields the results moved apart."""
+        if self._separated is None:
+            assert self.separator is not None
+            self._separated = trace_function(self.syntax, self.separator, list(self.callee.attrs["result"]), self.real)
+        return self._separated
+
+    def vjp(self) -> Func:
+        """Parameters: operands, results, cotangents of floating results; yields a cotangent per floating operand."""
+        if self._vjp is None:
+            self._vjp = self._trace_vjp()
+        if isinstance(self._vjp, KernelError):
+            raise self._vjp
+        return self._vjp
+
+    def _trace_vjp(self) -> Func:
+        result = self.callee.attrs["result"]
+        results = result if isinstance(result, tuple) else (result,)
+        floats = [k for k in results if has_float(k)]
+        assert self.adjoint is not None
+        if isinstance(self.adjoint, GradientFunction):
+            return _trace_gradient(self.syntax, self.adjoint, self.callee, self.kinds, floats, self.real)
+        traced = trace_function(self.syntax, self.adjoint, [*self.kinds, *results, *floats], self.real)
+        wanted = [
+            leaf.scalar
+            for ty in self.kinds
+            for k in (ty if isinstance(ty, tuple) else (ty,))
+            for leaf in leaves_of(k)
+            if leaf.scalar.is_float
+        ]
+        if [v.type for v in traced.body.yields] != wanted:
+            raise KernelError(
+                f"the derivative `{self.adjoint.name}` of `{self.function.name}` returns {traced.attrs['result']}",
+                traced.span,
+                f"it has to return one cotangent per floating argument: {', '.join(str(k) for k in self.kinds)}",
+            )
+        return traced
+
+
+def _trace_gradient(
+    syntax: Syntax, function: GradientFunction, callee: Func, kinds: Sequence[Any], floats: Sequence[Any], real: Scalar
+) -> Func:
+    """What a `@func_grad` says, in the form of `ClosedForm.vjp`: `kinds` of the arguments, `floats` of the cotangents.
+
+    Behind its parameters stand the gradients of the array arguments, to which it adds.
+    """
+    t = Context(syntax, real)
+    frame = Frame(function, None, (function, *map(str, kinds)))
+    t.frames.append(frame)
+    node = function.source.node
+    names = [p.name for p in function.parameters(real)]
+    if len(names) != len(kinds) + len(floats):
+        raise t.error(
+            node,
+            f"`{function.name}` takes {len(names)} arguments, `{callee.name}` has {len(kinds)} and {len(floats)}"
+            " floating results",
+            "it takes the arguments of its function, then the cotangent of each floating result",
+        )
+    args = [parameter_value(t, name, ty) for name, ty in zip(names, [*kinds, *floats], strict=True)]
+    sought = [
+        (adjoint_name(name), ty)
+        for name, ty in zip(names, kinds, strict=False)
+        if not isinstance(ty, (tuple, ArrayType)) and has_float(ty)
+    ]
+    gradients = [
+        (adjoint_name(name), Value(ty, f"adj_{name}"))
+        for name, ty in zip(names, kinds, strict=False)
+        if isinstance(ty, ArrayType)
+    ]
+    t.block.params += [v for _, v in gradients]
+    with t.b:
+        frame.env.update(bind_arguments(t, function, args, {}, node))
+        frame.env.update((name, ArrayRef(v)) for name, v in gradients)
+        frame.env.update((name, t.zero(ty)) for name, ty in sought)
+        if run_body(t, frame) is not None:
+            raise t.error(node, f"`{function.name}` returns a value", "add to adjoint[x] instead")
+        values = [v for name, ty in sought for v in flatten(t.fit(frame.env[name], ty)) if v.type.is_float]  # type: ignore[attr-defined]
+    count = len(callee.params)
+    t.block.params[count:count] = [Value(v.type, "result") for v in callee.body.yields]
+    out = t.finish(function.name, function.source.span(node), values)
+    _check_accesses(function, out, {v for _, v in gradients})
+    return out
+
+
+def _check_accesses(function: GradientFunction, rule: Func, gradients: set[Value]) -> None:
+    """A gradient function reads its arguments, and adds to their gradients."""
+    used = {v for op in walk(rule.body) for v in op.operands} | set(rule.body.yields)
+    for op in walk(rule.body):
+        if op.name not in ("load", "store", "accum", "atomic"):
+            continue
+        adds = op.name == "accum" or (
+            op.name == "atomic" and op.attrs["how"] == "add" and not any(r in used for r in op.results)
+        )
+        if not (adds if op.operands[0] in gradients else op.name == "load"):
+            what = f"`{function.name}` can read array arguments and add to their adjoint[...]; this is something else"
+            raise KernelError(what, op.span, "write adjoint[x][i] += ...")

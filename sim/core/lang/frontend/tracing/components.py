@@ -1,0 +1,305 @@
+"""Parts of values: `x.name`, `x[i]`, copies with one part replaced, and what a loop goes through."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+from sim.core.lang.errors import did_you_mean
+from sim.core.lang.frontend.elsewhere import NUMPY, WARP, instead
+from sim.core.lang.frontend.source import own_module
+from sim.core.lang.frontend.traced import (
+    ArrayRef,
+    LValue,
+    Members,
+    Range,
+    StructValue,
+    VectorValue,
+    describe,
+    is_number,
+    is_traced,
+    type_of,
+    whole,
+)
+from sim.core.lang.frontend.tracing.construct import fit_field
+from sim.core.lang.frontend.tracing.context import Context
+from sim.core.lang.frontend.tracing.registry import NAMES
+from sim.core.lang.ir.core import Value
+from sim.core.lang.types import (
+    Homogeneous,
+    Matrix,
+    Quaternion,
+    Scalar,
+    Struct,
+    Transformation,
+    Type,
+    Vector,
+    quaternion,
+    vector,
+)
+
+_XYZW = "xyzw"
+
+
+def iterate(t: Context, x: Any, node: ast.AST) -> list[Any]:
+    """What a loop over a tuple, vector, matrix (rows) or constant range goes through."""
+    if isinstance(x, range):
+        return list(x)
+    if isinstance(x, tuple):
+        return list(x)
+    if isinstance(x, Range):
+        bounds = [whole(k) for k in (x.start, x.stop, x.step)]
+        if None not in bounds:
+            return list(range(*bounds))  # type: ignore[arg-type]
+        raise t.error(node, "this range has to be constant", "use a `for` loop")
+    if isinstance(x, VectorValue):
+        return [subscript(t, x, (k,), node) for k in range(len(x.type))]
+    if isinstance(x, ArrayRef):
+        raise t.error(node, "a loop over an array", "loop over its indices: `for i in range(len(a))`")
+    raise t.error(node, f"{describe(x)} cannot be looped over", "write `for i in range(n)`")
+
+
+def get_attribute(t: Context, x: Any, name: str, node: ast.AST) -> Any:
+    """`x.name`."""
+    if isinstance(x, (VectorValue, LValue)) and isinstance(x.type, Homogeneous):
+        part = _named_part(x.type, name)
+        if part is not None:
+            return component_of(t, x, *part)
+    if isinstance(x, LValue) and isinstance(x.type, Struct) and name in x.type.fields:
+        low, _ = x.type.field_leaves(name)
+        return LValue(x.array, x.index, x.type.fields[name], x.first + low)
+    if isinstance(x, StructValue) and name in x.values:
+        return get_field(t, x, name, node)
+    if isinstance(x, ArrayRef):
+        return _array_attribute(t, x, name, node)
+    if isinstance(x, (Value, VectorValue, LValue)) or is_number(x):
+        return _value_attribute(t, x, name, node)
+    if isinstance(x, StructValue):
+        raise t.error(
+            node,
+            f"struct {x.type} has no field '{name}'{did_you_mean(name, x.values)}",
+            f"it has {', '.join(x.values)}",
+        )
+    if isinstance(x, Type) and name == "dtype" and isinstance(x, Scalar):
+        return x
+    try:
+        found = getattr(x, name)
+    except AttributeError:
+        hint = instead(WARP, name) if isinstance(x, ModuleType) and own_module(x.__name__) else ""
+        raise t.error(
+            node, f"{describe(x)} has no attribute '{name}'{'' if hint else did_you_mean(name, dir(x))}", hint
+        ) from None
+    t.captures.attribute(t.frame.function, x, name, found)
+    return t.static(found, name, node)
+
+
+def get_field(t: Context, x: StructValue, name: str, node: ast.AST) -> Any:
+    value = x.values[name]
+    if value is None:
+        raise t.error(node, f"the array '{name}' of this {x.type} was not set")
+    return value
+
+
+def _array_attribute(t: Context, x: ArrayRef, name: str, node: ast.AST) -> Any:
+    if name == "shape":
+        return tuple(t.b.shape(x.array, k) for k in range(len(x.index), len(x.index) + x.ndim))
+    if name == "ndim":
+        return x.ndim
+    if name == "dtype":
+        return x.dtype
+    if name == "size":
+        size = t.b.shape(x.array, len(x.index))
+        for k in range(len(x.index) + 1, len(x.index) + x.ndim):
+            size = t.b.emit("mul", size, t.b.shape(x.array, k))
+        return size
+    raise t.error(
+        node,
+        f"an array has no attribute '{name}' in a kernel{did_you_mean(name, ('shape', 'ndim', 'dtype', 'size'))}",
+    )
+
+
+def _value_attribute(t: Context, x: Any, name: str, node: ast.AST) -> Any:
+    ty = type_of(x, t.real)
+    if name == "dtype" and isinstance(ty, (Scalar, Homogeneous)):
+        return ty if isinstance(ty, Scalar) else ty.dtype
+    if name == "shape" and isinstance(ty, Homogeneous):
+        return ty.shape
+    known: Sequence[str] = ()
+    if isinstance(ty, (Vector, Quaternion)):
+        known = _XYZW[: ty.length]
+    elif isinstance(ty, Transformation):
+        known = ("p", "q")
+    elif isinstance(ty, Struct):
+        known = list(ty.fields)
+    ours = instead(NUMPY, name) or (f"write sim.{name}(...)" if name in NAMES else "")
+    hint = "; ".join([*([f"it has {', '.join(known)}"] if known else []), *([ours] if ours else [])])
+    raise t.error(node, f"{ty} has no component '{name}'{did_you_mean(name, known)}", hint)
+
+
+def component_of(t: Context, x: VectorValue | LValue, ty: Type, first: int) -> Any:
+    """Leaves `first ..` of a composite, as a value of type `ty`."""
+    if isinstance(x, LValue):
+        if x.offset is None:
+            return LValue(x.array, x.index, ty, x.first + first)
+        return LValue(x.array, x.index, ty, x.first, t.leaf(x.offset, first), x.extent)
+    return x.leaves[first] if isinstance(ty, Scalar) else t.compose(ty, iter(x.leaves[first:]))
+
+
+def subscript(t: Context, x: Any, keys: tuple, node: ast.AST) -> Any:
+    """`x[keys]`."""
+    for key in keys:
+        if not isinstance(x, dict) and isinstance(key, tuple):
+            raise t.error(node, "an index is a tuple", "write a[i, j]")
+        x = _subscript_once(t, x, key, node)
+    return x
+
+
+def _subscript_once(t: Context, x: Any, key: Any, node: ast.AST) -> Any:
+    if isinstance(x, ArrayRef):
+        index = (*x.index, array_index(t, x, key, node))
+        if len(index) < x.array.type.ndim:  # type: ignore[attr-defined]
+            return ArrayRef(x.array, index)
+        return LValue(x.array, index, x.dtype)
+    if isinstance(x, (VectorValue, LValue)) and isinstance(x.type, Homogeneous):
+        return _component(t, x, key, node)
+    k = whole(key)
+    if isinstance(x, tuple) and k is not None:
+        return x[_position(t, k, len(x), node, x.what if isinstance(x, Members) else "")]
+    if isinstance(x, tuple) and x and isinstance(key, Value):
+        return _choose_item(t, x, key, node)
+    if is_traced(x) or isinstance(x, LValue) or is_number(x) or isinstance(key, Value):
+        raise t.error(
+            node, f"{describe(x)} cannot be indexed", "too many indices?" if isinstance(type_of(x), Scalar) else ""
+        )
+    try:
+        return t.static(x[key], "[...]", node)
+    except Exception as problem:
+        raise t.error(node, f"{describe(x)}[{key!r}]: {type(problem).__name__}: {problem}") from None
+
+
+def array_index(t: Context, x: ArrayRef, key: Any, node: ast.AST) -> Value:
+    k = whole(key)
+    if k is not None and k < 0:
+        name = x.array.name or "a"
+        raise t.error(
+            node, f"negative array index {k}", f"count from the end with `{name}.shape[{len(x.index)}] - {-k}`"
+        )
+    if is_number(key) and not isinstance(key, (bool, float)):
+        return t.as_value(key, None, node)
+    if isinstance(key, Value) and isinstance(key.type, Scalar) and key.type.is_int:
+        return key
+    raise t.error(
+        node,
+        f"an array index is an integer, not {describe(key)}",
+        "write int(...)" if type_of(key, t.real) else "",
+    )
+
+
+def _position(t: Context, k: int, size: int, node: ast.AST, what: str = "") -> int:
+    if not -size <= k < size:
+        raise t.error(node, f"index {k} is outside of 0 .. {size - 1}{': ' if what else ''}{what}")
+    return k % size
+
+
+def _component(t: Context, x: VectorValue | LValue, key: Any, node: ast.AST) -> Any:
+    """Component of a vector, row of a matrix; with an index of the run: a place with a run-time leaf, or a
+    choice."""
+    ty = x.type
+    assert isinstance(ty, Homogeneous)
+    stride = ty.cols if isinstance(ty, Matrix) else 1
+    inner: Type = vector(ty.cols, ty.dtype) if isinstance(ty, Matrix) else ty.dtype
+    count = ty.rows if isinstance(ty, Matrix) else len(ty.leaves)
+    k = whole(key)
+    if k is not None:
+        return component_of(t, x, inner, _position(t, k, count, node) * stride)
+    if not (isinstance(key, Value) and isinstance(key.type, Scalar) and key.type.is_int):
+        raise t.error(
+            node,
+            f"a component index is an integer, not {describe(key)}",
+            "write int(...)" if type_of(key, t.real) else "",
+        )
+    if isinstance(x, LValue):
+        key = t.b.emit("in_bounds", key, count)
+        offset = t.b.emit("mul", key, stride) if stride > 1 else key
+        if x.offset is not None:
+            return LValue(x.array, x.index, inner, x.first, t.b.emit("add", x.offset, offset), x.extent)
+        return LValue(x.array, x.index, inner, x.first, offset, len(ty.leaves))
+    rows = [component_of(t, x, inner, r * stride) for r in range(count)]
+    return _choose_item(t, tuple(rows), key, node)
+
+
+def _choose_item(t: Context, items: tuple, key: Value, node: ast.AST) -> Any:
+    """items[key] with an index of the run: a chain of choices.  Outside of 0 .. n - 1, negative ones too, it is the
+    last item."""
+    kinds = {type_of(i, t.real) for i in items}
+    ty = kinds.pop()
+    if kinds or not isinstance(ty, (Scalar, Homogeneous)):
+        raise t.error(node, "an index of the run into a tuple needs items of one type")
+    rows = [t.fit(i, ty) for i in items]
+    columns = [[row] if isinstance(row, Value) else list(row.leaves) for row in rows]
+    key = t.b.emit("in_bounds", key, len(items))
+    out = columns[-1]
+    for k in range(len(rows) - 2, -1, -1):
+        chosen = t.b.emit("eq", key, k)
+        out = [t.b.emit("select", chosen, v, w) for v, w in zip(columns[k], out, strict=True)]
+    return t.compose(ty, iter(out))
+
+
+def with_component(t: Context, x: Any, key: tuple[str, Any], value: Any, node: ast.AST) -> Any:
+    """A copy of a local vector, matrix or struct with one component changed."""
+    how, what = key
+    if isinstance(x, StructValue) and how == "attribute":
+        if what not in x.values:
+            get_attribute(t, x, what, node)
+        return StructValue(x.type, {**x.values, what: fit_field(t, x.type, what, value, node)})
+    if not isinstance(x, VectorValue):
+        raise t.error(node, f"a component of {describe(x)} cannot be assigned to")
+    if how == "attribute":
+        found = _named_part(x.type, what)
+        if found is None:
+            get_attribute(t, x, what, node)
+        assert found is not None
+        return _with_leaves(t, x, found[0], found[1], value, node)
+    return _with_item(t, x, what, value, node)
+
+
+def _with_leaves(t: Context, x: VectorValue, ty: Type, first: int, value: Any, node: ast.AST) -> VectorValue:
+    new = t.fit_or_error(t.load(value), ty, f"a component of {x.type}", node)
+    leaves = [new] if isinstance(new, Value) else list(new.leaves)
+    return VectorValue(x.type, (*x.leaves[:first], *leaves, *x.leaves[first + len(leaves) :]))
+
+
+def _with_item(t: Context, x: VectorValue, keys: tuple, value: Any, node: ast.AST) -> VectorValue:
+    key, rest = keys[0], keys[1:]
+    if rest:  # m[i, j] = ...: row i with its component j replaced
+        row = subscript(t, x, (key,), node)
+        if not isinstance(row, VectorValue):
+            raise t.error(node, f"{x.type} has one index")
+        return _with_item(t, x, (key,), _with_item(t, row, rest, value, node), node)
+    old = _component(t, x, key, node)
+    ty = type_of(old)
+    assert ty is not None
+    stride = x.type.cols if isinstance(x.type, Matrix) else 1
+    count = len(x.leaves) // stride
+    k = whole(key)
+    if k is not None:
+        return _with_leaves(t, x, ty, _position(t, k, count, node) * stride, value, node)
+    new = t.fit_or_error(t.load(value), ty, f"a component of {x.type}", node)
+    parts = [new] if isinstance(new, Value) else list(new.leaves)
+    leaves = []
+    key = t.b.emit("in_bounds", key, count)
+    for r in range(count):
+        here = t.b.emit("eq", key, r)
+        leaves += [t.b.emit("select", here, parts[c], x.leaves[r * stride + c]) for c in range(stride)]
+    return VectorValue(x.type, tuple(leaves))
+
+
+def _named_part(ty: Homogeneous, name: str) -> tuple[Type, int] | None:
+    """Type and first leaf of `.x`, `.y`, ... of a vector or quaternion, `.p`, `.q` of a transform."""
+    if isinstance(ty, (Vector, Quaternion)) and len(name) == 1 and name in _XYZW[: ty.length]:
+        return ty.dtype, _XYZW.index(name)
+    if isinstance(ty, Transformation) and name in ("p", "q"):
+        return (vector(3, ty.dtype), 0) if name == "p" else (quaternion(ty.dtype), 3)
+    return None

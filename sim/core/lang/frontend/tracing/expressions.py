@@ -1,0 +1,195 @@
+"""Expressions: syntax trees to traced values."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from sim.core.lang.errors import did_you_mean
+from sim.core.lang.frontend.source import MISSING
+from sim.core.lang.frontend.traced import Undefined
+from sim.core.lang.frontend.tracing.assignments import assign, subscript_keys
+from sim.core.lang.frontend.tracing.branches import choose, short_circuit
+from sim.core.lang.frontend.tracing.calls import apply, callee_of
+from sim.core.lang.frontend.tracing.components import get_attribute, iterate, subscript
+from sim.core.lang.frontend.tracing.context import Context
+from sim.core.lang.frontend.tracing.operators import BINARY, binary, compare, unary
+from sim.core.lang.frontend.tracing.registry import NAMES, Builtin
+from sim.core.lang.ir.core import Value
+
+REFUSED_EXPRESSIONS: dict[type, tuple[str, str]] = {
+    ast.Lambda: ("lambda", "write a function with @sim.func"),
+    ast.Dict: ("a dictionary", "use a @sim.struct, or constants outside of the kernel"),
+    ast.Set: ("a set", "use a tuple"),
+    ast.DictComp: ("a dictionary comprehension", "use a loop"),
+    ast.SetComp: ("a set comprehension", "use a loop"),
+    ast.GeneratorExp: ("a generator expression", "use a loop"),
+    ast.JoinedStr: ("an f-string", 'write print("x =", x)'),
+    ast.NamedExpr: ("an assignment inside of an expression (:=)", "assign on a line of its own"),
+    ast.Starred: ("a starred expression", "write the items one by one"),
+    ast.Await: ("await", "kernels run in parallel by themselves"),
+    ast.Yield: ("yield", "return values, or write them to an array"),
+    ast.YieldFrom: ("yield from", "return values, or write them to an array"),
+    ast.Slice: ("a slice", "use a loop, or slice the array before the launch"),
+}
+
+
+def evaluate(t: Context, node: ast.expr) -> Any:
+    handler = _EXPRESSIONS.get(type(node))
+    if handler is None:
+        what, hint = REFUSED_EXPRESSIONS.get(type(node), (type(node).__name__, ""))
+        raise t.error(node, f"{what} cannot be used in a kernel", hint)
+    return handler(t, node)
+
+
+def read_name(t: Context, node: ast.Name) -> Any:
+    x = t.env.get(node.id, MISSING)
+    if x is MISSING:
+        return _outside(t, node.id, node)
+    if isinstance(x, Undefined):
+        raise t.error(node, f"`{node.id}` {x.why}", "give it a value before, on every path")
+    return x
+
+
+def _outside(t: Context, name: str, node: ast.AST) -> Any:
+    """A name of the closure, the module or Python."""
+    function = t.frame.function
+    if name in function.python.__code__.co_varnames:
+        raise t.error(node, f"`{name}` is used before it has a value", "assign it first")
+    x = function.scope.find(name)
+    t.captures.name(function, name, x)
+    if x is MISSING:
+        near = did_you_mean(name, [*(k for k in t.env if not k.startswith("$")), *function.scope.names()])
+        hint = f"the language has it as sim.{name}" if name in NAMES else ""
+        raise t.error(node, f"`{name}` is not defined{near}", hint)
+    return t.static(x, name, node)
+
+
+def _constant(t: Context, node: ast.Constant) -> Any:
+    if isinstance(node.value, (bool, int, float, str)) or node.value is None:
+        return node.value
+    raise t.error(node, f"a constant of type {type(node.value).__name__} cannot be used in a kernel")
+
+
+def _tuple(t: Context, node: ast.Tuple | ast.List) -> tuple:
+    return tuple(t.eval(e) for e in node.elts)
+
+
+def _binary(t: Context, node: ast.BinOp) -> Any:
+    op, sign = BINARY[type(node.op)]
+    left, right = t.eval(node.left), t.eval(node.right)
+    t.at(node)
+    return binary(t, op, sign, left, right, node)
+
+
+def _unary(t: Context, node: ast.UnaryOp) -> Any:
+    return unary(t, node.op, t.eval(node.operand), node)
+
+
+def _compare(t: Context, node: ast.Compare) -> Any:
+    left = t.eval(node.left)
+    out: Any = True
+    for op, right_node in zip(node.ops, node.comparators, strict=True):
+        right = t.eval(right_node)
+        t.at(node)
+        out = _conjunction(t, out, compare(t, op, left, right, node))
+        left = right
+    return out
+
+
+def _conjunction(t: Context, a: Any, b: Any) -> Any:
+    """a and b, of conditions already evaluated."""
+    if isinstance(a, Value) and isinstance(b, Value):
+        return t.b.emit("and", a, b)
+    known, other = (b, a) if isinstance(a, Value) else (a, b)
+    return other if known else False
+
+
+def _logic(t: Context, node: ast.BoolOp) -> Any:
+    conjunction = isinstance(node.op, ast.And)
+    left = t.logical(t.eval(node.values[0]), node.values[0])
+    for right in node.values[1:]:
+        left = short_circuit(t, conjunction, left, partial(_test, t, right), node)
+    return left
+
+
+def _test(t: Context, node: ast.expr) -> Any:
+    return t.logical(t.eval(node), node)
+
+
+def _ternary(t: Context, node: ast.IfExp) -> Any:
+    return choose(t, node.test, node.body, node.orelse, node)
+
+
+def _comprehension(t: Context, node: ast.ListComp) -> tuple:
+    """Over constants only: unrolled into a tuple."""
+    generator = node.generators[0]
+    if len(node.generators) > 1:
+        raise t.error(node, "a list comprehension with several `for`", "use loops")
+    items = iterate(t, t.eval(generator.iter), generator.iter)
+    names = [n.id for n in ast.walk(generator.target) if isinstance(n, ast.Name)]
+    kept = {name: t.env.get(name, MISSING) for name in names}
+    out = []
+    for item in items:
+        assign(t, generator.target, item)
+        tests = [t.logical(t.eval(test), test) for test in generator.ifs]
+        if any(isinstance(c, Value) for c in tests):
+            raise t.error(node, "a condition in a list comprehension has to be constant", "use a loop")
+        if all(tests):
+            out.append(t.eval(node.elt))
+    for name, value in kept.items():
+        if value is MISSING:
+            t.env.pop(name, None)
+        else:
+            t.env[name] = value
+    return tuple(out)
+
+
+def _attribute(t: Context, node: ast.Attribute) -> Any:
+    base = t.lazy(node.value)
+    t.at(node)
+    return get_attribute(t, base, node.attr, node)
+
+
+def _subscript(t: Context, node: ast.Subscript) -> Any:
+    base = t.lazy(node.value)
+    keys = subscript_keys(t, node.slice)
+    t.at(node)
+    return subscript(t, base, keys, node)
+
+
+def _call(t: Context, node: ast.Call) -> Any:
+    callee = t.lazy(node.func)
+    for keyword in node.keywords:
+        if keyword.arg is None:
+            raise t.error(node, "** in a call cannot be used in a kernel", "write the arguments one by one")
+    for arg in node.args:
+        if isinstance(arg, ast.Starred):
+            raise t.error(arg, "* in a call cannot be used in a kernel", "write the arguments one by one")
+    target = callee_of(t, callee, node)
+    if isinstance(target, Builtin) and target.lazy:
+        t.at(node)
+        return target.handler(t, node, list(node.args), {k.arg: k.value for k in node.keywords})
+    args = tuple(t.eval(a) for a in node.args)
+    kwargs = {str(k.arg): t.eval(k.value) for k in node.keywords}
+    t.at(node)
+    return apply(t, target, args, kwargs, node)
+
+
+_EXPRESSIONS: dict[type, Callable[[Context, Any], Any]] = {
+    ast.Name: read_name,
+    ast.Constant: _constant,
+    ast.Tuple: _tuple,
+    ast.List: _tuple,
+    ast.BinOp: _binary,
+    ast.UnaryOp: _unary,
+    ast.Compare: _compare,
+    ast.BoolOp: _logic,
+    ast.IfExp: _ternary,
+    ast.Attribute: _attribute,
+    ast.Subscript: _subscript,
+    ast.Call: _call,
+    ast.ListComp: _comprehension,
+}

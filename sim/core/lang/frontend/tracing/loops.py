@@ -1,0 +1,356 @@
+"""Loops: unrolled while tracing, or `for` and `while` operations with carried variables."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from sim.core.lang.errors import KernelError
+from sim.core.lang.frontend.traced import (
+    Mismatch,
+    Range,
+    Undefined,
+    constant,
+    describe,
+    flatten,
+    is_number,
+    is_typed,
+    rebuild,
+    same,
+    type_of,
+    whole,
+)
+from sim.core.lang.frontend.tracing.assignments import assign
+from sim.core.lang.frontend.tracing.branches import branch, filler, short_circuit
+from sim.core.lang.frontend.tracing.components import iterate
+from sim.core.lang.frontend.tracing.context import BROKE, CONTINUED, FLAGS, RETURNED, VALUE, Context
+from sim.core.lang.frontend.tracing.exits import breaks, clear_flags, exit_flag, exits, settle_flags
+from sim.core.lang.ir.core import Block, Op, Value
+from sim.core.lang.types import Scalar, Type, bool_, int32
+
+UNROLL_LIMIT = 16
+"""Loops over constant ranges up to this length are unrolled; longer ones, and `rolled(range(n))`, stay loops."""
+COPIES_LIMIT = 256
+"""Nested unrolled loops together make at most this many copies of the innermost body; of deeper nests the outer loops
+stay loops."""
+
+
+@dataclass
+class Carried:
+    """What a loop passes from one iteration to the next: start values by variable name; names that have no value
+    inside."""
+
+    start: dict[str, Any] = field(default_factory=dict)
+    lost: set[str] = field(default_factory=set)
+
+    @property
+    def init(self) -> list[Value]:
+        return [v for x in self.start.values() for v in flatten(x)]
+
+
+def for_loop(t: Context, node: ast.For) -> None:
+    _no_else(t, node)
+    over = t.eval(node.iter)
+    if isinstance(over, Range):
+        bounds = [whole(k) for k in (over.start, over.stop, over.step)]
+        if None in bounds:
+            _counted(t, node, over)
+            return
+        items: Sequence[Any] = range(*bounds)  # type: ignore[arg-type]
+        if over.rolled or len(items) > UNROLL_LIMIT or t.copies * _copies_of(t, node, items) > COPIES_LIMIT:
+            _counted(t, node, over)
+            return
+        items = list(items)
+        copies = len(items)
+    else:
+        items, copies = iterate(t, over, node.iter), 1
+    t.copies *= max(copies, 1)
+    _unrolled(t, node, items)
+    t.copies //= max(copies, 1)
+    t.env[BROKE] = False
+
+
+def _copies_of(t: Context, node: ast.For, items: Sequence[Any]) -> int:
+    """How many copies of the innermost body the loop makes, if it and the loops directly inside it are unrolled."""
+    inner = [child for child in node.body if isinstance(child, ast.For)]
+    if not inner or not items or not isinstance(node.target, ast.Name):
+        return len(items)
+    before, most = dict(t.env), 1
+    t.env[node.target.id] = items[len(items) // 2]  # the bounds inside may depend on it
+    for child in inner:
+        found: list[Any] = []
+        try:
+            t.b.region((), lambda child=child, found=found: found.append(t.eval(child.iter)))  # type: ignore[misc]
+        except KernelError:  # they depend on what the body computes
+            continue
+        finally:
+            t.env = dict(before) | {node.target.id: items[len(items) // 2]}
+        bounds = (
+            [whole(k) for k in (found[0].start, found[0].stop, found[0].step)]
+            if isinstance(found[0], Range)
+            else [None]
+        )
+        if None not in bounds and not found[0].rolled and len(range(*bounds)) <= UNROLL_LIMIT:  # type: ignore[arg-type]
+            most = max(most, _copies_of(t, child, range(*bounds)))  # type: ignore[arg-type]
+    t.env = before
+    return len(items) * most
+
+
+def _no_else(t: Context, node: ast.For | ast.While) -> None:
+    if node.orelse:
+        raise t.error(
+            node.orelse[0],
+            "`else` of a loop cannot be used in a kernel",
+            "set a variable before `break`, and test it after the loop",
+        )
+
+
+def _unrolled(t: Context, node: ast.For, items: Sequence[Any]) -> None:
+    for k, item in enumerate(items):
+        assign(t, node.target, item)
+        t.execute(node.body)
+        t.env[CONTINUED] = False
+        stop = exit_flag(t)
+        if stop is True:
+            return
+        if isinstance(stop, Value):
+
+            def go_on(rest: Sequence[Any] = items[k + 1 :]) -> None:
+                clear_flags(t)
+                _unrolled(t, node, rest)
+
+            branch(t, t.nope(stop), go_on, partial(settle_flags, t), node)
+            return
+
+
+def _counted(t: Context, node: ast.For, over: Range) -> None:
+    """A loop over a range: a `for` operation, or a `while` if the body leaves it early."""
+    if not isinstance(node.target, ast.Name):
+        raise t.error(node.target, "the target of a loop over a range is one name")
+    target = node.target.id
+    ty = next((k.type for k in (over.start, over.stop, over.step) if isinstance(k, Value)), int32)
+    start, step = t.as_value(over.start, ty, node.iter), t.as_value(over.step, ty, node.iter)
+    stop = t.as_value(over.stop, ty, node.iter)
+    count = _trip_count(t, start, stop, step, ty)
+
+    def bind(k: Value) -> None:
+        t.env[target] = t.b.emit("add", start, t.b.emit("mul", k, step))
+
+    if not exits(node.body):
+        carried, block = _stable(t, node, [target], [ty], bind)
+        results = t.b.append(
+            Op("for", [count, *carried.init], [Value(v.type) for v in carried.init], {"reverse": False}, [block])
+        ).results
+    else:
+        carried, block = _stable(t, node, [target], [ty], bind)
+        advanced = _append_in(t, block, lambda: t.b.emit("add", block.params[0], t.b.const(1, ty)))
+        block.yields = [advanced, *block.yields]
+        cond = _condition(t, carried, [ty], lambda k: t.b.emit("lt", k, count), node)
+        init = [t.b.const(0, ty), *carried.init]
+        results = t.b.append(Op("while", init, [Value(v.type) for v in init], {}, [cond, block])).results[1:]
+    _leave(t, carried, results, node, [target])
+
+
+def _append_in(t: Context, block: Block, fill: Callable[[], Value]) -> Value:
+    """Emits at the end of a finished region."""
+    extra = t.b.region((), lambda: [fill()])
+    block.ops.extend(extra.ops)
+    return extra.yields[0]
+
+
+def _trip_count(t: Context, start: Value, stop: Value, step: Value, ty: Type) -> Value:
+    b = t.b
+    k = constant(step)
+    if k == 1:
+        return b.emit("sub", stop, start)
+    if k is not None:
+        span = b.emit("sub", stop, start) if k > 0 else b.emit("sub", start, stop)
+        return b.emit("div", b.emit("add", span, b.const(abs(k) - 1, ty)), b.const(abs(k), ty))
+    zero, one = b.const(0, ty), b.const(1, ty)
+    up = b.emit("gt", step, zero)
+    size = b.emit("select", up, step, b.emit("neg", step))
+    span = b.emit("select", up, b.emit("sub", stop, start), b.emit("sub", start, stop))
+    return b.emit("div", b.emit("add", span, b.emit("sub", size, one)), size)
+
+
+def while_loop(t: Context, node: ast.While) -> None:
+    _no_else(t, node)
+    if _known_test(t, node) is False:
+        return
+    carried, block = _stable(t, node, [], [], lambda: None)
+    cond = _condition(t, carried, [], lambda: t.logical(t.eval(node.test), node.test), node)
+    results = t.b.append(Op("while", carried.init, [Value(v.type) for v in carried.init], {}, [cond, block])).results
+    _leave(t, carried, results, node, [])
+    if isinstance(node.test, ast.Constant) and not any(breaks(s) for s in node.body):
+        t.env[RETURNED] = True  # `while True:` without `break` ends in a `return` only
+
+
+def _known_test(t: Context, node: ast.While) -> bool | None:
+    """The condition before the loop, if it is a constant; what it emits is thrown away."""
+    before, found = dict(t.env), []
+    t.b.region((), lambda: found.append(t.logical(t.eval(node.test), node.test)))
+    t.env = before
+    return found[0] if isinstance(found[0], bool) else None
+
+
+def _condition(t: Context, carried: Carried, counters: list[Type], test: Callable[..., Any], node: ast.stmt) -> Block:
+    """The condition region of a `while`: no exit flag is set, and `test(*counters)`."""
+    before = t.env
+
+    def fill(*params: Value) -> list[Value]:
+        _enter(t, before, carried, params[len(counters) :])
+        stop: Any = exit_flag(t)
+        clear_flags(t)
+        entered = dict(t.env)
+        go = short_circuit(t, True, t.nope(stop), lambda: test(*params[: len(counters)]), node)
+        if any(t.env.get(k) is not v for k, v in entered.items()):
+            raise t.error(node, "the condition of a `while` changes a variable", "do that in the body")
+        return [go if isinstance(go, Value) else t.b.const(go, bool_)]
+
+    block = t.b.region([*counters, *(v.type for v in carried.init)], fill)
+    t.env = before
+    return block
+
+
+def _enter(t: Context, before: dict[str, Any], carried: Carried, params: Sequence[Value]) -> None:
+    """Makes an environment in which carried variables are parameters."""
+    values = iter(params)
+    t.env = dict(before)
+    for name, x in carried.start.items():
+        t.env[name] = rebuild(x, values)
+    for name in carried.lost:
+        t.env[name] = Undefined("is assigned later in this loop, and has no value at the start of an iteration")
+
+
+def _stable(
+    t: Context, node: ast.For | ast.While, targets: list[str], counters: list[Type], bind: Callable[..., None]
+) -> tuple[Carried, Block]:
+    """Traces the body until it is known which variables it changes and what types they have.
+
+    A weak number that the body changes gets the type that the body gives it; one that it leaves alone stays a
+    constant.  The runs before the last one are thrown away.
+    """
+    before = t.env
+    carried = Carried()
+    memo = t.frame.loops.get(id(node))
+    for name in memo if memo is not None else assigned(node.body):
+        if name in before and name not in targets and is_typed(before[name]):
+            carried.start[name] = before[name]
+    after: dict[str, Any] = {}
+
+    def body(*params: Value) -> None:
+        _enter(t, before, carried, params[len(counters) :])
+        clear_flags(t)
+        bind(*params[: len(counters)])
+        t.execute(node.body)
+        t.env[CONTINUED] = False
+        after.clear()
+        after.update(t.env)
+
+    while True:
+        block = t.b.region([*counters, *(v.type for v in carried.init)], body)
+        t.env = before
+        t.at(node)
+        if not _discover(t, node, carried, before, after, targets):
+            break
+    t.frame.loops[id(node)] = list(carried.start)
+    block.yields = [v for name, x in carried.start.items() for v in flatten(_carry(t, name, x, after[name], node))]
+    carried.lost |= (
+        {name for name in after if name not in before or isinstance(after[name], Undefined)} - set(FLAGS) - {VALUE}
+    )
+    return carried, block
+
+
+def _discover(
+    t: Context, node: ast.stmt, carried: Carried, before: dict[str, Any], after: dict[str, Any], targets: list[str]
+) -> bool:
+    """Adds the variables that turned out to change; whether there were any."""
+    grown = False
+    for name, start in before.items():
+        end = after[name]
+        if name in carried.start:
+            if isinstance(end, Undefined) and name not in carried.lost:
+                del carried.start[name]
+                carried.lost.add(name)
+                grown = True
+            continue
+        if name in targets or name in carried.lost or same(start, end):
+            continue
+        if isinstance(start, Undefined) and (name != VALUE or isinstance(end, Undefined)):
+            continue  # assigned inside only: new in every iteration
+        grown = True
+        if isinstance(end, Undefined):
+            carried.lost.add(name)
+            continue
+        if isinstance(start, Undefined):
+            carried.start[name] = filler(t, _settled(t, end))
+            continue
+        try:
+            first, _ = t.unify(start, end)
+        except Mismatch:
+            raise _changes_type(t, name, start, end, node) from None
+        carried.start[name] = first
+    return grown
+
+
+def _settled(t: Context, x: Any) -> Any:
+    """x with weak numbers made values."""
+    if isinstance(x, tuple):
+        return tuple(_settled(t, v) for v in x)
+    return t.typed(x) if is_number(x) else x
+
+
+def _carry(t: Context, name: str, start: Any, end: Any, node: ast.stmt) -> Any:
+    """The value at the end of an iteration in the shape that the loop carries."""
+    try:
+        first, last = t.unify(start, end)
+    except Mismatch:
+        raise _changes_type(t, name, start, end, node) from None
+    if [v.type for v in flatten(first)] != [v.type for v in flatten(start)]:
+        raise _changes_type(t, name, start, end, node)
+    return last
+
+
+def _changes_type(t: Context, name: str, start: Any, end: Any, node: ast.stmt) -> Exception:
+    if name == VALUE:
+        return t.error(
+            node,
+            f"`{t.frame.function.name}` returns {describe(start)} and {describe(end)} on different paths",
+            "return one type",
+        )
+    ty = type_of(end)
+    scalars = isinstance(ty, Scalar) and isinstance(type_of(start, t.real), Scalar)
+    hint = f"start with `{name} = sim.{ty}(...)`" if scalars else "use another name in the loop"
+    return t.error(node, f"`{name}` changes its type in this loop, from {describe(start)} to {describe(end)}", hint)
+
+
+def _leave(t: Context, carried: Carried, results: Sequence[Value], node: ast.stmt, targets: list[str]) -> None:
+    """The environment after the loop."""
+    line = t.frame.function.source.span(node).line
+    values = iter(results)
+    for name, x in carried.start.items():
+        t.env[name] = rebuild(x, values)
+    for name in [*carried.lost, *targets]:
+        why = "is the variable of the loop" if name in targets else "is assigned only inside of the loop"
+        t.env[name] = Undefined(f"may have no value here: it {why} on line {line}")
+    t.env[BROKE] = t.env[CONTINUED] = False
+
+
+def assigned(body: Sequence[ast.stmt]) -> list[str]:
+    """Names that a block assigns (to them or to a component), in order of appearance; kept on the first statement."""
+    found = getattr(body[0], "_assigned", None)
+    if found is None:
+        names: dict[str, None] = {}
+        for statement in body:
+            for node in ast.walk(statement):
+                if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) and isinstance(node.ctx, ast.Store):
+                    root: ast.AST = node
+                    while isinstance(root, (ast.Attribute, ast.Subscript)):
+                        root = root.value
+                    if isinstance(root, ast.Name):
+                        names[root.id] = None
+        found = body[0]._assigned = list(names)  # type: ignore[attr-defined]
+    return found

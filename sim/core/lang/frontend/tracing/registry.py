@@ -1,0 +1,91 @@
+"""Functions that the compiler itself provides, and the registry of all names that the language knows.
+
+A `Builtin` is called while tracing: `handler(t, node, args, kwargs)` gets the traced arguments (a lazy one: their
+syntax) and returns a traced value.  `NAMES` maps what Python calls `abs`, `min`, `math.sin`, ... to the language; the
+library adds its own functions with `register`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from sim.core.lang.frontend.function import Function
+from sim.core.lang.frontend.tracing.context import Context
+
+Handler = Callable[..., Any]
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Builtin:
+    """A function of the language with a handler at trace time.
+
+    lazy: the handler gets syntax trees instead of values.  host: what calling it outside of a kernel does.
+    """
+
+    def __init__(
+        self, name: str, handler: Handler, doc: str = "", lazy: bool = False, host: Callable[..., Any] | None = None
+    ) -> None:
+        self.name = self.__name__ = name
+        self.handler, self.lazy, self.host = handler, lazy, host
+        self.__doc__ = doc
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.host is not None:
+            return self.host(*args, **kwargs)
+        raise TypeError(f"`{self.name}` is a function of the kernel language: call it inside of a kernel")
+
+    def __repr__(self) -> str:
+        return f"<builtin {self.name} of the kernel language>"
+
+
+NAMES: dict[str, Builtin | Function] = {}
+"""Every function of the language by name."""
+
+
+def register(functions: Mapping[str, Builtin | Function]) -> None:
+    """Adds functions to the names that Python's own (`abs`, `math.sin`, ...) stand for; later ones win."""
+    NAMES.update(functions)
+
+
+def builtin(name: str, lazy: bool = False, host: Callable[..., Any] | None = None) -> Callable[[Handler], Builtin]:
+    """Decorator: makes a handler a `Builtin` of this name and registers it; the docstring is the user's."""
+
+    def wrap(handler: Handler) -> Builtin:
+        made = NAMES[name] = Builtin(name, handler, handler.__doc__ or "", lazy, host)
+        return made
+
+    return wrap
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a function cannot run inside of a kernel ("makes an array"), and what to do instead."""
+
+    what: str
+    hint: str
+
+
+HOST_FUNCTIONS: dict[Callable[..., Any], Builtin | Refusal] = {}
+"""What functions of the runtime mean inside of a kernel."""
+
+
+def in_kernels(meaning: Builtin | Refusal) -> Callable[[F], F]:
+    """Decorator of a function that runs outside of kernels: what its name means inside of one."""
+
+    def declare(function: F) -> F:
+        HOST_FUNCTIONS[function] = meaning
+        return function
+
+    return declare
+
+
+def takes(t: Context, node: ast.AST, name: str, args: tuple, kwargs: dict, low: int, high: int | None = None) -> None:
+    if kwargs:
+        raise t.error(node, f"{name} takes no argument '{next(iter(kwargs))}'")
+    high = low if high is None else high
+    if not low <= len(args) <= high:
+        count = str(low) if low == high else f"{low} to {high}"
+        raise t.error(node, f"{name} takes {count} argument{'s' if count != '1' else ''}, got {len(args)}")
