@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import sim
+from sim.core.lang.frontend.custom import func_grad
 
 f64, vec3 = sim.float64, sim.vec3d
 
@@ -27,3 +28,19 @@ def lists_in_a_loop(x: sim.array[f64], count: sim.array[int], total: sim.array[s
         slot = sim.atomic_add(count, 0, 1)
         old = sim.atomic_add(total, i, sim.int64(2))
         y[slot] = x[i] * x[i] * f64(j) + f64(old) * x[i]
+
+
+@sim.func
+def weighted(x: f64, table: sim.array[f64]):
+    return x * table[0]
+
+
+@func_grad(weighted)
+def weighted_gradient(x: f64, table: sim.array[f64], ct: f64):
+    sim.adjoint[x] += ct * table[0]
+
+
+@sim.kernel
+def calls_with_an_array(x: sim.array[f64], table: sim.array[f64], y: sim.array[f64]):
+    i = sim.tid()
+    y[i] = weighted(x[i], table)
