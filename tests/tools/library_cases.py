@@ -8,7 +8,7 @@ import numpy as np
 from library_rows import REAL, ROWS, VARIANTS, Row
 
 from sim.core.lang import types as t
-from sim.core.lang.frontend.tracer import func
+from sim.core.lang.frontend.function import func
 from sim.core.lang.ir.core import Block, Builder, Func, Value
 from sim.core.lang.ir.passes import inline_call
 from sim.core.lang.library import LIBRARY
