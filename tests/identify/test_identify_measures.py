@@ -17,7 +17,9 @@ def record(omega, decay, settled=0.01, amplitude=-0.01, noise=0.0, phase=0.0):
 
 
 def take(kind, positions, last=0.5):
-    return Measure("m", "tip", (-1.0, 0.0, 0.0), kind, last).take(TIMES, positions, np.full((3, 3), [1.0, 2.0, 3.0]))
+    return Measure("m", "tip", (-1.0, 0.0, 0.0), kind, {"last": last}).take(
+        TIMES, positions, np.full((3, 3), [1.0, 2.0, 3.0])
+    )
 
 
 @pytest.mark.parametrize(("omega", "decay"), [(48.0, 2.5), (20.0, 1.4), (9.0, 0.1), (150.0, 3.0)])

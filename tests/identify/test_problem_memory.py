@@ -8,6 +8,7 @@ from problem_scenes import sheet
 
 import sim
 from sim.identify.data.experiments import Target
+from sim.identify.evaluate.evaluator import Evaluator
 
 
 def fresh(tmp_path, change=lambda problem: None):
@@ -96,10 +97,10 @@ def test_the_model_has_its_values_again_after_a_failure(tmp_path, monkeypatch):
     path = problem.parameters[0].bindings[0].path
     before = problem.model[path].numpy().copy()
     wanted = problem.value_and_grad(problem.start + 0.5)
-    for name in ("_measure", "_rollout"):
+    for name in ("measure", "rollout"):
         with monkeypatch.context() as patch:
-            patch.setattr(problem, name, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
-            for call in (problem.value_and_grad, problem.value) if name == "_measure" else (problem.simulate,):
+            patch.setattr(Evaluator, name, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
+            for call in (problem.value_and_grad, problem.value) if name == "measure" else (problem.simulate,):
                 with pytest.raises(KeyboardInterrupt):
                     call(problem.start + 0.5)
                 np.testing.assert_array_equal(problem.model[path].numpy(), before)

@@ -187,23 +187,31 @@ def test_experiments_set_components(tmp_path):
     settings = problem.experiments[0].settings
     assert settings["gravity"].tolist() == [[1, -5, 0]] and settings["sheet.velocity"].tolist() == [[0, 2, 3]]
     assert problem.physical()["p"].tolist() == [3.0]
-    problem._write(problem.experiments[0], {"p": np.array([7.0])})
-    assert problem.model["sheet.velocity"].numpy().tolist() == [[0, 2, 7]], "what the experiment sets beside it stays"
+    materials = problem._evaluator.materials
+    with materials.kept():
+        materials.write(problem.experiments[0], {"p": np.array([7.0])})
+        assert problem.model["sheet.velocity"].numpy().tolist() == [[0, 2, 7]], (
+            "what the experiment sets beside it stays"
+        )
     assert check_gradient(problem)[0].ok
 
 
 def test_two_places_of_one_value_are_tied(tmp_path):
     problem = sheet(tmp_path, SHEET.replace(STRETCH, "  p: {of: {world.gravity.0: 1, world.gravity.1: -2}, start: 3}"))
-    problem._write(problem.experiments[0], {"p": np.array(3.0)})
-    assert problem.model["gravity"].numpy().tolist() == [[3, -6, 0]]
+    materials = problem._evaluator.materials
+    with materials.kept():
+        materials.write(problem.experiments[0], {"p": np.array(3.0)})
+        assert problem.model["gravity"].numpy().tolist() == [[3, -6, 0]]
     assert check_gradient(problem)[0].ok
     text = parts(
         f"  p: {{of: {{{PATH}.regions.left: 1, {PATH}.regions.right: 0.5}}, start: 0.04, transform: log}}",
         distance=STIFF,
     )
     problem = sheet(tmp_path, text)
-    problem._write(problem.experiments[0], {"p": np.array(0.1)})
-    assert set(problem.model["sheet.distance.compliance"].numpy().tolist()) == {0.1, 0.05}
+    materials = problem._evaluator.materials
+    with materials.kept():
+        materials.write(problem.experiments[0], {"p": np.array(0.1)})
+        assert set(problem.model["sheet.distance.compliance"].numpy().tolist()) == {0.1, 0.05}
     assert check_gradient(problem)[0].ok
 
 

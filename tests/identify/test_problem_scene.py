@@ -7,7 +7,8 @@ from problem_scenes import ROPE, SHEET, sheet, write_scene, write_target
 
 import sim
 from sim.identify.assess.gradcheck import check_gradient
-from sim.identify.assess.notes import notes_on
+from sim.identify.evaluate.evaluator import Evaluator
+from sim.identify.report.notes import notes_on
 from sim.rollout import Checkpointed, StoreAll
 
 
@@ -119,8 +120,8 @@ def test_experiments_share_a_rollout_unless_they_differ(tmp_path, monkeypatch):
     text = text.replace("  - {match: corners}", "loss:\n  - {match: corners}")
     problem = sheet(tmp_path, text)
     count = []
-    plain = problem._rollout
-    monkeypatch.setattr(problem, "_rollout", lambda schedule: count.append(schedule) or plain(schedule))
+    plain = Evaluator.rollout
+    monkeypatch.setattr(Evaluator, "rollout", lambda self, schedule: count.append(schedule) or plain(self, schedule))
     evaluation = problem.evaluate(problem.start)
     assert len(count) == 2 and set(evaluation.experiments) == {"one", "two", "heavy"}
     assert evaluation.experiments["one"] == pytest.approx(4 * evaluation.experiments["two"])

@@ -109,7 +109,7 @@ def test_identification_and_prediction(folder, tmp_path):
 
 def test_experiments_that_differ_in_their_target_alone_share_a_rollout(folder):
     problem = built(folder)
-    assert [len(g) for g in problem._groups(problem.experiments)] == [2, 1]
+    assert [len(g) for g in problem._evaluator.groups(problem.experiments)] == [2, 1]
 
 
 def test_carried_markers_start_where_the_scene_says(folder):

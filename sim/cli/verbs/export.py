@@ -9,16 +9,12 @@ from pathlib import Path
 from sim.cli.verbs.base import Verb, positive
 from sim.identify.run import OK
 from sim.io import export_run, load_run, to_json
+from sim.io.formats import FORMATS, FORMATS_HELP
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", type=Path, metavar="RUN", help="a run folder, or a folder of runs: the newest")
-    parser.add_argument(
-        "--to",
-        required=True,
-        choices=("glb", "npz", "csv", "mp4"),
-        help="glb: animated 3-D file; csv: markers; mp4: a film (needs the extra [video])",
-    )
+    parser.add_argument("--to", required=True, choices=tuple(FORMATS), help=FORMATS_HELP)
     parser.add_argument("--out", type=Path, metavar="PATH", help="a file, or a folder; default: the run folder")
     parser.add_argument(
         "--experiment", action="append", default=[], metavar="NAME", help="default: all; may be repeated"

@@ -9,7 +9,7 @@ import numpy as np
 
 from sim.geometry import GeometryError, embed, embed_in_triangles, farthest_points
 from sim.identify.data.experiments import Experiment, Markers, Target, TimeGrid
-from sim.identify.data.measures import Measure
+from sim.identify.data.measures import MEASURE_SPECS, Measure
 from sim.io import Recording, load_recording
 from sim.model import Group, Model
 from sim.scene.build.context import BuildContext
@@ -91,7 +91,8 @@ def make_measures(context: BuildContext) -> list[Measure]:
             context.problem(f"measures.{name}.along", "there is no gravity to measure along", "give a direction")
             continue
         x, y, z = (float(a) / size for a in along)
-        out.append(Measure(name, entry["of"], (x, y, z), entry["kind"], entry.get("last", 0.0)))
+        settings = {line.name: entry[line.name] for line in MEASURE_SPECS[entry["kind"]].lines}
+        out.append(Measure(name, entry["of"], (x, y, z), entry["kind"], settings))
     return out
 
 

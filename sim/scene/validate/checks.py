@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from sim.identify.data.measures import check_measure
 from sim.scene.schema.keys.common import MOST_CELLS
 from sim.scene.schema.keys.materials import MaterialSpec
 from sim.scene.schema.paths import NoSuchPath, find, path_hint
@@ -28,7 +29,8 @@ def check_parts(
             shape["touches"] = list(reading.names.get("objects", []))
     _objects(data, materials, reading)
     _motions(data, reading)
-    _measures(data, reading)
+    for steps, entry in parts(data, "measures"):
+        check_measure(steps, entry, reading)
     _targets(data, reading)
     _sets(data, root, reading)
 
@@ -119,15 +121,6 @@ def _motions(data: dict[str, Any], reading: Reading) -> None:
                 )
 
 
-def _measures(data: dict[str, Any], reading: Reading) -> None:
-    for steps, entry in parts(data, "measures"):
-        settled = entry.get("kind") == "settled"
-        if settled and "last" not in entry and not reading.is_broken((*steps, "last")):
-            reading.problem(steps, "missing key `last`: over which time at the end `settled` is averaged", key=True)
-        if "last" in entry and entry.get("kind") in ("frequency", "damping_ratio"):
-            reading.problem((*steps, "last"), "`last` belongs to `kind: settled`", "remove it", key=True)
-
-
 def _targets(data: dict[str, Any], reading: Reading) -> None:
     for steps, entry in parts(data, "experiments"):
         target = entry.get("target", {})
@@ -165,7 +158,7 @@ def _sets(data: dict[str, Any], root: SchemaLine, reading: Reading) -> None:
                     key=True,
                 )
             else:
-                value = found.line.kind.read(reading.later[place], place, reading)
+                value = found.line.kind.read(reading.deferred[place], place, reading)
                 if value is not BROKEN:
                     values[path] = value
     _sets_once(data, reading)

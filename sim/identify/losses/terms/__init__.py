@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from sim.identify.losses.terms.base import NOT_NEGATIVE, Term, line
+from sim.identify.losses.terms.base import Term, line
 from sim.identify.losses.terms.custom import Custom
 from sim.identify.losses.terms.match import Match
 from sim.identify.losses.terms.prior import Prior
@@ -11,7 +11,7 @@ from sim.identify.losses.terms.reach import Reach
 from sim.identify.losses.terms.slow import Slow
 from sim.identify.losses.terms.smooth import Smooth
 from sim.schema.containers import List, Table
-from sim.schema.kinds import NameOf, Number
+from sim.schema.kinds import NOT_NEGATIVE, NameOf, Number
 from sim.schema.reading import SchemaLine
 
 OF_MARKERS: tuple[type[Term], ...] = (Match, Reach, Slow)
@@ -32,7 +32,7 @@ def _lines(terms: Iterable[type[Term]]) -> list[SchemaLine]:
 LOSS = Table((
     *_lines(OF_MARKERS),
     line("experiments", List(NameOf("experiments"), 1), "the experiments that count; default: all that are fitted",
-         only=[term.key for term in (*OF_MARKERS, Custom)]),
+         only_with=tuple(term.key for term in (*OF_MARKERS, Custom))),
     *_lines((*OF_PARAMETERS, Custom)),
     line("weight", Number("", NOT_NEGATIVE), "factor of the term", 1),
 ), one_of=(tuple(TERMS),))  # fmt: skip

@@ -20,11 +20,12 @@ from sim.identify.parameters.parameters import Parameter
 from sim.io.report_tracks import Track
 from sim.model import Model
 from sim.schema.containers import Union
-from sim.schema.kinds import Choice, NameOf, Number
+from sim.schema.kinds import NOT_NEGATIVE, Choice, NameOf, Number
 from sim.schema.reading import Default, Kind, Reading, SchemaLine, Steps
 
-NO_DEFAULT, REQUIRED = Default.ABSENT, Default.REQUIRED
-POSITIVE, NOT_NEGATIVE = "(0, inf)", "[0, inf)"
+line = SchemaLine  # what the lines of a term begin with
+
+REQUIRED = Default.REQUIRED
 TIME_OR_LAST = Union((Choice(("last",)), Number("s", NOT_NEGATIVE)))
 Values = Mapping[str, np.ndarray]
 """Physical values of parameters by name."""
@@ -90,6 +91,7 @@ class Term(ABC):
     has_residuals: ClassVar[bool] = True
 
     @classmethod
+    @abstractmethod
     def check(cls, draft: Draft) -> None:
         """Notes what is wrong with a term of a scene, as far as that is known without a model."""
 
@@ -233,11 +235,6 @@ def trajectory_terms(terms: Iterable[Term]) -> list[TrajectoryTerm]:
 def penalties(terms: Iterable[Term]) -> list[Penalty]:
     """Those that need none."""
     return [term for term in terms if isinstance(term, Penalty)]
-
-
-def line(name: str, kind: Kind, doc: str, default: Any = NO_DEFAULT, only: Sequence[str] = ()) -> SchemaLine:
-    """A line of the schema; `only` names the keys of the loss that it belongs to."""
-    return SchemaLine(name, kind, doc, default, only_with=tuple(only))
 
 
 def marker_line(doc: str) -> SchemaLine:

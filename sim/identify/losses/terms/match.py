@@ -21,22 +21,12 @@ from sim.core.runtime.launch.launch import launch
 from sim.identify.data.experiments import Experiment, Markers
 from sim.identify.data.motion import Motion
 from sim.identify.losses.residuals import Residuals
-from sim.identify.losses.terms.base import (
-    NOT_NEGATIVE,
-    POSITIVE,
-    REQUIRED,
-    Draft,
-    MarkerTerm,
-    PreparedTerm,
-    Term,
-    TermContext,
-    line,
-)
+from sim.identify.losses.terms.base import REQUIRED, Draft, MarkerTerm, PreparedTerm, Term, TermContext, line
 from sim.identify.losses.terms.kernels import marker_table, place_functions, vec3d
 from sim.io.report_tracks import Track
 from sim.model import Model
 from sim.schema.containers import Table, Union
-from sim.schema.kinds import Choice, NameOf, Number, Tuple
+from sim.schema.kinds import NOT_NEGATIVE, POSITIVE, Choice, NameOf, Number, Tuple
 from sim.schema.reading import SchemaLine
 
 HUBER = Table((line("huber", Number("", POSITIVE), "in units of noise", REQUIRED),))
@@ -60,11 +50,11 @@ class Match(MarkerTerm):
     lines: ClassVar[tuple[SchemaLine, ...]] = (
         line("match", NameOf("markers"), "markers that should follow the recording"),
         line("compare", Choice(("position", "displacement", "velocity")),
-             "displacement: from the first frame that is used", "position", only=("match",)),
+             "displacement: from the first frame that is used", "position", only_with=("match",)),
         line("at", Union((Choice(("all", "last")), Tuple(2, "s", NOT_NEGATIVE))),
-             "frames that count: all, last, or [t0, t1]", "all", only=("match",)),
+             "frames that count: all, last, or [t0, t1]", "all", only_with=("match",)),
         line("norm", Union((Choice(("square",)), HUBER)),
-             "square, or {huber: 3}: linear beyond three times the noise", "square", only=("match",)),
+             "square, or {huber: 3}: linear beyond three times the noise", "square", only_with=("match",)),
     )  # fmt: skip
 
     @classmethod
@@ -261,7 +251,7 @@ class _PreparedMatch:
         marker = np.broadcast_to(np.arange(reference.shape[1]), reference.shape)
         moved[relative] -= followed[reference[relative], marker[relative]]
         values = np.where(weight[..., None] > 0, (moved - self.wanted.numpy()) / self.noise, 0.0)
-        own_noise = math.sqrt(0.5) if self.term.compare == "velocity" else 1.0
+        observation_noise = math.sqrt(0.5) if self.term.compare == "velocity" else 1.0
         return Residuals(
             self.term.name,
             self.experiment,
@@ -272,7 +262,7 @@ class _PreparedMatch:
             self.markers.name,
             self.noise,
             self.term.huber,
-            own_noise,
+            observation_noise,
         )
 
 

@@ -30,9 +30,10 @@ class Prior(Penalty):
         line("prior", NameOf("parameters"), "a parameter that should stay near `value`. A `match` is a mean: with "
              "weight 1 a prior counts as much as all observations together; by Bayes' rule its weight were "
              "1 / (3 x markers x frames)"),
-        line("value", Deferred("a value in the unit of the parameter"), "the expected value", REQUIRED, only=("prior",)),
-        line("factor", Number("", "(1, inf)"), "(log(p / value) / log(factor))^2", only=("prior",)),
-        line("sd", Deferred("a number in the unit of the parameter"), "standard deviation", only=("prior",)),
+        line("value", Deferred("a value in the unit of the parameter"), "the expected value", REQUIRED,
+             only_with=("prior",)),
+        line("factor", Number("", "(1, inf)"), "(log(p / value) / log(factor))^2", only_with=("prior",)),
+        line("sd", Deferred("a number in the unit of the parameter"), "standard deviation", only_with=("prior",)),
     )  # fmt: skip
 
     @classmethod

@@ -35,10 +35,10 @@ class Smooth(Penalty):
     key: ClassVar[str] = "smooth"
     lines: ClassVar[tuple[SchemaLine, ...]] = (
         line("smooth", NameOf("parameters"), "a parameter per element, point or region whose neighbours should be "
-             "alike: the mean over pairs of ((v_i - v_j) / sd)^2, v the value as `transform` shows it (its logarithm, "
-             "say)"),
-        line("sd", Deferred("a number in the unit of the parameter"), "standard deviation; with `smooth` and a transform "
-             "a plain number: 0.1 of a logarithm is 10 %", only=("smooth",)),
+             "alike: the mean over pairs of ((v_i - v_j) / sd)^2, v the value as `transform` shows it "
+             "(its logarithm, say)"),
+        line("sd", Deferred("a number in the unit of the parameter"), "standard deviation; with `smooth` and a "
+             "transform a plain number: 0.1 of a logarithm is 10 %", only_with=("smooth",)),
     )  # fmt: skip
 
     @classmethod

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from sim.scene.schema.keys.common import FILE_SPACE, POSITIVE, REQUIRED, WHERE, key
+from sim.identify.data.measures import MEASURE_SPECS
+from sim.scene.schema.keys.common import FILE_SPACE, REQUIRED, WHERE, key
 from sim.schema.containers import Deferred, List, Map, Table, Union
-from sim.schema.kinds import Choice, File, FrameText, Int, NameOf, Number, Text, Tuple
+from sim.schema.kinds import POSITIVE, Choice, File, FrameText, Int, NameOf, Number, Text, Tuple
+
+_MEASURES_DOC = "; ".join(
+    f"{name}: {spec.doc}" + (f" [{spec.unit}]" if spec.unit else "") for name, spec in MEASURE_SPECS.items()
+)
 
 # fmt: off
 MARKERS = Table((
@@ -17,9 +22,8 @@ MARKERS = Table((
 MEASURES = Table((
     key("of", NameOf("markers"), "the markers; their mean position is used", REQUIRED),
     key("along", Union((Choice(("gravity",)), Tuple(3, nonzero=True))), "direction", "gravity"),
-    key("kind", Choice(("settled", "frequency", "damping_ratio")),
-        "settled: mean displacement at the end [m]; frequency [Hz] and damping_ratio: of the oscillation", REQUIRED),
-    key("last", Number("s", POSITIVE), "the time at the end over which `settled` is averaged"),
+    key("kind", Choice(tuple(MEASURE_SPECS)), _MEASURES_DOC, REQUIRED),
+    *(line for spec in MEASURE_SPECS.values() for line in spec.lines),
 ))
 
 TARGET = Table((

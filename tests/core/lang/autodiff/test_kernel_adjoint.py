@@ -20,7 +20,7 @@ import sim
 from sim.core.lang.autodiff.kernel_adjoint import kernel_adjoint
 from sim.core.lang.errors import GradientError
 from sim.core.lang.ir.core import walk
-from sim.core.lang.ir.passes import promise_exclusive
+from sim.core.lang.ir.store_forwarding import assume_disjoint
 from sim.core.lang.types import float32, float64, int32, int64
 
 
@@ -469,7 +469,7 @@ def test_arrays_are_apart_unless_they_overlap():
 
 
 def test_what_is_exclusive_is_so_in_gradients():
-    func = promise_exclusive(traced(in_place), ["x"])
+    func = assume_disjoint(traced(in_place), ["x"])
     made = kernel_adjoint(tbr_of(func, {"x", "y"}), [0])
     assert made.func.attrs["exclusive"] == {"x", "adj_x"} == made.recording.attrs["exclusive"]
     sums = {op.operands[0].name: op.attrs["exclusive"] for op in walk(made.func.body) if op.name == "accum"}

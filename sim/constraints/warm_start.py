@@ -1,0 +1,111 @@
+"""The multipliers that a constraint has when a step begins, and what they do to the predicted positions.
+
+XPBD begins every step with multipliers of zero: gravity and inertia first deform the body, and one sweep of projections
+then has to find all of the elastic forces again.  What the sweep leaves out makes a solid too soft, and damping makes
+it much worse, because damping enters the projection as additional stiffness.  Beginning with the multipliers of the
+elastic and damping forces as they are, lambda0 = -(C + damping dC/dt) / alpha~, the sweep solves only for their
+*change* during the step: a body in equilibrium stays there exactly, whatever the step and the number of iterations.
+With an exact solve this is the linearly implicit Euler step (D. Baraff, A. Witkin, "Large Steps in Cloth Simulation",
+1998); one sweep smooths what the explicit part overshoots.
+"""
+
+# Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
+# mypy: ignore-errors
+
+from sim.constraints.base import Constraint
+from sim.constraints.projection import constraint_at, parameter_struct, value_type
+from sim.core.lang.frontend.builtins import static, tid
+from sim.core.lang.frontend.function import func
+from sim.core.lang.library.vector import dot
+from sim.core.lang.memoize import memoize
+from sim.core.lang.types import Scalar, vector
+from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.launch.kernel import Kernel, kernel
+
+HALF_AT = 4.0
+"""Where J W J^T is this many times alpha~, half of the force of a row is left to the projection.
+
+Measured by the eigenvalues of the step of a linear beam (tests/test_solids_convergence.py): a step with all of the
+force becomes unstable between 6 and 27 times alpha~, depending on the part of neighbours in it.
+"""
+
+
+@func
+def softness(alpha, stiffness):
+    """t = 1 / (1 + stiffness / (4 alpha)), 0 for a row without compliance.  stiffness: J W J^T of the row."""
+    return HALF_AT * alpha / (HALF_AT * alpha + stiffness)
+
+
+@func
+def fraction(t):
+    """1 / (1 + s^4) for t = 1 / (1 + s): next to all of a soft row's force, next to none of a rigid one's."""
+    u = 1.0 - t
+    return t * t * t * t / (t * t * t * t + u * u * u * u)
+
+
+@memoize
+def make_warm_start(c: Constraint, real: Scalar, damped: bool, limited: bool, exclusive: bool = False) -> Kernel:
+    """Multipliers at the start of a step, of constraints `start + tid()`; moves `x_out` by W J^T lambda.
+
+    x_before, v: positions and velocities at the start.  limited: constraints that are stiff for the step (J W J^T large
+    against alpha~) get a fraction of their force only, down to none without compliance; otherwise all of it, as a step
+    of symplectic Euler takes it.  exclusive: no two of the constraints of a launch share a point, not even a pinned
+    one, and none has a point twice.
+    """
+    vec3, Data, value = vector(3, real), parameter_struct(c, real), value_type(c, real)
+    n_points, rows, unilateral = c.points, c.rows, c.unilateral
+    elastic, active = c.elastic, c.active(damped)
+    resists = tuple(damped and acts for acts in c.damped)
+    at = constraint_at(c, real, gradient=True)
+
+    @kernel(name=f"warm_start_{c.name}")
+    def warm_start(
+        start: int,
+        points: array2d[int],
+        data: Data,
+        compliance: array[value],
+        damping: array[real],
+        w: array[real],
+        x_before: array[vec3],
+        v: array[vec3],
+        dt: real,
+        x_out: array[vec3],
+        multiplier: array[value],
+    ):
+        k = start + tid()
+        C, J = at([x_before[points[k, j]] for j in static(range(n_points))], data, k)
+        w_k = [w[points[k, j]] for j in static(range(n_points))]
+        # one fraction for all rows of a block: those of the neo-Hookean solid balance each other
+        part = real(1.0)
+        if limited:
+            least = real(1.0)
+            for r in static(active):
+                weight = (1.0 if elastic[r] else 0.0) + (damping[k] / dt if resists[r] else 0.0)
+                stiffness = weight * sum([w_k[j] * dot(J[r][j], J[r][j]) for j in static(range(n_points))])
+                alpha = (compliance[k] if rows == 1 else compliance[k][r]) / (dt * dt)
+                least = min(least, softness(alpha, stiffness) if alpha > 0.0 else real(0.0))
+            part = fraction(least)
+        lams = value()
+        for r in static(active):
+            alpha = (compliance[k] if rows == 1 else compliance[k][r]) / (dt * dt)
+            strain = C[r] if elastic[r] else real(0.0)
+            if resists[r]:
+                strain += damping[k] * sum([dot(J[r][j], v[points[k, j]]) for j in static(range(n_points))])
+            lam = real(0.0)
+            if alpha > 0.0:
+                lam = -strain * part / alpha
+            if unilateral:
+                lam = max(lam, real(0.0))
+            for j in static(range(n_points)):
+                x_out[points[k, j]] += (w_k[j] * lam) * J[r][j]
+            if rows == 1:
+                multiplier[k] = lam
+            else:
+                lams[r] = lam
+        if rows > 1:
+            multiplier[k] = lams
+
+    warm_start.race_free = True  # the constraints of a launch share pinned points only, which do not move
+    if exclusive:
+        warm_start.exclusive = frozenset(("x_before", "v", "w", "x_out", "multiplier"))
+    return warm_start

@@ -1,0 +1,214 @@
+"""Rollouts of experiments, the loss that they make, and its gradient by the parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sim.core.lang.types import float64
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.creation import zeros
+from sim.core.runtime.tape.seeds import gradients_kept
+from sim.core.runtime.tape.tape import Tape
+from sim.identify.data.experiments import Experiment, Markers, Simulation, TimeGrid, group_by_rollout
+from sim.identify.evaluate.values import MaterialValues
+from sim.identify.losses.residuals import Residuals
+from sim.identify.losses.terms.base import PreparedTerm, Term, TrajectoryTerm, Values, penalties, trajectory_terms
+from sim.identify.parameters.parameters import Parameter
+from sim.model import Model
+from sim.rollout import Checkpointed, StoreAll, Trajectory, rollout
+from sim.rollout.budget import gradient_bytes
+from sim.rollout.trajectory import Plan
+from sim.solvers import Solver
+
+Prepared = dict[tuple[str, str], PreparedTerm]
+"""Terms made ready, by their names and those of experiments."""
+
+
+@dataclass(frozen=True, eq=False)
+class LossParts:
+    """The loss at one point: value, gradients by physical values (zero where none was asked for), terms with their
+    weights, and what each experiment adds before it is averaged."""
+
+    loss: float
+    gradients: dict[str, np.ndarray]
+    terms: dict[str, float]
+    experiments: dict[str, float]
+
+
+@dataclass(eq=False)
+class Evaluator:
+    """Computes losses of physical values of the parameters.
+
+    prepared: terms that are ready, None: they are made ready anew for every call.
+    """
+
+    model: Model
+    solver: Solver
+    strategy: StoreAll | Checkpointed
+    experiments: Sequence[Experiment]
+    markers: Mapping[str, Markers]
+    parameters: Sequence[Parameter]
+    terms: Sequence[Term]
+    prepared: Prepared | None = None
+    materials: MaterialValues = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.materials = MaterialValues(self.model, self.parameters, self.experiments)
+
+    @property
+    def fitted(self) -> list[Experiment]:
+        """The experiments that a term of the loss counts."""
+        terms = trajectory_terms(self.terms)
+        return [e for e in self.experiments if any(t.counts(e) for t in terms)]
+
+    def groups(self, experiments: Sequence[Experiment]) -> list[list[Experiment]]:
+        """Experiments that can share a rollout."""
+        return group_by_rollout(experiments, own=any(p.experiments for p in self.parameters))
+
+    def rollout(self, schedule: TimeGrid) -> Trajectory:
+        """The motion of the model with the values that it has now."""
+        return rollout(
+            self.solver,
+            self.model.state(),
+            schedule.steps,
+            schedule.dt,
+            frame_every=schedule.substeps,
+            strategy=self.strategy,
+        )
+
+    def simulate(self, values: Values, experiments: Sequence[Experiment]) -> dict[str, Simulation]:
+        """Experiments by name."""
+        out = {}
+        with self.materials.kept():
+            for group in self.groups(experiments):
+                self.materials.write(group[0], values)
+                positions = self.rollout(group[0].schedule).particle_q.numpy()
+                start = self.model.particle_q.numpy().astype(np.float64)
+                for e in group:
+                    out[e.name] = Simulation(e, e.schedule.times, np.array(positions, dtype=np.float64), start)
+        return {e.name: out[e.name] for e in experiments}
+
+    def start_positions(self, values: Values, experiment: Experiment) -> np.ndarray:
+        """Where all points (n, 3) [m] are at the start of an experiment; nothing is simulated."""
+        with self.materials.kept():
+            self.materials.write(experiment, values)
+            return self.model.state().particle_q.numpy().astype(np.float64)
+
+    # ------------------------------------------------------------------------------------------ the loss
+    def evaluate(self, values: Values, gradient: bool) -> LossParts:
+        """The loss, a sum over terms of weight * mean over the experiments that the term counts, and its gradient."""
+        fitted, terms = self.fitted, trajectory_terms(self.terms)
+        gradients = {name: np.zeros(np.shape(value)) for name, value in values.items()}
+        by_term: dict[str, list[float]] = {t.name: [] for t in self.terms}
+        by_experiment = {e.name: 0.0 for e in fitted}
+        loss = 0.0
+        with self.materials.kept(), gradients_kept(self._touched if gradient else ()):
+            for group in self.groups(fitted):
+                self.materials.write(group[0], values)
+                pairs = [(t, e) for e in group for t in terms if t.counts(e)]
+                shares = np.array([t.weight / sum(t.counts(other) for other in fitted) for t, _ in pairs])
+                found = self.measure(group[0].schedule, pairs, shares if gradient else None)
+                if gradient:
+                    self.materials.add_gradients(group[0], gradients)
+                loss += float(shares @ found)
+                for (term, experiment), value in zip(pairs, found.tolist(), strict=True):
+                    by_term[term.name].append(value)
+                    by_experiment[experiment.name] += term.weight * value
+        weighted = {t.name: t.weight * float(np.mean(by_term[t.name])) for t in terms if by_term[t.name]}
+        for penalty in penalties(self.terms):
+            value, slopes = penalty.value_and_grad(values)
+            weighted[penalty.name] = penalty.weight * value
+            loss += penalty.weight * value
+            for name, slope in slopes.items():
+                gradients[name] = gradients[name] + penalty.weight * slope
+        in_order = {t.name: weighted[t.name] for t in self.terms if t.name in weighted}
+        return LossParts(loss, gradients, in_order, by_experiment)
+
+    def measure(
+        self, schedule: TimeGrid, pairs: Sequence[tuple[TrajectoryTerm, Experiment]], shares: np.ndarray | None
+    ) -> np.ndarray:
+        """The value of each (term, experiment) on one rollout; with `shares`, their weights in the loss, the gradient of
+        the weighted sum is left in those of the model."""
+        ready = [self.prepare(term, experiment) for term, experiment in pairs]
+        out = zeros(len(pairs), float64, self.model.device, requires_grad=shares is not None)
+
+        def run() -> None:
+            q = self.rollout(schedule).particle_q
+            for slot, prepared in enumerate(ready):
+                prepared.launch(q, out, slot)
+
+        if shares is None:
+            run()
+            return out.numpy().copy()
+        with self.model.gradients_of(self.materials.bound):
+            with Tape() as tape:
+                run()
+            for material in self.model.materials.values():
+                if material.grad is not None:
+                    material.grad.zero_()
+            tape.backward(grads={out: array(shares, dtype=float64, device=self.model.device)})
+        return out.numpy().copy()
+
+    def prepare(self, term: TrajectoryTerm, experiment: Experiment) -> PreparedTerm:
+        """A term made ready for an experiment."""
+        if self.prepared is None:
+            return term.prepare(self.model, self.markers, experiment)
+        key = term.name, experiment.name
+        if key not in self.prepared:
+            self.prepared[key] = term.prepare(self.model, self.markers, experiment)
+        return self.prepared[key]
+
+    def residuals(self, values: Values, simulations: Mapping[str, Simulation]) -> list[Residuals]:
+        """What the loss is made of, term by term: the sum of their losses is the loss."""
+        parts = {term.name: [term.residuals(values).times(term.weight)] for term in penalties(self.terms)}
+        fitted = self.fitted
+        for term in trajectory_terms(self.terms):
+            counted = [e for e in fitted if term.counts(e)]
+            parts[term.name] = [
+                self.prepare(term, e).residuals(simulations[e.name].positions).times(term.weight / len(counted))
+                for e in counted
+            ]
+        return [part for term in self.terms for part in parts[term.name]]
+
+    def compare(self, simulation: Simulation) -> float | None:
+        """The loss of one simulation, counted or not; None where no term can be computed for it."""
+        terms = [t for t in trajectory_terms(self.terms) if t.is_defined_for(simulation.experiment)]
+        if not terms:
+            return None
+        q = array(simulation.positions, dtype=self.model.particle_q.dtype, device=self.model.device)
+        out = zeros(len(terms), float64, self.model.device)
+        for slot, term in enumerate(terms):
+            self.prepare(term, simulation.experiment).launch(q, out, slot)
+        return float(np.array([t.weight for t in terms]) @ out.numpy())
+
+    @property
+    def _touched(self) -> list[array]:
+        """Arrays of the model whose gradients a backward changes."""
+        return [*self.model.materials.values(), *self.solver.inputs, *self.solver.scratch]
+
+    # ------------------------------------------------------------------------------------------ about rollouts
+    def contact_patterns(self, values: Values) -> list[np.ndarray]:
+        """Which contacts push, in every step of every fitted rollout: (steps, contacts) bool each."""
+        touching = [name for name, s in self.model.constraint_sets.items() if s.constraint.unilateral]
+        patterns = []
+        with self.materials.kept():
+            for group in self.groups(self.fitted) if touching else []:
+                self.materials.write(group[0], values)
+                schedule, rows = group[0].schedule, []
+                self.model.refresh(force=True)
+                a, b = self.model.state(), self.model.state()
+                for _ in range(schedule.steps):
+                    self.solver.step(a, b, None, None, schedule.dt)
+                    rows.append(np.concatenate([self.solver.multipliers(name).numpy() > 0 for name in touching]))
+                    a, b = b, a
+                patterns.append(np.array(rows))
+        return patterns
+
+    def gradient_memory(self, schedule: TimeGrid) -> float:
+        """Bytes that a rollout needs for its gradient."""
+        plan = Plan(self.solver, self.model.state(), schedule.steps, schedule.dt, None, schedule.substeps)
+        every = self.strategy.schedule(plan).every if isinstance(self.strategy, Checkpointed) else plan.steps
+        return gradient_bytes(plan, every)

@@ -1,0 +1,218 @@
+"""What a run looks like, for players and exports: bodies, shapes, recordings, goals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from sim.identify.data.experiments import Experiment, Markers, Simulation
+from sim.identify.losses.terms.base import trajectory_terms
+from sim.identify.problem import Problem
+from sim.io import COLORS, Body, Layer, Recording, Scenery, Shape, Take, Tint, body
+from sim.model import Sphere
+
+Simulations = Mapping[str, Simulation]
+
+
+def takes(problem: Problem, before: Simulations, after: Simulations | None) -> list[Take]:
+    """What the player shows of each experiment: targets and goals, the start, and what was found.
+
+    The first frame is the state at t = 0, frame k after it the state at k / fps.
+    """
+    up = _up(problem).tolist()
+    bodies = [_without_inside(b) for b in _drawn(problem)]
+    tints = _tints(problem, bodies)
+    out = []
+    for e in problem.experiments:
+        if after is None:
+            layers = [_bodies(bodies, "simulation", before[e.name], "")]
+        else:
+            layers = [
+                _bodies(bodies, "before", before[e.name], "before"),
+                _bodies(bodies, "after", after[e.name], "after", tints),
+            ]
+        last = before[e.name] if after is None else after[e.name]
+        for name, target in e.targets.items():
+            unseen = np.full((problem.markers[name].count, 3), np.nan)
+            seen = _from_start(unseen if target.start is None else target.start, target.positions)
+            layers.append(Layer(f"target {name}", seen, point_size=7, color=COLORS["target"], trail=True))
+            layers.append(
+                Layer(
+                    f"markers {name}",
+                    _followed(problem.markers[name], last),
+                    point_size=5,
+                    color=COLORS["after"],
+                    visible=False,
+                    trail=True,
+                    side="" if after is None else "after",
+                )
+            )
+        layers += _goals(problem, e, before[e.name], None if after is None else after[e.name])
+        times = np.concatenate([[0.0], e.schedule.times]).tolist()
+        out.append(Take(e.name, layers, _shapes(problem, e.settings), times, up))
+    return out
+
+
+def _goals(problem: Problem, e: Experiment, before: Simulation, after: Simulation | None) -> list[Layer]:
+    """The points that markers should reach, and the paths of the centres of those markers."""
+    goals = [t.goal for t in trajectory_terms(problem.terms) if t.goal is not None and t.counts(e)]
+    layers = []
+    for name in dict.fromkeys(goal.markers for goal in goals):
+        markers = problem.markers[name]
+        sides = [("before", before), ("after", after)] if after is not None else [("", before)]
+        for side, simulation in sides:
+            assert simulation is not None
+            centre = _followed(markers, simulation).mean(axis=1, keepdims=True)
+            layers.append(
+                Layer(
+                    f"centre of {name}{f', {side}' * bool(side)}",
+                    centre,
+                    point_size=6,
+                    color=COLORS[side or "after"],
+                    trail=True,
+                    side=side,
+                )
+            )
+        points = np.array([goal.point for goal in goals if goal.markers == name])
+        layers.append(Layer(f"goal of {name}", points[None], point_size=12, color=COLORS["goal"], behind=0.8))
+    return layers
+
+
+def _followed(markers: Markers, simulation: Simulation) -> np.ndarray:
+    return _from_start(markers.at(simulation.start), markers.at(simulation.positions))
+
+
+def _from_start(start: np.ndarray, positions: np.ndarray) -> np.ndarray:
+    """Frames (k + 1, n, 3) from the one at t = 0 (n, 3) and those after it (k, n, 3)."""
+    return np.concatenate([start[None], positions])
+
+
+def _bodies(bodies: list[Body], name: str, simulation: Simulation, side: str, tints: Sequence[Tint] = ()) -> Layer:
+    """All bodies as one layer: surfaces, links, and dots where there is no surface."""
+    counts = [len(b.points) for b in bodies]
+    starts = np.cumsum([0, *counts[:-1]])
+    places = [_from_start(b.at(simulation.start), b.at(simulation.positions)) for b in bodies]
+    triangles = np.concatenate([b.triangles + start for b, start in zip(bodies, starts, strict=True)])
+    segments = np.concatenate([b.segments + start for b, start in zip(bodies, starts, strict=True)])
+    dots = [
+        np.arange(start, start + count)
+        for b, start, count in zip(bodies, starts, counts, strict=True)
+        if not len(b.triangles)
+    ]
+    return Layer(
+        name,
+        np.concatenate(places, axis=1),
+        triangles if len(triangles) else None,
+        segments if len(segments) else None,
+        point_size=8.0 if dots else 0.0,
+        color=COLORS[side or "after"],
+        opacity=0.3 if side == "before" else 1.0,
+        dots=np.concatenate(dots) if dots else None,
+        side=side,
+        tints=tints,
+    )
+
+
+def _tints(problem: Problem, bodies: list[Body]) -> list[Tint]:
+    """What was found element by element, point by point or region by region, at the places of the bodies."""
+    out = []
+    reached = {r.path: p for p in problem.parameters if p.per in ("element", "point", "region") for r in p.bindings}
+    for path, p in reached.items():
+        label, _, key = path.partition(".")
+        group, values = problem.model.groups.get(label), problem.model[path].numpy().astype(np.float64)
+        if group is None or values.ndim != 1:
+            continue
+        elements = group.elements.get(key.rpartition(".")[0]) if "." in key else group.points[:, None]
+        if elements is None or len(elements) != len(values) or np.ptp(values) == 0.0:
+            continue
+        log = p.transform.name == "log"
+        at_points = _mean_at_points(np.log(values) if log else values, elements, problem.model.particle_count)
+        places = np.concatenate([np.einsum("nk,nk->n", b.weights, at_points[b.points]) for b in bodies])
+        name = p.name.partition(".")[0] if p.per == "region" else p.name
+        out.append(
+            Tint(f"{name} ({path})" if len(p.bindings) > 1 else name, p.unit, np.exp(places) if log else places, log)
+        )
+    return out
+
+
+def _mean_at_points(values: np.ndarray, elements: np.ndarray, count: int) -> np.ndarray:
+    """The mean (count,) of the values (n,) of the elements (n, k) that each point belongs to; nan where it belongs to
+    none."""
+    flat = elements.reshape(-1)
+    total = np.bincount(flat, np.repeat(values, elements.shape[1]), minlength=count)
+    share = np.bincount(flat, minlength=count)
+    return np.divide(total, share, out=np.full(count, np.nan), where=share > 0)
+
+
+def _without_inside(b: Body) -> Body:
+    """Of a body with a surface only what is seen of it."""
+    if not len(b.triangles):
+        return b
+    used, places = np.unique(np.concatenate([b.triangles.reshape(-1), b.segments.reshape(-1)]), return_inverse=True)
+    places = places.astype(np.int32)
+    triangles, segments = np.split(places, [b.triangles.size])
+    return Body(b.name, b.points[used], b.weights[used], triangles.reshape(-1, 3), segments.reshape(-1, 2))
+
+
+def scenery(problem: Problem) -> Scenery:
+    """What a run's folder keeps to show it later without its model."""
+    markers = {name: Body(name, *m.table) for name, m in problem.markers.items()}
+    targets = {
+        e.name: {name: Recording(t.positions, e.schedule.times) for name, t in e.targets.items()}
+        for e in problem.experiments
+    }
+    x, y, z = _up(problem).tolist()
+    return Scenery(
+        problem.description.name,
+        _drawn(problem),
+        (x, y, z),
+        {e.name: _shapes(problem, e.settings) for e in problem.experiments},
+        markers,
+        targets,
+    )
+
+
+def _drawn(problem: Problem) -> list[Body]:
+    """A body for each object, and one for springs and points that belong to none."""
+    model = problem.model
+    out = []
+    free = np.ones(model.particle_count, bool)
+    links = model.spring_indices.numpy().reshape(-1, 2)
+    for name, group in model.groups.items():
+        own = (links >= group.start).all(axis=1) & (links < group.start + group.count).all(axis=1)
+        if group.surface is not None:
+            carrier = group.surface.embedding
+            out.append(Body(name, carrier.points + group.start, carrier.weights, group.surface.triangles))
+        else:
+            out.append(body(name, group.points, group.triangles - group.start, links[own] - group.start))
+        links = links[~own]
+        free[group.points] = False
+    free[links.reshape(-1)] = True
+    if free.any():
+        index = np.cumsum(free) - 1
+        out.append(body("others", np.flatnonzero(free), segments=index[links]))
+    return out
+
+
+def _up(problem: Problem) -> np.ndarray:
+    """The opposite of gravity, of unit length; y without one."""
+    up = -problem.model.gravity.numpy()[0].astype(np.float64)
+    size = np.linalg.norm(up)
+    return up / size if size > 0 else np.array([0.0, 1.0, 0.0])
+
+
+def _shapes(problem: Problem, settings: Mapping[str, np.ndarray]) -> list[Shape]:
+    def value(path: str) -> np.ndarray:
+        return settings.get(path, problem.model[path].numpy())[0]
+
+    out = []
+    for shape in problem.model.shapes:
+        if isinstance(shape, Sphere):
+            center, radius = value(f"{shape.label}.center"), value(f"{shape.label}.radius")
+            # A little smaller: chords between points that touch the sphere would run inside of it and flicker.
+            out.append(Shape("sphere", center.tolist(), radius=0.985 * float(radius), name=shape.label))
+        else:
+            point, normal = value(f"{shape.label}.point"), value(f"{shape.label}.normal")
+            out.append(Shape("plane", point.tolist(), normal=normal.tolist(), name=shape.label))
+    return out

@@ -1,0 +1,326 @@
+"""What `finalize` does: merges the collected blocks, colours the constraints, allocates, and lists the derivations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sim.constraints.base import REGISTRY
+from sim.core.lang.types import as_scalar, vector
+from sim.core.runtime.ambient import recording
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.devices.device import DeviceLike, get_device
+from sim.model.build import checks
+from sim.model.build.blocks import AttachmentBlock, ConstraintBlock, LoadBlock, PointBlock, ShapeBlock
+from sim.model.build.merge import build_set, unmeasured
+from sim.model.build.motions import motion_key
+from sim.model.build.worlds import (
+    Numbering,
+    copied_attachment,
+    copied_constraints,
+    copied_group,
+    copied_load,
+    copied_points,
+    copied_shape,
+)
+from sim.model.constraint_set import ConstraintSet
+from sim.model.derived.arrays import ArrayFactory, per_element, source_of
+from sim.model.derived.derivation import Derivation, broadcast
+from sim.model.derived.kernels import kernels
+from sim.model.derived.measure import measure_rest
+from sim.model.errors import ModelError
+from sim.model.fields import MODEL_FIELDS, allocate
+from sim.model.groups import NO_EDGES, NO_TETS, NO_TRIANGLES, Attachment, Group, Plane, Shape, Sphere
+from sim.model.materials import Materials
+from sim.model.model import Model
+
+_CONTACTS = {"sphere": "contact_sphere", "plane": "contact_plane"}
+_HELD = "(mass 0)"  # label of the attachment of points without mass; no label of a user has parentheses and a blank
+
+
+@dataclass(frozen=True, eq=False)
+class ModelParts:
+    """What a builder has collected."""
+
+    gravity: np.ndarray
+    groups: Mapping[str, Group]
+    points: Sequence[PointBlock]
+    constraints: Sequence[ConstraintBlock]
+    shapes: Sequence[ShapeBlock]
+    attachments: Sequence[AttachmentBlock]
+    loads: Sequence[LoadBlock] = ()
+    worlds: int = 1
+
+    def in_worlds(self, worlds: int) -> ModelParts:
+        """The same `worlds` times."""
+        number = Numbering([block.group for block in self.points], worlds)
+        groups = {name: copied_group(group, number) for name, group in self.groups.items()}
+        return ModelParts(
+            self.gravity,
+            groups,
+            [copied_points(b, groups[b.group.name], worlds) for b in self.points],
+            [copied_constraints(b, number) for b in self.constraints],
+            [copied_shape(b, worlds) for b in self.shapes],
+            [copied_attachment(b, number) for b in self.attachments],
+            [copied_load(b, number) for b in self.loads],
+            worlds,
+        )
+
+
+def assemble(parts: ModelParts, device: DeviceLike, requires_grad: bool, dtype: Any) -> Model:
+    """The model of these parts."""
+    real = as_scalar(dtype)
+    if not real.is_float:
+        raise ModelError(f"dtype = {real} is no precision", "Use sim.float32 or sim.float64")
+    make = ArrayFactory(get_device(device), real, bool(requires_grad))
+    with recording.paused():
+        return _assemble(parts, make)
+
+
+def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
+    if not parts.points:
+        raise ModelError("the model has no points", "Add particles, a chain or a cloth before finalize")
+    position = np.concatenate([block.base + per_element(block.position, len(block.base)) for block in parts.points])
+    mass = np.concatenate([block.mass for block in parts.points])
+    attachments = _with_massless(parts.attachments, mass)
+    free = mass > 0
+    for block in attachments:
+        if block.pinned:
+            free[block.points] = False
+    if not free.any():
+        raise ModelError("nothing is free to move: every point is pinned or has mass 0", "Attach fewer points")
+
+    materials = Materials(make.real, make.device, make.requires_grad)
+    materials.add("gravity", parts.gravity[None])
+    shapes = {block.label: _touched(block, parts) for block in parts.shapes}
+    blocks = [
+        *parts.constraints,
+        *_attachment_blocks(attachments, position),
+        *_contact_blocks(parts.shapes, shapes, parts.points),
+    ]
+    sets = _build_sets(blocks, free, materials, make, parts.worlds)
+    arrays = allocate(
+        MODEL_FIELDS, *_geometry(parts, attachments, free, sets), make.real, make.device, make.requires_grad
+    )
+    derivations = [
+        *_masses(parts.points, parts.loads, arrays, materials, make),
+        *_placements(parts.points, arrays, materials, make),
+        *_of_attachments(attachments, arrays, materials, make),
+        *(d for s in sets.values() for d in s.derivations),
+    ]
+    model = Model(
+        make,
+        arrays,
+        materials,
+        derivations,
+        constraint_sets={name: s for name, s in sets.items() if s.count},
+        groups=dict(parts.groups),
+        shapes=[_shape(block, shapes[block.label], materials) for block in parts.shapes],
+        attachments=[Attachment(b.label, b.points, b.pinned, len(b.motions)) for b in attachments],
+        in_air=any(block.drag is not None for block in parts.points),
+        worlds=parts.worlds,
+    )
+    model.refresh()
+    _measure(model, blocks)
+    model.refresh()
+    return model
+
+
+# ------------------------------------------------------------------------------------------ points
+def _masses(
+    blocks: Sequence[PointBlock],
+    loads: Sequence[LoadBlock],
+    arrays: dict[str, array],
+    materials: Materials,
+    make: ArrayFactory,
+) -> list[Derivation]:
+    """Masses, drags, inverse masses."""
+    own, made = kernels(make.real), []
+    # the masses of the points alone, then with one load after the other; the last of them are those of the model
+    n = arrays["particle_mass"].size
+    masses = [*(make.zeros(n, make.real) for _ in loads), arrays["particle_mass"]]
+    for block in blocks:
+        group, everyone = block.group, np.arange(block.group.count)
+        rows = everyone + group.start
+        weight = materials.add(f"{group.name}.{block.weight_key}", block.weight)
+        made.append(broadcast(make, weight, group.count, everyone, rows, masses[0], factor=block.factor))
+        if block.drag is not None:
+            drag = materials.add(f"{group.name}.drag", np.full(group.worlds, block.drag))
+            made.append(broadcast(make, drag, group.count, everyone, rows, arrays["particle_drag"]))
+    for load, before, after in zip(loads, masses, masses[1:], strict=False):
+        value = materials.add(f"{load.label}.mass", load.mass)
+        part, source, loaded = np.zeros(n), np.zeros(n, np.int32), len(load.points)
+        part[load.points] = len(load.mass) / loaded
+        source[load.points] = source_of(np.arange(loaded), len(load.mass), loaded)
+        inputs = [before, value, make.constant(source, int), make.constant(part, make.real)]
+        made.append(Derivation(own.add_load, n, inputs, [after], values=[value], derived=[before]))
+    final = [arrays["particle_mass"], arrays["particle_free"]]
+    return [*made, Derivation(own.invert, n, final, [arrays["particle_inv_mass"]], derived=final[:1])]
+
+
+def _placements(
+    blocks: Sequence[PointBlock], arrays: dict[str, array], materials: Materials, make: ArrayFactory
+) -> list[Derivation]:
+    """Initial positions and velocities."""
+    own, vec3, made = kernels(make.real), vector(3, make.real), []
+    for block in blocks:
+        group, count = block.group, block.group.count
+        span = slice(group.start, group.start + count)
+        values = [
+            materials.add(f"{group.name}.{key}", host)
+            for key, host in (("position", block.position), ("velocity", block.velocity), ("spin", block.spin))
+        ]
+        sources = [make.constant(source_of(np.arange(count), v.size, count), int) for v in values]
+        base, center, free = make.constant(block.base, vec3), vec3(*block.center), arrays["particle_free"][span]
+        outputs = [arrays["particle_q"][span], arrays["particle_qd"][span]]
+        made.append(Derivation(own.place, count, [base, *values, *sources, center, free], outputs, values=values))
+    return made
+
+
+def _geometry(
+    parts: ModelParts, attachments: Sequence[AttachmentBlock], free: np.ndarray, sets: Mapping[str, ConstraintSet]
+) -> tuple[dict[str, int], dict[str, Any]]:
+    """Counts and constant content of the model's arrays."""
+    groups = [block.group for block in parts.points]
+    links = [group.edges for group in groups if group.kind == "chain"]
+    springs = [b.points for b in parts.constraints if b.constraint.name == "distance" and b.label not in parts.groups]
+    moving = [(block, world) for block in attachments for world in range(block.worlds)]
+    motions = [m for block, _ in moving for m in block.motions]
+    firsts = np.cumsum([0, *(block.worlds for block in attachments)])
+    values = {
+        "particle_free": free,
+        "particle_thickness": np.concatenate([np.full(b.group.count, b.thickness) for b in parts.points]),
+        "tri_indices": np.concatenate([NO_TRIANGLES, *(g.triangles for g in groups)]),
+        "edge_indices": np.concatenate([NO_EDGES, *(g.edges for g in groups if g.kind != "chain")]),
+        "spring_indices": np.concatenate([NO_EDGES, *links, *springs]),
+        "tet_indices": np.concatenate([NO_TETS, *(g.tets for g in groups)]),
+        "attachment_point": np.concatenate([np.zeros(0, np.int32), *(b.points for b in attachments)]),
+        "attachment_group": np.concatenate(
+            [
+                np.zeros(0, int),
+                *(
+                    first + source_of(np.arange(len(b.points)), b.worlds, len(b.points))
+                    for first, b in zip(firsts, attachments, strict=False)
+                ),
+            ]
+        ),
+        "attachment_slot": np.concatenate([np.zeros(0, np.int32), *(_slots(b, sets) for b in attachments)]),
+        "motion_offset": np.cumsum([0, *(len(b.motions) for b, _ in moving)]),
+        "motion_kind": np.array([m[0] for m in motions]),
+        "motion_a": np.array([m[2] for m in motions]),
+        "motion_b": np.array([m[3] for m in motions]),
+    }
+    counts = {
+        "particles": len(free), "triangles": len(values["tri_indices"]), "edges": len(values["edge_indices"]),
+        "springs": len(values["spring_indices"]), "tetrahedra": len(values["tet_indices"]),
+        "attached": len(values["attachment_point"]), "attachments + 1": len(moving) + 1, "motions": len(motions),
+    }  # fmt: skip
+    return counts, values
+
+
+# ------------------------------------------------------------------------------------------ attachments
+def _with_massless(attachments: Sequence[AttachmentBlock], mass: np.ndarray) -> list[AttachmentBlock]:
+    """Points of mass 0 that nobody attached are held where they are."""
+    loose = mass == 0
+    for block in attachments:
+        loose[block.points] = False
+    held = np.flatnonzero(loose).astype(np.int32)
+    return [*attachments, AttachmentBlock(_HELD, held, np.zeros(1), [])] if len(held) else list(attachments)
+
+
+def _attachment_blocks(attachments: Sequence[AttachmentBlock], position: np.ndarray) -> list[ConstraintBlock]:
+    return [
+        ConstraintBlock(b.label, b.label, REGISTRY["attachment"], b.points[:, None], np.ones(len(b.points)),
+                        {"compliance": b.compliance}, constants={"target": position[b.points]})
+        for b in attachments if not b.pinned
+    ]  # fmt: skip
+
+
+def _slots(block: AttachmentBlock, sets: Mapping[str, ConstraintSet]) -> np.ndarray:
+    if block.pinned:
+        return np.full(len(block.points), -1)
+    return sets["attachment"].index_of[block.label]
+
+
+def _of_attachments(
+    attachments: Sequence[AttachmentBlock], arrays: dict[str, array], materials: Materials, make: ArrayFactory
+) -> list[Derivation]:
+    """Anchors follow the initial positions; the vectors of the motions are material values."""
+    made = []
+    if arrays["attachment_point"].size:
+        inputs = [arrays["particle_q"], arrays["attachment_point"]]
+        made.append(
+            Derivation(
+                kernels(make.real).gather, inputs[1].size, inputs, [arrays["attachment_anchor"]], derived=inputs[:1]
+            )
+        )
+    number = 0
+    for block in attachments:
+        for k, (kind, displacement, _, _) in enumerate(block.motions):
+            value = materials.add(f"{block.label}.motion.{k}.{motion_key(kind)}", displacement)
+            worlds = np.arange(block.worlds)
+            slots = number + k + len(block.motions) * worlds
+            made.append(broadcast(make, value, block.worlds, worlds, slots, arrays["motion_vector"]))
+        number += len(block.motions) * block.worlds
+    return made
+
+
+# ------------------------------------------------------------------------------------------ shapes
+def _touched(shape: ShapeBlock, parts: ModelParts) -> np.ndarray:
+    """The points that may touch a shape."""
+    names = list(parts.groups) if shape.touches is None else shape.touches
+    for name in names:
+        checks.known(f"touches of {shape.label!r}: object", name, parts.groups)
+    touching = [parts.groups[name] for name in dict.fromkeys(names)]
+    return np.concatenate([np.zeros(0, np.int32), *(g.of_world(w) for w in range(parts.worlds) for g in touching)])
+
+
+def _contact_blocks(
+    shapes: Sequence[ShapeBlock], touched: Mapping[str, np.ndarray], points: Sequence[PointBlock]
+) -> list[ConstraintBlock]:
+    thickness = np.concatenate([np.full(b.group.count, b.thickness) for b in points])
+    return [
+        ConstraintBlock(s.label, s.label, REGISTRY[_CONTACTS[s.kind]], touched[s.label][:, None],
+                        np.ones(len(touched[s.label])), s.values,
+                        constants={"thickness": thickness[touched[s.label]]}, directions=("normal",))
+        for s in shapes
+    ]  # fmt: skip
+
+
+def _shape(block: ShapeBlock, points: np.ndarray, materials: Materials) -> Shape:
+    values = {key: materials[f"{block.label}.{key}"] for key in block.values}
+    if block.kind == "sphere":
+        return Sphere(block.label, values["center"], values["radius"], values["compliance"], points)
+    return Plane(block.label, values["point"], values["normal"], values["compliance"], points)
+
+
+# ------------------------------------------------------------------------------------------ constraints
+def _build_sets(
+    blocks: Sequence[ConstraintBlock], free: np.ndarray, materials: Materials, make: ArrayFactory, worlds: int
+) -> dict[str, ConstraintSet]:
+    merged: dict[str, list[ConstraintBlock]] = {}
+    for block in blocks:
+        merged.setdefault(block.constraint.name, []).append(block)
+    return {name: build_set(own, free, materials, make, worlds) for name, own in merged.items()}
+
+
+def _measure(model: Model, blocks: Sequence[ConstraintBlock]) -> None:
+    """Parameters that nobody gave: C of the rest shape, which is the initial one, with those parameters 0."""
+    for name, made in model.constraint_sets.items():
+        own = [block for block in blocks if block.constraint.name == name]
+        wanted = [(p, block, unmeasured(block, p)) for p in made.constraint.measured for block in own]
+        if not any(mask.any() for _, _, mask in wanted):
+            continue
+        measured = measure_rest(made.constraint, model.dtype, model.particle_q, made.points, made.parameters)
+        for parameter, block, mask in wanted:
+            rows = made.index_of[block.label]
+            chosen = np.flatnonzero(mask & (rows >= 0))
+            # Given for some of the constraints: their values are completed.  For none: it is no material value.
+            given = parameter in block.values
+            target = model[f"{block.prefix}.{parameter}"] if given else made.parameters[parameter]
+            host = target.device.numpy(target).copy()
+            host[chosen if given else rows[chosen]] = measured[parameter][rows[chosen]]
+            target.assign(host)

@@ -1,0 +1,585 @@
+"""`ModelBuilder`: collects objects, shapes, attachments and constraints, and makes a `Model` of them.
+
+All arguments beyond the first few are keywords.  Everything that is added is checked at once; `finalize` merges,
+colours and allocates.  Lengths in m, masses in kg, times in s, angles in rad.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from sim.constraints.base import Constraint
+from sim.core.lang.errors import entry_point
+from sim.core.lang.types import float32
+from sim.core.runtime.devices.device import DeviceLike
+from sim.geometry import ClothGrid, EmbeddedSurface, MeshFile, SolidGrid, TetMesh, cloth_grid, solid_grid, solid_mesh
+from sim.model.build import checks
+from sim.model.build.assembly import ModelParts, assemble
+from sim.model.build.blocks import (
+    AttachmentBlock,
+    ConstraintBlock,
+    LoadBlock,
+    PointBlock,
+    ShapeBlock,
+    constraint_values,
+    registered,
+    springs,
+)
+from sim.model.build.material_blocks import material_blocks
+from sim.model.build.motions import read_motions
+from sim.model.build.objects import (
+    ORIGIN,
+    NewObject,
+    ObjectOptions,
+    chain,
+    cloth,
+    index_table,
+    loose_particles,
+    solid,
+)
+from sim.model.errors import ModelError
+from sim.model.groups import Group
+from sim.model.model import Model
+
+
+class ModelBuilder:
+    """Collects what a model consists of.  gravity: (3,) [m/s^2].
+
+    A label names a thing and its material values (`model["sheet.distance.compliance"]`); it is used once.  Things
+    without one are numbered: `cloth`, `cloth_1`, ...
+    """
+
+    def __init__(self, gravity: Sequence[float] = (0.0, -9.81, 0.0)) -> None:
+        self.gravity = checks.vec3("gravity", gravity)
+        self.groups: dict[str, Group] = {}
+        self._labels: set[str] = {"gravity"}
+        self._points: list[PointBlock] = []
+        self._constraints: list[ConstraintBlock] = []
+        self._shapes: list[ShapeBlock] = []
+        self._attachments: list[AttachmentBlock] = []
+        self._loads: list[LoadBlock] = []
+        self._attached: dict[int, str] = {}
+        self._loose: list[tuple[np.ndarray, np.ndarray, float]] = []
+        self._springs: list[tuple[int, int, float, float, float]] = []
+        self._count = 0
+        self._worlds = 1
+        self._finalized = False
+
+    # ------------------------------------------------------------------------------------------ what there is
+    @property
+    def particle_count(self) -> int:
+        """Number of particles so far."""
+        return self._count
+
+    @property
+    def tri_indices(self) -> np.ndarray:
+        """The triangles so far: points (m, 3) int32."""
+        return np.concatenate([np.zeros((0, 3), np.int32), *(g.triangles for g in self.groups.values())])
+
+    # ------------------------------------------------------------------------------------------ points
+    def add_particle(self, pos: Sequence[float], vel: Sequence[float] = ORIGIN, mass: float = 1.0) -> int:
+        """One particle: position, velocity, mass; mass 0 pins it.  Returns its number.
+
+        Particles added in a row are one group, `particles`, with values for each: `particles.mass` has shape (n,).
+        """
+        self._open("add_particle")
+        self._loose.append((checks.vec3("pos", pos), checks.vec3("vel", vel), checks.number("mass", mass)))
+        self._count += 1
+        return self._count - 1
+
+    def add_particles(
+        self,
+        positions: Any,
+        mass: Any,
+        *,
+        vel: Any = ORIGIN,
+        spin: Sequence[float] = ORIGIN,
+        pos: Sequence[float] = ORIGIN,
+        rot: Any = None,
+        scale: float = 1.0,
+        label: str | None = None,
+        material: Mapping[str, Any] | None = None,
+        thickness: float = 0.0,
+    ) -> Group:
+        """Particles at `positions` (n, 3).  mass of each: one number or (n,); vel: (3,) or (n, 3); spin [rad/s].
+
+        pos, rot (quaternion or matrix) and scale place them; `material` takes constraints of one point.
+        """
+        self._open("add_particles")
+        options = ObjectOptions(pos, rot, scale, vel, spin, label, material, thickness)
+        return self._add(loose_particles(options, positions, mass), options)
+
+    def add_chain(
+        self,
+        start: Sequence[float],
+        end: Sequence[float],
+        points: int,
+        mass: float,
+        *,
+        vel: Any = ORIGIN,
+        spin: Sequence[float] = ORIGIN,
+        pos: Sequence[float] = ORIGIN,
+        rot: Any = None,
+        scale: float = 1.0,
+        label: str | None = None,
+        material: Mapping[str, Any] | None = None,
+        thickness: float = 0.0,
+    ) -> Group:
+        """`points` points on the straight line from `start` to `end`, neighbours linked by the constraints of
+        `material`.
+
+        mass: of the whole chain; every point, the ends included, has mass / points.  A compliance is that of one link.
+        """
+        self._open("add_chain")
+        options = ObjectOptions(pos, rot, scale, vel, spin, label, material, thickness)
+        return self._add(chain(options, start, end, points, mass), options)
+
+    def add_cloth_grid(
+        self,
+        pos: Sequence[float] = ORIGIN,
+        *,
+        dim_x: int,
+        dim_y: int,
+        cell_x: float,
+        cell_y: float,
+        rot: Any = None,
+        scale: float = 1.0,
+        vel: Any = ORIGIN,
+        spin: Sequence[float] = ORIGIN,
+        mass: Any = None,
+        density: Any = None,
+        reverse_winding: bool = False,
+        fix_left: bool = False,
+        fix_right: bool = False,
+        fix_top: bool = False,
+        fix_bottom: bool = False,
+        label: str | None = None,
+        material: Mapping[str, Any] | None = None,
+        thickness: float = 0.0,
+    ) -> Group:
+        """A rectangular cloth of dim_x x dim_y cells in the plane z = 0 of its own frame, lower left corner at `pos`.
+
+        Exactly one of mass (of each point [kg]: a number or one per point) and density [kg/m^2, likewise].  fix_*:
+        pins the points of a side (left, right: lowest, highest x; bottom, top: lowest, highest y).
+
+        material: `distance` acts on the edges along the axes and `shear` on the diagonals of the cells, one each:
+        without
+        `shear` nothing resists a pull along the bias.  `bend` acts on all hinges.
+        """
+        self._open("add_cloth_grid")
+        grid = checks.geometry(cloth_grid, dim_x, dim_y, cell_x, cell_y, reverse_winding)
+        options = ObjectOptions(pos, rot, scale, vel, spin, label, material, thickness)
+        group = self._add(cloth(options, grid.positions, grid.triangles, mass, density, grid), options)
+        return self._fix_sides(group, grid, fix_left, fix_right, fix_top, fix_bottom)
+
+    def add_cloth_mesh(
+        self,
+        vertices: Any = None,
+        indices: Any = None,
+        *,
+        mesh: MeshFile | None = None,
+        pos: Sequence[float] = ORIGIN,
+        rot: Any = None,
+        scale: float = 1.0,
+        vel: Any = ORIGIN,
+        spin: Sequence[float] = ORIGIN,
+        mass: Any = None,
+        density: Any = None,
+        label: str | None = None,
+        material: Mapping[str, Any] | None = None,
+        thickness: float = 0.0,
+    ) -> Group:
+        """A cloth from `vertices` (n, 3) and `indices` (m, 3) of triangles, or from `mesh` (of
+        `sim.geometry.load_mesh`).
+
+        The rest as in `add_cloth_grid`; `distance` acts on all edges.
+        """
+        self._open("add_cloth_mesh")
+        if (mesh is None) == (vertices is None) or (mesh is not None and indices is not None):
+            raise ModelError("add_cloth_mesh needs either mesh, or vertices and indices", "Give one of the two")
+        file_to_point = None
+        if mesh is not None:
+            vertices, indices, file_to_point = mesh.positions, mesh.triangles, mesh.file_to_point
+        triangles = index_table(indices, 3, "triangles")
+        if triangles.ndim != 2 or triangles.shape[1] != 3:
+            raise ModelError(f"indices have shape {triangles.shape}", "Give the triangles (m, 3)")
+        options = ObjectOptions(pos, rot, scale, vel, spin, label, material, thickness)
+        points = checks.vec3s("vertices", vertices)
+        new = cloth(options, points, triangles, mass, density, file_to_point=file_to_point)
+        return self._add(new, options)
+
+    def add_soft_grid(
+        self,
+        pos: Sequence[float] = ORIGIN,
+        *,
+        dim_x: int,
+        dim_y: int,
+        dim_z: int,
+        cell_x: float,
+        cell_y: float,
+        cell_z: float,
+        density: Any,
+        rot: Any = None,
+        scale: float = 1.0,
+        vel: Any = ORIGIN,
+        spin: Sequence[float] = ORIGIN,
+        fix_left: bool = False,
+        fix_right: bool = False,
+        fix_top: bool = False,
+        fix_bottom: bool = False,
+        label: str | None = None,
+        material: Mapping[str, Any] | None = None,
+        thickness: float = 0.0,
+    ) -> Group:
+        """A solid box of dim_x x dim_y x dim_z cells, five tetrahedra in each, its lowest corner at `pos`.
+
+        density: [kg/m^3], one number or one per point.  fix_*: pins the points of a side (left, right: lowest, highest
+        x; bottom, top: lowest, highest y).  material: `neo_hookean`, `stvk` with young [Pa], poisson and damping [s],
+        ...
+        """
+        self._open("add_soft_grid")
+        grid = checks.geometry(solid_grid, dim_x, dim_y, dim_z, cell_x, cell_y, cell_z)
+        options = ObjectOptions(pos, rot, scale, vel, spin, label, material, thickness)
+        group = self._add(solid(options, grid.mesh, density), options)
+        return self._fix_sides(group, grid, fix_left, fix_right, fix_top, fix_bottom)
+
+    def add_soft_mesh(
+        self,
+        vertices: Any = None,
+        indices: Any = None,
+        *,
+        mesh: TetMesh | None = None,
+        surface: EmbeddedSurface | None = None,
+        density: Any,
+        pos: Sequence[float] = ORIGIN,
+        rot: Any = None,
+        scale: float = 1.0,
+        vel: Any = ORIGIN,
+        spin: Sequence[float] = ORIGIN,
+        label: str | None = None,
+        material: Mapping[str, Any] | None = None,
+        thickness: float = 0.0,
+    ) -> Group:
+        """A solid from `vertices` (n, 3) and `indices` (m, 4) of tetrahedra, or from `mesh` (of
+        `sim.geometry.load_tets`).
+
+        surface: one that is carried along, as `sim.geometry.fill_surface` returns it with the mesh.  The rest as in
+        `add_soft_grid`.
+        """
+        self._open("add_soft_mesh")
+        if (mesh is None) == (vertices is None) or (mesh is not None and indices is not None):
+            raise ModelError("add_soft_mesh needs either mesh, or vertices and indices", "Give one of the two")
+        options = ObjectOptions(pos, rot, scale, vel, spin, label, material, thickness)
+        if mesh is None:
+            tets = index_table(indices, 4, "tetrahedra")
+            mesh = checks.geometry(solid_mesh, checks.vec3s("vertices", vertices), tets, label or "the solid")
+        return self._add(solid(options, mesh, density, surface), options)
+
+    # ------------------------------------------------------------------------------------------ constraints
+    def add_spring(
+        self,
+        i: int,
+        j: int,
+        compliance: float = 0.0,
+        damping: float = 0.0,
+        rest_length: float | None = None,
+        label: str | None = None,
+    ) -> None:
+        """A `distance` constraint between particles i and j: compliance [m/N], damping [s], rest length (default: now).
+
+        Springs without a label are one group, `springs`, with values for each: `springs.compliance` has shape (n,).
+        """
+        self._open("add_spring")
+        checks.point_table("i, j", [[i, j]], 2, self._count)
+        row = (
+            int(i),
+            int(j),
+            checks.number("compliance", compliance),
+            checks.number("damping", damping),
+            np.nan if rest_length is None else checks.number("rest_length", rest_length),
+        )
+        if label is None:
+            self._springs.append(row)
+        else:
+            block = springs(self._label(label, ""), [row])
+            self._labels.add(block.label)
+            self._constraints.append(block)
+
+    @entry_point
+    def add_constraints(
+        self,
+        constraint: Constraint | str,
+        points: Any,
+        compliance: Any,
+        damping: Any = 0.0,
+        label: str | None = None,
+        **parameters: Any,
+    ) -> str:
+        """Constraints of one kind on rows of `points` (n, k).  Returns their label.
+
+        compliance: alpha of each, damping [s], and the constraint's own parameters: one value or (n,) of them.  A
+        parameter that the constraint measures (`rest`) may be left out.  Their paths are `label.compliance`, ...
+        """
+        self._open("add_constraints")
+        if isinstance(constraint, str):
+            constraint = registered(constraint, "constraint")
+        if not isinstance(constraint, Constraint):
+            raise ModelError(f"constraint is a {type(constraint).__name__}", "Pass what @sim.constraint made")
+        table = checks.point_table("points", points, constraint.points, self._count)
+        spec = {"compliance": compliance, "damping": damping, **parameters}
+        values, _ = constraint_values(f"add_constraints({constraint.name})", constraint, spec, len(table))
+        label = self._label(label, constraint.name)
+        self._labels.add(label)
+        self._constraints.append(ConstraintBlock(label, label, constraint, table, np.ones(len(table)), values))
+        return label
+
+    def add_attachment(
+        self,
+        points: Any,
+        motion: Sequence[Mapping[str, Any]] | None = None,
+        compliance: Any = 0.0,
+        label: str | None = None,
+    ) -> str:
+        """Holds points (n,), or a Group, where they are, or moves them.  Returns the label.
+
+        compliance [m/N]: 0 pins them (inverse mass 0, position prescribed), one number or (n,).  motion: displacements
+        that are added up: `{"move": (3,), "start": 0, "end": s, "ease": "smooth" | "linear"}`, `{"swing": (3,),
+        "frequency": Hz}`.
+        """
+        self._open("add_attachment")
+        table = checks.point_list("points", points.points if isinstance(points, Group) else points, self._count)
+        stiff = checks.values("compliance", compliance, len(table))
+        if stiff.any() and not stiff.all():
+            raise ModelError(
+                "compliance: some of the points have 0 and others not",
+                "Attach the pinned ones (0) and the others by an attachment each",
+            )
+        motions = read_motions(motion)
+        return self._attach(self._label(label, "attachment"), table, stiff, motions)
+
+    def set_drag(self, group: Group, drag: float) -> None:
+        """Air drag on the points of an object: they are slowed down by drag |v|^2 [1/m].  Its path is `label.drag`."""
+        self._open("set_drag")
+        self._block_of(group).drag = checks.number("drag", drag)
+
+    def set_values(self, group: Group, key: str, values: Any) -> None:
+        """A material value for each element of an object, (n,), instead of what it was added with.
+
+        key: `density` or `mass`, whose elements are the points of the group; or `constraint.key` of its material, in
+        the order of `group.elements[constraint]`.
+        """
+        self._open("set_values")
+        block = self._block_of(group)
+        constraint, _, inner = key.rpartition(".")
+        if not constraint:
+            block.set_values(key, values)
+            return
+        checks.known(f"set_values: constraint of {group.name!r}", constraint, group.elements)
+        prefix = f"{group.name}.{constraint}"
+        next(b for b in self._constraints if b.prefix == prefix).set_values(inner, values)
+
+    def give_each_point(self, group: Group, key: str) -> None:
+        """Lets every point of an object have its own `position` or `velocity`: the same to begin with, of shape (n,) in
+        the model."""
+        self._open("give_each_point")
+        checks.known("give_each_point: key", key, ("position", "velocity"))
+        self._block_of(group).give_each(key)
+
+    def add_load(self, points: Any, mass: float, label: str | None = None) -> str:
+        """Additional mass [kg], shared equally by points (n,), or by all of a Group.  Returns the label.
+
+        Its path is `label.mass`.  It has weight and inertia; 0 is allowed, to be changed later.
+        """
+        self._open("add_load")
+        table = checks.point_list("points", points.points if isinstance(points, Group) else points, self._count)
+        value = np.array([checks.number("mass", mass)])
+        label = self._label(label, "load")
+        self._labels.add(label)
+        self._loads.append(LoadBlock(label, table, value))
+        return label
+
+    def _attach(self, label: str, points: np.ndarray, compliance: np.ndarray, motions: list[Any]) -> str:
+        for point in points.tolist():
+            if point in self._attached:
+                raise ModelError(
+                    f"point {point} is attached twice: by {self._attached[point]!r} and by {label!r}",
+                    "Leave it out of one of them",
+                )
+        self._attached.update(dict.fromkeys(points.tolist(), label))
+        self._labels.add(label)
+        self._attachments.append(AttachmentBlock(label, points, compliance, motions))
+        return label
+
+    # ------------------------------------------------------------------------------------------ shapes
+    def add_ground_plane(
+        self,
+        height: float = 0.0,
+        *,
+        point: Sequence[float] | None = None,
+        normal: Sequence[float] = (0.0, 1.0, 0.0),
+        compliance: float = 0.0,
+        touches: Sequence[str | Group] | None = None,
+        label: str | None = None,
+    ) -> str:
+        """A half space that points stay out of.  Returns the label.
+
+        Through `point`, or `height` along the normal, which points to the free side.  compliance [m/N] of the contact
+        with one point; touches: the objects (labels or groups) that collide with it, default all.
+        """
+        self._open("add_ground_plane")
+        direction = checks.vec3("normal", normal)
+        if not direction.any():
+            raise ModelError("normal has no length", "Give the direction to the free side")
+        if point is not None and height != 0.0:
+            raise ModelError("height and point both say where the plane is", "Give one of them")
+        unit = direction / np.linalg.norm(direction)
+        at = checks.vec3("point", point) if point is not None else unit * float(height)
+        return self._add_shape("plane", label, "ground", {"point": at, "normal": direction}, compliance, touches)
+
+    def add_shape_sphere(
+        self,
+        center: Sequence[float] | None = None,
+        radius: float = 1.0,
+        *,
+        pos: Sequence[float] | None = None,
+        compliance: float = 0.0,
+        touches: Sequence[str | Group] | None = None,
+        label: str | None = None,
+    ) -> str:
+        """A ball that points stay out of; `pos` is another name of `center`.  Otherwise as `add_ground_plane`."""
+        self._open("add_shape_sphere")
+        if (center is None) == (pos is None):
+            raise ModelError("add_shape_sphere needs its center", "Give center, or pos, which is the same")
+        at = checks.vec3("center", pos if center is None else center)
+        size = np.array([checks.number("radius", radius, positive=True)])
+        return self._add_shape("sphere", label, "sphere", {"center": at, "radius": size}, compliance, touches)
+
+    def _add_shape(
+        self,
+        kind: str,
+        label: str | None,
+        default: str,
+        values: dict[str, np.ndarray],
+        compliance: Any,
+        touches: Sequence[str | Group] | None,
+    ) -> str:
+        values = {name: value if value.shape == (1,) else value[None] for name, value in values.items()}
+        values["compliance"] = np.array([checks.number("compliance", compliance)])
+        if isinstance(touches, str | Group):
+            touches = [touches]
+        names = None if touches is None else tuple(t.name if isinstance(t, Group) else t for t in touches)
+        label = self._label(label, default)
+        self._labels.add(label)
+        self._shapes.append(ShapeBlock(label, kind, values, names))
+        return label
+
+    # ------------------------------------------------------------------------------------------ the model
+    def replicate(self, worlds: int) -> ModelBuilder:
+        """Makes the model hold `worlds` copies of everything, which do not touch each other.  Comes last; returns the
+        builder.
+
+        A material value that was one number becomes (worlds,), one for each element (worlds n,): every world has
+        parameters, motions and shapes of its own, and gradients.  `gravity` is one for all.  Particles of a group in
+        world w:
+        `model.groups[label].of_world(w)`.  A launch works on a colour of all worlds.
+        """
+        self._open("replicate")
+        if isinstance(worlds, bool) or int(worlds) != worlds or worlds < 1:
+            raise ModelError(f"worlds = {worlds!r}", "Give a whole number, at least 1")
+        if self._worlds != 1:
+            raise ModelError("replicate is called twice", "Call it once, with the number of all worlds")
+        self._worlds = int(worlds)
+        return self
+
+    @entry_point
+    def finalize(self, device: DeviceLike = None, requires_grad: bool = False, dtype: Any = float32) -> Model:
+        """The model, on a device, in float32 or float64.  Nothing can be added afterwards.
+
+        requires_grad: material values, initial states and everything derived from them carry gradients.
+        """
+        self._open("finalize")
+        self._close_loose()
+        if self._springs:
+            self._constraints.append(springs(self._label(None, "springs"), self._springs))
+        self._finalized = True
+        parts = ModelParts(
+            self.gravity, self.groups, self._points, self._constraints, self._shapes, self._attachments, self._loads
+        )
+        return assemble(parts if self._worlds == 1 else parts.in_worlds(self._worlds), device, requires_grad, dtype)
+
+    # ------------------------------------------------------------------------------------------ inside
+    def _open(self, method: str) -> None:
+        if self._finalized:
+            raise ModelError(f"{method} after finalize", "Add everything first, or begin a new ModelBuilder")
+        if self._worlds != 1 and method not in ("finalize", "replicate"):
+            raise ModelError(f"{method} after replicate", "Add everything first; replicate copies what is there")
+
+    def _label(self, label: str | None, default: str) -> str:
+        """A label that is free.  It is taken when the thing is added, so that a failed call leaves nothing behind."""
+        if label is None:
+            number, label = 0, default
+            while label in self._labels:
+                number += 1
+                label = f"{default}_{number}"
+        elif not isinstance(label, str) or not label or "." in label:
+            raise ModelError(f"label {label!r} is no name", "Give a text without dots")
+        elif label in self._labels:
+            raise ModelError(f"label {label!r} is taken", "Choose another; it names the material values")
+        return label
+
+    def _block_of(self, group: Group) -> PointBlock:
+        block = next((b for b in self._points if b.group is group), None)
+        if block is None:
+            raise ModelError(f"{group!r} is not of this builder", "Pass what an add_* method returned")
+        return block
+
+    def _add(self, new: NewObject, options: ObjectOptions) -> Group:
+        """Adds an object behind those there are.  Where it raises, nothing has changed."""
+        position, velocity = checks.vec3("pos", options.pos), _velocity(options.vel, len(new.base))
+        thickness = checks.number("thickness", options.thickness)
+        self._close_loose()
+        name, start = self._label(options.label, new.thing.kind), self._count
+        spin = checks.vec3("spin", options.spin)[None]
+        constraints = material_blocks(name, start, options.material, new.thing)
+        group = new.group(name, start, position, {b.constraint.name: b.points for b in constraints})
+        self.groups[name] = group
+        self._labels.add(name)
+        self._points.append(PointBlock(group, new.base, position[None], velocity, spin, *new.weight, thickness))
+        self._constraints += constraints
+        self._count = start + group.count
+        return group
+
+    def _fix_sides(
+        self, group: Group, grid: ClothGrid | SolidGrid, left: bool, right: bool, top: bool, bottom: bool
+    ) -> Group:
+        """Pins the points of some sides of a grid."""
+        sides = (left, grid.left), (right, grid.right), (top, grid.top), (bottom, grid.bottom)
+        fixed = [side for wanted, side in sides if wanted]
+        if fixed:
+            self._attach(group.name, np.unique(np.concatenate(fixed)) + np.int32(group.start), np.zeros(1), [])
+        return group
+
+    def _close_loose(self) -> None:
+        """Makes a group of the particles that `add_particle` added in a row."""
+        if not self._loose:
+            return
+        base, velocity = (np.array([row[k] for row in self._loose]) for k in (0, 1))
+        mass = np.array([row[2] for row in self._loose])
+        self._loose = []
+        group = Group(self._label(None, "particles"), "particles", self._count - len(base), len(base), base)
+        self._labels.add(group.name)
+        self.groups[group.name] = group
+        self._points.append(
+            PointBlock(group, base, np.zeros((1, 3)), velocity, np.zeros((1, 3)), "mass", mass, np.ones(len(base)))
+        )
+
+
+def _velocity(vel: Any, points: int) -> np.ndarray:
+    """One for all points (1, 3), or one for each (n, 3)."""
+    velocity = checks.vec3("vel", vel)[None] if np.ndim(vel) < 2 else checks.vec3s("vel", vel)
+    if len(velocity) not in (1, points):
+        raise ModelError(f"vel has shape {velocity.shape}", f"Give (3,), or ({points}, 3): one for each point")
+    return velocity

@@ -1,0 +1,108 @@
+"""The kernels that derive a model's data from material values, one set per precision.
+
+All of them store each element at most once per launch; a value of shape (1,) is read by all threads, and its gradient
+is their sum.
+"""
+
+# Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
+# mypy: ignore-errors
+from dataclasses import dataclass
+from functools import cache
+
+from sim.core.lang.frontend.builtins import tid, where
+from sim.core.lang.library.vector import cross, normalize
+from sim.core.lang.types import Scalar, vector
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.launch.kernel import Kernel, kernel
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """The kernels for one precision."""
+
+    broadcast: Kernel
+    broadcast_vec3: Kernel
+    broadcast_direction: Kernel
+    add_load: Kernel
+    invert: Kernel
+    place: Kernel
+    gather: Kernel
+
+
+@cache
+def kernels(real: Scalar) -> Kernels:
+    """The kernels for float32 or float64."""
+    vec3 = vector(3, real)
+
+    @kernel
+    def broadcast(value: array[real], source: array[int], factor: array[real], target: array[int], out: array[real]):
+        """out[target[k]] = value[source[k]] factor[k]."""
+        k = tid()
+        out[target[k]] = value[source[k]] * factor[k]
+
+    @kernel
+    def broadcast_vec3(value: array[vec3], source: array[int], target: array[int], out: array[vec3]):
+        """out[target[k]] = value[source[k]]."""
+        k = tid()
+        out[target[k]] = value[source[k]]
+
+    @kernel
+    def broadcast_direction(value: array[vec3], source: array[int], target: array[int], out: array[vec3]):
+        """out[target[k]] = value[source[k]] / |value[source[k]]|."""
+        k = tid()
+        out[target[k]] = normalize(value[source[k]])
+
+    @kernel
+    def add_load(before: array[real], value: array[real], source: array[int], part: array[real], after: array[real]):
+        """after[i] = before[i] + value[source[i]] part[i]."""
+        i = tid()
+        after[i] = before[i] + value[source[i]] * part[i]
+
+    @kernel
+    def invert(mass: array[real], free: array[real], inv_mass: array[real]):
+        """inv_mass[i] = free[i] / mass[i], 0 where the mass is not positive."""
+        i = tid()
+        inv_mass[i] = where(mass[i] > 0.0, free[i] / mass[i], 0.0)
+
+    @kernel
+    def place(
+        base: array[vec3],
+        position: array[vec3],
+        velocity: array[vec3],
+        spin: array[vec3],
+        placed: array[int],
+        moved: array[int],
+        turned: array[int],
+        center: vec3,
+        free: array[real],
+        q: array[vec3],
+        qd: array[vec3],
+    ):
+        """q = base + position; qd = free (velocity + spin x (base - center)); placed, moved, turned: which of the
+        values each has."""
+        k = tid()
+        q[k] = base[k] + position[placed[k]]
+        qd[k] = (velocity[moved[k]] + cross(spin[turned[k]], base[k] - center)) * free[k]
+
+    @kernel
+    def gather(q: array[vec3], point: array[int], anchor: array[vec3]):
+        """anchor[k] = q[point[k]]."""
+        k = tid()
+        anchor[k] = q[point[k]]
+
+    return Kernels(broadcast, broadcast_vec3, broadcast_direction, add_load, invert, place, gather)
+
+
+@cache
+def broadcast_rows(real: Scalar, rows: int) -> Kernel:
+    """As `broadcast`, into a vector of `rows` equal entries: the compliance of a constraint of several rows."""
+    row = vector(rows, real)
+
+    @kernel
+    def broadcast_to_rows(
+        value: array[real], source: array[int], factor: array[real], target: array[int], out: array[row]
+    ):
+        k = tid()
+        out[target[k]] = row(value[source[k]] * factor[k])
+
+    return broadcast_to_rows

@@ -1,0 +1,236 @@
+"""Captured steps of a solver: replayed by rollouts, by reverse sweeps, and by later rollouts of the same pool.
+
+A *segment* is a number of steps that were recorded on a tape of their own and captured as graphs, forward and
+backward.  It owns the memory of its records, which every replay fills again, and the two states that the steps go
+between: nobody else writes them.
+
+What is captured is put in its place when it is complete.  Until then it is known only to the function that captures it:
+where that is left by an exception, nothing of it stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from sim.core.runtime.arrays.array import array, clone
+from sim.core.runtime.devices.graph import Graph, capture, joined
+from sim.core.runtime.memory.buffer import Buffer
+from sim.core.runtime.tape.memory_report import Remembered
+from sim.core.runtime.tape.probes import passing, watched
+from sim.core.runtime.tape.tape import Tape
+from sim.model.state import State
+
+LONGEST = 64
+"""Steps that are joined to one table."""
+Frames = Mapping[int, Callable[[State], None]]
+"""What to do with the state after a step, by step."""
+TakeStep = Callable[[State, State], None]
+"""Takes a step from a state to another."""
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """A state from which steps can run again, as copies of its arrays."""
+
+    moving: list[array]
+    clock: array
+
+    @classmethod
+    def of(cls, state: State) -> Snapshot:
+        return cls([clone(a, requires_grad=False) for a in state.moving], clone(state.clock, requires_grad=False))
+
+    def restore(self, state: State) -> None:
+        for target, values in zip([*state.moving, state.clock], [*self.moving, self.clock], strict=True):
+            target.assign(values)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(values.nbytes for values in self.moving) + self.clock.nbytes
+
+
+@dataclass(eq=False)
+class StepGraphs:
+    """Steps between two states without a tape: one graph from the first to the second, one back again.
+
+    Whatever their number, no more than two steps are captured: step k goes from `states[k % 2]` to the other one.
+    """
+
+    states: tuple[State, State]
+    step: TakeStep
+    _graphs: dict[int, Graph] = field(default_factory=dict)
+    _joined: dict[tuple[int, int], Graph] = field(default_factory=dict)
+
+    @property
+    def graphs(self) -> list[Graph]:
+        """What has been captured, one graph per direction."""
+        return list(self._graphs.values())
+
+    def run(self, first: int, count: int) -> None:
+        """Take steps `first` to `first + count - 1`; step k begins in `states[k % 2]`."""
+        while count:
+            side = first % 2
+            if side not in self._graphs:
+                with capture() as graph:
+                    self.step(self.states[side], self.states[1 - side])
+                self._graphs[side], taken = graph, 1
+            elif 1 - side not in self._graphs:
+                self._graphs[side].replay()
+                taken = 1
+            else:
+                taken = min(count, LONGEST)
+                if (side, taken) not in self._joined:
+                    self._joined[side, taken] = joined([self._graphs[(side + k) % 2] for k in range(taken)])
+                self._joined[side, taken].replay()
+            first, count = first + taken, count - taken
+
+
+@dataclass(eq=False)
+class _GraphPerStep:
+    """One graph per step in one direction, in the order of the steps."""
+
+    of_step: list[Graph]
+    backward: bool = False
+    _joined: dict[tuple[int, int], Graph] = field(default_factory=dict)
+
+    def replay(self, begin: int, end: int) -> None:
+        """Steps `begin` to `end - 1`."""
+        pieces = [(first, min(first + LONGEST, end)) for first in range(begin, end, LONGEST)]
+        for piece in reversed(pieces) if self.backward else pieces:
+            if piece not in self._joined:
+                part = self.of_step[slice(*piece)]
+                self._joined[piece] = joined(part[::-1] if self.backward else part)
+            self._joined[piece].replay()
+
+
+@dataclass(frozen=True, eq=False)
+class _Recording:
+    """The steps of a segment as they were recorded: forward graphs, and the tape; begins[k]: where step k begins on
+    it."""
+
+    forward: _GraphPerStep
+    tape: Tape
+    begins: list[int]
+    memory: list[Remembered]
+    read: list[array]
+    written: list[Buffer]
+
+
+@dataclass(eq=False)
+class Segment:
+    """`count` steps from `states[0]`, with all that their gradient needs.
+
+    The first way forward is recorded on a tape and captured, one graph for each step; later ones replay the graphs,
+    which fill the memory of the same records again.  Likewise the first way back sweeps the tape, later ones replay.
+    _content: whose steps the memory holds, the number of the first, and the versions of all that they wrote: another
+    rollout that has used the segment since, say, has raised them.
+    """
+
+    count: int
+    states: tuple[State, State]
+    step: TakeStep
+    _recording: _Recording | None = None
+    _back: _GraphPerStep | None = None
+    _content: tuple[object, int, list[int]] | None = None
+
+    @property
+    def memory(self) -> list[Remembered]:
+        """What is kept for the way back."""
+        return self._recording.memory if self._recording is not None else []
+
+    @property
+    def owner(self) -> object:
+        """For whom it was filled."""
+        return self._content[0] if self._content is not None else None
+
+    @property
+    def graphs(self) -> list[Graph]:
+        """What has been captured of the way forward, one graph per direction: all others are like these."""
+        return self._recording.forward.of_step[:2] if self._recording is not None else []
+
+    @property
+    def outdated(self) -> bool:
+        """Whether an array has got another gradient since the way back was captured."""
+        return self._back is not None and any(
+            graph.outdated for graph in self._back.of_step[:2]
+        )  # the others go between the same two states
+
+    def holds(self, owner: object, first: int) -> bool:
+        """Whether the memory holds what `forward` of the same owner and first step left there, and nobody has
+        written to it since."""
+        return (
+            self._content is not None and self._content[0] is owner and self._content[1:] == (first, self._versions())
+        )
+
+    def _versions(self) -> list[int]:
+        return [buffer.version for buffer in self._recording.written] if self._recording is not None else []
+
+    def forward(self, owner: object, first: int, frames: Frames) -> None:
+        """Take the steps, for `owner`, to whom the first of them has the number `first`; `frames[step]` looks at the
+        state after a step."""
+        self._content = None
+        recording = self._recording
+        if recording is None:
+            self._recording = self._record(frames)
+        else:
+            done = 0
+            for stop in sorted({*(step + 1 for step in frames), self.count}):
+                recording.forward.replay(done, stop)
+                done = stop
+                if stop - 1 in frames:
+                    frames[stop - 1](self.states[stop % 2])
+        self._content = owner, first, self._versions()
+
+    def _record(self, frames: Frames) -> _Recording:
+        # One tape for all steps: a step may need what an earlier one has kept.  One graph for each step: a frame may be
+        # kept between any two.
+        tape, graphs, begins = Tape(), list[Graph](), list[int]()
+        for step in range(self.count):
+            begins.append(len(tape.records))
+            with capture(graphs[-1] if graphs else None) as graph, tape:
+                self.step(self.states[step % 2], self.states[1 - step % 2])
+            graphs.append(graph)
+            if step in frames:
+                frames[step](self.states[1 - step % 2])
+        begins.append(len(tape.records))
+        memory = list(tape.memory())
+        tape.release()  # nobody else writes the states, and replays write the same again
+        written = dict.fromkeys(buffer for graph in graphs for buffer in graph.written)
+        return _Recording(_GraphPerStep(graphs), tape, begins, memory, joined(graphs).read, list(written))
+
+    @property
+    def read(self) -> list[array]:
+        """What the steps read, and do not write before."""
+        return self._recording.read if self._recording is not None else []
+
+    def back(self, frames: Frames, name: Callable[[int], str]) -> None:
+        """Take gradients back from the last state to the first; `frames[step]` first adds to the gradient of the state
+        after it."""
+        recording = self._recording
+        assert recording is not None, "a segment goes back before it went forward"
+        if self._back is not None and not watched():
+            done = self.count
+            for step in sorted(frames, reverse=True):
+                self._back.replay(step + 1, done)
+                done = step + 1
+                frames[step](self.states[done % 2])
+            self._back.replay(0, done)
+            return
+        graphs = list[Graph]()
+        for step in reversed(range(self.count)):
+            if step in frames:
+                frames[step](self.states[1 - step % 2])
+            graphs.append(self._step_back(recording, step))
+            before = self.states[step % 2]
+            passing(name(step), {"particle_q": before.particle_q, "particle_qd": before.particle_qd})
+        if self._back is None:
+            self._back = _GraphPerStep(graphs[::-1], backward=True)
+            recording.tape.records.clear()  # the graphs keep what they need
+
+    def _step_back(self, recording: _Recording, step: int) -> Graph:
+        if self._back is not None:
+            self._back.of_step[step].replay()
+            return self._back.of_step[step]
+        with capture() as graph:
+            recording.tape.sweep(*recording.begins[step : step + 2])
+        return graph
