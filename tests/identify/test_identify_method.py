@@ -6,9 +6,10 @@ from places import ROOT
 from problem_scenes import SHEET, sheet, write_scene, write_target
 
 import sim
+from sim.core.optim.registry import MINIMIZERS
 from sim.identify.losses.jacobian import linearise
 from sim.identify.losses.terms import Custom, Match
-from sim.identify.search.method import ITERATIONS, MOST_LINEARISED, Method
+from sim.identify.search.method import MOST_LINEARISED, Method
 
 UNNAMED = SHEET.replace("optimize:\n  lbfgs: {iterations: 4}\n", "")
 WITH_DAMPING = UNNAMED.replace(
@@ -27,8 +28,10 @@ WITH_DAMPING = UNNAMED.replace(
     ],
 )
 def test_the_default(terms, size, name):
-    assert Method().chosen(terms, size).name == name and Method().chosen(terms, size).limit == ITERATIONS[name]
-    for other in ITERATIONS:
+    assert (
+        Method().chosen(terms, size).name == name and Method().chosen(terms, size).limit == MINIMIZERS[name].iterations
+    )
+    for other in MINIMIZERS:
         assert Method(other, 7).chosen(terms, size) == Method(other, 7)
 
 

@@ -130,8 +130,8 @@ class Evaluator:
     def measure(
         self, schedule: TimeGrid, pairs: Sequence[tuple[TrajectoryTerm, Experiment]], shares: np.ndarray | None
     ) -> np.ndarray:
-        """The value of each (term, experiment) on one rollout; with `shares`, their weights in the loss, the gradient of
-        the weighted sum is left in those of the model."""
+        """The value of each (term, experiment) on one rollout; with `shares`, their weights in the loss, the gradient
+        of the weighted sum is left in those of the model."""
         ready = [self.prepare(term, experiment) for term, experiment in pairs]
         out = zeros(len(pairs), float64, self.model.device, requires_grad=shares is not None)
 

@@ -47,8 +47,10 @@ def report_data(
     result: what stands in result.json; log: the entries of log.jsonl; misfit: of the better simulation."""
     status = {"interrupted": "interrupted", "non_finite": "failed"}.get(result["stopped_because"], "")
     return ReportData(
-        title=problem.description.name, about=problem.description.about, highlights=_highlights(result), summary=_summary(result),
-        takes=takes(problem, before, after), tracks=tracks(problem, before, after), curves=_curves(problem, log), parameters=_parameters(problem, result),
+        title=problem.description.name, about=problem.description.about,
+        highlights=_highlights(result), summary=_summary(result),
+        takes=takes(problem, before, after), tracks=tracks(problem, before, after),
+        curves=_curves(problem, log), parameters=_parameters(problem, result),
         starts=_starts(result), horizons=_horizons(result), results=_results(problem, result),
         expectations=[_expectation(problem, row) for row in result["expect"]],
         terms=_terms(result, log),
@@ -151,8 +153,9 @@ def _parameters(problem: Problem, result: Mapping[str, Any]) -> list[ParameterRo
     for p in problem.parameters:
         found = result["parameters"][p.name]
         rows.append(ParameterRow(
-            p.name, found["start"], found["final"], p.unit, found["gradient"], p.bounds, true=_true(problem, p.name), log=p.transform.name == "log",
-            note=found.get("note", ""), error=found.get("standard_error"), labels=p.labels,
+            p.name, found["start"], found["final"], p.unit, found["gradient"], p.bounds, true=_true(problem, p.name),
+            log=p.transform.name == "log", note=found.get("note", ""), error=found.get("standard_error"),
+            labels=p.labels,
         ))  # fmt: skip
     return rows
 

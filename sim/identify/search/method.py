@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
-from sim.core.optim import LBFGS, Adam, Descent, GaussNewton, Minimizer
+from sim.core.optim import Minimizer
+from sim.core.optim.base import NormalEquations, ObjectiveTraits
+from sim.core.optim.registry import MINIMIZERS
 from sim.identify.losses.terms.base import Term
 from sim.identify.search.horizon import Horizon
 from sim.identify.search.loop import Stop
-
-ITERATIONS = {"gauss_newton": 30, "lbfgs": 30, "adam": 100}
-"""Methods, and how many iterations each gets where nobody says."""
 
 MOST_LINEARISED = 16
 """Numbers up to which Gauss-Newton is the default: a step of it costs a rollout for each of them, and about a dozen
@@ -28,15 +25,15 @@ MAX_STEP, NOISE = 4.0, 1e-7
 class Method:
     """How to search.
 
-    name: "gauss_newton", "lbfgs", "adam", or "default": see `chosen`.  iterations: at most so many steps on every
-    horizon; None: as
-    `ITERATIONS` has it.  rate: of Adam.  objective: "log" or "plain".  horizons: how far into the recordings the search looks,
-    one after the other, the last of them all the way.
+    name: of a minimiser (see `sim.core.optim.registry`), or "default": see `chosen`.  iterations: at most so many steps
+    on every horizon; None: as many as the minimiser gets where nobody says.  settings: of the minimiser.  objective:
+    "log" or "plain".  horizons: how far into the recordings the search looks, one after the other, the last of them all
+    the way.
     """
 
     name: str = "default"
     iterations: int | None = None
-    rate: float = 0.1
+    settings: Mapping[str, float] = field(default_factory=dict)
     objective: str = "log"
     stop: Stop = field(default_factory=Stop)
     starts: int = 1
@@ -46,7 +43,7 @@ class Method:
     @property
     def limit(self) -> int:
         """How many iterations there may be."""
-        return ITERATIONS[self.name] if self.iterations is None else self.iterations
+        return MINIMIZERS[self.name].iterations if self.iterations is None else self.iterations
 
     def chosen(self, terms: Sequence[Term], size: int) -> Method:
         """With a name.
@@ -59,10 +56,6 @@ class Method:
             name = "gauss_newton" if all(term.has_residuals for term in terms) and size <= MOST_LINEARISED else "lbfgs"
         return replace(self, name=name)
 
-    def minimizer(self, model: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]) -> Minimizer:
-        """A fresh optimiser.  model: what Gauss-Newton needs to know of the residuals."""
-        if self.name == "adam":
-            return Descent(Adam, lr=self.rate)
-        if self.name == "gauss_newton":
-            return GaussNewton(model, max_step=MAX_STEP, noise=NOISE)
-        return LBFGS(max_step=MAX_STEP, noise=NOISE)
+    def minimizer(self, normal_equations: NormalEquations) -> Minimizer:
+        """A fresh minimiser.  normal_equations: of the residuals at coordinates, for those that linearise them."""
+        return MINIMIZERS[self.name].make(ObjectiveTraits(normal_equations, MAX_STEP, NOISE), self.settings)

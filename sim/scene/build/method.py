@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from sim.core.optim.registry import MINIMIZERS
 from sim.identify.data.expectations import Expectation
 from sim.identify.data.experiments import Experiment
 from sim.identify.losses.terms.base import Term, trajectory_terms
 from sim.identify.search.horizon import Horizon
 from sim.identify.search.loop import Stop
-from sim.identify.search.method import ITERATIONS, Method
+from sim.identify.search.method import Method
 from sim.rollout import Checkpointed, StoreAll
 from sim.scene.build.context import BuildContext
 
@@ -20,14 +21,15 @@ from sim.scene.build.context import BuildContext
 def make_method(context: BuildContext, experiments: Sequence[Experiment], terms: Sequence[Term]) -> Method:
     """How to search."""
     optimize = context.data["optimize"]
-    name = next((name for name in ITERATIONS if name in optimize), "default")
-    own = optimize.get(name, {})
+    name = next((name for name in MINIMIZERS if name in optimize), "default")
+    settings = dict(optimize.get(name, {}))
+    iterations = settings.pop("iterations", None)
     horizons = tuple(Horizon(**part) if isinstance(part, dict) else Horizon(part) for part in optimize["horizon"])
     _check_horizons(context, horizons, [e for e in experiments if e.fit], terms)
     return Method(
         name,
-        own.get("iterations"),
-        own.get("rate", 0.1),
+        iterations,
+        settings,
         optimize["objective"],
         Stop(**optimize["stop"]),
         optimize["starts"],
