@@ -16,6 +16,8 @@ from sim.scene.schema.keys.materials import MaterialSpec, registered_materials
 from sim.scene.schema.keys.scene import scene_schema
 from sim.scene.schema.paths import NoSuchPath, find, path_hint
 from sim.scene.validate.checks import check_parts, check_references
+from sim.scene.validate.expectations import check_expectations
+from sim.scene.validate.loss import check_loss
 from sim.scene.validate.parameters import check_parameters
 from sim.schema.containers import List, Table
 from sim.schema.errors import Diagnostic, Mark, SceneError, SourceText, word_hint
@@ -68,7 +70,9 @@ def load_scene(
     if data is not BROKEN:
         data["include"] = []  # done: what is resolved stands for itself
         check_parts(data, schema, materials, reading)
-        check_parameters(data, schema, reading)
+        targets = check_parameters(data, schema, reading)
+        check_loss(data, targets, reading)
+        check_expectations(data, targets, reading)
         check_references(reading)
     if data is BROKEN:
         raise SceneError(reading.problems)

@@ -152,7 +152,7 @@ class Deferred(Kind):
         return self.any_value or value is not None
 
     def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
-        reading.later[steps] = node
+        reading.deferred[steps] = node
         return node.plain
 
 

@@ -50,13 +50,8 @@ class Diagnostic:
     hint: str = ""
 
     def __str__(self) -> str:
-        parts = [
-            (
-                f"{self.mark}: {_short(self.path)}: {_short(self.what)}"
-                if self.path
-                else f"{self.mark}: {_short(self.what)}"
-            )
-        ]
+        path = f"{_short(self.path)}: " if self.path else ""
+        parts = [f"{self.mark}: {path}{_short(self.what)}"]
         line, column = _window(self.mark.source.line(self.mark.line).rstrip(), self.mark.column)
         if line:
             # Tabs are kept in front of the caret, so that it stands under its character in any terminal.

@@ -16,6 +16,9 @@ from sim.schema.reading import BROKEN, Json, Kind, Reading, SchemaLine, Steps, d
 from sim.schema.units import UnitError, expected, is_in, parse_unit, to_si, units_of
 from sim.schema.yaml_marks import YamlNode
 
+POSITIVE = "(0, inf)"
+NOT_NEGATIVE = "[0, inf)"
+
 _QUANTITY = r"^\s*[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?\s*(?:[A-Za-z%µμ1(].*)?$"
 """What editors take for a number with a unit; `to_si` is stricter."""
 
@@ -31,7 +34,7 @@ def inside(value: float, bounds: str) -> bool:
 
 def bounds_words(bounds: str) -> str:
     """The interval in words."""
-    return {"": "finite", "(0, inf)": "positive", "[0, inf)": "zero or positive"}.get(bounds, f"in {bounds}")
+    return {"": "finite", POSITIVE: "positive", NOT_NEGATIVE: "zero or positive"}.get(bounds, f"in {bounds}")
 
 
 def _json_interval(bounds: str) -> Json:
@@ -164,9 +167,6 @@ class Text(Kind):
     def fits(self, value: Any) -> bool:
         return isinstance(value, str) and (not self.pattern or re.fullmatch(self.pattern, value) is not None)
 
-    def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
-        return node.value
-
 
 @dataclass(frozen=True)
 class Bool(Kind):
@@ -180,9 +180,6 @@ class Bool(Kind):
 
     def fits(self, value: Any) -> bool:
         return isinstance(value, bool)
-
-    def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
-        return node.value
 
 
 @dataclass(frozen=True)
@@ -199,9 +196,6 @@ class Choice(Kind):
 
     def fits(self, value: Any) -> bool:
         return any(type(value) is type(option) and value == option for option in self.options)
-
-    def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
-        return node.value
 
     def hint(self, value: Any) -> str:
         words = [option for option in self.options if isinstance(option, str)]
@@ -226,7 +220,7 @@ class UnitName(Kind):
 
     def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
         if _is_number(node.value):
-            return Number("", "(0, inf)").take(node, steps, reading)
+            return Number("", POSITIVE).take(node, steps, reading)
         try:
             factor, dimension = parse_unit(node.value)
         except UnitError as error:
@@ -303,21 +297,19 @@ class PartOfDuration(Kind):
         try:
             if isinstance(node.value, str) and is_in(node.value, "s"):
                 time = to_si(node.value, "s")
-                return (
-                    {"time": time}
-                    if time > 0.0
-                    else reading.fail(steps, f"{node.value} is not {bounds_words('(0, inf)')}")
-                )
+                wrong = f"{node.value} is not {bounds_words(POSITIVE)}"
+                return {"time": time} if time > 0.0 else reading.fail(steps, wrong)
             fraction = to_si(node.value, "") if isinstance(node.value, str) else float(node.value)
         except UnitError as error:
             return reading.fail(steps, f"expected {self.words()}, got `{node.value}`", error.hint)
         if not 0.0 < fraction <= 1.0:
-            return reading.fail(
-                steps,
-                f"{node.value} is no fraction of the duration: it must lie in (0, 1]",
-                f"for a time write its unit: `{node.value} s`",
-            )
+            what = f"{node.value} is no fraction of the duration: it must lie in (0, 1]"
+            return reading.fail(steps, what, f"for a time write its unit: `{node.value} s`")
         return fraction
+
+
+LEAVES_FOLDER = "leaves the folder of the scene"
+ALLOW_OUTSIDE = "copy the file beside the scene, or allow it with --allow-outside"
 
 
 @dataclass(frozen=True)
@@ -338,11 +330,7 @@ class File(Kind):
         base = Path(os.path.abspath(reading.base))
         # Links are followed for the check only: the data keeps the name that was written.
         if not reading.allow_outside and not path.resolve().is_relative_to(base.resolve()):
-            return reading.fail(
-                steps,
-                f"`{node.value}` leaves the folder of the scene",
-                "copy the file beside the scene, or allow it with --allow-outside",
-            )
+            return reading.fail(steps, f"`{node.value}` {LEAVES_FOLDER}", ALLOW_OUTSIDE)
         return Path(os.path.relpath(path, base)).as_posix()
 
 

@@ -1,8 +1,12 @@
 """How a scene is read: what a kind of value has to do, what one schema line says, and what is gathered on the way.
 
+A schema is a tree of kinds. `kind.read(node, steps, reading)` turns a YAML node into SI data: `fits` looks at its
+shape, `take` at its value, and kinds that hold others read those. For `{density: 0.2 kg/m^2}` a `Table` reads each key
+by the kind of its `SchemaLine`; that of `density` is a `Number("kg/m^2")`, which gives 0.2.
+
 Reading never stops at the first problem: a kind notes what is wrong in the `Reading` and returns `BROKEN`, and the
 value is left out of the data. What needs the whole scene (names of objects, units of a parameter) is noted too and
-checked later (checks.py, parameters.py).
+checked later, by those who read the whole scene.
 """
 
 from __future__ import annotations
@@ -49,7 +53,7 @@ class Reading:
     key_marks: dict[Steps, Mark] = field(default_factory=dict)
     references: list[tuple[Steps, str, str]] = field(default_factory=list)  # (place, table, name)
     names: dict[str, list[str]] = field(default_factory=dict)  # of objects, markers, ...: also of those with problems
-    later: dict[Steps, YamlNode] = field(default_factory=dict)  # values whose unit another value decides
+    deferred: dict[Steps, YamlNode] = field(default_factory=dict)  # values whose unit another value decides
     broken: set[Steps] = field(default_factory=set)
 
     def mark(self, steps: Steps, key: bool = False) -> Mark:
@@ -68,13 +72,27 @@ class Reading:
         self.broken.add(steps)
         return BROKEN
 
+    def read_deferred(self, steps: Steps, entry: dict[str, Any], key: str, kind: Kind) -> Any:
+        """Reads a value of the entry at `steps` that waited for its kind, into the entry; None where it is not given or
+        broken."""
+        place = (*steps, key)
+        if key not in entry or place not in self.deferred:
+            return None
+        value = kind.read(self.deferred[place], place, self)
+        if value is BROKEN:
+            del entry[key]
+            return None
+        entry[key] = value
+        return value
+
     def is_broken(self, steps: Steps) -> bool:
         """Whether a value, or one that holds it, could not be read: its absence is no further problem."""
         return any(steps[:n] in self.broken for n in range(len(steps) + 1))
 
 
 class Kind(ABC):
-    """One kind of value."""
+    """One kind of value. Each says all of itself: what it takes, how messages and the reference page put it into words,
+    what editors are told."""
 
     unit: str = ""
 
@@ -87,12 +105,12 @@ class Kind(ABC):
         """Whether a plain value has the shape of this kind (`Union` chooses by it)."""
 
     @abstractmethod
-    def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
-        """The SI data of a node whose shape fits."""
-
-    @abstractmethod
     def json_schema(self) -> Json:
         """The JSON Schema (draft 7) of its values, for editors."""
+
+    def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
+        """The SI data of a node whose shape fits; a kind that says nothing else takes what is written."""
+        return node.value
 
     def cell(self) -> str:
         """What the reference page says of it in a table of keys."""

@@ -26,56 +26,24 @@ _PRESSURE: Dimension = (-1, 1, -2, 0, 0)
 _BYTES: Dimension = (0, 0, 0, 0, 1)
 
 # Factors are fractions: `13 cm` is then exactly the double that 0.13 is.
+# fmt: off
 _UNITS: dict[str, tuple[Fraction, Dimension]] = {
-    **{
-        name: (Fraction(text), _LENGTH)
-        for name, text in {
-            "m": "1",
-            "km": "1e3",
-            "dm": "1e-1",
-            "cm": "1e-2",
-            "mm": "1e-3",
-            "um": "1e-6",
-            "µm": "1e-6",
-            "μm": "1e-6",
-            "in": "0.0254",
-        }.items()
-    },
-    **{name: (Fraction(text), _MASS) for name, text in {"kg": "1", "g": "1e-3", "mg": "1e-6", "t": "1e3"}.items()},
-    **{
-        name: (Fraction(text), _TIME)
-        for name, text in {
-            "s": "1",
-            "ms": "1e-3",
-            "us": "1e-6",
-            "µs": "1e-6",
-            "μs": "1e-6",
-            "min": "60",
-            "h": "3600",
-        }.items()
-    },
-    "rad": (Fraction(1), _ANGLE),
-    "deg": (Fraction(math.pi / 180), _ANGLE),
-    **{name: (Fraction(text), _FREQUENCY) for name, text in {"Hz": "1", "kHz": "1e3"}.items()},
-    **{name: (Fraction(text), _FORCE) for name, text in {"N": "1", "mN": "1e-3", "kN": "1e3"}.items()},
-    **{
-        name: (Fraction(text), _PRESSURE)
-        for name, text in {"Pa": "1", "kPa": "1e3", "MPa": "1e6", "GPa": "1e9"}.items()
-    },
-    **{
-        name: (Fraction(size), _BYTES)
-        for name, size in {
-            "B": 1,
-            "kB": 10**3,
-            "MB": 10**6,
-            "GB": 10**9,
-            "KiB": 2**10,
-            "MiB": 2**20,
-            "GiB": 2**30,
-        }.items()
-    },
-    "%": (Fraction(1, 100), PLAIN),
+    name: (Fraction(size), dimension)
+    for dimension, sizes in (
+        (_LENGTH, {"m": "1", "km": "1e3", "dm": "1e-1", "cm": "1e-2", "mm": "1e-3", "um": "1e-6", "µm": "1e-6",
+                   "μm": "1e-6", "in": "0.0254"}),
+        (_MASS, {"kg": "1", "g": "1e-3", "mg": "1e-6", "t": "1e3"}),
+        (_TIME, {"s": "1", "ms": "1e-3", "us": "1e-6", "µs": "1e-6", "μs": "1e-6", "min": "60", "h": "3600"}),
+        (_ANGLE, {"rad": 1, "deg": math.pi / 180}),
+        (_FREQUENCY, {"Hz": "1", "kHz": "1e3"}),
+        (_FORCE, {"N": "1", "mN": "1e-3", "kN": "1e3"}),
+        (_PRESSURE, {"Pa": "1", "kPa": "1e3", "MPa": "1e6", "GPa": "1e9"}),
+        (_BYTES, {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}),
+        (PLAIN, {"%": "1/100"}),
+    )
+    for name, size in sizes.items()
 }
+# fmt: on
 
 _NAMES: dict[str, str] = {
     "": "a plain number", "m": "a length", "kg": "a mass", "s": "a time", "rad": "an angle", "Hz": "a frequency",

@@ -10,6 +10,8 @@ from places import ROOT
 from problem_scenes import SHEET, write_scene, write_target
 
 from sim.cli import STAGES, main
+from sim.cli.arguments import make_parser
+from sim.cli.verbs import VERBS
 
 SCENES = ROOT / "scenes"
 
@@ -164,3 +166,12 @@ def test_cloth_target_is_what_its_script_writes(tmp_path):
     )
     with np.load(out) as fresh, np.load(SCENES / "data" / "cloth_markers.npz") as shipped:
         assert np.abs(fresh["fabric"] - shipped["fabric"]).max() < 1e-6
+
+
+def test_every_verb_is_said_once(capsys):
+    assert len({verb.name for verb in VERBS}) == len(VERBS)
+    for verb in VERBS:
+        with pytest.raises(SystemExit):
+            make_parser().parse_args([verb.name, "--help"])
+        shown = capsys.readouterr().out
+        assert verb.help in " ".join(shown.split()) and ("SCENE" in shown) == verb.takes_scene and "--json" in shown

@@ -25,10 +25,9 @@ MAX_STEP, NOISE = 4.0, 1e-7
 class Method:
     """How to search.
 
-    name: of a minimiser (see `sim.core.optim.registry`), or "default": see `chosen`.  iterations: at most so many steps
-    on every horizon; None: as many as the minimiser gets where nobody says.  settings: of the minimiser.  objective:
-    "log" or "plain".  horizons: how far into the recordings the search looks, one after the other, the last of them all
-    the way.
+    name: one of `MINIMIZERS`, or "default": see `chosen`.  iterations: at most so many steps on every horizon; None: as
+    the minimiser declares.  settings: of the minimiser, by name.  objective: "log" or "plain".  horizons: how far into
+    the recordings the search looks, one after the other, the last of them all the way.
     """
 
     name: str = "default"
@@ -57,5 +56,6 @@ class Method:
         return replace(self, name=name)
 
     def minimizer(self, normal_equations: NormalEquations) -> Minimizer:
-        """A fresh minimiser.  normal_equations: of the residuals at coordinates, for those that linearise them."""
-        return MINIMIZERS[self.name].make(ObjectiveTraits(normal_equations, MAX_STEP, NOISE), self.settings)
+        """A fresh optimiser.  normal_equations: of the residuals, for those that linearise them."""
+        traits = ObjectiveTraits(normal_equations, MAX_STEP, NOISE)
+        return MINIMIZERS[self.name].make(traits, self.settings)

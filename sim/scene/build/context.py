@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -81,6 +81,13 @@ class BuildContext:
     def entries(self, table: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """Name and data of the entries of a top-level table that can be built."""
         return ((name, entry) for name, entry in self.data[table].items() if f"{table}.{name}" not in self.skipped)
+
+    def choose(self, path: str, entry: Mapping[str, Any]) -> np.ndarray | None:
+        """The particles (n,) that the entry at a path names by `on` and `where`; None where they are not known."""
+        if entry["on"] in self.groups:
+            with self.at(f"{path}.where"):
+                return self.groups[entry["on"]].choose(entry["where"])
+        return None
 
     def problem(self, path: str, what: str, hint: str = "") -> None:
         """Notes a problem at a path of the scene."""

@@ -9,7 +9,7 @@ from typing import Any
 from sim.model import ModelBuilder
 from sim.scene.build.context import BuildContext
 from sim.scene.build.experiments import load_target, make_experiments, make_markers
-from sim.scene.build.objects import add_parts
+from sim.scene.build.parts import add_parts
 from sim.scene.validate.document import Document
 from sim.schema.errors import Diagnostic
 

@@ -158,7 +158,7 @@ def _sets(data: dict[str, Any], root: SchemaLine, reading: Reading) -> None:
                     key=True,
                 )
             else:
-                value = found.line.kind.read(reading.later[place], place, reading)
+                value = found.line.kind.read(reading.deferred[place], place, reading)
                 if value is not BROKEN:
                     values[path] = value
     _sets_once(data, reading)

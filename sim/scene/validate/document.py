@@ -11,7 +11,7 @@ from typing import Any, Self
 from sim.scene.schema.paths import MISSING, NoSuchPath, SceneValue, find, inner, path_hint
 from sim.schema.containers import Union
 from sim.schema.errors import Diagnostic, Mark, SceneError, SourceText
-from sim.schema.kinds import File
+from sim.schema.kinds import ALLOW_OUTSIDE, LEAVES_FOLDER, File
 from sim.schema.reading import BROKEN, Default, Reading, SchemaLine, Steps
 from sim.schema.yaml_marks import node_of, resolve_scalar
 
@@ -95,15 +95,7 @@ class Document:
             raise TypeError(f"`{path}` is not a file but {found.line.kind.words()}")
         target = self.base / found.value
         if not self.allow_outside and not target.resolve().is_relative_to(self.base.resolve()):
-            raise SceneError(
-                [
-                    self.problem(
-                        path,
-                        f"`{found.value}` leaves the folder of the scene",
-                        "copy the file beside the scene, or allow it with --allow-outside",
-                    )
-                ]
-            )
+            raise SceneError([self.problem(path, f"`{found.value}` {LEAVES_FOLDER}", ALLOW_OUTSIDE)])
         return target
 
     def files(self) -> dict[str, Path]:
@@ -138,7 +130,7 @@ class Document:
         for steps, table, name in reading.references:
             if name not in self.data[table]:
                 reading.problem(steps, f"unknown {table.removesuffix('s')} `{name}`")
-        if reading.later:
+        if reading.deferred:
             reading.problem(found.steps, "the unit of this value depends on others", "give it to `load_scene` instead")
         if read is BROKEN or reading.problems:
             raise SceneError(reading.problems)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from sim.identify.losses.terms.base import NOT_NEGATIVE, Term, line
+from sim.identify.losses.terms.base import Term, line
 from sim.identify.losses.terms.custom import Custom
 from sim.identify.losses.terms.match import Match
 from sim.identify.losses.terms.prior import Prior
@@ -11,7 +11,7 @@ from sim.identify.losses.terms.reach import Reach
 from sim.identify.losses.terms.slow import Slow
 from sim.identify.losses.terms.smooth import Smooth
 from sim.schema.containers import List, Table
-from sim.schema.kinds import NameOf, Number
+from sim.schema.kinds import NOT_NEGATIVE, NameOf, Number
 from sim.schema.reading import SchemaLine
 
 OF_MARKERS: tuple[type[Term], ...] = (Match, Reach, Slow)

@@ -20,13 +20,12 @@ from sim.identify.parameters.parameters import Parameter
 from sim.io.report_tracks import Track
 from sim.model import Model
 from sim.schema.containers import Union
-from sim.schema.kinds import Choice, NameOf, Number
+from sim.schema.kinds import NOT_NEGATIVE, Choice, NameOf, Number
 from sim.schema.reading import Default, Kind, Reading, SchemaLine, Steps
 
 line = SchemaLine  # what the lines of a term begin with
 
 REQUIRED = Default.REQUIRED
-POSITIVE, NOT_NEGATIVE = "(0, inf)", "[0, inf)"
 TIME_OR_LAST = Union((Choice(("last",)), Number("s", NOT_NEGATIVE)))
 Values = Mapping[str, np.ndarray]
 """Physical values of parameters by name."""

@@ -21,22 +21,12 @@ from sim.core.runtime.launch.launch import launch
 from sim.identify.data.experiments import Experiment, Markers
 from sim.identify.data.motion import Motion
 from sim.identify.losses.residuals import Residuals
-from sim.identify.losses.terms.base import (
-    NOT_NEGATIVE,
-    POSITIVE,
-    REQUIRED,
-    Draft,
-    MarkerTerm,
-    PreparedTerm,
-    Term,
-    TermContext,
-    line,
-)
+from sim.identify.losses.terms.base import REQUIRED, Draft, MarkerTerm, PreparedTerm, Term, TermContext, line
 from sim.identify.losses.terms.kernels import marker_table, place_functions, vec3d
 from sim.io.report_tracks import Track
 from sim.model import Model
 from sim.schema.containers import Table, Union
-from sim.schema.kinds import Choice, NameOf, Number, Tuple
+from sim.schema.kinds import NOT_NEGATIVE, POSITIVE, Choice, NameOf, Number, Tuple
 from sim.schema.reading import SchemaLine
 
 HUBER = Table((line("huber", Number("", POSITIVE), "in units of noise", REQUIRED),))

@@ -16,21 +16,13 @@ from sim.core.runtime.launch.launch import launch
 from sim.identify.data.experiments import Experiment, Markers, TimeGrid
 from sim.identify.data.motion import Motion
 from sim.identify.losses.residuals import Residuals, single
-from sim.identify.losses.terms.base import (
-    POSITIVE,
-    REQUIRED,
-    TIME_OR_LAST,
-    MarkerTerm,
-    PreparedTerm,
-    line,
-    marker_line,
-)
+from sim.identify.losses.terms.base import REQUIRED, TIME_OR_LAST, MarkerTerm, PreparedTerm, line, marker_line
 from sim.identify.losses.terms.kernels import marker_table, place_functions
 from sim.io.html import quantity
 from sim.io.report_tracks import Track
 from sim.model import Model
 from sim.schema.containers import Table
-from sim.schema.kinds import Number
+from sim.schema.kinds import POSITIVE, Number
 from sim.schema.reading import SchemaLine
 
 

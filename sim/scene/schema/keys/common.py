@@ -9,8 +9,6 @@ from sim.schema.reading import Default, SchemaLine
 key = SchemaLine  # what most lines of this folder begin with
 
 REQUIRED = Default.REQUIRED
-POSITIVE = "(0, inf)"
-NOT_NEGATIVE = "[0, inf)"
 MOST_CELLS = 20_000_000  # points of a chain, cells of a grid or lattice: gigabytes before the first step
 MOST_PER_SIDE = 10_000
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sim.scene.schema.keys.common import POSITIVE, REQUIRED, key
+from sim.scene.schema.keys.common import REQUIRED, key
 from sim.schema.containers import Deferred, Table
-from sim.schema.kinds import Choice, Number
+from sim.schema.kinds import POSITIVE, Choice, Number
 
 # fmt: off
 EXPECT = Table((

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from sim.identify.data.measures import MEASURE_SPECS
-from sim.scene.schema.keys.common import FILE_SPACE, POSITIVE, REQUIRED, WHERE, key
+from sim.scene.schema.keys.common import FILE_SPACE, REQUIRED, WHERE, key
 from sim.schema.containers import Deferred, List, Map, Table, Union
-from sim.schema.kinds import Choice, File, FrameText, Int, NameOf, Number, Text, Tuple
+from sim.schema.kinds import POSITIVE, Choice, File, FrameText, Int, NameOf, Number, Text, Tuple
 
 _MEASURES_DOC = "; ".join(
     f"{name}: {spec.doc}" + (f" [{spec.unit}]" if spec.unit else "") for name, spec in MEASURE_SPECS.items()

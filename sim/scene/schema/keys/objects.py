@@ -4,20 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sim.scene.schema.keys.common import (
-    FILE_SPACE,
-    MOST_CELLS,
-    MOST_PER_SIDE,
-    NOT_NEGATIVE,
-    POSITIVE,
-    REQUIRED,
-    WHERE,
-    key,
-    value,
-)
+from sim.scene.schema.keys.common import FILE_SPACE, MOST_CELLS, MOST_PER_SIDE, REQUIRED, WHERE, key, value
 from sim.scene.schema.keys.materials import MaterialSpec
 from sim.schema.containers import List, Map, Table
-from sim.schema.kinds import File, Int, Number, Tuple
+from sim.schema.kinds import NOT_NEGATIVE, POSITIVE, File, Int, Number, Tuple
 
 # Paths in the model: {1} is the object's name, {4} the constraint's, {5} that of its key.
 # fmt: off

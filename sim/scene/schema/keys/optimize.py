@@ -5,9 +5,9 @@ from __future__ import annotations
 from sim.core.optim.base import MinimizerSpec, Setting
 from sim.core.optim.registry import MINIMIZERS
 from sim.identify.search.method import MOST_LINEARISED
-from sim.scene.schema.keys.common import NOT_NEGATIVE, POSITIVE, REQUIRED, key
+from sim.scene.schema.keys.common import REQUIRED, key
 from sim.schema.containers import List, Table, Union
-from sim.schema.kinds import Choice, Int, Number, PartOfDuration
+from sim.schema.kinds import NOT_NEGATIVE, POSITIVE, Choice, Int, Number, PartOfDuration
 from sim.schema.reading import SchemaLine
 
 _DEFAULT_WHERE = {

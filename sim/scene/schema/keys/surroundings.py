@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sim.scene.schema.keys.common import NOT_NEGATIVE, POSITIVE, REQUIRED, WHERE, key
+from sim.scene.schema.keys.common import REQUIRED, WHERE, key
 from sim.schema.containers import List, Table
-from sim.schema.kinds import Choice, NameOf, Number, Tuple
+from sim.schema.kinds import NOT_NEGATIVE, POSITIVE, Choice, NameOf, Number, Tuple
 
 # Paths in the model: {1} is the name of the shape, attachment or load, {3} the number of a motion.
 # fmt: off

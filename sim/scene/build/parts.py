@@ -1,0 +1,35 @@
+"""Everything of a scene that a model is built from."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sim.scene.build.context import BuildContext
+from sim.scene.build.objects import add_objects
+from sim.scene.build.surroundings import add_attachments, add_loads, add_shapes, check_inside
+
+
+def add_parts(context: BuildContext) -> np.ndarray:
+    """Objects, attachments, shapes and loads; the particles (n,) that are pinned."""
+    _check_names(context)
+    add_objects(context)
+    attached = add_attachments(context)
+    pinned = [points for name, points in attached.items() if context.data["attachments"][name]["compliance"] == 0.0]
+    held = np.concatenate([np.zeros(0, np.int32), *pinned])
+    add_shapes(context)
+    add_loads(context)
+    if not any(path.startswith("attachments.") for path in context.skipped):  # else it is not known what is held
+        check_inside(context, held)
+    return held
+
+
+def _check_names(context: BuildContext) -> None:
+    """Objects, shapes, attachments and loads name material values of one model: a name is used once among them."""
+    taken = {"gravity": "world.gravity"}
+    for table in ("objects", "shapes", "attachments", "loads"):
+        for name in context.data[table]:
+            path = f"{table}.{name}"
+            if name in taken:
+                context.problem(path, f"the name `{name}` is taken by `{taken[name]}`", "choose another name")
+                context.skipped.add(path)
+            taken.setdefault(name, path)

@@ -1,0 +1,80 @@
+"""Shapes, attachments and loads of a scene, handed to a `ModelBuilder`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sim.scene.build.context import BuildContext
+
+TOUCHING = 1e-9
+"""Depth [m] below which a point on the surface of a shape is not inside of it."""
+
+
+def add_shapes(context: BuildContext) -> None:
+    """Every shape of the scene."""
+    for name, entry in context.entries("shapes"):
+        touches = [on for on in entry["touches"] if on in context.groups]
+        if not touches:
+            continue
+        with context.at(f"shapes.{name}"):
+            common = {"compliance": entry["compliance"], "touches": touches, "label": name}
+            if "sphere" in entry:
+                context.builder.add_shape_sphere(entry["sphere"]["center"], entry["sphere"]["radius"], **common)
+            else:
+                plane = entry["plane"]
+                context.builder.add_ground_plane(point=plane["point"], normal=plane["normal"], **common)
+
+
+def add_loads(context: BuildContext) -> None:
+    """Every load of the scene."""
+    for name, entry in context.entries("loads"):
+        points = context.choose(f"loads.{name}", entry)
+        with context.at(f"loads.{name}"):
+            if points is not None:
+                context.builder.add_load(points, entry["mass"], label=name)
+
+
+def add_attachments(context: BuildContext) -> dict[str, np.ndarray]:
+    """Every attachment of the scene; the particles of each by its name."""
+    attached = {}
+    for name, entry in context.entries("attachments"):
+        points = context.choose(f"attachments.{name}", entry)
+        with context.at(f"attachments.{name}"):
+            if points is not None:
+                context.builder.add_attachment(points, entry["motion"] or None, entry["compliance"], label=name)
+                attached[name] = points
+    return attached
+
+
+def check_inside(context: BuildContext, pinned: np.ndarray) -> None:
+    """Points that start inside a shape: a problem where they are deeper than the thickness of the object, else a note.
+
+    pinned: particles that no contact moves.
+    """
+    for name, entry in context.entries("shapes"):
+        for on in entry["touches"]:
+            if on not in context.groups:
+                continue
+            group, body = context.groups[on], context.data["objects"][on]
+            thickness = body.get("cloth", {}).get("thickness", 0.0)
+            free = ~np.isin(group.points, pinned)
+            depth = thickness - _height(entry, group.positions)[free]
+            inside = depth[depth > TOUCHING]
+            if not len(inside):
+                continue
+            what = f"{len(inside)} points of `{on}` start inside the shape `{name}`, at most {inside.max():.3g} m deep"
+            if inside.max() > thickness + TOUCHING:
+                context.problem(f"shapes.{name}", what, f"move the shape, or `objects.{on}.position`")
+            else:
+                context.warnings.append(f"{what}: the contact pushes them out at the start")
+
+
+def _height(shape: dict[str, Any], positions: np.ndarray) -> np.ndarray:
+    """Distance of points (n, 3) from the surface of a shape [m], negative inside."""
+    if "sphere" in shape:
+        sphere = shape["sphere"]
+        return np.linalg.norm(positions - np.array(sphere["center"]), axis=1) - sphere["radius"]
+    normal = np.array(shape["plane"]["normal"]) / np.linalg.norm(shape["plane"]["normal"])
+    return (positions - np.array(shape["plane"]["point"])) @ normal
