@@ -18,7 +18,7 @@ from rooms import architecture
 
 from sim.constraints import REGISTRY, ConstraintParameter
 from sim.core.lang.frontend.tracing.registry import NAMES
-from sim.core.lang.ir.core import OPS, ZERO
+from sim.core.lang.ir.table import OPS, ZERO
 from sim.core.lang.library import LIBRARY, RANDOM
 from sim.io import to_json
 from sim.model import MODEL_FIELDS, STATE_FIELDS
@@ -158,11 +158,11 @@ def physics() -> str:
         ]
         if c.measured:
             rows += [f"Measured on the rest shape unless given: {', '.join(f'`{p}`' for p in c.measured)}.", ""]
-        if c.memory:
+        if c.internal_variables:
             rows += [
                 (
-                    f"Memory, part of the state: {', '.join(f'`{p}`' for p in c.memory)}."
-                    f" {first_line(c.flow.python.__doc__)}"
+                    f"Internal variables, part of the state: {', '.join(f'`{p}`' for p in c.internal_variables)}."
+                    f" {first_line(c.evolution.python.__doc__)}"
                 ),
                 "",
             ]

@@ -25,7 +25,9 @@ from library_tools import calling, directional, flat_args, is_real  # noqa: E402
 from sim.constraints import REGISTRY  # noqa: E402
 from sim.core.lang import types as t  # noqa: E402
 from sim.core.lang.frontend.tracer import trace_function  # noqa: E402
-from sim.core.lang.ir.core import OPS, ZERO, Block, Builder, Func, OpDef, Value  # noqa: E402
+from sim.core.lang.ir.builder import Builder  # noqa: E402
+from sim.core.lang.ir.core import Block, Func, Value  # noqa: E402
+from sim.core.lang.ir.table import OPS, ZERO, OpDef  # noqa: E402
 from sim.core.lang.library import LIBRARY, RANDOM  # noqa: E402
 
 TARGET = ROOT / "docs/gradients.md"
@@ -67,7 +69,7 @@ class Row:
 # library
 def primitive(row: OpDef) -> Func:
     """A primitive as a function of float64 numbers."""
-    kinds = [t.bool_ if row.name == "select" and k == 0 else t.float64 for k in range(row.arity)]
+    kinds = row.operand_types(t.float64)
     block = Block([Value(kind) for kind in kinds])
     with Builder(block) as b:
         block.yields = [b.emit(row.name, *block.params, type=t.float64)]

@@ -6,7 +6,7 @@ from sim.constraints.base import constraint
 from sim.core.lang.types import vec3
 
 
-@constraint(points=1, rows=3, internal=False, units={"target": "m"})
+@constraint(points=1, rows=3, internal=False, units={"target": "m"}, added_by="add_attachment")
 def attachment(x, target: vec3):
     """Displacement of a point from its target, three rows solved as one block.  C [m]; compliance [m/N].
 

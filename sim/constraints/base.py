@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from sim.constraints.stencils import Stencil
 from sim.core.lang.autodiff.forward import Gradient
 from sim.core.lang.embedding import gradient_of, traced
 from sim.core.lang.errors import SimError, did_you_mean, entry_point
@@ -78,8 +79,12 @@ class Constraint:
     elastic:    for each row whether C pulls it back to 0.  A row that is not elastic only resists motion.
     damped:     for each row whether it resists motion: by damping / compliance times dC/dt.
     law:        instead of a compliance, users give the values of a material law.
-    memory:     parameters that a step changes: variables of the state of each element, 0 in the beginning.
-    flow:       (points, parameters, dt) -> the memory after a step of dt, from positions and memory at its start.
+    internal_variables: parameters that a step changes, such as viscous strains: part of the state of each element, 0 in
+                the beginning (J. C. Simo, T. J. R. Hughes, "Computational Inelasticity", 1998).
+    evolution:  their law: (points, parameters, dt) -> internal variables after a step of dt, from positions and
+                internal variables at its start.
+    stencil:    on which elements of an object a material with it acts; None: those of so many points.
+    added_by:   the method of a builder that adds it, where it is no material.
     """
 
     name: str
@@ -96,8 +101,10 @@ class Constraint:
     elastic: tuple[bool, ...] = (True,)
     damped: tuple[bool, ...] = (True,)
     law: MaterialLaw | None = None
-    memory: tuple[str, ...] = ()
-    flow: Function | None = None
+    internal_variables: tuple[str, ...] = ()
+    evolution: Function | None = None
+    stencil: Stencil | None = None
+    added_by: str = ""
 
     def factor(self, kind: str) -> Callable[[Factor], Factor]:
         """Decorator: how a material compliance becomes the compliance of one element on objects of this kind."""
@@ -124,14 +131,16 @@ class Constraint:
 
         return wrap
 
-    def remember(self, *names: str) -> Callable[[Callable[..., Any]], Function]:
-        """Decorator: the named parameters of C are memory, and this function of the language says how they flow."""
+    def evolves(self, *names: str) -> Callable[[Callable[..., Any]], Function]:
+        """Decorator: the named parameters of C are internal variables, and this function of the language their
+        evolution law."""
 
         def wrap(function: Callable[..., Any]) -> Function:
             # vectors are left open: they take the precision of the model
             kinds = {name: Any if parameter.kind == "vec3" else float for name, parameter in self.parameters.items()}
-            self.memory, self.flow = names, Function(function, None, {**kinds, "dt": float})
-            return self.flow
+            self.internal_variables = names
+            self.evolution = Function(function, None, {**kinds, "dt": float})
+            return self.evolution
 
         return wrap
 
@@ -151,7 +160,7 @@ class Constraint:
         `rest` is, where it has as many components as C has rows: another one cannot be the value of C.
         """
         if self.measure is not None:
-            return tuple(name for name in self.parameters if name not in (*self.derived, *self.memory))
+            return tuple(name for name in self.parameters if name not in (*self.derived, *self.internal_variables))
         size = {"float": 1, "vec3": 3}[self.parameters["rest"].kind] if "rest" in self.parameters else 0
         return ("rest",) if size == self.rows else ()
 
@@ -197,6 +206,8 @@ def constraint(
     units: dict[str, str] | None = None,
     elastic: Sequence[bool] | None = None,
     damped: Sequence[bool] | None = None,
+    stencil: Stencil | None = None,
+    added_by: str = "",
 ) -> Callable[[Callable[..., Any]], Constraint]:
     """Declare a constraint: decorates C(x, parameters...), a function of the kernel language.
 
@@ -205,6 +216,7 @@ def constraint(
     default in Python, if it has one.
     units: unit of each parameter, for messages and the documentation.
     elastic, damped: for each row, whether C pulls it back and whether damping acts on it; both by default.
+    stencil, added_by: see `Constraint`.
     """
     if points < 1 or not 1 <= rows <= MOST_ROWS:
         raise ConstraintError(
@@ -243,6 +255,8 @@ def constraint(
             units=units or {},
             elastic=acts[0],
             damped=acts[1],
+            stencil=stencil,
+            added_by=added_by,
         )
         REGISTRY[made.name] = made
         return made

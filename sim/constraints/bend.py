@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from sim.constraints.base import constraint
+from sim.constraints.stencils import HINGES
 from sim.core.lang.library.vector import cross, hinge_angle
 
 
-@constraint(points=4, units={"rest": "rad", "compliance": "1/(N m)"})
+@constraint(points=4, units={"rest": "rad", "compliance": "1/(N m)"}, stencil=HINGES)
 def bend(x, rest: float):
     """Dihedral angle about the edge (x2, x3), wings x0 and x1, minus its rest value.  C [rad]; compliance [rad/(N m)].
 

@@ -33,7 +33,7 @@ def value_type(c: Constraint, real: Scalar) -> Any:
     return real if c.rows == 1 else vector(c.rows, real)
 
 
-def _at(c: Constraint, real: Scalar, gradient: bool) -> Function:
+def constraint_at(c: Constraint, real: Scalar, gradient: bool) -> Function:
     """`at(points, parameters, k)` in a kernel: C of constraint k at these points, or (C, gradients),
     gradients[row][point]."""
     evaluate = (value_and_grad if gradient else embed)(lambda: c.traced(real), f"{c.name}_at")
@@ -77,7 +77,7 @@ def make_projection(
     first:    the multipliers are zero before (first iteration of a substep), so they are not read.
     damped:   with gamma = damping / dt, on the rows that damping acts on; else the term is not there.  Such a row is
               that of eq. 26 times alpha: (1 + gamma) J W J^T + alpha, with gamma alone if it is not elastic.
-    averaged: Jacobi with mass splitting: a point with n constraints counts as n points of mass m / n, so that all
+    averaged: Jacobi with mass splitting: a point of n constraints, its valence, counts as n of mass m / n, so that all
               corrections may be applied at once and momentum is conserved (R. Tonge, F. Benevolenski, A. Voroshilov,
               "Mass Splitting for Jitter-Free Parallel Rigid Body Simulation", 2012).  They are added to `correction`;
               else to x.
@@ -85,7 +85,7 @@ def make_projection(
     """
     vec3, Data, value = vector(3, real), parameter_struct(c, real), value_type(c, real)
     n_points, rows, unilateral = c.points, c.rows, c.unilateral
-    at = _at(c, real, gradient=True)
+    at = constraint_at(c, real, gradient=True)
     elastic, active = c.elastic, c.active(damped)
     resists, m = tuple(damped and acts for acts in c.damped), len(active)
     square, column = matrix_of((m, m), real), vector(m, real)
@@ -98,7 +98,7 @@ def make_projection(
         compliance: array[value],
         damping: array[real],
         w: array[real],
-        share: array[real],
+        valence: array[real],
         x_before: array[vec3],
         dt: real,
         x: array[vec3],
@@ -108,7 +108,7 @@ def make_projection(
         k = start + tid()
         x_k = [x[points[k, j]] for j in static(range(n_points))]
         C, J = at(x_k, data, k)
-        w_k = [w[points[k, j]] * (share[points[k, j]] if averaged else 1.0) for j in static(range(n_points))]
+        w_k = [w[points[k, j]] * (valence[points[k, j]] if averaged else 1.0) for j in static(range(n_points))]
         gamma = damping[k] / dt if damped else 0.0
         lam = value() if first else multiplier[k]
         # J W J^T, and dC/dt dt: point by point, so that only the gradients at one of them have to be at hand
@@ -163,5 +163,5 @@ def make_projection(
 
     project.race_free = True  # the constraints of a launch share pinned points only, which do not move
     if exclusive:
-        project.exclusive = frozenset(("x", "correction", "x_before", "w", "share", "multiplier"))
+        project.exclusive = frozenset(("x", "correction", "x_before", "w", "valence", "multiplier"))
     return project

@@ -52,11 +52,13 @@ def viscoelastic_material(young: float, poisson: float, relaxing: float, time: f
     return 1.0 / ((2.0 * mu + 3.0 * la) * volume), shape, shape, shape, shape, shape, relaxing / (1.0 + relaxing), time
 
 
-@viscoelastic.remember("normal", "shear")
-def viscoelastic_flow(x, g1: vec3, g2: vec3, g3: vec3, normal: vec3, shear: vec3, share: float, time: float, dt: float):
+@viscoelastic.evolves("normal", "shear")
+def viscoelastic_evolution(
+    x, g1: vec3, g2: vec3, g3: vec3, normal: vec3, shear: vec3, share: float, time: float, dt: float
+):
     """dq/dt = (dev E - q) / time, exactly for a strain that stays."""
     f0, f1, f2 = deformation(x, g1, g2, g3)
-    return flow(shape_change(f0, f1, f2), normal, shear, 1.0 - exp(-dt / time))
+    return relaxed(shape_change(f0, f1, f2), normal, shear, 1.0 - exp(-dt / time))
 
 
 @constraint(points=4, rows=5, units={**REST, "time": "s"})
@@ -78,13 +80,13 @@ def viscoelastic_shape_material(young: float, poisson: float, relaxing: float, t
     return shape, shape, shape, shape, shape, relaxing / (1.0 + relaxing), time
 
 
-@viscoelastic_shape.remember("normal", "shear")
-def viscoelastic_shape_flow(
+@viscoelastic_shape.evolves("normal", "shear")
+def viscoelastic_shape_evolution(
     x, g1: vec3, g2: vec3, g3: vec3, normal: vec3, shear: vec3, share: float, time: float, dt: float
 ):
     """As in `viscoelastic`."""
     f0, f1, f2 = deformation(x, g1, g2, g3)
-    return flow(shape_change(f0, f1, f2), normal, shear, 1.0 - exp(-dt / time))
+    return relaxed(shape_change(f0, f1, f2), normal, shear, 1.0 - exp(-dt / time))
 
 
 @func
@@ -100,7 +102,7 @@ def lasting(s, normal, shear, share):
 
 
 @func
-def flow(s, normal, shear, gain):
+def relaxed(s, normal, shear, gain):
     """q + gain (dev E - q), as the components of `normal` and `shear`."""
     return (
         normal[0] + gain * (s[0] - normal[0]),

@@ -92,7 +92,7 @@ class Problem:
         for p in self.parameters:
             low, high = ("open" if end is None else f"{end:g}" for end in p.bounds)
             value = f"{p.name} = {short(p.start)} {p.unit}".strip()
-            rows.append(("parameter", f"{value}, {low} to {high}, transform {p.kind}"))
+            rows.append(("parameter", f"{value}, {low} to {high}, transform {p.transform.name}"))
         rows += [("loss", f"{t.name}, weight {t.weight:g}") for t in self.terms]
         if self.parameters:
             rows.append(("search", f"{self.method.name}, at most {self.method.limit} iterations"))

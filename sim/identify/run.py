@@ -18,16 +18,16 @@ from typing import Any
 import numpy as np
 
 from sim.core.runtime.ambient.profile import Profile, profile
-from sim.identify.assess.found import file_hashes, found_arrays
 from sim.identify.assess.misfit import Misfit, misfits
-from sim.identify.assess.notes import notes_on
-from sim.identify.assess.report_data import report_data
-from sim.identify.assess.report_takes import scenery
-from sim.identify.assess.result_rows import finite, horizon_rows, loss_row, parameter_rows, start_rows, uncertainty_row
 from sim.identify.assess.uncertainty import Uncertainty, estimate
 from sim.identify.data.expectations import check_all
 from sim.identify.data.experiments import Experiment, Simulation
 from sim.identify.problem import Problem
+from sim.identify.report.found import file_hashes, found_arrays
+from sim.identify.report.notes import notes_on
+from sim.identify.report.page import report_data
+from sim.identify.report.rows import finite, horizon_rows, loss_row, parameter_rows, start_rows, uncertainty_row
+from sim.identify.report.takes import scenery
 from sim.identify.search.results import Result
 from sim.identify.search.search import BrokenSearch
 from sim.io import (
@@ -96,7 +96,7 @@ def run_problem(
     if state is not None:
         begun -= float(state["wall_s"])  # what the run took before it was interrupted counts
     watcher.begin(problem, folder, len(problem.method.horizons) * (wanted + 1) - 1)
-    run = _Run(problem, folder, watcher, begun, wanted, [])
+    run = _RunInProgress(problem, folder, watcher, begun, wanted, [])
     for note in problem.description.notes:
         run.note(note)
     try:
@@ -111,7 +111,7 @@ def run_problem(
 
 
 @dataclass(eq=False)
-class _Run:
+class _RunInProgress:
     problem: Problem
     folder: RunFolder
     watcher: Watcher

@@ -1,7 +1,7 @@
 """Model and state: a builder collects objects, shapes and attachments; `finalize` makes a model of them."""
 
-from sim.model.builder import ModelBuilder as ModelBuilder
-from sim.model.checks import Each as Each
+from sim.model.build.builder import ModelBuilder as ModelBuilder
+from sim.model.build.checks import Each as Each
 from sim.model.constraint_set import ConstraintSet as ConstraintSet
 from sim.model.control import Contacts as Contacts
 from sim.model.control import Control as Control

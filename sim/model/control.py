@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from sim.core.runtime.arrays.array import array
+from sim.model.state import OwnerModel
 
 
 @dataclass(eq=False)
@@ -18,7 +18,7 @@ class Control:
     material values, unless replaced by another array of its shape.
     """
 
-    model: Any
+    model: OwnerModel
     motion_vector: array
 
 
@@ -29,7 +29,7 @@ class Contacts:
     points: label of the shape -> (n,) particle numbers of free points.
     """
 
-    model: Any
+    model: OwnerModel
     points: dict[str, np.ndarray]
 
     @property

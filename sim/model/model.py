@@ -6,23 +6,23 @@ import copy
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from sim.core.lang.errors import did_you_mean
 from sim.core.lang.types import Scalar
 from sim.core.runtime.ambient import observers, recording
+from sim.core.runtime.ambient.recording import Bookmark
 from sim.core.runtime.arrays.array import array, clone
 from sim.core.runtime.arrays.creation import zeros_like
 from sim.core.runtime.devices.device import Device
 from sim.core.runtime.devices.graph import Graph, capturing
 from sim.model.constraint_set import ConstraintSet
 from sim.model.control import Contacts, Control
-from sim.model.derive import Derivation
+from sim.model.derived.arrays import ArrayFactory
+from sim.model.derived.derivation import Derivation
 from sim.model.errors import ModelError
 from sim.model.fields import MODEL_FIELDS
 from sim.model.groups import Attachment, Group, Shape
 from sim.model.materials import Materials
-from sim.model.place import Place
 from sim.model.state import State
 
 
@@ -39,7 +39,7 @@ class Model:
 
     def __init__(
         self,
-        place: Place,
+        make: ArrayFactory,
         arrays: Mapping[str, array],
         materials: Materials,
         derivations: Sequence[Derivation],
@@ -51,14 +51,14 @@ class Model:
         worlds: int = 1,
     ) -> None:
         self.__dict__.update(arrays)
-        self.device: Device = place.device
-        self.dtype: Scalar = place.real
-        self.requires_grad: bool = place.requires_grad
+        self.device: Device = make.device
+        self.dtype: Scalar = make.real
+        self.requires_grad: bool = make.requires_grad
         self.materials, self.constraint_sets, self.groups = materials, constraint_sets, groups
         self.shapes, self.attachments, self.in_air, self.worlds = shapes, attachments, in_air, worlds
         self._derivations = list(derivations)
-        self._recorded: tuple[weakref.ref[Any], int, Any] | None = None
-        self._noted: weakref.ref[Graph] | None = None  # the graph that derived data was last noted in
+        self._recorded: Bookmark | None = None  # on a tape: derived data is recorded before it
+        self._captured: weakref.ref[Graph] | None = None  # the graph in which derived data was captured last
         self.held = False
         """Does derived data stay as it is?"""
         self._narrowed = 0  # open blocks of `gradients_of`
@@ -93,13 +93,12 @@ class Model:
         return {field.name: self.__dict__[field.name] for field in MODEL_FIELDS}
 
     @property
-    def remembered(self) -> dict[str, array]:
-        """What elements remember in a state: "constraint.parameter" -> the array of the model in whose place it
-        comes."""
+    def internal_variables(self) -> dict[str, array]:
+        """Those of a state: "constraint.parameter" -> the array of the model in whose place it comes."""
         return {
             f"{s.name}.{name}": s.parameters[name]
             for s in self.constraint_sets.values()
-            for name in s.constraint.memory
+            for name in s.constraint.internal_variables
         }
 
     # ------------------------------------------------------------------------------------------ derived data
@@ -111,14 +110,14 @@ class Model:
         """
         if self.held:
             return
-        tape: Any = recording.current() if self.requires_grad else None
+        tape = recording.current() if self.requires_grad else None
         observer, graph = observers.current(), capturing()
         everything = (
             force
-            or (tape is not None and not self._seen_by(tape))
+            or (tape is not None and (self._recorded is None or not tape.holds(self._recorded)))
             or (observer is not None and observer.first_meets(self))
+            or (graph is not None and (self._captured is None or self._captured() is not graph))
         )
-        everything |= graph is not None and (self._noted is None or self._noted() is not graph)
         ran = False
         for derivation in self._derivations:
             # In order, each checked when its turn comes: a derivation may depend on the result of an earlier one.
@@ -126,15 +125,15 @@ class Model:
                 derivation.run()
                 ran = True
         if ran:
-            self._recorded = None if tape is None else self._mark(tape)
+            self._recorded = None if tape is None else tape.bookmark()
         if graph is not None:
-            self._noted = weakref.ref(graph)
+            self._captured = weakref.ref(graph)
 
     def bound(self) -> Model:
         """The same arrays under another object, where those stay that this one has now, and whose `refresh` does
         nothing.
 
-        For a rollout that runs stretches again: derived data was recorded once, before them.
+        For a rollout that runs segments again: derived data was recorded once, before them.
         """
         made = copy.copy(self)
         made.materials, made.held = copy.copy(self.materials), True
@@ -172,33 +171,23 @@ class Model:
             for buffer in before:
                 buffer.requires_grad = True
 
-    @staticmethod
-    def _mark(tape: Any) -> tuple[weakref.ref[Any], int, Any] | None:
-        """A place on the tape behind which derived data need not be recorded again."""
-        if not tape.records:
-            return None
-        return weakref.ref(tape), len(tape.records) - 1, tape.records[-1]
-
-    def _seen_by(self, tape: Any) -> bool:
-        """Whether the mark is on this tape, and still there: `Tape.reset` forgets."""
-        if self._recorded is None:
-            return False
-        where, index, record = self._recorded
-        return len(tape.records) > index and tape.records[index] is record and where() is tape
-
     # ------------------------------------------------------------------------------------------ what goes with it
     def state(self) -> State:
         """A new state: the initial positions and velocities, no forces, time 0.  Differentiable."""
         self.refresh()
         real = self.requires_grad
-        memory = {name: zeros_like(a, requires_grad=real) for name, a in self.remembered.items()}
+        internal = {name: zeros_like(a, requires_grad=real) for name, a in self.internal_variables.items()}
         q, qd = (clone(a, requires_grad=real or None) for a in (self.particle_q, self.particle_qd))
         made = State(
-            self, q, qd, zeros_like(self.particle_qd, requires_grad=real and not self._narrowed), memory=memory
+            self,
+            q,
+            qd,
+            zeros_like(self.particle_qd, requires_grad=real and not self._narrowed),
+            internal_variables=internal,
         )
         if capturing() is not None:
             with recording.paused():  # as without a graph, where fresh memory has these values and keeps its gradient
-                for a in (made.particle_f, *memory.values()):
+                for a in (made.particle_f, *internal.values()):
                     a.zero_()  # a replay begins with it too
         return made
 

@@ -2,33 +2,47 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 from sim.core.lang.errors import did_you_mean
-from sim.core.lang.types import float64
+from sim.core.lang.types import Scalar, float64
 from sim.core.runtime.arrays.array import array, clone
 from sim.core.runtime.arrays.creation import full
+from sim.core.runtime.devices.device import Device
 from sim.core.runtime.devices.graph import capturing
 from sim.model.errors import ModelError
 from sim.model.fields import STATE_FIELDS
 
 
+class OwnerModel(Protocol):
+    """What a state, a control and contacts know of the model that made them; `Model` stands above them."""
+
+    @property
+    def dtype(self) -> Scalar:
+        """The precision."""
+
+    @property
+    def device(self) -> Device:
+        """Where the arrays live."""
+
+
 class State:
     """Positions, velocities, forces (`STATE_FIELDS`), and the time [s].  Made by `Model.state()`.
 
-    memory: "constraint.parameter" -> what elements remember of their past, in the order of their set; mostly nothing.
+    internal_variables: "constraint.parameter" -> one for each element, in the order of their set, such as
+    viscous strains; mostly nothing.
     """
 
     def __init__(
         self,
-        model: Any,
+        model: OwnerModel,
         particle_q: array,
         particle_qd: array,
         particle_f: array,
         time: float = 0.0,
-        memory: dict[str, array] | None = None,
+        internal_variables: dict[str, array] | None = None,
     ) -> None:
-        self.memory = memory or {}
+        self.internal_variables = internal_variables or {}
         self.model = model
         self.particle_q, self.particle_qd, self.particle_f = particle_q, particle_qd, particle_f
         self.clock = full(1, time, float64, particle_q.device)
@@ -55,13 +69,14 @@ class State:
 
     @property
     def moving(self) -> list[array]:
-        """What a step changes, the time aside: positions, velocities, memory."""
-        return [self.particle_q, self.particle_qd, *self.memory.values()]
+        """What a step changes, the time aside: positions, velocities, internal variables."""
+        return [self.particle_q, self.particle_qd, *self.internal_variables.values()]
 
     def clone(self) -> State:
         """A copy that shares nothing; recorded and differentiable."""
-        memory = {name: clone(a) for name, a in self.memory.items()}
-        made = State(self.model, clone(self.particle_q), clone(self.particle_qd), clone(self.particle_f), memory=memory)
+        internal = {name: clone(a) for name, a in self.internal_variables.items()}
+        q, qd, f = clone(self.particle_q), clone(self.particle_qd), clone(self.particle_f)
+        made = State(self.model, q, qd, f, internal_variables=internal)
         made.clock.assign(self.clock)
         return made
 
@@ -69,10 +84,10 @@ class State:
         """The same arrays under another object, where those stay that this one has now."""
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__)
-        made.memory = dict(self.memory)
+        made.internal_variables = dict(self.internal_variables)
         return made
 
-    def follow(self, other: State) -> None:
+    def copy_from(self, other: State) -> None:
         """Copies what a step changes, and the time, from another state of the same model; forces stay."""
         for mine, theirs in zip(self.moving, other.moving, strict=True):
             mine.assign(theirs)
@@ -82,7 +97,7 @@ class State:
         """Copies another state of the same model into this one; recorded and differentiable."""
         if other.model is not self.model:
             raise ModelError("assign: the other state belongs to another model", "Use states of one model")
-        self.follow(other)
+        self.copy_from(other)
         self.particle_f.assign(other.particle_f)
 
     def clear_forces(self) -> None:

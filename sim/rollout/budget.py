@@ -1,4 +1,9 @@
-"""How much memory the gradient of a rollout takes, and the schedule of checkpoints that fits a budget."""
+"""How much memory the gradient of a rollout takes, and the schedule of checkpoints that fits a budget.
+
+Segments of k steps need n / k states between them and the records of one segment: least where k^2 is about n times the
+size of a state over that of the records of a step.  Where that is too much, fewer states are kept at once, and made
+again on the way back.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +16,15 @@ from sim.rollout.trajectory import Plan
 
 
 @dataclass(frozen=True)
-class Schedule:
-    """Stretches of `every` steps are recorded at once; at most `states` states are kept at once (None: one per
-    stretch)."""
+class CheckpointSchedule:
+    """Segments of `every` steps are recorded at once; at most `states` states are kept at once (None: one per
+    segment)."""
 
     every: int
     states: int | None = None
 
     def gap(self, count: int, states: int | None) -> int:
-        """Steps between kept states in `count` steps: as many stretches as it takes to need about half of the
+        """Steps between kept states in `count` steps: as many segments as it takes to need about half of the
         states."""
         if states is None:
             return self.every
@@ -44,7 +49,7 @@ def bytes_per_step(plan: Plan) -> float:
     """
     model = plan.solver.model
     recorded = 0
-    for p in plan.solver.passes:
+    for p in plan.solver.batches:
         c = p.set.constraint
         apart = c.internal and p.set.damping is None and plan.solver.sweeps == 1
         recorded += p.set.count * 3 * (c.points - apart) * model.dtype.size
@@ -57,17 +62,17 @@ def bytes_per_state(plan: Plan) -> float:
 
 
 def gradient_bytes(plan: Plan, every: int) -> float:
-    """Memory of a gradient with stretches of `every` steps: the states between them, and one stretch at a time."""
+    """Memory of a gradient with segments of `every` steps: the states between them, and one segment at a time."""
     return bytes_per_state(plan) * ceil(plan.steps / every) + bytes_per_step(plan) * every
 
 
-def schedule_within(plan: Plan, budget: float) -> Schedule:
-    """Everything at once if it fits; else the stretch that takes least memory; and if that is too much, fewer states at
+def schedule_within(plan: Plan, budget: float) -> CheckpointSchedule:
+    """Everything at once if it fits; else the segment that takes least memory; and if that is too much, fewer states at
     once."""
     step, state = bytes_per_step(plan), bytes_per_state(plan)
     if gradient_bytes(plan, plan.steps) <= budget:
-        return Schedule(plan.steps)
+        return CheckpointSchedule(plan.steps)
     least = min(plan.steps, max(1, round(sqrt(plan.steps * state / step))))
     if gradient_bytes(plan, least) <= budget:
-        return Schedule(least)
-    return Schedule(min(plan.steps, max(1, int(budget / 2 / step))), max(4, int(budget / 2 / state)))
+        return CheckpointSchedule(least)
+    return CheckpointSchedule(min(plan.steps, max(1, int(budget / 2 / step))), max(4, int(budget / 2 / state)))

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-from functools import partial
 from numbers import Real
 
 from sim.core.lang.errors import SimError, entry_point
 from sim.core.runtime.ambient import observers, recording
-from sim.core.runtime.ambient.stacks import contained
-from sim.core.runtime.devices.graph import add_whole_node
 from sim.core.runtime.tape.tape import Tape
 from sim.model.control import Control
 from sim.model.state import State
 from sim.rollout.recorded import RecordedRun
-from sim.rollout.runs import STACKS, Run
+from sim.rollout.runs import ObservedRun, Run
 from sim.rollout.strategies import StoreAll, Strategy
 from sim.rollout.trajectory import Plan, Trajectory
-from sim.rollout.workspace import kind_of
+from sim.rollout.workspace import pool_of
 from sim.solvers.base import Solver
 
 
@@ -42,10 +38,37 @@ def rollout(
                  In forward mode (`sim.autograd.jvp`, `hvp`) everything is stored.
     The forces `state.particle_f` act during all steps.  Without an open tape nothing is kept but the frames. A rollout
     is bound to the arrays and settings that it was called with: what is set or put in their place later does not matter
-    to it, nor to its gradient.  Inside of `sim.capture()` it is noted as a whole, and a replay runs it again on the
+    to it, nor to its gradient.  Inside of `sim.capture()` it is one node, and a replay runs it again on the
     present content of these arrays. Raises NonFiniteState where the simulation breaks down; then, and where it is
     interrupted, a tape knows nothing of it.
     """
+    _check_arguments(solver, state, steps, dt, frame_every, strategy)
+    solver.begin()
+    plan = Plan(solver, state, int(steps), float(dt), control, int(steps if frame_every is None else frame_every))
+    recorder = recording.current()
+    tape = recorder if isinstance(recorder, Tape) else None
+    wanted = tape is not None and any(a.requires_grad for a in plan.inputs)
+    if wanted and not solver.model.requires_grad:
+        raise RolloutError(
+            "the model was made without gradients, but an input of this rollout (the state, its forces, the control)"
+            " requires one; make the model with finalize(requires_grad=True), or leave the `with` block of the tape"
+        )
+    result = plan.result()
+    parts = plan, pool_of(plan), result.bound(), [batch.multiplier for batch in solver.batches]
+    run: Run
+    if observers.current() is not None:
+        run = ObservedRun(*parts)
+    elif wanted:
+        run = RecordedRun(*parts, (strategy or StoreAll()).schedule(plan))
+    else:
+        run = Run(*parts)
+    run.execute(tape)
+    return result
+
+
+def _check_arguments(
+    solver: Solver, state: State, steps: int, dt: float, frame_every: int | None, strategy: Strategy | None
+) -> None:
     for name, count in (("steps", steps), ("frame_every", frame_every)):
         if count is not None and not hasattr(count, "__index__"):
             raise RolloutError(f"{name}={count!r}; expected a whole number")
@@ -55,37 +78,12 @@ def rollout(
         raise RolloutError(f"dt={dt!r}; expected a positive time step in seconds")
     if strategy is not None and not hasattr(strategy, "schedule"):
         raise RolloutError(f"strategy={strategy!r}; expected StoreAll(), Checkpointed(every=k), or None")
-    every = steps if frame_every is None else frame_every
-    if not 1 <= every <= steps:
+    if frame_every is not None and not 1 <= frame_every <= steps:
         raise RolloutError(f"frame_every={frame_every}; expected 1 to steps={steps}, or None")
     if state.model is not solver.model:
         raise RolloutError("the state belongs to another model; make it with solver.model.state()")
-    if state.memory.keys() != (expected := solver.model.remembered).keys():
+    if state.internal_variables.keys() != (expected := solver.model.internal_variables).keys():
         raise RolloutError(
-            f"the memory of the state has {sorted(state.memory)}; expected {sorted(expected)}; make it with"
-            " solver.model.state()"
+            f"the internal variables of the state are {sorted(state.internal_variables)}; expected {sorted(expected)};"
+            " make it with solver.model.state()"
         )
-    solver.begin()
-    plan = Plan(solver, state, int(steps), float(dt), control, int(every))
-    recorder = recording.current()
-    tape = recorder if isinstance(recorder, Tape) else None
-    wanted = tape is not None and any(a.requires_grad for a in plan.inputs)
-    if wanted and not solver.model.requires_grad:
-        raise RolloutError(
-            "the model was made without gradients, but an input of this rollout (the state, its forces, the control)"
-            " requires one; make the model with finalize(requires_grad=True), or leave the `with` block of the tape"
-        )
-    result, multipliers = plan.result(), [p.multiplier for p in solver.passes]
-    run = Run(plan, kind_of(plan), result.bound(), multipliers)
-    if (
-        observers.current() is not None
-    ):  # somebody looks at every launch; checkpoints hold values without their tangents
-        with tape.all_or_nothing() if tape is not None else nullcontext():
-            contained(partial(run.launch_by_launch, tape), *STACKS)
-        return result
-    if tape is not None and wanted:
-        run = RecordedRun(plan, run.kind, run.result, multipliers, (strategy or StoreAll()).schedule(plan))
-    add_whole_node(run.forward, plan.inputs, [*result.arrays, *multipliers])
-    if isinstance(run, RecordedRun) and tape is not None:
-        run.record(tape)
-    return result

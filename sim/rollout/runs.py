@@ -1,11 +1,17 @@
-"""Running a rollout forward, from the start to the result.
+"""Running a rollout, from the start to the result.  There are three ways:
 
-A run is bound to arrays and settings when it is made.  Inside of `sim.capture()` it is noted as a whole: a replay runs
-it again, from the content that the same arrays have then.
+* `Run` replays captured steps and keeps nothing: no tape is open, or nothing on it has a gradient;
+* `RecordedRun` (`recorded.py`) replays them too, and keeps what its way back needs, as one record of the tape;
+* `ObservedRun` launches every kernel of every step, because somebody looks at each launch: forward mode moves tangents
+  along, `detect_nonfinite` checks what was written.
+
+A run is bound to arrays and settings when it is made.  Inside of `sim.capture()` it is one node: a replay runs it
+again, from the content that the same arrays have then.
 """
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,9 +23,9 @@ from sim.core.runtime.debug.nonfinite import NonFiniteError
 from sim.core.runtime.devices import graph
 from sim.core.runtime.tape.tape import Tape
 from sim.model.state import State
-from sim.rollout.stretches import Steps
+from sim.rollout.segments import StepGraphs
 from sim.rollout.trajectory import NonFiniteState, Plan, Trajectory, is_finite
-from sim.rollout.workspace import Kind, Workspace
+from sim.rollout.workspace import Workspace, WorkspacePool
 
 STACKS = recording.opened, graph.opened, observers.opened
 
@@ -29,28 +35,35 @@ class Run:
     """One rollout, of which nothing is kept.  multipliers: the solver's own, which show those of the last step."""
 
     plan: Plan
-    kind: Kind
+    pool: WorkspacePool
     result: Trajectory
     multipliers: list[array]
+
+    def execute(self, tape: Tape | None) -> None:
+        """Fill the result, now and in replays of a graph that is being captured.  tape: the one that is open."""
+        graph.add_whole_node(self.forward, self.plan.inputs, [*self.result.arrays, *self.multipliers])
 
     def forward(self) -> None:
         """Fill the result."""
         contained(self._forward, *STACKS)
 
     def _forward(self) -> None:
-        with recording.paused(), self.kind.workspace() as w:
+        with recording.paused(), self.pool.workspace() as w:
             w.forces.assign(self.plan.start.particle_f)
             self._take_steps(w)
-            for mine, p in zip(self.multipliers, w.solver.passes, strict=True):
-                copy(mine, p.multiplier)
+            self._show_multipliers(w)
 
     def _take_steps(self, w: Workspace) -> None:
         plan, states = self.plan, w.steps.states
-        states[0].follow(plan.start)
+        states[0].copy_from(plan.start)
         self._advance(w.steps, 0, plan.steps, frames=True)
-        self.result.final.follow(states[plan.steps % 2])
+        self.result.final.copy_from(states[plan.steps % 2])
 
-    def _advance(self, steps: Steps, first: int, count: int, frames: bool) -> None:
+    def _show_multipliers(self, w: Workspace) -> None:
+        for shown, batch in zip(self.multipliers, w.solver.batches, strict=True):
+            copy(shown, batch.multiplier)
+
+    def _advance(self, steps: StepGraphs, first: int, count: int, frames: bool) -> None:
         """Steps `first` to `first + count - 1`; keeps the frames among them, if asked to."""
         done, end = first, first + count
         for step in self.plan.frames_in(first, count) if frames else ():
@@ -67,33 +80,44 @@ class Run:
             copy(self.result.particle_q[frame], state.particle_q)
 
     def _check(self, step: int, state: State) -> None:
-        """Raise where a position is no longer finite."""
+        """Raise where a position is no longer finite.  Only frames are looked at: no step waits for the host."""
         if not is_finite(state.particle_q):
             raise self._locate(step)
 
     def _locate(self, last: int) -> NonFiniteState:
         """Run again to find the first step, and the constraint and point where it happened."""
-        plan, w = self.plan, self.kind.make()
+        plan, w = self.plan, self.pool.make()
         with recording.paused(), graph.suspend_capture():
             w.forces.assign(plan.start.particle_f)
             a, b = w.state(), w.state()
-            a.follow(plan.start)
+            a.copy_from(plan.start)
             for k in range(last + 1):
                 w.step(a, b)
                 a, b = b, a
                 if not is_finite(a.particle_q):
+                    place = w.solver.locate_nonfinite(b, a, w.control, w.dt)
                     return NonFiniteState(
                         f"the simulation became non-finite in step {k + 1} of {plan.steps} (t = {a.time:.6g} s), first"
-                        f" {w.solver.blame(b, a, w.control, w.dt)}; take shorter steps (more substeps), or check masses"
-                        " and compliances"
+                        f" {place}; take shorter steps (more substeps), or check masses and compliances"
                     )
         return NonFiniteState(f"the simulation became non-finite before step {last + 1} of {plan.steps}")
 
-    def launch_by_launch(self, tape: Tape | None) -> None:
-        """Fill the result where somebody looks at every launch: on the open tape itself, if there is one."""
-        w = self.kind.make()
-        a, b = w.state(self.plan.start.particle_f), w.state(self.plan.start.particle_f)
-        a.follow(self.plan.start)
+
+class ObservedRun(Run):
+    """One rollout, launch by launch, on the open tape itself, if there is one.
+
+    Nothing is replayed, and checkpoints are of no use: they hold values without their tangents.
+    """
+
+    def execute(self, tape: Tape | None) -> None:
+        """See `Run`."""
+        with tape.all_or_nothing() if tape is not None else nullcontext():
+            contained(partial(self._launch_by_launch, tape), *STACKS)
+
+    def _launch_by_launch(self, tape: Tape | None) -> None:
+        w, start = self.pool.make(), self.plan.start
+        a, b = w.state(start.particle_f), w.state(start.particle_f)
+        a.copy_from(start)
         for step in range(self.plan.steps):
             if tape is not None:
                 tape.mark(self.plan.name(step), {"particle_q": a.particle_q, "particle_qd": a.particle_qd})
@@ -103,6 +127,5 @@ class Run:
                 raise problem.at(self.plan.name(step)) from None
             a, b = b, a
             self.keep_frame(step, a)
-        self.result.final.follow(a)
-        for mine, p in zip(self.multipliers, w.solver.passes, strict=True):
-            copy(mine, p.multiplier)
+        self.result.final.copy_from(a)
+        self._show_multipliers(w)

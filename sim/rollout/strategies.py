@@ -1,33 +1,33 @@
-"""How the gradient of a rollout finds its way back: everything stored, or checkpoints and short stretches run again."""
+"""How the gradient of a rollout finds its way back: everything stored, or checkpoints and short segments run again."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Protocol
 
-from sim.rollout.budget import Schedule, parse_bytes, schedule_within
+from sim.rollout.budget import CheckpointSchedule, parse_bytes, schedule_within
 from sim.rollout.trajectory import Plan
 
 
 class Strategy(Protocol):
     """Says what is kept for the way back."""
 
-    def schedule(self, plan: Plan) -> Schedule:
-        """How many steps per stretch, and how many states at once."""
+    def schedule(self, plan: Plan) -> CheckpointSchedule:
+        """How many steps per segment, and how many states at once."""
 
 
 @dataclass(frozen=True)
 class StoreAll:
     """Everything that the reverse sweep needs is kept."""
 
-    def schedule(self, plan: Plan) -> Schedule:
-        """How many steps per stretch, and how many states at once."""
-        return Schedule(plan.steps)
+    def schedule(self, plan: Plan) -> CheckpointSchedule:
+        """How many steps per segment, and how many states at once."""
+        return CheckpointSchedule(plan.steps)
 
 
 @dataclass(frozen=True)
 class Checkpointed:
-    """The state is kept every `every` steps; the reverse sweep runs each stretch again and goes back through it.
+    """The state is kept every `every` steps; the reverse sweep runs each segment again and goes back through it.
 
     budget: instead of `every`, the memory that the gradient may take, in bytes or as "200 MB".  If everything fits it
     is
@@ -48,8 +48,8 @@ class Checkpointed:
         if self.budget is not None and not parse_bytes(self.budget) > 0:
             raise ValueError(f"budget={self.budget!r}; expected a positive number of bytes")
 
-    def schedule(self, plan: Plan) -> Schedule:
-        """How many steps per stretch, and how many states at once."""
+    def schedule(self, plan: Plan) -> CheckpointSchedule:
+        """How many steps per segment, and how many states at once."""
         if self.budget is not None:
             return schedule_within(plan, parse_bytes(self.budget))
-        return Schedule(plan.steps if self.every is None else min(self.every, plan.steps))
+        return CheckpointSchedule(plan.steps if self.every is None else min(self.every, plan.steps))

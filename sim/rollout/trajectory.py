@@ -15,7 +15,8 @@ from sim.core.runtime.arrays.creation import empty
 from sim.model.control import Control
 from sim.model.model import Model
 from sim.model.state import State
-from sim.solvers.base import Solver, own
+from sim.solvers.base import Solver
+from sim.solvers.fingerprint import copy_containers
 
 
 class NonFiniteState(SimError, FloatingPointError):
@@ -49,7 +50,10 @@ class Trajectory:
 
 @dataclass(eq=False)
 class Plan:
-    """The steps of one rollout: from the arrays that the start and the control have now."""
+    """The steps of one rollout: from the arrays that the start and the control have now.
+
+    What the user puts in their place later is no part of it, so that the reverse sweep takes the same steps.
+    """
 
     solver: Solver
     start: State
@@ -61,7 +65,7 @@ class Plan:
     def __post_init__(self) -> None:
         self.start, self.control = self.start.bound(), copy.copy(self.control)
         if self.control is not None:
-            vars(self.control).update({name: own(value) for name, value in vars(self.control).items()})
+            vars(self.control).update({name: copy_containers(value) for name, value in vars(self.control).items()})
 
     @property
     def inputs(self) -> list[array]:
@@ -97,14 +101,15 @@ def blank_state(model: Model, forces: array) -> State:
     """A state of a model in memory of its own, of undefined content, under these external forces."""
     kind = vector(3, model.dtype)
     q, qd = (empty(model.particle_count, kind, model.device, requires_grad=model.requires_grad) for _ in range(2))
-    memory = {
+    internal = {
         name: empty(a.shape, a.dtype, model.device, requires_grad=model.requires_grad)
-        for name, a in model.remembered.items()
+        for name, a in model.internal_variables.items()
     }
-    return State(model, q, qd, forces, 0.0, memory)
+    return State(model, q, qd, forces, 0.0, internal)
 
 
 def is_finite(a: array) -> bool:
     """Whether all numbers of an array are finite."""
     host = a.device.numpy(a)
+    # 0 times a finite number is 0, times all others NaN: one pass, and no array of booleans
     return bool(np.isfinite(np.dot(host.ravel(), np.zeros(host.size, host.dtype))))

@@ -1,12 +1,12 @@
-"""What the steps of rollouts need beside the user's arrays, and what a solver remembers of it.
+"""What the steps of rollouts need beside the user's arrays, and the pools from which they take it.
 
-A *kind* of rollout is a solver with its settings, a control, the arrays that both read, and a time step, all as they
-were when the first rollout of the kind was made: what is set or replaced on the user's objects later makes another
-kind, and does not show in this one.
+A *workspace* is memory and captured steps for one rollout at a time.  Who uses one takes it out of its pool, and gives
+it back when it has come to its end.  Where it does not come to its end (an error, Ctrl-C at any instruction) the
+workspace is gone with it, whatever state it was in; and two threads never use the same.
 
-A *workspace* is memory and graphs for one rollout at a time.  Who uses one takes it away, and gives it back when it has
-come to its end.  Where it does not come to its end (an error, Ctrl-C at any instruction) the workspace is gone with it,
-whatever state it was in; and two threads never use the same.
+Captured steps are specialised, as what `jit` compiles is: to a solver with its settings, a control, the arrays that
+both read, and a time step, all as they were when the first such rollout was made.  There is a *pool* for each of these
+specialisations: what is set or replaced on the user's objects later leads to another one, and does not show in this.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ from sim.core.runtime.memory.buffer import Buffer
 from sim.core.runtime.tape.memory_report import Remembered
 from sim.model.control import Control
 from sim.model.state import State
-from sim.rollout.stretches import Steps, Stretch
+from sim.rollout.segments import Segment, StepGraphs
 from sim.rollout.trajectory import NonFiniteState, Plan, blank_state
-from sim.solvers.base import Solver, own, token
+from sim.solvers.base import Solver
+from sim.solvers.fingerprint import copy_containers, fingerprint
 
-KEPT = 8
-"""Kinds of rollouts that a solver remembers; the one not used for longest goes."""
-LENGTHS = 4
-"""Stretches of different lengths that a workspace keeps."""
+MOST_POOLS = 8
+"""Of each solver; the one not used for longest goes."""
+MOST_SEGMENTS = 4
+"""Segments of different lengths that a workspace keeps."""
 
 
 @dataclass(eq=False)
@@ -43,11 +44,11 @@ class Workspace:
     control: Control | None
     dt: float
     forces: array
-    steps: Steps = field(init=False)
-    stretches: dict[int, Stretch] = field(default_factory=dict)
+    steps: StepGraphs = field(init=False)
+    segments: dict[int, Segment] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.steps = Steps((self.state(), self.state()), self.step)
+        self.steps = StepGraphs((self.state(), self.state()), self.step)
 
     def step(self, before: State, after: State) -> None:
         """Take a step."""
@@ -59,7 +60,7 @@ class Workspace:
 
     @property
     def buffers(self) -> set[Buffer]:
-        """Memory that nobody else knows of, that of the stretches aside."""
+        """Memory that nobody else knows of, that of the segments aside."""
         states = [a for state in self.steps.states for a in (*state.moving, state.clock)]
         return {a.buffer for a in (self.forces, *states, *self.solver.scratch)}
 
@@ -67,23 +68,26 @@ class Workspace:
     def stale(self) -> bool:
         """Whether a kernel of the steps, a constraint of the user say, reads another constant or function now than when
         it was captured."""
-        graphs = [*self.steps.graphs, *(graph for stretch in self.stretches.values() for graph in stretch.graphs)]
+        graphs = [*self.steps.graphs, *(graph for segment in self.segments.values() for graph in segment.graphs)]
         return any(graph.stale for graph in graphs)
 
-    def stretch(self, count: int) -> Stretch:
-        """The stretch of so many steps; of at most `LENGTHS`, so that memory of rollouts with other ones is freed."""
-        found = self.stretches.pop(count, None)
+    def segment(self, count: int) -> Segment:
+        """The segment of so many steps.  At most `MOST_SEGMENTS` are kept: others, of rollouts long ago, are freed."""
+        found = self.segments.pop(count, None)
         if found is None or found.outdated:
-            found = Stretch(count, (self.state(), self.state()), self.step)
-        self.stretches[count] = found
-        while len(self.stretches) > LENGTHS:
-            self.stretches.pop(next(iter(self.stretches)))
+            found = Segment(count, (self.state(), self.state()), self.step)
+        self.segments[count] = found
+        while len(self.segments) > MOST_SEGMENTS:
+            self.segments.pop(next(iter(self.segments)))
         return found
 
 
 @dataclass(eq=False)
-class Kind:
-    """One kind of rollout.  forced: do external forces have a gradient?  holds: keeps alive what its key is made of."""
+class WorkspacePool:
+    """The workspaces of one specialisation.  forced: do external forces have a gradient?
+
+    holds: keeps alive what its key is made of, since a key knows objects by their identity.
+    """
 
     solver: Solver
     control: Control | None
@@ -104,7 +108,7 @@ class Kind:
 
     @contextmanager
     def workspace(self) -> Iterator[Workspace]:
-        """`with kind.workspace() as w:` takes one, and gives it back if the block comes to its end.
+        """`with pool.workspace() as w:` takes one, and gives it back if the block comes to its end.
 
         A simulation that breaks down between two steps has come to its end too.
         """
@@ -125,21 +129,21 @@ class Kind:
         return any(w.stale for w in self._idle)
 
     def memory_of(self, owner: object) -> list[Remembered]:
-        """What the stretches of an owner keep."""
-        return [entry for w in self._idle for s in w.stretches.values() if s.owner is owner for entry in s.memory]
+        """What the segments of an owner keep."""
+        return [entry for w in self._idle for s in w.segments.values() if s.owner is owner for entry in s.memory]
 
     def _give(self, workspace: Workspace) -> None:
         if not self._idle:
             self._idle.append(workspace)
 
 
-_kinds: WeakKeyDictionary[Solver, dict[Hashable, Kind]] = WeakKeyDictionary()
-"""The kinds of rollouts of each solver, the last used last."""
+_pools: WeakKeyDictionary[Solver, dict[Hashable, WorkspacePool]] = WeakKeyDictionary()
+"""Of each solver, the last used last."""
 _lock = Lock()
 
 
-def kind_of(plan: Plan) -> Kind:
-    """The kind of a rollout: of those that the solver remembers, or new."""
+def pool_of(plan: Plan) -> WorkspacePool:
+    """The pool for the steps of a rollout: one that there is, or new."""
     solver, control, forced = plan.solver, plan.control, plan.start.particle_f.requires_grad
     fields = list(vars(control).items()) if control is not None else []
     used = solver.inputs
@@ -147,22 +151,22 @@ def kind_of(plan: Plan) -> Kind:
         plan.dt,
         forced,
         type(control),
-        tuple((name, token(value)) for name, value in fields),
+        tuple((name, fingerprint(value)) for name, value in fields),
         solver.settings,
-        tuple(map(token, used)),
+        tuple(map(fingerprint, used)),
     )
     with _lock:
-        known = _kinds.setdefault(solver, {})
+        known = _pools.setdefault(solver, {})
         found = known.pop(key, None)
         if found is None or found.stale:
-            found = Kind(
+            found = WorkspacePool(
                 solver.bound(),
                 control,
                 plan.dt,
                 forced,
-                [*used, *map(own, vars(solver).values()), *(own(value) for _, value in fields)],
+                [*used, *map(copy_containers, vars(solver).values()), *(copy_containers(value) for _, value in fields)],
             )
         known[key] = found
-        while len(known) > KEPT:
+        while len(known) > MOST_POOLS:
             known.pop(next(iter(known)))
     return found

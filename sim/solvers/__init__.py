@@ -1,5 +1,6 @@
 """Solvers: each steps a model from one state to the next."""
 
+from sim.solvers.base import SOLVERS as SOLVERS
 from sim.solvers.base import Solver as Solver
 from sim.solvers.base import SolverError as SolverError
 from sim.solvers.semi_implicit import SolverSemiImplicit as SolverSemiImplicit

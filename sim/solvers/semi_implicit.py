@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from sim.constraints.push import make_push
+from sim.constraints.warm_start import make_warm_start
 from sim.core.lang.errors import entry_point
-from sim.core.runtime.arrays.array import array
 from sim.core.runtime.devices.graph import add_node
 from sim.model.control import Contacts, Control
 from sim.model.state import State
-from sim.solvers.base import Pass, Solver, SolverError
+from sim.solvers.base import Solver, SolverError, Substep
 
 
 @dataclass(eq=False)
@@ -25,7 +23,7 @@ class _Checked:
 
 
 @dataclass(eq=False, repr=False)
-class SolverSemiImplicit(Solver):
+class SolverSemiImplicit(Solver, key="semi_implicit"):
     """Steps a model by the forces -J^T alpha^-1 (C + damping dC/dt) of its constraints, explicitly.
 
     The cross-check of XPBD, from the same constraints: both converge to the same motion as steps become shorter.  It
@@ -33,14 +31,16 @@ class SolverSemiImplicit(Solver):
     shortens them further.  Attached points follow their motion as in XPBD.
     """
 
+    about = "forces from the same constraints, symplectic Euler"
+
     def __post_init__(self) -> None:
         self._prepare(keeps=False)
-        self._push_by = {
-            (p.set.constraint, own): make_push(
-                p.set.constraint, self.model.dtype, p.set.damping is not None, False, own
+        self._forces = {
+            (b.set.constraint, disjoint): make_warm_start(
+                b.set.constraint, self.model.dtype, b.set.damping is not None, False, disjoint
             )
-            for p in self.passes
-            for own in (False, True)
+            for b in self.batches
+            for disjoint in (False, True)
         }
         self._checked = _Checked()
 
@@ -59,29 +59,30 @@ class SolverSemiImplicit(Solver):
         super().begin()
         add_node(self.refuse_rigid)
 
-    def _stages(
-        self, state_in: State, state_out: State, motion: array, dt: float
-    ) -> Iterator[tuple[array, Pass | None, int, int]]:
-        x = state_out.particle_q
-        self._predict(state_in, state_out, motion, dt)
-        yield x, None, 0, 0
-        for p in self.passes:
-            for begin, count, own in p.colors:
-                self._push(self._push_by[p.set.constraint, own], p, begin, count, state_in, state_out, dt)
-                yield x, p, begin, begin + count
-        self._finish(state_in, state_out, dt)
+    def _advance(self, s: Substep) -> None:
+        """x += h v + h^2 f / m: the multipliers h^2 f of all constraints, of the positions and velocities before."""
+        self._predict(s)
+        for batch in self.batches:
+            for rows in batch.colors:
+                self._warm_start(self._forces[batch.set.constraint, rows.disjoint], batch, rows, s)
+        self._finish(s)
+
+    def check_model(self) -> None:
+        """See `Solver`."""
+        self.refuse_rigid()
 
     def refuse_rigid(self) -> None:
         """Raises SolverError where a compliance is zero; looks again only when a compliance was written."""
-        versions = [p.set.compliance.buffer.version for p in self.passes]
+        versions = [b.set.compliance.buffer.version for b in self.batches]
         if versions == self._checked.versions:
             return
-        for p in self.passes:
-            rigid = np.argwhere(p.set.compliance.device.numpy(p.set.compliance) == 0.0)
+        for b in self.batches:
+            rigid = np.argwhere(b.set.compliance.device.numpy(b.set.compliance) == 0.0)
             if len(rigid):
-                points = p.set.points.device.numpy(p.set.points)[rigid[0][0]].tolist()
+                points = b.set.points.device.numpy(b.set.points)[rigid[0][0]].tolist()
                 raise SolverError(
-                    f"the constraint '{p.set.constraint.name}' on points {points} has compliance 0, which no force can "
-                    "hold; give it a positive compliance, or use SolverXPBD"
+                    f"the constraint '{b.set.name}' on points {points} has compliance 0, which no force can "
+                    "hold; give it a positive compliance, or use SolverXPBD",
+                    "shapes and attachments have a `compliance` too",
                 )
         self._checked.versions = versions

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sim.solvers.base import Pass, Solver
+from sim.solvers.base import Solver
+from sim.solvers.batch import ConstraintBatch
 from sim.solvers.xpbd import SolverXPBD
 
 BIAS = 0.43
@@ -18,19 +19,19 @@ EDGE = 2.0
 down."""
 
 
-def stiffness_ratios(solver: Solver, p: Pass, dt: float) -> np.ndarray:
+def stiffness_ratios(solver: Solver, batch: ConstraintBatch, dt: float) -> np.ndarray:
     """(constraints, rows): J W J^T (1 + damping / dt) over alpha~, of a tetrahedron at rest; about (dt c / size)^2.
 
     For the constraints of this project with a material law, whose rows are strains: |grad C| is that of a unit strain.
     """
-    model, c = solver.model, p.set.constraint
-    points = p.set.points.device.numpy(p.set.points)
+    model, c = solver.model, batch.set.constraint
+    points = batch.set.points.device.numpy(batch.set.points)
     x, w = model.particle_q.numpy().astype(float)[points], model.particle_inv_mass.numpy().astype(float)[points]
     gradients = np.linalg.inv(np.swapaxes(x[:, 1:] - x[:, :1], 1, 2))
     gradients = np.concatenate([-gradients.sum(axis=1, keepdims=True), gradients], axis=1)
     inertia = (w * (gradients**2).sum(axis=2)).sum(axis=1) / 3.0
-    alpha = p.set.compliance.numpy().astype(float) / dt**2
-    time = np.zeros(len(points)) if p.set.damping is None else p.set.damping.numpy().astype(float)
+    alpha = batch.set.compliance.numpy().astype(float) / dt**2
+    time = np.zeros(len(points)) if batch.set.damping is None else batch.set.damping.numpy().astype(float)
     weight = np.array(c.elastic)[None] + np.array(c.damped)[None] * time[:, None] / dt
     return weight * inertia[:, None] / alpha
 
@@ -40,11 +41,11 @@ def step_warnings(solver: Solver, steps: Sequence[float]) -> list[str]:
     if not isinstance(solver, SolverXPBD) or not steps:
         return []
     out, dt = [], max(steps)
-    for p in solver.passes:
-        c = p.set.constraint
+    for batch in solver.batches:
+        c = batch.set.constraint
         if c.law is None or c.points != 4:
             continue
-        ratios = stiffness_ratios(solver, p, dt).mean(axis=0)
+        ratios = stiffness_ratios(solver, batch, dt).mean(axis=0)
         shear = float(ratios[-1])
         if solver.start == "zero" and BIAS * shear > WORTH_SAYING:
             out.append(

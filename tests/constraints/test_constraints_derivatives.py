@@ -64,7 +64,7 @@ def at_rest(name: str, seed: int) -> Sample:
         edges = np.array([(s.x[rows][1:] - s.x[rows][0]).T for rows in s.points])
         inverse = np.linalg.inv(edges)
         s.parameters.update({n: inverse[:, k] for k, n in enumerate(("g1", "g2", "g3")) if n in s.parameters})
-        s.parameters.update({n: np.zeros_like(s.parameters[n]) for n in s.c.memory})
+        s.parameters.update({n: np.zeros_like(s.parameters[n]) for n in s.c.internal_variables})
         if "rest" in s.parameters:
             s.parameters["rest"] = np.linalg.det(edges) / 6
         return s
@@ -222,7 +222,7 @@ def test_projection_and_its_adjoint(name, variant):
         if abs(want) > 1e-6:
             reached.append(n)
     read = {"x", "compliance", "w", *s.parameters} - (
-        {"time"} if s.c.memory else set()
+        {"time"} if s.c.internal_variables else set()
     )  # time matters to the flow alone
     read |= {"x_before", "damping", "multiplier"} if flags[1] else set()
     read |= {"split"} if flags[2] else set()

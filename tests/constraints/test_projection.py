@@ -17,7 +17,7 @@ from sim.constraints.projection import make_projection, parameter_struct, solve,
 from sim.core.backends.interp import evaluate
 from sim.core.lang.autodiff.reverse import vjp
 from sim.core.lang.frontend.tracer import trace_function
-from sim.core.lang.ir.passes import inline
+from sim.core.lang.ir.inline import inline
 from sim.core.lang.types import float64, matrix, vector
 
 NAMES = ("distance", "contact_plane", "own_pair", "neo_hookean", "volume")

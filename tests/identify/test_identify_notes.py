@@ -11,7 +11,7 @@ from problem_scenes import SHEET, write_scene, write_target
 import sim
 from sim.cli import main
 from sim.identify.assess.misfit import misfits
-from sim.identify.assess.notes import notes_on
+from sim.identify.report.notes import notes_on
 
 REACH = "loss:\n  - {reach: {marker: balls, point: [3, 0, 0], scale: 10 mm}}\n"
 AIM = FLIGHT.replace("loss:\n  - {match: balls}\n", REACH)

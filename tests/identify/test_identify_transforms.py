@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sim.identify.parameters.transforms import Log, Logit, ParameterSpace, Transform, make_transform
+from sim.identify.parameters.transforms import LogitTransform, LogTransform, ParameterSpace, Transform, make_transform
 
 CASES = [
     ("none", 0.3, (None, None), None),
@@ -61,7 +61,7 @@ def test_known_values():
 
 
 def test_logit_is_stable_far_out():
-    transform = Logit(0.0, 1.0)
+    transform = LogitTransform(0.0, 1.0)
     p = transform.to_physical(np.array([-800.0, 800.0]))
     assert np.array_equal(p, [0.0, 1.0])
     assert np.array_equal(transform.pull_back(np.array([-800.0, 800.0]), np.ones(2)), [0.0, 0.0])
@@ -77,9 +77,9 @@ def test_logit_is_stable_far_out():
         (lambda: make_transform("logit", 1.0, (0.0, None)), "needs both bounds"),
         (lambda: make_transform("none", 1.0, (2.0, 2.0)), "must be below"),
         (lambda: make_transform("none", 1.0, scale=0.0), "scale 0: it must be positive"),
-        (lambda: Log(1.0, 2.0).check(3.0, "bend"), r"bend = 3 is outside its bounds \[1, 2\]"),
-        (lambda: Log().check(-3.0, "bend"), "bend = -3: transform log needs a positive start"),
-        (lambda: Logit(0.0, 0.5).check(0.5, "poisson"), "is on one of its bounds"),
+        (lambda: LogTransform(1.0, 2.0).check(3.0, "bend"), r"bend = 3 is outside its bounds \[1, 2\]"),
+        (lambda: LogTransform().check(-3.0, "bend"), "bend = -3: transform log needs a positive start"),
+        (lambda: LogitTransform(0.0, 0.5).check(0.5, "poisson"), "is on one of its bounds"),
         (lambda: Transform().check(np.nan, "x"), "must be finite"),
     ],
 )
@@ -90,7 +90,7 @@ def test_refusals(make, words):
 
 def space():
     return ParameterSpace(
-        {"young": Log(1e4, 1e7), "velocity": Transform(scale=0.5), "poisson": Logit(0.0, 0.5)},
+        {"young": LogTransform(1e4, 1e7), "velocity": Transform(scale=0.5), "poisson": LogitTransform(0.0, 0.5)},
         {"young": 1e5, "velocity": np.array([1.0, -2.0, 0.0]), "poisson": 0.3},
     )
 
@@ -126,13 +126,15 @@ def test_space_pulls_gradients_back():
 
 def test_a_start_on_its_bound_is_inside_the_coordinate_bounds():
     for value in (1e-4, 0.1, 7.3, 1e5):
-        s = ParameterSpace({"c": Log(value, 1e6)}, {"c": value})
+        s = ParameterSpace({"c": LogTransform(value, 1e6)}, {"c": value})
         lower, upper = s.bounds()
         assert np.all(s.start >= lower) and np.all(s.start <= upper)
 
 
 def test_random_starts():
-    s = ParameterSpace({"c": Log(1e-4, 1e4), "nu": Logit(0.0, 0.5)}, {"c": np.array([1.0, 2.0]), "nu": 0.3})
+    s = ParameterSpace(
+        {"c": LogTransform(1e-4, 1e4), "nu": LogitTransform(0.0, 0.5)}, {"c": np.array([1.0, 2.0]), "nu": 0.3}
+    )
     starts = s.starts(400, seed=7)
     assert np.array_equal(starts[0], s.start) and len(starts) == 400
     assert all(np.array_equal(a, b) for a, b in zip(starts, s.starts(400, seed=7), strict=True))
@@ -141,4 +143,4 @@ def test_random_starts():
     nu = np.array([s.unpack(x)["nu"] for x in starts[1:]])
     assert 0.4 < np.mean(nu < 0.25) < 0.6 and nu.min() > 0 and nu.max() < 0.5
     with pytest.raises(ValueError, match="need both bounds"):
-        ParameterSpace({"c": Log()}, {"c": 1.0}).starts(2)
+        ParameterSpace({"c": LogTransform()}, {"c": 1.0}).starts(2)

@@ -7,8 +7,8 @@ from problem_scenes import ROPE, SHEET, sheet, write_scene, write_target
 
 import sim
 from sim.identify.assess.gradcheck import check_gradient
-from sim.identify.assess.notes import notes_on
 from sim.identify.evaluate.evaluator import Evaluator
+from sim.identify.report.notes import notes_on
 from sim.rollout import Checkpointed, StoreAll
 
 

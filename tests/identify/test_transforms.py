@@ -7,8 +7,8 @@ import pytest
 
 from sim.identify.parameters.transforms import (
     TRANSFORMS,
-    Log,
-    Logit,
+    LogitTransform,
+    LogTransform,
     ParameterSpace,
     Transform,
     _sigmoid,
@@ -20,8 +20,8 @@ from sim.identify.parameters.transforms import (
 @pytest.mark.parametrize(("transform", "p", "u", "slope"), [
     (Transform(), 10.0, 10.0, 1.0),
     (Transform(scale=4.0), 10.0, 2.5, 4.0),
-    (Log(scale=0.5), 3.0, 2.0 * np.log(3.0), 1.5),
-    (Logit(1.0, 5.0, 2.0), 2.0, 0.5 * np.log(1 / 3), 2.0 * 4.0 * 0.25 * 0.75),
+    (LogTransform(scale=0.5), 3.0, 2.0 * np.log(3.0), 1.5),
+    (LogitTransform(1.0, 5.0, 2.0), 2.0, 0.5 * np.log(1 / 3), 2.0 * 4.0 * 0.25 * 0.75),
 ])  # fmt: skip
 def test_closed_forms(transform, p, u, slope):
     assert transform.to_coordinates(p) == pytest.approx(u, rel=1e-14)
@@ -30,7 +30,7 @@ def test_closed_forms(transform, p, u, slope):
 
 
 def test_physical_values_stay_within_the_bounds_to_the_bit():
-    for transform in (Transform(0.1, 0.3), Log(0.1, 0.3)):
+    for transform in (Transform(0.1, 0.3), LogTransform(0.1, 0.3)):
         assert transform.to_physical([-700.0, 700.0]).tolist() == [0.1, 0.3]
         ends = transform.to_physical(np.stack(transform.coordinate_bounds()))
         np.testing.assert_allclose(ends, [0.1, 0.3], rtol=1e-15)
@@ -41,17 +41,17 @@ def test_physical_values_stay_within_the_bounds_to_the_bit():
 def test_bounds_of_coordinates():
     low, high = Transform(-1.0, 3.0, 2.0).coordinate_bounds()
     assert (low, high) == (-0.5, 1.5)
-    low, high = Log(None, np.e).coordinate_bounds()
+    low, high = LogTransform(None, np.e).coordinate_bounds()
     assert low == -np.inf and high == pytest.approx(1.0)
-    low, high = Logit(0.0, np.array([1.0, 2.0])).coordinate_bounds()
+    low, high = LogitTransform(0.0, np.array([1.0, 2.0])).coordinate_bounds()
     assert (low, high[0], high[1]) == (-np.inf, np.inf, np.inf)
 
 
 @pytest.mark.parametrize(("transform", "value", "ok"), [
     (Transform(0.0, 1.0), 0.0, True), (Transform(0.0, 1.0), 1.0, True), (Transform(0.0, 1.0), -1e-9, False), (Transform(0.0, 1.0), 1.0 + 1e-9, False),
-    (Transform(0.0, 1.0), [0.5, 2.0], False), (Transform(), np.inf, False), (Transform(), [0.0, np.nan], False), (Log(), 0.0, False), (Log(), 1e-300, True),
-    (Log(), [1.0, -1.0], False), (Log(0.5, 2.0), 0.5, True), (Log(0.5, 2.0), 2.5, False), (Logit(0.0, 1.0), 0.0, False), (Logit(0.0, 1.0), 1.0, False),
-    (Logit(0.0, 1.0), 0.5, True), (Logit(0.0, 1.0), [0.5, 1.0], False), (Logit(0.0, 1.0), 1.5, False),
+    (Transform(0.0, 1.0), [0.5, 2.0], False), (Transform(), np.inf, False), (Transform(), [0.0, np.nan], False), (LogTransform(), 0.0, False), (LogTransform(), 1e-300, True),
+    (LogTransform(), [1.0, -1.0], False), (LogTransform(0.5, 2.0), 0.5, True), (LogTransform(0.5, 2.0), 2.5, False), (LogitTransform(0.0, 1.0), 0.0, False), (LogitTransform(0.0, 1.0), 1.0, False),
+    (LogitTransform(0.0, 1.0), 0.5, True), (LogitTransform(0.0, 1.0), [0.5, 1.0], False), (LogitTransform(0.0, 1.0), 1.5, False),
 ])  # fmt: skip
 def test_where_a_search_can_start(transform, value, ok):
     if ok:
@@ -63,8 +63,8 @@ def test_where_a_search_can_start(transform, value, ok):
 
 @pytest.mark.parametrize("make", [
     lambda: Transform(1.0, 1.0), lambda: Transform(2.0, 1.0), lambda: Transform([0.0, 2.0], 1.0), lambda: Transform(scale=0.0), lambda: Transform(scale=-1.0),
-    lambda: Transform(scale=np.inf), lambda: Transform(scale=[1.0, 0.0]), lambda: Log(0.0), lambda: Log(1.0, -1.0), lambda: Log([1.0, 0.0]),
-    lambda: Logit(0.0), lambda: Logit(None, 1.0), lambda: Logit(1.0, 0.0), lambda: Logit(0.0, [1.0, np.inf]),
+    lambda: Transform(scale=np.inf), lambda: Transform(scale=[1.0, 0.0]), lambda: LogTransform(0.0), lambda: LogTransform(1.0, -1.0), lambda: LogTransform([1.0, 0.0]),
+    lambda: LogitTransform(0.0), lambda: LogitTransform(None, 1.0), lambda: LogitTransform(1.0, 0.0), lambda: LogitTransform(0.0, [1.0, np.inf]),
 ])  # fmt: skip
 def test_impossible_transforms(make):
     with pytest.raises(ValueError, match="bounds|scale"):
@@ -74,8 +74,8 @@ def test_impossible_transforms(make):
 @pytest.mark.parametrize(("transform", "values", "sides"), [
     (Transform(0.0, 1.0), [0.0, 1e-9, 0.5, 1.0 - 1e-9, 1.0, -1.0, 2.0], [-1, 0, 0, 0, 1, -1, 1]),
     (Transform(None, 1.0), [-1e300, 1.0], [0, 1]),
-    (Log(0.5, 2.0), [0.5, 1.0, 2.0], [-1, 0, 1]),
-    (Logit(1.0, 3.0), [1.0, 1.002, 1.0021, 2.0, 2.9979, 2.998, 3.0], [-1, -1, 0, 0, 0, 1, 1]),
+    (LogTransform(0.5, 2.0), [0.5, 1.0, 2.0], [-1, 0, 1]),
+    (LogitTransform(1.0, 3.0), [1.0, 1.002, 1.0021, 2.0, 2.9979, 2.998, 3.0], [-1, -1, 0, 0, 0, 1, 1]),
 ])  # fmt: skip
 def test_on_which_bound_a_value_stands(transform, values, sides):
     """A logit never reaches its bounds: beside one, within a thousandth of the range, counts as on it."""
@@ -86,8 +86,8 @@ def test_on_which_bound_a_value_stands(transform, values, sides):
 @pytest.mark.parametrize(("transform", "values", "moved"), [
     (Transform(0.0, 4.0, 2.0), [0.0, 1.0, 4.0], [0.04, 1.0, 3.96]),
     (Transform(0.0, None, 2.0), [0.0, 5.0], [0.02, 5.0]),
-    (Log(0.5, 0.5 * np.e**2), [0.5, 1.0, 0.5 * np.e**2], [0.5 * np.exp(0.02), 1.0, 0.5 * np.exp(1.98)]),
-    (Log(None, 2.0, 3.0), [2.0], [2.0 * np.exp(-0.03)]),
+    (LogTransform(0.5, 0.5 * np.e**2), [0.5, 1.0, 0.5 * np.e**2], [0.5 * np.exp(0.02), 1.0, 0.5 * np.exp(1.98)]),
+    (LogTransform(None, 2.0, 3.0), [2.0], [2.0 * np.exp(-0.03)]),
 ])  # fmt: skip
 def test_a_start_on_a_bound_moves_inside_by_a_hundredth_of_the_range_or_unit(transform, values, moved):
     np.testing.assert_allclose(transform.off_the_bounds(values), moved, rtol=1e-12)
@@ -95,10 +95,12 @@ def test_a_start_on_a_bound_moves_inside_by_a_hundredth_of_the_range_or_unit(tra
 
 def test_random_values_are_uniform_in_the_coordinates_and_within_the_bounds():
     rng = np.random.default_rng(5)
-    for transform in (Transform(-1.0, 3.0, 0.1), Log(1e-3, 1e3, 2.0), Logit(0.0, 2.0)):
+    for transform in (Transform(-1.0, 3.0, 0.1), LogTransform(1e-3, 1e3, 2.0), LogitTransform(0.0, 2.0)):
         values = transform.sample(rng, (4000,))
-        even = transform.to_coordinates(values) if isinstance(transform, Log) else values
-        low, high = transform.coordinate_bounds() if isinstance(transform, Log) else (transform.lower, transform.upper)
+        even = transform.to_coordinates(values) if isinstance(transform, LogTransform) else values
+        low, high = (
+            transform.coordinate_bounds() if isinstance(transform, LogTransform) else (transform.lower, transform.upper)
+        )
         share = (even - low) / (high - low)
         assert (
             share.min() >= 0
@@ -113,7 +115,7 @@ def test_random_values_are_uniform_in_the_coordinates_and_within_the_bounds():
     assert 0 < values.min() < 0.01 and 1.99 < values.max() < 2, "a logit reaches close to its bounds, not them"
 
 
-@pytest.mark.parametrize("transform", [Transform(0.0), Transform(None, 1.0), Log(), Log(1.0)])
+@pytest.mark.parametrize("transform", [Transform(0.0), Transform(None, 1.0), LogTransform(), LogTransform(1.0)])
 def test_random_values_need_both_bounds(transform):
     with pytest.raises(ValueError, match="random starts need both bounds"):
         transform.sample(np.random.default_rng(0), ())
@@ -169,7 +171,12 @@ START = {"c": 2.0, "v": np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), "nu": np.a
 
 def space() -> ParameterSpace:
     return ParameterSpace(
-        {"c": Log(0.5, 8.0), "v": Transform(-10.0, np.full((2, 3), 10.0), 2.0), "nu": Logit(0.0, 0.5)}, START
+        {
+            "c": LogTransform(0.5, 8.0),
+            "v": Transform(-10.0, np.full((2, 3), 10.0), 2.0),
+            "nu": LogitTransform(0.0, 0.5),
+        },
+        START,
     )
 
 
@@ -207,13 +214,13 @@ def test_a_start_that_misses_its_bound_by_rounding_widens_it():
     """exp(log(p)) need not be p: the coordinate of a start on its bound is a bound of the coordinates."""
     for value in np.random.default_rng(0).uniform(0.1, 10.0, 50):
         for low, high in ((value, 20.0), (0.01, value)):
-            s = ParameterSpace({"c": Log(low, high, 3.0)}, {"c": value})
+            s = ParameterSpace({"c": LogTransform(low, high, 3.0)}, {"c": value})
             lower, upper = s.bounds()
             assert lower <= s.start <= upper and (lower == s.start if low == value else upper == s.start)
 
 
 def test_starts_begin_with_the_given_one_and_depend_on_the_seed_alone():
-    s = ParameterSpace({"c": Log(0.5, 8.0), "v": Transform(0.0, 1.0)}, {"c": 2.0, "v": np.zeros(2)})
+    s = ParameterSpace({"c": LogTransform(0.5, 8.0), "v": Transform(0.0, 1.0)}, {"c": 2.0, "v": np.zeros(2)})
     starts = s.starts(3, seed=4)
     assert len(starts) == 3 and np.array_equal(starts[0], s.start) and starts[0] is not s.start
     assert np.array_equal(starts, s.starts(3, seed=4)) and not np.array_equal(starts[1:], s.starts(3, seed=5)[1:])
@@ -228,7 +235,7 @@ def test_starts_begin_with_the_given_one_and_depend_on_the_seed_alone():
 
 @pytest.mark.parametrize(("wrong", "words"), [
     (lambda: ParameterSpace({"a": Transform()}, {"b": 1.0}), r"transforms for \['a'\], but starts for \['b'\]"),
-    (lambda: ParameterSpace({"a": Log()}, {"a": -1.0}), "a = -1: transform log needs a positive start"),
+    (lambda: ParameterSpace({"a": LogTransform()}, {"a": -1.0}), "a = -1: transform log needs a positive start"),
     (lambda: space().pack({**START, "v": np.zeros(3)}), r"v has shape \(3,\), expected \(2, 3\)"),
     (lambda: space().pull_back(space().start, {**START, "nu": 1.0}), r"gradient of nu has shape \(\), expected \(2,\)"),
 ])  # fmt: skip

@@ -24,7 +24,7 @@ from sim.identify.losses.jacobian import Linearised
 from sim.identify.losses.residuals import Residuals, single
 from sim.identify.losses.terms import Custom, Match
 from sim.identify.parameters.parameters import Parameter
-from sim.identify.parameters.transforms import Log, Logit, ParameterSpace, Transform
+from sim.identify.parameters.transforms import LogitTransform, LogTransform, ParameterSpace, Transform
 
 RNG = np.random.default_rng(11)
 
@@ -46,8 +46,8 @@ class Stated:
         return self.space.bounds()
 
 
-def parameter(name, start, transform=None, kind="none", experiments=()) -> Parameter:
-    return Parameter(name, np.asarray(start, float), [], transform or Transform(), kind=kind, experiments=experiments)
+def parameter(name, start, transform=None, experiments=()) -> Parameter:
+    return Parameter(name, np.asarray(start, float), [], transform or Transform(), experiments=experiments)
 
 
 def problem(**start) -> Stated:
@@ -78,9 +78,9 @@ def covariance_of_noise(part: Residuals) -> np.ndarray:
     rows = np.zeros((frames, markers, frames, markers))
     for f in range(frames):
         for m in range(markers):
-            rows[f, m, f, m] += part.share
+            rows[f, m, f, m] += part.observation_noise
             if part.reference[f, m] >= 0:
-                rows[f, m, part.reference[f, m], m] -= part.share
+                rows[f, m, part.reference[f, m], m] -= part.observation_noise
     flat_rows = rows.reshape(frames * markers, -1)
     return np.kron(flat_rows @ flat_rows.T, np.eye(3))
 
@@ -97,7 +97,7 @@ CHAINS = {
 @pytest.mark.parametrize("reference", CHAINS.values(), ids=CHAINS)
 @pytest.mark.parametrize("share", [1.0, math.sqrt(0.5)])
 def test_stated_noise_goes_through_the_derivatives(reference, share):
-    part = recorded(reference=reference, weight=RNG.uniform(0.0, 2.0, (6, 2)), share=share)
+    part = recorded(reference=reference, weight=RNG.uniform(0.0, 2.0, (6, 2)), observation_noise=share)
     j = jacobian(part, 3)
     rows, weight = flat(part, j)
     covariance = covariance_of_noise(part)
@@ -175,9 +175,9 @@ def test_errors_of_a_linear_fit_with_a_prior():
 def test_errors_are_of_physical_values():
     stated = Stated(
         [
-            parameter("c", 0.01, Log(scale=2.0)),
+            parameter("c", 0.01, LogTransform(scale=2.0)),
             parameter("d", 3.0, Transform(scale=5.0)),
-            parameter("e", 1.0, Logit(0.0, 4.0)),
+            parameter("e", 1.0, LogitTransform(0.0, 4.0)),
         ]
     )
     part = recorded(30, 2)
@@ -258,7 +258,7 @@ def test_an_inverse_among_the_free_ones():
 
 # ------------------------------------------------------------------------------------------------ numbers that follow
 def test_errors_of_numbers_that_follow_from_parameters():
-    stated = Stated([parameter("c", 0.5, Log()), parameter("d", [1.0, 2.0], Transform(scale=2.0))])
+    stated = Stated([parameter("c", 0.5, LogTransform()), parameter("d", [1.0, 2.0], Transform(scale=2.0))])
     part = recorded(30, 2)
     j, slope = jacobian(part, 3), np.array([0.3, -1.0, 2.0])
     found = assess(stated, Linearised(stated.space.start, [part], [j], {"sag": slope, "none": np.zeros(3)}))
@@ -274,7 +274,7 @@ def test_errors_of_numbers_that_follow_from_parameters():
 
 def test_a_value_that_no_coordinate_moves_any_more_has_no_slope():
     """So far out that a logit stands on its bound to the last bit."""
-    stated, part = Stated([parameter("e", [1.0, 1.0], Logit(0.0, 4.0))]), recorded(30, 1)
+    stated, part = Stated([parameter("e", [1.0, 1.0], LogitTransform(0.0, 4.0))]), recorded(30, 1)
     found = assess(
         stated, Linearised(np.array([0.0, 800.0]), [part], [jacobian(part, 2)], {"sag": np.array([2.0, 3.0])})
     )
@@ -365,7 +365,10 @@ def test_what_is_poorly_known_and_what_is_not_at_all():
 
 def test_a_standard_error_of_a_logarithm_is_a_factor():
     stated = Stated(
-        [parameter("c", 1.0, Log(scale=2.0), "log"), parameter("d", np.ones(2), Log(scale=np.array([1.0, 4.0])), "log")]
+        [
+            parameter("c", 1.0, LogTransform(scale=2.0)),
+            parameter("d", np.ones(2), LogTransform(scale=np.array([1.0, 4.0]))),
+        ]
     )
     notes = remarks([1.0, 1.0, 1e9], stated=stated)
     assert notes[0] == "`c` is poorly known: its standard error is a factor of 7.4"

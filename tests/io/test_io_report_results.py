@@ -13,9 +13,9 @@ from problem_scenes import SHEET, write_scene, write_target
 import sim
 from sim.cli import main
 from sim.cli.terminal.result import show_result
-from sim.identify.assess.found import found_values, fragment, set_options
 from sim.identify.parameters.parameters import Parameter
 from sim.identify.parameters.transforms import make_transform
+from sim.identify.report.found import found_values, fragment, set_options
 from sim.identify.run import run_problem
 from sim.io.report_parameters import ParameterRow, parameter_section
 

@@ -10,8 +10,8 @@ from problem_scenes import SHEET, sheet
 
 import sim
 from sim.identify.assess.misfit import compared_by
-from sim.identify.assess.report_takes import takes
-from sim.identify.assess.tracks import tracks
+from sim.identify.report.takes import takes
+from sim.identify.report.tracks import tracks
 from sim.io import load_recording, write_recording
 from sim.io.player import player_data
 from sim.io.recording import Recording

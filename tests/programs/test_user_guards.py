@@ -9,9 +9,10 @@ import sim as wp
 from sim.core.backends.interp import evaluate
 from sim.core.lang.autodiff.reverse import vjp
 from sim.core.lang.frontend.tracer import trace_function
-from sim.core.lang.ir.core import verify, walk
-from sim.core.lang.ir.passes import inline
+from sim.core.lang.ir.core import walk
+from sim.core.lang.ir.inline import inline
 from sim.core.lang.ir.sinking import sink
+from sim.core.lang.ir.verifier import verify
 from sim.core.lang.library.vector import dot
 from sim.core.lang.types import float64
 

@@ -22,7 +22,7 @@ def garbage(a: array) -> array:
 def replace_start(case, made):
     for name in ("particle_q", "particle_qd", "particle_f"):
         setattr(case.state, name, garbage(getattr(case.state, name)))
-    case.state.memory = {name: garbage(a) for name, a in case.state.memory.items()}
+    case.state.internal_variables = {name: garbage(a) for name, a in case.state.internal_variables.items()}
     case.state.clock = garbage(case.state.clock)
 
 
@@ -40,7 +40,7 @@ def write_start(case, made):
 def replace_result(case, made):
     made.particle_q, made.final.particle_q = garbage(made.particle_q), garbage(made.final.particle_q)
     made.final.particle_qd = garbage(made.final.particle_qd)
-    made.final.memory = {name: garbage(a) for name, a in made.final.memory.items()}
+    made.final.internal_variables = {name: garbage(a) for name, a in made.final.internal_variables.items()}
 
 
 def replace_control(case, made):

@@ -10,7 +10,14 @@ import pytest
 from physics_tools import positions, take_steps
 
 import sim
-from sim.rollout.budget import Schedule, bytes_per_state, bytes_per_step, gradient_bytes, parse_bytes, schedule_within
+from sim.rollout.budget import (
+    CheckpointSchedule,
+    bytes_per_state,
+    bytes_per_step,
+    gradient_bytes,
+    parse_bytes,
+    schedule_within,
+)
 from sim.rollout.trajectory import Plan
 
 
@@ -163,11 +170,11 @@ def test_checkpoints_that_make_no_sense(arguments, words):
 def test_a_stretch_is_no_longer_than_the_rollout():
     model = chain()
     plan = Plan(solver_of(model), model.state(), 9, 0.01, None, 9)
-    assert sim.StoreAll().schedule(plan) == Schedule(9)
+    assert sim.StoreAll().schedule(plan) == CheckpointSchedule(9)
     for every, wanted in ((1, 1), (4, 4), (9, 9), (10, 9), (np.int64(3), 3)):
-        assert sim.Checkpointed(every=every).schedule(plan) == Schedule(wanted)
-    assert sim.Checkpointed(budget="1 GB").schedule(plan) == Schedule(9)
-    assert sim.Checkpointed(budget=1).schedule(plan) == schedule_within(plan, 1.0) == Schedule(1, 4)
+        assert sim.Checkpointed(every=every).schedule(plan) == CheckpointSchedule(wanted)
+    assert sim.Checkpointed(budget="1 GB").schedule(plan) == CheckpointSchedule(9)
+    assert sim.Checkpointed(budget=1).schedule(plan) == schedule_within(plan, 1.0) == CheckpointSchedule(1, 4)
 
 
 def test_memory_of_a_step_and_of_a_state():
@@ -185,7 +192,7 @@ def test_the_largest_gradient_within_a_budget():
     model = chain()
     plan = Plan(solver_of(model), model.state(), 400, 0.01, None, 400)
     everything = gradient_bytes(plan, 400)
-    assert schedule_within(plan, everything) == Schedule(400)
+    assert schedule_within(plan, everything) == CheckpointSchedule(400)
     best = schedule_within(plan, everything - 1).every
     assert gradient_bytes(plan, best) == pytest.approx(min(gradient_bytes(plan, k) for k in range(1, 401)), rel=0.1)
     small = schedule_within(plan, 0.5 * gradient_bytes(plan, best))
@@ -194,9 +201,9 @@ def test_the_largest_gradient_within_a_budget():
 
 
 def test_gaps_between_states():
-    assert Schedule(5).gap(100, None) == 5
+    assert CheckpointSchedule(5).gap(100, None) == 5
     for every, count, states in ((5, 100, 4), (5, 100, 8), (3, 7, 2), (10, 5, 4), (1, 1000, 10)):
-        gap = Schedule(every, states).gap(count, states)
+        gap = CheckpointSchedule(every, states).gap(count, states)
         pieces = [-(-count // g) for g in (gap, max(gap - every, 1))]
         assert (
             gap % every == 0

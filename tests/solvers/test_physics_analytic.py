@@ -9,7 +9,7 @@ from physics_samples import G, hanging_chain, relaxed
 from physics_tools import momentum, positions, random_rotation, take_steps
 
 import sim
-from sim.constraints.energy import constraint_energy
+from sim.model.energy import constraint_energy
 
 
 def one_spring(alpha: float, mass: float, x0: float, gravity: float = 0.0, damping: float = 0.0) -> sim.Model:

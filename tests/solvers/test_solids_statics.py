@@ -7,8 +7,8 @@ from physics_tools import SEED, momentum, positions, random_rotation, take_steps
 from solid_tools import DENSITY, MATERIALS, MEAN, POISSON, YOUNG, at, beam, block, stiffness, tip
 
 import sim
-from sim.constraints.energy import constraint_energy, constraint_forces
 from sim.identify.data.measures import Measure
+from sim.model.energy import constraint_energy, constraint_forces
 
 
 def forces(model, q):

@@ -7,8 +7,8 @@ from physics_tools import positions, take_steps
 from solid_tools import DENSITY, POISSON, YOUNG, at, block, tip
 
 import sim
-from sim.constraints.energy import constraint_forces
 from sim.identify.data.measures import Measure
+from sim.model.energy import constraint_forces
 
 
 def bar(relaxing, time, g=0.0981, cells=(1, 1, 3), young=1e5, poisson=0.3):
@@ -92,7 +92,7 @@ def test_stress_relaxes_exponentially():
     for _ in range(10):
         made, out = model.constraint_sets["viscoelastic"], sim.zeros(model.particle_count, sim.vec3d)
         for name in ("normal", "shear"):
-            made.parameters[name].assign(state.memory[f"viscoelastic.{name}"])
+            made.parameters[name].assign(state.internal_variables[f"viscoelastic.{name}"])
         constraint_forces(model, state, out)
         forces.append(out.numpy()[:, 0].max())
         solver.step(state, following, None, None, h)
@@ -130,8 +130,8 @@ def test_states_carry_their_memory():
     model, _ = bar(0.5, 0.01)
     solver = sim.SolverXPBD(model)
     state = take_steps(solver, model.state(), 20, 1e-3)
-    assert set(state.memory) == {"viscoelastic.normal", "viscoelastic.shear"}
-    assert np.abs(state.memory["viscoelastic.shear"].numpy()).max() > 1e-6
+    assert set(state.internal_variables) == {"viscoelastic.normal", "viscoelastic.shear"}
+    assert np.abs(state.internal_variables["viscoelastic.shear"].numpy()).max() > 1e-6
     other = model.state()
     other.assign(state)
     for s in (state.clone(), other):

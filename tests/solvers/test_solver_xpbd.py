@@ -9,7 +9,9 @@ import sim
 from sim.core.runtime.ambient import threads
 from sim.geometry import GeometryError
 from sim.geometry.coloring import Coloring
-from sim.model import constraint_set
+from sim.model.build import row_order
+from sim.solvers.base import Substep
+from sim.solvers.batch import Rows
 
 
 # ------------------------------------------------------------------------------------------ colours
@@ -31,7 +33,7 @@ def test_a_broken_colouring_is_caught_at_finalize(monkeypatch):
         n = len(points)
         return Coloring(np.zeros(n, np.int32), np.arange(n, dtype=np.int32), np.array([0, n], np.int32))
 
-    monkeypatch.setattr(constraint_set, "color_constraints", broken)
+    monkeypatch.setattr(row_order, "color_constraints", broken)
     with pytest.raises(GeometryError, match="constraints 0 and 1 have the same colour 0 and share the free point 1"):
         hanging_chain()
 
@@ -41,7 +43,7 @@ def test_the_order_within_a_colour_does_not_matter():
     bits."""
     solver = swung_sheet()
     made = solver.model.constraint_sets["distance"]
-    p = next(p for p in solver.passes if p.set is made)
+    batch = next(b for b in solver.batches if b.set is made)
     rng = np.random.default_rng(SEED)
     start = solver.model.particle_q.numpy() + 0.01 * rng.normal(size=solver.model.particle_q.numpy().shape)
     results = []
@@ -49,10 +51,11 @@ def test_the_order_within_a_colour_does_not_matter():
         before, after = solver.model.state(), solver.model.state()
         before.particle_q.assign(start)
         after.particle_q.assign(start)
+        step = Substep(before, after, solver.model.motion_vector, 0.01)
         for begin, end in zip(made.offsets, made.offsets[1:], strict=False):
             rows = range(begin, end)[:: -1 if backwards else 1]
             for row in rows:
-                solver._project(p, 0, row, 1, False, before, after, 0.01)
+                solver._project(batch, Rows(row, 1, False), 0, step)
         results.append(after.particle_q.numpy().copy())
     assert np.array_equal(*results)
     assert np.abs(results[0] - start).max() > 1e-4

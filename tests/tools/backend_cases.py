@@ -6,10 +6,10 @@ import zlib
 
 import numpy as np
 
-from sim.core.lang.ir.core import OPS
+from sim.core.lang.ir.table import OPS, Libm
 from sim.core.lang.types import SCALARS, Scalar, bool_
 
-INEXACT = {n for n, r in OPS.items() if r.llvm[0] == "libm"} | set("exp log log2 log10 pow sin cos".split())
+INEXACT = {n for n, r in OPS.items() if isinstance(r.llvm, Libm)} | set("exp log log2 log10 pow sin cos".split())
 CASES = [(n, s) for n, r in OPS.items() for s in SCALARS if s.kind in r.accepts and n != "cast"]
 COUNT = 61
 

@@ -11,7 +11,9 @@ import sim.core.lang.ir.ops  # noqa: F401 fills the table
 from sim.core.backends.base import Backend, argument_block
 from sim.core.backends.interp import InterpBackend
 from sim.core.backends.llvm import LlvmBackend
-from sim.core.lang.ir.core import Block, Builder, Func, Value, verify
+from sim.core.lang.ir.builder import Builder
+from sim.core.lang.ir.core import Block, Func, Value
+from sim.core.lang.ir.verifier import verify
 from sim.core.lang.types import ArrayType, Type, array_type, float32
 
 BACKENDS = [InterpBackend(), LlvmBackend()]

@@ -4,14 +4,14 @@ import numpy as np
 from physics_tools import SEED, Sample
 
 import sim
-from sim.constraints.projection import _at, parameter_struct
+from sim.constraints.projection import constraint_at, parameter_struct
 from sim.core.lang.frontend.builtins import static, tid
 
 
 def evaluate(s: Sample, x: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """C (n, rows) and J (n, rows, points, 3), by the compiler."""
     c, rows, n_points = s.c, s.c.rows, s.c.points
-    Data, vec3, at = parameter_struct(c, sim.float64), sim.vec3d, _at(c, sim.float64, gradient=True)
+    Data, vec3, at = parameter_struct(c, sim.float64), sim.vec3d, constraint_at(c, sim.float64, gradient=True)
 
     @sim.kernel(name=f"evaluate_{c.name}")
     def kernel(

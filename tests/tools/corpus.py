@@ -16,7 +16,8 @@ import sim
 from sim.core.lang.autodiff.reverse import vjp
 from sim.core.lang.frontend.function import func
 from sim.core.lang.frontend.tracer import trace_function
-from sim.core.lang.ir.core import Func, verify
+from sim.core.lang.ir.core import Func
+from sim.core.lang.ir.verifier import verify
 from sim.core.lang.types import float64, int32
 
 vec3, vec2, mat33, quat = sim.vec3d, sim.vec2d, sim.mat33d, sim.quatd

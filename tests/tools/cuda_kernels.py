@@ -15,17 +15,18 @@ from library_rows import REAL
 from library_tools import calling, flat_args, is_real
 
 from sim.constraints import REGISTRY, Constraint
-from sim.constraints.energy import make_energy, make_force
-from sim.constraints.flow import make_flow
+from sim.constraints.evolution import make_evolution
 from sim.constraints.projection import make_projection
-from sim.constraints.push import make_push
+from sim.constraints.warm_start import make_warm_start
 from sim.core.lang.autodiff.reverse import vjp
 from sim.core.lang.frontend.tracer import trace_function
-from sim.core.lang.ir.core import OPS, Func, emit
-from sim.core.lang.ir.passes import inline
+from sim.core.lang.ir.core import Func, emit
+from sim.core.lang.ir.inline import inline
+from sim.core.lang.ir.table import OPS
 from sim.core.lang.types import SCALARS, ArrayType, Scalar, array_type, bool_, has_float
 from sim.core.runtime.launch.kernel import Kernel
-from sim.solvers.base import _kernels
+from sim.model.energy import make_energy, make_force
+from sim.solvers.step_kernels import step_kernels
 
 
 @dataclass(frozen=True)
@@ -95,15 +96,17 @@ def solver_variants(real: Scalar) -> list[Variant]:
         label = f"project_{c.name}_averaged"
         made[label] = partial(_lazily, partial(make_projection, c, real, False, True, True), label, (), ("x_before",))
         if not c.unilateral:
-            made[f"push_{c.name}"] = partial(_lazily, partial(make_push, c, real, True, True, True), f"push_{c.name}")
+            made[f"warm_start_{c.name}"] = partial(
+                _lazily, partial(make_warm_start, c, real, True, True, True), f"warm_start_{c.name}"
+            )
             made[f"force_{c.name}"] = partial(_lazily, partial(make_force, c, real), f"force_{c.name}")
             made[f"energy_{c.name}"] = partial(_lazily, partial(make_energy, c, real), f"energy_{c.name}")
-        for m in c.memory:
-            made[f"flow_{c.name}_{m}"] = partial(_lazily, partial(make_flow, c, real, m), f"flow_{c.name}_{m}")
+        for m in c.internal_variables:
+            made[f"evolve_{c.name}_{m}"] = partial(_lazily, partial(make_evolution, c, real, m), f"evolve_{c.name}_{m}")
         for label, of in made.items():
             if not is_large(c) or label.startswith(LARGE):
                 out += of()
-    for kernel in vars(_kernels(real, True)).values():
+    for kernel in vars(step_kernels(real, True)).values():
         out += variants(kernel, kernel.name, (), ("clock", "clock_out"))
     return out
 

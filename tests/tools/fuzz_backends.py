@@ -7,11 +7,15 @@ import random
 import numpy as np
 from backend_tools import kernel
 
-from sim.core.lang.ir.core import OPS, Builder, Func, Op, TapeType, Value, emit
+from sim.core.lang.ir.builder import Builder
+from sim.core.lang.ir.core import Func, Op, TapeType, Value, emit
+from sim.core.lang.ir.table import OPS, Libm
 from sim.core.lang.types import Scalar, array_type, bool_, float32, float64, int32, uint8, vector
 
 KINDS = (float32, float64, int32, uint8, bool_)
-EXACT = [n for n, r in OPS.items() if r.llvm[0] != "libm" and n not in set("exp log log2 log10 pow sin cos".split())]
+EXACT = [
+    n for n, r in OPS.items() if not isinstance(r.llvm, Libm) and n not in set("exp log log2 log10 pow sin cos".split())
+]
 THREADS, WIDTH, SEEN = 19, 4, 40
 
 

@@ -10,7 +10,9 @@ from pathlib import Path
 from types import ModuleType
 
 import sim.core.lang.ir.ops  # noqa: F401 fills the table
-from sim.core.lang.ir.core import Block, Builder, Func, Value, emit, verify
+from sim.core.lang.ir.builder import Builder
+from sim.core.lang.ir.core import Block, Func, Value, emit
+from sim.core.lang.ir.verifier import verify
 from sim.core.lang.types import float64, int32
 
 WIDTH = 4

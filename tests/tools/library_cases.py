@@ -9,8 +9,9 @@ from library_rows import REAL, ROWS, VARIANTS, Row
 
 from sim.core.lang import types as t
 from sim.core.lang.frontend.tracer import func
-from sim.core.lang.ir.core import Block, Builder, Func, Value
-from sim.core.lang.ir.passes import inline_call
+from sim.core.lang.ir.builder import Builder
+from sim.core.lang.ir.core import Block, Func, Value
+from sim.core.lang.ir.inline import inline_call
 from sim.core.lang.library import LIBRARY
 from sim.core.lang.library.transform import transform_set_rotation, transform_set_translation
 

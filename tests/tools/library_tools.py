@@ -13,7 +13,7 @@ from sim.core.lang.autodiff.reverse import vjp
 from sim.core.lang.frontend.function import func
 from sim.core.lang.frontend.tracer import trace_function
 from sim.core.lang.ir.core import Func
-from sim.core.lang.ir.passes import inline
+from sim.core.lang.ir.inline import inline
 
 
 def flat(values: Sequence[Any]) -> np.ndarray:

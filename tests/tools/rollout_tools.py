@@ -124,7 +124,7 @@ class Case:
         """All that a gradient goes to."""
         found = {f"d {path}": a for path, a in self.model.materials.items()}
         found |= {f"d {name}": a for name, a in self.state.arrays.items()} | {
-            f"d {name}": a for name, a in self.state.memory.items()
+            f"d {name}": a for name, a in self.state.internal_variables.items()
         }
         return found | ({"d motion": self.control.motion_vector} if self.control is not None else {})
 
@@ -136,7 +136,7 @@ class Case:
 
 def outputs(made: sim.Trajectory) -> dict[str, sim.array]:
     final = made.final
-    return {"q": final.particle_q, "qd": final.particle_qd, **final.memory}
+    return {"q": final.particle_q, "qd": final.particle_qd, **final.internal_variables}
 
 
 @dataclass(eq=False)

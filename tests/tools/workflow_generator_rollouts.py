@@ -236,8 +236,8 @@ class RolloutGenerator(Generator):
             yield Statement(
                 self.pick([f"{one}.particle_q = sim.clone({two}.particle_q)", f"{one}.final = {target}"]), calm=False
             )
-        elif self.get("s0").memory and how < 0.9:
-            yield Statement(f"{target}.memory = {self.pick([f'{other}.memory', f'dict({other}.memory)'])}", calm=False)
+        elif self.get("s0").internal_variables and how < 0.9:
+            yield Statement(f"{target}.internal_variables = {self.pick([f'{other}.internal_variables', f'dict({other}.internal_variables)'])}", calm=False)
         else:
             yield Statement(self.pick(["c0 = m0.control()", f"{target}.clock = {other}.clock"]), calm=False)
 

@@ -103,7 +103,7 @@ class Outcome:
 
 def parts(state: sim.State) -> dict[str, sim.array]:
     """What moves, by name."""
-    return {"q": state.particle_q, "qd": state.particle_qd, **state.memory}
+    return {"q": state.particle_q, "qd": state.particle_qd, **state.internal_variables}
 
 
 def host(a: sim.array) -> np.ndarray:

@@ -84,7 +84,7 @@ class Model:
             made.clock,
         )
         self.world.perform(operation)
-        for a in (made.particle_f, *made.memory.values()):
+        for a in (made.particle_f, *made.internal_variables.values()):
             self.world.perform(Copy(a, None, np.zeros(a.at.shape), detached=True))
         return made
 
@@ -118,7 +118,7 @@ class State:
         made = {name: world.made(np.zeros(shape), True, len(shape) - 1) for name, shape in shapes.items()}
         self.particle_q, self.particle_qd = made.pop("q"), made.pop("qd")
         self.particle_f = world.made(np.zeros(shapes["q"]), not model.narrowed, 1)
-        self.memory, self.clock = made, world.made(np.zeros(1), False)
+        self.internal_variables, self.clock = made, world.made(np.zeros(1), False)
 
     @property
     def time(self) -> Array:
@@ -147,7 +147,7 @@ class State:
 
     @property
     def parts(self) -> dict[str, Array]:
-        return {"q": self.particle_q, "qd": self.particle_qd, **self.memory}
+        return {"q": self.particle_q, "qd": self.particle_qd, **self.internal_variables}
 
 
 @dataclass(eq=False)

@@ -291,8 +291,8 @@ class Run:
 def of_state(name: str, state: State) -> Iterator[tuple[str, Array]]:
     for field_name in ("particle_q", "particle_qd", "particle_f"):
         yield f"{name}.{field_name}", getattr(state, field_name)
-    for key, a in state.memory.items():
-        yield f'{name}.memory["{key}"]', a
+    for key, a in state.internal_variables.items():
+        yield f'{name}.internal_variables["{key}"]', a
 
 
 def near(a: np.ndarray, b: np.ndarray) -> bool:

@@ -11,7 +11,7 @@ from sim.cli.verbs.modules import UsageError, import_file
 from sim.core.backends.cuda_text import CudaText
 from sim.core.backends.llvm import LlvmBackend
 from sim.core.lang.frontend.tracer import trace_kernel
-from sim.core.lang.ir.core import to_text
+from sim.core.lang.ir.printer import to_text
 from sim.core.lang.types import ArrayType
 from sim.core.runtime.launch.kernel import Kernel
 from sim.identify.run import OK

@@ -26,7 +26,6 @@ from sim.core.lang.types import ArrayType, Scalar, Type
 
 ERROR_SLOT, FIRST_PARAM = 4, 5
 ASSERT_FAILED, OUT_OF_BOUNDS = 1, 2
-MEMORY_OPS = frozenset(("load", "store", "accum", "atomic"))
 
 
 @dataclass(frozen=True)
@@ -58,20 +57,20 @@ class Backend(Protocol):
     def compile(self, func: Func, check: bool = False) -> Executable: ...
 
 
-def error_sites(func: Func, check: bool) -> tuple[list[Site], dict[int, int]]:
-    """The sites of a kernel in program order, and the site number of each operation (by `id`)."""
+def error_sites(func: Func, check: bool) -> tuple[list[Site], dict[Op, int]]:
+    """The sites of a kernel in program order, and the site number of each operation ."""
     sites: list[Site] = []
-    numbers: dict[int, int] = {}
+    numbers: dict[Op, int] = {}
     for op in walk(func.body):
         if op.name == "assert":
             site = Site(ASSERT_FAILED, op.span, op.attrs.get("message") or "", bool(op.attrs.get("derivative")))
-        elif check and op.name in MEMORY_OPS:
+        elif check and op.row.memory:
             site = Site(OUT_OF_BOUNDS, op.span, op.operands[0].name)
         elif check and op.name == "in_bounds":
             site = Site(OUT_OF_BOUNDS, op.span, "")
         else:
             continue
-        numbers[id(op)] = len(sites)
+        numbers[op] = len(sites)
         sites.append(site)
     return sites, numbers
 
@@ -135,7 +134,7 @@ def leaf_offsets(op: Op) -> tuple[int, ...]:
     """Byte offsets, from the start of an element, of the leaves that a memory operation may touch."""
     element = split_memory(op)[0].type.dtype  # type: ignore[attr-defined]
     leaves = getattr(element, "leaves", None)
-    return tuple(leaves[k].offset for k in op.attrs["leaves"]) if leaves is not None else (0,)
+    return tuple(leaves[k].offset for k in op.leaves) if leaves is not None else (0,)
 
 
 def print_text(template: str, values: Sequence[Any]) -> str:

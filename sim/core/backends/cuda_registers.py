@@ -8,7 +8,7 @@ still holds and from the cheapest set of values that the rest follows from (`lan
 results of branches are not computed twice.
 
 Compilers would recognise that the same is computed again, and keep it after all.  So what passes a fence becomes a
-value that they know nothing of: `again`, an exclusive or with zeros that only the host knows to be zeros.  Not a bit of
+value that they know nothing of: `opt_barrier`, an exclusive or with zeros that only the host knows to be zeros.  Not a bit of
 any result changes.
 """
 
@@ -22,9 +22,11 @@ from dataclasses import dataclass
 
 from sim.core.backends import cache
 from sim.core.lang.analysis.min_cut import minimum_cut
-from sim.core.lang.analysis.thread_locality import Alike
-from sim.core.lang.ir.core import OPS, Block, Func, Op, Value, has_effect, split_memory, to_text, walk
-from sim.core.lang.ir.passes import WRITES, Env, free_values
+from sim.core.lang.analysis.value_numbering import ValueNumbering
+from sim.core.lang.ir.clone import Env
+from sim.core.lang.ir.core import Block, Func, Op, Value, has_effect, split_memory, walk
+from sim.core.lang.ir.printer import to_text
+from sim.core.lang.ir.regions import free_values
 from sim.core.lang.types import Scalar, bool_
 
 BUDGET = {False: 52, True: 100}
@@ -43,34 +45,9 @@ _DEEP = 60
 _PLACES = 6
 """Places that are tried for every fence, beside those around the peak."""
 
-_DEAR = frozenset(
-    (
-        "div",
-        "mod",
-        "sqrt",
-        "cbrt",
-        "exp",
-        "log",
-        "log2",
-        "log10",
-        "pow",
-        "sin",
-        "cos",
-        "tan",
-        "asin_unclamped",
-        "acos_unclamped",
-        "atan",
-        "atan2",
-        "sinh",
-        "cosh",
-        "tanh",
-    )
-)
-_FREE = frozenset(("const", "tid", "shape"))
-
 
 def relieve(func: Func, budget: int) -> Func:
-    """The kernel with fences (operations `again` {number}), if more than `budget` values are alive somewhere; else the
+    """The kernel with fences (operations `opt_barrier` {number}), if more than `budget` values are alive somewhere; else the
     kernel itself.
 
     Only the top level gets fences, and only if they pay: values become fewer, operations not much more.  Where they go
@@ -159,7 +136,7 @@ class _Form:
 def registers(value: Value) -> int:
     """Registers that a value takes; none for constants, launch indices and shapes, which are at hand everywhere."""
     kind = value.type
-    if not isinstance(kind, Scalar) or kind is bool_ or value.op is None or value.op.name in _FREE:
+    if not isinstance(kind, Scalar) or kind is bool_ or value.op is None or value.op.row.free:
         return 0
     return 2 if kind.bits == 64 else 1
 
@@ -195,25 +172,23 @@ def _late(ops: Iterable[Op], apart: bool) -> list[Op]:
     """Everything without effects right before its first use; loads before writes that could change what they see."""
     waiting: dict[Value, Op] = {}
     out: list[Op] = []
-    done: set[int] = set()
+    done: set[Op] = set()
 
     def put(op: Op) -> None:
         todo = [(op, False)]
         while todo:
             now, ready = todo.pop()
-            if id(now) in done:
+            if now in done:
                 continue
             if ready:
-                done.add(id(now))
+                done.add(now)
                 out.append(now)
             else:
                 todo.append((now, True))
-                todo += [
-                    (waiting[v], False) for v in reversed(used(now)) if v in waiting and id(waiting[v]) not in done
-                ]
+                todo += [(waiting[v], False) for v in reversed(used(now)) if v in waiting and waiting[v] not in done]
 
     for op in ops:
-        if op.name in OPS or op.name in _FREE or op.name == "load":
+        if op.is_primitive or op.row.free or op.name == "load":
             waiting.update((r, op) for r in op.results)
             continue
         written = _written([op])
@@ -226,7 +201,7 @@ def _late(ops: Iterable[Op], apart: bool) -> list[Op]:
 
 def _written(ops: Iterable[Op]) -> set[Value]:
     """Arrays that these operations write to."""
-    return {inner.operands[0] for inner in walk(Block(ops=list(ops))) if inner.name in WRITES}
+    return {inner.operands[0] for inner in walk(Block(ops=list(ops))) if inner.row.writes}
 
 
 def _alive(ops: Sequence[Op]) -> list[Op]:
@@ -268,25 +243,25 @@ class _Work:
         written = _written(func.body.ops)
         self.own = {a for a in written if a.name in exclusive}
         self.fixed = written - self.own
-        self.alike = Alike()
+        self.numbering = ValueNumbering()
         for op in walk(func.body):
-            self.alike.note(op, loads=True)
+            self.numbering.note(op, loads=True)
 
     def reloads(self, load: Op, writes: Collection[Op]) -> bool:
         """Whether memory still holds what a load has seen.  Elements of an exclusive array at other indices are other
         elements."""
         array = load.operands[0]
-        if load.attrs.get("dynamic") or array in self.fixed or (not self.apart and (self.fixed or self.own)):
+        if load.dynamic or array in self.fixed or (not self.apart and (self.fixed or self.own)):
             return False
         if array not in self.own:
             return True
-        number = self.alike.number
+        number = self.numbering.number
         place = [number(v) for v in split_memory(load)[1]]
         return all(w.operands[0] is not array or [number(v) for v in split_memory(w)[1]] != place for w in writes)
 
     def fenced(self, ops: Sequence[Op], at: int, number: int) -> list[Op] | None:
         """The operations with a fence before the one of number `at`; None if it would spare nothing."""
-        refused: set[int] = set()
+        refused: set[Op] = set()
         while True:
             made = _Fence(self, ops, at, number, refused)
             if made.wasted:
@@ -294,24 +269,24 @@ class _Work:
             late = made.build()
             if late is None:
                 return _alive(made.out)
-            refused.add(id(late))
+            refused.add(late)
 
 
 class _Fence:
     """One fence: `out` are the operations with it."""
 
-    def __init__(self, work: _Work, ops: Sequence[Op], at: int, number: int, refused: Collection[int]) -> None:
+    def __init__(self, work: _Work, ops: Sequence[Op], at: int, number: int, refused: Collection[Op]) -> None:
         self.work, self.number, self.refused = work, number, refused
         self.first, self.rest = ops[:at], ops[at:]
         self.maker = {r: op for op in ops for r in op.results}
         self.old = {r for op in self.first for r in op.results}
         self.height: dict[Value, int] = {}
         for op in self.first:
-            if op.name in OPS and op.name not in _DEAR:
+            if op.is_primitive and not op.row.expensive:
                 self.height[op.results[0]] = 1 + max((self.height.get(v, 0) for v in op.operands), default=0)
-        self.writes = [o for o in walk(Block(ops=list(self.first))) if o.name in WRITES]
+        self.writes = [o for o in walk(Block(ops=list(self.first))) if o.row.writes]
         crossing = dict.fromkeys(
-            v for op in self.rest for v in used(op) if v in self.old and self.maker[v].name not in _FREE
+            v for op in self.rest for v in used(op) if v in self.old and not self.maker[v].row.free
         )
         self.cone = self._cone(crossing)
         self.kept = self.cone.kept(list(crossing))
@@ -328,9 +303,7 @@ class _Fence:
                 continue
             op = self.maker[v]
             sources = (
-                [x for x in op.operands if x in self.old and self.maker[x].name not in _FREE]
-                if self._cheap(v, op)
-                else None
+                [x for x in op.operands if x in self.old and not self.maker[x].row.free] if self._cheap(v, op) else None
             )
             before[v] = sources
             todo += sources or ()
@@ -338,8 +311,8 @@ class _Fence:
 
     def _cheap(self, value: Value, op: Op) -> bool:
         if op.name == "load":
-            return id(op) not in self.refused and self.work.reloads(op, self.writes)
-        return op.name in OPS and op.name not in _DEAR and self.height[value] <= _DEEP
+            return op not in self.refused and self.work.reloads(op, self.writes)
+        return op.is_primitive and not op.row.expensive and self.height[value] <= _DEEP
 
     def build(self) -> Op | None:
         """Fills `out`; returns a load that would come too late for its memory, if there is one."""
@@ -356,15 +329,15 @@ class _Fence:
                     return late
             self.out.append(_copied(op, self.env))
             if has_effect(op):
-                writes += [o for o in walk(Block(ops=[op])) if o.name in WRITES]
+                writes += [o for o in walk(Block(ops=[op])) if o.row.writes]
         return None
 
     def _again(self, v: Value) -> None:
-        op = Op("again", [v], [], {"number": self.number})
+        op = Op("opt_barrier", [v], [], {"number": self.number})
         op.results.append(Value(v.type, v.name, op))
         self.out.append(op)
         self.env[v] = op.results[0]
-        self.work.alike.same(op.results[0], v)
+        self.work.numbering.same(op.results[0], v)
 
     def _need(self, wanted: Value, writes: Sequence[Op]) -> Op | None:
         """Compute a value again, if it is not known behind the fence; returns a load that cannot be done any more."""
@@ -387,13 +360,13 @@ class _Fence:
                 self.out.append(made)
                 for a, b in zip(op.results, made.results, strict=True):
                     self.env[a] = b
-                    self.work.alike.same(b, a)
+                    self.work.numbering.same(b, a)
         return None
 
     def _missing(self, v: Value) -> bool:
         if v in self.env or v not in self.old or v in self.kept:
             return False
-        return self.maker[v].name == "tid" or (self.maker[v].name not in _FREE and self.cone.before.get(v) is not None)
+        return self.maker[v].name == "tid" or (not self.maker[v].row.free and self.cone.before.get(v) is not None)
 
 
 def _copied(op: Op, env: Env, anew: bool = False) -> Op:

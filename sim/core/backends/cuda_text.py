@@ -14,8 +14,9 @@ from sim.core.backends.base import ASSERT_FAILED, OUT_OF_BOUNDS, Site, error_sit
 from sim.core.backends.cuda_prelude import BLOCK, PRELUDE
 from sim.core.backends.cuda_registers import BUDGET, relieve
 from sim.core.backends.cuda_writer import arithmetic, cast, cuda_type, identifier, literal
-from sim.core.lang.analysis.thread_locality import needs_atomics, own_arrays, own_axes, uniform_values
-from sim.core.lang.ir.core import OPS, Block, Func, InvalidIR, Op, Value, element_leaves, split_memory, walk
+from sim.core.lang.analysis.thread_locality import injective_axes, needs_atomics, own_arrays, uniform_values
+from sim.core.lang.ir.core import Block, Func, Op, Value, moved_scalars, split_memory, walk
+from sim.core.lang.ir.verifier import InvalidIR
 from sim.core.lang.types import ArrayType, Homogeneous, Scalar, Type, size_of
 
 _UPDATES = {"add": "sim_adds", "min": "sim_smaller", "max": "sim_larger", "exch": "sim_new"}
@@ -51,11 +52,11 @@ class CudaText:
         self.sites: list[Site]
         self.sites, self.numbers = error_sites(self.relieved, check)
         self.prints = [op for op in walk(self.relieved.body) if op.name == "print"]
-        self.uniform, self.axes = uniform_values(self.relieved), own_axes(self.relieved)
+        self.uniform, self.axes = uniform_values(self.relieved), injective_axes(self.relieved)
         self.packed = frozenset(func.params[k] for k in func.attrs.get("packed", ()))
         self.narrow = {func.params[k]: columns for k, columns in dict(func.attrs.get("narrow", ())).items()}
         self.lines: list[str] = []
-        self.names: dict[int, str] = {}
+        self.names: dict[Value, str] = {}
         self.count, self.depth = 0, 1
         self.line: tuple[str, int] | None = None
 
@@ -68,11 +69,11 @@ class CudaText:
         return f"{identifier(name).rstrip('_')}_{self.count}" if name else f"t{self.count}"
 
     def ref(self, value: Value) -> str:
-        return self.names[id(value)]
+        return self.names[value]
 
     def define(self, value: Value, right: str) -> None:
         """A constant for a result."""
-        name = self.names[id(value)] = self.fresh(value.name)
+        name = self.names[value] = self.fresh(value.name)
         self.put(f"const {cuda_type(value.type)} {name} = {right};")
 
     def variables(self, values: Sequence[Value], start: Sequence[str] | None) -> list[str]:
@@ -84,7 +85,7 @@ class CudaText:
 
     def name(self, values: Sequence[Value], names: Sequence[str]) -> None:
         for v, n in zip(values, names, strict=True):
-            self.names[id(v)] = n
+            self.names[v] = n
 
     def source_line(self, op: Op) -> None:
         """The user's line as a comment, where another one begins."""
@@ -100,7 +101,7 @@ class CudaText:
     def block(self, block: Block) -> list[str]:
         for op in block.ops:
             self.source_line(op)
-            if op.name in OPS:
+            if op.is_primitive:
                 self.define(op.results[0], self.primitive(op))
             else:
                 handler: Callable[[Op], None] = getattr(self, f"emit_{op.name}")
@@ -117,7 +118,7 @@ class CudaText:
         if op.name == "in_bounds" and self.check:
             outside = f"(unsigned long long)(long long){args[0]} >= (unsigned long long)(long long){args[1]}"
             self.put(
-                f"if ({outside}) sim_fail(args.error, {OUT_OF_BOUNDS}, {self.numbers[id(op)]}, thread, {args[0]},"
+                f"if ({outside}) sim_fail(args.error, {OUT_OF_BOUNDS}, {self.numbers[op]}, thread, {args[0]},"
                 f" {args[1]});"
             )
         return arithmetic(op.name, kind, args)
@@ -193,9 +194,9 @@ class CudaText:
         self.name(op.results, carried)
 
     def emit_call(self, op: Op) -> None:
-        raise InvalidIR(f"{self.func.name}: the call of {op.attrs['callee'].name} was not inlined")
+        raise InvalidIR(f"{self.func.name}: the call of {op.callee.name} was not inlined")
 
-    def emit_again(self, op: Op) -> None:
+    def emit_opt_barrier(self, op: Op) -> None:
         """The same value, but nothing that the compiler knows: the upper halves of the extents are zero.  Every fence
         takes other ones."""
         which = op.attrs["number"] + 1
@@ -226,7 +227,7 @@ class CudaText:
 
     # -- memory
     def member(self, array: Value) -> str:
-        return f"args.{self.names[id(array)]}"
+        return f"args.{self.names[array]}"
 
     def stride(self, array: Value, axis: int) -> str:
         kind = array.type
@@ -258,20 +259,14 @@ class CudaText:
             return [f"{place} + {offsets[0]} + {self.ref(leaf)} * {step}LL"]
         return [f"{place} + {o}" if o else place for o in offsets]
 
-    @staticmethod
-    def scalars(op: Op) -> list[Scalar]:
-        leaves = element_leaves(op.operands[0])
-        kinds = [leaves[k].scalar for k in op.attrs["leaves"]]
-        return kinds[:1] if op.attrs.get("dynamic") else kinds
-
     def wide(self, op: Op) -> int:
         """Bytes per instruction if the operation moves whole aligned pieces of an element, else 0."""
         array = op.operands[0]
         size = wide_size(array.type.dtype)  # type: ignore[attr-defined]
-        if self.careful or not size or array not in self.packed or op.attrs.get("dynamic"):
+        if self.careful or not size or array not in self.packed or op.dynamic:
             return 0
         kind = array.type.dtype  # type: ignore[attr-defined]
-        return size if tuple(op.attrs["leaves"]) == tuple(range(len(kind.leaves))) else 0
+        return size if tuple(op.leaves) == tuple(range(len(kind.leaves))) else 0
 
     def access(self, op: Op, act: Callable[[], list[str]]) -> None:
         """`act() -> results` of a memory operation; in check mode only if the index is inside, else the results are
@@ -282,14 +277,14 @@ class CudaText:
         array, index, leaf, _ = split_memory(op)
         bounds = [(self.ref(i), f"{self.member(array)}.n[{axis}]") for axis, i in enumerate(index)]
         if leaf is not None:
-            bounds.append((self.ref(leaf), f"{len(op.attrs['leaves'])}"))
+            bounds.append((self.ref(leaf), f"{len(op.leaves)}"))
         results = self.variables(op.results, [literal(0, v.type) for v in op.results])  # type: ignore[arg-type]
         for k, (i, bound) in enumerate(bounds):
             self.put(
                 f"{'} else ' if k else ''}if ((unsigned long long)(long long){i} >= (unsigned long long)(long"
                 f" long){bound}) {{"
             )
-            self.put(f"    sim_fail(args.error, {OUT_OF_BOUNDS}, {self.numbers[id(op)]}, thread, {i}, {bound});")
+            self.put(f"    sim_fail(args.error, {OUT_OF_BOUNDS}, {self.numbers[op]}, thread, {i}, {bound});")
         self.put("} else {")
         self.depth += 1
         for name, value in zip(results, act(), strict=True):
@@ -309,9 +304,9 @@ class CudaText:
             if not size:
                 return [
                     self.load(p, k, v.name)
-                    for p, k, v in zip(self.places(op), self.scalars(op), op.results, strict=True)
+                    for p, k, v in zip(self.places(op), moved_scalars(op), op.results, strict=True)
                 ]
-            place, kind = self.element(op), self.scalars(op)[0]
+            place, kind = self.element(op), moved_scalars(op)[0]
             count = size // kind.size
             out: list[str] = []
             for piece in range(len(op.results) // count):
@@ -327,7 +322,7 @@ class CudaText:
 
     def emit_store(self, op: Op) -> None:
         def act() -> list[str]:
-            values, size, kinds = [self.ref(v) for v in split_memory(op)[3]], self.wide(op), self.scalars(op)
+            values, size, kinds = [self.ref(v) for v in split_memory(op)[3]], self.wide(op), moved_scalars(op)
             if not size:
                 for place, kind, value in zip(self.places(op), kinds, values, strict=True):
                     self.put(f"sim_at<{cuda_type(kind)}>({place}) = {value};")
@@ -344,9 +339,9 @@ class CudaText:
     def emit_accum(self, op: Op) -> None:
         def act() -> list[str]:
             index = split_memory(op)[1]
-            how = self.meeting(index) if op.attrs.get("dynamic") is not True else "sim_atomic_add"
+            how = self.meeting(index) if not op.dynamic else "sim_atomic_add"
             for place, kind, value in zip(
-                self.places(op), self.scalars(op), map(self.ref, split_memory(op)[3]), strict=True
+                self.places(op), moved_scalars(op), map(self.ref, split_memory(op)[3]), strict=True
             ):
                 t = cuda_type(kind)
                 if self.func.attrs.get("serial") or not needs_atomics(op, self.own):
@@ -373,7 +368,7 @@ class CudaText:
         def act() -> list[str]:
             out = []
             for place, kind, value in zip(
-                self.places(op), self.scalars(op), map(self.ref, split_memory(op)[3]), strict=True
+                self.places(op), moved_scalars(op), map(self.ref, split_memory(op)[3]), strict=True
             ):
                 t, how = cuda_type(kind), op.attrs["how"]
                 text = (
@@ -391,8 +386,7 @@ class CudaText:
     def emit_assert(self, op: Op) -> None:
         """The failure is recorded and the thread goes on; the host raises after the launch."""
         self.put(
-            f"if (!{self.ref(op.operands[0])}) sim_fail(args.error, {ASSERT_FAILED}, {self.numbers[id(op)]}, thread,"
-            " 0, 0);"
+            f"if (!{self.ref(op.operands[0])}) sim_fail(args.error, {ASSERT_FAILED}, {self.numbers[op]}, thread, 0, 0);"
         )
 
     def emit_print(self, op: Op) -> None:
@@ -413,10 +407,10 @@ class CudaText:
                 member += "_"
             taken.add(member)
             if isinstance(p.type, ArrayType):
-                self.names[id(p)] = member
+                self.names[p] = member
                 lines.append(f"    sim_array<{p.type.ndim}> {member};  // {p.type}")
             else:
-                self.names[id(p)] = f"args.{member}"
+                self.names[p] = f"args.{member}"
                 lines.append(f"    alignas(8) {cuda_type(p.type)} {member};")
         return [*lines, "};"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.core.lang.ir.core import OPS
+from sim.core.lang.ir.table import OPS
 from sim.core.lang.types import Scalar, Type, bool_
 
 _TYPES = {
@@ -59,41 +59,19 @@ def literal(value: Any, kind: Scalar) -> str:
     return f"({value}{suffix})" if value < 0 else f"{value}{suffix}"
 
 
-def wrapping(kind: Scalar) -> str:
-    """The unsigned type in which arithmetic on integers of type `kind` wraps as the language defines it."""
-    return "unsigned long long" if kind.bits == 64 else "unsigned"
-
-
 def arithmetic(name: str, kind: Scalar, args: Sequence[str]) -> str:
     """One row of the table on operands of type `kind`, as an expression."""
-    t = cuda_type(kind)
-    if name in ("min", "max"):
-        return f"sim_{name}({args[0]}, {args[1]})"
-    if kind.is_float or name in ("lt", "le", "gt", "ge", "eq", "ne", "select", "and", "or", "xor"):
-        text = OPS[name].cuda.format(*args, f="f" if kind.bits == 32 else "")
-        return (
-            text
-            if kind.is_float or kind is bool_ or OPS[name].result == "bool" or kind.bits >= 32 or name == "select"
-            else f"({t}){text}"
-        )
-    if name == "in_bounds":
-        return args[0]
-    if name in ("div", "mod"):
-        return f"sim_{name}({args[0]}, {args[1]})"
-    if name == "abs":
-        return f"sim_abs({args[0]})"
-    if name == "not":
-        return f"!{args[0]}" if kind is bool_ else f"({t})~{args[0]}"
-    u = wrapping(kind)
-    if name == "neg":
-        return f"({t})(0 - ({u}){args[0]})"
-    if name in ("shl", "shr"):
-        count = f"({args[1]} & {kind.bits - 1})"
-        return f"({t})(({u}){args[0]} << {count})" if name == "shl" else f"({t})({args[0]} >> {count})"
-    symbol = {"add": "+", "sub": "-", "mul": "*"}.get(name)
-    if symbol is None:
-        raise NotImplementedError(f"the CUDA back end has no rule for the primitive '{name}'")
-    return f"({t})(({u}){args[0]} {symbol} ({u}){args[1]})"
+    texts = OPS[name].cuda
+    text = texts[min(0 if kind.is_float else 2 if kind is bool_ else 1, len(texts) - 1)]
+    t, narrow = cuda_type(kind), not kind.is_float and kind is not bool_ and kind.bits < 32
+    return text.format(
+        *args,
+        f="f" if kind.bits == 32 else "",
+        t=t,
+        u="unsigned long long" if kind.bits == 64 else "unsigned",
+        low=f"({t})" if narrow else "",
+        last=kind.bits - 1,
+    )
 
 
 def cast(a: str, source: Scalar, target: Scalar) -> str:

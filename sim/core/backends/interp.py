@@ -28,7 +28,8 @@ from sim.core.backends.base import (
     slots_of,
 )
 from sim.core.lang.errors import SimError
-from sim.core.lang.ir.core import OPS, Block, Func, Op, Value, element_leaves, split_memory
+from sim.core.lang.ir.core import Block, Func, Op, Value, moved_scalars, split_memory
+from sim.core.lang.ir.table import OPS
 from sim.core.lang.types import ArrayType, Scalar, Type, size_of
 
 Order = Callable[[int], Iterable[int]]
@@ -80,20 +81,20 @@ class Thread:
 
     def __init__(self, linear: int, coords: Sequence[int], fault: Callable[[_Fault, int], None]) -> None:
         self.linear, self.coords, self.fault = linear, coords, fault
-        self.env: dict[int, Any] = {}
+        self.env: dict[Value, Any] = {}
 
     def get(self, values: Iterable[Value]) -> list[Any]:
-        return [self.env[id(v)] for v in values]
+        return [self.env[v] for v in values]
 
     def set(self, values: Iterable[Value], results: Iterable[Any]) -> None:
         for v, r in zip(values, results, strict=True):
-            self.env[id(v)] = r
+            self.env[v] = r
 
     def block(self, block: Block, params: Iterable[Any] = ()) -> list[Any]:
         """Executes a block; the values that it yields."""
         self.set(block.params, params)
         for op in block.ops:
-            if op.name in OPS:
+            if op.is_primitive:
                 kind = op.results[0].type
                 assert isinstance(kind, Scalar)
                 args = self.get(op.operands)
@@ -109,7 +110,7 @@ class Thread:
         return [op.results[0].type.np.type(op.attrs["value"])]  # type: ignore[attr-defined]
 
     def do_if(self, op: Op) -> list[Any]:
-        return self.block(op.regions[0 if self.env[id(op.operands[0])] else 1])
+        return self.block(op.regions[0 if self.env[op.operands[0]] else 1])
 
     def do_for(self, op: Op) -> list[Any]:
         n, *carried = self.get(op.operands)
@@ -126,18 +127,18 @@ class Thread:
 
     def do_call(self, op: Op) -> list[Any]:
         callee = Thread(self.linear, self.coords, self.fault)
-        return callee.block(op.attrs["callee"].body, self.get(op.operands))
+        return callee.block(op.callee.body, self.get(op.operands))
 
     # -- memory
     def address(self, op: Op) -> tuple[list[int], list[Value], bool]:
         """Addresses of the scalars that a memory operation touches, its value operands, whether all is inside."""
         array_value, index, leaf, values = split_memory(op)
-        array: _Array = self.env[id(array_value)]
+        array: _Array = self.env[array_value]
         at, inside = array.data, True
-        checks = list(zip((int(self.env[id(i)]) for i in index), array.shape, strict=True))
+        checks = list(zip((int(self.env[i]) for i in index), array.shape, strict=True))
         offsets = list(leaf_offsets(op))
         if leaf is not None:
-            checks.append((int(self.env[id(leaf)]), len(offsets)))
+            checks.append((int(self.env[leaf]), len(offsets)))
         for i, bound in checks:
             if inside and not 0 <= i < bound:
                 inside = False
@@ -149,13 +150,8 @@ class Thread:
             offsets = [offsets[checks[-1][0]]]
         return [at + o for o in offsets], values, True
 
-    def scalars(self, op: Op) -> list[Scalar]:
-        leaves = element_leaves(op.operands[0])
-        kinds = [leaves[k].scalar for k in op.attrs["leaves"]]
-        return kinds[:1] if op.attrs.get("dynamic") else kinds
-
     def do_load(self, op: Op) -> list[Any]:
-        kinds = self.scalars(op)
+        kinds = moved_scalars(op)
         places, _, inside = self.address(op)
         return [_read(p, k) for p, k in zip(places, kinds, strict=True)] if inside else [k.np.type(0) for k in kinds]
 
@@ -174,7 +170,7 @@ class Thread:
         return self.update(op, _ATOMIC[op.attrs["how"]])
 
     def update(self, op: Op, how: Callable[[Any, Any], Any]) -> list[Any]:
-        kinds = self.scalars(op)
+        kinds = moved_scalars(op)
         places, values, inside = self.address(op)
         if not inside:
             return [k.np.type(0) for k in kinds]
@@ -208,14 +204,14 @@ class Thread:
         return [np.int64(self.linear if axis < 0 else self.coords[axis]).astype(np.int32)]
 
     def do_shape(self, op: Op) -> list[Any]:
-        return [np.int64(self.env[id(op.operands[0])].shape[op.attrs["axis"]]).astype(np.int32)]
+        return [np.int64(self.env[op.operands[0]].shape[op.attrs["axis"]]).astype(np.int32)]
 
     def do_print(self, op: Op) -> list[Any]:
         sys.stdout.write(print_text(op.attrs["format"], self.get(op.operands)))
         return []
 
     def do_assert(self, op: Op) -> list[Any]:
-        if not self.env[id(op.operands[0])]:
+        if not self.env[op.operands[0]]:
             self.fault(_Fault(op, ASSERT_FAILED, 0, 0), self.linear)
         return []
 
@@ -277,7 +273,7 @@ class InterpExecutable:
         record = int64_view(int(slots[ERROR_SLOT]), 8) if slots[ERROR_SLOT] else None
 
         def fault(what: _Fault, linear: int) -> None:
-            number = self.numbers.get(id(what.op))
+            number = self.numbers.get(what.op)
             if number is None and what.op.name == "in_bounds":
                 return
             if number is None:  # an unchecked access outside of its array: native code would crash or corrupt memory

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sim.core.backends.llvm_writer import Writer, llvm_type
-from sim.core.lang.ir.core import OPS, Op, Value
+from sim.core.lang.ir.core import Op, Value
+from sim.core.lang.ir.table import OPS, Libm
 from sim.core.lang.types import Scalar, int32
 
 LANES = 8
@@ -50,12 +51,12 @@ class LaneWriter(Writer):
 
     def __init__(self) -> None:
         super().__init__()
-        self.values: dict[int, Lane] = {}
+        self.values: dict[Value, Lane] = {}
         self.as_vector: dict[tuple[str, Lane], str] = {}
         self.as_split: dict[tuple[str, Lane], tuple[str, ...]] = {}
 
     def of(self, value: Value) -> Lane:
-        return self.values[id(value)]
+        return self.values[value]
 
     def vector(self, value: Value, lane: Lane | None = None) -> str:
         """A value as a vector."""
@@ -123,8 +124,7 @@ class LaneWriter(Writer):
                 return Counting(self.rule(op, kind, [a.first, b.name]))
             if op.name == "add" and isinstance(a, Uniform) and isinstance(b, Counting):
                 return Counting(self.rule(op, kind, [a.name, b.first]))
-        row = OPS[op.name].llvm[0]
-        one_by_one = row == "libm" or (op.name == "mod" and kind.is_float)
+        one_by_one = isinstance(OPS[op.name].llvm, Libm) or (op.name == "mod" and kind.is_float)
         result = op.results[0].type
         assert isinstance(result, Scalar)
         whole = result.is_int and kind.is_int and not any(isinstance(a, Vector) for a in lanes)

@@ -19,7 +19,7 @@ from sim.core.backends.base import leaf_offsets
 from sim.core.backends.llvm_lane_values import ALL, LANES, Counting, Lane, LaneWriter, Split, Uniform, Vector
 from sim.core.backends.llvm_writer import literal, llvm_type, memory_type
 from sim.core.lang.analysis.thread_locality import late_updates, suits_lanes
-from sim.core.lang.ir.core import OPS, Block, Func, Op, Value, element_leaves, split_memory
+from sim.core.lang.ir.core import Block, Func, Op, Value, element_leaves, split_memory
 from sim.core.lang.types import Scalar, bool_, size_of
 
 DUMMY_BYTES = 256
@@ -32,7 +32,7 @@ class LaneEmitter(LaneWriter):
     names: of the parameters, as the range function has them; strides: (array, axis) -> its bytes.
     """
 
-    def __init__(self, func: Func, names: dict[int, str], strides: dict[tuple[int, int], str]) -> None:
+    def __init__(self, func: Func, names: dict[Value, str], strides: dict[tuple[Value, int], str]) -> None:
         super().__init__()
         self.func, self.names, self.strides = func, names, strides
         self.late = late_updates(func)
@@ -44,7 +44,7 @@ class LaneEmitter(LaneWriter):
         """The lines of the body."""
         for p in self.func.params:
             if isinstance(p.type, Scalar):
-                self.values[id(p)] = Uniform(self.names[id(p)])
+                self.values[p] = Uniform(self.names[p])
         self.block(self.func.body)
         self.finish_updates()
         return self.lines
@@ -52,17 +52,17 @@ class LaneEmitter(LaneWriter):
     # -- operations
     def block(self, block: Block) -> None:
         for op in block.ops:
-            if op.name in OPS:
-                self.values[id(op.results[0])] = self.primitive(op)
+            if op.is_primitive:
+                self.values[op.results[0]] = self.primitive(op)
             elif op.name == "const":
                 kind = op.results[0].type
                 assert isinstance(kind, Scalar)
-                self.values[id(op.results[0])] = Uniform(literal(op.attrs["value"], kind))
+                self.values[op.results[0]] = Uniform(literal(op.attrs["value"], kind))
             elif op.name == "tid":
-                self.values[id(op.results[0])] = Counting(self.let("trunc nsw i64 %linear to i32"))
+                self.values[op.results[0]] = Counting(self.let("trunc nsw i64 %linear to i32"))
             elif op.name == "shape":
-                extent = f"{self.names[id(op.operands[0])]}.n{op.attrs['axis']}"
-                self.values[id(op.results[0])] = Uniform(self.let(f"trunc nsw i64 {extent} to i32"))
+                extent = f"{self.names[op.operands[0]]}.n{op.attrs['axis']}"
+                self.values[op.results[0]] = Uniform(self.let(f"trunc nsw i64 {extent} to i32"))
             elif op.name == "if":
                 self.choice(op)
             elif op.name == "load":
@@ -86,13 +86,13 @@ class LaneEmitter(LaneWriter):
             kind = llvm_type(result.type)
             left, right = self.of(a), self.of(b)
             if isinstance(cond, Uniform) and isinstance(left, Uniform) and isinstance(right, Uniform):
-                self.values[id(result)] = Uniform(
+                self.values[result] = Uniform(
                     self.let(f"select i1 {cond.name}, {kind} {left.name}, {kind} {right.name}")
                 )
             else:
                 t = f"<{LANES} x {kind}>"
                 chosen = f"select <{LANES} x i1> {test}, {t} {self.vector(a, left)}, {t} {self.vector(b, right)}"
-                self.values[id(result)] = Vector(self.let(chosen))
+                self.values[result] = Vector(self.let(chosen))
 
     # -- places
     def wide_index(self, name: str) -> str:
@@ -107,9 +107,9 @@ class LaneEmitter(LaneWriter):
 
     def address(self, op: Op, index: Sequence[tuple[Value, str]]) -> str:
         """Where an element begins."""
-        at = self.names[id(op.operands[0])]
+        at = self.names[op.operands[0]]
         for axis, (value, name) in enumerate(index):
-            offset = self.let(f"mul nsw i64 {self.index64(value, name)}, {self.strides[id(op.operands[0]), axis]}")
+            offset = self.let(f"mul nsw i64 {self.index64(value, name)}, {self.strides[op.operands[0], axis]}")
             at = self.let(f"getelementptr inbounds i8, ptr {at}, i64 {offset}")
         return at
 
@@ -119,7 +119,7 @@ class LaneEmitter(LaneWriter):
     def places(self, op: Op) -> list[str]:
         """Where the elements of the lanes begin; those of lanes that do not take part are the dummy."""
         _, values, _, _ = split_memory(op)
-        key = (id(op.operands[0]), *map(id, values), self.masks[-1] if self.masks else "")
+        key = (op.operands[0], *values, self.masks[-1] if self.masks else "")
         known = self.rows.get(key)
         if known is None:
             columns = [self.split(v) for v in values]
@@ -136,7 +136,7 @@ class LaneEmitter(LaneWriter):
     def leaves(op: Op) -> tuple[list[Scalar], tuple[int, ...]]:
         """Types and byte offsets of the leaves that an operation moves."""
         every = element_leaves(op.operands[0])
-        return [every[k].scalar for k in op.attrs["leaves"]], leaf_offsets(op)
+        return [every[k].scalar for k in op.leaves], leaf_offsets(op)
 
     def shape_of(self, op: Op) -> str:
         """How the elements of the lanes lie: "one" for all of them, "row" (side by side, nothing between), or
@@ -153,7 +153,7 @@ class LaneEmitter(LaneWriter):
             and len(kinds) * kinds[0].size == element
             and kinds[0] is not bool_
         )
-        last = self.strides[id(array), len(values) - 1] == str(element)
+        last = self.strides[array, len(values) - 1] == str(element)
         counts = isinstance(lanes[-1], Counting) and all(isinstance(a, Uniform) for a in lanes[:-1])
         return "row" if full and last and counts and len(kinds) <= 4 else "rows"
 
@@ -173,7 +173,7 @@ class LaneEmitter(LaneWriter):
     # -- loads
     def load(self, op: Op) -> None:
         for result, lane in zip(op.results, self.loaded(op), strict=True):
-            self.values[id(result)] = lane
+            self.values[result] = lane
 
     def loaded(self, op: Op) -> list[Lane]:
         kinds, offsets = self.leaves(op)
@@ -312,7 +312,7 @@ class LaneEmitter(LaneWriter):
     # -- accumulations
     def update(self, op: Op) -> None:
         _, index, _, values = split_memory(op)
-        if id(op) in self.late:
+        if op in self.late:
             mask = self.taken("i1", self.masks[-1]) if self.masks else None
             self.put_off.append((op, [self.of(v) for v in index], [(v, self.of(v)) for v in values], mask))
             return
@@ -328,20 +328,20 @@ class LaneEmitter(LaneWriter):
 
     def finish_updates(self) -> None:
         """The accumulations that were put off: thread after thread, those of one thread in the order of the program."""
-        places: dict[int, set[tuple]] = {}
+        places: dict[Value, set[tuple]] = {}
         for op, index, _, _ in self.put_off:
-            places.setdefault(id(op.operands[0]), set()).add((*index, op.attrs["leaves"]))
+            places.setdefault(op.operands[0], set()).add((*index, op.leaves))
         alone = self.func.attrs.get("apart") or len(places) == 1
-        summed = {
+        summed = [
             a
             for a, where in places.items()
             if alone and len(where) == 1 and all(isinstance(i, Uniform) for i in next(iter(where))[:-1])
-        }
+        ]
         for array in summed:
-            self.sum_up([entry for entry in self.put_off if id(entry[0].operands[0]) == array])
+            self.sum_up([entry for entry in self.put_off if entry[0].operands[0] == array])
         for lane in ALL:
             for op, index, values, mask in self.put_off:
-                if id(op.operands[0]) not in summed:
+                if op.operands[0] not in summed:
                     self.update_one(op, lane, index, values, mask)
 
     def sum_up(
@@ -389,7 +389,7 @@ def widest_element(func: Func) -> int:
 
 
 def lanes_of(
-    func: Func, names: dict[int, str], strides: dict[tuple[int, int], str]
+    func: Func, names: dict[Value, str], strides: dict[tuple[Value, int], str]
 ) -> tuple[list[str], dict[str, str]] | None:
     """The lines of the body for eight threads, and declarations; None where the kernel is better off, or only possible,
     one by one."""

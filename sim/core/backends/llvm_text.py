@@ -29,7 +29,8 @@ from sim.core.backends.base import (
 from sim.core.backends.llvm_lane_values import LANES
 from sim.core.backends.llvm_lanes import DUMMY_BYTES, lanes_of
 from sim.core.backends.llvm_writer import Writer, literal, llvm_type, memory_type
-from sim.core.lang.ir.core import OPS, Block, Func, InvalidIR, Op, Value, element_leaves, split_memory
+from sim.core.lang.ir.core import Block, Func, Op, Value, moved_scalars, split_memory
+from sim.core.lang.ir.verifier import InvalidIR
 from sim.core.lang.types import ArrayType, Scalar, bool_, size_of
 
 PRINT_SYMBOL = "simopt_print"
@@ -88,7 +89,7 @@ class Emitter(Writer):
         self.func, self.check = func, check
         self.sites: list[Site]
         self.sites, self.numbers = error_sites(func, check)
-        self.names: dict[int, str] = {}
+        self.names: dict[Value, str] = {}
         self.data: list[str] = []
         self.print_slots = 0
         self.tapes: list[str] = []
@@ -96,16 +97,16 @@ class Emitter(Writer):
         """Whether the text has a body for eight threads at a time; known after `text`."""
 
     def ref(self, value: Value) -> str:
-        return self.names[id(value)]
+        return self.names[value]
 
     def name(self, values: Sequence[Value], names: Sequence[str]) -> None:
         for v, n in zip(values, names, strict=True):
-            self.names[id(v)] = n
+            self.names[v] = n
 
     # -- blocks and control flow
     def block(self, block: Block) -> list[str]:
         for op in block.ops:
-            if op.name in OPS:
+            if op.is_primitive:
                 self.name(op.results, [self.primitive(op)])
             else:
                 handler: Callable[[Op], None] = getattr(self, f"emit_{op.name}")
@@ -202,7 +203,7 @@ class Emitter(Writer):
         self.lines[place] = "\n".join(f"  {v} = phi {t} [ {a}, %{before} ], [ {b}, %{end} ]" for t, v, a, b in rows)
 
     def emit_call(self, op: Op) -> None:
-        raise InvalidIR(f"{self.func.name}: the call of {op.attrs['callee'].name} was not inlined")
+        raise InvalidIR(f"{self.func.name}: the call of {op.callee.name} was not inlined")
 
     # -- launch indices, shapes, tapes
     def emit_tid(self, op: Op) -> None:
@@ -283,7 +284,7 @@ class Emitter(Writer):
         array = self.ref(op.operands[0])
         bounds = [(i, f"{array}.n{axis}") for axis, i in enumerate(index)]
         if leaf is not None:
-            bounds.append((leaf, str(len(op.attrs["leaves"]))))
+            bounds.append((leaf, str(len(op.leaves))))
         worst_index, worst_bound, inside = *bounds[0], "true"
         for i, bound in reversed(bounds):  # the first bad index is reported
             good = self.let(f"icmp ult i64 {i}, {bound}")
@@ -304,19 +305,13 @@ class Emitter(Writer):
             zero = literal(value.type.np.type(0).item(), value.type)
             self.name([value], [self.let(f"phi {llvm_type(value.type)} [ {result}, %{ok} ], [ {zero}, %{bad} ]")])
 
-    @staticmethod
-    def scalars(op: Op) -> list[Scalar]:
-        leaves = element_leaves(op.operands[0])
-        kinds = [leaves[k].scalar for k in op.attrs["leaves"]]
-        return kinds[:1] if op.attrs.get("dynamic") else kinds
-
     def emit_load(self, op: Op) -> None:
-        kinds = self.scalars(op)
+        kinds = moved_scalars(op)
         self.access(op, lambda places, _: [self.load(p, k, _GROUP) for p, k in zip(places, kinds, strict=True)])
 
     def emit_store(self, op: Op) -> None:
         def act(places: list[str], values: list[str]) -> list[str]:
-            for place, kind, value in zip(places, self.scalars(op), values, strict=True):
+            for place, kind, value in zip(places, moved_scalars(op), values, strict=True):
                 self.store(place, kind, value, _GROUP)
             return []
 
@@ -333,7 +328,7 @@ class Emitter(Writer):
 
         def act(places: list[str], values: list[str]) -> list[str]:
             old = []
-            for place, kind, value in zip(places, self.scalars(op), values, strict=True):
+            for place, kind, value in zip(places, moved_scalars(op), values, strict=True):
                 old.append(self.load(place, kind, ""))
                 self.store(place, kind, value if how == "exch" else self.arithmetic(how, kind, [old[-1], value]), "")
             return old if op.results else []
@@ -342,7 +337,7 @@ class Emitter(Writer):
 
     # -- failures and printing
     def fail(self, op: Op, kind: int, index: str, bound: str) -> None:
-        where = f"i64 {kind}, i64 {self.numbers[id(op)]}, i64 %linear, i64 {index}, i64 {bound}"
+        where = f"i64 {kind}, i64 {self.numbers[op]}, i64 %linear, i64 {index}, i64 {bound}"
         self.put(f"call void @fail(ptr %record, {where})")
 
     def emit_assert(self, op: Op) -> None:
@@ -440,7 +435,7 @@ class Emitter(Writer):
         if self.check:
             return None
         strides = {
-            (id(p), axis): array_stride(self.func, p, self.ref(p), axis)
+            (p, axis): array_stride(self.func, p, self.ref(p), axis)
             for p in self.func.params
             if isinstance(p.type, ArrayType)
             for axis in range(p.type.ndim)
@@ -468,7 +463,7 @@ class Emitter(Writer):
         packed = set(self.func.attrs.get("packed", ()))
         for number, (p, at) in enumerate(zip(self.func.params, param_slots(self.func), strict=True)):
             name = f"%a{number}"
-            self.names[id(p)] = name
+            self.names[p] = name
             if isinstance(p.type, ArrayType):
                 ndim = p.type.ndim
                 slot("ptr", name, at)

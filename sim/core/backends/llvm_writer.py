@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from sim.core.lang.ir.core import OPS
+from sim.core.lang.ir.table import OPS, Instruction, Intrinsic, Libm, Special
 from sim.core.lang.types import Scalar, Type, bool_
-
-_PREDICATES = {"lt": ("olt", "slt", "ult"), "le": ("ole", "sle", "ule"), "gt": ("ogt", "sgt", "ugt")}
-_PREDICATES |= {"ge": ("oge", "sge", "uge"), "eq": ("oeq", "eq", "eq"), "ne": ("une", "ne", "ne")}
 
 
 def llvm_type(kind: Type) -> str:
@@ -33,9 +30,9 @@ def literal(value: Any, kind: Scalar) -> str:
     return ("true" if value else "false") if kind is bool_ else str(value)
 
 
-def _row_of(kind: Scalar, choices: Sequence[str]) -> str:
-    """The entry for floats, signed or unsigned integers; bools count as unsigned."""
-    return choices[0 if kind.is_float else 1 if kind.kind == "i" else 2]
+def _entry_of(kind: Scalar, choices: Sequence[str]) -> str:
+    """The entry for floats, signed or unsigned integers (bools count as unsigned), or the only one."""
+    return choices[0 if kind.is_float or len(choices) == 1 else 1 if kind.kind == "i" else 2]
 
 
 class Writer:
@@ -102,56 +99,64 @@ class Writer:
     def arithmetic(self, name: str, kind: Scalar, args: list[str]) -> str:
         """One row of the table on operands of type `kind`."""
         t, how = self.type(kind), OPS[name].llvm
-        if how[0] == "intrinsic":
-            return self.intrinsic(how[1], kind, *args)
-        if how[0] == "libm":
-            symbol = how[1] + ("f" if kind.bits == 32 else "")
+        if isinstance(how, Intrinsic):
+            return self.intrinsic(_entry_of(kind, how.names), kind, *args)
+        if isinstance(how, Libm):
+            symbol = how.name + ("f" if kind.bits == 32 else "")
             return self.call(t, symbol, [(t, a) for a in args], " nounwind willreturn memory(none)")
-        if how[0] == "instr":
-            if name in ("shl", "shr"):
-                args = [args[0], self.let(f"and {t} {args[1]}, {self.number(kind, str(kind.bits - 1))}")]
-            return self.let(f"{_row_of(kind, how[1:])} {t} {', '.join(args)}")
-        if name in _PREDICATES:
-            compare = "fcmp" if kind.is_float else "icmp"
-            return self.let(f"{compare} {_row_of(kind, _PREDICATES[name])} {t} {args[0]}, {args[1]}")
-        if name in ("div", "mod"):
-            return self.divide(name, kind, args)
-        if name == "in_bounds":
-            return args[0]
-        if name == "select":
-            return self.let(f"select {self.type(bool_)} {args[0]}, {t} {args[1]}, {t} {args[2]}")
-        if name == "not":
-            return self.let(f"xor {t} {args[0]}, {self.number(kind, 'true' if kind is bool_ else '-1')}")
-        if name == "neg":
-            return self.let(f"fneg {t} {args[0]}" if kind.is_float else f"sub {t} {self.number(kind, '0')}, {args[0]}")
-        if name == "abs":
-            if kind.is_float:
-                return self.intrinsic("fabs", kind, *args)
-            return self.call(t, f"llvm.abs.{self.suffix(kind)}", [(t, args[0]), ("i1", "false")])
-        if name in ("min", "max"):
-            return self.intrinsic(_row_of(kind, (f"{name}num", f"s{name}", f"u{name}")), kind, *args)
-        raise NotImplementedError(f"the LLVM back end has no rule for the primitive '{name}'")
+        if isinstance(how, Instruction):
+            text = _entry_of(kind, (how.float, how.signed, how.unsigned))
+            if "{" not in text:
+                return self.let(f"{text} {t} {', '.join(args)}")
+            constants = {"zero": self.number(kind, "0"), "ones": self.number(kind, "true" if kind is bool_ else "-1")}
+            return self.let(text.format(*args, t=t, b=self.type(bool_), **constants))
+        return SPECIAL[name](self, kind, args)
 
-    def divide(self, name: str, kind: Scalar, args: list[str]) -> str:
-        """Integers: by zero gives 0; the smallest one by -1 wraps (remainder 0)."""
+    def same(self, kind: Scalar, args: list[str]) -> str:
+        return args[0]
+
+    def absolute(self, kind: Scalar, args: list[str]) -> str:
+        """Of the smallest integer: itself (`false`: that is no undefined value)."""
+        if kind.is_float:
+            return self.intrinsic("fabs", kind, *args)
+        t = self.type(kind)
+        return self.call(t, f"llvm.abs.{self.suffix(kind)}", [(t, args[0]), ("i1", "false")])
+
+    def shift(self, name: str, kind: Scalar, args: list[str]) -> str:
+        """By a count modulo the width: more would be undefined."""
+        t = self.type(kind)
+        count = self.let(f"and {t} {args[1]}, {self.number(kind, str(kind.bits - 1))}")
+        return self.let(f"{name} {t} {args[0]}, {count}")
+
+    def divisor(self, kind: Scalar, b: str) -> tuple[str, str, str]:
+        """A divisor that no hardware traps at, 1 instead of 0 and -1; whether it is 0, and whether it is -1."""
+        t, b1 = self.type(kind), self.type(bool_)
+        trap = zero = self.let(f"icmp eq {t} {b}, {self.number(kind, '0')}")
+        minus = ""
+        if kind.kind == "i":  # the smallest integer by -1 is out of range
+            minus = self.let(f"icmp eq {t} {b}, {self.number(kind, '-1')}")
+            trap = self.let(f"or {b1} {zero}, {minus}")
+        return self.let(f"select {b1} {trap}, {t} {self.number(kind, '1')}, {t} {b}"), zero, minus
+
+    def divide(self, kind: Scalar, args: list[str]) -> str:
+        """Integers: by zero gives 0; the smallest one by -1 wraps."""
         t, b1, (a, b) = self.type(kind), self.type(bool_), args
         if kind.is_float:
-            return self.let(f"{'fdiv' if name == 'div' else 'frem'} {t} {a}, {b}")
-        signed = kind.kind == "i"
-        nought, one = self.number(kind, "0"), self.number(kind, "1")
-        zero = self.let(f"icmp eq {t} {b}, {nought}")
-        special = zero
-        if signed:
-            minus = self.let(f"icmp eq {t} {b}, {self.number(kind, '-1')}")
-            special = self.let(f"or {b1} {zero}, {minus}")
-        safe = self.let(f"select {b1} {special}, {t} {one}, {t} {b}")
-        if name == "mod":  # a remainder by 1, -1 and (by definition) 0 is 0
-            return self.let(f"{'srem' if signed else 'urem'} {t} {a}, {safe}")
+            return self.let(f"fdiv {t} {a}, {b}")
+        signed, zeros = kind.kind == "i", self.number(kind, "0")
+        safe, zero, minus = self.divisor(kind, b)
         q = self.let(f"{'sdiv' if signed else 'udiv'} {t} {a}, {safe}")
         if signed:
-            negated = self.let(f"sub {t} {nought}, {a}")
+            negated = self.let(f"sub {t} {zeros}, {a}")
             q = self.let(f"select {b1} {minus}, {t} {negated}, {t} {q}")
-        return self.let(f"select {b1} {zero}, {t} {nought}, {t} {q}")
+        return self.let(f"select {b1} {zero}, {t} {zeros}, {t} {q}")
+
+    def remainder(self, kind: Scalar, args: list[str]) -> str:
+        """Integers: by 1, -1 and (by definition) 0 it is 0."""
+        t, (a, b) = self.type(kind), args
+        if kind.is_float:
+            return self.let(f"frem {t} {a}, {b}")
+        return self.let(f"{'srem' if kind.kind == 'i' else 'urem'} {t} {a}, {self.divisor(kind, b)[0]}")
 
     def cast(self, a: str, source: Scalar, target: Scalar) -> str:
         s, t = self.type(source), self.type(target)
@@ -170,3 +175,17 @@ class Writer:
             return self.let(f"{signed}itofp {s} {a} to {t}")
         narrower = source is not bool_ and source.bits > target.bits
         return self.let(f"{'trunc' if narrower else 'sext' if signed == 's' else 'zext'} {s} {a} to {t}")
+
+
+SPECIAL: dict[str, Callable[[Writer, Scalar, list[str]], str]] = {
+    "div": Writer.divide,
+    "mod": Writer.remainder,
+    "abs": Writer.absolute,
+    "shl": lambda w, kind, args: w.shift("shl", kind, args),
+    "shr": lambda w, kind, args: w.shift("ashr" if kind.kind == "i" else "lshr", kind, args),
+    "in_bounds": Writer.same,
+}
+"""Rules of the rows that no single instruction does; casts, which have two types, are `Writer.cast`."""
+
+if missing := {r.name for r in OPS.values() if isinstance(r.llvm, Special) and r.result != "free"} - set(SPECIAL):
+    raise NotImplementedError(f"the LLVM back end has no rules for the primitives {sorted(missing)}")

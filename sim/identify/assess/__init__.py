@@ -1,1 +1,1 @@
-"""What a result is worth."""
+"""What a result is worth: residuals, standard errors, gradients against differences, alignment of recordings."""

@@ -18,7 +18,7 @@ TOLERANCE = 1e-5
 
 
 @dataclass(frozen=True)
-class GradientRow:
+class SlopeCheck:
     """One parameter: the derivative by back-propagation and by differences, and how far they are apart.
 
     step: of the difference, in coordinates.  switched: contacts that push at one end of the step and not at the other,
@@ -43,7 +43,7 @@ class GradientRow:
         return self.error <= TOLERANCE
 
 
-def check_gradient(problem: Problem, x: np.ndarray | None = None, seed: int = 0) -> list[GradientRow]:
+def check_gradient(problem: Problem, x: np.ndarray | None = None, seed: int = 0) -> list[SlopeCheck]:
     """A row for each parameter at coordinates x (n,) (default: the start).  Use a float64 problem.
 
     A parameter of several numbers is varied along a random direction of unit length.
@@ -58,7 +58,7 @@ def check_gradient(problem: Problem, x: np.ndarray | None = None, seed: int = 0)
         direction[part] = own / np.linalg.norm(own) if own.size > 1 else 1.0
         difference, step = _difference(problem, x, direction)
         rows.append(
-            GradientRow(
+            SlopeCheck(
                 name,
                 float(gradient @ direction),
                 difference,

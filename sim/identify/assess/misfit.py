@@ -58,7 +58,7 @@ def misfits(problem: Problem, simulations: Mapping[str, Simulation]) -> list[Mis
             part = term.prepare(problem.model, problem.markers, e).residuals(simulations[e.name].positions)
             used = part.weight > 0
             square = np.where(used, np.sum((part.values * part.noise) ** 2, axis=2), np.nan)
-            own = part.share**2 * (1 + (part.reference >= 0))
+            own = part.observation_noise**2 * (1 + (part.reference >= 0))
             noise = part.noise * float(np.sqrt(np.mean(own[used])))
             out.append(
                 Misfit(

@@ -144,7 +144,7 @@ def _by_noise(part: Residuals, jacobian: np.ndarray) -> tuple[np.ndarray, float]
     y = part.weight[..., None, None] * jacobian
     seen = part.of_observations(y)
     kept = _kept(part.huber)
-    own = part.share**2 * (1 + (part.reference >= 0))  # variance of each residual
+    own = part.observation_noise**2 * (1 + (part.reference >= 0))  # variance of each residual
     return kept * np.einsum("fmai,fmaj->ij", seen, seen), (
         kept * 3.0 * float(np.sum(part.weight * own)) if part.markers else 0.0
     )
@@ -299,7 +299,7 @@ def _notes_on_residuals(largest: np.ndarray, deviations: list[np.ndarray], scatt
 def _span(problem: Problem, name: str, deviation: float) -> str:
     """A standard error in coordinates, in words."""
     parameter = next(p for p in problem.parameters if name in p.labels)
-    if parameter.kind == "log":
+    if parameter.transform.name == "log":
         factor = math.exp(min(deviation * float(np.max(parameter.transform.scale)), 300.0))
         return f"its standard error is a factor of {factor:.2g}"
     return f"its standard error is {deviation:.2g} times its scale"

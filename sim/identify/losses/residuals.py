@@ -15,7 +15,7 @@ class Residuals:
     values: (frames, markers, 3); the term is the sum of weight * rho(values), rho(r) = r^2, beyond `huber` its
     tangent.  weight: (frames, markers); 0 where nothing was seen.  frames: (frames,) their numbers in the experiment.
     reference: (frames, markers) number of the frame whose observation was subtracted, -1 where none was: two residuals
-    that share an observation share its noise.  share: noise of one observation over that of a residual.
+    that share an observation share its noise.  observation_noise: that of one observation, where that of a residual is 1.
     markers: name of the markers; empty for what is no recording (a prior, a goal).
     """
 
@@ -28,7 +28,7 @@ class Residuals:
     markers: str = ""
     noise: float = 1.0
     huber: float = math.inf
-    share: float = 1.0
+    observation_noise: float = 1.0
 
     @property
     def score(self) -> np.ndarray:
@@ -72,9 +72,9 @@ class Residuals:
         out = np.zeros((int(self.frames.max(initial=0)) + 1, *y.shape[1:]))
         marker = np.broadcast_to(np.arange(y.shape[1]), y.shape[:2])
         frame = np.broadcast_to(self.frames[:, None], y.shape[:2])
-        np.add.at(out, (frame, marker), self.share * y)
+        np.add.at(out, (frame, marker), self.observation_noise * y)
         relative = self.reference >= 0
-        np.add.at(out, (self.reference[relative], marker[relative]), -self.share * y[relative])
+        np.add.at(out, (self.reference[relative], marker[relative]), -self.observation_noise * y[relative])
         return out
 
 

@@ -50,7 +50,6 @@ class Parameter:
     bindings: Sequence[Binding]
     transform: Transform
     unit: str = ""
-    kind: str = "none"
     bounds: tuple[float | None, float | None] = (None, None)
     experiments: tuple[str, ...] = ()
     per: str = "scene"

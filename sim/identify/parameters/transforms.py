@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -24,8 +24,10 @@ class Transform:
     """An increasing map between physical values p (any shape) and coordinates u (same shape), with bounds on p.
 
     lower, upper: physical bounds, numbers or arrays of p's shape; infinite where open.
-    scale: what a unit step in u is worth.
+    scale: what a unit step in u is worth.  name: as in a scene.
     """
+
+    name: ClassVar[str] = "none"
 
     def __init__(self, lower: Any = None, upper: Any = None, scale: Any = 1.0):
         self.lower = np.asarray(-np.inf if lower is None else lower, dtype=np.float64)
@@ -80,7 +82,7 @@ class Transform:
             raise ValueError(f"{name} = {_show(p)} is outside its bounds [{_show(self.lower)}, {_show(self.upper)}]")
 
     def sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-        """Random physical values, uniform in the coordinates (so log-uniform for `Log`); needs two finite bounds."""
+        """Random physical values, uniform in the coordinates (so log-uniform for `LogTransform`); needs two finite bounds."""
         low, high = self.coordinate_bounds()
         if not (np.all(np.isfinite(low)) and np.all(np.isfinite(high))):
             raise ValueError(f"bounds [{_show(self.lower)}, {_show(self.upper)}]: random starts need both bounds")
@@ -96,8 +98,10 @@ class Transform:
         return np.ones_like(v)
 
 
-class Log(Transform):
+class LogTransform(Transform):
     """u = log(p) / scale, for positive quantities that may be off by factors."""
+
+    name = "log"
 
     def __init__(self, lower: Any = None, upper: Any = None, scale: Any = 1.0):
         for bound in (lower, upper):
@@ -125,8 +129,10 @@ class Log(Transform):
         return np.exp(v)
 
 
-class Logit(Transform):
+class LogitTransform(Transform):
     """u = log((p - lower) / (upper - p)) / scale: the bounds are never reached, and u itself has none."""
+
+    name = "logit"
 
     def __init__(self, lower: Any = None, upper: Any = None, scale: Any = 1.0):
         super().__init__(lower, upper, scale)
@@ -167,7 +173,7 @@ class Logit(Transform):
         return (self.upper - self.lower) * _sigmoid(v) * _sigmoid(-v)
 
 
-TRANSFORMS: dict[str, type[Transform]] = {"none": Transform, "log": Log, "logit": Logit}
+TRANSFORMS: dict[str, type[Transform]] = {t.name: t for t in (Transform, LogTransform, LogitTransform)}
 """The names that a scene may write."""
 
 

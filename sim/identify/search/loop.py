@@ -124,7 +124,7 @@ def optimize(
     after: counts go on from there; the iterations that count are those of this search.
     """
     method = LBFGS(max_step=4.0, noise=1e-7) if method is None else method
-    run = _Run(
+    run = _SearchState(
         value_and_grad, method, Stop() if stop is None else stop, should_stop, Progress() if after is None else after
     )
     report = _reporter(run, log, save, describe)
@@ -209,7 +209,7 @@ class _Best:
     iteration: int
 
 
-class _Run:
+class _SearchState:
     """The state of one search, and what happens to it in one iteration."""
 
     def __init__(
@@ -354,7 +354,7 @@ class _Run:
 
 
 def _reporter(
-    run: _Run,
+    run: _SearchState,
     log: Callable[[dict[str, Any]], Any] | None,
     save: Callable[[State], Any] | None,
     describe: Callable[[np.ndarray], Mapping[str, Any]] | None,

@@ -95,7 +95,6 @@ def _checked(
         bindings,
         transform,
         next(iter(values.values())).line.unit,
-        entry["transform"],
         bounds,
         experiments,
         entry["per"],

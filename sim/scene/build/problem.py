@@ -19,7 +19,7 @@ from sim.scene.build.parameters import make_parameters
 from sim.scene.build.parts import add_parts
 from sim.scene.build.terms import make_terms
 from sim.scene.validate.document import Document
-from sim.solvers import Solver, SolverError, SolverSemiImplicit, SolverXPBD, step_warnings
+from sim.solvers import SOLVERS, Solver, SolverError, step_warnings
 
 PRECISION = float64
 """Of a scene's model where nobody says, in Python and on the command line alike: differences and far digits of
@@ -96,13 +96,12 @@ def _with_method(scene: Document, method: Method) -> Document:
 
 def make_solver(context: BuildContext, model: Model, data: Mapping[str, Any]) -> Solver:
     """The solver that `solver` names."""
-    if "semi_implicit" not in data:
-        return SolverXPBD(model, **data["xpbd"])
-    solver = SolverSemiImplicit(model)
+    ((name, settings),) = data.items()
+    solver = SOLVERS[name](model, **settings)
     try:
-        solver.refuse_rigid()
+        solver.check_model()
     except SolverError as error:
-        context.problem("solver.semi_implicit", str(error), "shapes and attachments have a `compliance` too")
+        context.problem(f"solver.{name}", str(error), error.hint)
     return solver
 
 

@@ -16,7 +16,9 @@ from sim.core.backends.base import ASSERT_FAILED, OUT_OF_BOUNDS, argument_block
 from sim.core.backends.interp import InterpBackend, evaluate
 from sim.core.backends.llvm import LlvmBackend
 from sim.core.lang.errors import Span
-from sim.core.lang.ir.core import Block, Builder, Func, InvalidIR, Op, TapeType, Value, emit, verify
+from sim.core.lang.ir.builder import Builder
+from sim.core.lang.ir.core import Block, Func, Op, TapeType, Value, emit
+from sim.core.lang.ir.verifier import InvalidIR, verify
 from sim.core.lang.types import (
     Struct,
     array_type,

@@ -188,7 +188,7 @@ def test_nothing_is_read_behind_memory_of_others():
         arrays = inputs(n, spots)
         raw[:] = arrays[1][0]
         x = sim.array(raw, dtype=sim.vec3, copy=False)
-        assert x.traits & 2 and not sim.zeros(3, dtype=sim.vec3).traits & 2
+        assert x.layout_flags & 2 and not sim.zeros(3, dtype=sim.vec3).layout_flags & 2
         points, w = sim.array(arrays[0][0]), sim.array(arrays[2][0])
         points[0] = [spots - 1, spots - 1]
         out, plain = (sim.zeros(n, dtype=sim.vec3) for _ in range(2))

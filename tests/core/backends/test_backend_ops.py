@@ -10,7 +10,8 @@ from backend_cases import CASES, INEXACT, edges, samples
 from backend_tools import BACKENDS, kernel, launch, same_bits
 
 from sim.core.backends.interp import convert
-from sim.core.lang.ir.core import OPS, emit
+from sim.core.lang.ir.core import emit
+from sim.core.lang.ir.table import OPS
 from sim.core.lang.types import SCALARS, Scalar, array_type, bool_
 
 

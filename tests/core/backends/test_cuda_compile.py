@@ -29,7 +29,7 @@ from sim.core.backends.cuda_compile import (
     nvrtc_version,
     target_of,
 )
-from sim.core.lang.ir.passes import inline
+from sim.core.lang.ir.inline import inline
 from sim.core.lang.types import float32, float64, vec3
 from sim.core.runtime.devices.cuda_device import transfer_kernel
 

@@ -30,7 +30,7 @@ def most(func: Func) -> int:
 
 
 def fences(func: Func) -> int:
-    return len({op.attrs["number"] for op in walk(func.body) if op.name == "again"})
+    return len({op.attrs["number"] for op in walk(func.body) if op.name == "opt_barrier"})
 
 
 def sample(func: Func, threads: int) -> list:

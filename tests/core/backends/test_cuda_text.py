@@ -19,8 +19,8 @@ from library_cases import as_kernel
 import sim
 from sim.core.backends.cuda_text import CudaText
 from sim.core.backends.llvm import LlvmBackend
-from sim.core.lang.ir.core import OPS
-from sim.core.lang.ir.passes import inline
+from sim.core.lang.ir.inline import inline
+from sim.core.lang.ir.table import OPS
 from sim.core.lang.types import SCALARS, Scalar, numpy_dtype
 
 pytestmark = needs_gxx

@@ -1,4 +1,4 @@
-"""What the adjoint of a function needs: which values carry a gradient, and which values its reverse sweep looks at."""
+"""Activity and to-be-recorded analysis: which values carry a gradient, and which its reverse sweep looks at."""
 
 from __future__ import annotations
 
@@ -6,28 +6,30 @@ from collections.abc import Collection, Iterable, Mapping, Set
 from functools import cache
 
 from sim.core.lang.analysis.dataflow import least_fixpoint, reached_results, solve_forward
-from sim.core.lang.ir.core import OPS, ZERO, Block, Builder, Func, Op, Value, split_memory, walk
-from sim.core.lang.ir.passes import WRITES, control, flow
-from sim.core.lang.types import Scalar, bool_, float32
+from sim.core.lang.ir.builder import Builder
+from sim.core.lang.ir.core import Block, Func, Op, Value, split_memory, walk, walk_regions
+from sim.core.lang.ir.regions import control, flow
+from sim.core.lang.ir.table import OPS, ZERO
+from sim.core.lang.types import Scalar, float32
 
 
 def is_float(v: Value) -> bool:
     return isinstance(v.type, Scalar) and v.type.is_float
 
 
-def varied_values(func: Func, active: Collection[Value], only: Collection[int] | None = None) -> set[Value]:
-    """Floating values that depend on an active parameter: a scalar, or loads of an active array (`only`: these loads,
-    by id)."""
+def varied_values(func: Func, active: Collection[Value], only: Collection[Op] | None = None) -> set[Value]:
+    """Floating values that depend on an active parameter: a scalar, or loads of an active array (`only`: by
+    these loads)."""
 
     def transfer(op: Op, varied: Set[Value]) -> Iterable[Value]:
-        if op.name in ("load", "atomic"):
-            reached = op.results if op.operands[0] in active and (only is None or id(op) in only) else ()
+        if op.row.loads:
+            reached = op.results if op.operands[0] in active and (only is None or op in only) else ()
         elif op.name == "tape_store":  # a tape varies as a whole
             return op.operands[:1] if op.operands[2] in varied else ()
         elif op.name == "call" and any(v in active for v in op.operands):
             reached = op.results
         else:
-            constant = op.name in OPS and OPS[op.name].vjp is ZERO
+            constant = op.is_primitive and OPS[op.name].vjp is ZERO
             reached = () if constant else reached_results(op, varied)
         return filter(is_float, reached)
 
@@ -51,34 +53,31 @@ def vjp_uses(name: str, kind: Scalar) -> tuple[frozenset[int], ...]:
     row = OPS[name]
     if row.vjp is ZERO or row.vjp is None:
         return (frozenset(),) * row.arity
-    types = [bool_ if name == "select" and k == 0 else kind for k in range(row.arity)]
-    block = Block([Value(kind), Value(kind), *(Value(t) for t in types)])
+    block = Block([Value(kind), Value(kind), *map(Value, row.operand_types(kind))])
     with Builder(block):
         cotangents = row.vjp(*block.params)
-    inputs = {id(v): k for k, v in enumerate([*block.params[2:], block.params[1]])}
-    uses: dict[int, set[int]] = {id(v): {inputs[id(v)]} if id(v) in inputs else set() for v in block.params}
+    inputs = {v: k for k, v in enumerate([*block.params[2:], block.params[1]])}
+    uses: dict[Value, set[int]] = {v: {inputs[v]} if v in inputs else set() for v in block.params}
     for op in block.ops:
-        merged = set().union(*(uses[id(v)] for v in op.operands))
-        uses.update((id(r), merged) for r in op.results)
-    return tuple(frozenset(uses[id(c)]) if c is not None else frozenset() for c in cotangents)
+        merged = set().union(*(uses[v] for v in op.operands))
+        uses.update((r, merged) for r in op.results)
+    return tuple(frozenset(uses[c]) if c is not None else frozenset() for c in cotangents)
 
 
-def matters(op: Op, varied: set[Value], active: Collection[Value]) -> bool:
+def is_active(op: Op, varied: set[Value], active: Collection[Value]) -> bool:
     """Does the reverse sweep enter this region operation?  Only if a gradient can flow through it."""
     if any(r in varied for r in op.results):
         return True
     return any(
-        (o.name in WRITES and o.operands[0] in active) or any(r in varied for r in o.results)
-        for region in op.regions
-        for o in walk(region)
+        (o.row.writes and o.operands[0] in active) or any(r in varied for r in o.results) for o in walk_regions(op)
     )
 
 
-def needed_values(
+def tbr_closure(
     func: Func, varied: set[Value], active: Collection[Value], replayed: Collection[Value] = ()
 ) -> set[Value]:
-    """Values that the reverse sweep looks at (`wanted_values`), closed over what recomputing them takes."""
-    needed = wanted_values(func, varied, active, replayed)
+    """The to-be-recorded set (`tbr_values`), closed over what recomputing it takes."""
+    needed = tbr_values(func, varied, active, replayed)
     depends: dict[Value, list[Value]] = {}
     for op in walk(func.body):
         if op.regions:
@@ -96,67 +95,64 @@ def needed_values(
     return needed
 
 
-def wanted_values(
+def tbr_values(
     func: Func, varied: set[Value], active: Collection[Value], replayed: Collection[Value] = ()
 ) -> set[Value]:
-    """Values that the reverse sweep itself looks at.
+    """Values that the reverse sweep itself looks at: the to-be-recorded (TBR) set of L. Hascoet, U. Naumann, V. Pascual,
+    "To be recorded" analysis in reverse-mode automatic differentiation, 2005.
 
     replayed: arrays whose stores the adjoint performs again: every operand of such a store is needed.
     """
-    needed: set[Value] = set()
+    tbr: set[Value] = set()
     for op in walk(func.body):
         if op.regions:
-            deciding = control(op)
-            if matters(op, varied, active) or any(
-                o.operands[0] in replayed for r in op.regions for o in walk(r) if o.name in WRITES
+            if is_active(op, varied, active) or any(
+                o.row.writes and o.operands[0] in replayed for o in walk_regions(op)
             ):
-                needed.update(deciding)
+                tbr.update(control(op))
             continue
-        if op.name in OPS:
+        if op.is_primitive:
             if op.results[0] in varied:
                 all_values = [*op.operands, op.results[0]]
                 kind = op.results[0].type if op.name != "cast" else float32
                 for v, uses in zip(op.operands, vjp_uses(op.name, kind), strict=True):  # type: ignore[arg-type]
                     if v in varied:
-                        needed.update(all_values[k] for k in uses)
+                        tbr.update(all_values[k] for k in uses)
         elif op.name == "call":
             if any(r in varied for r in op.results):
-                needed.update(op.operands)
-                needed.update(op.results)
-        elif op.name in ("load", "store", "accum", "atomic"):
-            array, index, leaf, _ = split_memory(op)
-            if array in replayed and op.name in WRITES:
-                needed.update(op.operands[1:])
-            elif array in active:
-                needed.update([*index, *([leaf] if leaf is not None else [])])
+                tbr.update(op.operands)
+                tbr.update(op.results)
+        elif op.row.memory:
+            access = split_memory(op)
+            if access.array in replayed and op.row.writes:
+                tbr.update(op.operands[1:])
+            elif access.array in active:
+                tbr.update(access.address)
                 if op.name == "atomic" and op.attrs["how"] in ("min", "max"):
-                    needed.update(op.operands[1:])
-    return needed
+                    tbr.update(op.operands[1:])
+    return tbr
 
 
-def dirty_loads(func: Func, groups: Mapping[Value, int]) -> set[int]:
-    """ids of loads that a write of the same thread to the same memory may precede (a loop body precedes itself)."""
-    found: set[int] = set()
+def clobbered_loads(func: Func, groups: Mapping[Value, int]) -> set[Op]:
+    """Loads of memory that a write of the same thread may have changed before (a loop body precedes itself): the adjoint,
+    which reads arrays as they were at the launch, would load something else."""
+    found: set[Op] = set()
 
-    def writes(op: Op) -> Iterable[int]:
-        ops = [op, *(o for region in op.regions for o in walk(region))]
-        return [groups[o.operands[0]] for o in ops if o.name in WRITES]
-
-    def visit(block: Block, seen: set[int]) -> None:
+    def visit(block: Block, written: set[int]) -> None:
         for op in block.ops:
-            if op.name in ("load", "atomic") and groups[op.operands[0]] in seen:
-                found.add(id(op))
-            if op.name in WRITES:
-                seen.add(groups[op.operands[0]])
+            if op.row.loads and groups[op.operands[0]] in written:
+                found.add(op)
+            if op.row.writes:
+                written.add(groups[op.operands[0]])
             elif op.name == "if":
-                then, other = set(seen), set(seen)
+                then, other = set(written), set(written)
                 visit(op.regions[0], then)
                 visit(op.regions[1], other)
-                seen |= then | other
+                written |= then | other
             elif op.regions:
-                seen.update(writes(op))
+                written.update(groups[o.operands[0]] for o in walk_regions(op) if o.row.writes)
                 for region in op.regions:
-                    visit(region, seen)
+                    visit(region, written)
 
     visit(func.body, set())
     return found
@@ -167,16 +163,10 @@ def written_from(func: Func, values: Collection[Value]) -> list[tuple[Value, Op]
     return [
         (op.operands[0], op)
         for op in walk(func.body)
-        if op.name in WRITES and any(v in values for v in split_memory(op)[3])
+        if op.row.writes and any(v in values for v in split_memory(op).values)
     ]
 
 
-def in_loops(func: Func) -> set[int]:
-    """ids of operations inside a loop."""
-    return {
-        id(inner)
-        for op in walk(func.body)
-        if op.name in ("for", "while")
-        for region in op.regions
-        for inner in walk(region)
-    }
+def ops_in_loops(func: Func) -> set[Op]:
+    """Operations inside a loop."""
+    return {inner for op in walk(func.body) if op.row.loop for inner in walk_regions(op)}

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Set
 from typing import TypeVar
 
 from sim.core.lang.ir.core import Op, Value
-from sim.core.lang.ir.passes import control, flow
+from sim.core.lang.ir.regions import control, flow
 
 Transfer = Callable[[Op, Set[Value]], Iterable[Value]]
 T = TypeVar("T")

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from sim.core.lang.ir.core import OPS, Func, Op, Value, split_memory, walk
-from sim.core.lang.ir.passes import WRITES
+from sim.core.lang.analysis.value_numbering import ValueNumbering
+from sim.core.lang.ir.core import Func, Op, Value, split_memory, walk
 
 _UNSUITED = frozenset(("for", "while", "tape", "tape_load", "tape_store", "print", "assert", "call"))
 
@@ -21,23 +21,23 @@ def suits_lanes(func: Func) -> bool:
     Not with loops, or where accumulations that are put off could be missed by a later load.
     """
     ops = list(walk(func.body))
-    if func.dims != 1 or func.attrs.get("serial") or any(op.name in _UNSUITED or op.attrs.get("dynamic") for op in ops):
+    if func.dims != 1 or func.attrs.get("serial") or any(op.name in _UNSUITED or op.dynamic for op in ops):
         return False
     if any(op.name == "atomic" and (op.results or op.attrs["how"] != "add") for op in ops):
         return False
     late = late_updates(func)
     if late:
-        arrays = {op.operands[0] for op in ops if id(op) in late}
+        arrays = {op.operands[0] for op in ops if op in late}
         if any(op.name in ("load", "store") and op.operands[0] in arrays for op in ops):
             return False
-        first = min(k for k, op in enumerate(ops) if id(op) in late)
+        first = min(k for k, op in enumerate(ops) if op in late)
         if not func.attrs.get("apart") and any(op.name in ("load", "store") for op in ops[first:]):
             return False
-    return any(op.name in ("load", "store", "accum") and len(op.attrs["leaves"]) in (2, 3, 4) for op in ops)
+    return any(op.name in ("load", "store", "accum") and len(op.leaves) in (2, 3, 4) for op in ops)
 
 
-def late_updates(func: Func) -> set[int]:
-    """ids of the accumulations that several lanes may make at one element, or in another order than one thread after
+def late_updates(func: Func) -> set[Op]:
+    """The accumulations that several lanes may make at one element, or in another order than one thread after
     another.
 
     The others are promised exclusive, or go to arrays of which every thread writes an element of its own.
@@ -47,12 +47,12 @@ def late_updates(func: Func) -> set[int]:
     for op in walk(func.body):
         if op.name in ("accum", "atomic") and op.operands[0] not in own:
             updates.setdefault(op.operands[0], []).append(op)
-    return {id(op) for ops in updates.values() if not all(op.attrs.get("exclusive") for op in ops) for op in ops}
+    return {op for ops in updates.values() if not all(op.exclusive for op in ops) for op in ops}
 
 
 def needs_atomics(op: Op, own: Collection[Value]) -> bool:
     """Whether an accumulation may meet another thread at its element."""
-    return not op.attrs.get("exclusive") and op.operands[0] not in own
+    return not op.exclusive and op.operands[0] not in own
 
 
 def shared_arrays(func: Func, own: Collection[Value]) -> frozenset[Value]:
@@ -67,16 +67,16 @@ def shared_arrays(func: Func, own: Collection[Value]) -> frozenset[Value]:
 
 def own_arrays(func: Func) -> frozenset[Value]:
     """Array parameters that every thread writes only at an index of its own, the same one everywhere."""
-    axes, alike = own_axes(func), Alike()
+    axes, numbering = injective_axes(func), ValueNumbering()
     places: dict[Value, set[object]] = {}
     for op in walk(func.body):
-        if op.name not in WRITES:
-            alike.note(op)
+        if not op.row.writes:
+            numbering.note(op)
             continue
         array, index, _, _ = split_memory(op)
         covered = frozenset().union(*(axes.get(i, frozenset()) for i in index))
         alone = -1 in covered or covered >= frozenset(range(func.dims))
-        places.setdefault(array, set()).add(tuple(map(alike.number, index)) if alone else op)
+        places.setdefault(array, set()).add(tuple(map(numbering.number, index)) if alone else op)
     return frozenset(a for a, found in places.items() if len(found) == 1 and not any(isinstance(p, Op) for p in found))
 
 
@@ -85,20 +85,21 @@ def uniform_values(func: Func) -> set[Value]:
     found = set(func.params)
     for op in walk(func.body):
         if op.name in ("const", "shape") or (
-            (op.name in OPS or op.name == "again") and all(v in found for v in op.operands)
+            (op.is_primitive or op.name == "opt_barrier") and all(v in found for v in op.operands)
         ):
             found.update(op.results)
     return found
 
 
-def own_axes(func: Func) -> dict[Value, frozenset[int]]:
-    """Axes of the thread index that a value tells apart: `tid()`, or that shifted by the same amount in all threads."""
+def injective_axes(func: Func) -> dict[Value, frozenset[int]]:
+    """Axes of the thread index along which a value is an injective index: `tid()`, or that shifted by the same amount in
+    all threads."""
     uniform = uniform_values(func)
     found: dict[Value, frozenset[int]] = {}
     for op in walk(func.body):
         if op.name == "tid":
             found[op.results[0]] = frozenset([op.attrs["axis"]])
-        elif op.name == "again":  # a value that a back end hides from a compiler
+        elif op.name == "opt_barrier":  # a value that a back end hides from a compiler
             found.update((op.results[0], found[v]) for v in op.operands if v in found)
         elif op.name in ("add", "sub"):
             a, b = op.operands
@@ -107,30 +108,3 @@ def own_axes(func: Func) -> dict[Value, frozenset[int]]:
             elif op.name == "add" and a in uniform and b in found:
                 found[op.results[0]] = found[b]
     return found
-
-
-class Alike:
-    """Numbers that are equal for values that are computed alike."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[Value, int] = {}
-        self._known: dict[object, int] = {}
-
-    def number(self, value: Value) -> int:
-        """The number of a value; one whose operation was not noted has a number of its own."""
-        return self._numbers.get(value) or self._given(value, value)
-
-    def note(self, op: Op, loads: bool = False) -> None:
-        """The results of an operation without effects; loads: also what it loads from memory."""
-        if op.name in OPS or op.name in ("const", "tid", "shape") or (loads and op.name == "load"):
-            how = tuple(f"{k} {op.attrs[k]}" for k in sorted(op.attrs))
-            for k, r in enumerate(op.results):
-                self._given(r, (op.name, k, r.type.name, how, *map(self.number, op.operands)))
-
-    def same(self, value: Value, other: Value) -> None:
-        """From now on a value has the number of another one."""
-        self._numbers[value] = self.number(other)
-
-    def _given(self, value: Value, key: object) -> int:
-        found = self._numbers[value] = self._known.setdefault(key, len(self._known) + 1)
-        return found

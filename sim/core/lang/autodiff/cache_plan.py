@@ -13,8 +13,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sim.core.lang.analysis.min_cut import UNBOUNDED, minimum_cut
-from sim.core.lang.ir.core import OPS, Builder, Func, Op, Value, walk
-from sim.core.lang.ir.passes import control, flow, free_values
+from sim.core.lang.ir.builder import Builder
+from sim.core.lang.ir.core import Func, Op, Value, walk
+from sim.core.lang.ir.regions import control, flow, free_values
+from sim.core.lang.ir.table import OPS
 from sim.core.lang.types import Scalar, array_type, bool_, int32
 
 CacheEntry = tuple[Scalar, int]
@@ -69,10 +71,10 @@ class CacheLayout:
                 b.store(arrays[entry[0]], [b.const(entry[1], int32), thread], [0], [r])
 
 
-def min_cut_cache(func: Func, loads: Collection[Op], tbr: Collection[Value], looped: Collection[int]) -> list[Value]:
+def min_cut_cache(func: Func, loads: Collection[Op], tbr: Collection[Value], looped: Collection[Op]) -> list[Value]:
     """Values to cache, in program order, so that all of `tbr` can be computed without `loads`.
 
-    looped: ids of operations inside loops, whose values cannot be cached: a thread has one slot for each.
+    looped: operations inside loops, whose values cannot be cached: a thread has one slot for each.
     """
     before, price = _dependences(func, set(loads), looped)
     targets = set(tbr)
@@ -93,7 +95,7 @@ def _inside(op: Op) -> Iterable[Op]:
 
 
 def _dependences(
-    func: Func, loads: Collection[Op], looped: Collection[int]
+    func: Func, loads: Collection[Op], looped: Collection[Op]
 ) -> tuple[dict[Value, list[Value]], dict[Value, int]]:
     """What each value is computed from (nothing for `loads`), and the bytes that caching it takes."""
     before: dict[Value, list[Value]] = {}
@@ -114,5 +116,5 @@ def _dependences(
                 and kind is not bool_
                 and (op.name in OPS or (op.name == "call" and len(op.results) == 1))
             )
-            price[r] = kind.size if op in loads or (alone and id(op) not in looped) else UNBOUNDED  # type: ignore[attr-defined]
+            price[r] = kind.size if op in loads or (alone and op not in looped) else UNBOUNDED  # type: ignore[attr-defined]
     return before, price

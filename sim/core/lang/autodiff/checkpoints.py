@@ -19,8 +19,9 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from sim.core.lang.autodiff.undo_log import Cursor, positions_of, rewind_all
-from sim.core.lang.ir.core import Block, Builder, Op, TapeType, Value, emit
-from sim.core.lang.ir.passes import Env
+from sim.core.lang.ir.builder import Builder
+from sim.core.lang.ir.clone import Env
+from sim.core.lang.ir.core import Block, Op, TapeType, Value, emit
 from sim.core.lang.types import Scalar, int32
 
 SLOTS = 512

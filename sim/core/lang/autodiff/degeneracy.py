@@ -11,12 +11,11 @@ from collections.abc import Collection, Sequence, Set
 from functools import reduce
 
 from sim.core.lang.analysis.dataflow import reached_results, solve_forward
-from sim.core.lang.ir.core import OPS, ZERO, Builder, Func, Op, Value, emit, split_memory, walk
-from sim.core.lang.ir.passes import WRITES, inline_call
+from sim.core.lang.ir.builder import Builder
+from sim.core.lang.ir.core import Func, Op, Value, emit, split_memory, walk
+from sim.core.lang.ir.inline import inline_call
+from sim.core.lang.ir.table import OPS, ZERO
 from sim.core.lang.types import bool_
-
-_LINEAR = frozenset(("add", "sub", "neg", "cast", "select"))
-"""Primitives in which derivatives by one operand do not depend on the others."""
 
 
 def combined_calls(func: Func) -> set[Op]:
@@ -26,7 +25,7 @@ def combined_calls(func: Func) -> set[Op]:
     for call in _degenerate(func):
         of_moved, of_others = _sorts(func, call)
         for op in walk(func.body):
-            mixes = (op.name in OPS and op.name not in _LINEAR and OPS[op.name].vjp is not ZERO) or op.name == "call"
+            mixes = (op.is_primitive and not op.row.linear and OPS[op.name].vjp is not ZERO) or op.name == "call"
             if mixes and any(v in of_moved for v in op.operands) and any(v in of_others for v in op.operands):
                 found.add(call)
     return found
@@ -34,7 +33,7 @@ def combined_calls(func: Func) -> set[Op]:
 
 def stored_calls(func: Func) -> set[Op]:
     """Calls with degenerate results of which a kernel writes both sorts to memory: others may combine them."""
-    writes = [v for op in walk(func.body) if op.name in WRITES for v in split_memory(op)[3]]
+    writes = [v for op in walk(func.body) if op.row.writes for v in split_memory(op)[3]]
     found: set[Op] = set()
     for call in _degenerate(func):
         of_moved, of_others = _sorts(func, call)

@@ -21,8 +21,13 @@ from sim.core.lang.analysis.activity import is_float, varied_values
 from sim.core.lang.autodiff.degeneracy import combined_calls, demand_distinct, stored_calls, values_behind
 from sim.core.lang.autodiff.reverse import vjp
 from sim.core.lang.errors import GradientError
-from sim.core.lang.ir.core import OPS, ZERO, Block, Builder, Func, Op, Value, emit, split_memory, verify, walk
-from sim.core.lang.ir.passes import WRITES, Env, copy_op, dce, inline_call
+from sim.core.lang.ir.builder import Builder
+from sim.core.lang.ir.clone import Env, copy_op
+from sim.core.lang.ir.core import Block, Func, Op, Value, emit, split_memory, walk
+from sim.core.lang.ir.dce import dce
+from sim.core.lang.ir.inline import inline_call
+from sim.core.lang.ir.table import OPS, ZERO
+from sim.core.lang.ir.verifier import verify
 
 
 @dataclass
@@ -367,7 +372,7 @@ def kernel_tangent(kernel: Func, active: Collection[int]) -> KernelTangent:
         reached = {
             number[op.operands[0]]
             for op in walk(kernel.body)
-            if op.name in WRITES and any(v in varied for v in split_memory(op)[3])
+            if op.row.writes and any(v in varied for v in split_memory(op)[3])
         }
         if reached <= closed:
             break

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from sim.core.lang.analysis.activity import dirty_loads
+from sim.core.lang.analysis.activity import clobbered_loads
 from sim.core.lang.autodiff.cache_plan import CacheLayout
 from sim.core.lang.autodiff.degeneracy import combined_calls, stored_calls
 from sim.core.lang.autodiff.kernel_logs import LogLayout, clear, kernel_logs, returned_type
@@ -18,8 +18,13 @@ from sim.core.lang.autodiff.reverse import Cotangents, ReverseEmitter
 from sim.core.lang.autodiff.to_be_recorded import ToBeRecorded
 from sim.core.lang.autodiff.undo_stack import UndoStack
 from sim.core.lang.errors import GradientError
-from sim.core.lang.ir.core import Block, Builder, Func, Op, Value, split_memory, verify, walk
-from sim.core.lang.ir.passes import WRITES, Env, dce, forward_memory, inline
+from sim.core.lang.ir.builder import Builder
+from sim.core.lang.ir.clone import Env
+from sim.core.lang.ir.core import Block, Func, Op, Value, split_memory, walk
+from sim.core.lang.ir.dce import dce
+from sim.core.lang.ir.inline import inline
+from sim.core.lang.ir.store_forwarding import forward_stores
+from sim.core.lang.ir.verifier import verify
 from sim.core.lang.types import Scalar
 
 
@@ -99,7 +104,7 @@ def kernel_adjoint(tbr: ToBeRecorded, cached: Collection[int] = ()) -> KernelAdj
     serial = {"serial": True} if plan.arrays else {}
     func = Func(f"{kernel.name}_adjoint", block, kernel.span, kernel.dims, {**attrs, "adjoint": True, **serial})
     if plan.arrays:  # what is put back need not be loaded again
-        func = forward_memory(func, _memory_of(func, tbr))
+        func = forward_stores(func, _memory_of(func, tbr))
     source = dce(func)
     func = verify(dce(inline(source)))
     loaded = {op.operands[0] for op in walk(func.body) if op.name == "load"}
@@ -119,8 +124,8 @@ def kernel_adjoint(tbr: ToBeRecorded, cached: Collection[int] = ()) -> KernelAdj
 
 def _unreadable(tbr: ToBeRecorded, plan: ReplayPlan) -> set[Op]:
     """Loads that would not find in memory what they found in the launch."""
-    clobbered, replayed = dirty_loads(tbr.kernel, tbr.groups), {tbr.groups[array] for array in plan.arrays}
-    return {op for op in walk(tbr.kernel.body) if id(op) in clobbered and tbr.groups[op.operands[0]] not in replayed}
+    clobbered, replayed = clobbered_loads(tbr.kernel, tbr.groups), {tbr.groups[array] for array in plan.arrays}
+    return {op for op in walk(tbr.kernel.body) if op in clobbered and tbr.groups[op.operands[0]] not in replayed}
 
 
 def _memory_attributes(kernel: Func, groups: Mapping[Value, int]) -> dict[str, Any]:
@@ -153,7 +158,7 @@ def _extremes(kernel: Func, groups: dict[Value, int], gradient: Collection[Value
     seen: list[tuple[str, Op]] = []
     found = []
     for op in walk(kernel.body):
-        if op.name not in WRITES:
+        if not op.row.writes:
             continue
         array = op.operands[0]
         kind = op.attrs["how"] if op.name == "atomic" else op.name

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from sim.core.lang.autodiff.replay_plan import ReplayPlan
 from sim.core.lang.autodiff.undo_log import Cursor, ReturnLog, UndoLog, ValueStack, log_array, position_tape
-from sim.core.lang.ir.core import Builder, Func, Op, Value
-from sim.core.lang.ir.passes import Env
+from sim.core.lang.ir.builder import Builder
+from sim.core.lang.ir.clone import Env
+from sim.core.lang.ir.core import Func, Op, Value
 from sim.core.lang.types import Scalar, array_type, int32
 
 

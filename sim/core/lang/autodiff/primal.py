@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sim.core.lang.analysis.activity import matters
+from sim.core.lang.analysis.activity import is_active
 from sim.core.lang.autodiff.checkpoints import CheckpointWriter, LoopCheckpoints, ThreadTapes
 from sim.core.lang.autodiff.undo_log import positions_of
 from sim.core.lang.autodiff.undo_stack import UndoStack
-from sim.core.lang.ir.core import Block, Builder, Op, Value
-from sim.core.lang.ir.passes import Env, copy_op, inline_call
+from sim.core.lang.ir.builder import Builder
+from sim.core.lang.ir.clone import Env, copy_op
+from sim.core.lang.ir.core import Block, Op, Value
+from sim.core.lang.ir.inline import inline_call
 from sim.core.lang.types import int32
 
 
@@ -47,7 +49,7 @@ class AdjointConfig:
 
     def is_active(self, op: Op) -> bool:
         """Does a gradient flow through this operation with regions?"""
-        return matters(op, self.varied, self.gradient)
+        return is_active(op, self.varied, self.gradient)
 
 
 @dataclass

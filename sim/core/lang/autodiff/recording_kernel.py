@@ -13,8 +13,10 @@ from typing import Any
 from sim.core.lang.autodiff.cache_plan import CacheLayout
 from sim.core.lang.autodiff.kernel_logs import KernelLogs, clear, kernel_logs, returned_type
 from sim.core.lang.autodiff.replay_plan import ReplayPlan
-from sim.core.lang.ir.core import Block, Builder, Func, Op, Value, split_memory, verify
-from sim.core.lang.ir.passes import Env, copy_block, copy_op
+from sim.core.lang.ir.builder import Builder
+from sim.core.lang.ir.clone import Env, copy_block, copy_op
+from sim.core.lang.ir.core import Block, Func, Op, Value, split_memory
+from sim.core.lang.ir.verifier import verify
 from sim.core.lang.types import Scalar, array_type, int32
 
 

@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-from sim.core.lang.analysis.activity import matters
+from sim.core.lang.analysis.activity import is_active
 from sim.core.lang.analysis.dataflow import reached_results, solve_forward
-from sim.core.lang.ir.core import OPS, Block, Func, Op, Value, split_memory, walk
-from sim.core.lang.ir.passes import WRITES
+from sim.core.lang.ir.core import Block, Func, Op, Value, split_memory, walk
+from sim.core.lang.ir.table import OPS
 from sim.core.lang.types import Scalar, int32
 
 
@@ -48,7 +48,7 @@ class ReplayPlan:
 
     def stores(self, op: Op) -> bool:
         """Is it a store that is performed again?"""
-        return op.name in WRITES and op.operands[0] in self.arrays
+        return op.row.writes and op.operands[0] in self.arrays
 
     def pushed(self, op: Op) -> list[tuple[Scalar, list[int]]]:
         """What a store keeps without a place: (type, which of the values that it overwrites)."""
@@ -113,7 +113,7 @@ def _plan_root(
 
     # what the stores change, directly or through what loops carry (that of a root with frames is known from these)
     from_memory = _from_memory_or_loops(plan, inside)
-    framed = root.name != "if" and matters(root, varied, active)
+    framed = root.name != "if" and is_active(root, varied, active)
     carrying = [op for op in (inside if framed else [root, *inside]) if op.name in ("for", "while")]
     carried = {p for loop in carrying for region in loop.regions for p in region.params[_counters_of(loop) :]}
     changing = _dependents(root, from_memory | carried)
@@ -219,7 +219,7 @@ def _is_perfect_nest(
     those have changed (`spoilt`)?"""
     ops = loop.regions[-1].ops
     storing = [op for op in ops if op in plan.storing or plan.stores(op)]
-    if not storing or any(op.name != "for" or not matters(op, varied, active) for op in storing):
+    if not storing or any(op.name != "for" or not is_active(op, varied, active) for op in storing):
         return False
     return not any(r in spoilt for op in ops for r in op.results)
 

@@ -18,16 +18,21 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
-from sim.core.lang.analysis.activity import is_float, needed_values, varied_values
+from sim.core.lang.analysis.activity import is_float, tbr_closure, varied_values
 from sim.core.lang.autodiff.checkpoints import LoopCheckpoints, TripRestorer, trip_env
 from sim.core.lang.autodiff.degeneracy import any_nonzero, combined_calls, demand_distinct, moved_results
 from sim.core.lang.autodiff.primal import AdjointConfig, ForwardState, PrimalEmitter
 from sim.core.lang.autodiff.replay_plan import counters
 from sim.core.lang.autodiff.undo_log import rewind_all
 from sim.core.lang.errors import GradientError
-from sim.core.lang.ir.core import OPS, ZERO, Block, Builder, Func, Op, Value, emit, split_memory, verify
-from sim.core.lang.ir.passes import MEMORY, WRITES, Env, copy_block, dce, free_values, rebuild
+from sim.core.lang.ir.builder import Builder
+from sim.core.lang.ir.clone import Env, copy_block, rebuild
+from sim.core.lang.ir.core import Block, Func, Op, Value, emit, split_memory
+from sim.core.lang.ir.dce import dce
+from sim.core.lang.ir.regions import free_values
 from sim.core.lang.ir.sinking import sink
+from sim.core.lang.ir.table import OPS, ZERO
+from sim.core.lang.ir.verifier import verify
 from sim.core.lang.types import ArrayType, int32
 
 Cotangents = dict[Value, Value]
@@ -52,7 +57,7 @@ class ReverseEmitter:
         """
         for op in reversed(block.ops):
             self.b.span = op.span
-            if op.name in MEMORY:
+            if op.row.memory:
                 if op in state.old:
                     self.undo.take_back(op, env, state.old[op])
                 self._reverse_memory(op, env, cotangents)
@@ -188,7 +193,7 @@ class ReverseEmitter:
         none = [p for p, v in zip(rule.params[len(args) + len(cts) :], sums, strict=True) if v is None]
         given_sums = [v or Value(p.type) for v, p in zip(sums, arrays, strict=True)]
         given: Env = dict(zip(rule.params, [*args, *cts, *given_sums], strict=True))
-        parts = copy_block(b, rule.body, given, lambda o, _: o.name in WRITES and o.operands[0] in none)
+        parts = copy_block(b, rule.body, given, lambda o, _: o.row.writes and o.operands[0] in none)
         for v, part in zip([v for v in op.operands if is_float(v)], parts, strict=True):
             self.add(cotangents, v, part)
 
@@ -297,7 +302,7 @@ def vjp(func: Func, wrt: Collection[int] | None = None) -> Func:
     block.params += seeds
     varied = varied_values(sink(func, varied_values(func, set(inputs))), set(inputs))
     with Builder(block) as b:
-        config = AdjointConfig(varied, needed_values(func, varied, ()), split=combined_calls(func))
+        config = AdjointConfig(varied, tbr_closure(func, varied, ()), split=combined_calls(func))
         primal, state, cotangents = PrimalEmitter(b, config), ForwardState(), Cotangents()
         primal.forward(func.body, env, state)
         sweep = ReverseEmitter(primal)

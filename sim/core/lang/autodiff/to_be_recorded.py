@@ -17,18 +17,19 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from sim.core.lang.analysis.activity import (
-    dirty_loads,
-    in_loops,
-    needed_values,
+    clobbered_loads,
+    ops_in_loops,
+    tbr_closure,
+    tbr_values,
     varied_values,
-    wanted_values,
     written_from,
 )
 from sim.core.lang.autodiff.cache_plan import min_cut_cache
 from sim.core.lang.errors import GradientError
 from sim.core.lang.ir.core import Func, Op, Value, walk
-from sim.core.lang.ir.passes import WRITES, alias_groups, dce, forward_memory
+from sim.core.lang.ir.dce import dce
 from sim.core.lang.ir.sinking import sink
+from sim.core.lang.ir.store_forwarding import alias_groups, forward_stores
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class ToBeRecorded:
         found = self._cuts.get(cached)
         if found is None:
             loads = [op for k in sorted({*cached, *self.must_cache}) for op in self.cacheable.get(k, ())]
-            found = min_cut_cache(self.kernel, loads, self.tbr, in_loops(self.kernel)) if loads else []
+            found = min_cut_cache(self.kernel, loads, self.tbr, ops_in_loops(self.kernel)) if loads else []
             self._cuts[cached] = found
         return found
 
@@ -88,17 +89,17 @@ def to_be_recorded(kernel: Func, active: Iterable[int], aliases: Iterable[Collec
     replayed.
     """
     aliases = tuple(aliases)
-    kernel = dce(forward_memory(kernel, alias_groups(kernel, aliases)))
+    kernel = dce(forward_stores(kernel, alias_groups(kernel, aliases)))
     groups = dict(alias_groups(kernel, aliases))
     chosen = tuple(sorted(active))
     sources = {kernel.params[k] for k in chosen}
     varied = varied_values(sink(kernel, varied_values(kernel, sources)), sources)
-    clobbered = dirty_loads(kernel, groups)
+    clobbered = clobbered_loads(kernel, groups)
     replayed, needed = _replayed(kernel, groups, sources, varied, clobbered)
     _check_replay(kernel, replayed)
     _check_calls(kernel, groups)
 
-    looped, number = in_loops(kernel), {p: k for k, p in enumerate(kernel.params)}
+    looped, number = ops_in_loops(kernel), {p: k for k, p in enumerate(kernel.params)}
     replayed_memory = {groups[array] for array in replayed}
     cacheable: dict[int, list[Op]] = {}
     must_cache, in_loop, returned = set(), set(), []
@@ -108,21 +109,21 @@ def to_be_recorded(kernel: Func, active: Iterable[int], aliases: Iterable[Collec
         array = number[op.operands[0]]
         if groups[op.operands[0]] in replayed_memory:
             continue
-        if id(op) in looped:
+        if op in looped:
             if op.name == "atomic":
                 returned.append(op)
             else:
                 in_loop.add(array)
             continue
         cacheable.setdefault(array, []).append(op)
-        if op.name == "atomic" or id(op) in clobbered:
+        if op.name == "atomic" or op in clobbered:
             must_cache.add(array)
     return ToBeRecorded(
         kernel,
         chosen,
         groups,
         varied,
-        wanted_values(kernel, varied, sources, replayed),
+        tbr_values(kernel, varied, sources, replayed),
         needed,
         cacheable,
         frozenset(must_cache),
@@ -134,19 +135,19 @@ def to_be_recorded(kernel: Func, active: Iterable[int], aliases: Iterable[Collec
 
 
 def _replayed(
-    kernel: Func, groups: Mapping[Value, int], sources: set[Value], varied: set[Value], clobbered: Collection[int]
+    kernel: Func, groups: Mapping[Value, int], sources: set[Value], varied: set[Value], clobbered: Collection[Op]
 ) -> tuple[set[Value], set[Value]]:
     """The arrays that are replayed, and the values that are needed then.
 
     A fixpoint: an array is replayed if a load of it in a loop is needed and may see a store of the thread; performing
     its stores again takes their operands, so more loads are needed.
     """
-    looped, writes = in_loops(kernel), [op for op in walk(kernel.body) if op.name in WRITES]
-    loads = [op for op in walk(kernel.body) if op.name == "load" and id(op) in looped and id(op) in clobbered]
+    looped, writes = ops_in_loops(kernel), [op for op in walk(kernel.body) if op.row.writes]
+    loads = [op for op in walk(kernel.body) if op.name == "load" and op in looped and op in clobbered]
     memory: set[int] = set()
     while True:
         replayed = {op.operands[0] for op in writes if groups[op.operands[0]] in memory}
-        needed = needed_values(kernel, varied, sources, replayed)
+        needed = tbr_closure(kernel, varied, sources, replayed)
         seen = {groups[op.operands[0]] for op in loads if any(r in needed for r in op.results)}
         if seen <= memory:
             return replayed, needed
@@ -168,7 +169,7 @@ def _check_replay(kernel: Func, replayed: set[Value]) -> None:
 
 def _check_calls(kernel: Func, groups: Mapping[Value, int]) -> None:
     """Refuse gradient functions of arrays that the kernel writes: they read the array as it was before the launch."""
-    written = {groups[op.operands[0]]: op.operands[0] for op in walk(kernel.body) if op.name in WRITES}
+    written = {groups[op.operands[0]]: op.operands[0] for op in walk(kernel.body) if op.row.writes}
     for op in walk(kernel.body):
         spoilt = next((v for v in op.operands if groups.get(v) in written), None) if op.name == "call" else None
         if spoilt is not None:
@@ -181,7 +182,7 @@ def _check_calls(kernel: Func, groups: Mapping[Value, int]) -> None:
 
 
 def _detached(
-    kernel: Func, groups: Mapping[Value, int], sources: set[Value], varied: set[Value], clobbered: Collection[int]
+    kernel: Func, groups: Mapping[Value, int], sources: set[Value], varied: set[Value], clobbered: Collection[Op]
 ) -> set[Value]:
     """Arrays without gradient that values with a gradient are written to.
 

@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from sim.core.lang.ir.core import Builder, Op, TapeType, Value, element_leaves, emit
+from sim.core.lang.ir.builder import Builder
+from sim.core.lang.ir.core import Op, TapeType, Value, element_leaves, emit
 from sim.core.lang.types import Scalar, array_type, int32
 
 

@@ -13,8 +13,9 @@ from functools import partial
 
 from sim.core.lang.autodiff.replay_plan import ReplayPlan, is_invariant_value
 from sim.core.lang.autodiff.undo_log import Cursor, ReturnLog, UndoLog, ValueStack, rewind_all
-from sim.core.lang.ir.core import Block, Builder, Op, Value, split_memory, walk
-from sim.core.lang.ir.passes import Env
+from sim.core.lang.ir.builder import Builder
+from sim.core.lang.ir.clone import Env
+from sim.core.lang.ir.core import Block, Op, Value, split_memory, walk
 from sim.core.lang.types import Scalar
 
 Emit = Callable[[Op, Env], None]

@@ -28,7 +28,7 @@ from sim.core.lang.frontend.tracing.context import Context
 from sim.core.lang.frontend.tracing.operators import binary, elementwise, power, unary
 from sim.core.lang.frontend.tracing.registry import NAMES, Builtin, builtin, takes
 from sim.core.lang.ir.core import Op, Value
-from sim.core.lang.ir.ops import OPS  # the table with its rows, not the empty one of ir.py
+from sim.core.lang.ir.ops import OPS  # the table with its rows
 from sim.core.lang.types import (
     Homogeneous,
     Scalar,
@@ -47,11 +47,6 @@ def __getattr__(name: str) -> Any:
 
 
 # ---- primitives of the op table
-_HIDDEN = frozenset(
-    "and or xor not shl shr lt le gt ge eq ne select cast add sub mul div mod neg min max pow in_bounds".split()
-)
-
-
 def _primitive(name: str) -> None:
     def handler(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
         takes(t, node, name, args, kwargs, OPS[name].arity)
@@ -60,8 +55,8 @@ def _primitive(name: str) -> None:
     NAMES[name] = Builtin(name, handler, OPS[name].doc)
 
 
-for _name in OPS:
-    if _name not in _HIDDEN:
+for _name, _row in OPS.items():
+    if _row.builtin:
         _primitive(_name)
 NAMES["fabs"] = NAMES["abs"]
 

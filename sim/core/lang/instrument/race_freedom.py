@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from sim.core.lang.autodiff.to_be_recorded import ToBeRecorded
 from sim.core.lang.ir.core import Func, Op, Value, split_memory, walk
-from sim.core.lang.ir.passes import MEMORY, WRITES
 from sim.core.lang.types import Scalar
 
 LARGE = 2**16
@@ -25,7 +24,7 @@ def potential_races(kernel: Func, groups: Mapping[Value, int], tbr: ToBeRecorded
     """
     accesses: dict[int, list[Op]] = {}
     for op in walk(kernel.body):
-        if op.name in MEMORY:
+        if op.row.memory:
             accesses.setdefault(groups[op.operands[0]], []).append(op)
     number = {p: k for k, p in enumerate(tbr.kernel.params)}
     read = {
@@ -37,7 +36,7 @@ def potential_races(kernel: Func, groups: Mapping[Value, int], tbr: ToBeRecorded
     known = _uniform(kernel)
     for group, ops in accesses.items():
         members = {k for k, p in enumerate(kernel.params) if groups.get(p) == group}
-        if not members & (read | set(tbr.active)) or not any(op.name in WRITES for op in ops):
+        if not members & (read | set(tbr.active)) or not any(op.row.writes for op in ops):
             continue
         promised = all(kernel.params[k].name in kernel.attrs.get("exclusive", ()) for k in members)
         if (

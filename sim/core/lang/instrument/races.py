@@ -18,8 +18,12 @@ from functools import partial
 from sim.core.lang.analysis.activity import is_float
 from sim.core.lang.analysis.dataflow import reached_results, solve_forward
 from sim.core.lang.instrument.shadow_memory import ShadowMemory
-from sim.core.lang.ir.core import Block, Builder, Func, Op, Value, split_memory, verify, walk
-from sim.core.lang.ir.passes import MEMORY, WRITES, Env, control, copy_block, copy_op, dce
+from sim.core.lang.ir.builder import Builder
+from sim.core.lang.ir.clone import Env, copy_block, copy_op
+from sim.core.lang.ir.core import Block, Func, Op, Value, split_memory, walk
+from sim.core.lang.ir.dce import dce
+from sim.core.lang.ir.regions import control
+from sim.core.lang.ir.verifier import verify
 
 
 @dataclass(frozen=True)
@@ -112,7 +116,7 @@ def address_check(kernel: Func, watched: Collection[int], active: Collection[int
 def _volatile(kernel: Func) -> set[Value]:
     """Values that depend on floating-point memory, or on memory that the kernel writes: they may differ from launch to
     launch."""
-    written = {op.operands[0] for op in walk(kernel.body) if op.name in WRITES}
+    written = {op.operands[0] for op in walk(kernel.body) if op.row.writes}
 
     def transfer(op: Op, found: Set[Value]) -> Iterable[Value]:
         if op.name == "load":
@@ -132,7 +136,7 @@ class _Addresses:
     def block(self, block: Block, env: Env) -> None:
         for op in block.ops:
             self.b.span = op.span
-            if op.name in MEMORY:
+            if op.row.memory:
                 self._access(op, env)
             elif op.regions:
                 self._regions(op, env)

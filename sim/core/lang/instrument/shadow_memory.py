@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from sim.core.lang.ir.core import Builder, Func, Op, Value, element_leaves, emit, split_memory, walk
-from sim.core.lang.ir.passes import MEMORY, Env
+from sim.core.lang.ir.builder import Builder
+from sim.core.lang.ir.clone import Env
+from sim.core.lang.ir.core import Func, Op, Value, element_leaves, emit, split_memory, walk
 from sim.core.lang.types import array_type, int32, int64, size_of
 
 READ, WRITE, ADD, CONSTANT = range(4)
@@ -49,7 +50,7 @@ class ShadowMemory:
         self.constant = {id(op) for op, values in stores if len(known) == 1 and None not in values}
 
     def watches(self, op: Op) -> bool:
-        return op.name in MEMORY and op.operands[0] in self.first
+        return op.row.memory and op.operands[0] in self.first
 
     def _wide(self, v: Value) -> Value:
         return v if v.type is int64 else emit("cast", v, type=int64)

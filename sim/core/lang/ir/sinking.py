@@ -14,31 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from sim.core.lang.ir.core import OPS, ZERO, Block, Func, Op, Value, walk
+from sim.core.lang.ir.core import Block, Func, Op, Value, walk
+from sim.core.lang.ir.table import OPS, ZERO
 from sim.core.lang.types import bool_
 
-RISKY = frozenset(
-    (
-        "div",
-        "mod",
-        "sqrt",
-        "cbrt",
-        "exp",
-        "log",
-        "log2",
-        "log10",
-        "pow",
-        "asin_unclamped",
-        "acos_unclamped",
-        "atan2",
-        "tan",
-        "sinh",
-        "cosh",
-    )
-)
-"""Primitives with an infinite value or derivative somewhere."""
-CHOICES = {"select": 1, "min": 0, "max": 0}
-"""Primitives that choose between two operands: the number of the first of them."""
 LIMIT = 8
 """An operation moves to this many places at most."""
 
@@ -50,7 +29,7 @@ _LOOK = Op("look", [], [])
 
 def sink(func: Func, varied: Collection[Value]) -> Func:
     """Move risky computations of `varied` values into the sides of choices that alone use them, in place."""
-    if any(op.name in RISKY and op.results[0] in varied for op in walk(func.body)):
+    if any(op.row.singular and op.results[0] in varied for op in walk(func.body)):
         _sink(func.body, set(varied), set())
     return func
 
@@ -59,22 +38,24 @@ def _sink(block: Block, varied: set[Value], infinite: set[Value]) -> None:
     """`infinite`: values around this block that a risky operation has gone into."""
     infinite = set(infinite)
     for op in block.ops:
-        if op.name in OPS and op.results[0] in varied and (op.name in RISKY or any(v in infinite for v in op.operands)):
+        if op.is_primitive and op.results[0] in varied and (op.row.singular or any(v in infinite for v in op.operands)):
             infinite.add(op.results[0])
     uses = _uses(block)
-    tests: dict[int, list[Op]] = {}  # operations to put in front of a choice that has become an `if`
+    tests: dict[Op, list[Op]] = {}  # operations to put in front of a choice that has become an `if`
     kept: list[Op] = []
     for op in reversed(block.ops):
         used = (
-            uses.get(op.results[0], []) if len(op.results) == 1 and op.results[0] in infinite and op.name in OPS else []
+            uses.get(op.results[0], [])
+            if len(op.results) == 1 and op.results[0] in infinite and op.is_primitive
+            else []
         )
         places = _places(used)
         if not places:
             kept.append(op)
             continue
         for user, side in places:
-            if user.name in CHOICES:
-                tests[id(user)] = _open(user, uses)
+            if user.row.choice:
+                tests[user] = _open(user, uses)
             varied.add(_move(op, user.regions[side]))
             for v in op.operands:
                 uses[v].append((user, side))
@@ -83,7 +64,7 @@ def _sink(block: Block, varied: set[Value], infinite: set[Value]) -> None:
             uses[v] = [use for use in uses[v] if use[0] is not op] + ([(_LOOK, None)] if looked_at else [])
         if looked_at:
             kept.append(op)
-    block.ops = [o for op in reversed(kept) for o in (*tests.get(id(op), ()), op)]
+    block.ops = [o for op in reversed(kept) for o in (*tests.get(op, ()), op)]
     for op in block.ops:
         for region in op.regions:
             _sink(region, varied, infinite)
@@ -93,7 +74,7 @@ def _uses(block: Block) -> dict[Value, list[Use]]:
     """Who uses a value, among the operations of a block (what is inside their regions included)."""
     uses: dict[Value, list[Use]] = {}
     for op in block.ops:
-        first = None if is_guard(op) else CHOICES.get(op.name)
+        first = len(op.operands) - 2 if op.row.choice and not is_guard(op) else None
         for k, v in enumerate(op.operands):
             uses.setdefault(v, []).append((op, k - first if first is not None and k >= first else None))
         for k, region in enumerate(op.regions):
@@ -108,13 +89,9 @@ def _uses(block: Block) -> dict[Value, list[Use]]:
 
 
 def is_guard(op: Op) -> bool:
-    """Is it a selection of `guarded` in the op table?  That is a part of a derivative and no choice of the program."""
-    test = op.operands[0].op if op.name == "select" else None
-    return (
-        test is not None
-        and test.name == "and"
-        and all(v.op is not None and v.op.name == "eq" and v.op.operands[1].const == 0.0 for v in test.operands)
-    )
+    """Does it choose by a condition that `guarded` of the op table made?  Then it is a part of a derivative (or of its
+    derivative) and no choice of the program."""
+    return op.name == "select" and op.operands[0].op is not None and "guard" in op.operands[0].op.attrs
 
 
 def _looks(user: Op | None) -> bool:
@@ -123,13 +100,13 @@ def _looks(user: Op | None) -> bool:
 
 def _places(uses: Collection[Use]) -> list[tuple[Op, int]]:
     """The sides of choices that a value may move to; none if anything else differentiates it, or both sides do."""
-    found: dict[tuple[int, int], tuple[Op, int]] = {}
+    found: dict[tuple[Op, int], tuple[Op, int]] = {}
     for user, side in uses:
         if _looks(user):
             continue
-        if user is None or side is None or (id(user), 1 - side) in found:
+        if user is None or side is None or (user, 1 - side) in found:
             return []
-        found[id(user), side] = (user, side)
+        found[user, side] = (user, side)
     return list(found.values()) if len(found) <= LIMIT else []
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
 
-from sim.core.backends.base import MEMORY_OPS, Backend, Executable
+from sim.core.backends.base import Backend, Executable
 from sim.core.lang.analysis.thread_locality import late_updates
 from sim.core.lang.ir.core import Func, element_leaves, walk
 from sim.core.lang.memoize import compiling
@@ -52,7 +52,7 @@ class Compiled:
         """Bytes that the loads and stores of one thread name; loops count once."""
         total = 0
         for op in walk(self.func.body):
-            if op.name in MEMORY_OPS:
+            if op.row.memory:
                 leaves = element_leaves(op.operands[0])
                 moved = sum(leaves[k].scalar.size for k in op.attrs["leaves"][: 1 if op.attrs.get("dynamic") else None])
                 total += moved * (2 if op.name in ("accum", "atomic") else 1)

@@ -17,8 +17,10 @@ from sim.core.backends.base import int64_view, param_slots
 from sim.core.backends.interp import InterpExecutable, Thread, apply
 from sim.core.lang.analysis.activity import is_float
 from sim.core.lang.errors import SimError, Span
-from sim.core.lang.ir.core import OPS, Block, Builder, Func, Op, Value, emit, split_memory, walk
-from sim.core.lang.ir.passes import WRITES, Env, copy_op
+from sim.core.lang.ir.builder import Builder
+from sim.core.lang.ir.clone import Env, copy_op
+from sim.core.lang.ir.core import Block, Func, Op, Value, emit, split_memory, walk
+from sim.core.lang.ir.table import OPS
 from sim.core.runtime.ambient import observers
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.compiled.argument_packing import ArgumentBlock, FlatArguments, LayoutFlags
@@ -61,7 +63,7 @@ class _Detector(observers.PassiveObserver):
     def run(self, compiled: Compiled, device: Any, dims: tuple[int, ...], args: FlatArguments) -> None:
         self.count += 1
         number = {p: k for k, p in enumerate(compiled.func.params)}
-        written = sorted({number[op.operands[0]] for op in walk(compiled.func.body) if op.name in WRITES})
+        written = sorted({number[op.operands[0]] for op in walk(compiled.func.body) if op.row.writes})
         watched = [(k, args[k]) for k in written if isinstance(args[k], array)]
         before = {a.buffer: duplicate(a.buffer) for _, a in watched}
         starts = {k: device.numpy(a).copy() for k, a in watched}
@@ -151,7 +153,7 @@ def _checked_stores(func: Func, target: Value) -> Func:
     env = dict(zip(func.params, block.params, strict=True))
 
     def special(op: Op, inner: Env) -> bool:
-        if op.name in WRITES and op.operands[0] is target:
+        if op.row.writes and op.operands[0] is target:
             for v in split_memory(op)[3]:
                 if is_float(v):
                     finite = emit("le", emit("abs", inner.get(v, v)), float(np.finfo(v.type.np).max))  # type: ignore[attr-defined]

@@ -19,7 +19,7 @@ from sim.core.lang.instrument.race_freedom import potential_races
 from sim.core.lang.instrument.races import RaceCheck, address_check, exact_check
 from sim.core.lang.instrument.shadow_memory import ADD, KINDS, READ, REPORT
 from sim.core.lang.ir.core import Func
-from sim.core.lang.ir.passes import alias_groups
+from sim.core.lang.ir.store_forwarding import alias_groups
 from sim.core.lang.types import ArrayType
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.compiled.compiled import Compiled

@@ -15,7 +15,8 @@ import numpy as np
 
 from sim.core.lang.autodiff.forward import kernel_tangent
 from sim.core.lang.errors import GradientError
-from sim.core.lang.ir.passes import dce, inline
+from sim.core.lang.ir.dce import dce
+from sim.core.lang.ir.inline import inline
 from sim.core.runtime.ambient import observers
 from sim.core.runtime.arrays.array import array, make_array
 from sim.core.runtime.arrays.operations import Operation, describe

@@ -19,7 +19,7 @@ from sim.core.lang.autodiff.reverse import vjp
 from sim.core.lang.errors import SimError, entry_point
 from sim.core.lang.frontend.function import Function
 from sim.core.lang.frontend.tracer import closed_form
-from sim.core.lang.ir.passes import inline
+from sim.core.lang.ir.inline import inline
 from sim.core.lang.types import Composite, HostStruct, bool_, float64, int32
 from sim.core.runtime.ambient import recording
 from sim.core.runtime.arrays.array import array

@@ -18,7 +18,8 @@ from sim.core.backends.base import Backend, Executable, argument_slots
 from sim.core.backends.cuda import Compiler, CudaBackend
 from sim.core.backends.cuda_compile import NvrtcCompiler, target_of
 from sim.core.backends.cuda_driver import CudaDriver, find_gpus
-from sim.core.lang.ir.core import Block, Builder, Func, Value, element_leaves
+from sim.core.lang.ir.builder import Builder
+from sim.core.lang.ir.core import Block, Func, Value, element_leaves
 from sim.core.lang.memoize import compiling
 from sim.core.lang.types import Type, array_type, size_of
 from sim.core.runtime.compiled.compiled import Compiled

@@ -7,7 +7,9 @@ from typing import Any, Protocol, TypeVar
 
 from sim.core.lang.autodiff.kernel_adjoint import KernelAdjoint, kernel_adjoint
 from sim.core.lang.autodiff.to_be_recorded import ToBeRecorded
-from sim.core.lang.ir.passes import dce, inline, settle_updates
+from sim.core.lang.ir.dce import dce
+from sim.core.lang.ir.inline import inline
+from sim.core.lang.ir.store_forwarding import settle_updates
 from sim.core.lang.memoize import compiling
 from sim.core.runtime.compiled.compiled import Compiled
 

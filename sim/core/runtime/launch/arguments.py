@@ -92,7 +92,8 @@ def _struct_type(kind: Struct, value: HostStruct, where: str) -> Type:
 
 def _type_of_value(value: Any, kernel: Kernel, where: str) -> Type:
     if isinstance(value, Composite):
-        return value.type
+        kind: Type = value.type
+        return kind
     if isinstance(value, HostStruct):
         return _struct_type(value._sim_struct_, value, where)
     if isinstance(value, np.generic):  # before the numbers of Python: np.float64 is a float too

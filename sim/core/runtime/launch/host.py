@@ -15,8 +15,8 @@ from sim.core.lang.errors import KernelError
 from sim.core.lang.frontend.function import Function
 from sim.core.lang.frontend.tracer import trace_function
 from sim.core.lang.frontend.tracing.registry import NAMES, Builtin
-from sim.core.lang.ir.core import OPS
-from sim.core.lang.ir.passes import inline
+from sim.core.lang.ir.inline import inline
+from sim.core.lang.ir.table import OPS
 from sim.core.lang.types import (
     Composite,
     CompositeType,

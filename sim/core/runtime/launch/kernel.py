@@ -13,8 +13,12 @@ from sim.core.lang.frontend.captures import Captures, same_calls
 from sim.core.lang.frontend.function import Function, local_annotations
 from sim.core.lang.frontend.source import KernelParameter, caller_locals
 from sim.core.lang.frontend.tracer import trace_kernel
-from sim.core.lang.ir.core import Func, to_text, verify, walk
-from sim.core.lang.ir.passes import WRITES, dce, inline, promise_exclusive, settle_updates
+from sim.core.lang.ir.core import Func, walk
+from sim.core.lang.ir.dce import dce
+from sim.core.lang.ir.inline import inline
+from sim.core.lang.ir.printer import to_text
+from sim.core.lang.ir.store_forwarding import assume_disjoint, settle_updates
+from sim.core.lang.ir.verifier import verify
 from sim.core.lang.memoize import compiling
 from sim.core.lang.types import ArrayType, Scalar, Type, float32
 from sim.core.runtime.compiled.argument_packing import FlatArguments, LaunchError
@@ -144,7 +148,7 @@ class Kernel:
 
     def _trace(self, types: tuple[Type, ...], earlier: list[Specialisation]) -> Specialisation:
         """A new specialisation; or one of the `earlier` ones, where what has changed makes no difference."""
-        source = promise_exclusive(
+        source = assume_disjoint(
             dce(trace_kernel(self.function, types, name=self.name, real=self.real)), self.exclusive
         )
         text, ops = to_text(source), list(walk(source.body))
@@ -154,8 +158,8 @@ class Kernel:
                 return known
         func = verify(settle_updates(dce(inline(source))))
         number = {p: k for k, p in enumerate(func.params)}
-        ops = [op for op in walk(func.body) if op.name in ("load", *WRITES)]
-        writes = frozenset(number[op.operands[0]] for op in ops if op.name in WRITES)
+        ops = [op for op in walk(func.body) if op.row.memory]
+        writes = frozenset(number[op.operands[0]] for op in ops if op.row.writes)
         reads = frozenset(number[op.operands[0]] for op in ops if op.name in ("load", "atomic"))
         made = Specialisation(
             self, types, source, Compiled(func, source), writes, reads, source.captures, tuple(sorted(writes))

@@ -205,7 +205,7 @@ def _struct_value(record: Any, kind: Struct) -> HostStruct:
     for name, field in kind.fields.items():
         part = record[name]
         fields[name] = _struct_value(part, field) if isinstance(field, Struct) else python_values(part[None], field)[0]
-    made: StructValue = kind(**fields)
+    made: HostStruct = kind(**fields)
     return made
 
 

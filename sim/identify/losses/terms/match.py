@@ -251,7 +251,7 @@ class _PreparedMatch:
         marker = np.broadcast_to(np.arange(reference.shape[1]), reference.shape)
         moved[relative] -= followed[reference[relative], marker[relative]]
         values = np.where(weight[..., None] > 0, (moved - self.wanted.numpy()) / self.noise, 0.0)
-        own_noise = math.sqrt(0.5) if self.term.compare == "velocity" else 1.0
+        observation_noise = math.sqrt(0.5) if self.term.compare == "velocity" else 1.0
         return Residuals(
             self.term.name,
             self.experiment,
@@ -262,7 +262,7 @@ class _PreparedMatch:
             self.markers.name,
             self.noise,
             self.term.huber,
-            own_noise,
+            observation_noise,
         )
 
 

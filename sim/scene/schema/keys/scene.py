@@ -16,6 +16,7 @@ from sim.scene.schema.keys.surroundings import ATTACHMENTS, LOADS, SHAPES, WORLD
 from sim.schema.containers import List, Map, Table
 from sim.schema.kinds import POSITIVE, Bool, Choice, File, Int, Number, Text
 from sim.schema.reading import SchemaLine
+from sim.solvers import SOLVERS, SolverXPBD
 
 FORMAT = 1  # the version of the format that this schema describes
 
@@ -26,17 +27,11 @@ TIME = Table((
     key("substeps", Int(1, 1_000_000), "steps of the solver per frame", REQUIRED),
 ))
 
-SOLVER = Table((
-    key("xpbd", Table((
-        key("iterations", Int(1, 100_000), "sweeps over the constraints per substep", 1),
-        key("order", Choice(("colored", "jacobi")),
-            "colored: one after the other (Gauss-Seidel); jacobi: at once, averaged", "colored"),
-        key("start", Choice(("zero", "elastic")),
-            "multipliers at the start of a step: zero, or those of the forces at hand (solids need fewer steps)",
-            "zero"),
-    )), "extended position-based dynamics"),
-    key("semi_implicit", Table(()), "forces from the same constraints, symplectic Euler"),
-), one_of=(("xpbd", "semi_implicit"),))
+# The default comes first; settings are said by the classes.
+SOLVER_NAMES = tuple(sorted(SOLVERS, key=lambda name: name != SolverXPBD.key))
+SOLVER = Table(tuple(
+    key(name, Table(SOLVERS[name].schema), SOLVERS[name].about) for name in SOLVER_NAMES
+), one_of=(SOLVER_NAMES,))
 
 OUTPUT = Table((
     key("record", Table((key("every", Int(1), "frames", 1),)), "writes the trajectory", {}),
@@ -53,7 +48,7 @@ def scene_schema(materials: Mapping[str, MaterialSpec]) -> SchemaLine:
         key("include", List(File()), "scene files merged first; this file wins, lists are replaced", []),
         key("world", WORLD, "what surrounds the objects", {}, may_be_set=True),
         key("time", TIME, "time steps", REQUIRED, may_be_set=True),
-        key("solver", SOLVER, "time integration", {"xpbd": {}}),
+        key("solver", SOLVER, "time integration", {SolverXPBD.key: {}}),
         key("objects", Map(objects(materials), table="objects"), "what moves", REQUIRED),
         key("shapes", Map(SHAPES, table="shapes"), "what is collided with", {}, may_be_set=True),
         key("attachments", Map(ATTACHMENTS, table="attachments"), "points that are held or moved", {}, may_be_set=True),

@@ -8,18 +8,20 @@ from backend_tools import kernel as made
 
 import sim
 from sim.core.lang.analysis.activity import (
-    dirty_loads,
-    in_loops,
+    clobbered_loads,
+    is_active,
     is_float,
-    matters,
-    needed_values,
+    ops_in_loops,
+    tbr_closure,
+    tbr_values,
     varied_values,
     vjp_uses,
-    wanted_values,
     written_from,
 )
 from sim.core.lang.frontend.custom import func_grad
-from sim.core.lang.ir.core import OPS, ZERO, Block, Builder, Func, Op, TapeType, Value, emit, walk
+from sim.core.lang.ir.builder import Builder
+from sim.core.lang.ir.core import Block, Func, Op, TapeType, Value, emit, walk
+from sim.core.lang.ir.table import OPS, ZERO
 from sim.core.lang.types import array_type, bool_, float32, float64, int32
 
 f64 = sim.float64
@@ -83,7 +85,7 @@ def test_loads_and_atomics_of_active_arrays_vary():
     assert names_of(varied_values(f, {y})) == {"y", "old of y", "sum"}
     assert varied_values(f, {at}) == set()
     loads = [op for op in walk(f.body) if op.name == "load"]
-    assert names_of(varied_values(f, {x, y}, {id(loads[1])})) == {"y", "sum"}, "only the loads that are named"
+    assert names_of(varied_values(f, {x, y}, {loads[1]})) == {"y", "sum"}, "only the loads that are named"
 
 
 def test_what_goes_round_a_loop_varies_from_the_second_trip_on():
@@ -159,9 +161,9 @@ def test_a_call_varies_with_its_arguments_and_with_arrays_that_it_is_given():
     for active, varies in (({x}, True), ({table}, True), ({y}, False)):
         varied = varied_values(f, active)
         assert (call.results[0] in varied) == varies
-        assert ({*call.operands, *call.results} <= needed_values(f, varied, active)) == varies
+        assert ({*call.operands, *call.results} <= tbr_closure(f, varied, active)) == varies
     load = next(op for op in walk(f.body) if op.name == "load")
-    assert load.operands[0] is x and load.results[0] in wanted_values(f, varied_values(f, {x}), {x}), (
+    assert load.operands[0] is x and load.results[0] in tbr_values(f, varied_values(f, {x}), {x}), (
         "the gradient function is given the arguments"
     )
 
@@ -190,7 +192,7 @@ def wanted_of(fill, kinds, active=None):
     f = function(kinds, fill)
     sources = set(f.params) if active is None else {f.params[k] for k in active}
     varied = varied_values(f, sources)
-    return names_of(wanted_values(f, varied, sources)), names_of(needed_values(f, varied, sources))
+    return names_of(tbr_values(f, varied, sources)), names_of(tbr_closure(f, varied, sources))
 
 
 def test_only_what_varying_operands_ask_for_is_wanted():
@@ -271,7 +273,7 @@ def test_indices_of_memory_with_a_gradient_are_wanted():
     x, y, _ = f.params
 
     def wanted(active):
-        return names_of(wanted_values(f, varied_values(f, active), active))
+        return names_of(tbr_values(f, varied_values(f, active), active))
 
     assert (
         wanted({x, y}) == {"place", "other place"}
@@ -279,7 +281,7 @@ def test_indices_of_memory_with_a_gradient_are_wanted():
         and wanted({y}) == {"other place"}
         and wanted(set()) == set()
     )
-    assert names_of(needed_values(f, set(), {y})) == {"i", "place", "other place", "p2"}
+    assert names_of(tbr_closure(f, set(), {y})) == {"i", "place", "other place", "p2"}
 
 
 def test_run_time_leaves_are_wanted():
@@ -291,7 +293,7 @@ def test_run_time_leaves_are_wanted():
         b.accum(x, [b.const(0, int32)], [0, 1, 2], [b.const(1.0, float64)], leaf)
 
     f = made([from_vectors, PLACES], fill)
-    assert names_of(wanted_values(f, set(), {f.params[0]})) == {"leaf"} and wanted_values(f, set(), set()) == set()
+    assert names_of(tbr_values(f, set(), {f.params[0]})) == {"leaf"} and tbr_values(f, set(), set()) == set()
 
 
 @pytest.mark.parametrize(("how", "kept"), [("min", True), ("max", True), ("add", False), ("exch", False)])
@@ -301,7 +303,7 @@ def test_values_of_atomic_extremes_are_wanted(how, kept):
         b.atomic(how, x, [named("zero", b.const(0, int32))], [0], [value])
 
     f = made([VECTOR, VECTOR], fill)
-    assert names_of(wanted_values(f, varied_values(f, set(f.params)), set(f.params))) == (
+    assert names_of(tbr_values(f, varied_values(f, set(f.params)), set(f.params))) == (
         {"zero", "value"} if kept else {"zero"}
     )
 
@@ -312,8 +314,8 @@ def test_operands_of_replayed_stores_are_wanted():
         b.store(x, [i], [0], [named("value", b.load(y, [i], [0])[0])])
 
     f = made([VECTOR, VECTOR], stores)
-    assert names_of(wanted_values(f, set(), set(), [f.params[0]])) == {"i", "value"}
-    assert wanted_values(f, set(), set(), [f.params[1]]) == set(), "a load of a replayed array is no store"
+    assert names_of(tbr_values(f, set(), set(), [f.params[0]])) == {"i", "value"}
+    assert tbr_values(f, set(), set(), [f.params[1]]) == set(), "a load of a replayed array is no store"
 
 
 def test_what_decides_about_replayed_stores_is_wanted():
@@ -325,7 +327,7 @@ def test_what_decides_about_replayed_stores_is_wanted():
         b.for_(n, [], lambda k: [b.load(x, [k], [0])][:0])
 
     f = made([VECTOR, int32, bool_], fill)
-    assert f.params[2] in wanted_values(f, set(), set(), [f.params[0]]) and f.params[1] not in wanted_values(
+    assert f.params[2] in tbr_values(f, set(), set(), [f.params[0]]) and f.params[1] not in tbr_values(
         f, set(), set(), [f.params[0]]
     )
 
@@ -342,25 +344,25 @@ def test_a_region_matters_if_a_gradient_passes_through_it():
     f = made([VECTOR, VECTOR, bool_], fill)
     x, y, _ = f.params
     ops = [op for op in f.body.ops if op.regions]
-    assert [matters(op, set(), {y}) for op in ops] == [True, False, False, False]
-    assert [matters(op, set(), {x}) for op in ops] == [False, True, False, False]
+    assert [is_active(op, set(), {y}) for op in ops] == [True, False, False, False]
+    assert [is_active(op, set(), {x}) for op in ops] == [False, True, False, False]
     load = next(op for op in walk(f.body) if op.name == "load")
-    assert [matters(op, {load.results[0]}, set()) for op in ops] == [
+    assert [is_active(op, {load.results[0]}, set()) for op in ops] == [
         False,
         True,
         False,
         False,
     ], "a value inside that varies"
-    assert [matters(op, {ops[3].results[0]}, set()) for op in ops] == [False, False, False, True]
+    assert [is_active(op, {ops[3].results[0]}, set()) for op in ops] == [False, False, False, True]
 
 
 # ------------------------------------------------------------------------------------------------ memory
-def dirty(fill, types=(VECTOR, VECTOR, int32, bool_), together=()):
+def clobbered(fill, types=(VECTOR, VECTOR, int32, bool_), together=()):
     """Names of the loads (and atomics) that a write of the same thread may precede."""
     f = made(types, fill)
     groups = {p: min(k, 0 if k in together else k) for k, p in enumerate(f.params)}
-    found = dirty_loads(f, groups)
-    return {op.results[0].name for op in walk(f.body) if id(op) in found}
+    found = clobbered_loads(f, groups)
+    return {op.results[0].name for op in walk(f.body) if op in found}
 
 
 def load(b, x, name):
@@ -381,8 +383,8 @@ def test_a_load_is_dirty_after_a_write_to_its_memory():
         named("first of y", b.atomic("add", y, [b.const(0, int32)], [0], [b.const(1.0, float64)])[0])
         load(b, y, "after atomic")
 
-    assert dirty(fill) == {"after", "atomic", "after atomic"}
-    assert dirty(fill, together=(0, 1)) == {"after", "other array", "atomic", "first of y", "after atomic"}
+    assert clobbered(fill) == {"after", "atomic", "after atomic"}
+    assert clobbered(fill, together=(0, 1)) == {"after", "other array", "atomic", "first of y", "after atomic"}
 
 
 def test_branches_do_not_see_each_other_but_what_follows_sees_both():
@@ -399,7 +401,7 @@ def test_branches_do_not_see_each_other_but_what_follows_sees_both():
         load(b, x, "x behind")
         load(b, y, "y behind")
 
-    assert dirty(fill) == {"in then", "x behind", "y behind"}
+    assert clobbered(fill) == {"in then", "x behind", "y behind"}
 
 
 def test_a_loop_body_precedes_itself():
@@ -415,14 +417,14 @@ def test_a_loop_body_precedes_itself():
         b.for_(n, [], body)
         load(b, x, "behind")
 
-    assert dirty(fill) == {"in body", "behind"}
+    assert clobbered(fill) == {"in body", "behind"}
 
 
 def test_the_condition_of_a_while_loop_is_preceded_by_its_body():
     def fill(b, x, y, n, c):
         b.while_([n], lambda k: emit("lt", load(b, x, "asked"), 1.0), lambda k: [store(b, x), k + 1][1:])
 
-    assert dirty(fill) == {"asked"}
+    assert clobbered(fill) == {"asked"}
 
 
 def test_writes_of_values_are_found_with_their_arrays():
@@ -458,9 +460,9 @@ def test_what_is_in_a_loop_at_any_depth_is_known():
         b.while_([n], lambda k: emit("lt", load(b, x, "in condition"), 1.0), lambda k: [k + 1])
 
     f = made((VECTOR, VECTOR, int32, bool_), fill)
-    inside = in_loops(f)
-    assert {op.results[0].name for op in walk(f.body) if op.name == "load" and id(op) in inside} == {
+    inside = ops_in_loops(f)
+    assert {op.results[0].name for op in walk(f.body) if op.name == "load" and op in inside} == {
         "in loop",
         "in condition",
     }
-    assert not any(id(op) in inside for op in f.body.ops)
+    assert not any(op in inside for op in f.body.ops)

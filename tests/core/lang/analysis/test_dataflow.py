@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sim.core.lang.ir.ops  # noqa: F401 fills the table
 from sim.core.lang.analysis.dataflow import least_fixpoint, reached_results, solve_forward
-from sim.core.lang.ir.core import Block, Builder, Func, Value, walk
+from sim.core.lang.ir.builder import Builder
+from sim.core.lang.ir.core import Block, Func, Value, walk
 from sim.core.lang.types import bool_, float32, int32
 
 

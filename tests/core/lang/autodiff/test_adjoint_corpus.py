@@ -16,7 +16,7 @@ from sim.core.lang.autodiff import checkpoints
 from sim.core.lang.autodiff.reverse import vjp
 from sim.core.lang.errors import GradientError
 from sim.core.lang.ir.core import Func, walk
-from sim.core.lang.ir.passes import inline
+from sim.core.lang.ir.inline import inline
 from sim.core.lang.types import numpy_dtype
 
 each_program = pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.name)

@@ -17,8 +17,10 @@ from sim.core.lang.autodiff.kernel_adjoint import kernel_adjoint
 from sim.core.lang.autodiff.reverse import vjp
 from sim.core.lang.errors import GradientError
 from sim.core.lang.frontend.tracer import trace_function
-from sim.core.lang.ir.core import OPS, Block, Builder, Func, Value, emit, walk
-from sim.core.lang.ir.passes import inline
+from sim.core.lang.ir.builder import Builder
+from sim.core.lang.ir.core import Block, Func, Value, emit, walk
+from sim.core.lang.ir.inline import inline
+from sim.core.lang.ir.table import OPS
 from sim.core.lang.types import bool_, float32, float64, int32, matrix, numpy_dtype
 
 f64, vec3, mat2 = sim.float64, sim.vec3d, sim.mat22d

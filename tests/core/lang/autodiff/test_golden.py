@@ -19,7 +19,8 @@ from sim.core.lang.autodiff.kernel_adjoint import KernelAdjoint, kernel_adjoint
 from sim.core.lang.autodiff.reverse import vjp
 from sim.core.lang.frontend.tracer import trace_function
 from sim.core.lang.instrument.races import address_check, exact_check
-from sim.core.lang.ir.core import Func, to_text
+from sim.core.lang.ir.core import Func
+from sim.core.lang.ir.printer import to_text
 from sim.core.lang.types import float64, int32
 
 FOLDER = Path(__file__).parent / "golden"

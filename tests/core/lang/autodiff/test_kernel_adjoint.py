@@ -13,7 +13,7 @@ from sim.core.lang.autodiff.kernel_adjoint import kernel_adjoint
 from sim.core.lang.errors import GradientError
 from sim.core.lang.frontend.custom import func_grad
 from sim.core.lang.ir.core import walk
-from sim.core.lang.ir.passes import promise_exclusive
+from sim.core.lang.ir.store_forwarding import assume_disjoint
 from sim.core.lang.types import float32, float64, int32, int64
 
 
@@ -246,14 +246,14 @@ def test_a_value_that_passes_through_an_array_without_gradient_is_refused():
         tbr_of(traced(through_another), {"x", "y"})
     with pytest.raises(GradientError, match="pass through 'a' and 'b', which has none"):
         tbr_of(traced(through_two), {"x", "y"})
-    assert tbr_of(traced(through_another), {"x", "t", "y"}).lossy == frozenset()
-    assert tbr_of(traced(through_another), {"x"}).lossy == {1, 2}, "what has no gradient itself may take it"
-    assert tbr_of(traced(through_two), {"x"}).lossy == {1, 2, 3}
+    assert tbr_of(traced(through_another), {"x", "t", "y"}).detached == frozenset()
+    assert tbr_of(traced(through_another), {"x"}).detached == {1, 2}, "what has no gradient itself may take it"
+    assert tbr_of(traced(through_two), {"x"}).detached == {1, 2, 3}
 
 
 def test_what_is_left_behind_is_told_but_not_refused():
     tbr = tbr_of(traced(left_behind), {"x", "y"})
-    assert tbr.detached == {1} and tbr_of(traced(left_behind), {"y"}).lossy == frozenset()
+    assert tbr.detached == {1} and tbr_of(traced(left_behind), {"y"}).detached == frozenset()
     check(left_behind, [2], [numbers(2), numbers(2), numbers(2)], {"x", "y"})
 
 
@@ -264,15 +264,15 @@ def reads_and_writes(x: sim.array[f64], t: sim.array[f64], y: sim.array[f64]):
 
 
 def test_what_has_a_gradient_loses_nothing_by_another_name_of_it():
-    assert tbr_of(traced(reads_and_writes), {"x", "y"}, [(1, 2)]).lossy == frozenset()
+    assert tbr_of(traced(reads_and_writes), {"x", "y"}, [(1, 2)]).detached == frozenset()
 
 
 def test_an_array_under_another_name_is_lost_with_it():
     func = traced(through_two)
     with pytest.raises(GradientError, match="pass through 'a' and 'b'"):
         tbr_of(func, {"x", "y"}, [(1, 2)])
-    assert tbr_of(traced(left_behind), {"x"}, [(1, 2)]).lossy == {1, 2}
-    assert tbr_of(traced(left_behind), {"x", "y"}, [(1, 2)]).lossy == {1}, "but not one that has a gradient"
+    assert tbr_of(traced(left_behind), {"x"}, [(1, 2)]).detached == {1, 2}
+    assert tbr_of(traced(left_behind), {"x", "y"}, [(1, 2)]).detached == {1}, "but not one that has a gradient"
 
 
 @sim.func
@@ -478,7 +478,7 @@ def test_arrays_are_apart_unless_they_overlap():
 
 
 def test_what_is_exclusive_is_so_in_gradients():
-    func = promise_exclusive(traced(in_place), ["x"])
+    func = assume_disjoint(traced(in_place), ["x"])
     made = kernel_adjoint(tbr_of(func, {"x", "y"}), [0])
     assert made.func.attrs["exclusive"] == {"x", "adj_x"} == made.recording.attrs["exclusive"]
     sums = {op.operands[0].name: op.attrs["exclusive"] for op in walk(made.func.body) if op.name == "accum"}

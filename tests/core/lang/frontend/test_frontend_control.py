@@ -12,7 +12,8 @@ import pytest
 from sim.core.backends.interp import evaluate
 from sim.core.lang.errors import KernelError
 from sim.core.lang.frontend.tracer import trace_function
-from sim.core.lang.ir.core import Func, verify, walk
+from sim.core.lang.ir.core import Func, walk
+from sim.core.lang.ir.verifier import verify
 from sim.core.lang.types import float64, int32
 
 INPUTS = [(n, x, y) for n in (-1, 0, 1, 2, 3, 7, 20) for x, y in ((0.5, -1.25), (-2.0, 3.0), (0.0, 0.0))]

@@ -16,7 +16,8 @@ from sim.core.lang.frontend.function import func
 from sim.core.lang.frontend.source import signature
 from sim.core.lang.frontend.tracer import trace_function, trace_kernel
 from sim.core.lang.frontend.tracing.registry import NAMES
-from sim.core.lang.ir.core import verify, walk
+from sim.core.lang.ir.core import walk
+from sim.core.lang.ir.verifier import verify
 from sim.core.lang.types import (
     array_type,
     bool_,

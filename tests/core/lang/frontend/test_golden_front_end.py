@@ -10,7 +10,7 @@ import pytest
 
 import sim
 from sim.core.lang.frontend.tracer import trace_kernel
-from sim.core.lang.ir.core import to_text
+from sim.core.lang.ir.printer import to_text
 
 FOLDER = Path(__file__).parent / "golden"
 f64 = sim.float64

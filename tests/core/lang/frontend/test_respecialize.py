@@ -12,10 +12,10 @@ import pytest
 
 import sim
 from sim.constraints import base
-from sim.constraints.flow import make_flow
+from sim.constraints.evolution import make_evolution
 from sim.constraints.projection import parameter_struct
-from sim.model.derive import Derivation
-from sim.model.law import _law_kernel, value_struct
+from sim.model.derived.derivation import Derivation
+from sim.model.derived.law import _law_kernel, value_struct
 
 SCALE = 2.0
 TABLE = [1.0, 2.0]
@@ -355,14 +355,14 @@ def test_the_memory_of_a_constraint(monkeypatch):
     def creeping(x, rest: float, crept: float):
         return sim.length(x[0] - x[1]) - rest - crept
 
-    @creeping.remember("crept")
+    @creeping.evolves("crept")
     def _(x, rest, crept, dt):
         return crept + rate * dt
 
     data = parameter_struct(creeping, sim.float32)(rest=ones(1), crept=ones(1))
     x, after = sim.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]], dtype=sim.vec3), sim.zeros(1)
     for expected in (2.0, 3.0):
-        sim.launch(make_flow(creeping, sim.float32, "crept"), 1, [sim.array([[0, 1]]), data, x, 0.5], [after])
+        sim.launch(make_evolution(creeping, sim.float32, "crept"), 1, [sim.array([[0, 1]]), data, x, 0.5], [after])
         assert after.numpy()[0] == expected
         rate = 4.0
 

@@ -8,7 +8,7 @@ from backend_tools import kernel as made
 from sim.core.lang.autodiff.to_be_recorded import to_be_recorded
 from sim.core.lang.instrument.race_freedom import potential_races
 from sim.core.lang.ir.core import emit
-from sim.core.lang.ir.passes import promise_exclusive
+from sim.core.lang.ir.store_forwarding import assume_disjoint
 from sim.core.lang.types import array_type, float64, int8, int16, int32, int64, uint32
 
 VECTOR, PLANE = array_type(float64), array_type(float64, 2)
@@ -226,4 +226,4 @@ def test_two_names_of_one_memory_are_not_at_one_place():
 def test_a_promise_is_believed():
     func = squared_at(NOT_OWN["i / 2"])
     assert found(func) == {"p0"}
-    assert found(promise_exclusive(func, ["p0"])) == set()
+    assert found(assume_disjoint(func, ["p0"])) == set()

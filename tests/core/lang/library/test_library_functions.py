@@ -15,7 +15,7 @@ from sim.core.lang.autodiff.reverse import vjp
 from sim.core.lang.frontend.function import func
 from sim.core.lang.frontend.tracer import trace_function
 from sim.core.lang.frontend.tracing.registry import NAMES
-from sim.core.lang.ir.passes import inline
+from sim.core.lang.ir.inline import inline
 from sim.core.lang.library import LIBRARY
 from sim.core.lang.library.transform import (
     transform_identity,

@@ -16,7 +16,7 @@ from sim.core.backends.llvm import LlvmBackend
 from sim.core.lang import types as t
 from sim.core.lang.autodiff.reverse import vjp
 from sim.core.lang.frontend.tracer import trace_function
-from sim.core.lang.ir.passes import inline
+from sim.core.lang.ir.inline import inline
 
 SAMPLES = 8
 

@@ -14,7 +14,7 @@ from sim.core.lang import types as t
 from sim.core.lang.errors import KernelError
 from sim.core.lang.frontend.function import func
 from sim.core.lang.frontend.tracer import trace_function
-from sim.core.lang.ir.passes import inline
+from sim.core.lang.ir.inline import inline
 from sim.core.lang.library import rand
 from sim.core.lang.library.rand import rand_init, randf, randi, randn, randu, sample_cdf
 

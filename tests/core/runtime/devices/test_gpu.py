@@ -20,8 +20,8 @@ from physics_samples import builder, gradients, swung_sheet
 
 import sim
 from sim.core.backends.llvm import LlvmBackend
-from sim.core.lang.ir.core import OPS
-from sim.core.lang.ir.passes import inline
+from sim.core.lang.ir.inline import inline
+from sim.core.lang.ir.table import OPS
 from sim.core.lang.types import numpy_dtype
 from sim.core.runtime.devices.cuda_device import CudaDevice, cuda_devices
 

@@ -12,7 +12,7 @@ import pytest
 
 import sim
 from sim.constraints.projection import parameter_struct
-from sim.core.lang.ir.core import to_text
+from sim.core.lang.ir.printer import to_text
 from sim.core.lang.types import matrix, vector
 
 THREADS = 8

@@ -9,7 +9,7 @@ from typing import Any
 from sim.core.lang.frontend.source import MISSING
 from sim.core.lang.frontend.traced import Mismatch, Undefined, flatten, rebuild, same
 from sim.core.lang.frontend.tracing.context import FLAGS, VALUE, Context
-from sim.core.lang.ir.core import OPS, Block, Op, Value
+from sim.core.lang.ir.core import Block, Op, Value
 from sim.core.lang.types import bool_
 
 _CHOICE = "$choice"
@@ -143,4 +143,4 @@ def short_circuit(t: Context, conjunction: bool, left: Any, right: Callable[[], 
 def harmless(block: Block) -> bool:
     """Whether operations may run although the program would not have got there: arithmetic only, and no index that may
     be refused."""
-    return all((op.name in OPS and op.name != "in_bounds") or op.name in ("const", "tid", "shape") for op in block.ops)
+    return all((op.is_primitive and op.name != "in_bounds") or op.row.free for op in block.ops)

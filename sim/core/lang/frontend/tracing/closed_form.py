@@ -11,12 +11,7 @@ from sim.core.lang.frontend.captures import remembered
 from sim.core.lang.frontend.custom import GradientFunction, adjoint_name
 from sim.core.lang.frontend.function import Function
 from sim.core.lang.frontend.source import own_module
-from sim.core.lang.frontend.traced import (
-    ArrayRef,
-    describe,
-    flatten,
-    type_of,
-)
+from sim.core.lang.frontend.traced import ArrayRef, describe, flatten, type_of
 from sim.core.lang.frontend.tracing.bodies import bind_arguments, parameter_value, run_body, trace_function
 from sim.core.lang.frontend.tracing.context import Context, Frame, Syntax
 from sim.core.lang.ir.core import Func, Op, Value, walk

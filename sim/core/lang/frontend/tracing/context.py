@@ -28,8 +28,9 @@ from sim.core.lang.frontend.traced import (
     same,
     type_of,
 )
-from sim.core.lang.ir.core import Block, Builder, Func, Value
-from sim.core.lang.ir.passes import inline_call
+from sim.core.lang.ir.builder import Builder
+from sim.core.lang.ir.core import Block, Func, Value
+from sim.core.lang.ir.inline import inline_call
 from sim.core.lang.types import (
     ArrayType,
     Composite,

@@ -15,7 +15,8 @@ from sim.core.lang.frontend.function import Function
 from sim.core.lang.frontend.traced import VectorValue, constant, describe, is_number, is_traced, kind_of
 from sim.core.lang.frontend.tracing.calls import call_function
 from sim.core.lang.frontend.tracing.context import Context
-from sim.core.lang.ir.core import OPS, Value
+from sim.core.lang.ir.core import Value
+from sim.core.lang.ir.table import OPS
 from sim.core.lang.types import Scalar, Type, bool_, public_name
 
 OPERATORS: dict[tuple[str, str, str], Function] = {}

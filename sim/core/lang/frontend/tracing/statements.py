@@ -10,12 +10,7 @@ from functools import partial
 from typing import Any
 
 from sim.core.lang.frontend.source import annotated_type
-from sim.core.lang.frontend.traced import (
-    LValue,
-    describe,
-    flatten,
-    kind_of,
-)
+from sim.core.lang.frontend.traced import LValue, describe, flatten, kind_of
 from sim.core.lang.frontend.tracing.assignments import assign, assign_path, target_path
 from sim.core.lang.frontend.tracing.branches import branch
 from sim.core.lang.frontend.tracing.context import BROKE, CONTINUED, RETURNED, VALUE, Context

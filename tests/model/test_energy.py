@@ -6,7 +6,7 @@ from physics_tools import NAMES, SEED, central, sample
 
 import sim
 from sim.constraints import REGISTRY
-from sim.constraints.energy import constraint_energy, constraint_forces, make_energy, make_force
+from sim.model.energy import constraint_energy, constraint_forces, make_energy, make_force
 
 
 def energy(s, x):

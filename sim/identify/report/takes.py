@@ -126,7 +126,7 @@ def _tints(problem: Problem, bodies: list[Body]) -> list[Tint]:
         elements = group.elements.get(key.rpartition(".")[0]) if "." in key else group.points[:, None]
         if elements is None or len(elements) != len(values) or np.ptp(values) == 0.0:
             continue
-        log = p.kind == "log"
+        log = p.transform.name == "log"
         at_points = _mean_at_points(np.log(values) if log else values, elements, problem.model.particle_count)
         places = np.concatenate([np.einsum("nk,nk->n", b.weights, at_points[b.points]) for b in bodies])
         name = p.name.partition(".")[0] if p.per == "region" else p.name

@@ -5,17 +5,17 @@ A `Derivation` is one such launch and knows when its inputs have changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from sim.core.lang.types import Homogeneous, Scalar
+from sim.core.lang.types import Homogeneous
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.launch.kernel import Kernel
 from sim.core.runtime.launch.launch import launch
-from sim.model.kernels import kernels, spread_rows
-from sim.model.place import source_of
+from sim.model.derived.arrays import ArrayFactory, source_of
+from sim.model.derived.kernels import broadcast_rows, kernels
 
 
 class Derivation:
@@ -59,8 +59,8 @@ class Derivation:
         return (*[a.buffer.version for a in self._values], *[a.buffer.version for a in self._derived], *exported)
 
 
-def spreading(
-    real: Scalar,
+def broadcast(
+    make: ArrayFactory,
     value: array,
     count: int,
     chosen: np.ndarray,
@@ -69,20 +69,18 @@ def spreading(
     *,
     factor: np.ndarray | None = None,
     direction: bool = False,
-    make: Callable[[np.ndarray, Any], array],
 ) -> Derivation:
     """The derivation of `out[target[j]]` from the value of element `chosen[j]` of `count`.
 
     value: (1,) for all of them, (worlds,) or (count,).  A scalar is multiplied by `factor` (of the chosen elements); a
-    vec3 is copied, or normalised as a `direction`.  make(host, type): a constant array.
+    vec3 is copied, or normalised as a `direction`.
     """
-    own = kernels(real)
-    source = source_of(chosen, value.size, count)
-    places = [make(source, int), make(target.astype(np.int32), int)]
-    dim = len(chosen)
+    real, dim, own = make.real, len(chosen), kernels(make.real)
+    source = make.constant(source_of(chosen, value.size, count), int)
+    to = make.constant(target.astype(np.int32), int)
     if value.dtype is not real:
-        use = own.spread_direction if direction else own.spread_vec3
-        return Derivation(use, dim, [value, *places], [out], values=[value])
-    amount = np.ones(dim) if factor is None else factor
-    use = spread_rows(real, out.dtype.shape[0]) if isinstance(out.dtype, Homogeneous) else own.spread
-    return Derivation(use, dim, [value, places[0], make(amount, real), places[1]], [out], values=[value])
+        use = own.broadcast_direction if direction else own.broadcast_vec3
+        return Derivation(use, dim, [value, source, to], [out], values=[value])
+    amount = make.constant(np.ones(dim) if factor is None else factor, real)
+    use = broadcast_rows(real, out.dtype.shape[0]) if isinstance(out.dtype, Homogeneous) else own.broadcast
+    return Derivation(use, dim, [value, source, amount, to], [out], values=[value])

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.model import checks
+from sim.model.build import checks
 from sim.model.errors import ModelError
 
 MOVE_SMOOTH, MOVE_LINEAR, SWING = 0, 1, 2

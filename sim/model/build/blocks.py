@@ -14,10 +14,10 @@ import numpy as np
 
 from sim.constraints.base import REGISTRY, Constraint, ConstraintParameter
 from sim.core.lang.errors import did_you_mean
-from sim.model import checks
+from sim.model.build import checks
+from sim.model.derived.arrays import per_element
 from sim.model.errors import ModelError
 from sim.model.groups import Group
-from sim.model.place import per_element
 
 
 @dataclass(eq=False)

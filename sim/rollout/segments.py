@@ -1,6 +1,6 @@
-"""Captured steps of a solver: replayed by rollouts, by reverse sweeps, and by later rollouts of the same kind.
+"""Captured steps of a solver: replayed by rollouts, by reverse sweeps, and by later rollouts of the same pool.
 
-A *stretch* is a number of steps that were recorded on a tape of their own and captured as graphs, forward and
+A *segment* is a number of steps that were recorded on a tape of their own and captured as graphs, forward and
 backward.  It owns the memory of its records, which every replay fills again, and the two states that the steps go
 between: nobody else writes them.
 
@@ -25,13 +25,13 @@ LONGEST = 64
 """Steps that are joined to one table."""
 Frames = Mapping[int, Callable[[State], None]]
 """What to do with the state after a step, by step."""
-Step = Callable[[State, State], None]
+TakeStep = Callable[[State, State], None]
 """Takes a step from a state to another."""
 
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """A state, as copies of its arrays."""
+    """A state from which steps can run again, as copies of its arrays."""
 
     moving: list[array]
     clock: array
@@ -50,11 +50,14 @@ class Snapshot:
 
 
 @dataclass(eq=False)
-class Steps:
-    """Steps between two states, captured in each direction without a tape."""
+class StepGraphs:
+    """Steps between two states without a tape: one graph from the first to the second, one back again.
+
+    Whatever their number, no more than two steps are captured: step k goes from `states[k % 2]` to the other one.
+    """
 
     states: tuple[State, State]
-    step: Step
+    step: TakeStep
     _graphs: dict[int, Graph] = field(default_factory=dict)
     _joined: dict[tuple[int, int], Graph] = field(default_factory=dict)
 
@@ -83,7 +86,7 @@ class Steps:
 
 
 @dataclass(eq=False)
-class _Graphs:
+class _GraphPerStep:
     """One graph per step in one direction, in the order of the steps."""
 
     of_step: list[Graph]
@@ -102,26 +105,32 @@ class _Graphs:
 
 @dataclass(frozen=True, eq=False)
 class _Recording:
-    """The steps of a stretch as they were recorded: forward graphs, and the tape; marks[k]: where step k begins on
+    """The steps of a segment as they were recorded: forward graphs, and the tape; begins[k]: where step k begins on
     it."""
 
-    forward: _Graphs
+    forward: _GraphPerStep
     tape: Tape
-    marks: list[int]
+    begins: list[int]
     memory: list[Remembered]
     read: list[array]
     written: list[Buffer]
 
 
 @dataclass(eq=False)
-class Stretch:
-    """`count` steps from `states[0]`, with all that their gradient needs."""
+class Segment:
+    """`count` steps from `states[0]`, with all that their gradient needs.
+
+    The first way forward is recorded on a tape and captured, one graph for each step; later ones replay the graphs,
+    which fill the memory of the same records again.  Likewise the first way back sweeps the tape, later ones replay.
+    _content: whose steps the memory holds, the number of the first, and the versions of all that they wrote: another
+    rollout that has used the segment since, say, has raised them.
+    """
 
     count: int
     states: tuple[State, State]
-    step: Step
+    step: TakeStep
     _recording: _Recording | None = None
-    _back: _Graphs | None = None
+    _back: _GraphPerStep | None = None
     _content: tuple[object, int, list[int]] | None = None
 
     @property
@@ -147,8 +156,8 @@ class Stretch:
         )  # the others go between the same two states
 
     def holds(self, owner: object, first: int) -> bool:
-        """Whether the memory holds what `fill` of the same owner and first step left there, and nobody has written to
-        it since."""
+        """Whether the memory holds what `forward` of the same owner and first step left there, and nobody has
+        written to it since."""
         return (
             self._content is not None and self._content[0] is owner and self._content[1:] == (first, self._versions())
         )
@@ -156,7 +165,7 @@ class Stretch:
     def _versions(self) -> list[int]:
         return [buffer.version for buffer in self._recording.written] if self._recording is not None else []
 
-    def fill(self, owner: object, first: int, frames: Frames) -> None:
+    def forward(self, owner: object, first: int, frames: Frames) -> None:
         """Take the steps, for `owner`, to whom the first of them has the number `first`; `frames[step]` looks at the
         state after a step."""
         self._content = None
@@ -173,19 +182,21 @@ class Stretch:
         self._content = owner, first, self._versions()
 
     def _record(self, frames: Frames) -> _Recording:
-        tape, graphs, marks = Tape(), list[Graph](), list[int]()
+        # One tape for all steps: a step may need what an earlier one has kept.  One graph for each step: a frame may be
+        # kept between any two.
+        tape, graphs, begins = Tape(), list[Graph](), list[int]()
         for step in range(self.count):
-            marks.append(len(tape.records))
+            begins.append(len(tape.records))
             with capture(graphs[-1] if graphs else None) as graph, tape:
                 self.step(self.states[step % 2], self.states[1 - step % 2])
             graphs.append(graph)
             if step in frames:
                 frames[step](self.states[1 - step % 2])
-        marks.append(len(tape.records))
+        begins.append(len(tape.records))
         memory = list(tape.memory())
         tape.release()  # nobody else writes the states, and replays write the same again
         written = dict.fromkeys(buffer for graph in graphs for buffer in graph.written)
-        return _Recording(_Graphs(graphs), tape, marks, memory, joined(graphs).read, list(written))
+        return _Recording(_GraphPerStep(graphs), tape, begins, memory, joined(graphs).read, list(written))
 
     @property
     def read(self) -> list[array]:
@@ -196,7 +207,7 @@ class Stretch:
         """Take gradients back from the last state to the first; `frames[step]` first adds to the gradient of the state
         after it."""
         recording = self._recording
-        assert recording is not None, "a stretch goes back before it was filled"
+        assert recording is not None, "a segment goes back before it went forward"
         if self._back is not None and not watched():
             done = self.count
             for step in sorted(frames, reverse=True):
@@ -213,7 +224,7 @@ class Stretch:
             before = self.states[step % 2]
             passing(name(step), {"particle_q": before.particle_q, "particle_qd": before.particle_qd})
         if self._back is None:
-            self._back = _Graphs(graphs[::-1], backward=True)
+            self._back = _GraphPerStep(graphs[::-1], backward=True)
             recording.tape.records.clear()  # the graphs keep what they need
 
     def _step_back(self, recording: _Recording, step: int) -> Graph:
@@ -221,5 +232,5 @@ class Stretch:
             self._back.of_step[step].replay()
             return self._back.of_step[step]
         with capture() as graph:
-            recording.tape.sweep(*recording.marks[step : step + 2])
+            recording.tape.sweep(*recording.begins[step : step + 2])
         return graph

@@ -20,10 +20,10 @@ from sim.core.runtime.launch.kernel import Kernel, kernel
 class Kernels:
     """The kernels for one precision."""
 
-    spread: Kernel
-    spread_vec3: Kernel
-    spread_direction: Kernel
-    add_share: Kernel
+    broadcast: Kernel
+    broadcast_vec3: Kernel
+    broadcast_direction: Kernel
+    add_load: Kernel
     invert: Kernel
     place: Kernel
     gather: Kernel
@@ -35,28 +35,28 @@ def kernels(real: Scalar) -> Kernels:
     vec3 = vector(3, real)
 
     @kernel
-    def spread(value: array[real], source: array[int], factor: array[real], target: array[int], out: array[real]):
+    def broadcast(value: array[real], source: array[int], factor: array[real], target: array[int], out: array[real]):
         """out[target[k]] = value[source[k]] factor[k]."""
         k = tid()
         out[target[k]] = value[source[k]] * factor[k]
 
     @kernel
-    def spread_vec3(value: array[vec3], source: array[int], target: array[int], out: array[vec3]):
+    def broadcast_vec3(value: array[vec3], source: array[int], target: array[int], out: array[vec3]):
         """out[target[k]] = value[source[k]]."""
         k = tid()
         out[target[k]] = value[source[k]]
 
     @kernel
-    def spread_direction(value: array[vec3], source: array[int], target: array[int], out: array[vec3]):
+    def broadcast_direction(value: array[vec3], source: array[int], target: array[int], out: array[vec3]):
         """out[target[k]] = value[source[k]] / |value[source[k]]|."""
         k = tid()
         out[target[k]] = normalize(value[source[k]])
 
     @kernel
-    def add_share(before: array[real], value: array[real], source: array[int], share: array[real], after: array[real]):
-        """after[i] = before[i] + value[source[i]] share[i]."""
+    def add_load(before: array[real], value: array[real], source: array[int], part: array[real], after: array[real]):
+        """after[i] = before[i] + value[source[i]] part[i]."""
         i = tid()
-        after[i] = before[i] + value[source[i]] * share[i]
+        after[i] = before[i] + value[source[i]] * part[i]
 
     @kernel
     def invert(mass: array[real], free: array[real], inv_mass: array[real]):
@@ -90,19 +90,19 @@ def kernels(real: Scalar) -> Kernels:
         k = tid()
         anchor[k] = q[point[k]]
 
-    return Kernels(spread, spread_vec3, spread_direction, add_share, invert, place, gather)
+    return Kernels(broadcast, broadcast_vec3, broadcast_direction, add_load, invert, place, gather)
 
 
 @cache
-def spread_rows(real: Scalar, rows: int) -> Kernel:
-    """As `spread`, into a vector of `rows` equal entries: the compliance of a constraint of several rows."""
+def broadcast_rows(real: Scalar, rows: int) -> Kernel:
+    """As `broadcast`, into a vector of `rows` equal entries: the compliance of a constraint of several rows."""
     row = vector(rows, real)
 
     @kernel
-    def spread_to_rows(
+    def broadcast_to_rows(
         value: array[real], source: array[int], factor: array[real], target: array[int], out: array[row]
     ):
         k = tid()
         out[target[k]] = row(value[source[k]] * factor[k])
 
-    return spread_to_rows
+    return broadcast_to_rows

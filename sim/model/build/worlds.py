@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from sim.model.blocks import AttachmentBlock, ConstraintBlock, LoadBlock, PointBlock, ShapeBlock
+from sim.model.build.blocks import AttachmentBlock, ConstraintBlock, LoadBlock, PointBlock, ShapeBlock
 from sim.model.groups import Group
 
 

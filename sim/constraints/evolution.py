@@ -1,4 +1,4 @@
-"""The memory of constraints: variables of each element that flow with its deformation, as viscous strain does."""
+"""The evolution laws of internal variables: what elements carry from step to step, as viscous strain."""
 
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
 # mypy: ignore-errors
@@ -13,27 +13,27 @@ from sim.core.runtime.launch.kernel import Kernel, kernel
 
 
 @memoize
-def make_flow(c: Constraint, real: Scalar, name: str) -> Kernel:
-    """A kernel, one thread per constraint, that writes the memory `name` after a step of dt to `after`.
+def make_evolution(c: Constraint, real: Scalar, name: str) -> Kernel:
+    """A kernel, one thread per constraint, that writes the internal variable `name` after a step of dt to `after`.
 
-    x: positions at the start of the step; `data` holds the memory there.
+    x: positions at the start of the step; `data` holds the internal variables there.
     """
     vec3, Data, kind = vector(3, real), parameter_struct(c, real), c.parameters[name].type(real)
     n_points = c.points
     types = [(vec3,) * n_points, *(p.type(real) for p in c.parameters.values()), real]
-    sizes = {m: len(leaves_of(c.parameters[m].type(real))) for m in c.memory}
-    begin = sum(sizes[m] for m in c.memory[: c.memory.index(name)])
+    sizes = {m: len(leaves_of(c.parameters[m].type(real))) for m in c.internal_variables}
+    begin = sum(sizes[m] for m in c.internal_variables[: c.internal_variables.index(name)])
     width = sizes[name]
 
-    flow_at = embed(lambda: traced(c.flow, types, real), f"flow_of_{c.name}")
+    evolved = embed(lambda: traced(c.evolution, types, real), f"evolution_of_{c.name}")
 
-    @kernel(name=f"flow_{c.name}_{name}")
-    def flow(points: array2d[int], data: Data, x: array[vec3], dt: real, after: array[kind]):
+    @kernel(name=f"evolve_{c.name}_{name}")
+    def evolve(points: array2d[int], data: Data, x: array[vec3], dt: real, after: array[kind]):
         k = tid()
-        values = flow_at([x[points[k, j]] for j in static(range(n_points))], fields_at(data, k), dt)
+        values = evolved([x[points[k, j]] for j in static(range(n_points))], fields_at(data, k), dt)
         if width == 1:
             after[k] = values[begin]
         else:
             after[k] = kind(values[begin], values[begin + 1], values[begin + 2])
 
-    return flow
+    return evolve

@@ -11,22 +11,13 @@ import numpy as np
 from sim.constraints.base import REGISTRY
 from sim.core.lang.types import as_scalar, vector
 from sim.core.runtime.ambient import recording
-from sim.core.runtime.arrays.creation import zeros
+from sim.core.runtime.arrays.array import array
 from sim.core.runtime.devices.device import DeviceLike, get_device
-from sim.model import checks
-from sim.model.blocks import AttachmentBlock, ConstraintBlock, LoadBlock, PointBlock, ShapeBlock
-from sim.model.constraint_set import ConstraintSet, build_set, unmeasured
-from sim.model.derive import Derivation, spreading
-from sim.model.errors import ModelError
-from sim.model.fields import MODEL_FIELDS, allocate
-from sim.model.groups import NO_EDGES, NO_TETS, NO_TRIANGLES, Attachment, Group, Plane, Shape, Sphere
-from sim.model.kernels import kernels
-from sim.model.materials import Materials
-from sim.model.measure import measure_rest
-from sim.model.model import Model
-from sim.model.motions import motion_key
-from sim.model.place import Place, per_element, source_of
-from sim.model.worlds import (
+from sim.model.build import checks
+from sim.model.build.blocks import AttachmentBlock, ConstraintBlock, LoadBlock, PointBlock, ShapeBlock
+from sim.model.build.merge import build_set, unmeasured
+from sim.model.build.motions import motion_key
+from sim.model.build.worlds import (
     Numbering,
     copied_attachment,
     copied_constraints,
@@ -35,13 +26,23 @@ from sim.model.worlds import (
     copied_points,
     copied_shape,
 )
+from sim.model.constraint_set import ConstraintSet
+from sim.model.derived.arrays import ArrayFactory, per_element, source_of
+from sim.model.derived.derivation import Derivation, broadcast
+from sim.model.derived.kernels import kernels
+from sim.model.derived.measure import measure_rest
+from sim.model.errors import ModelError
+from sim.model.fields import MODEL_FIELDS, allocate
+from sim.model.groups import NO_EDGES, NO_TETS, NO_TRIANGLES, Attachment, Group, Plane, Shape, Sphere
+from sim.model.materials import Materials
+from sim.model.model import Model
 
 _CONTACTS = {"sphere": "contact_sphere", "plane": "contact_plane"}
 _HELD = "(mass 0)"  # label of the attachment of points without mass; no label of a user has parentheses and a blank
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
+class ModelParts:
     """What a builder has collected."""
 
     gravity: np.ndarray
@@ -53,11 +54,11 @@ class Parts:
     loads: Sequence[LoadBlock] = ()
     worlds: int = 1
 
-    def in_worlds(self, worlds: int) -> Parts:
+    def in_worlds(self, worlds: int) -> ModelParts:
         """The same `worlds` times."""
         number = Numbering([block.group for block in self.points], worlds)
         groups = {name: copied_group(group, number) for name, group in self.groups.items()}
-        return Parts(
+        return ModelParts(
             self.gravity,
             groups,
             [copied_points(b, groups[b.group.name], worlds) for b in self.points],
@@ -69,17 +70,17 @@ class Parts:
         )
 
 
-def assemble(parts: Parts, device: DeviceLike, requires_grad: bool, dtype: Any) -> Model:
+def assemble(parts: ModelParts, device: DeviceLike, requires_grad: bool, dtype: Any) -> Model:
     """The model of these parts."""
     real = as_scalar(dtype)
     if not real.is_float:
         raise ModelError(f"dtype = {real} is no precision", "Use sim.float32 or sim.float64")
-    place = Place(get_device(device), real, bool(requires_grad))
+    make = ArrayFactory(get_device(device), real, bool(requires_grad))
     with recording.paused():
-        return _assemble(parts, place)
+        return _assemble(parts, make)
 
 
-def _assemble(parts: Parts, place: Place) -> Model:
+def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
     if not parts.points:
         raise ModelError("the model has no points", "Add particles, a chain or a cloth before finalize")
     position = np.concatenate([block.base + per_element(block.position, len(block.base)) for block in parts.points])
@@ -92,7 +93,7 @@ def _assemble(parts: Parts, place: Place) -> Model:
     if not free.any():
         raise ModelError("nothing is free to move: every point is pinned or has mass 0", "Attach fewer points")
 
-    materials = Materials(place.real, place.device, place.requires_grad)
+    materials = Materials(make.real, make.device, make.requires_grad)
     materials.add("gravity", parts.gravity[None])
     shapes = {block.label: _touched(block, parts) for block in parts.shapes}
     blocks = [
@@ -100,17 +101,18 @@ def _assemble(parts: Parts, place: Place) -> Model:
         *_attachment_blocks(attachments, position),
         *_contact_blocks(parts.shapes, shapes, parts.points),
     ]
-    sets = _build_sets(blocks, free, materials, place, parts.worlds)
+    sets = _build_sets(blocks, free, materials, make, parts.worlds)
     arrays = allocate(
-        MODEL_FIELDS, *_geometry(parts, attachments, free, sets), place.real, place.device, place.requires_grad
+        MODEL_FIELDS, *_geometry(parts, attachments, free, sets), make.real, make.device, make.requires_grad
     )
     derivations = [
-        *_of_points(parts.points, parts.loads, arrays, materials, place),
-        *_of_attachments(attachments, arrays, materials, place),
+        *_masses(parts.points, parts.loads, arrays, materials, make),
+        *_placements(parts.points, arrays, materials, make),
+        *_of_attachments(attachments, arrays, materials, make),
         *(d for s in sets.values() for d in s.derivations),
     ]
     model = Model(
-        place,
+        make,
         arrays,
         materials,
         derivations,
@@ -128,84 +130,58 @@ def _assemble(parts: Parts, place: Place) -> Model:
 
 
 # ------------------------------------------------------------------------------------------ points
-def _of_points(
-    blocks: Sequence[PointBlock], loads: Sequence[LoadBlock], arrays: dict[str, Any], materials: Materials, place: Place
+def _masses(
+    blocks: Sequence[PointBlock],
+    loads: Sequence[LoadBlock],
+    arrays: dict[str, array],
+    materials: Materials,
+    make: ArrayFactory,
 ) -> list[Derivation]:
-    """Masses, inverse masses, initial positions and velocities."""
-    own, vec3 = kernels(place.real), vector(3, place.real)
-    made, turned = [], []
+    """Masses, drags, inverse masses."""
+    own, made = kernels(make.real), []
     # the masses of the points alone, then with one load after the other; the last of them are those of the model
     n = arrays["particle_mass"].size
-    masses = [*(zeros(n, place.real, place.device, place.requires_grad) for _ in loads), arrays["particle_mass"]]
+    masses = [*(make.zeros(n, make.real) for _ in loads), arrays["particle_mass"]]
     for block in blocks:
-        group, count = block.group, block.group.count
+        group, everyone = block.group, np.arange(block.group.count)
+        rows = everyone + group.start
         weight = materials.add(f"{group.name}.{block.weight_key}", block.weight)
-        everyone = np.arange(count)
-        made.append(
-            spreading(
-                place.real,
-                weight,
-                count,
-                everyone,
-                everyone + group.start,
-                masses[0],
-                factor=block.factor,
-                make=place.constant,
-            )
-        )
+        made.append(broadcast(make, weight, group.count, everyone, rows, masses[0], factor=block.factor))
         if block.drag is not None:
             drag = materials.add(f"{group.name}.drag", np.full(group.worlds, block.drag))
-            made.append(
-                spreading(
-                    place.real,
-                    drag,
-                    count,
-                    everyone,
-                    everyone + group.start,
-                    arrays["particle_drag"],
-                    make=place.constant,
-                )
-            )
+            made.append(broadcast(make, drag, group.count, everyone, rows, arrays["particle_drag"]))
+    for load, before, after in zip(loads, masses, masses[1:], strict=False):
+        value = materials.add(f"{load.label}.mass", load.mass)
+        part, source, loaded = np.zeros(n), np.zeros(n, np.int32), len(load.points)
+        part[load.points] = len(load.mass) / loaded
+        source[load.points] = source_of(np.arange(loaded), len(load.mass), loaded)
+        inputs = [before, value, make.constant(source, int), make.constant(part, make.real)]
+        made.append(Derivation(own.add_load, n, inputs, [after], values=[value], derived=[before]))
+    final = [arrays["particle_mass"], arrays["particle_free"]]
+    return [*made, Derivation(own.invert, n, final, [arrays["particle_inv_mass"]], derived=final[:1])]
+
+
+def _placements(
+    blocks: Sequence[PointBlock], arrays: dict[str, array], materials: Materials, make: ArrayFactory
+) -> list[Derivation]:
+    """Initial positions and velocities."""
+    own, vec3, made = kernels(make.real), vector(3, make.real), []
+    for block in blocks:
+        group, count = block.group, block.group.count
+        span = slice(group.start, group.start + count)
         values = [
             materials.add(f"{group.name}.{key}", host)
             for key, host in (("position", block.position), ("velocity", block.velocity), ("spin", block.spin))
         ]
-        span = slice(group.start, group.start + count)
-        sources = [place.constant(source_of(everyone, v.size, count), int) for v in values]
-        inputs = [
-            place.constant(block.base, vec3),
-            *values,
-            *sources,
-            vec3(*block.center),
-            arrays["particle_free"][span],
-        ]
-        turned.append(
-            Derivation(
-                own.place, count, inputs, [arrays["particle_q"][span], arrays["particle_qd"][span]], values=values
-            )
-        )
-    for load, before, after in zip(loads, masses, masses[1:], strict=False):
-        value = materials.add(f"{load.label}.mass", load.mass)
-        share, source, loaded = np.zeros(n), np.zeros(n, np.int32), len(load.points)
-        share[load.points] = len(load.mass) / loaded
-        source[load.points] = source_of(np.arange(loaded), len(load.mass), loaded)
-        made.append(
-            Derivation(
-                own.add_share,
-                n,
-                [before, value, place.constant(source, int), place.constant(share, place.real)],
-                [after],
-                values=[value],
-                derived=[before],
-            )
-        )
-    final = [arrays["particle_mass"], arrays["particle_free"]]
-    made.append(Derivation(own.invert, n, final, [arrays["particle_inv_mass"]], derived=final[:1]))
-    return made + turned
+        sources = [make.constant(source_of(np.arange(count), v.size, count), int) for v in values]
+        base, center, free = make.constant(block.base, vec3), vec3(*block.center), arrays["particle_free"][span]
+        outputs = [arrays["particle_q"][span], arrays["particle_qd"][span]]
+        made.append(Derivation(own.place, count, [base, *values, *sources, center, free], outputs, values=values))
+    return made
 
 
 def _geometry(
-    parts: Parts, attachments: Sequence[AttachmentBlock], free: np.ndarray, sets: Mapping[str, ConstraintSet]
+    parts: ModelParts, attachments: Sequence[AttachmentBlock], free: np.ndarray, sets: Mapping[str, ConstraintSet]
 ) -> tuple[dict[str, int], dict[str, Any]]:
     """Counts and constant content of the model's arrays."""
     groups = [block.group for block in parts.points]
@@ -270,7 +246,7 @@ def _slots(block: AttachmentBlock, sets: Mapping[str, ConstraintSet]) -> np.ndar
 
 
 def _of_attachments(
-    attachments: Sequence[AttachmentBlock], arrays: dict[str, Any], materials: Materials, place: Place
+    attachments: Sequence[AttachmentBlock], arrays: dict[str, array], materials: Materials, make: ArrayFactory
 ) -> list[Derivation]:
     """Anchors follow the initial positions; the vectors of the motions are material values."""
     made = []
@@ -278,7 +254,7 @@ def _of_attachments(
         inputs = [arrays["particle_q"], arrays["attachment_point"]]
         made.append(
             Derivation(
-                kernels(place.real).gather, inputs[1].size, inputs, [arrays["attachment_anchor"]], derived=inputs[:1]
+                kernels(make.real).gather, inputs[1].size, inputs, [arrays["attachment_anchor"]], derived=inputs[:1]
             )
         )
     number = 0
@@ -286,23 +262,14 @@ def _of_attachments(
         for k, (kind, displacement, _, _) in enumerate(block.motions):
             value = materials.add(f"{block.label}.motion.{k}.{motion_key(kind)}", displacement)
             worlds = np.arange(block.worlds)
-            made.append(
-                spreading(
-                    place.real,
-                    value,
-                    block.worlds,
-                    worlds,
-                    number + k + len(block.motions) * worlds,
-                    arrays["motion_vector"],
-                    make=place.constant,
-                )
-            )
+            slots = number + k + len(block.motions) * worlds
+            made.append(broadcast(make, value, block.worlds, worlds, slots, arrays["motion_vector"]))
         number += len(block.motions) * block.worlds
     return made
 
 
 # ------------------------------------------------------------------------------------------ shapes
-def _touched(shape: ShapeBlock, parts: Parts) -> np.ndarray:
+def _touched(shape: ShapeBlock, parts: ModelParts) -> np.ndarray:
     """The points that may touch a shape."""
     names = list(parts.groups) if shape.touches is None else shape.touches
     for name in names:
@@ -332,12 +299,12 @@ def _shape(block: ShapeBlock, points: np.ndarray, materials: Materials) -> Shape
 
 # ------------------------------------------------------------------------------------------ constraints
 def _build_sets(
-    blocks: Sequence[ConstraintBlock], free: np.ndarray, materials: Materials, place: Place, worlds: int
+    blocks: Sequence[ConstraintBlock], free: np.ndarray, materials: Materials, make: ArrayFactory, worlds: int
 ) -> dict[str, ConstraintSet]:
     merged: dict[str, list[ConstraintBlock]] = {}
     for block in blocks:
         merged.setdefault(block.constraint.name, []).append(block)
-    return {name: build_set(own, free, materials, place, worlds) for name, own in merged.items()}
+    return {name: build_set(own, free, materials, make, worlds) for name, own in merged.items()}
 
 
 def _measure(model: Model, blocks: Sequence[ConstraintBlock]) -> None:

@@ -7,7 +7,6 @@ colours and allocates.  Lengths in m, masses in kg, times in s, angles in rad.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,21 +15,10 @@ from sim.constraints.base import Constraint
 from sim.core.lang.errors import entry_point
 from sim.core.lang.types import float32
 from sim.core.runtime.devices.device import DeviceLike
-from sim.geometry import (
-    EmbeddedSurface,
-    MeshFile,
-    TetMesh,
-    check_cloth,
-    cloth_grid,
-    mesh_topology,
-    place,
-    solid_grid,
-    solid_mesh,
-    tet_edges,
-)
-from sim.model import checks
-from sim.model.assembly import Parts, assemble
-from sim.model.blocks import (
+from sim.geometry import ClothGrid, EmbeddedSurface, MeshFile, SolidGrid, TetMesh, cloth_grid, solid_grid, solid_mesh
+from sim.model.build import checks
+from sim.model.build.assembly import ModelParts, assemble
+from sim.model.build.blocks import (
     AttachmentBlock,
     ConstraintBlock,
     LoadBlock,
@@ -40,13 +28,21 @@ from sim.model.blocks import (
     registered,
     springs,
 )
+from sim.model.build.material_blocks import material_blocks
+from sim.model.build.motions import read_motions
+from sim.model.build.objects import (
+    ORIGIN,
+    NewObject,
+    ObjectOptions,
+    chain,
+    cloth,
+    index_table,
+    loose_particles,
+    solid,
+)
 from sim.model.errors import ModelError
 from sim.model.groups import Group
 from sim.model.model import Model
-from sim.model.motions import read_motions
-from sim.model.stencils import Stencils, cloth_stencils, line_stencils, material_blocks, point_stencils, solid_stencils
-
-ORIGIN = (0.0, 0.0, 0.0)
 
 
 class ModelBuilder:
@@ -113,10 +109,8 @@ class ModelBuilder:
         pos, rot (quaternion or matrix) and scale place them; `material` takes constraints of one point.
         """
         self._open("add_particles")
-        base = self._placed(checks.vec3s("positions", positions), rot, scale)
-        weight = checks.values("mass", mass, len(base))
-        block = self._block("particles", label, base, pos, vel, spin, ("mass", weight, np.ones(len(base))), thickness)
-        return self._add_object(block, material, point_stencils(base))
+        options = ObjectOptions(pos, rot, scale, vel, spin, label, material, thickness)
+        return self._add(loose_particles(options, positions, mass), options)
 
     def add_chain(
         self,
@@ -140,19 +134,8 @@ class ModelBuilder:
         mass: of the whole chain; every point, the ends included, has mass / points.  A compliance is that of one link.
         """
         self._open("add_chain")
-        if isinstance(points, bool) or int(points) != points or points < 2:
-            raise ModelError(f"points = {points!r}", "A chain has a whole number of points, at least 2")
-        ends = checks.vec3("start", start), checks.vec3("end", end)
-        if np.array_equal(*ends):
-            raise ModelError("start and end of the chain are the same place", "Its links would have no length")
-        share = np.linspace(0.0, 1.0, int(points))[:, None]
-        base = self._placed((1 - share) * ends[0] + share * ends[1], rot, scale)
-        weight = np.array([checks.number("mass", mass, positive=True)])
-        block = self._block(
-            "chain", label, base, pos, vel, spin, ("mass", weight, np.full(len(base), 1 / len(base))), thickness
-        )
-        count = np.arange(len(base) - 1, dtype=np.int32) + block.group.start
-        return self._add_object(block, material, line_stencils(base), edges=np.stack([count, count + 1], axis=1))
+        options = ObjectOptions(pos, rot, scale, vel, spin, label, material, thickness)
+        return self._add(chain(options, start, end, points, mass), options)
 
     def add_cloth_grid(
         self,
@@ -188,13 +171,9 @@ class ModelBuilder:
         """
         self._open("add_cloth_grid")
         grid = checks.geometry(cloth_grid, dim_x, dim_y, cell_x, cell_y, reverse_winding)
-        base = self._placed(grid.positions, rot, scale)
-        sides = ((fix_left, grid.left), (fix_right, grid.right), (fix_top, grid.top), (fix_bottom, grid.bottom))
-        group = self._add_cloth(base, grid.triangles, grid, pos, vel, spin, mass, density, label, material, thickness)
-        fixed = [side for wanted, side in sides if wanted]
-        if fixed:
-            self._attach(group.name, np.unique(np.concatenate(fixed)) + np.int32(group.start), np.zeros(1), [])
-        return group
+        options = ObjectOptions(pos, rot, scale, vel, spin, label, material, thickness)
+        group = self._add(cloth(options, grid.positions, grid.triangles, mass, density, grid), options)
+        return self._fix_sides(group, grid, fix_left, fix_right, fix_top, fix_bottom)
 
     def add_cloth_mesh(
         self,
@@ -224,54 +203,13 @@ class ModelBuilder:
         file_to_point = None
         if mesh is not None:
             vertices, indices, file_to_point = mesh.positions, mesh.triangles, mesh.file_to_point
-        if indices is None:
-            raise ModelError("indices are missing", "Give the triangles (m, 3)")
-        triangles = np.asarray(indices)
-        if triangles.ndim == 1 and triangles.size % 3 == 0:
-            triangles = triangles.reshape(-1, 3)  # Newton's flat list
+        triangles = index_table(indices, 3, "triangles")
         if triangles.ndim != 2 or triangles.shape[1] != 3:
             raise ModelError(f"indices have shape {triangles.shape}", "Give the triangles (m, 3)")
-        base = self._placed(checks.vec3s("vertices", vertices), rot, scale)
-        return self._add_cloth(
-            base, triangles, None, pos, vel, spin, mass, density, label, material, thickness, file_to_point
-        )
-
-    def _add_cloth(
-        self,
-        base: np.ndarray,
-        triangles: np.ndarray,
-        grid: Any,
-        pos: Any,
-        vel: Any,
-        spin: Any,
-        mass: Any,
-        density: Any,
-        label: str | None,
-        material: Any,
-        thickness: float,
-        file_to_point: np.ndarray | None = None,
-    ) -> Group:
-        topology = checks.geometry(mesh_topology, base, triangles)
-        checks.geometry(check_cloth, topology, label or "cloth")
-        if (mass is None) == (density is None):
-            raise ModelError(
-                "a cloth needs either mass (of each point) or density (kg/m^2)", "Give exactly one of them"
-            )
-        if mass is not None:
-            weight = "mass", checks.values("mass", mass, len(base)), np.ones(len(base))
-        else:
-            weight = "density", checks.values("density", density, len(base), positive=True), topology.point_area
-        block = self._block("cloth", label, base, pos, vel, spin, weight, thickness)
-        start = np.int32(block.group.start)
-        return self._add_object(
-            block,
-            material,
-            cloth_stencils(topology, grid),
-            edges=topology.edges + start,
-            boundary=topology.boundary,
-            triangles=topology.triangles + start,
-            file_to_point=None if file_to_point is None else file_to_point.astype(np.int32) + start,
-        )
+        options = ObjectOptions(pos, rot, scale, vel, spin, label, material, thickness)
+        points = checks.vec3s("vertices", vertices)
+        new = cloth(options, points, triangles, mass, density, file_to_point=file_to_point)
+        return self._add(new, options)
 
     def add_soft_grid(
         self,
@@ -304,12 +242,9 @@ class ModelBuilder:
         """
         self._open("add_soft_grid")
         grid = checks.geometry(solid_grid, dim_x, dim_y, dim_z, cell_x, cell_y, cell_z)
-        group = self._add_soft(grid.mesh, pos, rot, scale, vel, spin, density, label, material, thickness)
-        sides = ((fix_left, grid.left), (fix_right, grid.right), (fix_top, grid.top), (fix_bottom, grid.bottom))
-        fixed = [side for wanted, side in sides if wanted]
-        if fixed:
-            self._attach(group.name, np.unique(np.concatenate(fixed)) + np.int32(group.start), np.zeros(1), [])
-        return group
+        options = ObjectOptions(pos, rot, scale, vel, spin, label, material, thickness)
+        group = self._add(solid(options, grid.mesh, density), options)
+        return self._fix_sides(group, grid, fix_left, fix_right, fix_top, fix_bottom)
 
     def add_soft_mesh(
         self,
@@ -337,49 +272,11 @@ class ModelBuilder:
         self._open("add_soft_mesh")
         if (mesh is None) == (vertices is None) or (mesh is not None and indices is not None):
             raise ModelError("add_soft_mesh needs either mesh, or vertices and indices", "Give one of the two")
+        options = ObjectOptions(pos, rot, scale, vel, spin, label, material, thickness)
         if mesh is None:
-            if indices is None:
-                raise ModelError("indices are missing", "Give the tetrahedra (m, 4)")
-            tets = np.asarray(indices)
-            if tets.ndim == 1 and tets.size % 4 == 0:
-                tets = tets.reshape(-1, 4)  # Newton's flat list
+            tets = index_table(indices, 4, "tetrahedra")
             mesh = checks.geometry(solid_mesh, checks.vec3s("vertices", vertices), tets, label or "the solid")
-        return self._add_soft(mesh, pos, rot, scale, vel, spin, density, label, material, thickness, surface)
-
-    def _add_soft(
-        self,
-        mesh: TetMesh,
-        pos: Any,
-        rot: Any,
-        scale: float,
-        vel: Any,
-        spin: Any,
-        density: Any,
-        label: str | None,
-        material: Any,
-        thickness: float,
-        surface: EmbeddedSurface | None = None,
-    ) -> Group:
-        base = self._placed(mesh.positions, rot, scale)
-        mesh = replace(mesh, positions=base)
-        share = np.zeros(len(base))
-        np.add.at(share, mesh.tets, np.repeat(mesh.volumes[:, None] / 4.0, 4, axis=1))
-        weight = "density", checks.values("density", density, len(base), positive=True), share
-        block = self._block("soft", label, base, pos, vel, spin, weight, thickness)
-        start = np.int32(block.group.start)
-        return self._add_object(
-            block,
-            material,
-            solid_stencils(mesh),
-            triangles=mesh.triangles + start,
-            edges=tet_edges(mesh.tets) + start,
-            tets=mesh.tets + start,
-            boundary=mesh.boundary,
-            surface=surface,
-            file_to_point=(
-                None if mesh.file_to_point is None else np.where(mesh.file_to_point < 0, -1, mesh.file_to_point + start)
-            ),
-        )
+        return self._add(solid(options, mesh, density, surface), options)
 
     # ------------------------------------------------------------------------------------------ constraints
     def add_spring(
@@ -608,7 +505,7 @@ class ModelBuilder:
         if self._springs:
             self._constraints.append(springs(self._label(None, "springs"), self._springs))
         self._finalized = True
-        parts = Parts(
+        parts = ModelParts(
             self.gravity, self.groups, self._points, self._constraints, self._shapes, self._attachments, self._loads
         )
         return assemble(parts if self._worlds == 1 else parts.in_worlds(self._worlds), device, requires_grad, dtype)
@@ -639,42 +536,30 @@ class ModelBuilder:
             raise ModelError(f"{group!r} is not of this builder", "Pass what an add_* method returned")
         return block
 
-    @staticmethod
-    def _placed(points: np.ndarray, rot: Any, scale: float) -> np.ndarray:
-        """Turned and scaled about the origin; `pos` is added later, because it is a material value."""
-        return checks.geometry(place, points, ORIGIN, checks.rotation("rot", rot), scale)
-
-    def _block(
-        self,
-        kind: str,
-        label: str | None,
-        base: np.ndarray,
-        pos: Any,
-        vel: Any,
-        spin: Any,
-        weight: tuple[str, np.ndarray, np.ndarray],
-        thickness: float,
-    ) -> PointBlock:
-        """A block of points behind those there are.  Nothing changes in the builder until `_add_object`."""
-        position = checks.vec3("pos", pos)
-        velocity = checks.vec3("vel", vel)[None] if np.ndim(vel) < 2 else checks.vec3s("vel", vel)
-        if len(velocity) not in (1, len(base)):
-            raise ModelError(f"vel has shape {velocity.shape}", f"Give (3,), or ({len(base)}, 3): one for each point")
-        thick = checks.number("thickness", thickness)
+    def _add(self, new: NewObject, options: ObjectOptions) -> Group:
+        """Adds an object behind those there are.  Where it raises, nothing has changed."""
+        position, velocity = checks.vec3("pos", options.pos), _velocity(options.vel, len(new.base))
+        thickness = checks.number("thickness", options.thickness)
         self._close_loose()
-        group = Group(self._label(label, kind), kind, self._count, len(base), base + position)
-        return PointBlock(group, base, position[None], velocity, checks.vec3("spin", spin)[None], *weight, thick)
-
-    def _add_object(self, block: PointBlock, material: Any, stencils: Stencils, **geometry: Any) -> Group:
-        first = block.group
-        constraints = material_blocks(first.name, first.kind, first.start, material, stencils)
-        elements = {b.constraint.name: b.points for b in constraints}
-        group = Group(first.name, first.kind, first.start, first.count, first.positions, elements=elements, **geometry)
-        block.group = self.groups[group.name] = group
-        self._labels.add(group.name)
-        self._points.append(block)
+        name, start = self._label(options.label, new.thing.kind), self._count
+        spin = checks.vec3("spin", options.spin)[None]
+        constraints = material_blocks(name, start, options.material, new.thing)
+        group = new.group(name, start, position, {b.constraint.name: b.points for b in constraints})
+        self.groups[name] = group
+        self._labels.add(name)
+        self._points.append(PointBlock(group, new.base, position[None], velocity, spin, *new.weight, thickness))
         self._constraints += constraints
-        self._count = group.start + group.count
+        self._count = start + group.count
+        return group
+
+    def _fix_sides(
+        self, group: Group, grid: ClothGrid | SolidGrid, left: bool, right: bool, top: bool, bottom: bool
+    ) -> Group:
+        """Pins the points of some sides of a grid."""
+        sides = (left, grid.left), (right, grid.right), (top, grid.top), (bottom, grid.bottom)
+        fixed = [side for wanted, side in sides if wanted]
+        if fixed:
+            self._attach(group.name, np.unique(np.concatenate(fixed)) + np.int32(group.start), np.zeros(1), [])
         return group
 
     def _close_loose(self) -> None:
@@ -690,3 +575,11 @@ class ModelBuilder:
         self._points.append(
             PointBlock(group, base, np.zeros((1, 3)), velocity, np.zeros((1, 3)), "mass", mass, np.ones(len(base)))
         )
+
+
+def _velocity(vel: Any, points: int) -> np.ndarray:
+    """One for all points (1, 3), or one for each (n, 3)."""
+    velocity = checks.vec3("vel", vel)[None] if np.ndim(vel) < 2 else checks.vec3s("vel", vel)
+    if len(velocity) not in (1, points):
+        raise ModelError(f"vel has shape {velocity.shape}", f"Give (3,), or ({points}, 3): one for each point")
+    return velocity

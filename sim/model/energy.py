@@ -7,12 +7,10 @@ where C < 0 only.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from sim.constraints.base import Constraint, ConstraintError
-from sim.constraints.projection import _at, parameter_struct, value_type
+from sim.constraints.projection import constraint_at, parameter_struct, value_type
 from sim.core.lang.errors import did_you_mean, entry_point
 from sim.core.lang.frontend.builtins import atomic_add, static, tid
 from sim.core.lang.memoize import memoize
@@ -21,6 +19,9 @@ from sim.core.runtime.arrays.array import array, array2d
 from sim.core.runtime.arrays.creation import zeros
 from sim.core.runtime.launch.kernel import Kernel, kernel
 from sim.core.runtime.launch.launch import launch
+from sim.model.constraint_set import ConstraintSet
+from sim.model.model import Model
+from sim.model.state import State
 
 
 @memoize
@@ -28,7 +29,7 @@ def make_energy(c: Constraint, real: Scalar) -> Kernel:
     """A kernel, one thread per constraint, that adds C^T alpha^-1 C / 2 [J] to `energy[0]`."""
     vec3, Data, value = vector(3, real), parameter_struct(c, real), value_type(c, real)
     n_points, rows, unilateral, elastic = c.points, c.rows, c.unilateral, c.active(damped=False)
-    at = _at(c, real, gradient=False)
+    at = constraint_at(c, real, gradient=False)
 
     @kernel(name=f"energy_{c.name}")
     def energy_of(points: array2d[int], data: Data, compliance: array[value], x: array[vec3], energy: array[real]):
@@ -48,7 +49,7 @@ def make_force(c: Constraint, real: Scalar) -> Kernel:
     """A kernel, one thread per constraint, that adds -J^T alpha^-1 C [N] to the forces on its points."""
     vec3, Data, value = vector(3, real), parameter_struct(c, real), value_type(c, real)
     n_points, rows, unilateral, elastic = c.points, c.rows, c.unilateral, c.active(damped=False)
-    at = _at(c, real, gradient=True)
+    at = constraint_at(c, real, gradient=True)
 
     @kernel(name=f"force_{c.name}")
     def force_of(points: array2d[int], data: Data, compliance: array[value], x: array[vec3], force: array[vec3]):
@@ -64,8 +65,8 @@ def make_force(c: Constraint, real: Scalar) -> Kernel:
 
 
 @entry_point
-def constraint_energy(model: Any, state: Any, name: str) -> float:
-    """Elastic energy [J] of all constraints of one kind of a model (`Model`) in a state (`State`)."""
+def constraint_energy(model: Model, state: State, name: str) -> float:
+    """Elastic energy [J] of all constraints of one kind of a model in a state."""
     if name not in model.constraint_sets:
         raise ConstraintError(f"the model has no constraint '{name}'{did_you_mean(name, model.constraint_sets)}")
     made = model.constraint_sets[name]
@@ -75,13 +76,13 @@ def constraint_energy(model: Any, state: Any, name: str) -> float:
 
 
 @entry_point
-def constraint_forces(model: Any, state: Any, out: array) -> None:
-    """Adds the elastic forces of all constraints of a model (`Model`) in a state (`State`) to `out`, (n,) vec3 [N]."""
+def constraint_forces(model: Model, state: State, out: array) -> None:
+    """Adds the elastic forces of all constraints of a model in a state to `out`, (n,) vec3 [N]."""
     for made in model.constraint_sets.values():
         _launch(make_force(made.constraint, model.dtype), model, made, state, out)
 
 
-def _launch(of: Kernel, model: Any, made: Any, state: Any, out: array) -> None:
+def _launch(of: Kernel, model: Model, made: ConstraintSet, state: State, out: array) -> None:
     model.refresh()
     stiff = np.argwhere(made.compliance.device.numpy(made.compliance) == 0.0)
     if len(stiff):

@@ -13,7 +13,7 @@ With an exact solve this is the linearly implicit Euler step (D. Baraff, A. Witk
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
-from sim.constraints.projection import _at, parameter_struct, value_type
+from sim.constraints.projection import constraint_at, parameter_struct, value_type
 from sim.core.lang.frontend.builtins import static, tid
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.vector import dot
@@ -22,44 +22,44 @@ from sim.core.lang.types import Scalar, vector
 from sim.core.runtime.arrays.array import array, array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
 
-SHARE = 4.0
+HALF_AT = 4.0
 """Where J W J^T is this many times alpha~, half of the force of a row is left to the projection.
 
 Measured by the eigenvalues of the step of a linear beam (tests/test_solids_convergence.py): a step with all of the
-force becomes unstable between 6 and 27 times alpha~, depending on the share of neighbours in it.
+force becomes unstable between 6 and 27 times alpha~, depending on the part of neighbours in it.
 """
 
 
 @func
 def softness(alpha, stiffness):
     """t = 1 / (1 + stiffness / (4 alpha)), 0 for a row without compliance.  stiffness: J W J^T of the row."""
-    return SHARE * alpha / (SHARE * alpha + stiffness)
+    return HALF_AT * alpha / (HALF_AT * alpha + stiffness)
 
 
 @func
-def share(t):
+def fraction(t):
     """1 / (1 + s^4) for t = 1 / (1 + s): next to all of a soft row's force, next to none of a rigid one's."""
     u = 1.0 - t
     return t * t * t * t / (t * t * t * t + u * u * u * u)
 
 
 @memoize
-def make_push(c: Constraint, real: Scalar, damped: bool, limited: bool, exclusive: bool = False) -> Kernel:
+def make_warm_start(c: Constraint, real: Scalar, damped: bool, limited: bool, exclusive: bool = False) -> Kernel:
     """Multipliers at the start of a step, of constraints `start + tid()`; moves `x_out` by W J^T lambda.
 
     x_before, v: positions and velocities at the start.  limited: constraints that are stiff for the step (J W J^T large
-    against alpha~) get a share of their force only, down to none without compliance; otherwise all of it, as a step of
-    symplectic Euler takes it.  exclusive: no two of the constraints of a launch share a point, not even a pinned one,
-    and none has a point twice.
+    against alpha~) get a fraction of their force only, down to none without compliance; otherwise all of it, as a step
+    of symplectic Euler takes it.  exclusive: no two of the constraints of a launch share a point, not even a pinned
+    one, and none has a point twice.
     """
     vec3, Data, value = vector(3, real), parameter_struct(c, real), value_type(c, real)
     n_points, rows, unilateral = c.points, c.rows, c.unilateral
     elastic, active = c.elastic, c.active(damped)
     resists = tuple(damped and acts for acts in c.damped)
-    at = _at(c, real, gradient=True)
+    at = constraint_at(c, real, gradient=True)
 
-    @kernel(name=f"push_{c.name}")
-    def push(
+    @kernel(name=f"warm_start_{c.name}")
+    def warm_start(
         start: int,
         points: array2d[int],
         data: Data,
@@ -75,7 +75,7 @@ def make_push(c: Constraint, real: Scalar, damped: bool, limited: bool, exclusiv
         k = start + tid()
         C, J = at([x_before[points[k, j]] for j in static(range(n_points))], data, k)
         w_k = [w[points[k, j]] for j in static(range(n_points))]
-        # one share for all rows of a block: the neo-Hookean pair pushes against itself, and has to stay balanced
+        # one fraction for all rows of a block: those of the neo-Hookean solid balance each other
         part = real(1.0)
         if limited:
             least = real(1.0)
@@ -84,7 +84,7 @@ def make_push(c: Constraint, real: Scalar, damped: bool, limited: bool, exclusiv
                 stiffness = weight * sum([w_k[j] * dot(J[r][j], J[r][j]) for j in static(range(n_points))])
                 alpha = (compliance[k] if rows == 1 else compliance[k][r]) / (dt * dt)
                 least = min(least, softness(alpha, stiffness) if alpha > 0.0 else real(0.0))
-            part = share(least)
+            part = fraction(least)
         lams = value()
         for r in static(active):
             alpha = (compliance[k] if rows == 1 else compliance[k][r]) / (dt * dt)
@@ -105,7 +105,7 @@ def make_push(c: Constraint, real: Scalar, damped: bool, limited: bool, exclusiv
         if rows > 1:
             multiplier[k] = lams
 
-    push.race_free = True  # the constraints of a launch share pinned points only, which do not move
+    warm_start.race_free = True  # the constraints of a launch share pinned points only, which do not move
     if exclusive:
-        push.exclusive = frozenset(("x_before", "v", "w", "x_out", "multiplier"))
-    return push
+        warm_start.exclusive = frozenset(("x_before", "v", "w", "x_out", "multiplier"))
+    return warm_start

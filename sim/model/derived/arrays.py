@@ -1,4 +1,4 @@
-"""Where the arrays of a model live, and in which precision."""
+"""Where the arrays of a model live, and in which precision; values that are one for all elements or one for each."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from sim.core.lang.types import Scalar
 from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.creation import zeros
 from sim.core.runtime.devices.device import Device
 
 
@@ -23,8 +24,8 @@ def source_of(chosen: np.ndarray, size: int, count: int) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Place:
-    """Device and precision of a model, and whether its values carry gradients."""
+class ArrayFactory:
+    """Makes the arrays of a model: on its device, in its precision, with gradients if its values carry them."""
 
     device: Device
     real: Scalar
@@ -33,3 +34,7 @@ class Place:
     def constant(self, host: np.ndarray, dtype: Any) -> array:
         """An array without a gradient."""
         return array(host, dtype=dtype, device=self.device)
+
+    def zeros(self, count: int, dtype: Any) -> array:
+        """An array of zeros."""
+        return zeros(count, dtype, self.device, self.requires_grad)

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from sim.identify.assess.found import command_line, found_arrays, fragment, set_options
 from sim.identify.assess.misfit import Misfit
-from sim.identify.assess.report_takes import Simulations, takes
-from sim.identify.assess.tracks import tracks
 from sim.identify.problem import Problem
+from sim.identify.report.found import command_line, found_arrays, fragment, set_options
+from sim.identify.report.takes import Simulations, takes
+from sim.identify.report.tracks import tracks
 from sim.identify.search.loop import ENDED
 from sim.io import (
     Correlation,
@@ -99,7 +99,9 @@ def _curves(problem: Problem, log: Sequence[Mapping[str, Any]]) -> list[Curve]:
                 ["lowest", "median", "highest"],
                 None,
             )
-        curves.append(Curve(p.name, iterations, values, p.unit, log=p.kind == "log", reference=true, labels=labels))
+        curves.append(
+            Curve(p.name, iterations, values, p.unit, log=p.transform.name == "log", reference=true, labels=labels)
+        )
     norms = [entry["gradient_norm"] for entry in log]
     return [*curves, Curve("gradient norm", iterations, norms, log=True)]
 
@@ -149,7 +151,7 @@ def _parameters(problem: Problem, result: Mapping[str, Any]) -> list[ParameterRo
     for p in problem.parameters:
         found = result["parameters"][p.name]
         rows.append(ParameterRow(
-            p.name, found["start"], found["final"], p.unit, found["gradient"], p.bounds, true=_true(problem, p.name), log=p.kind == "log",
+            p.name, found["start"], found["final"], p.unit, found["gradient"], p.bounds, true=_true(problem, p.name), log=p.transform.name == "log",
             note=found.get("note", ""), error=found.get("standard_error"), labels=p.labels,
         ))  # fmt: skip
     return rows

@@ -15,8 +15,8 @@ from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, Struct, array_type
 from sim.core.runtime.arrays.array import array, array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
-from sim.model.derive import Derivation
-from sim.model.place import Place, source_of
+from sim.model.derived.arrays import ArrayFactory, source_of
+from sim.model.derived.derivation import Derivation
 
 
 def law_derivations(
@@ -27,7 +27,7 @@ def law_derivations(
     target: np.ndarray,
     size: np.ndarray,
     outputs: Mapping[str, array],
-    place: Place,
+    make: ArrayFactory,
 ) -> list[Derivation]:
     """Derivations of `outputs` (`compliance` and derived parameters) for rows `target` from elements `chosen` of
     `count`.
@@ -35,17 +35,17 @@ def law_derivations(
     values: each (1,) for all elements, (worlds,) or (count,); size: of the chosen elements at rest.
     """
     source = np.stack([source_of(chosen, v.size, count) for v in values.values()], axis=1)
-    data = value_struct(c, place.real)()
+    data = value_struct(c, make.real)()
     for name, value in values.items():
         setattr(data, name, value)
     inputs = [
         data,
-        place.constant(source, int),
-        place.constant(size, place.real),
-        place.constant(target.astype(np.int32), int),
+        make.constant(source, int),
+        make.constant(size, make.real),
+        make.constant(target.astype(np.int32), int),
     ]
     return [
-        Derivation(_law_kernel(c, place.real, name), len(chosen), inputs, [out], values=list(values.values()))
+        Derivation(_law_kernel(c, make.real, name), len(chosen), inputs, [out], values=list(values.values()))
         for name, out in outputs.items()
     ]
 

@@ -7,7 +7,7 @@ import sim
 from sim.constraints.base import REGISTRY
 from sim.core.backends.interp import evaluate
 from sim.core.lang.frontend.tracer import trace_function
-from sim.core.lang.ir.passes import inline
+from sim.core.lang.ir.inline import inline
 from sim.core.lang.types import float64, vector
 
 VEC3 = vector(3, float64)
@@ -18,7 +18,7 @@ def flow_of(name, x, gradients, memory, share, time, dt):
     """The memory after a step of dt."""
     c = REGISTRY[name]
     kinds = [(VEC3,) * 4, *(p.type(float64) for p in c.parameters.values()), float64]
-    traced = inline(trace_function(c.flow, kinds, real=float64))
+    traced = inline(trace_function(c.evolution, kinds, real=float64))
     return np.array(evaluate(traced, *np.ravel(x), *np.ravel(gradients), *memory, share, time, dt))
 
 
@@ -99,5 +99,5 @@ def test_a_step_of_the_solver_moves_the_memory_by_the_strain_at_its_start():
     sim.SolverXPBD(model).step(start, after, None, None, 0.02)
     strain = 0.5 * (np.diag([1.1, 1.0, 0.95]) ** 2 - np.eye(3))
     size = (1 - np.exp(-0.02 / 0.05)) ** 2 * np.sum((strain - np.trace(strain) / 3 * np.eye(3)) ** 2)
-    squares = sum(np.sum(a.numpy() ** 2, axis=-1) for a in after.memory.values())
+    squares = sum(np.sum(a.numpy() ** 2, axis=-1) for a in after.internal_variables.values())
     np.testing.assert_allclose(squares, size, rtol=1e-10)

@@ -1,0 +1,104 @@
+"""In which order the constraints of a set stand: by colour, and within a colour as launches like it best.
+
+The constraints of a colour share no free point, so that one launch projects all of them (Gauss-Seidel by colours).  A
+pinned point does not move, so that it may be shared; but a launch whose constraints share no point at all may be
+compiled to wide loads and stores, on several threads.  Hence in every colour those come first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from sim.geometry import check_coloring, color_constraints
+
+
+class RowOrder(NamedTuple):
+    """order: row -> constraint; colour c is rows offsets[c] to offsets[c + 1], sharing no point before shared[c]."""
+
+    order: np.ndarray
+    offsets: list[int]
+    shared: list[int]
+
+
+def order_rows(points: np.ndarray, owner: np.ndarray, free: np.ndarray) -> RowOrder:
+    """The order of constraints on points (n, k).  owner (n,): the block that each comes from; free: (particles,)."""
+    if points.shape[1] == 1 and _once_each(points, owner):
+        # Contacts: a shape meets each point once, so its constraints have one colour, and the shapes come in turn.
+        order = np.argsort(owner, kind="stable")
+        sizes = np.unique(owner, return_counts=True)[1]
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        color = np.repeat(np.arange(len(sizes)), sizes)
+    else:
+        coloring = color_constraints(points, free)
+        order, offsets, color = coloring.order, coloring.offsets, coloring.color[coloring.order]
+    check_coloring(points[order], color, free)
+    return _disjoint_first(points, order, [int(o) for o in offsets])
+
+
+def order_rows_of_worlds(
+    points: np.ndarray, kept: np.ndarray, counts: Sequence[int], free: np.ndarray, worlds: int
+) -> RowOrder:
+    """The order of constraints `kept` of those on points (n, k): every world has the colours that it would have alone.
+
+    counts: of the blocks, in each of which world 0 comes first, then world 1, ...  Of one colour first come those that
+    share no point, world by world, then the others, world by world.
+    """
+    sizes = np.array(counts) // worlds
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    begin = np.concatenate([[0], np.cumsum(worlds * sizes)])
+    row = np.arange(len(owner)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + begin[owner]  # in world 0
+    here = np.isin(row, kept)
+    alone = order_rows(points[row[here]], owner[here], free)
+
+    # The same for all worlds: `step` constraints further in its block stands the one of the next world.
+    first, step = row[here][alone.order], sizes[owner[here][alone.order]]
+    rank = np.full(len(points), -1)
+    rank[kept] = np.arange(len(kept))
+    pieces = list(zip(alone.offsets, alone.shared, alone.offsets[1:], strict=False))
+    spans = [span for a, b, c in pieces for span in ((a, b), (b, c))]
+    rows = [rank[first[a:b] + world * step[a:b]] for a, b in spans for world in range(worlds)]
+    order = np.concatenate([np.zeros(0, np.int64), *rows])
+    color = np.repeat(np.arange(len(alone.offsets) - 1), worlds * np.diff(alone.offsets))
+    check_coloring(points[kept[order]], color, free)
+    return RowOrder(order, [worlds * o for o in alone.offsets], [worlds * s for s in alone.shared])
+
+
+def _disjoint_first(points: np.ndarray, order: np.ndarray, offsets: list[int]) -> RowOrder:
+    """Within each colour, constraints with a point, pinned or not, that an earlier one has too go to its end."""
+    rows, shared = [], []
+    for begin, end in zip(offsets, offsets[1:], strict=False):
+        own = order[begin:end]
+        flat = points[own].ravel()
+        _, first, which = np.unique(flat, return_index=True, return_inverse=True)
+        disjoint = (first[which] == np.arange(len(flat))).reshape(len(own), -1).all(axis=1)
+        rows += [own[disjoint][_without_stalls(points[own[disjoint]])], own[~disjoint]]
+        shared.append(begin + int(disjoint.sum()))
+    return RowOrder(np.concatenate([order[:0], *rows]), offsets, shared)
+
+
+def _without_stalls(points: np.ndarray) -> np.ndarray:
+    """An order of constraints (n, k) without points in common in which wide loads seldom wait for stores.
+
+    A point is loaded together with the first number of the next one.  Where that one was stored a moment before, by the
+    group of constraints before this one, the load has to wait (a store cannot be forwarded to a load that it does not
+    cover); taking every second or fourth constraint first avoids it on regular meshes.
+    """
+    n, group = len(points), 8
+    best, least = np.arange(n), n + 1
+    for stride in (1, 2, 4):
+        order = np.argsort(np.arange(n) % stride, kind="stable")
+        generation = np.full(points.max(initial=0) + 2, -group)  # in which group of constraints a point is stored
+        generation[points[order]] = (np.arange(n) // group)[:, None]
+        age = generation[points] - generation[points + 1]
+        stalls = int(((age > 0) & (age <= 2)).sum())
+        if stalls < least:
+            best, least = order, stalls
+    return best
+
+
+def _once_each(points: np.ndarray, owner: np.ndarray) -> bool:
+    pairs = np.stack([owner, points[:, 0]], axis=1)
+    return len(np.unique(pairs, axis=0)) == len(pairs)

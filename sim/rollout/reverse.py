@@ -1,0 +1,142 @@
+"""The way back through a rollout, segment by segment from the last.
+
+Binomial checkpointing keeps log(steps) snapshots at the price of log(steps) forward runs (A. Griewank, A. Walther,
+"Algorithm 799: Revolve", 2000).  Here an interval is split more simply, into about states / 2 equal parts whose first
+states are kept, and each part in the same way with half as many (`CheckpointSchedule.gap`); what is left at the end are
+not steps but segments, which are replayed as a whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol
+
+from sim.core.lang.errors import GradientError
+from sim.core.runtime.arrays.array import array, clone
+from sim.model.state import State
+from sim.rollout.budget import CheckpointSchedule
+from sim.rollout.segments import Segment, Snapshot
+from sim.rollout.trajectory import Plan, Trajectory
+from sim.rollout.workspace import Workspace
+
+
+class Checkpoints(Protocol):
+    """The run that goes back: what it has done and kept on its way forward."""
+
+    plan: Plan
+    result: Trajectory
+    multipliers: list[array]
+    schedule: CheckpointSchedule
+
+    @property
+    def last(self) -> int:
+        """The first step of the last segment."""
+
+    def run_segment(self, w: Workspace, snapshot: Snapshot, first: int, count: int, frames: bool) -> Segment:
+        """Run a segment, from its snapshot, with all that the gradient needs."""
+
+
+@dataclass(eq=False)
+class ReverseSweep:
+    """One way back through a rollout.
+
+    kept: snapshots by step.  at_end: gradients of the state where what is left ends; of_frames: of the frames.
+    """
+
+    of: Checkpoints
+    w: Workspace
+    kept: dict[int, Snapshot]
+    at_end: list[array] = field(init=False)
+    of_frames: array = field(init=False)
+
+    def run(self) -> None:
+        """Turn the gradients of the result into those of the start, the forces and the model."""
+        run, w, start = self.of, self.w, self.of.plan.start
+        self.at_end = [_take(a) for a in run.result.final.moving]
+        self.of_frames = _take(run.result.particle_q)
+        for a in (w.forces, *w.solver.scratch):
+            if a.grad is not None:
+                _forget(a)
+        w.forces.assign(start.particle_f)
+        first = sorted(self.kept)
+        self._reverse_segment(run.last, run.plan.steps - run.last, run.multipliers)
+        for begin, end in reversed(list(zip(first, first[1:], strict=False))):
+            self._reverse_interval(begin, end - begin, run.schedule.states)
+        for target, values in zip(start.moving, self.at_end, strict=True):
+            if target.grad is not None:
+                target.device.add(target.grad, values)
+        if w.forces.grad is not None:
+            w.forces.device.add(_gradient(start.particle_f), w.forces.grad)
+
+    def _reverse_interval(self, first: int, count: int, states: int | None) -> None:
+        """Back from step `first + count` to `first`, whose state is kept; with at most so many more states at once."""
+        schedule, steps = self.of.schedule, self.w.steps
+        if count <= schedule.every:
+            self._reverse_segment(first, count)
+            return
+        gap = schedule.gap(count, states)
+        self.kept[first].restore(steps.states[first % 2])
+        made = list(range(first + gap, first + count, gap))
+        for at in made:
+            steps.run(at - gap, gap)
+            self.kept[at] = Snapshot.of(steps.states[at % 2])
+        for at in [*reversed(made), first]:
+            self._reverse_interval(at, min(gap, first + count - at), None if states is None else states // 2)
+            if at != first:
+                del self.kept[at]
+
+    def _reverse_segment(self, first: int, count: int, multipliers: list[array] | None = None) -> None:
+        """Back through one segment.  multipliers: those that show what was left at its end."""
+        plan = self.of.plan
+        segment = self.w.segment(count)
+        if not segment.holds(self.of, first):
+            segment = self.of.run_segment(self.w, self.kept[first], first, count, frames=False)
+        for state in segment.states:
+            for a in state.moving:
+                _forget(a)
+        self._seed(segment, multipliers or [])
+
+        def add(frame: int, state: State) -> None:
+            state.particle_q.device.add(_gradient(state.particle_q), self.of_frames[frame])
+
+        frames = {
+            step - first: partial(add, frame)
+            for step in plan.frames_in(first, count)
+            if (frame := plan.frame_after(step)) is not None
+        }
+        segment.back(frames, lambda step: plan.name(first + step))
+        for a, values in zip(segment.states[0].moving, self.at_end, strict=True):
+            values.device.copy(values, _gradient(a))
+            _forget(a)
+
+    def _seed(self, segment: Segment, multipliers: list[array]) -> None:
+        """The gradients with which the way back through a segment begins."""
+        for target, values in zip(segment.states[segment.count % 2].moving, self.at_end, strict=True):
+            target.device.copy(_gradient(target), values)
+        for shown, batch in zip(multipliers, self.w.solver.batches, strict=False):
+            if shown.requires_grad and batch.multiplier.requires_grad:
+                shown.device.copy(_gradient(batch.multiplier), _take(shown))
+
+
+def _gradient(a: array) -> array:
+    """The gradient of an array that has one."""
+    if a.grad is None:
+        raise GradientError(
+            f"an array of shape {a.shape} of a rollout has no gradient any more",
+            hint="leave requires_grad as it was when recording",
+        )
+    return a.grad
+
+
+def _take(a: array) -> array:
+    """The gradient of an array, which is cleared."""
+    values = clone(_gradient(a), requires_grad=False)
+    _forget(a)
+    return values
+
+
+def _forget(a: array) -> None:
+    """Clear the gradient of an array."""
+    grad = _gradient(a)
+    grad.device.clear(grad)

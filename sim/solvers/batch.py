@@ -1,0 +1,62 @@
+"""One set of constraints, as a solver works on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from sim.constraints.projection import parameter_struct
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.launch.kernel import Kernel
+from sim.model.constraint_set import ConstraintSet
+from sim.model.state import State
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The constraints of one launch, `begin` to `begin + count - 1`.  disjoint: they share no point, pinned or not."""
+
+    begin: int
+    count: int
+    disjoint: bool
+
+
+@dataclass(eq=False)
+class ConstraintBatch:
+    """What a solver needs to work on one set of constraints.
+
+    parameters: those of C, a struct of arrays; multiplier: lambda of each; evolutions: internal variable -> the kernel
+    of its evolution law.
+    """
+
+    set: ConstraintSet
+    parameters: Any
+    multiplier: array
+    evolutions: dict[str, Kernel] = field(default_factory=dict)
+
+    def parameters_in(self, state: State) -> Any:
+        """The parameters of C with the internal variables of a state."""
+        if not self.evolutions:
+            return self.parameters
+        made = parameter_struct(self.set.constraint, state.model.dtype)()
+        for name, values in self.set.parameters.items():
+            internal = name in self.evolutions
+            setattr(made, name, state.internal_variables[f"{self.set.name}.{name}"] if internal else values)
+        return made
+
+    @property
+    def colors(self) -> Iterator[Rows]:
+        """The launches that go over all constraints, colour by colour: of each first those that share no point at all,
+        whose kernel need not be careful, then those that have a pinned point in common."""
+        offsets = self.set.offsets
+        for begin, shared, end in zip(offsets, self.set.shared, offsets[1:], strict=False):
+            if shared > begin:
+                yield Rows(begin, shared - begin, True)
+            if end > shared:
+                yield Rows(shared, end - shared, False)
+
+    @property
+    def all_at_once(self) -> Rows:
+        """One launch for all constraints."""
+        return Rows(0, self.set.count, False)
