@@ -8,7 +8,7 @@ import numpy as np
 from library_rows import REAL, ROWS, VARIANTS, Row
 
 from sim.core.lang import types as t
-from sim.core.lang.frontend.tracer import func
+from sim.core.lang.frontend.function import func
 from sim.core.lang.ir.builder import Builder
 from sim.core.lang.ir.core import Block, Func, Value
 from sim.core.lang.ir.inline import inline_call

@@ -11,10 +11,10 @@ from sim.core.lang.ir.builder import Builder
 from sim.core.lang.ir.core import Block, Func, Op, Value
 from sim.core.lang.ir.dce import dce
 from sim.core.lang.ir.inline import inline
-from sim.core.lang.ir.ops import OPS
 from sim.core.lang.ir.printer import to_text
 from sim.core.lang.ir.sinking import sink
 from sim.core.lang.ir.store_forwarding import alias_groups, assume_disjoint, forward_stores, settle_updates
+from sim.core.lang.ir.table import OPS
 from sim.core.lang.ir.verifier import verify
 from sim.core.lang.types import Type, array_type, float64, int32
 
