@@ -31,13 +31,7 @@ from sim.core.lang.frontend.tracing.operators import binary, elementwise, power,
 from sim.core.lang.frontend.tracing.registry import NAMES, Builtin, builtin, takes
 from sim.core.lang.ir.core import Op, Value
 from sim.core.lang.ir.ops import OPS  # the table with its rows
-from sim.core.lang.types import (
-    Homogeneous,
-    Scalar,
-    Type,
-    bool_,
-    scalar_of,
-)
+from sim.core.lang.types import Homogeneous, Scalar, Type, bool_, scalar_of
 
 
 def __getattr__(name: str) -> TracedValue:

@@ -76,9 +76,7 @@ def _merge_pair(
     except Mismatch as problem:
         if name == VALUE:
             raise t.error(
-                node,
-                f"`{t.frame.function.name}` returns {problem.args[0]} on different paths",
-                "return one type",
+                node, f"`{t.frame.function.name}` returns {problem.args[0]} on different paths", "return one type"
             ) from None
         if name == _CHOICE:
             raise t.error(node, f"the two sides of a choice are {problem.args[0]}", "convert one of them") from None
