@@ -164,7 +164,7 @@ def _atomic(name: str, how: str, doc: str) -> None:
             value = construct(t, place.type, (value,), {}, node)
         if name == "atomic_sub":
             value = unary(t, ast.USub(), value, node)
-        values = t.fit_place(place, value, node)
+        values = t.fit_lvalue(place, value, node)
         if how == "add" and t.unused is node:
             t.write(place, values, t.b.accum)
             return None

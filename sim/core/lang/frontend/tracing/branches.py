@@ -69,7 +69,7 @@ def _merge_pair(
         gone = Undefined(why if name != VALUE else "is not returned")
         return gone, gone
     if name in FLAGS and isinstance(a, bool) and isinstance(b, bool):
-        flag = cond if a else t.nope(cond)
+        flag = cond if a else t.logical_not(cond)
         return flag, flag
     try:
         return t.unify(a, b)
