@@ -1,6 +1,6 @@
 """Recorded launches: how the adjoint of a kernel gets the values that it loads.
 
-There are four ways, chosen array by array when the adjoint is made (`sim.core.lang.autodiff`) and when the launch is recorded:
+There are four ways, chosen array by array when the adjoint is made (`ToBeRecorded`) and when the launch is recorded:
 
 * live-ins: the content of an argument before the launch, which the tape takes care of (`live_ins`);
 * caches: what a thread has loaded and the launch itself overwrites, stored per thread by a variant of the kernel;
