@@ -15,15 +15,7 @@ from sim.core.lang.frontend.traced import ArrayRef, Keywords, TracedValue, descr
 from sim.core.lang.frontend.tracing.bodies import bind_arguments, parameter_value, run_body, trace_function
 from sim.core.lang.frontend.tracing.context import Context, Frame, Syntax
 from sim.core.lang.ir.core import Func, Op, Value, walk
-from sim.core.lang.types import (
-    ArrayType,
-    Scalar,
-    Struct,
-    Type,
-    has_float,
-    leaves_of,
-    scalar_of,
-)
+from sim.core.lang.types import ArrayType, Scalar, Struct, Type, has_float, leaves_of, scalar_of
 
 
 def call_closed_form(t: Context, function: Function, values: Keywords, node: ast.AST) -> TracedValue:
