@@ -92,8 +92,8 @@ def uniform_values(func: Func) -> set[Value]:
 
 
 def injective_axes(func: Func) -> dict[Value, frozenset[int]]:
-    """Axes of the thread index along which a value is an injective index: `tid()`, or that shifted by the same amount in
-    all threads."""
+    """Axes of the thread index along which a value is an injective index: `tid()`, or that shifted by the same amount
+    in all threads."""
     uniform = uniform_values(func)
     found: dict[Value, frozenset[int]] = {}
     for op in walk(func.body):
