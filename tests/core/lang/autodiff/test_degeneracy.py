@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
+from adjoint_tools import traced
 from tape_tools import array
 
 import sim
+from sim.core.lang.autodiff.degeneracy import combined_calls, moved_results, stored_calls, values_behind
+from sim.core.lang.ir.core import walk
 
 f64, mat33, vec3 = sim.float64, sim.mat33d, sim.vec3d
 DIRECTION = np.array([[[1.0, 0.3, 0.2], [0.1, -1.0, 0.4], [0.3, 0.2, 0.5]]])
@@ -151,3 +154,34 @@ def test_derivatives_are_right_or_refused(name):
                     how(program, at)
             else:
                 np.testing.assert_allclose(how(program, at), curvature if how is second else wanted, rtol=1e-5)
+
+
+# ------------------------------------------------------------------------------------------------ on the IR
+@sim.kernel
+def values_alone(a: sim.array[mat33], out: sim.array[f64]):
+    _, s, _ = sim.svd3(a[0])
+    out[0] = s[0] * s[1] * s[2]
+
+
+@sim.kernel
+def added_up(a: sim.array[mat33], out: sim.array[f64]):
+    u, s, _ = sim.svd3(a[0])
+    out[0] = u[0, 0] + s[0]
+
+
+@pytest.mark.parametrize(("kernel", "combines", "stores"), [
+    (combined, 1, 0), (combined_in_a_branch, 1, 0), (values_alone, 0, 0), (added_up, 0, 0), (decomposed, 0, 1),
+])  # fmt: skip
+def test_calls_whose_results_a_kernel_combines_or_stores(kernel, combines, stores):
+    """A sum combines nothing: its derivative by one part does not look at the other."""
+    func = traced(kernel, source=True)
+    assert (len(combined_calls(func)), len(stored_calls(func))) == (combines, stores)
+
+
+def test_splitting_moves_the_values_and_leaves_the_vectors():
+    func = traced(decomposed, source=True)
+    (call,) = [op for op in walk(func.body) if "separated" in op.attrs]
+    assert len(call.results) == 9 + 3 + 9
+    assert moved_results(call) == set(call.results[9:12])
+    behind = values_behind(func, {call})
+    assert set(call.results) <= behind and not any(p in behind for p in func.params)

@@ -7,7 +7,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from adjoint_tools import Fault, check, gradients, tbr_of, traced
+from adjoint_tools import Fault, check, gradients, numbers, tbr_of, traced
 from library_tools import calling
 
 import sim
@@ -24,10 +24,6 @@ from sim.core.lang.ir.table import OPS
 from sim.core.lang.types import bool_, float32, float64, int32, matrix, numpy_dtype
 
 f64, vec3, mat2 = sim.float64, sim.vec3d, sim.mat22d
-
-
-def numbers(*shape):
-    return np.random.default_rng(sum(shape)).uniform(0.4, 1.2, shape)
 
 
 # ------------------------------------------------------------------------------------------------ elements and their
@@ -96,7 +92,8 @@ def fields(p: sim.array[Mixed], y: sim.array[f64]):
 
 
 @pytest.mark.parametrize(("kernel", "value", "pair"), [
-    (structs, lambda s, p, q, y: 3 * q[:, 0] * (s + y * q[:, 1]), lambda s, p, q, y: np.stack([3 * p * (s + y * q[:, 1]) + 1, 3 * p * q[:, 0] * y + 2], 1)),
+    (structs, lambda s, p, q, y: 3 * q[:, 0] * (s + y * q[:, 1]),
+     lambda s, p, q, y: np.stack([3 * p * (s + y * q[:, 1]) + 1, 3 * p * q[:, 0] * y + 2], 1)),
     (fields, lambda s, p, q, y: s, lambda s, p, q, y: y[:, None] * np.array([1.0, 2.0])),
 ], ids=["structs", "fields"])  # fmt: skip
 def test_integers_beside_floats_are_passed_over(kernel, value, pair):

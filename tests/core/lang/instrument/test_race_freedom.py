@@ -143,9 +143,11 @@ def in_loops(factor, *loops, sign=1):
 
 
 @pytest.mark.parametrize(("func", "known"), [
-    (in_loops(3, (3, 1)), True), (in_loops(3, (4, 1)), False), (in_loops(3, (3, 1), sign=-1), True), (in_loops(3, (4, 1), sign=-1), False),
-    (in_loops(-3, (3, 1)), True), (in_loops(-3, (4, 1)), False), (in_loops(3, (None, 1)), False), (in_loops(6, (2, 3), (3, 1)), True),
-    (in_loops(5, (2, 3), (3, 1)), False), (in_loops(1, (1, 1)), True), (in_loops(1, (0, 1)), True), (in_loops(3, (2, 2)), True), (in_loops(2, (2, 2)), False),
+    (in_loops(3, (3, 1)), True), (in_loops(3, (4, 1)), False), (in_loops(3, (3, 1), sign=-1), True),
+    (in_loops(3, (4, 1), sign=-1), False), (in_loops(-3, (3, 1)), True), (in_loops(-3, (4, 1)), False),
+    (in_loops(3, (None, 1)), False), (in_loops(6, (2, 3), (3, 1)), True), (in_loops(5, (2, 3), (3, 1)), False),
+    (in_loops(1, (1, 1)), True), (in_loops(1, (0, 1)), True), (in_loops(3, (2, 2)), True),
+    (in_loops(2, (2, 2)), False),
 ])  # fmt: skip
 def test_counters_of_loops_stay_within_the_block_of_a_thread(func, known):
     assert found(func) == (set() if known else {"p0"})
