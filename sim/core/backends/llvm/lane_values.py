@@ -1,4 +1,4 @@
-"""Values of eight threads at once, and arithmetic on them: what `llvm_lanes.py` writes kernels with."""
+"""Values of eight threads at once, and arithmetic on them: what `lanes.py` writes kernels with."""
 
 from __future__ import annotations
 

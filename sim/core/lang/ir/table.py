@@ -78,7 +78,7 @@ class Libm:
 
 @dataclass(frozen=True)
 class Special:
-    """LLVM: more than one instruction; the back end has a rule (`llvm_writer.SPECIAL`)."""
+    """LLVM: more than one instruction; the back end has a rule (`SPECIAL` of `llvm/writer.py`)."""
 
 
 @dataclass(frozen=True)
