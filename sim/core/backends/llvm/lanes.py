@@ -61,7 +61,7 @@ class LaneEmitter(LaneWriter):
             elif op.name == "tid":
                 self.values[op.results[0]] = Counting(self.let("trunc nsw i64 %linear to i32"))
             elif op.name == "shape":
-                extent = f"{self.names[op.operands[0]]}.n{op.attrs['axis']}"
+                extent = f"{self.names[op.operands[0]]}.n{op.axis}"
                 self.values[op.results[0]] = Uniform(self.let(f"trunc nsw i64 {extent} to i32"))
             elif op.name == "if":
                 self.choice(op)

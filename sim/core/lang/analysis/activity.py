@@ -128,7 +128,7 @@ def tbr_values(
                 tbr.update(op.operands[1:])
             elif access.array in active:
                 tbr.update(access.address)
-                if op.name == "atomic" and op.attrs["how"] in ("min", "max"):
+                if op.name == "atomic" and op.how in ("min", "max"):
                     tbr.update(op.operands[1:])
     return tbr
 
