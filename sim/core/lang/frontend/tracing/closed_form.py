@@ -202,7 +202,7 @@ def _check_accesses(function: GradientFunction, rule: Func, gradients: set[Value
         if op.name not in ("load", "store", "accum", "atomic"):
             continue
         adds = op.name == "accum" or (
-            op.name == "atomic" and op.attrs["how"] == "add" and not any(r in used for r in op.results)
+            op.name == "atomic" and op.how == "add" and not any(r in used for r in op.results)
         )
         if not (adds if op.operands[0] in gradients else op.name == "load"):
             what = f"`{function.name}` can read array arguments and add to their adjoint[...]; this is something else"
