@@ -11,7 +11,7 @@ import numpy as np
 
 from sim.core.backends.base import Backend, Executable
 from sim.core.backends.interp import InterpBackend
-from sim.core.backends.llvm import LlvmBackend
+from sim.core.backends.llvm.backend import LlvmBackend
 from sim.core.backends.native import Row, native
 from sim.core.lang.errors import did_you_mean
 from sim.core.runtime.ambient.threads import run_range, runner

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from sim.core.backends.base import Backend, Executable, argument_slots
-from sim.core.backends.cuda import Compiler, CudaBackend
-from sim.core.backends.cuda_compile import NvrtcCompiler, target_of
-from sim.core.backends.cuda_driver import CudaDriver, find_gpus
+from sim.core.backends.cuda.backend import Compiler, CudaBackend
+from sim.core.backends.cuda.compile import NvrtcCompiler, target_of
+from sim.core.backends.cuda.driver import CudaDriver, find_gpus
 from sim.core.lang.ir.builder import Builder
 from sim.core.lang.ir.core import Block, Func, Value, element_leaves
 from sim.core.lang.memoize import compiling

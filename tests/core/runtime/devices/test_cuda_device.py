@@ -20,7 +20,7 @@ from problem_scenes import SHEET, write_scene, write_target
 
 import sim
 from sim.cli import main
-from sim.core.backends import cuda_driver
+from sim.core.backends.cuda import driver as cuda_driver
 from sim.core.runtime.devices import cpu_device
 from sim.core.runtime.devices import device as devices
 from sim.core.runtime.devices.cuda_device import CudaDevice

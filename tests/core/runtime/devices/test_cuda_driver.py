@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim.core.backends import cuda_driver
-from sim.core.backends.cuda_driver import CudaDriver, CudaError
+from sim.core.backends.cuda import driver as cuda_driver
+from sim.core.backends.cuda.driver import CudaDriver, CudaError
 
 try:
     from cuda.bindings import driver as REAL  # noqa: N812 a constant, None where it is not installed

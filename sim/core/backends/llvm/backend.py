@@ -15,7 +15,8 @@ import numpy as np
 
 from sim.core.backends import cache
 from sim.core.backends.base import Site, print_text, symbol_name
-from sim.core.backends.llvm_text import PRINT_SYMBOL, Emitter
+from sim.core.backends.llvm.body import PRINT_SYMBOL
+from sim.core.backends.llvm.text import Emitter
 from sim.core.backends.objects import host, load_object
 from sim.core.lang.ir.core import Func
 from sim.core.lang.memoize import compiling, memoize

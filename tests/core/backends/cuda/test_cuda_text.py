@@ -17,8 +17,8 @@ from fuzz_backends import THREADS, Program, arguments
 from library_cases import as_kernel
 
 import sim
-from sim.core.backends.cuda_text import CudaText
-from sim.core.backends.llvm import LlvmBackend
+from sim.core.backends.cuda.text import CudaText
+from sim.core.backends.llvm.backend import LlvmBackend
 from sim.core.lang.ir.inline import inline
 from sim.core.lang.ir.table import OPS
 from sim.core.lang.types import SCALARS, Scalar, numpy_dtype

@@ -1,4 +1,4 @@
-"""Fences: kernels that compute again what they would hold for long.  The same bits come out, and fewer values are
+"""Barriers: kernels that compute again what they would hold for long.  The same bits come out, and fewer values are
 alive."""
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from cuda_kernels import Variant, solver_variants
 from cuda_on_cpu import Batch, needs_gxx, renamed
 from fuzz_backends import THREADS, Program, arguments
 
-from sim.core.backends import cache, cuda_registers, cuda_text
-from sim.core.backends.cuda_registers import FENCES, pressure, relieve
+from sim.core.backends import cache
+from sim.core.backends.cuda import body as cuda_body
+from sim.core.backends.cuda import rematerialise as remat
+from sim.core.backends.cuda.rematerialise import BARRIERS, pressure, rematerialise
 from sim.core.lang.ir.core import Func, walk
 from sim.core.lang.types import ArrayType, float32
 
@@ -29,7 +31,7 @@ def most(func: Func) -> int:
     return max(pressure(func.body.ops))
 
 
-def fences(func: Func) -> int:
+def barriers(func: Func) -> int:
     return len({op.attrs["number"] for op in walk(func.body) if op.name == "opt_barrier"})
 
 
@@ -52,12 +54,12 @@ def sample(func: Func, threads: int) -> list:
 
 @needs_gxx
 def test_the_same_bits() -> None:
-    """Constraints and their adjoints, with and without fences."""
+    """Constraints and their adjoints, with and without barriers."""
     plain = [variant(name).func for name in CHOSEN]
     batch = Batch([renamed(f, f.name) for f in plain])
     reference = Batch([Func(f.name, f.body, f.span, f.dims, {**f.attrs, "serial": True}) for f in plain])
     for func in plain:
-        assert fences(batch.writers[func.name].relieved), func.name
+        assert barriers(batch.writers[func.name].rematerialised), func.name
         args = [sample(func, 5) for _ in range(2)]
         batch.launch(func.name, [5], args[0])
         reference.launch(func.name, [5], args[1])
@@ -71,13 +73,13 @@ def test_the_same_bits() -> None:
 @needs_gxx
 @pytest.mark.parametrize("budget", [2, 6])
 def test_random_programs(budget: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loops, branches, atomics, memory that is overwritten: fences wherever they spare anything, and the bits of the
+    """Loops, branches, atomics, memory that is overwritten: barriers wherever they spare anything, and the bits of the
     interpreter."""
-    monkeypatch.setattr(cuda_text, "BUDGET", {False: budget, True: budget})
-    monkeypatch.setattr(cuda_registers, "_GROWTH", 4.0)
+    monkeypatch.setattr(cuda_body, "BUDGET", {False: budget, True: budget})
+    monkeypatch.setattr(remat, "_GROWTH", 4.0)
     seeds = range(100, 125)
     batch = Batch([renamed(Program(seed).kernel(), f"program_{seed}") for seed in seeds])
-    assert sum(fences(w.relieved) for w in batch.writers.values()) >= 10
+    assert sum(barriers(w.rematerialised) for w in batch.writers.values()) >= 10
     for seed in seeds:
         func = Program(seed).kernel()
         dims = [THREADS] if func.dims == 1 else [1, THREADS]
@@ -95,20 +97,20 @@ def test_fewer_values_are_alive() -> None:
         ("force_stvk", 90, 52),
     ):
         v = variant(name)
-        budget = cuda_registers.BUDGET[v.role == "adjoint"]
-        assert most(v.func) >= before and most(relieve(v.func, budget)) <= after
-        assert relieve(v.func, 1000) is v.func, "what fits stays as it is"
+        budget = remat.BUDGET[v.role == "adjoint"]
+        assert most(v.func) >= before and most(rematerialise(v.func, budget)) <= after
+        assert rematerialise(v.func, 1000) is v.func, "what fits stays as it is"
 
 
-def test_memory_that_is_written_is_not_read_again() -> None:
+def test_memory_that_is_written_is_not_read_opaque() -> None:
     """A reload may only see what the first load has seen: never behind a write to the same place, or to what may
     overlap."""
     func = variant("project_bend_next_own_adjoint").func
-    relieved = relieve(func, 60)
+    rematerialised = rematerialise(func, 60)
     written: set = set()
     names = func.attrs["exclusive"]
     loads: dict[str, int] = {}
-    for op in relieved.body.ops:
+    for op in rematerialised.body.ops:
         if op.name == "load":
             array = op.operands[0]
             loads[array.name] = loads.get(array.name, 0) + 1
@@ -121,18 +123,18 @@ def test_memory_that_is_written_is_not_read_again() -> None:
     )
     unsure = Func(func.name, func.body, func.span, func.dims, {"adjoint": True})
     before = sum(op.name == "load" for op in func.body.ops)
-    assert sum(op.name == "load" for op in relieve(unsure, 60).body.ops) <= before, (
+    assert sum(op.name == "load" for op in rematerialise(unsure, 60).body.ops) <= before, (
         "without promises arrays may overlap: nothing is loaded twice"
     )
 
 
 def test_places_are_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
     func = variant("push_bend_adjoint").func
-    first = relieve(func, 77)
-    assert 1 <= fences(first) <= FENCES
-    monkeypatch.setattr(cuda_registers, "_search", lambda *args: pytest.fail("the places are known"))
-    again = relieve(func, 77)
+    first = rematerialise(func, 77)
+    assert 1 <= barriers(first) <= BARRIERS
+    monkeypatch.setattr(remat, "_search", lambda *args: pytest.fail("the places are known"))
+    again = rematerialise(func, 77)
     assert [op.name for op in again.body.ops] == [op.name for op in first.body.ops]
     monkeypatch.setattr(cache, "load", lambda key: None)
     with pytest.raises(pytest.fail.Exception, match="known"):
-        relieve(func, 77)
+        rematerialise(func, 77)

@@ -11,7 +11,7 @@ import sim
 from sim.constraints.base import REGISTRY
 from sim.constraints.projection import make_projection, parameter_struct
 from sim.core.backends.base import argument_block
-from sim.core.backends.llvm import LlvmBackend
+from sim.core.backends.llvm.backend import LlvmBackend
 from sim.core.lang.analysis.thread_locality import late_updates, suits_lanes
 from sim.core.lang.ir.core import Func
 from sim.core.lang.types import ArrayType, float32, float64

@@ -1,15 +1,15 @@
-"""Fewer live values: a kernel computes again, from memory and a few values that it keeps, what it would have to hold
-for long.
+"""Rematerialisation: a kernel computes again, from memory and a few values that it keeps, what it would have to hold for
+long (P. Briggs, K. D. Cooper, L. Torczon, "Rematerialization", 1992; here before registers are allocated).
 
 An adjoint looks at nearly everything that the kernel has computed, so everything stays alive from the forward part to
-the reverse sweep: up to 500 numbers for a solid, where a thread has 255 registers and a GPU is busy with 64.  A *fence*
-is a place of the kernel behind which all cheap values are computed anew, right where they are used, from what memory
-still holds and from the cheapest set of values that the rest follows from (`lang/cuts.py`).  Roots, quotients and
+the reverse sweep: up to 500 numbers for a solid, where a thread has 255 registers and a GPU is busy with 64.  A
+*barrier* is a place of the kernel behind which all cheap values are computed anew, right where they are used, from what
+memory still holds and from the cheapest set of values that the rest follows from (`min_cut`).  Roots, quotients and
 results of branches are not computed twice.
 
-Compilers would recognise that the same is computed again, and keep it after all.  So what passes a fence becomes a
-value that they know nothing of: `opt_barrier`, an exclusive or with zeros that only the host knows to be zeros.  Not a bit of
-any result changes.
+Compilers would recognise that the same is computed again, and keep it after all.  So what passes a barrier becomes a
+value that they know nothing of: `opt_barrier`, an exclusive or with zeros that only the host knows to be zeros.  Not a
+bit of any result changes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ BUDGET = {False: 52, True: 100}
 """Live 32-bit values that fit into the registers that a kernel, and an adjoint (True), should have: 64 and 128, a few
 are addresses."""
 
-FENCES = 15
+BARRIERS = 15
 """At most so many: each needs zeros of its own."""
 
 _GROWTH = 1.5
@@ -43,14 +43,14 @@ _DEEP = 60
 """A value that so many operations in a row lead to is not computed again."""
 
 _PLACES = 6
-"""Places that are tried for every fence, beside those around the peak."""
+"""Places that are tried for every barrier, beside those around the peak."""
 
 
-def relieve(func: Func, budget: int) -> Func:
-    """The kernel with fences (operations `opt_barrier` {number}), if more than `budget` values are alive somewhere; else the
-    kernel itself.
+def rematerialise(func: Func, budget: int) -> Func:
+    """The kernel with barriers (operations `opt_barrier` {number}), if more than `budget` values are alive somewhere; else
+    the kernel itself.
 
-    Only the top level gets fences, and only if they pay: values become fewer, operations not much more.  Where they go
+    Only the top level gets barriers, and only if they pay: values become fewer, operations not much more.  Where they go
     is kept in the cache on disk: looking for the places takes seconds for the adjoint of a solid.
     """
     ops = func.body.ops
@@ -58,9 +58,9 @@ def relieve(func: Func, budget: int) -> Func:
         return func
     work = _Work(func)
     key = cache.cache_key(
-        "fences",
+        "barriers",
         to_text(func),
-        str((budget, FENCES, _GROWTH, _DEEP, _PLACES, work.apart, sorted(a.name for a in work.own))),
+        str((budget, BARRIERS, _GROWTH, _DEEP, _PLACES, work.apart, sorted(a.name for a in work.own))),
     )
     kept = cache.load(key)
     if kept is None:
@@ -71,7 +71,7 @@ def relieve(func: Func, budget: int) -> Func:
         late, places = json.loads(kept)
     made = _late(ops, work.apart) if late else ops
     for number, at in enumerate(places):
-        found = work.fenced(made, at, number)
+        found = work.with_barrier(made, at, number)
         assert found is not None
         made = found
     return Func(func.name, Block(func.body.params, list(made)), func.span, func.dims, func.attrs)
@@ -91,16 +91,16 @@ def _uncollected() -> Iterator[None]:
 
 
 def _search(work: _Work, ops: Sequence[Op], budget: int) -> tuple[bool, list[int]]:
-    """Whether to begin with everything right before its use, and the places of the fences in the order in which they
+    """Whether to begin with everything right before its use, and the places of the barriers in the order in which they
     are put there."""
     found, plain = _Form(_late(ops, work.apart), budget), _Form(ops, budget)
     best = found if found.cost < plain.cost else plain
     late, places, room = best is found, list[int](), _GROWTH * len(ops)
-    while best.cost and len(places) < FENCES:
-        made = [(at, work.fenced(best.ops, at, len(places))) for at in best.places()]
+    while best.cost and len(places) < BARRIERS:
+        made = [(at, work.with_barrier(best.ops, at, len(places))) for at in best.places()]
         forms = [(at, _Form(found, budget)) for at, found in made if found is not None and len(found) <= room]
         at, better = min(forms, key=lambda f: (f[1].cost, len(f[1].ops)), default=(0, best))
-        if better.cost > 0.97 * best.cost:
+        if better.cost > 0.97 * best.cost:  # greedy: a barrier that hardly pays ends the search
             break
         best = better
         places.append(at)
@@ -115,7 +115,7 @@ class _Form:
         self.cost = sum(max(0, m - budget) ** 2 for m in self.most)
 
     def places(self) -> list[int]:
-        """Where a fence could help: at the peak, and here and there in what is over the budget."""
+        """Where a barrier could help: at the peak, and here and there in what is over the budget."""
         over, peak, near = (
             [k for k, m in enumerate(self.most) if m > self.budget],
             self.most.index(max(self.most)),
@@ -215,7 +215,7 @@ def _alive(ops: Sequence[Op]) -> list[Op]:
     return out[::-1]
 
 
-# ------------------------------------------------------------------------------------------------ fences
+# ------------------------------------------------------------------------------------------------ barriers
 @dataclass
 class _Cone:
     """What values before a place are computed from, as far as it may be computed again: None for what may not."""
@@ -235,7 +235,7 @@ class _Cone:
 
 
 class _Work:
-    """Puts fences into one kernel."""
+    """Puts barriers into one kernel."""
 
     def __init__(self, func: Func) -> None:
         exclusive = func.attrs.get("exclusive", ())
@@ -259,11 +259,11 @@ class _Work:
         place = [number(v) for v in split_memory(load)[1]]
         return all(w.operands[0] is not array or [number(v) for v in split_memory(w)[1]] != place for w in writes)
 
-    def fenced(self, ops: Sequence[Op], at: int, number: int) -> list[Op] | None:
-        """The operations with a fence before the one of number `at`; None if it would spare nothing."""
+    def with_barrier(self, ops: Sequence[Op], at: int, number: int) -> list[Op] | None:
+        """The operations with a barrier before the one of number `at`; None if it would spare nothing."""
         refused: set[Op] = set()
-        while True:
-            made = _Fence(self, ops, at, number, refused)
+        while True:  # a load that turns out to come too late is kept from then on, and the cut found anew
+            made = _Barrier(self, ops, at, number, refused)
             if made.wasted:
                 return None
             late = made.build()
@@ -272,8 +272,8 @@ class _Work:
             refused.add(late)
 
 
-class _Fence:
-    """One fence: `out` are the operations with it."""
+class _Barrier:
+    """One barrier: `out` are the operations with it."""
 
     def __init__(self, work: _Work, ops: Sequence[Op], at: int, number: int, refused: Collection[Op]) -> None:
         self.work, self.number, self.refused = work, number, refused
@@ -290,6 +290,7 @@ class _Fence:
         )
         self.cone = self._cone(crossing)
         self.kept = self.cone.kept(list(crossing))
+        # every kept value costs an instruction: worth it only if fewer registers cross the barrier than without it
         self.wasted = sum(map(registers, self.kept)) >= sum(map(registers, crossing))
         self.out = list(self.first)
         self.env: Env = {}
@@ -321,7 +322,7 @@ class _Fence:
             if (
                 v in self.kept and isinstance(v.type, Scalar) and v.type is not bool_
             ):  # no conditions, nor tapes: they are memory
-                self._again(v)
+                self._opaque(v)
         for op in self.rest:
             for v in used(op):
                 late = self._need(v, writes)
@@ -332,7 +333,7 @@ class _Fence:
                 writes += [o for o in walk(Block(ops=[op])) if o.row.writes]
         return None
 
-    def _again(self, v: Value) -> None:
+    def _opaque(self, v: Value) -> None:
         op = Op("opt_barrier", [v], [], {"number": self.number})
         op.results.append(Value(v.type, v.name, op))
         self.out.append(op)
@@ -340,7 +341,7 @@ class _Fence:
         self.work.numbering.same(op.results[0], v)
 
     def _need(self, wanted: Value, writes: Sequence[Op]) -> Op | None:
-        """Compute a value again, if it is not known behind the fence; returns a load that cannot be done any more."""
+        """Compute a value again, if it is not known behind the barrier; returns a load that cannot be done any more."""
         todo = [wanted]
         while todo:
             v = todo[-1]
@@ -348,7 +349,7 @@ class _Fence:
             if v in self.env or v not in self.old or v in self.kept or op is None or op.name in ("const", "shape"):
                 todo.pop()
             elif op.name == "tid":
-                self._again(v)
+                self._opaque(v)
             elif self.cone.before.get(v) is None:  # a condition that is not computed twice
                 todo.pop()
             elif missing := [x for x in op.operands if self._missing(x)]:

@@ -1,4 +1,4 @@
-"""The CUDA back end: text (`cuda_text.py`), machine code (`cuda_compile.py`), launches through the driver.
+"""The CUDA back end: text (`text.py`), machine code (`compile.py`), launches through the driver.
 
 What a driver and a compiler are is said by two protocols: `cuda_driver.py` and NVRTC fulfil them, and so do the
 stand-ins of the tests, which run the same text on the CPU.
@@ -15,8 +15,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from sim.core.backends.base import FIRST_PARAM, Site, int64_view, param_slots, print_text
-from sim.core.backends.cuda_prelude import BLOCK
-from sim.core.backends.cuda_text import CudaText
+from sim.core.backends.cuda.prelude import BLOCK
+from sim.core.backends.cuda.text import CudaText
 from sim.core.lang.analysis.thread_locality import own_arrays, shared_arrays
 from sim.core.lang.ir.core import Func
 from sim.core.lang.types import ArrayType, Scalar, size_of

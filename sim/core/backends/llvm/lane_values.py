@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sim.core.backends.llvm_writer import Writer, llvm_type
+from sim.core.backends.llvm.writer import Writer, llvm_type
 from sim.core.lang.ir.core import Op, Value
 from sim.core.lang.ir.table import OPS, Libm
 from sim.core.lang.types import Scalar, int32

@@ -21,7 +21,7 @@ import sim
 from sim.constraints import REGISTRY
 from sim.core.backends import cache
 from sim.core.backends.base import FIRST_PARAM, slots_of
-from sim.core.backends.cuda_compile import (
+from sim.core.backends.cuda.compile import (
     CudaCompileError,
     NvrtcCompiler,
     compile_text,
@@ -167,7 +167,7 @@ def test_targets(monkeypatch: pytest.MonkeyPatch) -> None:
         target_of(90, 12080)
     with pytest.raises(CudaCompileError, match="cannot make code for compute capability 6.1"):
         target_of(61, 13000)
-    monkeypatch.setattr("sim.core.backends.cuda_compile.known_architectures", lambda: (80, 90))
+    monkeypatch.setattr("sim.core.backends.cuda.compile.known_architectures", lambda: (80, 90))
     major, minor = nvrtc_version()
     with pytest.warns(UserWarning, match="PTX for 9.0"):
         assert target_of(99, 1000 * major + 10 * minor) == "compute_90"
@@ -179,7 +179,7 @@ def test_images_are_kept_by_text_and_target(tmp_path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("SIM_CACHE_DIR", str(tmp_path))
     made = []
     monkeypatch.setattr(
-        "sim.core.backends.cuda_compile.compile_text",
+        "sim.core.backends.cuda.compile.compile_text",
         lambda text, target: (made.append((text, target)) or f"{text} {target}".encode(), ""),
     )
     for text, target in (("a", "sm_90"), ("a", "sm_90"), ("a", "sm_80"), ("b", "sm_90"), ("b", "sm_90")):
