@@ -16,7 +16,7 @@ from sim.core.lang.analysis.thread_locality import late_updates, suits_lanes
 from sim.core.lang.ir.core import Func
 from sim.core.lang.types import ArrayType, float32, float64
 from sim.core.runtime.launch.arguments import argument_type
-from sim.core.runtime.launch.calls import bind
+from sim.core.runtime.launch.binding import bind
 
 SEED = 11
 

@@ -202,7 +202,8 @@ def test_loss_of_the_users_own(tmp_path):
     ("with_a_factor_from_numpy", "by the positions is wrong"),
     ("half", "by the positions is wrong|fails for the experiment `one`"),
     ("text_of", "returns str, not an array"), ("two", "returns float64 of shape .2,., not one float64"),
-    ("no_gradient", "returns an array without a gradient"), ("fails", "fails for the experiment `one`: KeyError: 'nobody'"),
+    ("no_gradient", "returns an array without a gradient"),
+    ("fails", "fails for the experiment `one`: KeyError: 'nobody'"),
     ("lo", "has no function `lo`.*did you mean `low`"),
 ])  # fmt: skip
 def test_own_losses_that_cannot_be_used(tmp_path, name, message):

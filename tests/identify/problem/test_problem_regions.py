@@ -225,7 +225,10 @@ objects:
       lattice: {size: [0.1, 0.1, 0.3], cells: [1, 1, 3]}
       density: {regions: {base: 1000, tip: 1200}}
       material:
-        neo_hookean: {young: {regions: {tip: 2e4, base: 1e4}}, poisson: {regions: {tip: 0.3, base: 0.4}}, damping: {regions: {tip: 0, base: 1 ms}}}
+        neo_hookean:
+          young: {regions: {tip: 2e4, base: 1e4}}
+          poisson: {regions: {tip: 0.3, base: 0.4}}
+          damping: {regions: {tip: 0, base: 1 ms}}
 attachments: {clamp: {on: block, where: {z: [null, 0]}}}
 markers: {end: {on: block, where: {z: [0.29, null]}}}
 parameters:
@@ -257,8 +260,10 @@ def test_regions_of_a_solid(tmp_path, per, count):
 
 
 @pytest.mark.parametrize(("key", "values", "message"), [
-    ("thickness", [1.0] * 4, "has no 'thickness' of its elements"), ("mass", [1.0] * 4, "has no 'mass' of its elements"),
-    ("density", [1.0] * 3, "sheet.density has shape .3,"), ("density", [1.0, 1.0, 0.0, 1.0], "at index 2 is not positive"),
+    ("thickness", [1.0] * 4, "has no 'thickness' of its elements"),
+    ("mass", [1.0] * 4, "has no 'mass' of its elements"),
+    ("density", [1.0] * 3, "sheet.density has shape .3,"),
+    ("density", [1.0, 1.0, 0.0, 1.0], "at index 2 is not positive"),
     ("bend.compliance", [1.0], "'bend' is unknown"), ("distance.stiffness", [1.0] * 4, "unknown key 'stiffness'"),
     ("distance.compliance", [1.0] * 5, "has shape .5,"), ("distance.rest", [1.0, np.inf, 1.0, 1.0], "is not finite"),
 ])  # fmt: skip

@@ -63,8 +63,10 @@ def test_axes_are_suggested_that_bring_it_back(tmp_path, axes, turn):
 
 
 @pytest.mark.parametrize("change", [
-    lambda x: x, lambda x: x + [0.8, -0.5, 0.9], lambda x: 1.6 * x, lambda x: 0.5 * x, lambda x: x[:, [1, 0, 2]] * [-1, 1, 1] * 0.3 + x * 0.7,
-    lambda x: np.where(np.arange(len(x))[:, None] < 2, np.nan, x), lambda x: x + np.random.default_rng(0).normal(0, 0.2, x.shape),
+    lambda x: x, lambda x: x + [0.8, -0.5, 0.9], lambda x: 1.6 * x, lambda x: 0.5 * x,
+    lambda x: x[:, [1, 0, 2]] * [-1, 1, 1] * 0.3 + x * 0.7,
+    lambda x: np.where(np.arange(len(x))[:, None] < 2, np.nan, x),
+    lambda x: x + np.random.default_rng(0).normal(0, 0.2, x.shape),
 ], ids=["same", "offset", "larger", "smaller", "sheared", "half seen", "noisy"])  # fmt: skip
 def test_what_is_no_reason_to_worry(tmp_path, change):
     assert not [note for note in notes(tmp_path, change) if "first frame" in note]

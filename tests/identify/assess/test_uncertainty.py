@@ -321,9 +321,11 @@ def test_why_there_are_no_standard_errors(monkeypatch):
     )
     monkeypatch.setattr("sim.identify.assess.uncertainty.assess", lambda stated, found: "assessed")
     stated = problem(a=1.0)
-    for terms, x, words in (([], np.zeros(1), "no term of the loss compares with a recording"), ([own], np.zeros(1), "no term of the loss compares"),
+    for terms, x, words in (([], np.zeros(1), "no term of the loss compares with a recording"),
+                            ([own], np.zeros(1), "no term of the loss compares"),
                             ([match, own], np.zeros(1), "`mine.py:loss` is a loss without residuals"),
-                            ([match], np.zeros(MOST + 1), f"for up to {MOST} numbers, and {MOST + 1} are sought")):  # fmt: skip
+                            ([match], np.zeros(MOST + 1), f"for up to {MOST} numbers, and {MOST + 1} are"),
+                            ):  # fmt: skip
         stated.terms = terms
         found = estimate(stated, x, {})
         assert isinstance(found, str) and found.startswith("no standard errors: ") and words in found

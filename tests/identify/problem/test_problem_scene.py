@@ -209,7 +209,8 @@ def test_file_with_a_value_per_element(tmp_path):
 
 
 @pytest.mark.parametrize(("value", "path", "count"), [
-    ("distance: {compliance: 0.05,", "distance.compliance", 24), ("distance: {compliance: {each: 0.01},", "distance.compliance.each", 24),
+    ("distance: {compliance: 0.05,", "distance.compliance", 24),
+    ("distance: {compliance: {each: 0.01},", "distance.compliance.each", 24),
     ("distance: {compliance: 0.05,", "distance.damping", 24), ("distance: {compliance: 0.05,", "bend.compliance", 21),
 ])  # fmt: skip
 def test_one_number_is_a_start_for_every_element(tmp_path, value, path, count):

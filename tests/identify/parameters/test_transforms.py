@@ -48,10 +48,14 @@ def test_bounds_of_coordinates():
 
 
 @pytest.mark.parametrize(("transform", "value", "ok"), [
-    (Transform(0.0, 1.0), 0.0, True), (Transform(0.0, 1.0), 1.0, True), (Transform(0.0, 1.0), -1e-9, False), (Transform(0.0, 1.0), 1.0 + 1e-9, False),
-    (Transform(0.0, 1.0), [0.5, 2.0], False), (Transform(), np.inf, False), (Transform(), [0.0, np.nan], False), (LogTransform(), 0.0, False), (LogTransform(), 1e-300, True),
-    (LogTransform(), [1.0, -1.0], False), (LogTransform(0.5, 2.0), 0.5, True), (LogTransform(0.5, 2.0), 2.5, False), (LogitTransform(0.0, 1.0), 0.0, False), (LogitTransform(0.0, 1.0), 1.0, False),
-    (LogitTransform(0.0, 1.0), 0.5, True), (LogitTransform(0.0, 1.0), [0.5, 1.0], False), (LogitTransform(0.0, 1.0), 1.5, False),
+    (Transform(0.0, 1.0), 0.0, True), (Transform(0.0, 1.0), 1.0, True), (Transform(0.0, 1.0), -1e-9, False),
+    (Transform(0.0, 1.0), 1.0 + 1e-9, False),
+    (Transform(0.0, 1.0), [0.5, 2.0], False), (Transform(), np.inf, False), (Transform(), [0.0, np.nan], False),
+    (LogTransform(), 0.0, False), (LogTransform(), 1e-300, True),
+    (LogTransform(), [1.0, -1.0], False), (LogTransform(0.5, 2.0), 0.5, True), (LogTransform(0.5, 2.0), 2.5, False),
+    (LogitTransform(0.0, 1.0), 0.0, False), (LogitTransform(0.0, 1.0), 1.0, False),
+    (LogitTransform(0.0, 1.0), 0.5, True), (LogitTransform(0.0, 1.0), [0.5, 1.0], False),
+    (LogitTransform(0.0, 1.0), 1.5, False),
 ])  # fmt: skip
 def test_where_a_search_can_start(transform, value, ok):
     if ok:
@@ -62,9 +66,12 @@ def test_where_a_search_can_start(transform, value, ok):
 
 
 @pytest.mark.parametrize("make", [
-    lambda: Transform(1.0, 1.0), lambda: Transform(2.0, 1.0), lambda: Transform([0.0, 2.0], 1.0), lambda: Transform(scale=0.0), lambda: Transform(scale=-1.0),
-    lambda: Transform(scale=np.inf), lambda: Transform(scale=[1.0, 0.0]), lambda: LogTransform(0.0), lambda: LogTransform(1.0, -1.0), lambda: LogTransform([1.0, 0.0]),
-    lambda: LogitTransform(0.0), lambda: LogitTransform(None, 1.0), lambda: LogitTransform(1.0, 0.0), lambda: LogitTransform(0.0, [1.0, np.inf]),
+    lambda: Transform(1.0, 1.0), lambda: Transform(2.0, 1.0), lambda: Transform([0.0, 2.0], 1.0),
+    lambda: Transform(scale=0.0), lambda: Transform(scale=-1.0),
+    lambda: Transform(scale=np.inf), lambda: Transform(scale=[1.0, 0.0]), lambda: LogTransform(0.0),
+    lambda: LogTransform(1.0, -1.0), lambda: LogTransform([1.0, 0.0]),
+    lambda: LogitTransform(0.0), lambda: LogitTransform(None, 1.0), lambda: LogitTransform(1.0, 0.0),
+    lambda: LogitTransform(0.0, [1.0, np.inf]),
 ])  # fmt: skip
 def test_impossible_transforms(make):
     with pytest.raises(ValueError, match="bounds|scale"):
@@ -132,7 +139,8 @@ def test_a_sigmoid():
 
 # ------------------------------------------------------------------------------------------------ as a scene asks
 @pytest.mark.parametrize(("start", "bounds", "scale"), [
-    (-4.0, None, 4.0), ([1.0, -3.0], None, 3.0), (0.0, (-3.0, 5.0), 8.0), ([0.0, 0.0], (0.0, [1.0, 6.0]), 6.0), (0.0, None, 1.0), (0.0, (0.0, None), 1.0),
+    (-4.0, None, 4.0), ([1.0, -3.0], None, 3.0), (0.0, (-3.0, 5.0), 8.0), ([0.0, 0.0], (0.0, [1.0, 6.0]), 6.0),
+    (0.0, None, 1.0), (0.0, (0.0, None), 1.0),
     (0.0, (None, 2.0), 1.0), (0.0, (-np.inf, np.inf), 1.0), ([], None, 1.0), (2.0, (-3.0, 50.0), 2.0),
 ])  # fmt: skip
 def test_the_unit_of_a_plain_coordinate_is_the_size_of_its_start_or_range(start, bounds, scale):

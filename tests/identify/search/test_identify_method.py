@@ -28,9 +28,8 @@ WITH_DAMPING = UNNAMED.replace(
     ],
 )
 def test_the_default(terms, size, name):
-    assert (
-        Method().chosen(terms, size).name == name and Method().chosen(terms, size).limit == MINIMIZERS[name].iterations
-    )
+    chosen = Method().chosen(terms, size)
+    assert chosen.name == name and chosen.limit == MINIMIZERS[name].iterations
     for other in MINIMIZERS:
         assert Method(other, 7).chosen(terms, size) == Method(other, 7)
 

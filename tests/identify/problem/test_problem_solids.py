@@ -37,7 +37,10 @@ measures:
 experiments:
   free: {target: {file: target.npz, key: free, noise: 0.1 mm}}
   again: {target: {file: target.npz, key: free, noise: 0.1 mm}}
-  loaded: {use: predict, target: {file: target.npz, key: loaded, noise: 0.1 mm}, set: {loads.weight.mass: 20 g, time.duration: 0.5}}
+  loaded:
+    use: predict
+    target: {file: target.npz, key: loaded, noise: 0.1 mm}
+    set: {loads.weight.mass: 20 g, time.duration: 0.5}
 parameters:
   young: {of: objects.bar.soft.material.stvk.young, transform: log, bounds: [1e4, 1e6], start: 1.6e5}
   damping: {of: objects.bar.soft.material.stvk.damping, transform: log, bounds: [10 us, 20 ms]}
