@@ -157,8 +157,7 @@ class ModelBuilder:
         pins the points of a side (left, right: lowest, highest x; bottom, top: lowest, highest y).
 
         material: `distance` acts on the edges along the axes and `shear` on the diagonals of the cells, one each:
-        without
-        `shear` nothing resists a pull along the bias.  `bend` acts on all hinges.
+        without `shear` nothing resists a pull along the bias.  `bend` acts on all hinges.
         """
         self._open("add_cloth_grid")
         grid = checks.geometry(cloth_grid, dim_x, dim_y, cell_x, cell_y, reverse_winding)
@@ -474,8 +473,7 @@ class ModelBuilder:
 
         A material value that was one number becomes (worlds,), one for each element (worlds n,): every world has
         parameters, motions and shapes of its own, and gradients.  `gravity` is one for all.  Particles of a group in
-        world w:
-        `model.groups[label].of_world(w)`.  A launch works on a colour of all worlds.
+        world w: `model.groups[label].of_world(w)`.  A launch works on a colour of all worlds.
         """
         self._open("replicate")
         if isinstance(worlds, bool) or int(worlds) != worlds or worlds < 1:
