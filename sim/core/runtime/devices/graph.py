@@ -30,7 +30,7 @@ opened = OpenStack["Graph | None"]()
 class Graph:
     """What was captured, in order.  `replay()` does it again.
 
-    series: shared by graphs that are always replayed one after the other; a tape may claim a value in one and save it
+    series: shared by graphs that are always replayed one after the other; a live-in of one may get its snapshot
     in the next.
     """
 
