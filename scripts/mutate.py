@@ -4,9 +4,8 @@
 
 Each mutant (`mutants.py`) runs in a copy of the tree, in a forked process with limits of time and memory: first the
 tests that execute its lines, from the fastest on, then the other tests of its file.  It is killed by the first that
-fails.  Survivors are printed as
-`file:line  function: before -> after`.  `mutation.yaml` beside this file says which tests belong to a file, and which mutants are
-equivalent, each with the reason.
+fails.  Survivors are printed as `file:line  function: before -> after`.  `mutation.yaml` beside this file says which
+tests belong to a file, and which mutants are equivalent, each with the reason.
 
 Compiled kernels are shared between mutants, since their key is the LLVM text that they are made from; mutants of what
 turns the text into code (`OWN_CACHE`) compile into an empty cache each.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -79,19 +79,8 @@ def kernel_adjoint(tbr: ToBeRecorded, cached: Collection[int] = ()) -> KernelAdj
         clear(b, [*logs.written, *logs.returned.values()])
 
         # the forward part, and the reverse sweep over it
-        combined, stored = combined_calls(kernel), stored_calls(kernel)
-        bit_exact = bool(plan.arrays or tbr.returned)  # it goes where the launch went: no value may be moved
-        config = AdjointConfig(
-            tbr.varied,
-            tbr.needed,
-            gradient,
-            finals,
-            exclusive={p for p in kernel.params if p.name in kernel.attrs.get("exclusive", ())},
-            cached={op: partial(layout.load, b, caches, op) for op in layout.entries},
-            unreadable=_unreadable(tbr, plan),
-            split=() if bit_exact else combined,
-            guarded=stored | combined if bit_exact else stored,
-        )
+        cached_loads = {op: partial(layout.load, b, caches, op) for op in layout.entries}
+        config = _adjoint_config(tbr, plan, gradient, finals, cached_loads)
         by_atomic = {op: logs.returned[returned_type(op)] for op in tbr.returned}
         primal = PrimalEmitter(b, config, UndoStack(b, plan, logs.undo, logs.stacks, by_atomic))
         state = ForwardState()
@@ -99,7 +88,7 @@ def kernel_adjoint(tbr: ToBeRecorded, cached: Collection[int] = ()) -> KernelAdj
         ReverseEmitter(primal).reverse(kernel.body, env, Cotangents(), state)
     block.ops[:0] = [*primal.tapes.declared, *logs.declared]
 
-    # a thread that changes memory to take it back must be alone with it
+    # the kernel; a thread that changes memory to take it back must be alone with it
     serial = {"serial": True} if plan.arrays else {}
     func = Func(f"{kernel.name}_adjoint", block, kernel.span, kernel.dims, {**attrs, "adjoint": True, **serial})
     if plan.arrays:  # what is put back need not be loaded again
@@ -119,6 +108,22 @@ def kernel_adjoint(tbr: ToBeRecorded, cached: Collection[int] = ()) -> KernelAdj
         recording_kernel(tbr, layout, plan, attrs) if recorded else None,
         source,
     )
+
+
+def _adjoint_config(
+    tbr: ToBeRecorded,
+    plan: ReplayPlan,
+    gradient: Mapping[Value, Value],
+    finals: Mapping[Value, Value],
+    cached: Mapping[Op, Callable[[], list[Value]]],
+) -> AdjointConfig:
+    kernel = tbr.kernel
+    exclusive = {p for p in kernel.params if p.name in kernel.attrs.get("exclusive", ())}
+    split, guarded = combined_calls(kernel), stored_calls(kernel)
+    if plan.arrays or tbr.returned:  # the forward part has to go where the launch went, to the bit: it moves no value
+        split, guarded = set(), guarded | split
+    unreadable = _unreadable(tbr, plan)
+    return AdjointConfig(tbr.varied, tbr.needed, gradient, finals, exclusive, cached, unreadable, split, guarded)
 
 
 def _unreadable(tbr: ToBeRecorded, plan: ReplayPlan) -> set[Op]:
@@ -160,7 +165,7 @@ def _extremes(kernel: Func, groups: dict[Value, int], gradient: Collection[Value
         if not op.row.writes:
             continue
         array = op.operands[0]
-        kind = op.attrs["how"] if op.name == "atomic" else op.name
+        kind = op.how if op.name == "atomic" else op.name
         for other, earlier in seen:
             if (
                 other != kind

@@ -18,7 +18,8 @@ from sim.core.lang.ir.core import Func, walk
 from sim.core.lang.types import ArrayType, float32
 
 CHOSEN = (
-    "project_bend_next_own_adjoint", "project_bend_averaged_adjoint", "push_volume_adjoint", "project_neo_hookean_first_own_adjoint", "force_stvk",
+    "project_bend_next_own_adjoint", "project_bend_averaged_adjoint", "warm_start_volume_adjoint",
+    "project_neo_hookean_first_own_adjoint", "force_stvk",
     "force_stvk_adjoint", "project_cell_volume_next_own_adjoint", "project_deviatoric_first_own",
 )  # fmt: skip
 
@@ -93,7 +94,7 @@ def test_random_programs(budget: int, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_fewer_values_are_alive() -> None:
     for name, before, after in (
         ("project_bend_next_own_adjoint", 160, 101),
-        ("push_volume_adjoint", 115, 101),
+        ("warm_start_volume_adjoint", 115, 101),
         ("force_stvk", 90, 52),
     ):
         v = variant(name)
@@ -129,7 +130,7 @@ def test_memory_that_is_written_is_not_read_opaque() -> None:
 
 
 def test_places_are_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    func = variant("push_bend_adjoint").func
+    func = variant("warm_start_bend_adjoint").func
     first = rematerialise(func, 77)
     assert 1 <= barriers(first) <= BARRIERS
     monkeypatch.setattr(remat, "_search", lambda *args: pytest.fail("the places are known"))

@@ -8,7 +8,7 @@ import sim
 from sim.core.lang.autodiff.cache_plan import CacheLayout, min_cut_cache
 from sim.core.lang.ir.core import walk
 from sim.core.lang.types import float32, float64, int32
-from sim.core.runtime.launch.calls import bind
+from sim.core.runtime.launch.binding import bind
 
 f64 = sim.float64
 

@@ -162,7 +162,8 @@ def test_a_capture_frees_only_what_it_has_allocated(bindings):
     driver.free(inside)
     graph = driver.end_capture()
     assert told(bindings) == [
-        "cuStreamBeginCapture", "cuMemAllocFromPoolAsync", "cuMemFreeAsync", "cuStreamEndCapture", "cuMemFreeAsync", "cuGraphInstantiate", "cuGraphDestroy",
+        "cuStreamBeginCapture", "cuMemAllocFromPoolAsync", "cuMemFreeAsync", "cuStreamEndCapture", "cuMemFreeAsync",
+        "cuGraphInstantiate", "cuGraphDestroy",
     ]  # fmt: skip
     driver.replay(graph)
     driver.drop_graph(graph)

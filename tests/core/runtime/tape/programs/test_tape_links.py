@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from tape_kernels import square, square_in_place, total
 from tape_tools import array, assert_gradient, backend, gradient
 
 import sim
@@ -19,26 +20,9 @@ def on_backend(request):
 
 
 @sim.kernel
-def square(x: sim.array[f64], y: sim.array[f64]):
-    i = sim.tid()
-    y[i] = x[i] * x[i]
-
-
-@sim.kernel
-def square_in_place(x: sim.array[f64]):
-    i = sim.tid()
-    x[i] = x[i] * x[i]
-
-
-@sim.kernel
 def product(x: sim.array[f64], w: sim.array[f64], y: sim.array[f64]):
     i = sim.tid()
     y[i] = x[i] * w[i]
-
-
-@sim.kernel
-def total(x: sim.array[f64], out: sim.array[f64]):
-    sim.atomic_add(out, 0, x[sim.tid()])
 
 
 @sim.kernel

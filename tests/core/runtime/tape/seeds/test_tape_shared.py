@@ -6,17 +6,12 @@ import sys
 
 import numpy as np
 import pytest
+from tape_kernels import square
 from tape_tools import array
 
 import sim
 
 f64, vec3 = sim.float64, sim.vec3d
-
-
-@sim.kernel
-def square(x: sim.array[f64], y: sim.array[f64]):
-    i = sim.tid()
-    y[i] = x[i] * x[i]
 
 
 @sim.kernel

@@ -3,18 +3,13 @@ tape, or an error."""
 
 import numpy as np
 import pytest
+from tape_kernels import square_in_place
 from tape_tools import array
 
 import sim
 
 f64 = sim.float64
 SIZE = 8
-
-
-@sim.kernel
-def square_in_place(x: sim.array[f64]):
-    i = sim.tid()
-    x[i] = x[i] * x[i]
 
 
 @sim.kernel

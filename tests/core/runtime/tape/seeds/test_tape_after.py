@@ -4,16 +4,11 @@ import threading
 
 import numpy as np
 import pytest
+from tape_kernels import square
 
 import sim
 
 f64 = sim.float64
-
-
-@sim.kernel
-def square(x: sim.array[f64], y: sim.array[f64]):
-    i = sim.tid()
-    y[i] = x[i] * x[i]
 
 
 class Chain:

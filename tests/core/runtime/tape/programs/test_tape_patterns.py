@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from tape_kernels import square, square_in_place
 from tape_tools import array, assert_gradient, backend, gradient
 
 import sim
@@ -161,10 +162,6 @@ def test_newton_iteration_in_every_thread():
 
 
 # ---- overwrites (rows 10 to 17)
-@sim.kernel
-def square(x: sim.array[f64], y: sim.array[f64]):
-    i = sim.tid()
-    y[i] = x[i] * x[i]
 
 
 @sim.kernel
@@ -178,12 +175,6 @@ def square_then_overwrite(x: sim.array[f64], y: sim.array[f64]):
     i = sim.tid()
     y[i] = x[i] * x[i]
     x[i] = -1.0
-
-
-@sim.kernel
-def square_in_place(x: sim.array[f64]):
-    i = sim.tid()
-    x[i] = x[i] * x[i]
 
 
 @sim.kernel
