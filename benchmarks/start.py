@@ -34,7 +34,8 @@ GRADIENT = (
     CLOTH
     + """
 with sim.Tape() as tape:
-    result = sim.rollout(sim.SolverXPBD(model), model.state(), steps=10, dt=1 / 600, strategy=sim.Checkpointed(every=10))
+    solver, strategy = sim.SolverXPBD(model), sim.Checkpointed(every=10)
+    result = sim.rollout(solver, model.state(), steps=10, dt=1 / 600, strategy=strategy)
 tape.backward(grads={result.particle_q: sim.ones_like(result.particle_q)})
 assert abs(model["sheet.distance.compliance"].grad.numpy()[0]) > 0
 """

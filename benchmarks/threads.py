@@ -3,7 +3,8 @@ threads in turn.
 
     python benchmarks/threads.py [--size 128] [--threads 2] [--rounds 16] [--busy N]
 
---busy: processes that keep cores busy at the same time.  The best rounds tell what free cores give, the medians what a shared machine does.
+--busy: processes that keep cores busy at the same time.  The best rounds tell what free cores give, the medians what a
+shared machine does.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Writes docs/reference/, docs/physics.md, the rooms of docs/architecture.md and scenes/scene.schema.json from the registries of the code.
+"""Writes docs/reference/, docs/physics.md, the rooms of docs/architecture.md and scenes/scene.schema.json from the
+registries of the code.
 
     python scripts/make_docs.py [--check]
 
@@ -39,19 +40,21 @@ LANGUAGE = """# The kernel language
 
 ## Indices
 
-An index counts from 0. One that is known when the kernel is compiled may be negative in vectors, matrices, tuples and local arrays, where
-it counts from the end; for arrays it is refused. One of the run is never taken from the end: outside of 0 .. n - 1 it is a mistake, which
-nobody looks for unless asked to (a vector, matrix, tuple or local array then gives its last component and keeps what it has, an array touches
-other memory). `sim.set_check_bounds(True)`, or `SIM_CHECK_BOUNDS=1`, makes it an error that names index, line and thread, in adjoints too.
+An index counts from 0. One that is known when the kernel is compiled may be negative in vectors, matrices, tuples and
+local arrays, where it counts from the end; for arrays it is refused. One of the run is never taken from the end:
+outside of 0 .. n - 1 it is a mistake, which nobody looks for unless asked to (a vector, matrix, tuple or local array
+then gives its last component and keeps what it has, an array touches other memory). `sim.set_check_bounds(True)`, or
+`SIM_CHECK_BOUNDS=1`, makes it an error that names index, line and thread, in adjoints too.
 
 ## What a kernel captures
 
-Names, attributes and containers from outside of a kernel, and of the functions that it calls, have the value that they have at the launch,
-as in Python: where one of them has changed, or a function got another derivative (`@sim.func_grad`, `f.vjp`), the launch compiles the kernel
-anew (the last 8 variants are kept). A tape goes back through the code that it recorded. Recorded launches (`record_cmd=True`) and captured
-graphs keep the code that they captured; `graph.stale` says whether it is old. Annotations and defaults are those of the definition, and
-`sim.static(...)` is evaluated again when a name or attribute in it changes, not when a function that it calls would return something else.
-Errors show the user's frames only; `SIM_FULL_TRACEBACKS=1` shows all.
+Names, attributes and containers from outside of a kernel, and of the functions that it calls, have the value that they
+have at the launch, as in Python: where one of them has changed, or a function got another derivative (`@sim.func_grad`,
+`f.vjp`), the launch compiles the kernel anew (the last 8 variants are kept). A tape goes back through the code that it
+recorded. Recorded launches (`record_cmd=True`) and captured graphs keep the code that they captured; `graph.stale` says
+whether it is old. Annotations and defaults are those of the definition, and `sim.static(...)` is evaluated again when a
+name or attribute in it changes, not when a function that it calls would return something else. Errors show the user's
+frames only; `SIM_FULL_TRACEBACKS=1` shows all.
 """
 
 
@@ -82,40 +85,47 @@ PHYSICS = """# Physics
 
 ## A step
 
-`SolverXPBD` takes steps of dt by extended position-based dynamics (M. Macklin, M. Mueller, N. Chentanez, "XPBD", MIG 2016), many
-small ones rather than many iterations (M. Macklin and others, "Small Steps in Physics Simulation", SCA 2019). Points move freely to
-x + dt v + dt^2 (g + f / m); then every constraint C moves its points by W J^T d_lambda, J its gradient, W their inverse masses, with
+`SolverXPBD` takes steps of dt by extended position-based dynamics (M. Macklin, M. Mueller, N. Chentanez, "XPBD", MIG
+2016), many small ones rather than many iterations (M. Macklin and others, "Small Steps in Physics Simulation", SCA
+2019). Points move freely to x + dt v + dt^2 (g + f / m); then every constraint C moves its points by W J^T d_lambda, J
+its gradient, W their inverse masses, with
 
-    ((1 + gamma) J W J^T + alpha / dt^2) d_lambda = -(C + alpha lambda / dt^2 + gamma J (x - x_before)),    gamma = damping / dt
+    ((1 + gamma) J W J^T + alpha / dt^2) d_lambda = -(C + alpha lambda / dt^2 + gamma J (x - x_before))
+    gamma = damping / dt
 
-(equations 18 and 26 there; `damping` [s] is beta times alpha: the ratio of viscous to elastic force, independent of mesh and step).
-C with several rows is solved as one block. Constraints are projected colour by colour (`order="colored"`: Gauss-Seidel) or all at
-once (`order="jacobi"`: each mass is split among the constraints on it). Velocities are (x - x_before) / dt.
+(equations 18 and 26 there; `damping` [s] is beta times alpha: the ratio of viscous to elastic force, independent of
+mesh and step). C with several rows is solved as one block. Constraints are projected colour by colour
+(`order="colored"`: Gauss-Seidel) or all at once (`order="jacobi"`: each mass is split among the constraints on it).
+Velocities are (x - x_before) / dt.
 
-`start="zero"` begins each step with lambda = 0, as published. `start="elastic"` begins with the forces at the start of the step, as far
-as they are stable: what is at rest then stays at rest exactly, and the statics of solids do not depend on the step.
+`start="zero"` begins each step with lambda = 0, as published. `start="elastic"` begins with the forces at the start of
+the step, as far as they are stable: what is at rest then stays at rest exactly, and the statics of solids do not depend
+on the step.
 
-The step itself damps: XPBD is implicit Euler, and a mode of angular frequency omega loses the factor (1 + (omega dt)^2)^(-1/2) in every
-step, an amplitude exp(-t ln(1 + (omega dt)^2) / (2 dt)), and swings at arctan(omega dt) / dt. For short steps that is a damping ratio of
-omega dt / 2, as if the material had the damping time dt besides its own: together omega (dt + damping) / 2. A `damping` that is sought
-comes out too small by about dt, and one below dt cannot be told. Measured with a mass on a spring (dt omega = 0.05, 0.2, 1): ratios 0.0250,
-0.0989, 0.4037 and frequencies 0.9992, 0.9870, 0.7854 of the true one, those of the formulas to six digits, whatever the number of iterations
-and `start`. Halving the step halves it; more iterations do not. A slow mode hardly sees it: 1 Hz with steps of 1 ms has the ratio 0.003.
+The step itself damps: XPBD is implicit Euler, and a mode of angular frequency omega loses the factor (1 + (omega
+dt)^2)^(-1/2) in every step, an amplitude exp(-t ln(1 + (omega dt)^2) / (2 dt)), and swings at arctan(omega dt) / dt.
+For short steps that is a damping ratio of omega dt / 2, as if the material had the damping time dt besides its own:
+together omega (dt + damping) / 2. A `damping` that is sought comes out too small by about dt, and one below dt cannot
+be told. Measured with a mass on a spring (dt omega = 0.05, 0.2, 1): ratios 0.0250, 0.0989, 0.4037 and frequencies
+0.9992, 0.9870, 0.7854 of the true one, those of the formulas to six digits, whatever the number of iterations and
+`start`. Halving the step halves it; more iterations do not. A slow mode hardly sees it: 1 Hz with steps of 1 ms has the
+ratio 0.003.
 
 `SolverSemiImplicit` takes the same constraints as forces -J^T (C + damping dC/dt) / alpha, explicitly: the cross-check.
 
 ## Constraints
 
-Each is a key of `material` in a scene and in `ModelBuilder`. Compliances are *material* values; the map from them to the alpha of
-one constraint is part of the gradient. What `damping` acts on is said where it is not all of C.
+Each is a key of `material` in a scene and in `ModelBuilder`. Compliances are *material* values; the map from them to
+the alpha of one constraint is part of the gradient. What `damping` acts on is said where it is not all of C.
 
-Solids are made of tetrahedra with the deformation gradient F = sum_a (x_a - x_0) g_a^T, the g_a measured at rest, and of materials
-given by Young's modulus E and Poisson's ratio nu: mu = E / (2 (1 + nu)), lambda = E nu / ((1 + nu)(1 - 2 nu)). V is the volume at
-rest. For small strains all of them are linear elasticity. Their damping acts on changes of shape alone, as in rubber: with the
-damping time tau the viscous stress is 2 mu tau times the rate of the deviatoric strain, and a mode of angular frequency omega has the
-damping ratio omega tau / 2, up to the part of its energy that changes the volume. Linear tetrahedra are too stiff in bending, the
-more the nearer nu is to 0.5: an E that is found on a coarse lattice is that of the mesh. `deviatoric` (or `viscoelastic_shape`) with
-`cell_volume` is the pair that does not lock; at nu = 0.499 it needs three iterations or short steps.
+Solids are made of tetrahedra with the deformation gradient F = sum_a (x_a - x_0) g_a^T, the g_a measured at rest, and
+of materials given by Young's modulus E and Poisson's ratio nu: mu = E / (2 (1 + nu)), lambda = E nu / ((1 + nu)(1 - 2
+nu)). V is the volume at rest. For small strains all of them are linear elasticity. Their damping acts on changes of
+shape alone, as in rubber: with the damping time tau the viscous stress is 2 mu tau times the rate of the deviatoric
+strain, and a mode of angular frequency omega has the damping ratio omega tau / 2, up to the part of its energy that
+changes the volume. Linear tetrahedra are too stiff in bending, the more the nearer nu is to 0.5: an E that is found on
+a coarse lattice is that of the mesh. `deviatoric` (or `viscoelastic_shape`) with `cell_volume` is the pair that does
+not lock; at nu = 0.499 it needs three iterations or short steps.
 """
 
 

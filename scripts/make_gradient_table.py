@@ -3,8 +3,8 @@ float64.
 
     python scripts/make_gradient_table.py [--check]
 
---check: measure nothing; exit 1 if the rows of the file, or whether they have a derivative, are not what the registries say.
-The arguments at which functions and constraints are measured are those of the tests.
+--check: measure nothing; exit 1 if the rows of the file, or whether they have a derivative, are not what the registries
+say. The arguments at which functions and constraints are measured are those of the tests.
 """
 
 import argparse
@@ -34,9 +34,10 @@ TARGET = ROOT / "docs/gradients.md"
 HEAD = """<!-- written by scripts/make_gradient_table.py -->
 # Gradients: what is differentiable
 
-*yes*: reverse mode is right; *zero*: the derivative is zero (almost) everywhere, and that is what you get; *refused*: an error that
-names the place.  The error is that of a derivative along a random direction against differences of fourth order in float64, relative
-to the larger of 1 and the derivative, rounded up to a power of ten; much of it is the error of the differences.
+*yes*: reverse mode is right; *zero*: the derivative is zero (almost) everywhere, and that is what you get; *refused*:
+an error that names the place.  The error is that of a derivative along a random direction against differences of fourth
+order in float64, relative to the larger of 1 and the derivative, rounded up to a power of ten; much of it is the error
+of the differences.
 """
 
 

@@ -4,9 +4,8 @@
 
 Each mutant (`mutants.py`) runs in a copy of the tree, in a forked process with limits of time and memory: first the
 tests that execute its lines, from the fastest on, then the other tests of its file.  It is killed by the first that
-fails.  Survivors are printed as
-`file:line  function: before -> after`.  `mutation.yaml` beside this file says which tests belong to a file, and which mutants are
-equivalent, each with the reason.
+fails.  Survivors are printed as `file:line  function: before -> after`.  `mutation.yaml` beside this file says which
+tests belong to a file, and which mutants are equivalent, each with the reason.
 
 Compiled kernels are shared between mutants, since their key is the LLVM text that they are made from; mutants of what
 turns the text into code (`OWN_CACHE`) compile into an empty cache each.
@@ -45,7 +44,7 @@ from mutants import Mutant, mutants
 
 ROOT = Path(__file__).resolve().parent.parent
 MAP = Path(__file__).with_name("mutation.yaml")
-OWN_CACHE = ("sim/core/backends/cache.py", "sim/core/backends/llvm.py", "sim/core/backends/objects.py")
+OWN_CACHE = ("sim/core/backends/cache.py", "sim/core/backends/llvm/backend.py", "sim/core/backends/objects.py")
 MEMORY = 8 << 30
 """Bytes of private memory of a child."""
 

@@ -24,6 +24,7 @@ GROUPS = {  # prefix of the module that a name comes from -> heading, "" for wha
     "sim.core.runtime.launch.kernel": "Kernels",
     "sim.core.runtime.launch.launch": "Kernels",
     "sim.core.runtime.launch.calls": "Kernels",
+    "sim.core.runtime.launch.faults": "Kernels",
     "sim.core.runtime.ambient.threads": "Kernels",
     "sim.core.backends.cache": "Kernels",
     "sim.core.runtime.launch.host": "",
@@ -48,8 +49,9 @@ GROUPS = {  # prefix of the module that a name comes from -> heading, "" for wha
 }
 HEAD = """# The Python API
 
-What `import sim` gives, from its docstrings. Functions of the kernel language are in [language.md](language.md), arrays of models and
-states in [arrays.md](arrays.md), keys of scenes in [scene.md](scene.md). Arrays are given as (shape) with units in [brackets].
+What `import sim` gives, from its docstrings. Functions of the kernel language are in [language.md](language.md), arrays
+of models and states in [arrays.md](arrays.md), keys of scenes in [scene.md](scene.md). Arrays are given as (shape) with
+units in [brackets].
 """
 
 

@@ -18,8 +18,8 @@ LAYERS = """
     core.lang.frontend.captures core.lang.frontend.traced core.lang.frontend.tracing core.lang.frontend
     core.lang.library core.lang.autodiff
     core.lang.instrument core.lang core.backends
-    core.runtime.memory core.runtime.compiled core.runtime.ambient core.runtime.devices core.runtime.arrays core.runtime.launch
-    core.runtime.debug core.runtime.tape core.runtime.derivatives core.runtime.interop core.runtime
+    core.runtime.memory core.runtime.compiled core.runtime.ambient core.runtime.devices core.runtime.arrays
+    core.runtime.launch core.runtime.debug core.runtime.tape core.runtime.derivatives core.runtime.interop core.runtime
     core.optim core files schema geometry constraints model solvers rollout io
     identify.parameters identify.data identify.losses identify.losses.terms identify.search identify.evaluate
     identify.problem identify.assess identify.report identify.run identify

@@ -2,15 +2,14 @@
 fails."""
 
 import json
-import os
 import re
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from cli_tools import command
 from places import ROOT
 from problem_scenes import ROPE, SHEET, write_scene, write_target
 
@@ -43,18 +42,6 @@ def low(take):
     sim.launch(lowest, 1, [take.positions] if len(CALLS) < LAST else [], [loss])   # line 14
     return loss
 """
-
-
-def command(*arguments, **options):
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.Popen(
-        [sys.executable, "-m", "sim.cli", *map(str, arguments)],
-        env=environment,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        **options,
-    )
 
 
 @pytest.fixture

@@ -1,15 +1,14 @@
 """The command: run folders, results, exit status, resuming, interruption."""
 
 import json
-import os
 import re
 import signal
-import subprocess
 import sys
 import time
 
 import numpy as np
 import pytest
+from cli_tools import command
 from places import ROOT
 from problem_scenes import ROPE, SHEET, write_scene, write_target
 
@@ -28,18 +27,6 @@ FILES = {
 
 def files(folder):
     return {path.name for path in folder.iterdir()}
-
-
-def command(*arguments, **options):
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.Popen(
-        [sys.executable, "-m", "sim.cli", *map(str, arguments)],
-        env=environment,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        **options,
-    )
 
 
 @pytest.fixture

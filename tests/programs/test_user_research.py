@@ -43,12 +43,14 @@ def end(*arrays: wp.array) -> wp.array:
 def hat(f: vec2):
     """Weights of the three nodes along both axes, a row each."""
     a, b, c = f64(1.5), f64(1.0), f64(0.5)
-    return mat32(c * (a - f[0]) ** f64(2.0), c * (a - f[1]) ** f64(2.0), f64(0.75) - (f[0] - b) ** f64(2.0), f64(0.75) - (f[1] - b) ** f64(2.0),
+    return mat32(c * (a - f[0]) ** f64(2.0), c * (a - f[1]) ** f64(2.0), f64(0.75) - (f[0] - b) ** f64(2.0),
+                 f64(0.75) - (f[1] - b) ** f64(2.0),
                  c * (f[0] - c) ** f64(2.0), c * (f[1] - c) ** f64(2.0))  # fmt: skip
 
 
 @wp.kernel
-def to_grid(x: wp.array(dtype=vec2), v: wp.array(dtype=vec2), c: wp.array(dtype=mat22), volume: wp.array(dtype=f64), stiffness: wp.array(dtype=f64),
+def to_grid(x: wp.array(dtype=vec2), v: wp.array(dtype=vec2), c: wp.array(dtype=mat22), volume: wp.array(dtype=f64),
+            stiffness: wp.array(dtype=f64),
             momentum: wp.array2d(dtype=vec2), mass: wp.array2d(dtype=f64), n: int, dt: f64):  # fmt: skip
     p = wp.tid()
     at = x[p] * f64(n)
@@ -77,7 +79,8 @@ def on_grid(v: wp.array2d(dtype=vec2), mass: wp.array2d(dtype=f64), dt: f64):
 
 
 @wp.kernel
-def from_grid(x: wp.array(dtype=vec2), v: wp.array(dtype=vec2), c: wp.array(dtype=mat22), volume: wp.array(dtype=f64), grid: wp.array2d(dtype=vec2),
+def from_grid(x: wp.array(dtype=vec2), v: wp.array(dtype=vec2), c: wp.array(dtype=mat22), volume: wp.array(dtype=f64),
+              grid: wp.array2d(dtype=vec2),
               n: int, dt: f64):  # fmt: skip
     p = wp.tid()
     at = x[p] * f64(n)

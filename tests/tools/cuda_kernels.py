@@ -69,7 +69,8 @@ def variants(
 
 
 LARGE = (
-    "project_neo_hookean_first_own", "project_stvk_next_own", "project_viscoelastic_first_own", "project_deviatoric_first_own",
+    "project_neo_hookean_first_own", "project_stvk_next_own", "project_viscoelastic_first_own",
+    "project_deviatoric_first_own",
     "project_cell_volume_next_own", "push_neo_hookean", "force_stvk", "energy_stvk", "flow_",
 )  # fmt: skip
 """Kernels that stand for those of solids, which are large: every constraint once, and every kind of kernel once."""

@@ -21,8 +21,8 @@ import numpy as np
 import pytest
 
 from sim.core.backends.base import argument_block
-from sim.core.backends.cuda_prelude import BLOCK, PRELUDE
-from sim.core.backends.cuda_text import CudaText
+from sim.core.backends.cuda.prelude import BLOCK, PRELUDE
+from sim.core.backends.cuda.text import CudaText
 from sim.core.lang.ir.core import Func
 from sim.core.runtime.devices.cuda_device import CudaDevice
 
@@ -48,16 +48,20 @@ static index3 threadIdx, blockIdx;
 #define MATH2(name) \
     static inline float name##f(float a, float b) { return __builtin_##name##f(a, b); } \
     static inline double name(double a, double b) { return __builtin_##name(a, b); }
-MATH1(sqrt) MATH1(cbrt) MATH1(exp) MATH1(log) MATH1(log2) MATH1(log10) MATH1(sin) MATH1(cos) MATH1(tan) MATH1(asin) MATH1(acos) MATH1(atan)
+MATH1(sqrt) MATH1(cbrt) MATH1(exp) MATH1(log) MATH1(log2) MATH1(log10) MATH1(sin) MATH1(cos)
+MATH1(tan) MATH1(asin) MATH1(acos) MATH1(atan)
 MATH1(sinh) MATH1(cosh) MATH1(tanh) MATH1(floor) MATH1(ceil) MATH1(trunc) MATH1(rint) MATH1(fabs)
 MATH2(fmod) MATH2(pow) MATH2(atan2) MATH2(copysign) MATH2(fmin) MATH2(fmax)
 static inline float __int_as_float(int a) { float b; memcpy(&b, &a, 4); return b; }
 static inline double __longlong_as_double(long long a) { double b; memcpy(&b, &a, 8); return b; }
 template <class T> static inline T atomicAdd(T *p, T v) { T old = *p; *p = old + v; return old; }
 template <class T> static inline T atomicCAS(T *p, T seen, T v) { T old = *p; if (old == seen) *p = v; return old; }
-#define WIDE(T, name, align) struct alignas(align) name##2 { T x, y; }; static inline name##2 make_##name##2(T x, T y) { return {x, y}; }
-WIDE(float, float, 8) WIDE(int, int, 8) WIDE(unsigned, uint, 8) WIDE(double, double, 16) WIDE(long long, longlong, 16) WIDE(unsigned long long, ulonglong, 16)
-#define WIDE4(T, name) struct alignas(16) name##4 { T x, y, z, w; }; static inline name##4 make_##name##4(T x, T y, T z, T w) { return {x, y, z, w}; }
+#define WIDE(T, name, align) struct alignas(align) name##2 { T x, y; }; \
+    static inline name##2 make_##name##2(T x, T y) { return {x, y}; }
+WIDE(float, float, 8) WIDE(int, int, 8) WIDE(unsigned, uint, 8)
+WIDE(double, double, 16) WIDE(long long, longlong, 16) WIDE(unsigned long long, ulonglong, 16)
+#define WIDE4(T, name) struct alignas(16) name##4 { T x, y, z, w; }; \
+    static inline name##4 make_##name##4(T x, T y, T z, T w) { return {x, y, z, w}; }
 WIDE4(float, float) WIDE4(int, int) WIDE4(unsigned, uint)
 """
 ALONE = r"""
@@ -102,7 +106,9 @@ static void run_warp(unsigned first, unsigned count) {
         const void *at = nullptr;  // those that wait at the place of the first one go on together
         members = 0;
         for (int k = 0; k < 32; ++k)
-            if (lanes[k].state == WAITS && (!at || lanes[k].at == at)) { at = lanes[k].at; members |= 1u << k; lanes[k].state = RUNS; }
+            if (lanes[k].state == WAITS && (!at || lanes[k].at == at)) {
+                at = lanes[k].at; members |= 1u << k; lanes[k].state = RUNS;
+            }
         if (!members) return;
     }
 }
@@ -145,7 +151,10 @@ static __attribute__((noinline)) bool __any_sync(unsigned m, bool v) {
 }
 #define __popc __builtin_popcount
 #define __ffs(x) __builtin_ffs((int)(x))
-static void run_block(unsigned threads) { for (unsigned first = 0; first < threads; first += 32) run_warp(first, threads - first < 32 ? threads - first : 32); }
+static void run_block(unsigned threads) {
+    for (unsigned first = 0; first < threads; first += 32)
+        run_warp(first, threads - first < 32 ? threads - first : 32);
+}
 #define RUN(kernel) { body = [&] { kernel; }; run_block(threads); }
 """
 """Threads of a warp take turns, and wait for each other where they exchange values."""

@@ -50,9 +50,8 @@ class Run:
     ) -> list[sim.array]:
         contents = [s + h * m for s, m in zip(self.start, move or self.start, strict=True)]
         needed = needed or [False] * len(contents)
-        x, y, p, g, total = (
-            sim.array(c, dtype=kind, requires_grad=gradient) for c, kind, gradient in zip(contents, KINDS, needed, strict=True)
-        )  # fmt: skip
+        each = zip(contents, KINDS, needed, strict=True)
+        x, y, p, g, total = (sim.array(c, dtype=kind, requires_grad=gradient) for c, kind, gradient in each)
         if self.shared == "all":
             y = x[:]
         elif self.shared == "rows":

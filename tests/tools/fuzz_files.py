@@ -126,10 +126,14 @@ def swap_lines(rng: np.random.Generator, data: bytes) -> bytes:
 def re_encode(rng: np.random.Generator, data: bytes) -> bytes:
     text = data.decode("utf-8")
     forms: list[Callable[[], bytes]] = [
-        lambda: text.encode("utf-16"), lambda: text.encode("utf-16-le"), lambda: text.encode("utf-32"), lambda: b"\xef\xbb\xbf" + data,
-        lambda: text.replace("\n", "\r\n").encode(), lambda: text.replace("\n", "\r").encode(), lambda: data.replace(b"\n", b"\n\xe9", 1),
-        lambda: text.replace("\n", "\u2028").encode(), lambda: data.replace(b" ", b"\0", 1), lambda: b"", lambda: b"\n\n", lambda: b"\xef\xbb\xbf",
-        lambda: text.replace(" ", "\u00a0").encode(), lambda: text.replace(".", ",").encode(), lambda: text.replace(",", ";").encode(),
+        lambda: text.encode("utf-16"), lambda: text.encode("utf-16-le"), lambda: text.encode("utf-32"),
+        lambda: b"\xef\xbb\xbf" + data,
+        lambda: text.replace("\n", "\r\n").encode(), lambda: text.replace("\n", "\r").encode(),
+        lambda: data.replace(b"\n", b"\n\xe9", 1),
+        lambda: text.replace("\n", "\u2028").encode(), lambda: data.replace(b" ", b"\0", 1), lambda: b"",
+        lambda: b"\n\n", lambda: b"\xef\xbb\xbf",
+        lambda: text.replace(" ", "\u00a0").encode(), lambda: text.replace(".", ",").encode(),
+        lambda: text.replace(",", ";").encode(),
     ]  # fmt: skip
     return forms[int(rng.integers(len(forms)))]()
 

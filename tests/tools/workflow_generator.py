@@ -13,7 +13,8 @@ from workflow_reference import Array, Tape
 from workflow_run import Statement
 
 FAMILIES = (
-    "change", "replace", "interrupt", "fail", "seeds", "capture", "slices", "toggle", "gradients", "redefine", "threads", "solvers", "aside",
+    "change", "replace", "interrupt", "fail", "seeds", "capture", "slices", "toggle", "gradients", "redefine",
+    "threads", "solvers", "aside",
     "narrow", "commands", "states", "forward",
 )  # fmt: skip
 """What programs do beside recording and going backward."""
@@ -262,8 +263,10 @@ class Generator:
     def table(self) -> dict[str, list[Draw]]:
         """What happens in between, by family."""
         return {
-            "change": [self.copies], "toggle": [self.toggle], "gradients": [self.gradients], "redefine": [self.redefine],
-            "seeds": [self.write_gradient], "fail": [self.record_failing], "capture": [self.replay], "threads": [self.together],
+            "change": [self.copies], "toggle": [self.toggle], "gradients": [self.gradients],
+            "redefine": [self.redefine],
+            "seeds": [self.write_gradient], "fail": [self.record_failing], "capture": [self.replay],
+            "threads": [self.together],
             "aside": [self.look], "commands": [self.command],
         }  # fmt: skip
 
@@ -293,7 +296,8 @@ class Generator:
 
     def redefine(self) -> Iterator[Statement]:
         yield Statement(self.pick([
-            "kernels.GAIN = 0.8", "kernels.GAIN = 2.1", "kernels.shape = kernels.soften", "kernels.shape = kernels.squash",
+            "kernels.GAIN = 0.8", "kernels.GAIN = 2.1", "kernels.shape = kernels.soften",
+            "kernels.shape = kernels.squash",
             "sim.func_grad(kernels.squash)(kernels.doubled)", "sim.func_grad(kernels.squash)(kernels.tripled)",
         ]), calm=False)  # fmt: skip
 
@@ -327,9 +331,10 @@ class Generator:
         tape = self.pick(self.tapes())
         size, ones = self.get(x).size, f"np.ones({self.get(x).size})"
         loss = "outputs=[sim.zeros(1, dtype=sim.float64, requires_grad=True)]"
+        clone = f"outputs=[sim.clone({x}, requires_grad=False)]"
         options = [f"aside(lambda: {x}.numpy())", f"aside(lambda: repr({x}))"]
         options += [] if self.tape is not None else [
-            f"aside(lambda: sim.autograd.jvp(kernels.apply, [{x}], [{ones}], dim={size}, outputs=[sim.clone({x}, requires_grad=False)]))",
+            f"aside(lambda: sim.autograd.jvp(kernels.apply, [{x}], [{ones}], dim={size}, {clone}))",
             f"aside(lambda: sim.autograd.jvp(kernels.total, [{x}], [{ones}], dim={size}, {loss}))",
             f"aside(lambda: sim.autograd.hvp(kernels.total, [{x}], [{ones}], dim={size}, {loss}))",
             f"aside(lambda: sim.clone({x}, requires_grad=False).assign(0 * {self.rand(size)}))",

@@ -12,7 +12,8 @@ from workflow_reference import Array
 from workflow_run import Statement
 
 SETTINGS = {
-    "chain": ("colored", "zero"), "soft_chain": ("jacobi", "zero"), "cloth": ("colored", "elastic"), "solid": ("colored", "zero"),
+    "chain": ("colored", "zero"), "soft_chain": ("jacobi", "zero"), "cloth": ("colored", "elastic"),
+    "solid": ("colored", "zero"),
     "viscoelastic": ("colored", "elastic"), "balls": ("colored", "zero"),
 }  # fmt: skip
 """Kind of model -> order and start of its first solver."""
@@ -166,10 +167,13 @@ class RolloutGenerator(Generator):
     # -- what happens in between
     def table(self) -> dict[str, list[Draw]]:
         out = super().table()
-        for family, more in {"change": [self.settings, self.material, self.material, self.value], "replace": [self.replace, self.replace_force],
-                             "solvers": [self.new_solver], "states": [self.whole_state], "threads": [self.rollouts_together],
-                             "aside": [self.look_at_rollouts], "forward": [self.forward]}.items():  # fmt: skip
-            out[family] = [*out.get(family, []), *more]
+        more = {
+            "change": [self.settings, self.material, self.material, self.value],
+            "replace": [self.replace, self.replace_force], "solvers": [self.new_solver], "states": [self.whole_state],
+            "threads": [self.rollouts_together], "aside": [self.look_at_rollouts], "forward": [self.forward],
+        }  # fmt: skip
+        for family, actions in more.items():
+            out[family] = [*out.get(family, []), *actions]
         return out
 
     def settings(self) -> Iterator[Statement]:
@@ -215,7 +219,8 @@ class RolloutGenerator(Generator):
     def whole_state(self) -> Iterator[Statement]:
         one, other = self.pick(self.states()), self.pick(self.states())
         yield Statement(self.pick([
-            f"{self.name('s')} = {one}.clone()", f"{one}.assign({other})" if one != other else "pass", f"{one}.clear_forces()",
+            f"{self.name('s')} = {one}.clone()", f"{one}.assign({other})" if one != other else "pass",
+            f"{one}.clear_forces()",
             f"{one}.time = {float(self.rng.uniform(0.0, 0.2)):.3f}",
         ]), calm=False)  # fmt: skip
 

@@ -33,7 +33,8 @@ def _cloth() -> sim.ModelBuilder:
     builder = sim.ModelBuilder(gravity=(0.5, -9.81, 1.0))
     builder.add_cloth_grid(
         dim_x=2, dim_y=1, cell_x=0.3, cell_y=0.3, density=0.2, fix_top=True, label="sheet",
-        material={"distance": {"compliance": 0.05, "damping": 0.01}, "shear": {"compliance": 0.1}, "bend": {"compliance": 50.0}},
+        material={"distance": {"compliance": 0.05, "damping": 0.01}, "shear": {"compliance": 0.1},
+                  "bend": {"compliance": 50.0}},
     )  # fmt: skip
     return builder
 

@@ -16,7 +16,8 @@ from workflow_reference import Array, Copy, Operation, World
 class Rollout(Operation):
     """Steps of a solver, or (steps 0) a start state.  begin: None: `Model.state()`."""
 
-    def __init__(self, model: Model, settings: dict[str, Any], begin: State | None, motion: Array | None, steps: int, dt: float, every: int,
+    def __init__(self, model: Model, settings: dict[str, Any], begin: State | None, motion: Array | None, steps: int,
+                 dt: float, every: int,
                  outputs: dict[str, Array], clock: Array) -> None:  # fmt: skip
         self.named = {f"material {path}": a for path, a in model.materials.items()}
         if begin is not None:
@@ -222,7 +223,8 @@ class Sim(World):
 
     StoreAll = Checkpointed
 
-    def rollout(self, solver: Solver, state: State, steps: int, dt: float, control: Control | None = None, frame_every: int | None = None,
+    def rollout(self, solver: Solver, state: State, steps: int, dt: float, control: Control | None = None,
+                frame_every: int | None = None,
                 strategy: None = None) -> Trajectory:  # fmt: skip
         every = steps if frame_every is None else frame_every
         final = State(solver.model)

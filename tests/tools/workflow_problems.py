@@ -22,11 +22,15 @@ from workflow_run import Failure, Report, Statement, attempt, near
 
 import sim
 
-TWO = SHEET.replace("cells: [3, 3]", "cells: [2, 2]").replace("duration: 0.2, fps: 20", "duration: 0.1, fps: 40").replace(
+TWO = SHEET.replace("cells: [3, 3]", "cells: [2, 2]").replace(
+    "duration: 0.2, fps: 20", "duration: 0.1, fps: 40"
+).replace(
     "  one: {target: {file: target.npz, key: corners, noise: 10 mm}}\n",
     "  one: {target: {file: target.npz, key: corners, noise: 10 mm}}\n"
     "  two: {target: {file: target.npz, key: corners, noise: 10 mm}, set: {objects.sheet.velocity: [0, 0, 0.3]}}\n",
-).replace("loss:\n", "  heavy: {of: objects.sheet.cloth.density, transform: log, bounds: [0.01, 10]}\nloss:\n")  # fmt: skip
+).replace(
+    "loss:\n", "  heavy: {of: objects.sheet.cloth.density, transform: log, bounds: [0.01, 10]}\nloss:\n"
+)  # fmt: skip
 PULL = (
     ROPE.replace("duration: 0.2, fps: 20", "duration: 0.1, fps: 40")
     + """\
@@ -168,8 +172,10 @@ class Generator:
     def question(self) -> str:
         x = self.x()
         return self.pick([
-            f"p.value_and_grad({x})", f"p.value_and_grad({x})", f"p.value({x})", f"p.evaluate({x}).by_value", f"p.evaluate({x}).terms",
-            f"[s.positions for s in p.simulate({x}).values()]", f"p.gauss_newton({x})", f"taped(p, {self.pick([3, 5])})",
+            f"p.value_and_grad({x})", f"p.value_and_grad({x})", f"p.value({x})", f"p.evaluate({x}).by_value",
+            f"p.evaluate({x}).terms",
+            f"[s.positions for s in p.simulate({x}).values()]", f"p.gauss_newton({x})",
+            f"taped(p, {self.pick([3, 5])})",
             f"[r.loss for r in p.residuals({x}, p.simulate({x}, p.fitted))]",
         ])  # fmt: skip
 
@@ -177,7 +183,8 @@ class Generator:
         first = "sheet" if self.kind == "sheet" else "rope"
         options = [
             "p.solver.iterations = 2", "p.solver.iterations = 1", "p.terms[0] = replace(p.terms[0], weight=2.5)",
-            "p.strategy = sim.StoreAll()", "p.strategy = sim.Checkpointed(every=3)", "p.strategy = sim.Checkpointed(budget=3000)",
+            "p.strategy = sim.StoreAll()", "p.strategy = sim.Checkpointed(every=3)",
+            "p.strategy = sim.Checkpointed(budget=3000)",
             "p.experiments[0].targets[next(iter(p.experiments[0].targets))].positions[:] *= 1.1",
             "p.model['gravity'].assign([[0.3, -8.0, 0.2]])", "p.model.gravity.fill_(1.5)",
             f"p.model['{first}.distance.damping'].assign([0.02])", f"p.model['{first}.spin'].assign([[0.1, 0.2, 0.5]])",

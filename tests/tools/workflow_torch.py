@@ -120,8 +120,10 @@ class Generator:
             yield line(f"k{k}.__enter__()")
             for _ in range(int(self.rng.integers(0, 3))):
                 yield line(self.pick([
-                    f"sim.launch(kernels.in_place, 5, [{a}])", f"sim.launch(kernels.apply, 5, [{a}], [x0])", f"x0.assign({a})",
-                    f"sim.launch(kernels.blend, 5, [{a}, {a}], [x0])", f"{a}.assign(x0)", f"{a}.assign({self.values()})", *self.upsets(a),
+                    f"sim.launch(kernels.in_place, 5, [{a}])", f"sim.launch(kernels.apply, 5, [{a}], [x0])",
+                    f"x0.assign({a})",
+                    f"sim.launch(kernels.blend, 5, [{a}, {a}], [x0])", f"{a}.assign(x0)",
+                    f"{a}.assign({self.values()})", *self.upsets(a),
                 ]))  # fmt: skip
             yield line(f"sim.launch(kernels.total, 5, [{self.pick([a, a, 'x0'])}], [loss{k}])")
             yield line(f"k{k}.__exit__(None, None, None)")
@@ -146,7 +148,8 @@ class Generator:
 
     def upsets(self, a: str) -> list[str]:
         return [
-            "opt.step()", "opt.zero_grad()", "opt.zero_grad(set_to_none=False)", "(t0 ** 2).sum().backward()", "function(t0).sum().backward()",
+            "opt.step()", "opt.zero_grad()", "opt.zero_grad(set_to_none=False)", "(t0 ** 2).sum().backward()",
+            "function(t0).sum().backward()",
             "(function(2.0 * t0) * t0.detach()).sum().backward()", "t0.data.mul_(0.9)",
             f"t0.grad = torch.tensor({self.values()})", "t0.grad = None", f"{a}.grad.zero_()",
             f"t0.data.copy_(torch.tensor({self.values()}))",

@@ -6,9 +6,8 @@ takes the inputs and returns an array or several.  What it returns are its outpu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 
@@ -23,15 +22,14 @@ from sim.core.runtime.derivatives.gradcheck import (
     gradcheck,
     gradcheck_tape,
 )
-from sim.core.runtime.derivatives.program import Number, Program, outputs_of, program_of
+from sim.core.runtime.derivatives.program import Argument, Differentiable, Dim, Number, Program, outputs_of, program_of
 from sim.core.runtime.launch.kernel import Kernel
 from sim.core.runtime.launch.launch import launch
 from sim.core.runtime.memory.buffer import Buffer, duplicate, refill
 from sim.core.runtime.memory.gradient_owners import GradientOwners
 from sim.core.runtime.tape.probes import GradientNorms, gradient_norms
+from sim.core.runtime.tape.seeds import Weights
 from sim.core.runtime.tape.tape import Tape
-
-Function = Kernel | Callable[..., Any]
 
 __all__ = [
     "Forward",
@@ -51,11 +49,14 @@ __all__ = [
 ]
 
 
-# ------------------------------------------------------------------------------------------------ forward mode, second
-# order
+# ------------------------------------------------------------------------------------------------ forward mode, twice
 @entry_point
 def jvp(
-    function: Function, inputs: Sequence[Any], tangents: Sequence[Any], dim: Any = None, outputs: Sequence[Any] = ()
+    function: Differentiable,
+    inputs: Sequence[Argument],
+    tangents: Sequence[Weights | None],
+    dim: Dim = None,
+    outputs: Sequence[Argument] = (),
 ) -> tuple[list[array], list[array]]:
     """The Jacobian-vector product: runs the function, and says how its outputs change when the inputs do.
 
@@ -71,7 +72,11 @@ def jvp(
 
 @entry_point
 def hvp(
-    function: Function, inputs: Sequence[Any], vectors: Sequence[Any], dim: Any = None, outputs: Sequence[Any] = ()
+    function: Differentiable,
+    inputs: Sequence[Argument],
+    vectors: Sequence[Weights | None],
+    dim: Dim = None,
+    outputs: Sequence[Argument] = (),
 ) -> list[array | None]:
     """The product of the Hessian of a loss with a vector: the derivative of the gradient along `vectors`.
 
@@ -96,17 +101,18 @@ def hvp(
 
 
 def _copy(a: array) -> array:
-    return array(np.array(a.device.numpy(a)), dtype=a.dtype, device=a.device)
+    made: array = array(np.array(a.device.numpy(a)), dtype=a.dtype, device=a.device)
+    return made
 
 
-def _same_length(name: str, given: Sequence[Any], inputs: Sequence[Any]) -> None:
+def _same_length(name: str, given: Sequence[object], inputs: Sequence[object]) -> None:
     if len(given) != len(inputs):
         raise GradientError(
             f"{len(given)} {name} for {len(inputs)} inputs", hint="give one for each input; None stands for zero"
         )
 
 
-def _run(function: Function, dim: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[array]:
+def _run(function: Differentiable, dim: Dim, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> list[array]:
     if isinstance(function, Kernel):
         launch(function, dim, inputs, outputs)
         return [a for a in outputs if isinstance(a, array)]
@@ -138,7 +144,9 @@ Jacobians = dict[tuple[Number, Number], np.ndarray]
 
 
 @entry_point
-def jacobian(function: Function, dim: Any = None, inputs: Sequence[Any] = (), outputs: Sequence[Any] = ()) -> Jacobians:
+def jacobian(
+    function: Differentiable, dim: Dim = None, inputs: Sequence[Argument] = (), outputs: Sequence[Argument] = ()
+) -> Jacobians:
     """Jacobians by reverse mode: {(number of the input, number of the output): (components of output, of input)}.
 
     For a kernel they count `inputs` and `outputs` as given; an input that it overwrites is an output too, counted from
@@ -165,10 +173,10 @@ def jacobian(function: Function, dim: Any = None, inputs: Sequence[Any] = (), ou
 
 @entry_point
 def jacobian_fd(
-    function: Function,
-    dim: Any = None,
-    inputs: Sequence[Any] = (),
-    outputs: Sequence[Any] = (),
+    function: Differentiable,
+    dim: Dim = None,
+    inputs: Sequence[Argument] = (),
+    outputs: Sequence[Argument] = (),
     eps: float = 1e-4,
     max_inputs_per_var: int = -1,
 ) -> Jacobians:

@@ -7,8 +7,7 @@ with the Hessian.  No array needs `requires_grad` for that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
 from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
@@ -20,13 +19,15 @@ from sim.core.lang.ir.inline import inline
 from sim.core.runtime.ambient import observers
 from sim.core.runtime.arrays.array import array, make_array
 from sim.core.runtime.arrays.operations import Operation, describe
-from sim.core.runtime.compiled.argument_packing import Memory
+from sim.core.runtime.compiled.argument_packing import FlatArguments, Memory
 from sim.core.runtime.compiled.compiled import Compiled
+from sim.core.runtime.devices.device import Device
 from sim.core.runtime.devices.graph import capturing
 from sim.core.runtime.launch.calls import run
 from sim.core.runtime.memory.buffer import Buffer, ByteRange, duplicate, refill
 from sim.core.runtime.memory.elements import differentiable, element
 from sim.core.runtime.tape.live_ins import Snapshot
+from sim.core.runtime.tape.seeds import Weights
 
 Lifted = tuple[tuple[int, ...], Compiled]
 _lifted: WeakKeyDictionary[Compiled, dict[frozenset[int], Lifted]] = WeakKeyDictionary()
@@ -49,10 +50,10 @@ class Forward:
     What is written through a NumPy view is not seen, as with a tape.
     """
 
-    def __init__(self, tangents: Mapping[array, Any] | None = None) -> None:
-        self._of: dict[Buffer, Buffer] = {}
-        self._kept: dict[Snapshot, Buffer] = {}
-        self._met: WeakSet[Any] = WeakSet()
+    def __init__(self, tangents: Mapping[array, Weights] | None = None) -> None:
+        self._of_buffers: dict[Buffer, Buffer] = {}
+        self._of_snapshots: dict[Snapshot, Buffer] = {}
+        self._met: WeakSet[object] = WeakSet()
         for a, move in (tangents or {}).items():
             self.set_tangent(a, move)
 
@@ -69,140 +70,136 @@ class Forward:
         observers.close_observer()
 
     # -- tangents of arrays
-    def set_tangent(self, a: array, move: Any) -> None:
+    def set_tangent(self, a: array, move: Weights) -> None:
         """Set the tangent of an array: an array like it, or host data of its shape and components."""
         if not (isinstance(a, array) and differentiable(a.dtype)):
             raise GradientError(
                 f"a tangent is given for {_describe(a)}, which has no derivative",
                 hint="it takes an array of a floating-point type",
             )
-        twin = self._twin(a)
+        tangent = self.tangent(a)
         given = move.device.numpy(move) if isinstance(move, array) else np.asarray(move)
         wanted = a.shape + element(a.dtype)[1]
         if given.shape not in (wanted, ()):
             raise GradientError(f"the tangent of {_describe(a)} has shape {given.shape}; expected {wanted}")
-        twin.device.write(twin, given)
+        tangent.device.write(tangent, given)
 
     def tangent(self, a: array) -> array:
-        """The tangent of an array now (a view: later changes show)."""
-        return self._twin(a)
-
-    def _twin(self, a: array) -> array:
-        """The tangent of an array, made if need be."""
-        buffer = self._of.get(a.buffer)
+        """The tangent of an array now (a view: later changes show); zeros, where it has had none."""
+        buffer = self._of_buffers.get(a.buffer)
         if buffer is None:
-            buffer = self._of[a.buffer] = a.device.allocate(a.buffer.nbytes, zero=True)
+            buffer = self._of_buffers[a.buffer] = a.device.allocate(a.buffer.nbytes, zero=True)
         return make_array(buffer, a.offset, a.shape, a.strides, a.dtype)
 
     # -- launches
-    def run(self, compiled: Compiled, device: Any, dims: tuple[int, ...], args: Sequence[Any]) -> None:
+    def run(self, compiled: Compiled, device: Device, dims: tuple[int, ...], args: FlatArguments) -> None:
         """See `MemoryObserver`."""
         if capturing() is not None:  # a replay may find tangents where now there are none
             for a in args:
                 if isinstance(a, array) and differentiable(a.dtype):
-                    self._twin(a)
+                    self.tangent(a)
         active = self._active(args)
         while True:
             numbers, function = lifted(compiled, active) if active else ((), compiled)
-            twins = [self._argument(args[k]) for k in numbers]
+            tangents = [self._argument(args[k]) for k in numbers]
             grown = self._active(args)  # a new tangent may belong to memory that another argument shares
             if grown <= active | set(numbers):
                 break
             active = grown
         observers.close_observer()
         try:
-            run(function, device, dims, [*args, *twins])
+            run(function, device, dims, [*args, *tangents])
         finally:
             observers.open_observer(self)
 
-    def _active(self, args: Sequence[Any]) -> frozenset[int]:
+    def _active(self, args: FlatArguments) -> frozenset[int]:
         return frozenset(
             k
             for k, a in enumerate(args)
-            if (isinstance(a, array) and a.buffer in self._of and differentiable(a.dtype))
-            or (isinstance(a, Memory) and a.owner in self._kept)
+            if (isinstance(a, array) and a.buffer in self._of_buffers and differentiable(a.dtype))
+            or (isinstance(a, Memory) and a.owner in self._of_snapshots)
         )
 
-    def _argument(self, a: Any) -> Any:
+    def _argument(self, a: array | Memory) -> array | Memory:
         if isinstance(a, array):
-            return self._twin(a)
+            return self.tangent(a)
         if not isinstance(a, Memory) or a.owner is None:
             return a
-        buffer = self._twin_of_snapshot(a.owner)
+        buffer = self._of_snapshot(a.owner)
         return Memory(buffer.address + a.ptr - a.owner.address, a.shape, a.strides, a.is_contiguous, buffer)
 
     # -- other changes of memory
     def copied(self, dest: array, src: array) -> None:
         """See `MemoryObserver`."""
-        if src.buffer in self._of:
-            dest.device.copy(self._twin(dest), self._twin(src))
+        if src.buffer in self._of_buffers:
+            dest.device.copy(self.tangent(dest), self.tangent(src))
         else:
             self.overwritten(dest)
 
     def overwritten(self, dest: array) -> None:
         """See `MemoryObserver`."""
-        if dest.buffer in self._of:
-            twin = self._twin(dest)
-            twin.device.clear(twin)
+        if dest.buffer in self._of_buffers:
+            tangent = self.tangent(dest)
+            tangent.device.clear(tangent)
 
-    def saved(self, kept: Snapshot) -> None:
+    def saved(self, snapshot: Snapshot) -> None:
         """See `MemoryObserver`."""
-        live = self._of.get(kept.buffer)
+        live = self._of_buffers.get(snapshot.buffer)
         if live is not None:
-            live.device.copy(ByteRange(self._twin_of_snapshot(kept)), self._live(kept))
-        elif kept in self._kept:
-            kept.buffer.device.clear(ByteRange(self._kept[kept]))
+            live.device.copy(ByteRange(self._of_snapshot(snapshot)), self._live(snapshot))
+        elif snapshot in self._of_snapshots:
+            snapshot.buffer.device.clear(ByteRange(self._of_snapshots[snapshot]))
 
-    def swapped(self, kept: Snapshot) -> None:
+    def swapped(self, snapshot: Snapshot) -> None:
         """See `MemoryObserver`."""
-        if kept.buffer not in self._of and kept not in self._kept:
+        if snapshot.buffer not in self._of_buffers and snapshot not in self._of_snapshots:
             return
-        if kept.buffer not in self._of:
-            self._of[kept.buffer] = kept.buffer.device.allocate(kept.buffer.nbytes, zero=True)
-        live, other = self._live(kept), self._twin_of_snapshot(kept)
-        now = duplicate(live.buffer, kept.low, kept.low + kept.data.nbytes)
+        if snapshot.buffer not in self._of_buffers:
+            self._of_buffers[snapshot.buffer] = snapshot.buffer.device.allocate(snapshot.buffer.nbytes, zero=True)
+        live, other = self._live(snapshot), self._of_snapshot(snapshot)
+        now = duplicate(live.buffer, snapshot.low, snapshot.low + snapshot.data.nbytes)
         other.device.copy(live, ByteRange(other))
         refill(other, now)
 
-    def _live(self, kept: Snapshot) -> ByteRange:
+    def _live(self, snapshot: Snapshot) -> ByteRange:
         """The tangent of the memory that a `Snapshot` is a copy of."""
-        return ByteRange(self._of[kept.buffer], kept.low, kept.low + kept.data.nbytes)
+        return ByteRange(self._of_buffers[snapshot.buffer], snapshot.low, snapshot.low + snapshot.data.nbytes)
 
-    def _twin_of_snapshot(self, kept: Snapshot) -> Buffer:
-        if kept not in self._kept:
-            self._kept[kept] = kept.buffer.device.allocate(kept.data.nbytes, zero=True)
-        return self._kept[kept]
+    def _of_snapshot(self, snapshot: Snapshot) -> Buffer:
+        if snapshot not in self._of_snapshots:
+            self._of_snapshots[snapshot] = snapshot.buffer.device.allocate(snapshot.data.nbytes, zero=True)
+        return self._of_snapshots[snapshot]
 
     # -- the reverse sweep of a tape
     def taken_back(self, operation: Operation) -> None:
         """See `MemoryObserver`.  Adjoints are linear in the gradients, so the tangents of these go the same way."""
 
-        def twin(a: Any) -> array | None:
-            return None if a.grad is None else self._twin(a.grad)
+        def gradient_tangent(a: array) -> array | None:
+            return None if a.grad is None else self.tangent(a.grad)
 
-        operation.adjoint(twin)
+        operation.adjoint(gradient_tangent)
 
     def seeded(self, gradient: array, weights: array | None) -> None:
         """See `MemoryObserver`."""
         if weights is None:
             self.overwritten(gradient)
-        elif weights.buffer in self._of:
-            twin, move = self._twin(gradient), self._twin(weights)
-            twin.device.add(twin, move)
+        elif weights.buffer in self._of_buffers:
+            tangent = self.tangent(gradient)
+            tangent.device.add(tangent, self.tangent(weights))
 
     def tracks(self, buffer: Buffer) -> bool:
         """See `MemoryObserver`."""
-        return buffer in self._of
+        return buffer in self._of_buffers
 
     def remembered(self, buffer: Buffer) -> Callable[[], None]:
         """See `MemoryObserver`."""
-        now = duplicate(self._of[buffer]) if buffer in self._of else None
+        now = duplicate(self._of_buffers[buffer]) if buffer in self._of_buffers else None
 
         def put_back() -> None:
             if now is not None:
-                refill(self._of[buffer], now)
+                refill(self._of_buffers[buffer], now)
             else:
-                self._of.pop(buffer, None)
+                self._of_buffers.pop(buffer, None)
 
         return put_back
 
@@ -213,5 +210,5 @@ class Forward:
         return new
 
 
-def _describe(a: Any) -> str:
+def _describe(a: object) -> str:
     return describe(a) if isinstance(a, array) else f"a {type(a).__name__}"

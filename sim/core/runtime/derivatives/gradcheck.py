@@ -24,7 +24,15 @@ from sim.core.lang.types import Composite, HostStruct, bool_, float64, int32
 from sim.core.runtime.ambient import recording
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.derivatives.forward import Forward
-from sim.core.runtime.derivatives.program import Program, program_of, program_of_call
+from sim.core.runtime.derivatives.program import (
+    Argument,
+    Differentiable,
+    Dim,
+    Number,
+    Program,
+    program_of,
+    program_of_call,
+)
 from sim.core.runtime.launch.calls import Call
 from sim.core.runtime.tape.tape import Tape
 
@@ -74,10 +82,10 @@ class GradientReport:
 
 @entry_point
 def gradcheck(
-    function: Any,
-    dim: Any = None,
-    inputs: Sequence[Any] = (),
-    outputs: Sequence[Any] = (),
+    function: Tape | Function | Differentiable,
+    dim: Dim = None,
+    inputs: Sequence[Argument] = (),
+    outputs: Sequence[Argument] = (),
     eps: float | None = None,
     atol: float | None = None,
     rtol: float | None = None,
@@ -90,9 +98,8 @@ def gradcheck(
     """Compares the gradient of a kernel, a Python function or the kernels of a tape with differences.
 
     function: a kernel (with `dim`, `inputs`, `outputs` as for `launch`), a Python function of `inputs` that returns
-    arrays, a
-        `Tape` (each of its kernels is checked on what its arrays hold now), or a function of the language for host values
-        (`float` is double here): its custom gradient, if it has one, against the derivative of its body.
+        arrays, a `Tape` (each of its kernels is checked on what its arrays hold now), or a function of the language for
+        host values (`float` is double here): its custom gradient, if it has one, against the derivative of its body.
     eps: step of the differences, relative to the size of the values (None: tried for the best); atol, rtol: tolerances
         (None: by precision).  directions: random directions per input.  max_inputs_per_var: how many components are
         looked at to find the one that is off.
@@ -101,20 +108,12 @@ def gradcheck(
     if isinstance(function, Tape):
         return gradcheck_tape(function, eps, atol, rtol, raise_exception, show_summary=show_summary, seed=seed)
     if isinstance(function, Function):
-        return _finish(
-            [_check_language(function, inputs, rtol, seed)],
-            f"custom gradient of {function.name}",
-            raise_exception,
-            show_summary,
-        )
-    program = program_of(function, dim, inputs, outputs)
-    title = f"gradient of {getattr(function, 'name', getattr(function, '__name__', 'the function'))}"
-    return _finish(
-        [_check(program, title, eps, atol, rtol, directions, max_inputs_per_var, seed)],
-        title,
-        raise_exception,
-        show_summary,
-    )
+        title, found = f"custom gradient of {function.name}", _check_language(function, inputs, rtol, seed)
+    else:
+        title = f"gradient of {getattr(function, 'name', getattr(function, '__name__', 'the function'))}"
+        settings = _Settings(eps, atol, rtol, directions, max_inputs_per_var, seed)
+        found = _Check(program_of(function, dim, inputs, outputs), settings).rows()
+    return _finish(GradientReport(title, found), raise_exception, show_summary)
 
 
 @entry_point
@@ -137,15 +136,13 @@ def gradcheck_tape(
         name = call.spec.kernel.name
         if name not in skip and (not only or name in only):
             calls.setdefault(call.spec, call)
-    reports = []
+    settings, rows = _Settings(eps, atol, rtol, 1, 64, seed), list[GradientRow]()
     for spec, call in calls.items():
-        program = program_of_call(call)
-        reports.append(_check(program, spec.kernel.name, eps, atol, rtol, 1, 64, seed, prefix=f"{spec.kernel.name}: "))
-    return _finish(reports, "gradients of the kernels of a tape", raise_exception, show_summary)
+        rows += _Check(program_of_call(call), settings).rows(f"{spec.kernel.name}: ")
+    return _finish(GradientReport("gradients of the kernels of a tape", rows), raise_exception, show_summary)
 
 
-def _finish(reports: list[GradientReport], title: str, raise_exception: bool, show: bool) -> GradientReport:
-    report = GradientReport(title, [row for r in reports for row in r.rows])
+def _finish(report: GradientReport, raise_exception: bool, show: bool) -> GradientReport:
     if show:
         print(report)
     if raise_exception and not report:
@@ -154,85 +151,112 @@ def _finish(reports: list[GradientReport], title: str, raise_exception: bool, sh
 
 
 # ------------------------------------------------------------------------------------------------ one program
-def _check(
-    program: Program,
-    title: str,
-    eps: float | None,
-    atol: float | None,
-    rtol: float | None,
-    directions: int,
-    components: int,
-    seed: int,
-    prefix: str = "",
-) -> GradientReport:
-    rng = np.random.default_rng(seed)
-    with Tape() as tape:
-        results = program.run()
-    weights = [rng.normal(size=_host(r).shape) for r in results]
-    gradients = {i: np.zeros(_host(a).shape) for i, a in program.inputs}
-    if tape.records:
-        tape.backward(
-            grads={
-                r: array(w.astype(_host(r).dtype), dtype=r.dtype, device=r.device)
-                for r, w in zip(results, weights, strict=True)
-            }
+@dataclass(frozen=True)
+class _Settings:
+    """See `gradcheck`."""
+
+    eps: float | None
+    atol: float | None
+    rtol: float | None
+    directions: int
+    components: int
+    seed: int
+
+
+@dataclass
+class _Input:
+    """An input of a program: its gradient of the weighted outputs by reverse mode, the size of its values, and the
+    relative precision of their type."""
+
+    number: Number
+    array: array
+    gradient: np.ndarray
+
+    def __post_init__(self) -> None:
+        self.size = float(np.max(np.abs(_host(self.array)), initial=0.0)) or 1.0
+        self.precision = float(np.finfo(_host(self.array).dtype).eps)
+
+
+@dataclass
+class _Check:
+    """A program whose outputs get random weights, so that it has one gradient."""
+
+    program: Program
+    settings: _Settings
+
+    def __post_init__(self) -> None:
+        program, self.rng = self.program, np.random.default_rng(self.settings.seed)
+        with Tape() as tape:
+            results = program.run()
+        self.weights = [self.rng.normal(size=_host(r).shape) for r in results]
+        gradients = {i: np.zeros(_host(a).shape) for i, a in program.inputs}
+        if tape.records:
+            seeds = zip(results, self.weights, strict=True)
+            tape.backward(grads={r: array(w.astype(_host(r).dtype), dtype=r.dtype, device=r.device) for r, w in seeds})
+            gradients = {i: _host(a.grad).astype(np.float64) for i, a in program.inputs if a.grad is not None}
+            tape.zero()
+        self.inputs = [_Input(i, a, gradients[i]) for i, a in program.inputs]
+
+    def rows(self, prefix: str = "") -> list[GradientRow]:
+        """Each input, along each direction."""
+        rows, count = [], self.settings.directions
+        for x in self.inputs:
+            for k in range(count):
+                v = self.rng.normal(size=x.gradient.shape)
+                name = prefix + self.program.names[x.number] + (f" #{k + 1}" if count > 1 else "")
+                rows.append(self._row(x, v, name))
+        return rows
+
+    def _row(self, x: _Input, v: np.ndarray, name: str) -> GradientRow:
+        atol, rtol = self.settings.atol, self.settings.rtol
+        adjoint = float(np.sum(x.gradient * v))
+        tangent = self._tangent(x, v)
+        difference, noise = self._difference(x, v)
+        # What a sum of so many terms can be known to: their size matters, not that of a sum in which they cancel.
+        scale = float(np.sum(np.abs(x.gradient * v)))
+        if rtol is None:
+            rtol = 300.0 * x.precision**0.5 / 2.0 if x.precision > 1e-10 else 1e-6
+        allowed = (
+            (atol if atol is not None else 10.0 * x.precision * max(scale, 1.0))
+            + rtol * max(abs(difference), 1e-2 * scale)
+            + 3.0 * noise
         )
-        gradients = {i: _host(a.grad).astype(np.float64) for i, a in program.inputs}  # type: ignore[arg-type]
-        tape.zero()
+        exactly = (atol or 0.0) + 1e-2 * rtol * scale + 1e4 * x.precision * scale
+        ok = abs(adjoint - difference) <= allowed and abs(adjoint - tangent) <= exactly
+        ok = ok and all(map(np.isfinite, (adjoint, tangent, difference)))
+        return GradientRow(name, adjoint, tangent, difference, noise, ok, "" if ok else self._worst(x))
 
-    def value(steps: dict) -> float:
-        return float(
-            sum(np.sum(_host(r).astype(np.float64) * w) for r, w in zip(program.at(steps), weights, strict=True))
-        )
+    def _value(self, steps: dict[Number, np.ndarray]) -> float:
+        """The weighted sum of the outputs, with some inputs changed."""
+        return self._weighted(self.program.at(steps))
 
-    rows = []
-    for i, a in program.inputs:
-        exact = np.finfo(_host(a).dtype).eps
-        relative = rtol if rtol is not None else 300.0 * exact**0.5 / 2.0 if exact > 1e-10 else 1e-6
-        for k in range(directions):
-            v = rng.normal(size=_host(a).shape)
-            name = prefix + program.names[i] + (f" #{k + 1}" if directions > 1 else "")
-            rows.append(
-                _row(program, i, a, v, gradients[i], weights, value, name, eps, atol, relative, components, rng)
-            )
-    return GradientReport(title, rows)
+    def _tangent(self, x: _Input, v: np.ndarray) -> float:
+        with recording.paused(), Forward({x.array: v}) as forward:
+            return self._weighted([forward.tangent(r) for r in self.program.run()])
 
+    def _difference(self, x: _Input, v: np.ndarray) -> tuple[float, float]:
+        return _difference(lambda h: self._value({x.number: h * v}), x.size, x.precision, self.settings.eps)
 
-def _row(
-    program: Program,
-    i: Any,
-    a: array,
-    v: np.ndarray,
-    gradient: np.ndarray,
-    weights: list[np.ndarray],
-    value: Callable[[dict], float],
-    name: str,
-    eps: float | None,
-    atol: float | None,
-    rtol: float,
-    components: int,
-    rng: np.random.Generator,
-) -> GradientRow:
-    adjoint = float(np.sum(gradient * v))
-    tangent = _tangent(program, a, v, weights)
-    size = float(np.max(np.abs(_host(a)), initial=0.0)) or 1.0
-    precision = float(np.finfo(_host(a).dtype).eps)
-    difference, noise = _difference(lambda h: value({i: h * v}), size, precision, eps)
-    # What a sum of so many terms can be known to: their size matters, not that of a sum in which they cancel.
-    scale = float(np.sum(np.abs(gradient * v)))
-    allowed = (
-        (atol if atol is not None else 10.0 * precision * max(scale, 1.0))
-        + rtol * max(abs(difference), 1e-2 * scale)
-        + 3.0 * noise
-    )
-    exactly = (atol or 0.0) + 1e-2 * rtol * scale + 1e4 * precision * scale
-    ok = abs(adjoint - difference) <= allowed and abs(adjoint - tangent) <= exactly
-    ok = ok and all(map(np.isfinite, (adjoint, tangent, difference)))
-    where = "" if ok else _worst(program, i, a, gradient, weights, value, size, precision, eps, components, rng)
-    return GradientRow(name, adjoint, tangent, difference, noise, ok, where)
+    def _weighted(self, results: list[array]) -> float:
+        return float(sum(np.sum(_host(r).astype(np.float64) * w) for r, w in zip(results, self.weights, strict=True)))
+
+    def _worst(self, x: _Input) -> str:
+        """The component whose derivatives differ most, of all or, of a large array, of random ones."""
+        size, some = x.gradient.size, self.settings.components
+        worst, found = -1.0, ""
+        for c in range(size) if size <= some else self.rng.choice(size, some, replace=False):
+            unit = np.zeros(x.gradient.shape)
+            unit.flat[c] = 1.0
+            numbers = float(x.gradient.ravel()[c]), self._tangent(x, unit), self._difference(x, unit)[0]
+            off = max(numbers) - min(numbers) if all(map(np.isfinite, numbers)) else np.inf
+            if off > worst:
+                index = [int(n) for n in np.unravel_index(int(c), x.gradient.shape)]
+                worst, found = off, f"{index}: " + ", ".join(f"{number:.6g}" for number in numbers)
+        return found
 
 
-def _check_language(function: Function, inputs: Sequence[Any], rtol: float | None, seed: int) -> GradientReport:
+# ------------------------------------------------------------------------------------------------ of the language
+def _check_language(function: Function, inputs: Sequence[Argument], rtol: float | None, seed: int) -> list[GradientRow]:
     """The column `adjoint` has the closed form of a function, `tangent` what its body derives to."""
     kinds = [_double(x) for x in inputs]
     form = closed_form(function, kinds, float64)
@@ -246,17 +270,10 @@ def _check_language(function: Function, inputs: Sequence[Any], rtol: float | Non
 
     def value(steps: np.ndarray) -> float:
         moves = iter(steps)
-        moved = evaluate(
-            callee, *[x + next(moves) if is_float(p) else x for x, p in zip(flat, callee.params, strict=True)]
-        )
-        return float(
-            sum(
-                w * y
-                for w, y in zip(
-                    weights, (y for y, v in zip(moved, callee.body.yields, strict=True) if is_float(v)), strict=True
-                )
-            )
-        )
+        moved = [x + next(moves) if is_float(p) else x for x, p in zip(flat, callee.params, strict=True)]
+        outputs = zip(evaluate(callee, *moved), callee.body.yields, strict=True)
+        reals = (y for y, v in outputs if is_float(v))
+        return float(sum(w * y for w, y in zip(weights, reals, strict=True)))
 
     rows, floats = [], [p for p in callee.params if is_float(p)]
     precision = max((float(np.finfo(p.type.np).eps) for p in floats), default=1e-16)  # type: ignore[attr-defined]
@@ -267,7 +284,7 @@ def _check_language(function: Function, inputs: Sequence[Any], rtol: float | Non
         allowed = relative * (1.0 + abs(difference)) + 3.0 * noise
         ok = abs(given[k] - difference) <= allowed and abs(given[k] - derived[k]) <= allowed
         rows.append(GradientRow(p.name, float(given[k]), float(derived[k]), difference, noise, bool(ok)))
-    return GradientReport(function.name, rows)
+    return rows
 
 
 def _double(value: Any) -> Any:
@@ -282,14 +299,6 @@ def _leaves(value: Any, kind: Any) -> list[Any]:
     return list(value.data.ravel()) if isinstance(value, Composite) else [kind.np.type(value)]
 
 
-def _tangent(program: Program, a: array, v: np.ndarray, weights: list[np.ndarray]) -> float:
-    with recording.paused(), Forward({a: v}) as forward:
-        results = program.run()
-        return float(
-            sum(np.sum(_host(forward.tangent(r)).astype(np.float64) * w) for r, w in zip(results, weights, strict=True))
-        )
-
-
 def _difference(
     value: Callable[[float], float], size: float, precision: float, eps: float | None
 ) -> tuple[float, float]:
@@ -302,40 +311,6 @@ def _difference(
     spread = [abs(p - q) for p, q in zip(quotients, quotients[1:], strict=False)]
     k = int(np.argmin([max(p, q) for p, q in zip(spread, spread[1:], strict=False)]))
     return quotients[k + 1], max(spread[k], spread[k + 1])
-
-
-def _worst(
-    program: Program,
-    i: Any,
-    a: array,
-    gradient: np.ndarray,
-    weights: list[np.ndarray],
-    value: Callable[[dict], float],
-    size: float,
-    precision: float,
-    eps: float | None,
-    components: int,
-    rng: np.random.Generator,
-) -> str:
-    """The component whose derivatives differ most, of the first `components` (or as many random ones of a large
-    array)."""
-    shape = gradient.shape
-    chosen = (
-        range(gradient.size) if gradient.size <= components else rng.choice(gradient.size, components, replace=False)
-    )
-    worst, found = -1.0, ""
-    for c in chosen:
-        unit = np.zeros(gradient.size)
-        unit[c] = 1.0
-        reverse = float(gradient.ravel()[c])
-        tangent = _tangent(program, a, unit.reshape(shape), weights)
-        difference, _ = _difference(lambda h, unit=unit: value({i: h * unit}), size, precision, eps)  # type: ignore[misc]
-        numbers = (reverse, tangent, difference)
-        off = max(numbers) - min(numbers) if all(map(np.isfinite, numbers)) else np.inf
-        if off > worst:
-            index = tuple(int(n) for n in np.unravel_index(int(c), shape))
-            worst, found = off, f"{list(index)}: {reverse:.6g}, {tangent:.6g}, {difference:.6g}"
-    return found
 
 
 def _host(a: array) -> np.ndarray:

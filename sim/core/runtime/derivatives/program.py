@@ -18,10 +18,17 @@ from sim.core.lang.references import Reference
 from sim.core.lang.types import ArrayType, Homogeneous, HostStruct, Scalar
 from sim.core.runtime.ambient import recording
 from sim.core.runtime.arrays.array import array, make_array
-from sim.core.runtime.launch.calls import Call, as_dims, bind
+from sim.core.runtime.launch.binding import as_dims, bind
+from sim.core.runtime.launch.calls import Call
 from sim.core.runtime.launch.kernel import Kernel
 from sim.core.runtime.memory.buffer import Buffer, duplicate, refill
 
+Argument = Any
+"""What a kernel or a Python function takes: an array, a struct, a number, ..."""
+Differentiable = Kernel | Callable[..., Any]
+"""A kernel, or a Python function that launches some and returns arrays."""
+Dim = int | Sequence[int] | None
+"""As `dim` of `launch`; None for Python functions."""
 Number = int | str
 """Which input or output of a function: its position, or the name of a field of a struct (`s.x`)."""
 
@@ -75,7 +82,7 @@ class Program:
             return [a for _, a in self.execute()]
 
 
-def program_of(function: Any, dim: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> Program:
+def program_of(function: Differentiable, dim: Dim, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> Program:
     """The program of a kernel or a Python function."""
     if isinstance(function, Kernel):
         if dim is None:
@@ -140,7 +147,7 @@ class Copies:
     def buffers(self) -> list[Buffer]:
         return list(self._of.values())
 
-    def of(self, value: Any) -> Any:
+    def of(self, value: Argument) -> Argument:
         """The copy of an array, of a struct with arrays; anything else as it is."""
         if isinstance(value, HostStruct):
             return HostStruct(value._sim_struct_, **{k: self.of(getattr(value, k)) for k in value._sim_struct_.fields})
@@ -155,14 +162,14 @@ class Copies:
         return made
 
 
-def plain_float(a: Any) -> bool:
+def plain_float(a: object) -> bool:
     """Whether it is an array of floating-point scalars, vectors, ... (not of structs)."""
     kind = a.dtype if isinstance(a, array) else None
     scalar = kind if isinstance(kind, Scalar) else kind.dtype if isinstance(kind, Homogeneous) else None
     return scalar is not None and scalar.is_float
 
 
-def outputs_of(result: Any) -> list[tuple[str, array]]:
+def outputs_of(result: object) -> list[tuple[str, array]]:
     """(name, array) of every array that a function has returned, alone, in a tuple, list or dictionary."""
     if isinstance(result, array):
         return [("result", result)]

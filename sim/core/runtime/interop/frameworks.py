@@ -15,12 +15,12 @@ import numpy as np
 from sim.core.lang.errors import GradientError, SimError
 from sim.core.lang.types import Struct
 from sim.core.runtime.arrays.array import array
-from sim.core.runtime.interop.tensors import as_tensor, checked, link, pytorch, shared
+from sim.core.runtime.interop.tensors import Tensor, Torch, as_tensor, checked, link, pytorch, shared
 from sim.core.runtime.memory.elements import differentiable
 from sim.core.runtime.tape.tape import Tape
 
 
-def from_torch(tensor: Any, dtype: Any = None, requires_grad: bool | None = None, grad: Any = None) -> array:
+def from_torch(tensor: Tensor, dtype: Any = None, requires_grad: bool | None = None, grad: Tensor = None) -> array:
     """An array that shares the memory of a tensor, on the CPU or a GPU.
 
     On a GPU what PyTorch has told its stream comes before what the array's device is told next.  After that the two are
@@ -51,7 +51,7 @@ def from_torch(tensor: Any, dtype: Any = None, requires_grad: bool | None = None
     return made
 
 
-def to_torch(a: array, requires_grad: bool | None = None) -> Any:
+def to_torch(a: array, requires_grad: bool | None = None) -> Tensor:
     """A tensor that shares the memory of an array, of shape `shape` + component shape; on a GPU in the order of the
     streams, see `from_torch`.
 
@@ -167,7 +167,7 @@ def torch_function(function: Callable[..., Any], dtypes: Sequence[Any] = ()) -> 
     return wrapped
 
 
-def _copied_in(value: Any, what: str, dtype: Any, torch: Any) -> Any:
+def _copied_in(value: Any, what: str, dtype: Any, torch: Torch) -> Any:
     """A tensor as an array of its own; anything else as it is."""
     return (
         array(checked(value, torch, what).detach().numpy(), dtype=dtype, device="cpu")
@@ -176,7 +176,7 @@ def _copied_in(value: Any, what: str, dtype: Any, torch: Any) -> Any:
     )
 
 
-def _copied_out(a: array, torch: Any) -> Any:
+def _copied_out(a: array, torch: Torch) -> Tensor:
     """The values of an array as a tensor of its own."""
     return torch.from_numpy(np.array(a.device.numpy(a)))
 
@@ -204,7 +204,8 @@ def from_jax(values: Any, dtype: Any = None) -> array:
         )
     if not isinstance(values, jax.Array):
         raise TypeError(f"from_jax takes a JAX array, not a {type(values).__name__}")
-    return array(np.from_dlpack(jax.device_get(values)), dtype=dtype, device="cpu")
+    made: array = array(np.from_dlpack(jax.device_get(values)), dtype=dtype, device="cpu")
+    return made
 
 
 def to_jax(a: array) -> Any:

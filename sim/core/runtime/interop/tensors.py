@@ -19,8 +19,13 @@ from sim.core.runtime.memory.gradient_owners import OTHERS, GradientOwners
 from sim.core.runtime.memory.host_memory import buffer_of
 from sim.core.runtime.memory.spans import Spans
 
+Tensor = Any
+"""A tensor of PyTorch, which is an extra: mypy sees no type of it."""
+Torch = Any
+"""The module `torch`."""
 
-def pytorch() -> Any:
+
+def pytorch() -> Torch:
     """The module.  Raises SimError where it is not installed."""
     try:
         import torch
@@ -29,7 +34,7 @@ def pytorch() -> Any:
     return torch
 
 
-def checked(value: Any, torch: Any, what: str) -> Any:
+def checked(value: object, torch: Torch, what: str) -> Tensor:
     """A tensor that an array can share memory with.  Raises TypeError for others."""
     if not isinstance(value, torch.Tensor):
         raise TypeError(f"{what} is a {type(value).__name__}; expected a torch.Tensor")
@@ -44,7 +49,7 @@ def checked(value: Any, torch: Any, what: str) -> Any:
     return value
 
 
-def shared(tensor: Any, dtype: Any, torch: Any) -> array:
+def shared(tensor: Tensor, dtype: Any, torch: Torch) -> array:
     """The memory of a tensor as an array; all arrays on one storage share a buffer, so that tapes see where they
     overlap."""
     if tensor.device.type == "cuda":
@@ -57,12 +62,12 @@ def shared(tensor: Any, dtype: Any, torch: Any) -> array:
     return made
 
 
-def as_tensor(a: array, torch: Any) -> Any:
+def as_tensor(a: array, torch: Torch) -> Tensor:
     """The memory of an array as a tensor."""
     return torch.from_numpy(a.numpy()) if a.device.is_cpu else torch.from_dlpack(a)
 
 
-def link(a: array, tensor: Any, torch: Any, owns: bool, given: Any = None) -> None:
+def link(a: array, tensor: Tensor, torch: Torch, owns: bool, given: Tensor = None) -> None:
     """From now on the gradient of an array and that of a tensor with the same memory are one.
 
     owns: whether the tensor keeps the array's memory, or is only a view of it that may go.  given: a tensor that holds
@@ -83,8 +88,8 @@ def link(a: array, tensor: Any, torch: Any, owns: bool, given: Any = None) -> No
 class TensorLink:
     """See `link`; it is a `GradientLink`."""
 
-    def __init__(self, a: array, tensor: Any, torch: Any, owns: bool, given: Any) -> None:
-        self.tensor: Callable[[], Any] = (lambda: tensor) if owns else ref(tensor)
+    def __init__(self, a: array, tensor: Tensor, torch: Torch, owns: bool, given: Tensor) -> None:
+        self.tensor: Callable[[], Tensor] = (lambda: tensor) if owns else ref(tensor)
         self._torch, self._given = torch, given
         self._memory, self._layout = _place(tensor), (a.offset, a.shape, a.strides, a.dtype)
         self._whole = a.nbytes == a.buffer.nbytes and a.is_contiguous
@@ -109,7 +114,7 @@ class TensorLink:
         elif not buffer.has_gradient_in(*self._held):
             self.show(tensor, buffer)
 
-    def _adopt(self, tensor: Any, grad: Any, buffer: Buffer) -> None:
+    def _adopt(self, tensor: Tensor, grad: Tensor, buffer: Buffer) -> None:
         """PyTorch has another gradient, or none: let that be the gradient of the buffer."""
         if not self._whole:
             if grad is None and self._shown[0] is None:
@@ -142,7 +147,7 @@ class TensorLink:
         buffer.hold_gradient_in(*self._held)
         self._leave_to_pytorch(memory)
 
-    def show(self, tensor: Any, buffer: Buffer) -> None:
+    def show(self, tensor: Tensor, buffer: Buffer) -> None:
         """The array has got another gradient: let that be the gradient of the tensor."""
         offset, shape, strides, dtype = self._layout
         gradient = buffer.make_gradient()
@@ -169,5 +174,5 @@ class TensorLink:
         self._shown, self._held = (None, None), (None, 0)
 
 
-def _place(tensor: Any) -> tuple[Any, ...]:
+def _place(tensor: Tensor) -> tuple[Any, ...]:
     return tensor.data_ptr(), tuple(tensor.shape), tensor.stride()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from sim.core.lang.types import Scalar
 from sim.core.runtime.arrays.array import array, make_array
+from sim.core.runtime.devices.device import Device
 from sim.core.runtime.memory.buffer import Buffer
 from sim.core.runtime.memory.host_memory import ALIGNMENT, SPARE, address_of
 from sim.core.runtime.memory.spans import packed_strides
@@ -37,14 +37,14 @@ class Arena:
         self._used += -self._used % ALIGNMENT
         return self._block[start : start + nbytes]
 
-    def buffer(self, nbytes: int, device: Any) -> Buffer:
+    def buffer(self, nbytes: int, device: Device) -> Buffer:
         """Bytes as a buffer; on other devices than the CPU the device has a pool of its own."""
         if not device.is_cpu:
             return device.allocate(nbytes)
         memory = self.take(nbytes)
         return Buffer(address_of(memory), nbytes, device, memory)
 
-    def array(self, shape: Sequence[int], scalar: Scalar, device: Any) -> array:
+    def array(self, shape: Sequence[int], scalar: Scalar, device: Device) -> array:
         """An array of scalars of undefined content."""
         shape = tuple(shape)
         return make_array(

@@ -15,7 +15,8 @@ from sim.core.runtime.memory.buffer import Buffer, ByteRange
 
 def content_of(buffer: Buffer, low: int = 0, high: int | None = None) -> np.ndarray:
     """The present bytes of a range, where the host can see them."""
-    return buffer.device.numpy(ByteRange(buffer, low, high))
+    content: np.ndarray = buffer.device.numpy(ByteRange(buffer, low, high))
+    return content
 
 
 @dataclass(eq=False)

@@ -27,12 +27,11 @@ from weakref import ref
 
 import numpy as np
 
-from sim.core.backends.native import Row
 from sim.core.lang.errors import GradientError
 from sim.core.runtime.ambient import observers
 from sim.core.runtime.ambient.stacks import insist
 from sim.core.runtime.arrays.array import array
-from sim.core.runtime.devices.base_device import DeviceNode
+from sim.core.runtime.devices.base_device import NodeForm
 from sim.core.runtime.devices.graph import add_native_node, capturing
 from sim.core.runtime.devices.graph import opened as open_graphs
 from sim.core.runtime.memory.buffer import Buffer, ByteRange, Strided, duplicate
@@ -78,9 +77,10 @@ class Snapshot:
         if observer is not None:
             observer.saved(self)
 
-    def row(self) -> Row | DeviceNode | None:
-        """`save` as a row of a graph."""
-        return self.buffer.device.copy_row(ByteRange(self.data), self.live)
+    def row(self) -> NodeForm:
+        """`save` as a node of a graph."""
+        form: NodeForm = self.buffer.device.copy_row(ByteRange(self.data), self.live)
+        return form
 
 
 @dataclass(eq=False, slots=True)

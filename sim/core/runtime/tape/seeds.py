@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sim.core.lang.errors import GradientError
 from sim.core.lang.types import Type, scalar_of, size_of
@@ -29,6 +29,9 @@ from sim.core.runtime.memory.buffer import Buffer, ByteRange, Strided, duplicate
 from sim.core.runtime.memory.gradient_owners import CLEAR, OTHERS, ZEROED, GradientOwners, Owner
 from sim.core.runtime.memory.spans import NOTHING, Spans
 from sim.core.runtime.tape.footprints import Footprint
+
+Weights = array | npt.ArrayLike
+"""What weighs the elements of an array: an array like it, or host data of its shape and components."""
 
 
 @dataclass(eq=False)
@@ -46,7 +49,7 @@ class Seeds:
 
     @classmethod
     def of(
-        cls, loss: array | None, grads: Mapping[array, Any], on_tape: Mapping[Buffer, Footprint], order: int
+        cls, loss: array | None, grads: Mapping[array, Weights], on_tape: Mapping[Buffer, Footprint], order: int
     ) -> Seeds:
         """Checked.  Raises GradientError."""
         seeds = cls([], on_tape, order)
@@ -191,7 +194,7 @@ class _Part:
         owners = self.gradient.compared(*_numbers(self.example)[1:])
         self._owners = owners.copy()
         results, later, mixed, zero = NOTHING, NOTHING, NOTHING, NOTHING
-        for owner, spans in owners.left.items():
+        for owner, spans in owners.ranges.items():
             if owner in self._zeros():
                 zero |= spans
             elif owner.newest <= order:
@@ -208,7 +211,7 @@ class _Part:
         )  # fmt: skip
         if not given:
             self._seeds = user | (later & self.written)
-            self.starts = bool((self._seeds | owners.left.get(ZEROED, NOTHING)) & self.written)
+            self.starts = bool((self._seeds | owners.ranges.get(ZEROED, NOTHING)) & self.written)
             return
         self._refuse(
             (user | later) & self.written - (self.given | self.replaced),
@@ -238,7 +241,7 @@ class _Part:
         """Copy what is there, so that it can be put back.  Changes nothing."""
         observer = observers.current()
         content = {
-            owner: spans & self.touched for owner, spans in self._owners.left.items() if owner not in self._zeros()
+            owner: spans & self.touched for owner, spans in self._owners.ranges.items() if owner not in self._zeros()
         }
         content[OTHERS] = content.get(OTHERS, NOTHING) | (
             self.touched - self._owners.owned()
@@ -353,11 +356,14 @@ def clear(memory: Mapping[Buffer, Footprint], before_write: Callable[[Buffer, Sp
         gradient.leave(CLEAR, part.touched)
 
 
-def _weights(target: array, weights: Any) -> array:
+def _weights(target: array, given: Weights) -> array:
     """The weights of an array as an array like it."""
-    if not isinstance(weights, array):
+    weights: array
+    if isinstance(given, array):
+        weights = given
+    else:
         try:
-            weights = array(weights, dtype=target.dtype, device=target.device)
+            weights = array(given, dtype=target.dtype, device=target.device)
         except (TypeError, ValueError) as error:
             raise GradientError(
                 f"the weights of an array of shape {target.shape} of {target.dtype}: {error}",
@@ -372,7 +378,7 @@ def _weights(target: array, weights: Any) -> array:
     return weights
 
 
-def _held(weights: array | None, parts: Mapping[Buffer, Any]) -> Strided | None:
+def _held(weights: array | None, parts: Mapping[Buffer, _Part]) -> Strided | None:
     """The present values of weights; a copy where they lie in a gradient that is about to change.  None: the weight is
     one."""
     if weights is None:

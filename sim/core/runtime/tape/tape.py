@@ -37,7 +37,7 @@ from sim.core.runtime.tape.launch_records import LaunchRecord, adjoint_of, live_
 from sim.core.runtime.tape.live_ins import LiveIns
 from sim.core.runtime.tape.memory_report import Remembered, TapeMemory
 from sim.core.runtime.tape.records import FunctionRecord, Probe, TapeRecord, WriteRecord, active_now
-from sim.core.runtime.tape.seeds import Seeds, clear
+from sim.core.runtime.tape.seeds import Seeds, Weights, clear
 from sim.core.runtime.tape.visualize import TapeGraph
 
 _tapes = count(1)
@@ -261,7 +261,7 @@ class Tape:
 
     # -- backward
     @entry_point
-    def backward(self, loss: array | None = None, grads: Mapping[array, array] | None = None) -> None:
+    def backward(self, loss: array | None = None, grads: Mapping[array, Weights] | None = None) -> None:
         """Add the gradient of `loss`, or of the sum of array * weight over `grads`, to `.grad` of the arrays on the
         tape.
 

@@ -4,6 +4,7 @@ precede."""
 from __future__ import annotations
 
 import pytest
+from adjoint_kernels import calls_with_an_array
 from backend_tools import kernel as made
 
 import sim
@@ -18,7 +19,6 @@ from sim.core.lang.analysis.activity import (
     vjp_uses,
     written_from,
 )
-from sim.core.lang.frontend.custom import func_grad
 from sim.core.lang.ir.builder import Builder
 from sim.core.lang.ir.core import Block, Func, Op, TapeType, Value, emit, walk
 from sim.core.lang.ir.table import OPS, ZERO
@@ -133,29 +133,13 @@ def test_a_tape_of_checkpoints_passes_it_on():
     assert names_of(varied_values(f, {f.params[0]})) == {"p0", "tape", "early", "late"}
 
 
-@sim.func
-def scaled(x: f64, table: sim.array[f64]):
-    return x * table[0]
-
-
-@func_grad(scaled)
-def scaled_gradient(x: f64, table: sim.array[f64], ct: f64):
-    sim.adjoint[x] += ct * table[0]
-
-
-@sim.kernel
-def calling(x: sim.array[f64], table: sim.array[f64], y: sim.array[f64]):
-    i = sim.tid()
-    y[i] = scaled(x[i], table)
-
-
 def source_of(kernel) -> Func:
     """With its calls of functions that have a gradient function."""
     return kernel.specialise(tuple(p.type for p in kernel.parameters)).source
 
 
 def test_a_call_varies_with_its_arguments_and_with_arrays_that_it_is_given():
-    f = source_of(calling)
+    f = source_of(calls_with_an_array)
     call = next(op for op in walk(f.body) if op.name == "call")
     x, table, y = f.params
     for active, varies in (({x}, True), ({table}, True), ({y}, False)):

@@ -214,27 +214,39 @@ class Mixed:
     pair: sim.vec2d
 
 
-@sim.kernel
-def fields(p: sim.array[Mixed], x: sim.array[f64], how: int):
-    i = sim.tid()
-    if how == 0:
-        if i == 0:
-            p[0].value = x[i] * x[i]
-        else:
+@sim.struct
+class Even:
+    value: f64
+    pair: sim.vec2d
+
+
+def writes_to_fields_of(kind) -> sim.Kernel:
+    @sim.kernel
+    def fields(p: sim.array[kind], x: sim.array[f64], how: int):
+        i = sim.tid()
+        if how == 0:
+            if i == 0:
+                p[0].value = x[i] * x[i]
+            else:
+                p[0].pair = sim.vec2d(x[i], x[i])
+        elif how == 1:
             p[0].pair = sim.vec2d(x[i], x[i])
-    elif how == 1:
-        p[0].pair = sim.vec2d(x[i], x[i])
-    elif how == 2:
-        p[0].pair[i] = x[i]
-    elif how == 3:
-        p[0].pair[i // 2] = x[i]
-    elif how == 4:
-        if i == 0:
-            p[0].pair[1] = x[i]
-        else:
-            p[0].pair = sim.vec2d(x[i], x[i])
-    elif how == 5:
-        p[i] = p[i]
+        elif how == 2:
+            p[0].pair[i] = x[i]
+        elif how == 3:
+            p[0].pair[i // 2] = x[i]
+        elif how == 4:
+            if i == 0:
+                p[0].pair[1] = x[i]
+            else:
+                p[0].pair = sim.vec2d(x[i], x[i])
+        elif how == 5:
+            p[i] = p[i]
+
+    return fields
+
+
+fields, even_fields = writes_to_fields_of(Mixed), writes_to_fields_of(Even)
 
 
 @pytest.mark.parametrize(
@@ -249,34 +261,11 @@ def test_fields_and_components_are_apart(how, threads, race):
         assert met == (None if race is None else ("store", race, 0, WRITE))
 
 
-@sim.struct
-class Even:
-    value: f64
-    pair: sim.vec2d
-
-
-@sim.kernel
-def even_fields(p: sim.array[Even], x: sim.array[f64], how: int):
-    i = sim.tid()
-    if how == 0:
-        if i == 0:
-            p[0].value = x[i] * x[i]
-        else:
-            p[0].pair = sim.vec2d(x[i], x[i])
-    elif i == 0:
-        p[0].pair[1] = x[i]
-    else:
-        p[0].pair = sim.vec2d(x[i], x[i])
-
-
-@pytest.mark.parametrize(("how", "race"), [(0, None), (1, ("store", 1, 0, WRITE))])
+@pytest.mark.parametrize(("how", "race"), [(0, None), (4, ("store", 1, 0, WRITE))])
 def test_neighbouring_leaves_of_one_size(how, race):
+    p = np.zeros(1, numpy_dtype(traced(even_fields).params[0].type.dtype))
     for check in both(even_fields):
-        assert (
-            check.unit == 8
-            and marked(check, [2], np.zeros(1, numpy_dtype(traced(even_fields).params[0].type.dtype)), numbers(2), how)
-            == race
-        )
+        assert check.unit == 8 and marked(check, [2], p, numbers(2), how) == race
 
 
 @sim.kernel

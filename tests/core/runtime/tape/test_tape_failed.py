@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from tape_kernels import square, total, zeros
 from tape_tools import array
 
 import sim
@@ -24,12 +25,6 @@ class Stop(BaseException):
 
 
 @sim.kernel
-def square(x: sim.array[f64], y: sim.array[f64]):
-    i = sim.tid()
-    y[i] = x[i] * x[i]
-
-
-@sim.kernel
 def root(x: sim.array[f64], y: sim.array[f64]):
     i = sim.tid()
     y[i] = sim.sqrt(x[i])
@@ -44,20 +39,11 @@ def smooth(x: sim.array[f64], n: int):
 
 
 @sim.kernel
-def total(x: sim.array[f64], out: sim.array[f64]):
-    sim.atomic_add(out, 0, x[sim.tid()])
-
-
-@sim.kernel
 def checked(x: sim.array[f64], y: sim.array[f64], limit: f64):
     i = sim.tid()
     y[i] = 2.0 * y[i]
     assert x[i] < limit, "too large"
     y[i] = y[i] * x[i]
-
-
-def zeros(n: int) -> sim.array:
-    return sim.zeros(n, dtype=f64, requires_grad=True)
 
 
 class Program:

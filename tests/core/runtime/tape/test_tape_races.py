@@ -230,7 +230,8 @@ def test_places_that_depend_on_values_and_differ_are_right():
 
 @pytest.mark.parametrize(("kernel", "dim", "arguments"), [
     (blocks_of_three, 4, lambda: [numbers(4), numbers(12)]), (mark_positive, 4, lambda: [numbers(4), numbers(1)]),
-    (first_thread_only, 4, lambda: [numbers(4), numbers(1)]), (cells_of_a_row, (2, 3), lambda: [array(np.ones((3, 2)))]),
+    (first_thread_only, 4, lambda: [numbers(4), numbers(1)]),
+    (cells_of_a_row, (2, 3), lambda: [array(np.ones((3, 2)))]),
     (shift, 3, lambda: (lambda x: [x[:3], x[3:]])(numbers(6))), (squares, 6, lambda: [numbers(6), numbers(1)]),
 ])  # fmt: skip
 def test_what_has_no_race_is_recorded(kernel, dim, arguments):

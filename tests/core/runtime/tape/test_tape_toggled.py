@@ -2,18 +2,13 @@
 
 import numpy as np
 import pytest
+from tape_kernels import square
 from tape_tools import array
 
 import sim
 
 f64 = sim.float64
 X = np.array([1.1, 0.7, 1.3])
-
-
-@sim.kernel
-def square(x: sim.array[f64], y: sim.array[f64]):
-    i = sim.tid()
-    y[i] = x[i] * x[i]
 
 
 @sim.kernel
