@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,11 @@ def print_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) 
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     shown.print(table)
+
+
+def print_columns(title: str, rows: Iterable[Any], *columns: tuple[str, Callable[[Any], str]]) -> None:
+    """A table with a line for each row; a column is its head, and what it shows of a row."""
+    print_table(title, [head for head, _ in columns], [[cell(row) for _, cell in columns] for row in rows])
 
 
 def make_table(title: str, head: Sequence[str], style: Any) -> Any:
