@@ -30,11 +30,13 @@ def print_columns(title: str, rows: Iterable[Any], *columns: tuple[str, Callable
 def make_table(title: str, head: Sequence[str], style: Any) -> Any:
     """An empty table of rich's: columns of numbers to the right, those of words to the left."""
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(title=title or None, box=style, title_justify="left", show_header=any(head))
     for k, name in enumerate(head):
         numeric = k > 0 and name not in ("unit", "want", "")
-        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
+        # As a Text: `[s]` would be read as markup, and be gone.
+        table.add_column(Text(name), justify="right" if numeric else "left", overflow="fold")
     return table
 
 
