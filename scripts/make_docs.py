@@ -31,9 +31,8 @@ ROOT = Path(__file__).resolve().parent.parent
 NOTE = "<!-- written by scripts/make_docs.py -->\n"
 
 
-def first_line(text: str | None) -> str:
-    lines = (text or "").strip().splitlines()
-    return (lines[0] if lines else "").replace("|", "\\|")
+def first_paragraph(text: str | None) -> str:
+    return " ".join((text or "").strip().split("\n\n")[0].split()).replace("|", "\\|")
 
 
 LANGUAGE = """# The kernel language
@@ -67,7 +66,7 @@ def language() -> str:
         rows.append(f"| `{name}` | {meaning} | {', '.join(kinds[k] for k in row.accepts)} | {gradient} |")
     rows += ["\n## Built in\n", "| name | what it does |", "|---|---|"]
     own = {n: b for n, b in NAMES.items() if n not in LIBRARY and n not in RANDOM and n not in OPS}
-    rows += [f"| `{n}` | {first_line(b.__doc__)} |" for n, b in sorted(own.items())]
+    rows += [f"| `{n}` | {first_paragraph(b.__doc__)} |" for n, b in sorted(own.items())]
     rows += [
         "\n## Library\n",
         "Written in the language, for float32 and float64.\n",
@@ -77,7 +76,7 @@ def language() -> str:
     for name, f in sorted((LIBRARY | RANDOM).items()):
         python = getattr(f, "python", None)
         arguments = ", ".join(inspect.signature(python).parameters) if python else "..."
-        rows.append(f"| `{name}({arguments})` | {first_line(f.__doc__)} |")
+        rows.append(f"| `{name}({arguments})` | {first_paragraph(f.__doc__)} |")
     return "\n".join(rows) + "\n"
 
 
@@ -172,7 +171,7 @@ def physics() -> str:
             rows += [
                 (
                     f"Internal variables, part of the state: {', '.join(f'`{p}`' for p in c.internal_variables)}."
-                    f" {first_line(c.evolution.python.__doc__)}"
+                    f" {first_paragraph(c.evolution.python.__doc__)}"
                 ),
                 "",
             ]
@@ -181,7 +180,7 @@ def physics() -> str:
                 "Material: "
                 + ", ".join(described(p) for p in c.law.values.values())
                 + ". From them "
-                + first_line(c.law.function.python.__doc__),
+                + first_paragraph(c.law.function.python.__doc__),
                 "",
                 source_of(c.law.function.python),
                 "",

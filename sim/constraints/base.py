@@ -144,6 +144,10 @@ class Constraint:
 
         return wrap
 
+    def remember(self, *names: str) -> Callable[[Callable[..., Any]], Function]:
+        """`evolves`, by the name that it had in version 0.1."""
+        return self.evolves(*names)
+
     @property
     def derived(self) -> tuple[str, ...]:
         """Parameters of C that follow from material values."""

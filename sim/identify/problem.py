@@ -68,7 +68,7 @@ class Problem:
     solver: Solver
     experiments: list[Experiment]
     markers: dict[str, Markers] = field(default_factory=dict)
-    parameters: list[Parameter] = field(default_factory=list)
+    sought: list[Parameter] = field(default_factory=list)
     terms: list[Term] = field(default_factory=list)
     strategy: StoreAll | Checkpointed = field(default_factory=StoreAll)
     method: Method = field(default_factory=Method)
@@ -77,9 +77,7 @@ class Problem:
     measures: list[Measure] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.space = ParameterSpace(
-            {p.name: p.transform for p in self.parameters}, {p.name: p.start for p in self.parameters}
-        )
+        self.space = ParameterSpace({p.name: p.transform for p in self.sought}, {p.name: p.start for p in self.sought})
         self.method = self.method.chosen(self.terms, self.space.size)
         self._remembered: _Memory | None = None
 
@@ -89,16 +87,21 @@ class Problem:
             ("solver", type(self.solver).__name__),
             *(("experiment", repr(e)) for e in self.experiments),
         ]
-        for p in self.parameters:
+        for p in self.sought:
             low, high = ("open" if end is None else f"{end:g}" for end in p.bounds)
             value = f"{p.name} = {short(p.start)} {p.unit}".strip()
             rows.append(("parameter", f"{value}, {low} to {high}, transform {p.transform.name}"))
         rows += [("loss", f"{t.name}, weight {t.weight:g}") for t in self.terms]
-        if self.parameters:
+        if self.sought:
             rows.append(("search", f"{self.method.name}, at most {self.method.limit} iterations"))
         return "\n".join([f"Problem {self.description.name}", *(f"  {word:<11} {text}" for word, text in rows)])
 
     # ------------------------------------------------------------------------------------------ what it is
+    @property
+    def parameters(self) -> list[str]:
+        """Names of what is sought."""
+        return [p.name for p in self.sought]
+
     @property
     def start(self) -> np.ndarray:
         """Coordinates (n,) of the start."""
@@ -173,7 +176,7 @@ class Problem:
     def reaches(self, i: int, experiment: Experiment) -> bool:
         """Whether coordinate i can change an experiment: not that of a parameter with a value for each, in another
         one."""
-        p = next(p for p in self.parameters if self.space.slices[p.name].start <= i < self.space.slices[p.name].stop)
+        p = next(p for p in self.sought if self.space.slices[p.name].start <= i < self.space.slices[p.name].stop)
         if not p.experiments:
             return True
         inside = i - self.space.slices[p.name].start
@@ -298,7 +301,7 @@ class Problem:
         """Made anew for every call, which sees what the user changed since the last one."""
         prepared = None if self._remembered is None else self._remembered.prepared
         return Evaluator(
-            self.model, self.solver, self.strategy, self.experiments, self.markers, self.parameters, self.terms,
+            self.model, self.solver, self.strategy, self.experiments, self.markers, self.sought, self.terms,
             self.space, prepared,
         )  # fmt: skip
 

@@ -102,7 +102,7 @@ def run_problem(
     try:
         with profile() if profiled else nullcontext() as run.profile:
             before = problem.simulate()
-            found = run.search(wanted, state) if problem.parameters and search else None
+            found = run.search(wanted, state) if problem.sought and search else None
     except FloatingPointError as error:
         watcher.end()
         return run.broken(error)
@@ -170,7 +170,7 @@ class _RunInProgress:
         expected = [
             e
             for e in problem.expectations
-            if found is not None or not problem.parameters or e.path.startswith("experiments.")
+            if found is not None or not problem.sought or e.path.startswith("experiments.")
         ]
         result["expect"] = check_all(expected, result)
         for name, values in found_arrays(problem, result).items():

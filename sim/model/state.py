@@ -63,6 +63,11 @@ class State:
         raise AttributeError(f"a state has no {name!r}{did_you_mean(name, (f.name for f in STATE_FIELDS))}")
 
     @property
+    def memory(self) -> dict[str, array]:
+        """`internal_variables`, by the name that they had in version 0.1."""
+        return self.internal_variables
+
+    @property
     def arrays(self) -> dict[str, array]:
         """The arrays by name."""
         return {field.name: getattr(self, field.name) for field in STATE_FIELDS}
@@ -92,6 +97,10 @@ class State:
         for mine, theirs in zip(self.moving, other.moving, strict=True):
             mine.assign(theirs)
         self.clock.assign(other.clock)
+
+    def follow(self, other: State) -> None:
+        """`copy_from`, by the name that it had in version 0.1."""
+        self.copy_from(other)
 
     def assign(self, other: State) -> None:
         """Copies another state of the same model into this one; recorded and differentiable."""

@@ -74,7 +74,7 @@ def test_what_was_found_loads_again(kind, tmp_path):
     options = set_options(problem, outcome.result)
     assert (
         len(found_values(problem, outcome.result))
-        == sum(len(p.places) * max(1, len(p.experiments)) for p in problem.parameters)
+        == sum(len(p.places) * max(1, len(p.experiments)) for p in problem.sought)
         > 0
     )
     assert bool(options) == (kind not in ("elements", "experiments"))

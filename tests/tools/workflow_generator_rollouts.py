@@ -242,10 +242,8 @@ class RolloutGenerator(Generator):
                 self.pick([f"{one}.particle_q = sim.clone({two}.particle_q)", f"{one}.final = {target}"]), calm=False
             )
         elif self.get("s0").internal_variables and how < 0.9:
-            yield Statement(
-                f"{target}.internal_variables = {self.pick([f'{other}.internal_variables', f'dict({other}.internal_variables)'])}",
-                calm=False,
-            )
+            source = f"{other}.internal_variables"
+            yield Statement(f"{target}.internal_variables = {self.pick([source, f'dict({source})'])}", calm=False)
         else:
             yield Statement(self.pick(["c0 = m0.control()", f"{target}.clock = {other}.clock"]), calm=False)
 

@@ -49,7 +49,7 @@ class LiveWatcher(_Telling):
         from rich.live import Live
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-        self._names = [p.name for p in problem.parameters]
+        self._names = [p.name for p in problem.sought]
         self._rows: list[list[str]] = []
         self._console = console()
         self._progress = Progress(
@@ -60,7 +60,7 @@ class LiveWatcher(_Telling):
             TimeElapsedColumn(),
             console=self._console,
         )
-        total = iterations if problem.parameters else None
+        total = iterations if problem.sought else None
         self._task = self._progress.add_task(problem.description.name, total=total)
         self._console.print(str(folder.path))
         self._live = Live(self._view(), console=self._console, refresh_per_second=8)

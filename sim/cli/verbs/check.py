@@ -66,7 +66,7 @@ def describe(problem: Problem) -> dict[str, Any]:
             "frames": e.schedule.frames, "steps": e.schedule.steps, "dt": e.schedule.dt,
             "unseen": sum(int((~t.seen).sum()) for t in e.targets.values()),
         } for e in problem.experiments},
-        "parameters": {p.name: {"start": p.start, "unit": p.unit, "bounds": p.bounds} for p in problem.parameters},
+        "parameters": {p.name: {"start": p.start, "unit": p.unit, "bounds": p.bounds} for p in problem.sought},
         "gradient_bytes": problem.gradient_memory(),
         "warnings": list(problem.description.notes),
     }  # fmt: skip

@@ -14,7 +14,7 @@ from sim.io import to_json
 
 def _run(options: argparse.Namespace) -> int:
     problem = load(options).build(options.device, float64)
-    if not problem.parameters:
+    if not problem.sought:
         raise UsageError(f"{options.scene}: the scene has no `parameters`, so there is no gradient to check")
     rows = check_gradient(problem, seed=options.seed or 0)
     good = all(row.ok for row in rows)

@@ -102,7 +102,8 @@ done:
 """
 
 _POOL = """
-; what a thread takes: the next part of its own share of the row, else of another's.  A word is (number of the row, parts, next part).
+; what a thread takes: the next part of its own share of the row, else of another's.  A word is (number of the row,
+; parts, next part).
 define internal i1 @claim(ptr %pool, i64 %me) nounwind {
 entry:
   %threads = load i64, ptr %pool

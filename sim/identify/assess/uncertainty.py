@@ -136,7 +136,7 @@ def assess(problem: Problem, found: Linearised) -> Uncertainty:
 def coordinate_names(problem: Problem) -> tuple[str, ...]:
     """A name for each coordinate: the parameter's, with a component, an index or the experiment where it has several
     numbers."""
-    return tuple(label for p in problem.parameters for label in p.labels)
+    return tuple(label for p in problem.sought for label in p.labels)
 
 
 # ------------------------------------------------------------------------------------------------ the two accounts
@@ -301,7 +301,7 @@ def _notes_on_residuals(largest: np.ndarray, deviations: list[np.ndarray], scatt
 
 def _span(problem: Problem, name: str, deviation: float) -> str:
     """A standard error in coordinates, in words."""
-    parameter = next(p for p in problem.parameters if name in p.labels)
+    parameter = next(p for p in problem.sought if name in p.labels)
     if parameter.transform.name == "log":
         factor = math.exp(min(deviation * float(np.max(parameter.transform.scale)), 300.0))
         return f"its standard error is a factor of {factor:.2g}"

@@ -22,7 +22,7 @@ def found_values(problem: Problem, result: Mapping[str, Any]) -> dict[str, Any]:
     A scene with these values starts where the run ended.  Left out is what a scene cannot hold (see `not_in_scene`).
     """
     out: dict[str, Any] = {}
-    for p in problem.parameters:
+    for p in problem.sought:
         final = result["parameters"][p.name]["final"]
         if final is None or not_in_scene(p):
             continue
@@ -55,7 +55,7 @@ def not_in_scene(p: Parameter) -> str:
 def found_arrays(problem: Problem, result: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """The files of the run folder that `found_values` names: name -> (n,) values."""
     out = {}
-    for p in problem.parameters:
+    for p in problem.sought:
         final = result["parameters"][p.name]["final"]
         if final is not None and p.per in ("element", "point") and not not_in_scene(p):
             for k, factor in enumerate(p.places.values()):
@@ -81,10 +81,10 @@ def fragment(problem: Problem, result: Mapping[str, Any]) -> str:
     source = problem.description.source
     lines = [
         f"# {p.name} = {_told(result['parameters'][p.name])}"
-        for p in problem.parameters
+        for p in problem.sought
         if not not_in_scene(p) and np.ndim(p.start) == 0
     ]
-    lines += [f"# {p.name} is left out: {not_in_scene(p)}" for p in problem.parameters if not_in_scene(p)]
+    lines += [f"# {p.name} is left out: {not_in_scene(p)}" for p in problem.sought if not_in_scene(p)]
     head = "format: 1\n" + (f"include: [{source.name}]\n" if source is not None else "")
     body = yaml.dump(tree, Dumper=_dumper(yaml), sort_keys=False, width=110, allow_unicode=True)
     return "\n".join([*lines, head + body]).rstrip() + "\n"

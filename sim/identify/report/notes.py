@@ -71,7 +71,7 @@ def _horizons(found: Result) -> list[str]:
 def _unseen(problem: Problem, found: Result, known: Uncertainty | None) -> list[str]:
     """Numbers on which the loss does not depend where the search ended."""
     notes = []
-    for p in problem.parameters:
+    for p in problem.sought:
         part, shape = problem.space.slices[p.name], problem.space.shapes[p.name]
         if known is not None:
             unseen = known.unseen[part].reshape(shape)

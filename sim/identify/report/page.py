@@ -91,7 +91,7 @@ def _curves(problem: Problem, log: Sequence[Mapping[str, Any]]) -> list[Curve]:
         return []
     iterations = [entry["iteration"] for entry in log]
     curves = [_loss_curve(iterations, log)]
-    for p in problem.parameters:
+    for p in problem.sought:
         values = np.array([np.reshape(entry["parameters"][p.name], -1) for entry in log], dtype=np.float64)
         labels = [label.removeprefix(p.name).strip(".[]") for label in p.labels] if values.shape[1] > 1 else []
         true = _true(problem, p.name)
@@ -140,7 +140,7 @@ def _horizons(result: Mapping[str, Any]) -> list[HorizonRow]:
 
 def _parameters(problem: Problem, result: Mapping[str, Any]) -> list[ParameterRow]:
     rows = []
-    for p in problem.parameters:
+    for p in problem.sought:
         found = result["parameters"][p.name]
         rows.append(ParameterRow(
             p.name, found["start"], found["final"], p.unit, found["gradient"], p.bounds, true=_true(problem, p.name),
@@ -152,7 +152,7 @@ def _parameters(problem: Problem, result: Mapping[str, Any]) -> list[ParameterRo
 
 def _expectation(problem: Problem, row: Mapping[str, Any]) -> ExpectationRow:
     """With the unit of a parameter or of a measure."""
-    units = {f"parameters.{p.name}": p.unit for p in problem.parameters}
+    units = {f"parameters.{p.name}": p.unit for p in problem.sought}
     units |= {f"experiments.{e.name}.{m.name}": m.unit for e in problem.experiments for m in problem.measures}
     path = row["path"].removesuffix(".final").removesuffix(".simulated")
     return ExpectationRow(row["path"], row["want"], row["got"], row["ok"], units.get(path, ""))

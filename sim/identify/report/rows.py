@@ -18,7 +18,7 @@ def parameter_rows(
     it."""
     out = {}
     start = problem.physical()
-    for p in problem.parameters:
+    for p in problem.sought:
         row: dict[str, Any] = {"start": start[p.name], "final": None, "unit": p.unit, "gradient": None}
         if np.ndim(start[p.name]):
             row["labels"] = p.labels

@@ -100,7 +100,7 @@ def _bodies(bodies: list[Body], name: str, simulation: Simulation, side: str, ti
 def _tints(problem: Problem, bodies: list[Body]) -> list[Tint]:
     """What was found element by element, point by point or region by region, at the places of the bodies."""
     out = []
-    reached = {r.path: p for p in problem.parameters if p.per in ("element", "point", "region") for r in p.bindings}
+    reached = {r.path: p for p in problem.sought if p.per in ("element", "point", "region") for r in p.bindings}
     for path, p in reached.items():
         label, _, key = path.partition(".")
         group, values = problem.model.groups.get(label), problem.model[path].numpy().astype(np.float64)

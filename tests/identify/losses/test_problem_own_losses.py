@@ -45,7 +45,7 @@ def test_elements_like_their_neighbours(tmp_path):
 def test_regions_like_their_neighbours(tmp_path):
     problem = sheet(tmp_path, smooth("region"))
     a, b, c = problem.start
-    assert [p.name for p in problem.parameters] == ["p.a", "p.b", "p.c"]
+    assert problem.parameters == ["p.a", "p.b", "p.c"]
     assert problem.evaluate(problem.start).terms["smooth_p"] == pytest.approx(
         (((a - b) / 0.2) ** 2 + ((b - c) / 0.2) ** 2) / 2
     ), "a and c do not meet"

@@ -30,9 +30,7 @@ def solver(problem):
 
 
 def material(problem):
-    path = sorted(
-        set(problem.model.materials) - {r.path for p in problem.parameters for r in p.bindings} - {"gravity"}
-    )[0]
+    path = sorted(set(problem.model.materials) - {r.path for p in problem.sought for r in p.bindings} - {"gravity"})[0]
     problem.model[path].assign(0.5 * problem.model[path].numpy())
 
 
@@ -42,7 +40,7 @@ def gravity(problem):
 
 def sought_material(problem):
     """Elements of a sought material that no parameter reaches keep what they were given last."""
-    for p in problem.parameters:
+    for p in problem.sought:
         for r in p.bindings:
             problem.model[r.path].assign(7.0 * problem.model[r.path].numpy())
 
@@ -84,7 +82,7 @@ def test_a_change_is_seen_by_the_next_call(tmp_path, change):
 
 def test_a_value_that_the_user_gives_a_material_stays(tmp_path):
     problem = sheet(tmp_path)
-    path = problem.parameters[0].bindings[0].path
+    path = problem.sought[0].bindings[0].path
     problem.value_and_grad(problem.start)
     problem.model[path].fill_(0.125)
     problem.value_and_grad(problem.start)
@@ -94,7 +92,7 @@ def test_a_value_that_the_user_gives_a_material_stays(tmp_path):
 
 def test_the_model_has_its_values_again_after_a_failure(tmp_path, monkeypatch):
     problem = sheet(tmp_path)
-    path = problem.parameters[0].bindings[0].path
+    path = problem.sought[0].bindings[0].path
     before = problem.model[path].numpy().copy()
     wanted = problem.value_and_grad(problem.start + 0.5)
     for name in ("measure", "rollout"):
@@ -139,7 +137,7 @@ def test_inside_of_remembering_things_are_done_once(tmp_path):
 def test_gradients_of_the_user_survive_an_evaluation(tmp_path):
     """What a tape of the user left in `.grad` of the materials is neither cleared nor added to."""
     problem = sheet(tmp_path)
-    paths = [r.path for p in problem.parameters for r in p.bindings]
+    paths = [r.path for p in problem.sought for r in p.bindings]
     for k, path in enumerate(paths):
         problem.model[path].grad.fill_(2.0 + k)
     problem.value_and_grad(problem.start)

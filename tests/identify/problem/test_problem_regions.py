@@ -76,7 +76,7 @@ def test_values_of_regions_reach_their_elements(tmp_path):
 def test_parameter_for_each_region(tmp_path):
     text = parts(f"  p: {{of: {PATH}, per: region, transform: log, bounds: [1e-4, 10]}}", distance=STIFF)
     problem = sheet(tmp_path, text + "expect:\n  parameters.p.left: {value: 0.05, within: 1 %}\n")
-    assert [p.name for p in problem.parameters] == ["p.left", "p.right"]
+    assert problem.parameters == ["p.left", "p.right"]
     assert problem.physical() == pytest.approx({"p.left": 0.05, "p.right": 0.02})
     rows = check_gradient(problem)
     assert len(rows) == 2 and all(row.ok and row.gradient != 0 for row in rows), rows

@@ -75,9 +75,13 @@ struct sim_new { template <class T> __device__ T operator()(T, T b) const { retu
 
 template <class T> SIM_INLINE T sim_atomic_add(char *place, T value) { return sim_update(place, value, sim_adds()); }
 SIM_INLINE float sim_atomic_add(char *place, float value) { return atomicAdd(reinterpret_cast<float *>(place), value); }
-SIM_INLINE double sim_atomic_add(char *place, double value) { return atomicAdd(reinterpret_cast<double *>(place), value); }
+SIM_INLINE double sim_atomic_add(char *place, double value) {
+    return atomicAdd(reinterpret_cast<double *>(place), value);
+}
 SIM_INLINE int sim_atomic_add(char *place, int value) { return atomicAdd(reinterpret_cast<int *>(place), value); }
-SIM_INLINE unsigned sim_atomic_add(char *place, unsigned value) { return atomicAdd(reinterpret_cast<unsigned *>(place), value); }
+SIM_INLINE unsigned sim_atomic_add(char *place, unsigned value) {
+    return atomicAdd(reinterpret_cast<unsigned *>(place), value);
+}
 SIM_INLINE unsigned long long sim_atomic_add(char *place, unsigned long long value) {
     return atomicAdd(reinterpret_cast<unsigned long long *>(place), value);
 }
@@ -95,11 +99,13 @@ template <class T> SIM_INLINE void sim_add_shared(char *place, T value) {
     }
 }
 
-// place += value where many threads of a warp may mean the same place: those add up first, pair by pair, and one of them touches memory.
+// place += value where many threads of a warp may mean the same place: those add up first, pair by pair, and one of them
+// touches memory.
 template <class T> SIM_INLINE void sim_add_grouped(char *place, T value) {
     const unsigned active = __activemask(), lane = threadIdx.x & 31u;
     const unsigned same = __match_any_sync(active, (unsigned long long)place);
-    unsigned above = same & (0xFFFFFFFEu << lane);  // lanes of the same place behind this one that still have a part of the sum
+    // lanes of the same place behind this one that still have a part of the sum
+    unsigned above = same & (0xFFFFFFFEu << lane);
     unsigned rank = __popc(same & ((1u << lane) - 1u));
     while (__any_sync(active, above != 0)) {
         const unsigned next = __ffs(above);
@@ -112,7 +118,8 @@ template <class T> SIM_INLINE void sim_add_grouped(char *place, T value) {
 }
 
 // The first failure of a launch fills the record; later ones find it taken.
-static __device__ __noinline__ void sim_fail(long long *record, int kind, int site, long long thread, long long index, long long bound) {
+static __device__ __noinline__ void sim_fail(
+    long long *record, int kind, int site, long long thread, long long index, long long bound) {
     if (!record || atomicCAS(reinterpret_cast<unsigned long long *>(record), 0ull, 1ull)) return;
     record[1] = kind;
     record[2] = site;
@@ -121,11 +128,13 @@ static __device__ __noinline__ void sim_fail(long long *record, int kind, int si
     record[5] = bound;
 }
 
-// What `print` shows is written to a log that the host formats: [0] entries, [1] words, [2] room in words, then the entries,
-// each thread, site, number of values, values.  An entry that does not fit is counted and left out.
-template <int N> SIM_INLINE void sim_print(long long *log, int site, long long thread, const long long (&values)[N], int count) {
+// What `print` shows is written to a log that the host formats: [0] entries, [1] words, [2] room in words, then the
+// entries, each thread, site, number of values, values.  An entry that does not fit is counted and left out.
+template <int N> SIM_INLINE void sim_print(
+    long long *log, int site, long long thread, const long long (&values)[N], int count) {
     if (!log) return;
-    const unsigned long long at = atomicAdd(reinterpret_cast<unsigned long long *>(log + 1), (unsigned long long)(3 + count));
+    const unsigned long long at =
+        atomicAdd(reinterpret_cast<unsigned long long *>(log + 1), (unsigned long long)(3 + count));
     if ((long long)at + 3 + count > log[2]) return;
     long long *entry = log + 3 + at;
     entry[0] = thread;
