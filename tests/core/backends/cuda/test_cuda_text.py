@@ -92,7 +92,7 @@ def test_threads_that_share_a_parameter_add_up_first(groups: str) -> None:
     kernel = gather_by_group
     spec = kernel.specialise(tuple(p.type for p in kernel.parameters))
     made = spec.differentiated(frozenset([1, 3, 4]), ()).adjoint(frozenset())
-    assert made.recording is None
+    assert made.forward is None
     text = CudaText(made.adjoint.func).kernel()
     assert text.count("sim_add_grouped<float>") == 1 and "sim_add_shared<float>" in CudaText(spec.func).kernel()
     compiler, rng, n = HostCompiler(warps=True), np.random.default_rng(4), 300
