@@ -1,6 +1,6 @@
 """Every test session compiles into a cache of its own, so that tests neither trust nor touch the user's.
 
-SIM_TEST_CACHE names a folder that is kept instead, for whoever runs the same tests many times while changing other code.
+SIM_TEST_CACHE names a folder that is kept instead, for whoever runs the same tests many times while other code changes.
 Tests marked `gpu` are skipped where there is no GPU, with what is missing as the reason.
 """
 

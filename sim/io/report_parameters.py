@@ -32,7 +32,7 @@ class ParameterRow:
         bounds: (low, high), None = open.
         true: the value an expectation gives, if one does.
         error: standard error of `final`, if it was estimated; infinite: the parameter is not identifiable.
-        log: whether the parameter was sought on a logarithmic scale.
+        log: whether the search saw the parameter on a logarithmic scale.
         note: one remark, such as "the loss does not depend on it".
         labels: a name for each number, where there are several.
     """

@@ -1,7 +1,7 @@
 """A rollout on a tape: what it keeps on its way forward.
 
-The steps before the last segment run without a tape; of them only snapshots are kept, from which the reverse sweep runs
-them again, segment by segment.  The last segment is recorded at once, because the sweep begins with it.
+The steps before the last segment run without a tape; of them only checkpoints are kept, from which the reverse sweep
+runs them again, segment by segment.  The last segment is recorded at once, because the sweep begins with it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sim.core.runtime.tape.tape import Tape
 from sim.rollout.budget import CheckpointSchedule
 from sim.rollout.reverse import ReverseSweep
 from sim.rollout.runs import STACKS, Run
-from sim.rollout.segments import Segment, Snapshot
+from sim.rollout.segments import Checkpoint, Segment
 from sim.rollout.workspace import Workspace
 
 
@@ -27,13 +27,13 @@ class RecordedRun(Run):
     """One rollout of which as much is kept as a schedule says.
 
     inputs: what of the user's arrays the steps read; `back` is called while they have the content that they had then.
-    kept: snapshots by step, None while the way forward has not come to its end.  graphs: of the way forward: they tell
-    whether the kernels of the steps would be the same today.
+    kept: checkpoints by step, None while the way forward has not come to its end.  graphs: of the way forward: they
+    tell whether the kernels of the steps would be the same today.
     """
 
     schedule: CheckpointSchedule
     inputs: list[array] = field(default_factory=list)
-    kept: dict[int, Snapshot] | None = None
+    kept: dict[int, Checkpoint] | None = None
     graphs: list[Graph] = field(default_factory=list)
 
     @property
@@ -69,13 +69,13 @@ class RecordedRun(Run):
 
     def _take_steps(self, w: Workspace) -> None:
         plan, steps, last = self.plan, w.steps, self.last
-        self.kept, kept = None, dict[int, Snapshot]()
+        self.kept, kept = None, dict[int, Checkpoint]()
         steps.states[0].copy_from(plan.start)
         gap = self.schedule.gap(last + self.schedule.every, self.schedule.states)
         for first in range(0, last, gap):
-            kept[first] = Snapshot.of(steps.states[first % 2])
+            kept[first] = Checkpoint.of(steps.states[first % 2])
             self._advance(steps, first, min(gap, last - first), frames=True)
-        kept[last] = Snapshot.of(steps.states[last % 2])
+        kept[last] = Checkpoint.of(steps.states[last % 2])
         segment = self.run_segment(w, kept[last], last, plan.steps - last, frames=True)
         self.result.final.copy_from(segment.states[segment.count % 2])
         own = {*w.buffers, *(a.buffer for state in segment.states for a in (*state.moving, state.clock))}
@@ -84,10 +84,10 @@ class RecordedRun(Run):
         self.inputs = [*start.moving, start.clock, start.particle_f, *read]
         self.kept, self.graphs = kept, segment.graphs
 
-    def run_segment(self, w: Workspace, snapshot: Snapshot, first: int, count: int, frames: bool) -> Segment:
-        """Run a segment, from its snapshot, with all that the gradient needs."""
+    def run_segment(self, w: Workspace, checkpoint: Checkpoint, first: int, count: int, frames: bool) -> Segment:
+        """Run a segment, from its checkpoint, with all that the gradient needs."""
         segment = w.segment(count)
-        snapshot.restore(segment.states[0])
+        checkpoint.restore(segment.states[0])
         steps = self.plan.frames_in(first, count) if frames else ()
         segment.forward(self, first, {step - first: partial(self.keep_frame, step) for step in steps})
         return segment

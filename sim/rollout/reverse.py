@@ -1,6 +1,6 @@
 """The way back through a rollout, segment by segment from the last.
 
-Binomial checkpointing keeps log(steps) snapshots at the price of log(steps) forward runs (A. Griewank, A. Walther,
+Binomial checkpointing keeps log(steps) states at the price of log(steps) forward runs (A. Griewank, A. Walther,
 "Algorithm 799: Revolve", 2000).  Here an interval is split more simply, into about states / 2 equal parts whose first
 states are kept, and each part in the same way with half as many (`CheckpointSchedule.gap`); what is left at the end are
 not steps but segments, which are replayed as a whole.
@@ -16,12 +16,12 @@ from sim.core.lang.errors import GradientError
 from sim.core.runtime.arrays.array import array, clone
 from sim.model.state import State
 from sim.rollout.budget import CheckpointSchedule
-from sim.rollout.segments import Segment, Snapshot
+from sim.rollout.segments import Checkpoint, Segment
 from sim.rollout.trajectory import Plan, Trajectory
 from sim.rollout.workspace import Workspace
 
 
-class Checkpoints(Protocol):
+class ReversibleRun(Protocol):
     """The run that goes back: what it has done and kept on its way forward."""
 
     plan: Plan
@@ -33,20 +33,20 @@ class Checkpoints(Protocol):
     def last(self) -> int:
         """The first step of the last segment."""
 
-    def run_segment(self, w: Workspace, snapshot: Snapshot, first: int, count: int, frames: bool) -> Segment:
-        """Run a segment, from its snapshot, with all that the gradient needs."""
+    def run_segment(self, w: Workspace, checkpoint: Checkpoint, first: int, count: int, frames: bool) -> Segment:
+        """Run a segment, from its checkpoint, with all that the gradient needs."""
 
 
 @dataclass(eq=False)
 class ReverseSweep:
     """One way back through a rollout.
 
-    kept: snapshots by step.  at_end: gradients of the state where what is left ends; of_frames: of the frames.
+    kept: checkpoints by step.  at_end: gradients of the state where what is left ends; of_frames: of the frames.
     """
 
-    of: Checkpoints
+    of: ReversibleRun
     w: Workspace
-    kept: dict[int, Snapshot]
+    kept: dict[int, Checkpoint]
     at_end: list[array] = field(init=False)
     of_frames: array = field(init=False)
 
@@ -80,7 +80,7 @@ class ReverseSweep:
         made = list(range(first + gap, first + count, gap))
         for at in made:
             steps.run(at - gap, gap)
-            self.kept[at] = Snapshot.of(steps.states[at % 2])
+            self.kept[at] = Checkpoint.of(steps.states[at % 2])
         for at in [*reversed(made), first]:
             self._reverse_interval(at, min(gap, first + count - at), None if states is None else states // 2)
             if at != first:

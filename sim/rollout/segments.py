@@ -30,14 +30,14 @@ TakeStep = Callable[[State, State], None]
 
 
 @dataclass(frozen=True, eq=False)
-class Snapshot:
+class Checkpoint:
     """A state from which steps can run again, as copies of its arrays."""
 
     moving: list[array]
     clock: array
 
     @classmethod
-    def of(cls, state: State) -> Snapshot:
+    def of(cls, state: State) -> Checkpoint:
         return cls([clone(a, requires_grad=False) for a in state.moving], clone(state.clock, requires_grad=False))
 
     def restore(self, state: State) -> None:
@@ -104,7 +104,7 @@ class _GraphPerStep:
 
 
 @dataclass(frozen=True, eq=False)
-class _Recording:
+class _RecordedSteps:
     """The steps of a segment as they were recorded: forward graphs, and the tape; begins[k]: where step k begins on
     it."""
 
@@ -129,7 +129,7 @@ class Segment:
     count: int
     states: tuple[State, State]
     step: TakeStep
-    _recording: _Recording | None = None
+    _recording: _RecordedSteps | None = None
     _back: _GraphPerStep | None = None
     _content: tuple[object, int, list[int]] | None = None
 
@@ -181,7 +181,7 @@ class Segment:
                     frames[stop - 1](self.states[stop % 2])
         self._content = owner, first, self._versions()
 
-    def _record(self, frames: Frames) -> _Recording:
+    def _record(self, frames: Frames) -> _RecordedSteps:
         # One tape for all steps: a step may need what an earlier one has kept.  One graph for each step: a frame may be
         # kept between any two.
         tape, graphs, begins = Tape(), list[Graph](), list[int]()
@@ -196,7 +196,7 @@ class Segment:
         memory = list(tape.memory())
         tape.release()  # nobody else writes the states, and replays write the same again
         written = dict.fromkeys(buffer for graph in graphs for buffer in graph.written)
-        return _Recording(_GraphPerStep(graphs), tape, begins, memory, joined(graphs).read, list(written))
+        return _RecordedSteps(_GraphPerStep(graphs), tape, begins, memory, joined(graphs).read, list(written))
 
     @property
     def read(self) -> list[array]:
@@ -227,7 +227,7 @@ class Segment:
             self._back = _GraphPerStep(graphs[::-1], backward=True)
             recording.tape.records.clear()  # the graphs keep what they need
 
-    def _step_back(self, recording: _Recording, step: int) -> Graph:
+    def _step_back(self, recording: _RecordedSteps, step: int) -> Graph:
         if self._back is not None:
             self._back.of_step[step].replay()
             return self._back.of_step[step]

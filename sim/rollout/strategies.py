@@ -30,9 +30,8 @@ class Checkpointed:
     """The state is kept every `every` steps; the reverse sweep runs each segment again and goes back through it.
 
     budget: instead of `every`, the memory that the gradient may take, in bytes or as "200 MB".  If everything fits it
-    is
-        stored; else checkpoints take as little as they can, and where that is still too much, fewer of them are kept
-        and made anew on the way back (for very long rollouts).
+    is stored; else checkpoints take as little as they can, and where that is still too much, fewer of them are kept and
+    made anew on the way back (for very long rollouts).
     """
 
     every: int | None = None

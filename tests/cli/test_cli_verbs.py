@@ -11,6 +11,7 @@ from problem_scenes import SHEET, write_scene, write_target
 
 from sim.cli import STAGES, main
 from sim.cli.arguments import make_parser
+from sim.cli.terminal.tables import print_columns
 from sim.cli.verbs import VERBS
 
 SCENES = ROOT / "scenes"
@@ -166,6 +167,11 @@ def test_cloth_target_is_what_its_script_writes(tmp_path):
     )
     with np.load(out) as fresh, np.load(SCENES / "data" / "cloth_markers.npz") as shipped:
         assert np.abs(fresh["fabric"] - shipped["fabric"]).max() < 1e-6
+
+
+def test_heads_of_tables_keep_their_units(capsys):
+    print_columns("", [1.0], ("dt [s]", str))
+    assert "dt [s]" in capsys.readouterr().out
 
 
 def test_every_verb_is_said_once(capsys):

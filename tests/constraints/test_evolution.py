@@ -1,4 +1,4 @@
-"""The memory of the viscoelastic constraints: its flow over a step is the closed form for a strain that stays."""
+"""Evolution of the viscoelastic constraints: over a step it is the closed form for a strain that stays."""
 
 import numpy as np
 import pytest
@@ -14,12 +14,12 @@ VEC3 = vector(3, float64)
 NAMES = ("viscoelastic", "viscoelastic_shape")
 
 
-def flow_of(name, x, gradients, memory, share, time, dt):
-    """The memory after a step of dt."""
+def evolved(name, x, gradients, internal, share, time, dt):
+    """The internal variables after a step of dt."""
     c = REGISTRY[name]
     kinds = [(VEC3,) * 4, *(p.type(float64) for p in c.parameters.values()), float64]
     traced = inline(trace_function(c.evolution, kinds, real=float64))
-    return np.array(evaluate(traced, *np.ravel(x), *np.ravel(gradients), *memory, share, time, dt))
+    return np.array(evaluate(traced, *np.ravel(x), *np.ravel(gradients), *internal, share, time, dt))
 
 
 def cell():
@@ -47,40 +47,40 @@ def rows_of(e):
     )
 
 
-def as_memory(rows):
+def as_internal(rows):
     """`normal`, whose third component is unused, then `shear`."""
     return np.array([rows[0], rows[1], 0.0, *rows[2:]])
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_memory_decays_towards_the_deviator_of_the_strain(name):
-    x, gradients, memory = cell()
-    memory[2] = 0.0
-    limit = as_memory(rows_of(strain(x)))
+def test_internal_variables_decay_towards_the_deviator_of_the_strain(name):
+    x, gradients, internal = cell()
+    internal[2] = 0.0
+    limit = as_internal(rows_of(strain(x)))
     for dt in (0.0, 1e-3, 0.02, 0.05, 0.3, 50.0):
         kept = np.exp(-dt / 0.05)
-        found = flow_of(name, x, gradients, memory, 0.4, 0.05, dt)
-        np.testing.assert_allclose(found, kept * memory + (1 - kept) * limit, rtol=1e-12, atol=1e-14)
+        found = evolved(name, x, gradients, internal, 0.4, 0.05, dt)
+        np.testing.assert_allclose(found, kept * internal + (1 - kept) * limit, rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_not_remembered_pulls_back(name):
+def test_what_has_not_relaxed_pulls_back(name):
     """The rows are dev E - share q, after that of the volume where there is one."""
-    x, gradients, memory = cell()
+    x, gradients, internal = cell()
     traced = inline(REGISTRY[name].traced(float64))
-    rows = np.array(evaluate(traced, *np.ravel(x), *np.ravel(gradients), *memory, 0.4, 0.05))
-    np.testing.assert_allclose(rows[-5:], rows_of(strain(x)) - 0.4 * np.delete(memory, 2), rtol=1e-12)
+    rows = np.array(evaluate(traced, *np.ravel(x), *np.ravel(gradients), *internal, 0.4, 0.05))
+    np.testing.assert_allclose(rows[-5:], rows_of(strain(x)) - 0.4 * np.delete(internal, 2), rtol=1e-12)
     if name == "viscoelastic":
         assert rows[0] == pytest.approx(np.trace(strain(x)) / 3**0.5, rel=1e-12)
 
 
-def test_both_remember_the_same():
-    x, gradients, memory = cell()
-    one, other = (flow_of(name, x, gradients, memory, 0.4, 0.05, 0.02) for name in NAMES)
+def test_both_relax_alike():
+    x, gradients, internal = cell()
+    one, other = (evolved(name, x, gradients, internal, 0.4, 0.05, 0.02) for name in NAMES)
     np.testing.assert_array_equal(one, other)
 
 
-def test_a_step_of_the_solver_moves_the_memory_by_the_strain_at_its_start():
+def test_a_step_of_the_solver_moves_internal_variables_by_the_strain_at_its_start():
     builder = sim.ModelBuilder(gravity=(0, 0, 0))
     group = builder.add_soft_grid(
         dim_x=1,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.cli.terminal.tables import few_digits, number_text, print_table
+from sim.cli.terminal.tables import few_digits, number_text, print_columns, print_table
 from sim.identify.run import REPORT
 from sim.identify.search.loop import ENDED
 from sim.io import ParameterRow
@@ -17,53 +17,20 @@ from sim.io.report_parameters import MOST_ROWS, number_cells
 
 def show_result(result: Mapping[str, Any], folder: Path) -> None:
     """What a run found, in tables that fit into 80 columns, and where everything else is."""
-    rows = [
-        ParameterRow(name, p["start"], p["final"], p["unit"], error=p.get("standard_error"), labels=p.get("labels", ()))
-        for name, p in result["parameters"].items()
-    ]
-    if rows:
-        print_table(
-            "parameters",
-            ["", "start", "found", "standard error", "unit"],
-            [line for row in rows for line in _parameter(row)],
-        )
-    for row in rows:
-        if row.size > MOST_ROWS:
-            print(
-                f"{row.name}: {row.size} numbers, lowest ... median ... highest; all of them: {folder / 'result.json'}"
-            )
+    _show_parameters(result, folder)
     if result["starts"]:
         print_starts(result["starts"])
     if result["horizons"]:
         print_horizons(result["horizons"])
-    measures = [
-        [
-            experiment,
-            name,
-            number_text(m["simulated"]),
-            number_text(m["measured"]),
-            m["unit"],
-            "-" if m["error"] is None else f"{m['error']:+.1%}",
-        ]
-        for experiment, e in result["experiments"].items()
-        for name, m in e.items()
-        if isinstance(m, Mapping) and "simulated" in m
-    ]
-    if measures:
-        print_table("measures", ["", "", "simulated", "measured", "unit", "error"], measures)
+    _show_measures(result)
     if result["expect"]:
-        print_table(
+        print_columns(
             "expected",
-            ["", "want", "got", ""],
-            [
-                [
-                    row["path"].removeprefix("experiments."),
-                    row["want"].replace(", as measured,", " measured,"),
-                    f"{number_text(row['got'])} {_unit(result, row['path'])}".strip(),
-                    "ok" if row["ok"] else "NOT MET",
-                ]
-                for row in result["expect"]
-            ],
+            result["expect"],
+            ("", lambda row: row["path"].removeprefix("experiments.")),
+            ("want", lambda row: row["want"].replace(", as measured,", " measured,")),
+            ("got", lambda row: f"{number_text(row['got'])} {_unit(result, row['path'])}".strip()),
+            ("", lambda row: "ok" if row["ok"] else "NOT MET"),
         )
     loss = result["loss"]
     if loss["final"] is not None:
@@ -75,6 +42,40 @@ def show_result(result: Mapping[str, Any], folder: Path) -> None:
     else:
         print(f"{result['stopped_because']} in {result['wall_s']:.1f} s")
     print(f"{folder / REPORT if (folder / REPORT).exists() else folder}")
+
+
+def _show_parameters(result: Mapping[str, Any], folder: Path) -> None:
+    rows = [
+        ParameterRow(name, p["start"], p["final"], p["unit"], error=p.get("standard_error"), labels=p.get("labels", ()))
+        for name, p in result["parameters"].items()
+    ]
+    if rows:
+        lines = [line for row in rows for line in _parameter(row)]
+        print_table("parameters", ["", "start", "found", "standard error", "unit"], lines)
+    for row in rows:
+        if row.size > MOST_ROWS:
+            where = folder / "result.json"
+            print(f"{row.name}: {row.size} numbers, lowest ... median ... highest; all of them: {where}")
+
+
+def _show_measures(result: Mapping[str, Any]) -> None:
+    rows = [
+        (experiment, name, m)
+        for experiment, e in result["experiments"].items()
+        for name, m in e.items()
+        if isinstance(m, Mapping) and "simulated" in m
+    ]
+    if rows:
+        print_columns(
+            "measures",
+            rows,
+            ("", lambda row: row[0]),
+            ("", lambda row: row[1]),
+            ("simulated", lambda row: number_text(row[2]["simulated"])),
+            ("measured", lambda row: number_text(row[2]["measured"])),
+            ("unit", lambda row: row[2]["unit"]),
+            ("error", lambda row: "-" if row[2]["error"] is None else f"{row[2]['error']:+.1%}"),
+        )
 
 
 def _parameter(row: ParameterRow) -> list[list[str]]:
@@ -137,19 +138,14 @@ def print_starts(found: Mapping[str, Any]) -> None:
 
 def print_horizons(found: Sequence[Mapping[str, Any]]) -> None:
     """How the search went from horizon to horizon; `found`: as in result.json."""
-    print_table(
+    print_columns(
         "horizons",
-        ["", "loss before", "after", "last iteration", "ended because"],
-        [
-            [
-                row["horizon"],
-                _loss(row["initial"]),
-                _loss(row["final"]),
-                str(row["iteration"]),
-                ENDED[row["stopped_because"]],
-            ]
-            for row in found
-        ],
+        found,
+        ("", lambda row: row["horizon"]),
+        ("loss before", lambda row: _loss(row["initial"])),
+        ("after", lambda row: _loss(row["final"])),
+        ("last iteration", lambda row: str(row["iteration"])),
+        ("ended because", lambda row: ENDED[row["stopped_because"]]),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,14 +22,21 @@ def print_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) 
     shown.print(table)
 
 
+def print_columns(title: str, rows: Iterable[Any], *columns: tuple[str, Callable[[Any], str]]) -> None:
+    """A table with a line for each row; a column is its head, and what it shows of a row."""
+    print_table(title, [head for head, _ in columns], [[cell(row) for _, cell in columns] for row in rows])
+
+
 def make_table(title: str, head: Sequence[str], style: Any) -> Any:
     """An empty table of rich's: columns of numbers to the right, those of words to the left."""
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(title=title or None, box=style, title_justify="left", show_header=any(head))
     for k, name in enumerate(head):
         numeric = k > 0 and name not in ("unit", "want", "")
-        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
+        # As a Text: `[s]` would be read as markup, and be gone.
+        table.add_column(Text(name), justify="right" if numeric else "left", overflow="fold")
     return table
 
 

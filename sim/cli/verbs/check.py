@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from sim.cli.terminal.tables import number_text, print_table, size_text
+from sim.cli.terminal.tables import number_text, print_columns, size_text
 from sim.cli.verbs.base import Verb, load
 from sim.identify.problem import Problem
 from sim.identify.run import OK
@@ -18,28 +18,32 @@ def _run(options: argparse.Namespace) -> int:
     if options.json:
         print(to_json(facts, indent=2))
         return OK
-    print_table(
+    print_columns(
         "constraints",
-        ["", "count", "colours"],
-        [[name, str(c["count"]), str(c["colors"])] for name, c in facts["constraints"].items()],
+        facts["constraints"].items(),
+        ("", lambda row: row[0]),
+        ("count", lambda row: str(row[1]["count"])),
+        ("colours", lambda row: str(row[1]["colors"])),
     )
-    print_table("points", ["", "count"], [[name, str(count)] for name, count in facts["points"].items()])
-    print_table(
+    print_columns("points", facts["points"].items(), ("", lambda row: row[0]), ("count", lambda row: str(row[1])))
+    print_columns(
         "experiments",
-        ["", "frames", "steps", "dt [s]", "not seen"],
-        [
-            [name, str(e["frames"]), str(e["steps"]), f"{e['dt']:.4g}", str(e["unseen"])]
-            for name, e in facts["experiments"].items()
-        ],
+        facts["experiments"].items(),
+        ("", lambda row: row[0]),
+        ("frames", lambda row: str(row[1]["frames"])),
+        ("steps", lambda row: str(row[1]["steps"])),
+        ("dt [s]", lambda row: f"{row[1]['dt']:.4g}"),
+        ("not seen", lambda row: str(row[1]["unseen"])),
     )
     if facts["parameters"]:
-        print_table(
+        print_columns(
             "parameters",
-            ["", "start", "unit", "low", "high"],
-            [
-                [name, number_text(p["start"]), p["unit"], number_text(p["bounds"][0]), number_text(p["bounds"][1])]
-                for name, p in facts["parameters"].items()
-            ],
+            facts["parameters"].items(),
+            ("", lambda row: row[0]),
+            ("start", lambda row: number_text(row[1]["start"])),
+            ("unit", lambda row: row[1]["unit"]),
+            ("low", lambda row: number_text(row[1]["bounds"][0])),
+            ("high", lambda row: number_text(row[1]["bounds"][1])),
         )
         print(f"memory of the gradient: {size_text(facts['gradient_bytes'])}")
     for warning in facts["warnings"]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from sim.cli.terminal.tables import print_table
+from sim.cli.terminal.tables import print_columns
 from sim.cli.verbs.base import Verb, load
 from sim.cli.verbs.modules import UsageError
 from sim.core.lang.types import float64
@@ -22,21 +22,16 @@ def _run(options: argparse.Namespace) -> int:
         shown = [{**vars(row), "error": row.error, "ok": row.ok} for row in rows]
         print(to_json({"rows": shown, "ok": good}, indent=2))
         return 0 if good else 1
-    print_table(
+    print_columns(
         f"gradient of the loss by coordinates (tolerance {TOLERANCE:g})",
-        ["", "back-propagated", "difference", "relative error", "step", "contacts switched", ""],
-        [
-            [
-                r.parameter,
-                f"{r.gradient:.10g}",
-                f"{r.difference:.10g}",
-                f"{r.error:.1e}",
-                f"{r.step:g}",
-                str(r.switched),
-                "ok" if r.ok else "OFF",
-            ]
-            for r in rows
-        ],
+        rows,
+        ("", lambda row: row.parameter),
+        ("back-propagated", lambda row: f"{row.gradient:.10g}"),
+        ("difference", lambda row: f"{row.difference:.10g}"),
+        ("relative error", lambda row: f"{row.error:.1e}"),
+        ("step", lambda row: f"{row.step:g}"),
+        ("contacts switched", lambda row: str(row.switched)),
+        ("", lambda row: "ok" if row.ok else "OFF"),
     )
     if not good and any(r.switched for r in rows):
         print("contacts switch within a step: the loss has a kink there, and the difference does not see the gradient")

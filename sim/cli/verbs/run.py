@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from sim.cli.terminal.result import show_result
-from sim.cli.terminal.tables import print_table
+from sim.cli.terminal.tables import print_columns
 from sim.cli.terminal.watch import LiveWatcher, PlainWatcher
 from sim.cli.verbs.base import Verb, load, positive
 from sim.cli.verbs.modules import UsageError
@@ -46,19 +46,14 @@ def _run(options: argparse.Namespace) -> int:
     else:
         show_result(outcome.result, outcome.folder)
         if options.profile and "profile" in outcome.result:
-            print_table(
+            print_columns(
                 "kernels",
-                ["", "launches", "time [s]", "share", "GB/s"],
-                [
-                    [
-                        row["kernel"],
-                        str(row["calls"]),
-                        f"{row['seconds']:.3f}",
-                        f"{row['share']:.1%}",
-                        f"{row['bytes'] / row['seconds'] / 1e9:.1f}",
-                    ]
-                    for row in outcome.result["profile"]
-                ],
+                outcome.result["profile"],
+                ("", lambda row: row["kernel"]),
+                ("launches", lambda row: str(row["calls"])),
+                ("time [s]", lambda row: f"{row['seconds']:.3f}"),
+                ("share", lambda row: f"{row['share']:.1%}"),
+                ("GB/s", lambda row: f"{row['bytes'] / row['seconds'] / 1e9:.1f}"),
             )
     if outcome.status == INTERRUPTED and (outcome.folder / STATE).exists():
         print(f"continue with: {resume_command(options, outcome.folder)}", file=sys.stderr)

@@ -115,7 +115,7 @@ class Thread:
     def do_for(self, op: Op) -> list[Any]:
         n, *carried = self.get(op.operands)
         steps = range(int(n))
-        for k in reversed(steps) if op.attrs.get("reverse") else steps:
+        for k in reversed(steps) if op.reverse else steps:
             carried = self.block(op.regions[0], [n.dtype.type(k), *carried])
         return carried
 
@@ -167,7 +167,7 @@ class Thread:
         return []
 
     def do_atomic(self, op: Op) -> list[Any]:
-        return self.update(op, _ATOMIC[op.attrs["how"]])
+        return self.update(op, _ATOMIC[op.how])
 
     def update(self, op: Op, how: Callable[[Any, Any], Any]) -> list[Any]:
         kinds = moved_scalars(op)
@@ -200,11 +200,11 @@ class Thread:
 
     # -- the launch, and the world
     def do_tid(self, op: Op) -> list[Any]:
-        axis = op.attrs["axis"]
+        axis = op.axis
         return [np.int64(self.linear if axis < 0 else self.coords[axis]).astype(np.int32)]
 
     def do_shape(self, op: Op) -> list[Any]:
-        return [np.int64(self.env[op.operands[0]].shape[op.attrs["axis"]]).astype(np.int32)]
+        return [np.int64(self.env[op.operands[0]].shape[op.axis]).astype(np.int32)]
 
     def do_print(self, op: Op) -> list[Any]:
         sys.stdout.write(print_text(op.attrs["format"], self.get(op.operands)))

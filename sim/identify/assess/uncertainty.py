@@ -2,13 +2,14 @@
 
 At the optimum a small change e of the residuals moves the coordinates by -A^-1 J' W e, with J the derivatives of the
 residuals, W their weights in the loss and A = J' W J (Gauss-Newton).  So their covariance is A^-1 B A^-1, B = J' W C W
-J, with C the covariance of the residuals.  Two accounts of C are kept side by side:
+J, with C the covariance of the residuals (the sandwich of P. Huber, 1967; where C is W^-1 it is A^-1).  Two accounts of
+C are kept side by side:
 
 * by noise: every observation has independent noise of the stated standard deviation (a displacement shares that of its
   first frame; a prior's width and a goal's scale count as noise).
 * by residuals: their actual size and colour.  A model that misses something leaves residuals that are correlated from
   frame to frame and say less than their number.  With S the mean spectrum of the residuals over markers and axes,
-  B = sum over frequencies f of S(f) G(f)' conj G(f), G the spectra of W J (Whittle's estimate; no bandwidth to choose).
+  B = sum over frequencies f of S(f) G(f)' conj G(f), G the spectra of W J (P. Whittle, 1953; no bandwidth to choose).
 
 The larger of the two is the standard error.
 """
@@ -144,7 +145,8 @@ def _by_noise(part: Residuals, jacobian: np.ndarray) -> tuple[np.ndarray, float]
     y = part.weight[..., None, None] * jacobian
     seen = part.of_observations(y)
     kept = _kept(part.huber)
-    own = part.observation_noise**2 * (1 + (part.reference >= 0))  # variance of each residual
+    # The variance of each residual; of a difference of two observations the sum of theirs.
+    own = part.observation_noise**2 * (1 + (part.reference >= 0))
     return kept * np.einsum("fmai,fmaj->ij", seen, seen), (
         kept * 3.0 * float(np.sum(part.weight * own)) if part.markers else 0.0
     )
@@ -184,6 +186,7 @@ def _inverse(matrix: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, np.ndarr
     use = np.flatnonzero(free & ~lost)
     out = np.zeros_like(matrix)
     if use.size:
+        # Scaled to a diagonal of one: whether a direction is empty must not depend on the units of the coordinates.
         values, vectors = np.linalg.eigh(matrix[np.ix_(use, use)] / np.outer(scale[use], scale[use]))
         empty = values < SINGULAR
         lost[use] |= np.any(np.abs(vectors[:, empty]) > 1e-3, axis=1)

@@ -1,6 +1,6 @@
 """How residuals and measured numbers change with the parameters: finite differences of whole rollouts.
 
-One rollout per number that is sought, which is cheaper than a gradient for each of thousands of residuals.
+One rollout per coordinate, which is cheaper than a gradient for each of thousands of residuals.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What is sought: names, bounds, transforms."""
+"""Parameters: what they are bound to, their bounds and transforms."""

@@ -16,7 +16,7 @@ from sim.core.lang.errors import entry_point
 from sim.core.lang.types import float32
 from sim.core.runtime.devices.device import DeviceLike
 from sim.geometry import ClothGrid, EmbeddedSurface, MeshFile, SolidGrid, TetMesh, cloth_grid, solid_grid, solid_mesh
-from sim.model.build import checks
+from sim.model.build import checks, objects
 from sim.model.build.assembly import ModelParts, assemble
 from sim.model.build.blocks import (
     AttachmentBlock,
@@ -30,16 +30,7 @@ from sim.model.build.blocks import (
 )
 from sim.model.build.material_blocks import material_blocks
 from sim.model.build.motions import read_motions
-from sim.model.build.objects import (
-    ORIGIN,
-    NewObject,
-    ObjectOptions,
-    chain,
-    cloth,
-    index_table,
-    loose_particles,
-    solid,
-)
+from sim.model.build.objects import ORIGIN, NewObject, ObjectOptions, index_table
 from sim.model.errors import ModelError
 from sim.model.groups import Group
 from sim.model.model import Model
@@ -110,7 +101,7 @@ class ModelBuilder:
         """
         self._open("add_particles")
         options = ObjectOptions(pos, rot, scale, vel, spin, label, material, thickness)
-        return self._add(loose_particles(options, positions, mass), options)
+        return self._add(objects.loose_particles(options, positions, mass), options)
 
     def add_chain(
         self,
@@ -135,7 +126,7 @@ class ModelBuilder:
         """
         self._open("add_chain")
         options = ObjectOptions(pos, rot, scale, vel, spin, label, material, thickness)
-        return self._add(chain(options, start, end, points, mass), options)
+        return self._add(objects.chain(options, start, end, points, mass), options)
 
     def add_cloth_grid(
         self,
@@ -166,13 +157,12 @@ class ModelBuilder:
         pins the points of a side (left, right: lowest, highest x; bottom, top: lowest, highest y).
 
         material: `distance` acts on the edges along the axes and `shear` on the diagonals of the cells, one each:
-        without
-        `shear` nothing resists a pull along the bias.  `bend` acts on all hinges.
+        without `shear` nothing resists a pull along the bias.  `bend` acts on all hinges.
         """
         self._open("add_cloth_grid")
         grid = checks.geometry(cloth_grid, dim_x, dim_y, cell_x, cell_y, reverse_winding)
         options = ObjectOptions(pos, rot, scale, vel, spin, label, material, thickness)
-        group = self._add(cloth(options, grid.positions, grid.triangles, mass, density, grid), options)
+        group = self._add(objects.cloth(options, grid.positions, grid.triangles, mass, density, grid), options)
         return self._fix_sides(group, grid, fix_left, fix_right, fix_top, fix_bottom)
 
     def add_cloth_mesh(
@@ -208,7 +198,7 @@ class ModelBuilder:
             raise ModelError(f"indices have shape {triangles.shape}", "Give the triangles (m, 3)")
         options = ObjectOptions(pos, rot, scale, vel, spin, label, material, thickness)
         points = checks.vec3s("vertices", vertices)
-        new = cloth(options, points, triangles, mass, density, file_to_point=file_to_point)
+        new = objects.cloth(options, points, triangles, mass, density, file_to_point=file_to_point)
         return self._add(new, options)
 
     def add_soft_grid(
@@ -243,7 +233,7 @@ class ModelBuilder:
         self._open("add_soft_grid")
         grid = checks.geometry(solid_grid, dim_x, dim_y, dim_z, cell_x, cell_y, cell_z)
         options = ObjectOptions(pos, rot, scale, vel, spin, label, material, thickness)
-        group = self._add(solid(options, grid.mesh, density), options)
+        group = self._add(objects.solid(options, grid.mesh, density), options)
         return self._fix_sides(group, grid, fix_left, fix_right, fix_top, fix_bottom)
 
     def add_soft_mesh(
@@ -276,7 +266,7 @@ class ModelBuilder:
         if mesh is None:
             tets = index_table(indices, 4, "tetrahedra")
             mesh = checks.geometry(solid_mesh, checks.vec3s("vertices", vertices), tets, label or "the solid")
-        return self._add(solid(options, mesh, density, surface), options)
+        return self._add(objects.solid(options, mesh, density, surface), options)
 
     # ------------------------------------------------------------------------------------------ constraints
     def add_spring(
@@ -483,8 +473,7 @@ class ModelBuilder:
 
         A material value that was one number becomes (worlds,), one for each element (worlds n,): every world has
         parameters, motions and shapes of its own, and gradients.  `gravity` is one for all.  Particles of a group in
-        world w:
-        `model.groups[label].of_world(w)`.  A launch works on a colour of all worlds.
+        world w: `model.groups[label].of_world(w)`.  A launch works on a colour of all worlds.
         """
         self._open("replicate")
         if isinstance(worlds, bool) or int(worlds) != worlds or worlds < 1:

@@ -175,7 +175,7 @@ class CudaAccesses(CudaBody):
             for place, kind, value in zip(
                 self.places(op), moved_scalars(op), map(self.ref, split_memory(op)[3]), strict=True
             ):
-                t, how = cuda_type(kind), op.attrs["how"]
+                t, how = cuda_type(kind), op.how
                 text = (
                     f"sim_atomic_add({place}, ({t}){value})"
                     if how == "add"

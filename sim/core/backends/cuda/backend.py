@@ -1,6 +1,6 @@
 """The CUDA back end: text (`text.py`), machine code (`compile.py`), launches through the driver.
 
-What a driver and a compiler are is said by two protocols: `cuda_driver.py` and NVRTC fulfil them, and so do the
+What a driver and a compiler are is said by two protocols: `driver.py` and NVRTC fulfil them, and so do the
 stand-ins of the tests, which run the same text on the CPU.
 """
 

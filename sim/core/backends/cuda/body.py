@@ -146,7 +146,7 @@ class CudaBody:
         self.put(f"for ({t} {k} = 0; {k} < {n}; ++{k}) {{")
         self.depth += 1
         counter = k
-        if op.attrs.get("reverse"):
+        if op.reverse:
             counter = self.fresh("k")
             self.put(f"const {t} {counter} = {n} - 1 - {k};")
         self.name(body.params, [counter, *carried])
@@ -181,13 +181,13 @@ class CudaBody:
 
     # -- launch indices, shapes, tapes
     def emit_tid(self, op: Op) -> None:
-        axis = op.attrs["axis"]
+        axis = op.axis
         if axis >= self.func.dims:
             raise InvalidIR(f"{self.func.name}: tid of axis {axis} in a launch of {self.func.dims} dimensions")
         self.name(op.results, ["(int)thread" if axis < 0 or self.func.dims == 1 else f"tid{axis}"])
 
     def emit_shape(self, op: Op) -> None:
-        self.define(op.results[0], f"(int){self.member(op.operands[0])}.n[{op.attrs['axis']}]")
+        self.define(op.results[0], f"(int){self.member(op.operands[0])}.n[{op.axis}]")
 
     def emit_tape(self, op: Op) -> None:
         name = self.fresh("tape")

@@ -1,5 +1,5 @@
-"""Rematerialisation: a kernel computes again, from memory and a few values that it keeps, what it would have to hold for
-long (P. Briggs, K. D. Cooper, L. Torczon, "Rematerialization", 1992; here before registers are allocated).
+"""Rematerialisation: a kernel computes again, from memory and a few values that it keeps, what it would have to hold
+for long (P. Briggs, K. D. Cooper, L. Torczon, "Rematerialization", 1992; here before registers are allocated).
 
 An adjoint looks at nearly everything that the kernel has computed, so everything stays alive from the forward part to
 the reverse sweep: up to 500 numbers for a solid, where a thread has 255 registers and a GPU is busy with 64.  A
@@ -47,11 +47,11 @@ _PLACES = 6
 
 
 def rematerialise(func: Func, budget: int) -> Func:
-    """The kernel with barriers (operations `opt_barrier` {number}), if more than `budget` values are alive somewhere; else
-    the kernel itself.
+    """The kernel with barriers (operations `opt_barrier` {number}), if more than `budget` values are alive
+    somewhere; else the kernel itself.
 
-    Only the top level gets barriers, and only if they pay: values become fewer, operations not much more.  Where they go
-    is kept in the cache on disk: looking for the places takes seconds for the adjoint of a solid.
+    Only the top level gets barriers, and only if they pay: values become fewer, operations not much more.  Where they
+    go is kept in the cache on disk: looking for the places takes seconds for the adjoint of a solid.
     """
     ops = func.body.ops
     if func.attrs.get("serial") or max(pressure(ops), default=0) <= budget:

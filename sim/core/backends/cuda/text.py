@@ -60,7 +60,8 @@ class CudaText(CudaAccesses):
         body = self.lines
         serial = self.func.attrs.get("serial")
         if serial:
-            begin = ["    // The threads share a log: one of them does the work of all, in order.", "    if (blockIdx.x | threadIdx.x) return;",
+            begin = ["    // The threads share a log: one of them does the work of all, in order.",
+                     "    if (blockIdx.x | threadIdx.x) return;",
                      "    for (unsigned first_thread = 0; first_thread < count; ++first_thread) {"]  # fmt: skip
             body = ["    " + line for line in body] + ["    }"]
         else:
@@ -70,10 +71,12 @@ class CudaText(CudaAccesses):
             ]
         log = ", long long *const printed" if self.prints else ""
         where = self.func.span
+        name = PurePath(where.file.replace(chr(92), "/")).name if where else ""
         return "\n".join([
-            f"// kernel {self.func.name}" + (f" ({PurePath(where.file.replace(chr(92), '/')).name}:{where.line})" if where else ""),
+            f"// kernel {self.func.name}" + (f" ({name}:{where.line})" if where else ""),
             *head,
-            f'extern "C" __global__ void __launch_bounds__({BLOCK}) {self.symbol}(const __grid_constant__ {self.struct} args{log}) {{',
+            f'extern "C" __global__ void __launch_bounds__({BLOCK}) {self.symbol}('
+            f"const __grid_constant__ {self.struct} args{log}) {{",
             "    const unsigned count = (unsigned)(args.dim[0] * args.dim[1] * args.dim[2] * args.dim[3]);",
             *begin, *body, "}", "",
         ])  # fmt: skip

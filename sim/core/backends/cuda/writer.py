@@ -12,8 +12,9 @@ from sim.core.lang.ir.table import OPS
 from sim.core.lang.types import Scalar, Type, bool_
 
 _TYPES = {
-    "bool": "bool", "int8": "signed char", "int16": "short", "int32": "int", "int64": "long long", "uint8": "unsigned char",
-    "uint16": "unsigned short", "uint32": "unsigned", "uint64": "unsigned long long", "float32": "float", "float64": "double",
+    "bool": "bool", "float32": "float", "float64": "double",
+    "int8": "signed char", "int16": "short", "int32": "int", "int64": "long long",
+    "uint8": "unsigned char", "uint16": "unsigned short", "uint32": "unsigned", "uint64": "unsigned long long",
 }  # fmt: skip
 _NOT_FINITE = {
     32: ("__int_as_float(0x7f800000)", "__int_as_float(0x7fffffff)"),
@@ -21,9 +22,10 @@ _NOT_FINITE = {
 }
 _WORDS = frozenset(
     """alignas alignof and asm auto bool break case catch char class const constexpr continue decltype default delete do
-    double else enum explicit export extern false float for friend goto if inline int long mutable namespace new noexcept not nullptr
-    operator or private protected public register return short signed sizeof static struct switch template this throw true try
-    typedef typename union unsigned using virtual void volatile while xor dim error""".split()
+    double else enum explicit export extern false float for friend goto if inline int long mutable namespace new
+    noexcept not nullptr operator or private protected public register return short signed sizeof static struct switch
+    template this throw true try typedef
+    typename union unsigned using virtual void volatile while xor dim error""".split()
 )
 
 

@@ -1,4 +1,4 @@
-"""The CPU back end: LLVM text (`llvm_text.py`), optimised and compiled in process by llvmlite, cached on disk.
+"""The CPU back end: LLVM text (`text.py`), optimised and compiled in process by llvmlite, cached on disk.
 
 Importing llvmlite costs a tenth of a second, so it happens with the first kernel that is compiled; those in the cache
 are loaded without it where that is possible (`objects.py`).

@@ -87,7 +87,7 @@ class BodyEmitter(Writer):
         self.put(f"br i1 {more}, label %{inside}, label %{after}")
         self.start(inside)
         k = counter
-        if op.attrs.get("reverse"):
+        if op.reverse:
             k = self.let(f"sub {t} {self.let(f'sub {t} {n}, 1')}, {counter}")
         self.name(body.params, [k, *carried])
         yields = self.block(body)
@@ -145,14 +145,14 @@ class BodyEmitter(Writer):
 
     # -- launch indices, shapes, tapes
     def emit_tid(self, op: Op) -> None:
-        axis = op.attrs["axis"]
+        axis = op.axis
         if axis >= self.func.dims:
             raise InvalidIR(f"{self.func.name}: tid of axis {axis} in a launch of {self.func.dims} dimensions")
         source = "%linear" if axis < 0 else f"%c{axis}"
         self.name(op.results, [self.let(f"trunc nsw i64 {source} to i32")])
 
     def emit_shape(self, op: Op) -> None:
-        extent = f"{self.ref(op.operands[0])}.n{op.attrs['axis']}"
+        extent = f"{self.ref(op.operands[0])}.n{op.axis}"
         self.name(op.results, [self.let(f"trunc nsw i64 {extent} to i32")])
 
     def emit_tape(self, op: Op) -> None:
@@ -259,7 +259,7 @@ class BodyEmitter(Writer):
         self.update(op, "add")
 
     def emit_atomic(self, op: Op) -> None:
-        self.update(op, op.attrs["how"])
+        self.update(op, op.how)
 
     def update(self, op: Op, how: str) -> None:
         """A plain read-modify-write: a launch with accumulations runs on one thread."""

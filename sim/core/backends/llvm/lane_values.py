@@ -1,4 +1,4 @@
-"""Values of eight threads at once, and arithmetic on them: what `llvm_lanes.py` writes kernels with."""
+"""Values of eight threads at once, and arithmetic on them: what `lanes.py` writes kernels with."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class Split:
 
 
 @dataclass(frozen=True)
-class Vector:
+class LaneVector:
     """A vector of the lanes."""
 
     name: str
 
 
-Lane = Uniform | Counting | Split | Vector
+Lane = Uniform | Counting | Split | LaneVector
 
 
 class LaneWriter(Writer):
@@ -61,7 +61,7 @@ class LaneWriter(Writer):
     def vector(self, value: Value, lane: Lane | None = None) -> str:
         """A value as a vector."""
         lane = self.of(value) if lane is None else lane
-        if isinstance(lane, Vector):
+        if isinstance(lane, LaneVector):
             return lane.name
         assert isinstance(value.type, Scalar)
         kind = llvm_type(value.type)
@@ -127,13 +127,13 @@ class LaneWriter(Writer):
         one_by_one = isinstance(OPS[op.name].llvm, Libm) or (op.name == "mod" and kind.is_float)
         result = op.results[0].type
         assert isinstance(result, Scalar)
-        whole = result.is_int and kind.is_int and not any(isinstance(a, Vector) for a in lanes)
+        whole = result.is_int and kind.is_int and not any(isinstance(a, LaneVector) for a in lanes)
         if one_by_one or whole:
             columns = [self.split(v, a) for v, a in zip(op.operands, lanes, strict=True)]
             return Split(tuple(self.rule(op, kind, [c[k] for c in columns]) for k in ALL))
         self.lanes = LANES
         try:
-            return Vector(self.rule(op, kind, [self.vector(v, a) for v, a in zip(op.operands, lanes, strict=True)]))
+            return LaneVector(self.rule(op, kind, [self.vector(v, a) for v, a in zip(op.operands, lanes, strict=True)]))
         finally:
             self.lanes = 1
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sim.core.backends.base import leaf_offsets
-from sim.core.backends.llvm.lane_values import ALL, LANES, Counting, Lane, LaneWriter, Split, Uniform, Vector
+from sim.core.backends.llvm.lane_values import ALL, LANES, Counting, Lane, LaneVector, LaneWriter, Split, Uniform
 from sim.core.backends.llvm.writer import literal, llvm_type, memory_type
 from sim.core.lang.analysis.thread_locality import late_updates, suits_lanes
 from sim.core.lang.ir.core import Block, Func, Op, Value, element_leaves, split_memory
@@ -61,7 +61,7 @@ class LaneEmitter(LaneWriter):
             elif op.name == "tid":
                 self.values[op.results[0]] = Counting(self.let("trunc nsw i64 %linear to i32"))
             elif op.name == "shape":
-                extent = f"{self.names[op.operands[0]]}.n{op.attrs['axis']}"
+                extent = f"{self.names[op.operands[0]]}.n{op.axis}"
                 self.values[op.results[0]] = Uniform(self.let(f"trunc nsw i64 {extent} to i32"))
             elif op.name == "if":
                 self.choice(op)
@@ -92,7 +92,7 @@ class LaneEmitter(LaneWriter):
             else:
                 t = f"<{LANES} x {kind}>"
                 chosen = f"select <{LANES} x i1> {test}, {t} {self.vector(a, left)}, {t} {self.vector(b, right)}"
-                self.values[result] = Vector(self.let(chosen))
+                self.values[result] = LaneVector(self.let(chosen))
 
     # -- places
     def wide_index(self, name: str) -> str:
@@ -187,15 +187,15 @@ class LaneEmitter(LaneWriter):
                 at = self.let(f"select i1 {some}, ptr {at}, ptr %dummy")
             return [Uniform(self.load_one(self.shifted(at, o), k)) for k, o in zip(kinds, offsets, strict=True)]
         if how == "row":
-            return [Vector(name) for name in self.load_row(op, kinds[0], len(kinds))]
+            return [LaneVector(name) for name in self.load_row(op, kinds[0], len(kinds))]
         together = self.bundle(op)
         places = self.places(op)
         if together is not None:
-            return [Vector(name) for name in self.load_rows(op, places, *together, offsets[0])]
+            return [LaneVector(name) for name in self.load_rows(op, places, *together, offsets[0])]
         out: list[Lane] = []
         for kind, offset in zip(kinds, offsets, strict=True):
             scalars = tuple(self.load_one(self.shifted(p, offset), kind) for p in places)
-            out.append(Split(scalars) if kind.is_int else Vector(self.gathered(llvm_type(kind), scalars)))
+            out.append(Split(scalars) if kind.is_int else LaneVector(self.gathered(llvm_type(kind), scalars)))
         return out
 
     def load_one(self, place: str, kind: Scalar) -> str:
@@ -322,7 +322,7 @@ class LaneEmitter(LaneWriter):
         added = [self.vector(v) for v in values]
         self.lanes = LANES
         for kind, value, a, b in zip(kinds, values, before, added, strict=True):
-            sums.append((value, Vector(self.arithmetic("add", kind, [a, b]))))
+            sums.append((value, LaneVector(self.arithmetic("add", kind, [a, b]))))
         self.lanes = 1
         self.store(op, sums)
 

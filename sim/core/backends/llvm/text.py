@@ -90,7 +90,8 @@ class Emitter(BodyEmitter):
         if lanes is not None:
             lines, declared = lanes
             self.declared |= declared
-            wide = [f"define internal void @lanes({', '.join([*arguments, 'i64 %linear', 'ptr %dummy'])}) alwaysinline nounwind {{",
+            formal_wide = ", ".join([*arguments, "i64 %linear", "ptr %dummy"])
+            wide = [f"define internal void @lanes({formal_wide}) alwaysinline nounwind {{",
                     "entry:", *lines, "  ret void", "}"]  # fmt: skip
             before = _WIDE_LOOP.replace("ARGUMENTS", ", ".join([*arguments, "i64 %wide", "ptr %dummy"])).splitlines()
         parts = [

@@ -98,8 +98,8 @@ def tbr_closure(
 def tbr_values(
     func: Func, varied: set[Value], active: Collection[Value], replayed: Collection[Value] = ()
 ) -> set[Value]:
-    """Values that the reverse sweep itself looks at: the to-be-recorded (TBR) set of L. Hascoet, U. Naumann, V. Pascual,
-    "To be recorded" analysis in reverse-mode automatic differentiation, 2005.
+    """Values that the reverse sweep itself looks at: the to-be-recorded (TBR) set of L. Hascoet, U. Naumann,
+    V. Pascual, "To be recorded" analysis in reverse-mode automatic differentiation, 2005.
 
     replayed: arrays whose stores the adjoint performs again: every operand of such a store is needed.
     """
@@ -128,14 +128,14 @@ def tbr_values(
                 tbr.update(op.operands[1:])
             elif access.array in active:
                 tbr.update(access.address)
-                if op.name == "atomic" and op.attrs["how"] in ("min", "max"):
+                if op.name == "atomic" and op.how in ("min", "max"):
                     tbr.update(op.operands[1:])
     return tbr
 
 
 def clobbered_loads(func: Func, groups: Mapping[Value, int]) -> set[Op]:
-    """Loads of memory that a write of the same thread may have changed before (a loop body precedes itself): the adjoint,
-    which reads arrays as they were at the launch, would load something else."""
+    """Loads of memory that a write of the same thread may have changed before (a loop body precedes itself): the
+    adjoint, which reads arrays as they were at the launch, would load something else."""
     found: set[Op] = set()
 
     def visit(block: Block, written: set[int]) -> None:

@@ -1,10 +1,10 @@
 """The one solver of forward data-flow problems: which values does something reach?
 
 A monotone framework (G. A. Kildall, "A Unified Approach to Global Program Optimization", 1973; J. B. Kam,
-J. D. Ullman, "Monotone Data Flow Analysis Frameworks", 1977) over the lattice of sets of SSA values.  An analysis gives
-its facts at the entry (`start`) and one *transfer function*: `transfer(op, found)` yields the values of `op` that belong
-to the set where `found` does, and may only yield more where `found` holds more.  Then the sweeps below, in program
-order, end at the least solution; loops are why there may be more than two.
+J. D. Ullman, "Monotone Data Flow Analysis Frameworks", 1977) over the lattice of sets of SSA values.  An analysis
+gives its facts at the entry (`start`) and one *transfer function*: `transfer(op, found)` yields the values of `op` that
+belong to the set where `found` does, and may only yield more where `found` holds more.  Then the sweeps below, in
+program order, end at the least solution; loops are why there may be more than two.
 
     dependents = solve_forward(walk(func.body), seeds, reached_results)      # all that depends on the seeds
 """

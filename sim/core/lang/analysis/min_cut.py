@@ -1,6 +1,8 @@
 """The cheapest set of values that everything else can be computed from: a minimum vertex cut.
 
-By augmenting paths (L. R. Ford, D. R. Fulkerson, "Maximal Flow through a Network", 1956).
+By augmenting paths (L. R. Ford, D. R. Fulkerson, "Maximal Flow through a Network", 1956).  Each value has a price, ways
+between values are free: a value is split into an entry and an exit with its price in between, and the cut is where
+entries are reached but exits are not.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ def minimum_cut(
     flows: dict[tuple[Value, Value], int] = {}
     through: dict[Value, int] = {}
     wanted = targets if isinstance(targets, set) else set(targets)
-    lost: dict[_Place, _Place | None] = {}  # from here no more flow gets through, now and later
+    # From here no more flow gets through, now and later.  No search enters these places again; together they are the
+    # side of the sources, whose border is the cut.
+    lost: dict[_Place, _Place | None] = {}
     for source in sources:
         while True:
             path, reached = _path(source, wanted, after, before, price, through, flows, lost)
@@ -64,7 +68,7 @@ def _path(
             while (previous := came[path[-1]]) is not None:
                 path.append(previous)
             return path[::-1], came
-        steps: list[_Place] = []
+        steps: list[_Place] = []  # forwards where there is room, backwards to take flow back
         if leaving:
             steps += [(n, False) for n in after.get(v, ())]
             if through.get(v, 0) > 0:

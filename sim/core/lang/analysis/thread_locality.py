@@ -23,7 +23,7 @@ def suits_lanes(func: Func) -> bool:
     ops = list(walk(func.body))
     if func.dims != 1 or func.attrs.get("serial") or any(op.name in _UNSUITED or op.dynamic for op in ops):
         return False
-    if any(op.name == "atomic" and (op.results or op.attrs["how"] != "add") for op in ops):
+    if any(op.name == "atomic" and (op.results or op.how != "add") for op in ops):
         return False
     late = late_updates(func)
     if late:
@@ -92,13 +92,13 @@ def uniform_values(func: Func) -> set[Value]:
 
 
 def injective_axes(func: Func) -> dict[Value, frozenset[int]]:
-    """Axes of the thread index along which a value is an injective index: `tid()`, or that shifted by the same amount in
-    all threads."""
+    """Axes of the thread index along which a value is an injective index: `tid()`, or that shifted by the same amount
+    in all threads."""
     uniform = uniform_values(func)
     found: dict[Value, frozenset[int]] = {}
     for op in walk(func.body):
         if op.name == "tid":
-            found[op.results[0]] = frozenset([op.attrs["axis"]])
+            found[op.results[0]] = frozenset([op.axis])
         elif op.name == "opt_barrier":  # a value that a back end hides from a compiler
             found.update((op.results[0], found[v]) for v in op.operands if v in found)
         elif op.name in ("add", "sub"):

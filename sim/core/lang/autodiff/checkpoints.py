@@ -142,7 +142,7 @@ def trip_env(loop: Op, env: Env, count: Value, at: Value, known: Mapping[Value, 
     """The environment of trip number `at` of `count`, of whose carried values these are `known`."""
     inner = dict(env)
     if loop.name == "for":
-        inner[loop.regions[0].params[0]] = count - 1 - at if loop.attrs["reverse"] else at
+        inner[loop.regions[0].params[0]] = count - 1 - at if loop.reverse else at
     inner.update((p, known.get(p) or Value(p.type, "not kept")) for p in loop.carried_params)
     return inner
 

@@ -197,7 +197,7 @@ class TangentEmitter:
             results = self.b.if_(self.copied(op.operands[0]), lambda: ends(op.regions[0]), lambda: ends(op.regions[1]))
         elif op.name == "for":
             init = with_beside(op.carried_init)
-            results = self.b.for_(self.copied(op.operands[0]), init, body, op.attrs["reverse"])
+            results = self.b.for_(self.copied(op.operands[0]), init, body, op.reverse)
         else:
             results = self.b.while_(with_beside(op.carried_init), condition, body)
         bind(op.results, op.results, results)
@@ -253,7 +253,7 @@ class TangentEmitter:
         if found is None:
             return
         twin, index, leaves, leaf, hit = found
-        how = op.attrs["how"]
+        how = op.how
         before = b.load(twin, index, leaves, leaf)
         self.dot.update((op.results[k], move) for k, move in zip(hit, before, strict=True))
         if how == "add":

@@ -165,7 +165,7 @@ def _extremes(kernel: Func, groups: dict[Value, int], gradient: Collection[Value
         if not op.row.writes:
             continue
         array = op.operands[0]
-        kind = op.attrs["how"] if op.name == "atomic" else op.name
+        kind = op.how if op.name == "atomic" else op.name
         for other, earlier in seen:
             if (
                 other != kind

@@ -164,11 +164,11 @@ class PrimalEmitter:
         stride = writer.stride_for(n)
 
         def trip(k: Value, *carried: Value) -> list[Value]:
-            at = n - 1 - k if op.attrs["reverse"] else k
+            at = n - 1 - k if op.reverse else k
             writer.keep_every(stride, at, (k, *carried))
             return self._region(body, env, (k, *carried))
 
-        return self.b.for_(n, init, trip, op.attrs["reverse"]), writer.checkpoints(n, stride)
+        return self.b.for_(n, init, trip, op.reverse), writer.checkpoints(n, stride)
 
     def _forward_while(self, op: Op, env: Env) -> tuple[list[Value], LoopCheckpoints]:
         """The loop carries two numbers more: how many trips it has made, and the stride of its checkpoints."""
@@ -214,7 +214,7 @@ class PrimalEmitter:
             return [inner.get(v, v) for v in body.yields]
 
         if op.name == "for":
-            results, count = b.for_(args[0], args[1:], trip, op.attrs["reverse"]), args[0]
+            results, count = b.for_(args[0], args[1:], trip, op.reverse), args[0]
         else:
             *results, count = b.while_(
                 [*args, b.const(0, int32)],

@@ -119,7 +119,7 @@ class ReverseEmitter:
         values = split_memory(op).values
         if op.name == "atomic" and any(is_float(v) for v in values):
             self._refuse_atomic(op, cotangents)
-            if op.attrs["how"] in ("min", "max"):
+            if op.how in ("min", "max"):
                 self._reverse_extreme(op, env, cotangents, grad)
                 return
         moved = op.results if op.name == "load" else values
@@ -138,7 +138,7 @@ class ReverseEmitter:
             self.add(cotangents, values[k], ct)
 
     def _refuse_atomic(self, op: Op, cotangents: Cotangents) -> None:
-        how, name = op.attrs["how"], op.operands[0].name
+        how, name = op.how, op.operands[0].name
         if any(r in cotangents for r in op.results):
             raise GradientError(
                 f"the value that atomic_{how} on '{name}' returns carries a gradient: it depends on the order of"
@@ -157,7 +157,7 @@ class ReverseEmitter:
     def _reverse_extreme(self, op: Op, env: Env, cotangents: Cotangents, grad: Value) -> None:
         """atomic_min, atomic_max: the gradient goes to the first value that equals the final one, if it beat the
         initial one."""
-        b, beats = self.b, "gt" if op.attrs["how"] == "max" else "lt"
+        b, beats = self.b, "gt" if op.how == "max" else "lt"
         array, where, leaves, at = address_of(op, env)
         final = b.load(self.config.finals[op.operands[0]], where, leaves, at)
         initial = b.load(array, where, leaves, at)

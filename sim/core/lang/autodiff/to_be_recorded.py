@@ -166,7 +166,7 @@ def _check_replay(kernel: Func, replayed: set[Value]) -> None:
             name = op.operands[0].name
             raise GradientError(
                 f"the gradient needs values of '{name}' that this kernel overwrites in a loop, and"
-                f" atomic_{op.attrs['how']} on '{name}' cannot be replayed",
+                f" atomic_{op.how} on '{name}' cannot be replayed",
                 op.span,
                 "carry the value in a local variable through the loop and store it afterwards",
             )

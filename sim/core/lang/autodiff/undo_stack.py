@@ -116,7 +116,7 @@ class UndoStack:
                 self.unwind_block(body, {**env, body.params[0]: k}, emit_again)
                 return []
 
-            self.b.for_(env.get(op.operands[0], op.operands[0]), [], back, not op.attrs["reverse"])
+            self.b.for_(env.get(op.operands[0], op.operands[0]), [], back, not op.reverse)
 
     def unwind_block(self, block: Block, env: Env, emit_again: Emit) -> None:
         """Take back the stores of a region that has run, where `env` has what is around it."""

@@ -31,13 +31,7 @@ from sim.core.lang.frontend.tracing.operators import binary, elementwise, power,
 from sim.core.lang.frontend.tracing.registry import NAMES, Builtin, builtin, takes
 from sim.core.lang.ir.core import Op, Value
 from sim.core.lang.ir.ops import OPS  # the table with its rows
-from sim.core.lang.types import (
-    Homogeneous,
-    Scalar,
-    Type,
-    bool_,
-    scalar_of,
-)
+from sim.core.lang.types import Homogeneous, Scalar, Type, bool_, scalar_of
 
 
 def __getattr__(name: str) -> TracedValue:
@@ -170,7 +164,7 @@ def _atomic(name: str, how: str, doc: str) -> None:
             value = construct(t, place.type, (value,), {}, node)
         if name == "atomic_sub":
             value = unary(t, ast.USub(), value, node)
-        values = t.fit_place(place, value, node)
+        values = t.fit_lvalue(place, value, node)
         if how == "add" and t.unused is node:
             t.write(place, values, t.b.accum)
             return None

@@ -76,9 +76,9 @@ def affine_index(v: Value, known: Mapping[Value, AffineIndex]) -> AffineIndex | 
         return AffineIndex({}, v.const, v.const)
     name, operands = v.op.name, v.op.operands
     if name == "tid":
-        return AffineIndex({("tid", v.op.attrs["axis"]): 1}, 0, 0)
+        return AffineIndex({("tid", v.op.axis): 1}, 0, 0)
     if name == "shape":
-        return AffineIndex({("shape", operands[0], v.op.attrs["axis"]): 1}, 0, 0)
+        return AffineIndex({("shape", operands[0], v.op.axis): 1}, 0, 0)
     if name == "cast" and operands[0].type.is_int and v.type.is_int and v.type.bits >= operands[0].type.bits:  # type: ignore[attr-defined]
         return affine_index(operands[0], known)
     if name not in ("add", "sub", "mul", "neg"):

@@ -175,7 +175,7 @@ class _Addresses:
         args = [env.get(v, v) for v in op.operands]
         body = partial(self._region, op, op.regions[-1], kept, env)
         if op.name == "for":
-            return self.b.for_(args[0], [args[1 + j] for j in kept], body, op.attrs["reverse"])
+            return self.b.for_(args[0], [args[1 + j] for j in kept], body, op.reverse)
         ask = partial(self._region, op, op.regions[0], kept, env)
         return self.b.while_([args[j] for j in kept], lambda *now: ask(*now)[0], body)
 

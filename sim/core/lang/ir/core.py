@@ -124,6 +124,21 @@ class Op:
         return bool(self.attrs.get("exclusive"))
 
     @property
+    def how(self) -> str:
+        """Of an atomic: "add", "min", "max" or "exch"."""
+        return self.attrs["how"]
+
+    @property
+    def axis(self) -> int:
+        """Of `tid` and `shape`; -1: all, the linear index."""
+        return self.attrs["axis"]
+
+    @property
+    def reverse(self) -> bool:
+        """Of a `for`: whether it counts downwards."""
+        return bool(self.attrs.get("reverse"))
+
+    @property
     def callee(self) -> Func:
         """Of a call."""
         return self.attrs["callee"]

@@ -68,18 +68,19 @@ def _prune(body: Block) -> None:
         for op in block.ops:
             if not op.regions:
                 continue
-            shift = 1 if op.name == "for" else 0
+            carries = op.row.loop
+            first = op.first_carried if carries else 0
             keep = [
                 j
                 for j, r in enumerate(op.results)
-                if r in live or (op.name != "if" and any(region.params[shift + j] in live for region in op.regions))
+                if r in live or (carries and any(region.params[first + j] in live for region in op.regions))
             ]
-            if op.name != "if":
-                op.operands = op.operands[:shift] + [op.operands[shift + j] for j in keep]
+            if carries:
+                op.operands = op.operands[:first] + [op.operands[first + j] for j in keep]
             for region in op.regions:
-                if op.name != "if":
-                    region.params = region.params[:shift] + [region.params[shift + j] for j in keep]
-                if not (op.name == "while" and region is op.regions[0]):
+                if carries:
+                    region.params = region.params[:first] + [region.params[first + j] for j in keep]
+                if region is op.regions[-1] or not carries:  # but the condition of a `while` yields what decides
                     region.yields = [region.yields[j] for j in keep]
                 sweep(region)
             op.results = [op.results[j] for j in keep]

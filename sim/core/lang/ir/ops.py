@@ -3,8 +3,8 @@
 Everything else (dot, cross, quaternions, svd, ...) is written in the language itself, in `library/`.  A row is all that
 a primitive takes: its meaning, its derivative, how LLVM and CUDA spell it, what passes may do with it, and whether it
 is a function of the language (columns: `OpDef` in `table.py`).  A row's `vjp` is written in IR operations, so a
-derivative can be differentiated again; `ZERO` says that the derivative is zero, and a missing one is an error that names
-the op when it is differentiated.
+derivative can be differentiated again; `ZERO` says that the derivative is zero, and a missing one is an error that
+names the op when it is differentiated.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ def flow(op: Op) -> list[tuple[Value, list[Value]]]:
     if op.name == "if":
         return [(r, [a, b]) for r, a, b in zip(op.results, op.regions[0].yields, op.regions[1].yields, strict=True)]
     body = op.regions[-1]
-    start = 1 if op.name == "for" else 0
+    start = op.first_carried
     edges = []
     for j, (result, end) in enumerate(zip(op.results, body.yields, strict=True)):
         sources = [op.operands[start + j], end]

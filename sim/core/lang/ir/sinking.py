@@ -28,14 +28,14 @@ _LOOK = Op("look", [], [])
 
 
 def sink(func: Func, varied: Collection[Value]) -> Func:
-    """Move risky computations of `varied` values into the sides of choices that alone use them, in place."""
+    """Move singular computations of `varied` values into the sides of choices that alone use them, in place."""
     if any(op.row.singular and op.results[0] in varied for op in walk(func.body)):
         _sink(func.body, set(varied), set())
     return func
 
 
 def _sink(block: Block, varied: set[Value], infinite: set[Value]) -> None:
-    """`infinite`: values around this block that a risky operation has gone into."""
+    """`infinite`: values around this block that a singular operation has gone into."""
     infinite = set(infinite)
     for op in block.ops:
         if op.is_primitive and op.results[0] in varied and (op.row.singular or any(v in infinite for v in op.operands)):
@@ -43,22 +43,20 @@ def _sink(block: Block, varied: set[Value], infinite: set[Value]) -> None:
     uses = _uses(block)
     tests: dict[Op, list[Op]] = {}  # operations to put in front of a choice that has become an `if`
     kept: list[Op] = []
-    for op in reversed(block.ops):
-        used = (
-            uses.get(op.results[0], [])
-            if len(op.results) == 1 and op.results[0] in infinite and op.is_primitive
-            else []
-        )
-        places = _places(used)
+    for op in reversed(block.ops):  # users first: what feeds a moved operation may follow it
+        moves = op.is_primitive and op.results[0] in infinite
+        places = _places(uses.get(op.results[0], [])) if moves else []
         if not places:
             kept.append(op)
             continue
         for user, side in places:
-            if user.row.choice:
+            if user.row.choice:  # not yet an `if`, which an earlier move may have made of it
                 tests[user] = _open(user, uses)
             varied.add(_move(op, user.regions[side]))
             for v in op.operands:
                 uses[v].append((user, side))
+        # A comparison needs the value where it was.  It stays there too, undifferentiated, and from now on only looks
+        # at its operands, which may follow into the branch.
         looked_at = any(_looks(user) for user, side in uses[op.results[0]])
         for v in op.operands:
             uses[v] = [use for use in uses[v] if use[0] is not op] + ([(_LOOK, None)] if looked_at else [])

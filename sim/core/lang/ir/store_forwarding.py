@@ -92,7 +92,7 @@ class _Forwarding:
             known.update(zip(cells, moved, strict=True))
 
     def forget(self, op: Op, place: tuple[Value, ...], known: dict[Cell, Value], precise: bool) -> None:
-        """What a write may change is not known any more: all of its memory, since other indices may be equal at run time.
+        """What a write may change is not known any more: all of its memory, since other indices may be equal.
 
         precise: but the other leaves of its own element.  In an exclusive array other indices are other elements too.
         """

@@ -54,7 +54,7 @@ class Traits:
 class Instruction:
     """LLVM: an instruction for floats, signed, and unsigned integers (bools too): a name, or a text with {0}, {1}, ...
 
-    {t}: the type of the operands, {b}: that of bools; {zero}, {ones}: constants of the type with no bit and all bits set.
+    {t}: the type of the operands, {b}: that of bools; {zero}, {ones}: constants of the type with no, and all bits set.
     """
 
     float: str
@@ -78,7 +78,7 @@ class Libm:
 
 @dataclass(frozen=True)
 class Special:
-    """LLVM: more than one instruction; the back end has a rule (`llvm_writer.SPECIAL`)."""
+    """LLVM: more than one instruction; the back end has a rule (`SPECIAL` of `llvm/writer.py`)."""
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from typing import Any
 
 from sim.core.lang.frontend.builtins import where
 from sim.core.lang.frontend.function import func
-from sim.core.lang.frontend.traced import VectorValue
+from sim.core.lang.frontend.traced import Keywords, Positional, VectorValue
+from sim.core.lang.frontend.tracing.context import Context
 from sim.core.lang.frontend.tracing.registry import Builtin
 from sim.core.lang.library.export import export, public
 from sim.core.lang.library.static import matrix_type, scalar_type, vector_type
@@ -57,11 +57,11 @@ def transpose(m):
 
 
 def _from_lines(name: str, columns: bool) -> Builtin:
-    def handler(tracer: Any, node: ast.AST, args: tuple, kwargs: dict[str, Any]) -> VectorValue:
+    def handler(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> VectorValue:
         kinds = {a.type if isinstance(a, VectorValue) else None for a in args}
         kind = kinds.pop() if len(kinds) == 1 and not kwargs else None
         if not isinstance(kind, Vector):
-            raise tracer.error(node, f"{name} takes vectors of one type", f"write {name}(a, b, c)")
+            raise t.error(node, f"{name} takes vectors of one type", f"write {name}(a, b, c)")
         n, m = len(args), kind.length
         if columns:
             return VectorValue(matrix((m, n), kind.dtype), tuple(args[j].leaves[i] for i in range(m) for j in range(n)))

@@ -15,7 +15,9 @@ from typing import Any
 
 from sim.core.lang.frontend.builtins import cos, log, sin, sqrt
 from sim.core.lang.frontend.function import Function, func
+from sim.core.lang.frontend.traced import Keywords, Positional
 from sim.core.lang.frontend.tracing.calls import call_function
+from sim.core.lang.frontend.tracing.context import Context
 from sim.core.lang.frontend.tracing.registry import Builtin
 from sim.core.lang.library.export import RANDOM, public
 from sim.core.lang.types import float32, int32, uint32, vector
@@ -171,16 +173,16 @@ def _sample_cdf(state, cdf):
 def _drawing(name: str, function: Function, doc: str) -> Builtin:
     """A builtin that calls `function(state, ...) -> (state, result)` and assigns the new state to its variable."""
 
-    def handler(tracer: Any, node: ast.Call, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def handler(t: Context, node: ast.Call, args: Positional, kwargs: Keywords) -> Any:
         place = node.args[0] if node.args else None
-        if not isinstance(place, ast.Name) or place.id not in tracer.env:
-            raise tracer.error(
+        if not isinstance(place, ast.Name) or place.id not in t.env:
+            raise t.error(
                 node,
                 f"{name} advances its state, so it needs a local variable as its first argument",
                 f"write `state = rand_init(seed, i)`, then `{name}(state)`",
             )
-        state, result = call_function(tracer, function, args, kwargs, node)
-        tracer.env[place.id] = state
+        state, result = call_function(t, function, args, kwargs, node)
+        t.env[place.id] = state
         return result
 
     return public(Builtin(name, handler, doc), RANDOM)

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from sim.core.lang.frontend.traced import type_of
+from sim.core.lang.frontend.traced import Keywords, Positional, type_of
+from sim.core.lang.frontend.tracing.context import Context
 from sim.core.lang.frontend.tracing.registry import Builtin
 from sim.core.lang.types import (
     Matrix,
@@ -27,11 +28,11 @@ from sim.core.lang.types import (
 def _question(name: str, answer: Callable[..., Any], doc: str) -> Builtin:
     """A builtin with a static answer.  The first argument is a value (its type counts), a type, `float`, ..."""
 
-    def handler(tracer: Any, node: ast.AST, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def handler(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> Any:
         first, *rest = args
-        kind = first if isinstance(first, Type) else type_of(first, tracer.real)
+        kind = first if isinstance(first, Type) else type_of(first, t.real)
         if kind is None:
-            kind = tracer.real if first is float else as_scalar(first)
+            kind = t.real if first is float else as_scalar(first)
         return answer(kind, *rest)
 
     return Builtin(name, handler, doc)

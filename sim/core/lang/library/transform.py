@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-from typing import Any
 
 from sim.core.lang.frontend.function import Function, func
+from sim.core.lang.frontend.traced import Keywords, Positional
 from sim.core.lang.frontend.tracing.calls import call_function
+from sim.core.lang.frontend.tracing.context import Context
 from sim.core.lang.frontend.tracing.registry import Builtin
 from sim.core.lang.library.export import export, public
 from sim.core.lang.library.matrix import mat_transform_point, mat_transform_vector
@@ -51,15 +52,15 @@ def _with_rotation(t, q):
 def _setter(name: str, function: Function, doc: str) -> Builtin:
     """A builtin that assigns `function(t, value)` to the variable t."""
 
-    def handler(tracer: Any, node: ast.Call, args: tuple, kwargs: dict[str, Any]) -> None:
+    def handler(t: Context, node: ast.Call, args: Positional, kwargs: Keywords) -> None:
         place = node.args[0] if node.args else None
-        if not isinstance(place, ast.Name) or place.id not in tracer.env:
-            raise tracer.error(
+        if not isinstance(place, ast.Name) or place.id not in t.env:
+            raise t.error(
                 node,
                 f"{name} changes a local variable, its first argument",
                 "write `t = a[i]`, change t, then `a[i] = t`",
             )
-        tracer.env[place.id] = call_function(tracer, function, args, kwargs, node)
+        t.env[place.id] = call_function(t, function, args, kwargs, node)
 
     return public(Builtin(name, handler, doc))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -19,21 +19,12 @@ from sim.core.runtime.memory.spans import packed_strides, reach
 MAX_DIM = 4
 _EXTENT = 2**31 - 1  # shapes are int32 in kernels
 
-
 ShapeLike = int | Sequence[int] | np.ndarray
 """An extent, or one to four of them."""
 DType = Any
 """What stands for an element type: one of ours, a type of NumPy, `float`, `int`, `bool`; None where data tell."""
-
-
-class Placement(NamedTuple):
-    """Elements of `dtype` in `buffer`; `offset` and `strides` in bytes."""
-
-    buffer: Buffer
-    offset: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    dtype: Type
+Placement = tuple[Buffer, int, tuple[int, ...], tuple[int, ...], Type]
+"""Where elements lie: buffer, offset [bytes], shape, strides [bytes], type.  A plain tuple: views are made often."""
 
 
 def as_shape(shape: ShapeLike) -> tuple[int, ...]:
@@ -57,7 +48,7 @@ def in_fresh_memory(shape: ShapeLike, dtype: DType, device: DeviceLike, zero: bo
     element(kind)  # refuses types that memory cannot hold
     on, nbytes = get_device(device), math.prod(extents) * size_of(kind)
     buffer = on.allocate_pinned(nbytes) if pinned else on.allocate(nbytes, zero)
-    return Placement(buffer, 0, extents, packed_strides(extents, size_of(kind)), kind)
+    return buffer, 0, extents, packed_strides(extents, size_of(kind)), kind
 
 
 def host_layout(data: HostData, dtype: DType) -> tuple[np.ndarray, Type, tuple[int, ...]]:
@@ -76,7 +67,7 @@ def in_host_memory(data: HostData, dtype: DType, device: DeviceLike) -> Placemen
     if not target.is_cpu:
         raise ValueError(f"NumPy data cannot be shared with {target}; use copy=True")
     buffer = buffer_of(host, target)
-    return Placement(buffer, address_of(host) - buffer.address, shape, host.strides[: len(shape)], kind)
+    return buffer, address_of(host) - buffer.address, shape, host.strides[: len(shape)], kind
 
 
 def _unshareable(data: HostData, host: np.ndarray, kind: Type, outer: int) -> str:
@@ -112,4 +103,4 @@ def at_pointer(
         high = last + size_of(kind)
     target = get_device(device)
     buffer = find(ptr + low, high - low, target) or target.foreign(ptr + low, high - low)
-    return Placement(buffer, ptr - buffer.address, extents, steps, kind)
+    return buffer, ptr - buffer.address, extents, steps, kind

@@ -54,7 +54,7 @@ def indexed(a: Strided, keys: Keys) -> Placement:
     if not shape:
         at = ", ".join(map(str, keys))
         raise IndexError(f"[{at}] is one element, not an array; read x.numpy()[{at}], or set x[{at}] = value")
-    return Placement(a.buffer, offset, tuple(shape), tuple(strides), a.dtype)
+    return a.buffer, offset, tuple(shape), tuple(strides), a.dtype
 
 
 def reshaped(a: Strided, shape: ShapeLike) -> Placement:
@@ -69,7 +69,7 @@ def reshaped(a: Strided, shape: ShapeLike) -> Placement:
     wanted = as_shape(extents)
     if math.prod(wanted) != size:
         raise ValueError(f"cannot reshape {a.shape} to {shape}: {size} elements do not fit")
-    return Placement(a.buffer, a.offset, wanted, packed_strides(wanted, size_of(a.dtype)), a.dtype)
+    return a.buffer, a.offset, wanted, packed_strides(wanted, size_of(a.dtype)), a.dtype
 
 
 def transposed(a: Strided, axes: Sequence[int] | None) -> Placement:
@@ -79,7 +79,7 @@ def transposed(a: Strided, axes: Sequence[int] | None) -> Placement:
     if sorted(order) != list(range(ndim)):
         raise ValueError(f"axes {order} are not an order of {ndim} dimensions")
     shape, strides = tuple(a.shape[k] for k in order), tuple(a.strides[k] for k in order)
-    return Placement(a.buffer, a.offset, shape, strides, a.dtype)
+    return a.buffer, a.offset, shape, strides, a.dtype
 
 
 def viewed_as(a: Operand, dtype: DType) -> Placement:
@@ -87,13 +87,13 @@ def viewed_as(a: Operand, dtype: DType) -> Placement:
     kind = as_type(dtype)
     inner, inner_strides = element(a.dtype)[1:]
     if inner and kind is scalar_of(a.dtype):  # vectors as their components
-        return Placement(a.buffer, a.offset, as_shape(a.shape + inner), a.strides + inner_strides, kind)
+        return a.buffer, a.offset, as_shape(a.shape + inner), a.strides + inner_strides, kind
     if isinstance(kind, Homogeneous) and kind.dtype is a.dtype and len(a.shape) > len(kind.shape):  # and back
         cut = len(a.shape) - len(kind.shape)
         if a.shape[cut:] == kind.shape and a.strides[cut:] == element(kind)[2]:
-            return Placement(a.buffer, a.offset, a.shape[:cut], a.strides[:cut], kind)
+            return a.buffer, a.offset, a.shape[:cut], a.strides[:cut], kind
     if size_of(kind) != size_of(a.dtype):
         raise ValueError(f"elements of {a.dtype} in shape {a.shape} cannot be viewed as {kind}")
     if a.requires_grad and scalar_of(kind) is not scalar_of(a.dtype):
         raise TypeError(f"{a.dtype} elements with a gradient cannot be viewed as {kind}; clone it without")
-    return Placement(a.buffer, a.offset, a.shape, a.strides, kind)
+    return a.buffer, a.offset, a.shape, a.strides, kind

@@ -69,7 +69,7 @@ class Compiled:
         for op in walk(self.func.body):
             if op.row.memory:
                 leaves = element_leaves(op.operands[0])
-                moved = sum(leaves[k].scalar.size for k in op.attrs["leaves"][: 1 if op.attrs.get("dynamic") else None])
+                moved = sum(leaves[k].scalar.size for k in op.leaves[: 1 if op.dynamic else None])
                 total += moved * (2 if op.name in ("accum", "atomic") else 1)
         return total
 

@@ -26,7 +26,7 @@ from sim.core.runtime.devices.graph import capturing
 from sim.core.runtime.launch.calls import run
 from sim.core.runtime.memory.buffer import Buffer, ByteRange, duplicate, refill
 from sim.core.runtime.memory.elements import differentiable, element
-from sim.core.runtime.tape.live_ins import Snapshot
+from sim.core.runtime.tape.live_ins import RangeSnapshot
 from sim.core.runtime.tape.seeds import Weights
 
 Lifted = tuple[tuple[int, ...], Compiled]
@@ -52,7 +52,7 @@ class Forward:
 
     def __init__(self, tangents: Mapping[array, Weights] | None = None) -> None:
         self._of_buffers: dict[Buffer, Buffer] = {}
-        self._of_snapshots: dict[Snapshot, Buffer] = {}
+        self._of_snapshots: dict[RangeSnapshot, Buffer] = {}
         self._met: WeakSet[object] = WeakSet()
         for a, move in (tangents or {}).items():
             self.set_tangent(a, move)
@@ -142,7 +142,7 @@ class Forward:
             tangent = self.tangent(dest)
             tangent.device.clear(tangent)
 
-    def saved(self, snapshot: Snapshot) -> None:
+    def saved(self, snapshot: RangeSnapshot) -> None:
         """See `MemoryObserver`."""
         live = self._of_buffers.get(snapshot.buffer)
         if live is not None:
@@ -150,7 +150,7 @@ class Forward:
         elif snapshot in self._of_snapshots:
             snapshot.buffer.device.clear(ByteRange(self._of_snapshots[snapshot]))
 
-    def swapped(self, snapshot: Snapshot) -> None:
+    def swapped(self, snapshot: RangeSnapshot) -> None:
         """See `MemoryObserver`."""
         if snapshot.buffer not in self._of_buffers and snapshot not in self._of_snapshots:
             return
@@ -161,11 +161,11 @@ class Forward:
         other.device.copy(live, ByteRange(other))
         refill(other, now)
 
-    def _live(self, snapshot: Snapshot) -> ByteRange:
-        """The tangent of the memory that a `Snapshot` is a copy of."""
+    def _live(self, snapshot: RangeSnapshot) -> ByteRange:
+        """The tangent of the memory that a `RangeSnapshot` is a copy of."""
         return ByteRange(self._of_buffers[snapshot.buffer], snapshot.low, snapshot.low + snapshot.data.nbytes)
 
-    def _of_snapshot(self, snapshot: Snapshot) -> Buffer:
+    def _of_snapshot(self, snapshot: RangeSnapshot) -> Buffer:
         if snapshot not in self._of_snapshots:
             self._of_snapshots[snapshot] = snapshot.buffer.device.allocate(snapshot.data.nbytes, zero=True)
         return self._of_snapshots[snapshot]

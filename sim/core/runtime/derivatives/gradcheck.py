@@ -112,7 +112,7 @@ def gradcheck(
     else:
         title = f"gradient of {getattr(function, 'name', getattr(function, '__name__', 'the function'))}"
         settings = _Settings(eps, atol, rtol, directions, max_inputs_per_var, seed)
-        found = _Check(program_of(function, dim, inputs, outputs), settings).rows()
+        found = _GradientCheck(program_of(function, dim, inputs, outputs), settings).rows()
     return _finish(GradientReport(title, found), raise_exception, show_summary)
 
 
@@ -138,7 +138,7 @@ def gradcheck_tape(
             calls.setdefault(call.spec, call)
     settings, rows = _Settings(eps, atol, rtol, 1, 64, seed), list[GradientRow]()
     for spec, call in calls.items():
-        rows += _Check(program_of_call(call), settings).rows(f"{spec.kernel.name}: ")
+        rows += _GradientCheck(program_of_call(call), settings).rows(f"{spec.kernel.name}: ")
     return _finish(GradientReport("gradients of the kernels of a tape", rows), raise_exception, show_summary)
 
 
@@ -178,7 +178,7 @@ class _Input:
 
 
 @dataclass
-class _Check:
+class _GradientCheck:
     """A program whose outputs get random weights, so that it has one gradient."""
 
     program: Program

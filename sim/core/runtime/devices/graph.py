@@ -30,8 +30,8 @@ opened = OpenStack["Graph | None"]()
 class Graph:
     """What was captured, in order.  `replay()` does it again.
 
-    series: shared by graphs that are always replayed one after the other; what a tape needs of one may be saved in
-    the next.
+    series: shared by graphs that are always replayed one after the other; a live-in of one may get its snapshot
+    in the next.
     """
 
     def __init__(self, series: object = None) -> None:

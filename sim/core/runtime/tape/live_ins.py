@@ -41,7 +41,7 @@ from sim.core.runtime.tape.foreign_writes import content_of
 
 
 @dataclass(eq=False)
-class Snapshot:
+class RangeSnapshot:
     """A copy of the bytes `low` to `low + data.nbytes` of a buffer, for some readers.
 
     writer: what overwrites them; "": others can write there.  captured: whether a replay of the open graph takes it
@@ -97,7 +97,7 @@ class LiveIn:
     reader: str
     name: str
     series: object
-    snapshot: Snapshot | None = None
+    snapshot: RangeSnapshot | None = None
 
     def address(self, offset: int) -> int:
         """Where the value that the buffer had at byte `offset` lies now."""
@@ -116,9 +116,9 @@ class LiveIns:
 
     refuse: bool = False
     open: dict[Buffer, list[LiveIn]] = field(default_factory=dict)
-    snapshots: list[Snapshot] = field(default_factory=list)
+    snapshots: list[RangeSnapshot] = field(default_factory=list)
     arena: Arena = field(default_factory=Arena)
-    _of_shared: dict[Buffer, list[Snapshot]] = field(default_factory=dict)
+    _of_shared: dict[Buffer, list[RangeSnapshot]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._reference = ref(self)
@@ -203,7 +203,7 @@ class LiveIns:
         if not live_ins:
             buffer.unwatch(self._reference)
 
-    def _of_shared_memory(self, live_in: LiveIn) -> Snapshot:
+    def _of_shared_memory(self, live_in: LiveIn) -> RangeSnapshot:
         """The present content of memory that others can write: the last snapshot of it, if that is the same still."""
         buffer, size = live_in.buffer, live_in.high - live_in.low
         known = self._of_shared.setdefault(buffer, [])
@@ -216,10 +216,10 @@ class LiveIns:
         known.append(self._take(buffer, [live_in], ""))
         return known[-1]
 
-    def _take(self, buffer: Buffer, readers: Sequence[LiveIn], writer: str) -> Snapshot:
+    def _take(self, buffer: Buffer, readers: Sequence[LiveIn], writer: str) -> RangeSnapshot:
         low, high = _hull(readers)
         captured = readers[0].series is not None and readers[0].series is _series()
-        snapshot = Snapshot(buffer, low, self.arena.buffer(high - low, buffer.device), readers, writer, captured)
+        snapshot = RangeSnapshot(buffer, low, self.arena.buffer(high - low, buffer.device), readers, writer, captured)
         if captured:
             add_native_node(snapshot.save, snapshot.row, snapshot)
         else:  # a replay would come too late: the values are those of before
@@ -244,7 +244,7 @@ def restored(live_ins: Sequence[LiveIn]) -> Iterator[None]:
     """Inside the block the live memory has the values of the live-ins; afterwards, however the block ends, what it had
     before."""
     put_back: list[Callable[[], None]] = []
-    swapped: list[Snapshot] = []
+    swapped: list[RangeSnapshot] = []
     observer = observers.current()
     try:
         for snapshot in dict.fromkeys(r.snapshot for r in live_ins if r.snapshot is not None):

@@ -79,7 +79,8 @@ def gather_by_group(
 
 
 GROUPS = {
-    "one": lambda n, rng: np.zeros(n), "runs": lambda n, rng: np.arange(n) // 13, "interleaved": lambda n, rng: np.arange(n) % 5,
+    "one": lambda n, rng: np.zeros(n), "runs": lambda n, rng: np.arange(n) // 13,
+    "interleaved": lambda n, rng: np.arange(n) % 5,
     "random": lambda n, rng: rng.integers(0, 9, n), "each its own": lambda n, rng: np.arange(n),
 }  # fmt: skip
 

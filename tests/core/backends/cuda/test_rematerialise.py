@@ -18,7 +18,8 @@ from sim.core.lang.ir.core import Func, walk
 from sim.core.lang.types import ArrayType, float32
 
 CHOSEN = (
-    "project_bend_next_own_adjoint", "project_bend_averaged_adjoint", "warm_start_volume_adjoint", "project_neo_hookean_first_own_adjoint", "force_stvk",
+    "project_bend_next_own_adjoint", "project_bend_averaged_adjoint", "warm_start_volume_adjoint",
+    "project_neo_hookean_first_own_adjoint", "force_stvk",
     "force_stvk_adjoint", "project_cell_volume_next_own_adjoint", "project_deviatoric_first_own",
 )  # fmt: skip
 

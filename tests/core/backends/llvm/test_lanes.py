@@ -146,7 +146,8 @@ def test_projections_and_their_adjoints_have_the_bits_of_single_threads(real, ad
 
         value = real if constraint.rows == 1 else sim.types.vector(constraint.rows, real)
         points = sim.array(rng.permutation(count).reshape(n, -1).astype(np.int32))
-        args = [0, points, data, some(n, *rows, dtype=value), some(n), some(count), sim.ones(1, dtype=real), some(count, 3, dtype=vec), real.np.type(0.01),
+        args = [0, points, data, some(n, *rows, dtype=value), some(n), some(count), sim.ones(1, dtype=real),
+                some(count, 3, dtype=vec), real.np.type(0.01),
                 some(count, 3, dtype=vec), sim.zeros(1, dtype=vec), sim.zeros(n, dtype=value)]  # fmt: skip
         call = bind(kernel, (n,), args, len(args), None)
         active, aliases = frozenset(call.spec.active(call.args)), call.spec.aliases(call.args)

@@ -61,8 +61,10 @@ def test_only_floating_scalars_carry_a_gradient():
 def test_what_depends_on_an_active_parameter_varies():
     def fill(b, x, y, n):
         chosen = emit("select", emit("gt", x, 0.0), named("product", x * y), named("of y", y * 2.0))
-        return [named("chosen", chosen), named("floor", emit("floor", x)), named("above", emit("gt", x, 0.0)), named("whole", emit("cast", x, type=int32)),
-                named("narrow", emit("cast", x, type=float32)), named("of n", emit("cast", n, type=float64))]  # fmt: skip
+        floor, above, whole = emit("floor", x), emit("gt", x, 0.0), emit("cast", x, type=int32)
+        narrow, of_n = emit("cast", x, type=float32), emit("cast", n, type=float64)
+        return [named("chosen", chosen), named("floor", floor), named("above", above), named("whole", whole),
+                named("narrow", narrow), named("of n", of_n)]  # fmt: skip
 
     f = function([float64, float64, int32], fill)
     x, y, n = f.params
@@ -156,8 +158,10 @@ def test_a_call_varies_with_its_arguments_and_with_arrays_that_it_is_given():
 # looks at
 USES = {
     # for each operand the values that its cotangent takes: operands in order, then the result
-    "add": [(), ()], "sub": [(), ()], "neg": [()], "mul": [(1,), (0,)], "div": [(1,), (1, 2)], "mod": [(), (0, 1)], "abs": [(0,)],
-    "min": [(0, 1), (0, 1)], "sqrt": [(1,)], "cbrt": [(1,)], "exp": [(1,)], "log": [(0,)], "sin": [(0,)], "tanh": [(1,)], "atan2": [(0, 1), (0, 1)],
+    "add": [(), ()], "sub": [(), ()], "neg": [()], "mul": [(1,), (0,)], "div": [(1,), (1, 2)], "mod": [(), (0, 1)],
+    "abs": [(0,)],
+    "min": [(0, 1), (0, 1)], "sqrt": [(1,)], "cbrt": [(1,)], "exp": [(1,)], "log": [(0,)], "sin": [(0,)],
+    "tanh": [(1,)], "atan2": [(0, 1), (0, 1)],
     "pow": [(0, 1), (0, 2)], "copysign": [(0, 1), ()], "select": [(), (0,), (0,)],
 }  # fmt: skip
 

@@ -37,8 +37,8 @@ def test_inline_folds_the_body_into_its_surroundings():
     callee = built(lambda b, x, y: [x * y + x * 2.0], float64, float64, names="x y")
 
     def fill(b, x):
-        results = [b.append(Op("call", [x, y], [Value(float64)], {"callee": callee})).results[0] for y in (x, b.const(1.0, float64))]  # fmt: skip
-        return [results[0] + results[1]]
+        calls = [Op("call", [x, y], [Value(float64)], {"callee": callee}) for y in (x, b.const(1.0, float64))]
+        return [b.append(calls[0]).results[0] + b.append(calls[1]).results[0]]
 
     expect(
         inline(built(fill, float64, names="x")),

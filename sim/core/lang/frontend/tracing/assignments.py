@@ -77,7 +77,7 @@ def assign_path(
     t.at(target)
     last = values[-1]
     if isinstance(last, LValue):
-        t.write(last, t.fit_place(last, value, target), t.b.store)
+        t.write(last, t.fit_lvalue(last, value, target), t.b.store)
         return
     if isinstance(values[-2], ArrayRef):
         if keys[-1][0] == "attribute":

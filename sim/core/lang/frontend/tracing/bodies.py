@@ -24,14 +24,7 @@ from sim.core.lang.frontend.traced import (
 from sim.core.lang.frontend.tracing.context import FLAGS, VALUE, Context, Frame, Syntax
 from sim.core.lang.ir.core import Func, Value
 from sim.core.lang.references import Reference, StructOfReferences
-from sim.core.lang.types import (
-    ArrayType,
-    CompositeType,
-    Scalar,
-    Struct,
-    Type,
-    int32,
-)
+from sim.core.lang.types import ArrayType, CompositeType, Scalar, Struct, Type, int32
 
 Arguments = Sequence[Type | tuple[Type, ...]]
 

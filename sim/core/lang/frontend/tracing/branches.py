@@ -69,16 +69,14 @@ def _merge_pair(
         gone = Undefined(why if name != VALUE else "is not returned")
         return gone, gone
     if name in FLAGS and isinstance(a, bool) and isinstance(b, bool):
-        flag = cond if a else t.nope(cond)
+        flag = cond if a else t.logical_not(cond)
         return flag, flag
     try:
         return t.unify(a, b)
     except Mismatch as problem:
         if name == VALUE:
             raise t.error(
-                node,
-                f"`{t.frame.function.name}` returns {problem.args[0]} on different paths",
-                "return one type",
+                node, f"`{t.frame.function.name}` returns {problem.args[0]} on different paths", "return one type"
             ) from None
         if name == _CHOICE:
             raise t.error(node, f"the two sides of a choice are {problem.args[0]}", "convert one of them") from None

@@ -18,11 +18,7 @@ from sim.core.lang.frontend.tracing.closed_form import call_closed_form
 from sim.core.lang.frontend.tracing.construct import construct
 from sim.core.lang.frontend.tracing.context import Context, Frame
 from sim.core.lang.frontend.tracing.registry import HOST_FUNCTIONS, NAMES, Builtin
-from sim.core.lang.types import (
-    Type,
-    bool_,
-    int32,
-)
+from sim.core.lang.types import Type, bool_, int32
 
 _DEEPEST = 48
 
@@ -93,8 +89,7 @@ def apply(t: Context, target: TracedValue, args: Positional, kwargs: Keywords, n
         return call_function(t, target, args, kwargs, node)
     try:
         return target(
-            *(t.real if a is float else a for a in args),
-            **{k: t.real if v is float else v for k, v in kwargs.items()},
+            *(t.real if a is float else a for a in args), **{k: t.real if v is float else v for k, v in kwargs.items()}
         )
     except (TypeError, ValueError) as problem:
         raise t.error(node, f"{target.__name__}(...): {problem}") from None

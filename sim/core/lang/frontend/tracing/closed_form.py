@@ -15,15 +15,7 @@ from sim.core.lang.frontend.traced import ArrayRef, Keywords, TracedValue, descr
 from sim.core.lang.frontend.tracing.bodies import bind_arguments, parameter_value, run_body, trace_function
 from sim.core.lang.frontend.tracing.context import Context, Frame, Syntax
 from sim.core.lang.ir.core import Func, Op, Value, walk
-from sim.core.lang.types import (
-    ArrayType,
-    Scalar,
-    Struct,
-    Type,
-    has_float,
-    leaves_of,
-    scalar_of,
-)
+from sim.core.lang.types import ArrayType, Scalar, Struct, Type, has_float, leaves_of, scalar_of
 
 
 def call_closed_form(t: Context, function: Function, values: Keywords, node: ast.AST) -> TracedValue:
@@ -210,7 +202,7 @@ def _check_accesses(function: GradientFunction, rule: Func, gradients: set[Value
         if op.name not in ("load", "store", "accum", "atomic"):
             continue
         adds = op.name == "accum" or (
-            op.name == "atomic" and op.attrs["how"] == "add" and not any(r in used for r in op.results)
+            op.name == "atomic" and op.how == "add" and not any(r in used for r in op.results)
         )
         if not (adds if op.operands[0] in gradients else op.name == "load"):
             what = f"`{function.name}` can read array arguments and add to their adjoint[...]; this is something else"

@@ -116,8 +116,7 @@ def _array_attribute(t: Context, x: ArrayRef, name: str, node: ast.AST) -> Trace
             size = t.b.emit("mul", size, t.b.shape(x.array, k))
         return size
     raise t.error(
-        node,
-        f"an array has no attribute '{name}' in a kernel{did_you_mean(name, ('shape', 'ndim', 'dtype', 'size'))}",
+        node, f"an array has no attribute '{name}' in a kernel{did_you_mean(name, ('shape', 'ndim', 'dtype', 'size'))}"
     )
 
 
@@ -192,9 +191,7 @@ def array_index(t: Context, x: ArrayRef, key: TracedValue, node: ast.AST) -> Val
     if isinstance(key, Value) and isinstance(key.type, Scalar) and key.type.is_int:
         return key
     raise t.error(
-        node,
-        f"an array index is an integer, not {describe(key)}",
-        "write int(...)" if type_of(key, t.real) else "",
+        node, f"an array index is an integer, not {describe(key)}", "write int(...)" if type_of(key, t.real) else ""
     )
 
 

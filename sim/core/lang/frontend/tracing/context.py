@@ -316,7 +316,7 @@ class Context:
     def leaf(self, offset: Value, c: int) -> Value:
         return self.b.emit("add", offset, c) if c else offset
 
-    def fit_place(self, x: LValue, value: TracedValue, node: ast.AST) -> list[Value]:
+    def fit_lvalue(self, x: LValue, value: TracedValue, node: ast.AST) -> list[Value]:
         """The leaves of a value that goes into an array element, which has to have its type."""
         try:
             return flatten(self.fit(self.load(value), x.type))
@@ -338,7 +338,7 @@ class Context:
             raise self.error(node, f"{describe(x)} is neither true nor false", "compare it with something")
         return bool(x)
 
-    def nope(self, x: TracedValue) -> TracedValue:
+    def logical_not(self, x: TracedValue) -> TracedValue:
         """Logical not of a bool or a bool `Value`."""
         return self.b.emit("not", x) if isinstance(x, Value) else not x
 

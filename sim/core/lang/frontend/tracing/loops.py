@@ -128,7 +128,7 @@ def _unrolled(t: Context, node: ast.For, items: Sequence[TracedValue]) -> None:
                 clear_flags(t)
                 _unrolled(t, node, rest)
 
-            branch(t, t.nope(stop), go_on, partial(settle_flags, t), node)
+            branch(t, t.logical_not(stop), go_on, partial(settle_flags, t), node)
             return
 
 
@@ -215,7 +215,7 @@ def _condition(
         stop: TracedValue = exit_flag(t)
         clear_flags(t)
         entered = dict(t.env)
-        go = short_circuit(t, True, t.nope(stop), lambda: test(*params[: len(counters)]), node)
+        go = short_circuit(t, True, t.logical_not(stop), lambda: test(*params[: len(counters)]), node)
         if any(t.env.get(k) is not v for k, v in entered.items()):
             raise t.error(node, "the condition of a `while` changes a variable", "do that in the body")
         return [go if isinstance(go, Value) else t.b.const(go, bool_)]

@@ -265,7 +265,7 @@ def _composites(
 
 def unary(t: Context, op: ast.unaryop, x: TracedValue, node: ast.AST) -> TracedValue:
     if isinstance(op, ast.Not):
-        return t.nope(t.logical(x, node))
+        return t.logical_not(t.logical(x, node))
     if is_number(x):
         return -x if isinstance(op, ast.USub) else +x if isinstance(op, ast.UAdd) else ~x
     if isinstance(x, VectorValue) and isinstance(op, (ast.USub, ast.UAdd)):

@@ -58,7 +58,7 @@ def execute(t: Context, body: Sequence[ast.stmt]) -> None:
         if stop is True:
             return
         if isinstance(stop, Value):
-            branch(t, t.nope(stop), partial(_go_on, t, rest), partial(settle_flags, t), statement)
+            branch(t, t.logical_not(stop), partial(_go_on, t, rest), partial(settle_flags, t), statement)
             return
 
 
@@ -127,7 +127,7 @@ def _augmented(t: Context, node: ast.AugAssign) -> None:
     if isinstance(place, LValue) and op in ("add", "sub") and isinstance(place.type, (Scalar, Homogeneous)):
         if kind_of(value) == "scalar" and isinstance(place.type, Homogeneous):
             raise t.error(node, f"{sign}= is not defined for {place.type} and {describe(value)}")
-        values = t.fit_place(place, value, node)
+        values = t.fit_lvalue(place, value, node)
         if op == "sub":
             values = flatten(unary(t, ast.USub(), t.compose(place.type, iter(values)), node))
         t.write(place, values, t.b.accum)
