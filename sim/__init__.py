@@ -292,10 +292,10 @@ from sim.core.runtime.interop.frameworks import to_jax as to_jax
 from sim.core.runtime.interop.frameworks import to_torch as to_torch
 from sim.core.runtime.interop.frameworks import torch_function as torch_function
 from sim.core.runtime.launch import host as host
-from sim.core.runtime.launch.calls import KernelFault as KernelFault
 from sim.core.runtime.launch.calls import set_check_bounds as set_check_bounds
 from sim.core.runtime.launch.conditionals import capture_if as capture_if
 from sim.core.runtime.launch.conditionals import capture_while as capture_while
+from sim.core.runtime.launch.faults import KernelFault as KernelFault
 from sim.core.runtime.launch.kernel import Kernel as Kernel
 from sim.core.runtime.launch.kernel import kernel as kernel
 from sim.core.runtime.launch.launch import Launch as Launch

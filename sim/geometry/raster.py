@@ -1,6 +1,6 @@
 """Pictures without a display: a z-buffer rasteriser in NumPy, and PNG through zlib.
 
-One frame of a scene becomes an image: a smoothly shaded triangle mesh, spheres, a ground with soft observers, markers as
+One frame of a scene becomes an image: a smoothly shaded triangle mesh, spheres, a ground with soft shadows, markers as
 dots. Meshes are rasterised; spheres and ground are hit by one ray for each sample; all share one depth buffer.
 """
 
@@ -48,7 +48,7 @@ class Camera:
 
 
 @dataclass(frozen=True)
-class Sphere:
+class Ball:
     """A sphere to draw: center and radius [m], color as red, green, blue in 0..1."""
 
     center: tuple[float, float, float]
@@ -80,7 +80,7 @@ def render(
     camera: Camera | None = None,
     color: Color = (0.29, 0.48, 0.78),
     back: Color = (0.40, 0.56, 0.80),
-    spheres: Sequence[Sphere] = (),
+    spheres: Sequence[Ball] = (),
     ground: float | None = None,
     markers: ArrayLike | None = None,
     marker_color: Color = (0.86, 0.22, 0.18),
@@ -256,7 +256,7 @@ def _nearest_per_sample(
     return (values[0][order], sample[order], near[order], *(value[order] for value in values[1:]))
 
 
-def _draw_sphere(view: _View, image: np.ndarray, depth: np.ndarray, sphere: Sphere, light: np.ndarray) -> None:
+def _draw_sphere(view: _View, image: np.ndarray, depth: np.ndarray, sphere: Ball, light: np.ndarray) -> None:
     samples = _around(view, sphere)
     rays = view.rays(samples)
     center = np.asarray(sphere.center, np.float64) - view.eye
@@ -270,7 +270,7 @@ def _draw_sphere(view: _View, image: np.ndarray, depth: np.ndarray, sphere: Sphe
     image[samples[hit]] = _shade(normal, -_unit(rays[hit]), light, view.up, base, 0.22)
 
 
-def _around(view: _View, sphere: Sphere) -> np.ndarray:
+def _around(view: _View, sphere: Ball) -> np.ndarray:
     """The samples in a rectangle of the screen that holds a sphere."""
     corners = np.array([[i, j, k] for i in (-1, 1) for j in (-1, 1) for k in (-1, 1)]) * sphere.radius
     screen = view.project(np.asarray(sphere.center) + corners)
@@ -292,7 +292,7 @@ def _draw_ground(
     light: np.ndarray,
     x: np.ndarray,
     tri: np.ndarray,
-    spheres: Sequence[Sphere],
+    spheres: Sequence[Ball],
 ) -> None:
     rays = view.rays(np.arange(view.width * view.height))
     slope = rays @ view.up
@@ -319,7 +319,7 @@ def _shadow(
     light: np.ndarray,
     x: np.ndarray,
     tri: np.ndarray,
-    spheres: Sequence[Sphere],
+    spheres: Sequence[Ball],
 ) -> np.ndarray:
     """How much of the light is kept from each point (k, 3) of the ground, 0..1: a blurred map of what lies above it."""
     one = _unit(np.cross(up, [1.0, 0.0, 0.0] if abs(up[0]) < 0.9 else [0.0, 0.0, 1.0]))
@@ -347,7 +347,7 @@ def _shadow(
     return (1 - v) * ((1 - u) * cover[r, c] + u * cover[r, c1]) + v * ((1 - u) * cover[r1, c] + u * cover[r1, c1])
 
 
-def _ball(sphere: Sphere, rings: int = 16) -> tuple[np.ndarray, np.ndarray]:
+def _ball(sphere: Ball, rings: int = 16) -> tuple[np.ndarray, np.ndarray]:
     """A sphere as points and triangles, for its shadow."""
     polar, turn = np.meshgrid(np.linspace(0, np.pi, rings), np.linspace(0, 2 * np.pi, 2 * rings), indexing="ij")
     p = np.stack([np.sin(polar) * np.cos(turn), np.cos(polar), np.sin(polar) * np.sin(turn)], axis=-1).reshape(-1, 3)

@@ -237,16 +237,9 @@ class Problem:
             for p in {id(p): p for p in (*problems, self)}.values():
                 memories.enter_context(p.remembering())
             found = search(
-                stages,
-                starts,
-                self.bounds,
-                self.method,
-                iterations=iterations,
-                log=log,
-                save=save,
-                resume_state=resume_state,
-                should_stop=should_stop,
-            )
+                stages, starts, self.bounds, self.method, iterations=iterations, log=log, save=save,
+                resume_state=resume_state, should_stop=should_stop,
+            )  # fmt: skip
             return self.result(found)
 
     def up_to(self, horizon: Horizon) -> Problem:
@@ -269,26 +262,17 @@ class Problem:
             if whole:
                 raise
             best = None  # interrupted on a short horizon; beyond it the simulation breaks down
+        physical, end = self.physical(last.x), (found.chosen, found.stages)
         if best is None:
             empty = {name: np.full(shape, np.nan) for name, shape in self.space.shapes.items()}
-            return Result(self.physical(last.x), np.nan, {}, {}, empty, last, np.nan, found.chosen, found.stages)
+            return Result(physical, np.nan, {}, {}, empty, last, np.nan, *end)
         initial = self._initial_loss(found)
         materials = self._evaluator.materials
         with materials.kept():
             values = materials.of(self._values(last.x))
         for path, value in values.items():
             self.model[path].assign(value)
-        return Result(
-            self.physical(last.x),
-            best.loss,
-            best.terms,
-            best.experiments,
-            best.physical,
-            last,
-            initial,
-            found.chosen,
-            found.stages,
-        )
+        return Result(physical, best.loss, best.terms, best.experiments, best.physical, last, initial, *end)
 
     def _initial_loss(self, found: Search) -> float:
         """The loss at the stated start, which a search of several starts or horizons may not have met."""
@@ -314,20 +298,12 @@ class Problem:
         """Made anew for every call, which sees what the user changed since the last one."""
         prepared = None if self._remembered is None else self._remembered.prepared
         return Evaluator(
-            self.model,
-            self.solver,
-            self.strategy,
-            self.experiments,
-            self.markers,
-            self.parameters,
-            self.terms,
-            prepared,
-        )
+            self.model, self.solver, self.strategy, self.experiments, self.markers, self.parameters, self.terms,
+            self.space, prepared,
+        )  # fmt: skip
 
     def _values(self, x: Any) -> dict[str, np.ndarray]:
         return self.space.unpack(np.asarray(x, dtype=np.float64))
 
     def _evaluate(self, x: np.ndarray, gradient: bool) -> Evaluation:
-        found = self._evaluator.evaluate(self._values(x), gradient)
-        pulled = self.space.pull_back(x, found.gradients)
-        return Evaluation(found.loss, pulled, found.gradients, found.terms, found.experiments)
+        return self._evaluator.evaluate(x, gradient)

@@ -53,24 +53,14 @@ def search_sections(starts: Sequence[StartRow], horizons: Sequence[HorizonRow]) 
             section("Starts", table(["Start", "From", "#Loss there", "To", "#Loss reached", "#Iterations"], lines))
         )
     if horizons:
-        lines = [
-            [
-                f"<code>{escape(row.label)}</code>",
-                format_number(row.initial),
-                format_number(row.final),
-                str(row.iteration),
-                escape(row.ended),
-            ]
-            for row in horizons
-        ]
+        head = ["Horizon", "#Loss before", "#Loss after", "#Last iteration", "Ended because"]
+        lines = []
+        for row in horizons:
+            losses = format_number(row.initial), format_number(row.final)
+            lines.append([f"<code>{escape(row.label)}</code>", *losses, str(row.iteration), escape(row.ended)])
         note = (
             '<p class="remark">Each loss counts what lies within its horizon alone: those of two horizons cannot be'
             " compared.</p>"
         )
-        out.append(
-            section(
-                "Horizons",
-                table(["Horizon", "#Loss before", "#Loss after", "#Last iteration", "Ended because"], lines) + note,
-            )
-        )
+        out.append(section("Horizons", table(head, lines) + note))
     return "\n".join(out)

@@ -19,6 +19,8 @@ from sim.io.recording import Recording
 from sim.io.run_folder import RunFolder, RunFolderError, to_json
 
 GEOMETRY, TRAJECTORY, RESULT = "geometry.npz", "trajectory.npz", "result.json"
+MALFORMED = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError)
+"""What reading a spoilt file may raise; FileError and RecordingError are ValueErrors."""
 
 NO_TRIANGLES = np.zeros((0, 3), np.int32)
 NO_SEGMENTS = np.zeros((0, 2), np.int32)
@@ -127,16 +129,9 @@ class Shown:
         layers = []
         for b in self.scenery.bodies:
             surface, links = len(b.triangles) > 0, len(b.segments) > 0
-            layers.append(
-                Layer(
-                    b.name,
-                    b.at(positions),
-                    b.triangles if surface else None,
-                    b.segments if links else None,
-                    point_size=0.0 if surface else 6.0,
-                    color=COLORS["after"],
-                )
-            )
+            triangles, segments = b.triangles if surface else None, b.segments if links else None
+            size, color = 0.0 if surface else 6.0, COLORS["after"]
+            layers.append(Layer(b.name, b.at(positions), triangles, segments, point_size=size, color=color))
         layers += [
             Layer(f"target {name}", self.target(experiment, name), point_size=7, color=COLORS["target"], trail=True)
             for name in self.scenery.targets.get(experiment, {})
@@ -163,17 +158,9 @@ def load_run(path: str | os.PathLike[str]) -> Shown:
         archive = Archive(read_bytes(trajectory_file))
         names = [name for name in archive.names if f"{name}_time" in archive]
         takes = {name: Recording(archive[name], archive[f"{name}_time"]) for name in names}
-    except (
-        ValueError,
-        TypeError,
-        KeyError,
-        IndexError,
-        AttributeError,
-        RecursionError,
-    ) as error:  # FileError and RecordingError are ValueErrors
-        raise RunFolderError(
-            f"{folder}: {GEOMETRY} or {TRAJECTORY} cannot be read: {error}", "run the scene again"
-        ) from error
+    except MALFORMED as error:
+        what = f"{folder}: {GEOMETRY} or {TRAJECTORY} cannot be read: {error}"
+        raise RunFolderError(what, "run the scene again") from error
     return Shown(folder, scenery, takes)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.geometry.raster import Camera, Sphere, frame_camera, render
+from sim.geometry.raster import Ball, Camera, frame_camera, render
 from sim.io.gltf import plane_axes, sphere_mesh
 from sim.io.recording import Recording
 from sim.io.run_folder import RunFolderError
@@ -27,7 +27,7 @@ def pictures(run: Shown, experiment: str, take: Recording, size: tuple[int, int]
     places = np.concatenate([b.at(take.positions) for b in scenery.bodies], axis=1)
     extent = float(np.linalg.norm(np.ptp(places.reshape(-1, 3), axis=0)))
     spheres = [
-        Sphere(_triple(s.center), s.radius, _rgb(s.color))
+        Ball(_triple(s.center), s.radius, _rgb(s.color))
         for s in scenery.shapes.get(experiment, ())
         if s.kind == "sphere"
     ]
@@ -42,7 +42,7 @@ def pictures(run: Shown, experiment: str, take: Recording, size: tuple[int, int]
         )
 
 
-def _camera(places: np.ndarray, spheres: list[Sphere], up: np.ndarray) -> Camera:
+def _camera(places: np.ndarray, spheres: list[Ball], up: np.ndarray) -> Camera:
     """From the front, a little to the side and above, on all that is ever drawn; places (frames, n, 3)."""
     one, other = plane_axes(up)
     box = [

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sim.geometry import GeometryError, cloth_grid
-from sim.geometry.raster import Camera, Sphere, frame_camera, render, write_png
+from sim.geometry.raster import Ball, Camera, frame_camera, render, write_png
 
 SIZE = (120, 100)
 FRONT = Camera(eye=(0, 0, 4), target=(0, 0, 0), fov=40)
@@ -73,7 +73,7 @@ def test_right_and_up_are_right_and_up():
 
 def test_the_silhouette_of_a_sphere():
     """A ball of radius r seen from distance d covers a disc of focal r / sqrt(d^2 - r^2)."""
-    image = render(np.zeros((0, 3)), np.zeros((0, 3), int), SIZE, FRONT, spheres=[Sphere((0, 0, 0), 0.9, GREEN)])
+    image = render(np.zeros((0, 3)), np.zeros((0, 3), int), SIZE, FRONT, spheres=[Ball((0, 0, 0), 0.9, GREEN)])
     radius = FOCAL * 0.9 / np.sqrt(16 - 0.81)
     assert np.sqrt(is_color(image, GREEN).sum() / np.pi) == pytest.approx(radius, abs=0.8)
 
@@ -88,7 +88,7 @@ def test_nearer_things_hide_farther_ones_in_any_order():
         alone = render(near, tri, SIZE, FRONT, color=RED, back=RED)
         both = render(x, faces, SIZE, FRONT, color=RED, back=RED)
         assert np.array_equal(both[45:55, 55:65], alone[45:55, 55:65])
-    ball = [Sphere((0, 0, 0), 0.2, GREEN)]
+    ball = [Ball((0, 0, 0), 0.2, GREEN)]
     assert is_color(render(far, tri, SIZE, FRONT, color=RED, back=RED, spheres=ball), GREEN).sum() > 20
     assert is_color(render(near, tri, SIZE, FRONT, color=RED, back=RED, spheres=ball), GREEN).sum() == 0
 
@@ -96,7 +96,7 @@ def test_nearer_things_hide_farther_ones_in_any_order():
 def test_depth_within_a_steep_triangle_is_perspective():
     """A large steep sheet x = z through a ball's centre hides the half of the ball that lies behind it."""
     x = np.array([[-3.0, -9, -3], [3, -9, 3], [3, 9, 3], [-3, 9, -3]])
-    image = render(x, [[0, 1, 2], [0, 2, 3]], SIZE, FRONT, color=RED, back=RED, spheres=[Sphere((0, 0, 0), 0.5, GREEN)])
+    image = render(x, [[0, 1, 2], [0, 2, 3]], SIZE, FRONT, color=RED, back=RED, spheres=[Ball((0, 0, 0), 0.5, GREEN)])
     rows, columns = np.nonzero(is_color(image, GREEN))
     expected, whole = [], 0
     for column in range(120):  # along the middle row: the ray meets the ball before it meets the plane
@@ -138,7 +138,7 @@ def test_a_shadow_lies_below_a_ball_and_only_there():
     camera = Camera(eye=(0, 6, 0.01), target=(0, 0, 0), up=(0, 1, 0))
     nothing = (np.zeros((0, 3)), np.zeros((0, 3), int))
     plain = render(*nothing, SIZE, camera, ground=0.0).astype(int)
-    with_ball = render(*nothing, SIZE, camera, ground=0.0, spheres=[Sphere((0, 0.6, 0), 0.3, GREEN)]).astype(int)
+    with_ball = render(*nothing, SIZE, camera, ground=0.0, spheres=[Ball((0, 0.6, 0), 0.3, GREEN)]).astype(int)
     darker = (plain - with_ball)[..., 0]
     assert (darker[~is_color(with_ball, GREEN)] > 20).sum() > 50
     assert np.abs(darker[:8, :8]).max() <= 25 and (darker < -30).sum() == 0

@@ -145,7 +145,8 @@ CORNERS = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1.0], [5, 5, 5], [6,
 
 
 @pytest.mark.parametrize(("x", "tets", "match"), [
-    (np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0.0]]), [[0, 1, 2, 3]], r"1 of 1 tetrahedra are flat: 0;.*volume 0 m\^3"),
+    (np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0.0]]), [[0, 1, 2, 3]],
+     r"1 of 1 tetrahedra are flat: 0;.*volume 0 m\^3"),
     (CORNERS, [[0, 1, 2, 3], [4, 5, 6, 7]], "2 separate pieces"),
     (CORNERS, [[0, 1, 2, 8]], "names a point that does not exist; there are 8"),
     (CORNERS * np.array([1, np.nan, 1]), [[0, 1, 2, 3]], "position of point 0, 1, 2, 3, 4 and 3 more is not finite"),

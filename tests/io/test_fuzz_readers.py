@@ -217,8 +217,10 @@ def glb():
     return trimesh.exchange.gltf.export_glb(trimesh.Scene(trimesh.Trimesh(BOX.positions, TRIANGLES, process=False)))
 
 
-SURFACES = {"box.obj": (obj, TEXT), "box.off": (off, TEXT), "text.ply": (lambda: ply("ascii"), TEXT), "little.ply": (lambda: ply("binary_little_endian"), ANY),
-            "big.ply": (lambda: ply("binary_big_endian"), ANY), "text.stl": (lambda: stl(False), TEXT), "binary.stl": (lambda: stl(True), ANY),
+SURFACES = {"box.obj": (obj, TEXT), "box.off": (off, TEXT), "text.ply": (lambda: ply("ascii"), TEXT),
+            "little.ply": (lambda: ply("binary_little_endian"), ANY),
+            "big.ply": (lambda: ply("binary_big_endian"), ANY), "text.stl": (lambda: stl(False), TEXT),
+            "binary.stl": (lambda: stl(True), ANY),
             "box.glb": (glb, [*ANY, spoilt_glb, spoilt_glb, spoilt_glb])}  # fmt: skip
 
 
@@ -446,8 +448,10 @@ def test_a_pipe_is_not_waited_for(tmp_path):
 
 
 def test_a_file_that_is_what_another_name_says(tmp_path):
-    for content, said in ((b"time,a.x,a.y,a.z\n0,1,2,3\n", "a text that begins with `time,a.x,a.y,a.z`"), (b"\x80\x04\x95abc", "a pickle"),
-                          (npy_bytes(np.zeros(3)), "a single array"), (zipped([("readme.txt", b"hello")]), "no array")):  # fmt: skip
+    for content, said in ((b"time,a.x,a.y,a.z\n0,1,2,3\n", "a text that begins with `time,a.x,a.y,a.z`"),
+                          (b"\x80\x04\x95abc", "a pickle"),
+                          (npy_bytes(np.zeros(3)), "a single array"),
+                          (zipped([("readme.txt", b"hello")]), "no array")):  # fmt: skip
         (tmp_path / "take.npz").write_bytes(content)
         with pytest.raises(RecordingError, match=said):
             load_recording(tmp_path / "take.npz", "take" if b"readme" not in content else None)

@@ -67,7 +67,8 @@ def full_report(text="cloth"):
         expectations=[ExpectationRow(text, text, 0.01, True), ExpectationRow(text, text, text, False)],
         terms=[TermRow(text, 160.0, 1.0)],
         experiments=[ExperimentRow(text, text, 1.0, {text: MeasureRow(1.0, 1.1, -0.0909, text)}, text)],
-        summary=[(text, text)], results=[(text, text)], tracks=[Track(text, text, np.arange(3.0), np.zeros((3, 1, 3)), labels=[text])],
+        summary=[(text, text)], results=[(text, text)],
+        tracks=[Track(text, text, np.arange(3.0), np.zeros((3, 1, 3)), labels=[text])],
         notes=[text], facts=[(text, text)],
     )  # fmt: skip
 

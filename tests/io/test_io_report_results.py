@@ -164,12 +164,16 @@ def test_many_numbers_are_summed_up(capsys, tmp_path):
 def test_tables_in_a_terminal_fit_into_80_columns(tmp_path, capsys):
     measure = {"simulated": 0.0216431, "measured": 0.0257974, "error": -0.161, "unit": "m"}
     result = {
-        "parameters": {"velocity": {"start": [0, 0, 0], "final": [2.7012, -3.2648, 0.71474], "unit": "m/s", "standard_error": [1e-3, 2e-3, 3e-3],
-                                    "labels": ["velocity.x", "velocity.y", "velocity.z"]}},
+        "parameters": {"velocity": {
+            "start": [0, 0, 0], "final": [2.7012, -3.2648, 0.71474], "unit": "m/s",
+            "standard_error": [1e-3, 2e-3, 3e-3], "labels": ["velocity.x", "velocity.y", "velocity.z"],
+        }},
         "experiments": {"load101_a": {"use": "predict", "drop": measure}},
-        "expect": [{"path": "experiments.load101_a.drop", "want": "0.025797, as measured, within 19 %", "got": 0.0216431, "ok": False}],
+        "expect": [{"path": "experiments.load101_a.drop", "want": "0.025797, as measured, within 19 %",
+                    "got": 0.0216431, "ok": False}],
         "starts": None, "horizons": None, "method": "lbfgs",
-        "loss": {"final": 1.0, "initial": 2.0}, "iterations": 3, "evaluations": 4, "stopped_because": "gradient", "wall_s": 1.0}  # fmt: skip
+        "loss": {"final": 1.0, "initial": 2.0}, "iterations": 3, "evaluations": 4, "stopped_because": "gradient",
+        "wall_s": 1.0}  # fmt: skip
     show_result(result, tmp_path)
     shown = capsys.readouterr().out
     tables = shown.splitlines()[:-2]

@@ -243,7 +243,8 @@ ADDING = {
     "text for a number": (lambda b: b.add_particle(("a", 0, 0)), "pos is .*Give numbers"),
     "positions of the wrong shape": (lambda b: b.add_particles([[0, 0]], mass=1), r"positions has shape \(1, 2\)"),
     "masses of the wrong number": (
-        lambda b: b.add_particles([[0, 0, 0], [1, 0, 0]], mass=[1, 1, 1]), r"mass has shape \(3,\)\. Give one number, or 2"),
+        lambda b: b.add_particles([[0, 0, 0], [1, 0, 0]], mass=[1, 1, 1]),
+        r"mass has shape \(3,\)\. Give one number, or 2"),
     "velocities of the wrong number": (lambda b: grid(b, vel=[[0, 0, 0]] * 2), r"vel has shape \(2, 3\)"),
     "no rotation": (lambda b: grid(b, rot=np.ones((3, 3))), "rot = .* is no rotation"),
     "rotation of length zero": (lambda b: grid(b, rot=(0, 0, 0, 0)), "rot: .* is no rotation"),
@@ -257,11 +258,14 @@ ADDING = {
     "compliance by another key": (
         lambda b: grid(b, material={"bend": {"compliance": {"all": 1}}}), "Give a number, an array, or {'each'"),
     "material is no dict": (lambda b: grid(b, material=[1]), r"material is \[1\]\. Give a dict"),
-    "contact as a material": (lambda b: grid(b, material={"contact_sphere": {"compliance": 1}}), "Use add_shape_sphere"),
+    "contact as a material": (lambda b: grid(b, material={"contact_sphere": {"compliance": 1}}),
+        "Use add_shape_sphere"),
     "volume of a chain of two": (
-        lambda b: b.add_chain((0, 0, 0), (1, 0, 0), 2, 1.0, material={"volume": {"compliance": 1}}), "needs 4 neighbouring"),
+        lambda b: b.add_chain((0, 0, 0), (1, 0, 0), 2, 1.0, material={"volume": {"compliance": 1}}),
+        "needs 4 neighbouring"),
     "bend of a chain": (
-        lambda b: b.add_chain((0, 0, 0), (1, 0, 0), 5, 1.0, material={"bend": {"compliance": 1}}), "'bend' is for cloth"),
+        lambda b: b.add_chain((0, 0, 0), (1, 0, 0), 5, 1.0, material={"bend": {"compliance": 1}}),
+        "'bend' is for cloth"),
     "distance of particles": (
         lambda b: b.add_particles([[0, 0, 0]], mass=1, material={"distance": {"compliance": 1}}), "cannot give it"),
     "shear of a mesh": (
@@ -283,7 +287,8 @@ ADDING = {
     "constraint without points": (lambda b: b.add_constraints(distance, [[0, 1]], 0.0), "there are no points yet"),
     "arity": (lambda b: (grid(b), b.add_constraints(bend, b.tri_indices, 1.0)), r"shape \(18, 3\)\. Give \(n, 4\)"),
     "repeated point in a row": (
-        lambda b: (grid(b), b.add_constraints(triangle_area, [[0, 1, 2], [3, 4, 3]], 1.0)), r"row 1 repeats a point: \(3, 4, 3\)"),
+        lambda b: (grid(b), b.add_constraints(triangle_area, [[0, 1, 2], [3, 4, 3]], 1.0)),
+        r"row 1 repeats a point: \(3, 4, 3\)"),
     "points that are no numbers": (
         lambda b: (two(b), b.add_constraints(distance, [[0.5, 1.0]], 1.0)), "points has the type float64"),
     "a plain function": (
@@ -293,22 +298,26 @@ ADDING = {
     "missing parameter": (
         lambda b: (two(b), b.add_constraints(stretch_limit, [[0, 1]], 1.0)), "needs the parameter 'limit'"),
     "unknown parameter": (
-        lambda b: (two(b), b.add_constraints(distance, [[0, 1]], 1.0, rst=1.0)), "unknown key 'rst'.*did you mean 'rest'"),
+        lambda b: (two(b), b.add_constraints(distance, [[0, 1]], 1.0, rst=1.0)),
+        "unknown key 'rst'.*did you mean 'rest'"),
     "parameter of the wrong shape": (
         lambda b: (two(b), b.add_constraints(distance, [[0, 1]], 1.0, rest=[1.0, 2.0])), r"rest has shape \(2,\)"),
     "attached twice": (
         lambda b: (grid(b, fix_left=True), b.add_attachment([1, 4], label="hook")),
         "point 4 is attached twice: by 'sheet' and by 'hook'"),
     "attached twice at once": (lambda b: (two(b), b.add_attachment([1, 1])), "names point 1 twice"),
-    "pinned and soft at once": (lambda b: (two(b), b.add_attachment([0, 1], compliance=[0, 1.0])), "some of the points have 0"),
-    "motion without a kind": (lambda b: (two(b), b.add_attachment([0], [{"start": 1}])), "needs one of 'move' and 'swing'"),
+    "pinned and soft at once": (lambda b: (two(b), b.add_attachment([0, 1], compliance=[0, 1.0])),
+        "some of the points have 0"),
+    "motion without a kind": (lambda b: (two(b), b.add_attachment([0], [{"start": 1}])),
+        "needs one of 'move' and 'swing'"),
     "motion with two kinds": (
         lambda b: (two(b), b.add_attachment([0], {"move": (0, 0, 0), "swing": (0, 0, 0)})), "needs one of"),
     "move without an end": (lambda b: (two(b), b.add_attachment([0], {"move": (1, 0, 0)})), r"motion\[0\] needs 'end'"),
     "move of no time": (
         lambda b: (two(b), b.add_attachment([0], {"move": (1, 0, 0), "start": 1, "end": 1})), "is not after start"),
     "unknown ease": (
-        lambda b: (two(b), b.add_attachment([0], {"move": (1, 0, 0), "end": 1, "ease": "smoth"})), "did you mean 'smooth'"),
+        lambda b: (two(b), b.add_attachment([0], {"move": (1, 0, 0), "end": 1, "ease": "smoth"})),
+        "did you mean 'smooth'"),
     "unknown key of a motion": (
         lambda b: (two(b), b.add_attachment([0], {"swing": (1, 0, 0), "frequensy": 1})), "did you mean 'frequency'"),
     "frequency": (
@@ -320,7 +329,8 @@ FINALIZING = {
     "nothing free": (lambda b: b.add_attachment(two(b)), "nothing is free to move"),
     "all without mass": (lambda b: b.add_particle((0, 0, 0), mass=0.0), "nothing is free to move"),
     "unknown object in touches": (
-        lambda b: (two(b), b.add_ground_plane(touches=["tow"])), "touches of 'ground': object 'tow' is unknown.*did you mean 'two'"),
+        lambda b: (two(b), b.add_ground_plane(touches=["tow"])),
+        "touches of 'ground': object 'tow' is unknown.*did you mean 'two'"),
 }  # fmt: skip
 
 

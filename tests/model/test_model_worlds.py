@@ -12,10 +12,13 @@ from sim.model import ModelError
 
 WORLDS, STEPS, DT = 3, 12, 1 / 240
 VALUES = {
-    "sheet.distance.compliance": (0.02, 0.05, 0.3), "sheet.distance.damping": (1e-3, 2e-3, 5e-3), "sheet.density": (0.2, 0.3, 0.1),
+    "sheet.distance.compliance": (0.02, 0.05, 0.3), "sheet.distance.damping": (1e-3, 2e-3, 5e-3),
+    "sheet.density": (0.2, 0.3, 0.1),
     "sheet.position": ((0, 0, 0), (0, 0.1, 0), (0.2, 0, 0)), "sheet.spin": ((0, 0, 1), (1, 0, 0), (0, 0, 0)),
-    "block.stvk.young": (2e4, 4e4, 1e4), "block.velocity": ((0, 0, 0), (0, 1, 0), (1, 0, 1)), "block.drag": (0.5, 0.0, 2.0),
-    "grip.motion.0.move": ((0.1, 0, 0), (0, 0.2, 0), (0, 0, -0.1)), "grip.motion.1.swing": ((0, 0.1, 0), (0.1, 0, 0), (0, 0, 0.2)),
+    "block.stvk.young": (2e4, 4e4, 1e4), "block.velocity": ((0, 0, 0), (0, 1, 0), (1, 0, 1)),
+    "block.drag": (0.5, 0.0, 2.0),
+    "grip.motion.0.move": ((0.1, 0, 0), (0, 0.2, 0), (0, 0, -0.1)),
+    "grip.motion.1.swing": ((0, 0.1, 0), (0.1, 0, 0), (0, 0, 0.2)),
     "soft.compliance": (0.1, 0.2, 0.01), "bag.mass": (0.05, 0.0, 0.2),
     "ball.radius": (0.2, 0.25, 0.3), "ball.center": ((0.2, -0.3, 0.1), (0.1, -0.2, 0.1), (0, 0, 0)),
 }  # fmt: skip

@@ -175,7 +175,8 @@ def test_a_gradient_of_another_shape_is_refused():
 
 def test_log_lines_come_before_what_is_saved():
     order = []
-    search([5.0, 4.0], stop=QUIET, log=lambda entry: order.append(("log", entry["iteration"], entry["step"], entry["loss"])),
+    search([5.0, 4.0], stop=QUIET,
+           log=lambda entry: order.append(("log", entry["iteration"], entry["step"], entry["loss"])),
            save=lambda state: order.append(("save", int(state["iteration"]))))  # fmt: skip
     assert order == [
         ("log", 0, 0.0, 10.0),

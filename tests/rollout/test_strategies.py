@@ -64,8 +64,9 @@ def same(one, other):
         np.testing.assert_array_equal(one[name], other[name], name)
 
 
-STRATEGIES = [None, sim.StoreAll(), sim.Checkpointed(every=1), sim.Checkpointed(every=2), sim.Checkpointed(every=3), sim.Checkpointed(every=7),
-              sim.Checkpointed(every=99), sim.Checkpointed(budget=1), sim.Checkpointed(budget="1 GB")]  # fmt: skip
+STRATEGIES = [None, sim.StoreAll(), sim.Checkpointed(every=1), sim.Checkpointed(every=2), sim.Checkpointed(every=3),
+              sim.Checkpointed(every=7), sim.Checkpointed(every=99),
+              sim.Checkpointed(budget=1), sim.Checkpointed(budget="1 GB")]  # fmt: skip
 
 
 @pytest.mark.parametrize("frame_every", [None, 1, 3])
@@ -77,8 +78,9 @@ def test_strategies_give_the_same_bits(frame_every):
         same(gradient(solver, frame_every=frame_every, strategy=strategy), wanted)
 
 
-WAYS = [{}, {"dt": 0.02}, {"steps": 4}, {"frame_every": 2}, {"push": -0.1}, {"dt": 0.02, "steps": 4}, {"strategy": sim.Checkpointed(every=3)},
-        {"dt": 0.02, "strategy": sim.Checkpointed(every=3)}, {"steps": 6, "strategy": sim.Checkpointed(every=3)}]  # fmt: skip
+WAYS = [{}, {"dt": 0.02}, {"steps": 4}, {"frame_every": 2}, {"push": -0.1}, {"dt": 0.02, "steps": 4},
+        {"strategy": sim.Checkpointed(every=3)}, {"dt": 0.02, "strategy": sim.Checkpointed(every=3)},
+        {"steps": 6, "strategy": sim.Checkpointed(every=3)}]  # fmt: skip
 
 
 def test_a_solver_that_remembers_other_rollouts_is_as_a_fresh_one():
@@ -157,9 +159,13 @@ def test_numbers_of_frames(every):
 
 # ------------------------------------------------------------------------------------------------ schedules
 @pytest.mark.parametrize(("arguments", "words"), [
-    ({}, "either every= or budget="), ({"every": 2, "budget": 1}, "either every= or budget="), ({"every": 1.5}, "every=1.5; expected a whole number"),
-    ({"every": "3"}, "every='3'; expected a whole number"), ({"every": 0}, "every=0; expected at least 1"), ({"every": -2}, "every=-2; expected at least 1"),
-    ({"budget": 0}, "budget=0; expected a positive number of bytes"), ({"budget": "0 MB"}, "expected a positive number"), ({"budget": "much"}, "budget='much'"),
+    ({}, "either every= or budget="), ({"every": 2, "budget": 1}, "either every= or budget="),
+    ({"every": 1.5}, "every=1.5; expected a whole number"),
+    ({"every": "3"}, "every='3'; expected a whole number"), ({"every": 0}, "every=0; expected at least 1"),
+    ({"every": -2}, "every=-2; expected at least 1"),
+    ({"budget": 0}, "budget=0; expected a positive number of bytes"),
+    ({"budget": "0 MB"}, "expected a positive number"),
+    ({"budget": "much"}, "budget='much'"),
     ({"budget": float("nan")}, "expected a positive number"),
 ])  # fmt: skip
 def test_checkpoints_that_make_no_sense(arguments, words):

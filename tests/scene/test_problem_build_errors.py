@@ -265,3 +265,10 @@ def test_a_duration_between_two_frames_is_said_aloud(tmp_path):
     assert any(
         "0.18 s are 3.6 frames at 20 Hz; the last whole one, at 0.15 s" in note for note in problem.description.notes
     )
+
+
+def test_a_measure_along_no_gravity_is_a_problem(tmp_path):
+    write_target(tmp_path, SHEET)
+    measures = "world: {gravity: [0, 0, 0]}\nmeasures:\n  sag: {of: corners, kind: settled, last: 0.1}\n"
+    (problem,) = problems_of(tmp_path, SHEET + measures).problems
+    assert problem.path == "measures.sag.along" and "no gravity" in problem.what

@@ -1,8 +1,4 @@
-"""Kernels whose adjoints need caches, undo logs and logs of what atomics return."""
-
-from __future__ import annotations
-
-import numpy as np
+"""Small kernels that the tests of adjoints share."""
 
 import sim
 from sim.core.lang.frontend.custom import func_grad
@@ -10,8 +6,28 @@ from sim.core.lang.frontend.custom import func_grad
 f64, vec3 = sim.float64, sim.vec3d
 
 
-def numbers(*shape):
-    return np.random.default_rng(sum(shape)).uniform(0.4, 1.2, shape)
+@sim.kernel
+def in_place(x: sim.array[f64], y: sim.array[f64]):
+    i = sim.tid()
+    y[i] = sim.sin(x[i]) * x[i] * y[i]
+    x[i] = y[i]
+
+
+@sim.kernel
+def mixed_records(count: sim.array[int], p: sim.array[vec3], s: sim.array[sim.float32], y: sim.array[f64]):
+    i = sim.tid()
+    slot = sim.atomic_add(count, 0, 1)
+    d = p[i]
+    s[i] = s[i] * s[i]
+    p[i] = d * d[0]
+    y[slot] = d[1] * f64(s[i]) * d[2]
+
+
+@sim.kernel
+def linear(x: sim.array[f64], y: sim.array[f64]):
+    i = sim.tid()
+    y[i] = y[i] * 2.0 + x[i]
+    x[i] = 3.0 * y[i]
 
 
 @sim.kernel

@@ -25,6 +25,11 @@ def traced(kernel: Kernel, source: bool = False) -> Func:
     return found.source if source else found.func
 
 
+def numbers(*shape: int) -> np.ndarray:
+    """Some numbers, the same for the same shape, in a range where all programs are smooth."""
+    return np.random.default_rng(sum(shape)).uniform(0.4, 1.2, shape)
+
+
 def numbers_of(func: Func, names: Collection[str]) -> list[int]:
     return [k for k, p in enumerate(func.params) if p.name in names]
 

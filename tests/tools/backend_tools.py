@@ -10,7 +10,7 @@ import numpy as np
 import sim.core.lang.ir.ops  # noqa: F401 fills the table
 from sim.core.backends.base import Backend, argument_block
 from sim.core.backends.interp import InterpBackend
-from sim.core.backends.llvm import LlvmBackend
+from sim.core.backends.llvm.backend import LlvmBackend
 from sim.core.lang.ir.builder import Builder
 from sim.core.lang.ir.core import Block, Func, Value
 from sim.core.lang.ir.verifier import verify

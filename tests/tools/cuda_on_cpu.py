@@ -21,8 +21,8 @@ import numpy as np
 import pytest
 
 from sim.core.backends.base import argument_block
-from sim.core.backends.cuda_prelude import BLOCK, PRELUDE
-from sim.core.backends.cuda_text import CudaText
+from sim.core.backends.cuda.prelude import BLOCK, PRELUDE
+from sim.core.backends.cuda.text import CudaText
 from sim.core.lang.ir.core import Func
 from sim.core.runtime.devices.cuda_device import CudaDevice
 

@@ -7,7 +7,7 @@ import threading
 import numpy as np
 
 import sim
-from sim.core.backends.cuda_driver import CudaError
+from sim.core.backends.cuda.driver import CudaError
 
 
 @sim.kernel

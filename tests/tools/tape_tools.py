@@ -13,7 +13,7 @@ from cuda_on_cpu import GXX, fake_gpu
 import sim
 from sim.core.backends.base import Backend
 from sim.core.backends.interp import InterpBackend
-from sim.core.backends.llvm import LlvmBackend
+from sim.core.backends.llvm.backend import LlvmBackend
 from sim.core.runtime.devices.cuda_device import cuda_devices
 
 BACKENDS: dict[str, Callable[[], Backend]] = {"interp": InterpBackend, "llvm": LlvmBackend}

@@ -8,8 +8,8 @@ from typing import Any
 
 from sim.cli.verbs.base import Verb
 from sim.cli.verbs.modules import UsageError, import_file
-from sim.core.backends.cuda_text import CudaText
-from sim.core.backends.llvm import LlvmBackend
+from sim.core.backends.cuda.text import CudaText
+from sim.core.backends.llvm.backend import LlvmBackend
 from sim.core.lang.frontend.tracer import trace_kernel
 from sim.core.lang.ir.printer import to_text
 from sim.core.lang.types import ArrayType

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.core.backends.llvm import load_functions
+from sim.core.backends.llvm.backend import load_functions
 from sim.core.lang.memoize import compiling
 
 ROW = 4

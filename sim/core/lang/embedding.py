@@ -12,7 +12,7 @@ from typing import Any
 from sim.core.lang.autodiff.forward import Gradient, vjp_rule
 from sim.core.lang.frontend.captures import remembered
 from sim.core.lang.frontend.function import Function
-from sim.core.lang.frontend.traced import StructValue, describe, flatten, rebuild
+from sim.core.lang.frontend.traced import Keywords, Positional, StructValue, describe, flatten, rebuild
 from sim.core.lang.frontend.tracer import trace_function
 from sim.core.lang.frontend.tracing.bodies import Arguments
 from sim.core.lang.frontend.tracing.components import get_field, subscript
@@ -25,9 +25,9 @@ from sim.core.lang.types import Scalar, float32
 
 def traced(function: Function, arg_types: Arguments, real: Scalar = float32) -> Func:
     """As `trace_function`, remembered as long as what the function has captured stays the same."""
-    return remembered(
-        function.traces, ("function", *arg_types, real), lambda: trace_function(function, arg_types, real)
-    )
+    key = ("function", *arg_types, real)
+    found: Func = remembered(function.traces, key, lambda: trace_function(function, arg_types, real))
+    return found
 
 
 Trace = Callable[[], Func]
@@ -41,7 +41,7 @@ def embed(trace: Trace, name: str) -> Builtin:
     Raises `KernelError` where their components are not those that the function takes.
     """
 
-    def handler(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> tuple[Value, ...]:
+    def handler(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> tuple[Value, ...]:
         func = trace()
         return tuple(t.inline(func, _components(t, func, name, args, kwargs, node)))
 
@@ -57,7 +57,9 @@ def value_and_grad(trace: Trace, name: str) -> Builtin:
     Raises `KernelError` as `embed` does, and where a result or a component of x is no float.
     """
 
-    def handler(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> tuple[tuple[Value, ...], tuple[Any, ...]]:
+    def handler(
+        t: Context, node: ast.AST, args: Positional, kwargs: Keywords
+    ) -> tuple[tuple[Value, ...], tuple[Any, ...]]:
         func = trace()
         flat = _components(t, func, name, args, kwargs, node)
         x = flatten(args[0]) if args else []
@@ -80,7 +82,7 @@ def gradient_of(func: Func, components: int) -> Gradient:
     return vjp_rule(func, range(components))
 
 
-def _components(t: Context, func: Func, name: str, args: tuple, kwargs: dict, node: ast.AST) -> list[Value]:
+def _components(t: Context, func: Func, name: str, args: Positional, kwargs: Keywords, node: ast.AST) -> list[Value]:
     """The arguments as parameters of a traced function."""
     takes(t, node, name, args, kwargs, 0, len(args))
     flat = flatten(args)
@@ -91,7 +93,7 @@ def _components(t: Context, func: Func, name: str, args: tuple, kwargs: dict, no
     return flat
 
 
-def _fields_at(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> tuple[Any, ...]:
+def _fields_at(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> tuple[Any, ...]:
     """fields_at(struct, i): element i of every array of a struct, a tuple; i may be a tuple with an index for each."""
     takes(t, node, "fields_at", args, kwargs, 2)
     arrays, index = args

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-F = TypeVar("F", bound=Callable)
+F = TypeVar("F", bound=Callable[..., object])
 
 compiling = threading.RLock()
 """Held by the thread that traces, transforms or compiles; it may take it again."""

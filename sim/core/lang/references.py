@@ -33,7 +33,7 @@ class StructOfReferences(Type):
         )
 
 
-_interned: dict[tuple, Type] = {}
+_interned: dict[tuple[Type, ...], Type] = {}
 
 
 def reference(value: Type) -> Reference:

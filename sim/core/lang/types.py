@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -177,12 +177,13 @@ class ArrayType(Type):
         self.name = f"array{'' if ndim == 1 else f'{ndim}d'}[{dtype.name if dtype else 'Any'}]"
 
 
-_interned: dict[tuple, Type] = {}
+_interned: dict[tuple[Any, ...], Any] = {}
+T = TypeVar("T", bound=Type)
 
 
-def _intern(cls: Callable[..., Any], *key: Any) -> Any:
+def _intern(cls: Callable[..., T], *key: Any) -> T:
     full = (cls, *key)
-    found = _interned.get(full)
+    found: T | None = _interned.get(full)
     if found is None:
         with compiling:
             found = _interned.get(full)
@@ -265,7 +266,7 @@ def leaves_of(kind: Type) -> tuple[Leaf, ...]:
 
 
 def size_of(kind: Type) -> int:
-    return kind.size  # type: ignore[attr-defined]
+    return kind.size  # type: ignore[attr-defined, no-any-return]
 
 
 def alignment(kind: Type) -> int:
@@ -274,7 +275,7 @@ def alignment(kind: Type) -> int:
 
 def numpy_dtype(kind: Type) -> np.dtype:
     """NumPy dtype of one element: scalars as such, vectors and matrices as sub-arrays, structs as records."""
-    return kind.np  # type: ignore[attr-defined]
+    return kind.np  # type: ignore[attr-defined, no-any-return]
 
 
 def scalar_of(kind: Type) -> Scalar | None:
@@ -295,6 +296,8 @@ _XYZW = {"x": 0, "y": 1, "z": 2, "w": 3}
 class Composite:
     """A vector, matrix, quaternion or transform on the host: `type` and NumPy `data` of the type's shape."""
 
+    type: Homogeneous
+    data: np.ndarray
     __slots__ = ("type", "data")
     __array_priority__ = 100.0
 

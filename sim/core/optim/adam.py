@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from sim.core.optim.minimizer import State
 from sim.core.runtime.devices.graph import capturing
 
-State = dict[str, Any]
+ParameterArray = Any
+"""A NumPy array, or one of ours: with `numpy()` and `assign(values)`."""
 
 
 class _Rule:
@@ -22,17 +24,17 @@ class _Rule:
     slots: tuple[str, ...] = ()
     """Names of the running averages, one array per parameter each."""
 
-    def __init__(self, params: Sequence[Any] | None, lr: float):
+    def __init__(self, params: Sequence[ParameterArray] | None, lr: float):
         if not lr > 0:
             raise ValueError(f"lr = {lr}: the learning rate must be positive")
         self.lr = float(lr)
         self.t = 0
-        self.params: list[Any] = []
+        self.params: list[ParameterArray] = []
         self._memory: dict[str, list[np.ndarray]] = {}
         if params is not None:
             self.set_params(params)
 
-    def set_params(self, params: Sequence[Any]) -> None:
+    def set_params(self, params: Sequence[ParameterArray]) -> None:
         """Choose the arrays to update, and forget all running averages."""
         if isinstance(params, np.ndarray) or hasattr(params, "numpy"):
             raise TypeError("params is one array; pass a list of arrays: [array]")
@@ -49,7 +51,7 @@ class _Rule:
         self.t = 0
         self._memory = {slot: [np.zeros_like(self._working(p)) for p in self.params] for slot in self.slots}
 
-    def step(self, grads: Sequence[Any]) -> None:
+    def step(self, grads: Sequence[ParameterArray]) -> None:
         """One update.  grads: one array per parameter, of its shape (a `sim` array such as `param.grad`, or NumPy)."""
         if capturing() is not None:
             what = (
@@ -90,12 +92,12 @@ class _Rule:
         raise NotImplementedError(f"{type(self).__name__} has no update rule")
 
     @staticmethod
-    def _working(param: Any) -> np.ndarray:
+    def _working(param: ParameterArray) -> np.ndarray:
         """The parameter's values in at least single precision: running averages of halves lose the small gradients."""
         values = _values(param)
         return values.astype(np.result_type(values.dtype, np.float32), copy=False)
 
-    def _gradients(self, grads: Sequence[Any]) -> list[np.ndarray]:
+    def _gradients(self, grads: Sequence[ParameterArray]) -> list[np.ndarray]:
         """The gradients as NumPy arrays; all checks come before the first write: a refusal changes nothing."""
         if len(grads) != len(self.params):
             raise ValueError(f"step got {len(grads)} gradients for {len(self.params)} parameters")
@@ -123,7 +125,7 @@ class Adam(_Rule):
 
     def __init__(
         self,
-        params: Sequence[Any] | None = None,
+        params: Sequence[ParameterArray] | None = None,
         lr: float = 0.001,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
@@ -150,7 +152,7 @@ class SGD(_Rule):
 
     def __init__(
         self,
-        params: Sequence[Any] | None = None,
+        params: Sequence[ParameterArray] | None = None,
         lr: float = 0.001,
         momentum: float = 0.0,
         dampening: float = 0.0,
@@ -174,12 +176,12 @@ class SGD(_Rule):
         return self.lr * (gradient + self.momentum * velocity if self.nesterov else velocity)
 
 
-def _values(array: Any) -> np.ndarray:
+def _values(array: ParameterArray) -> np.ndarray:
     """The numbers of an array as NumPy; of a vector array with a trailing axis of components."""
     return array if isinstance(array, np.ndarray) else np.asarray(array.numpy() if hasattr(array, "numpy") else array)
 
 
-def _write(array: Any, values: np.ndarray) -> None:
+def _write(array: ParameterArray, values: np.ndarray) -> None:
     """Overwrite an array in place, in the way that the tape sees."""
     if isinstance(array, np.ndarray):
         array[...] = values

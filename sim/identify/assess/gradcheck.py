@@ -57,15 +57,8 @@ def check_gradient(problem: Problem, x: np.ndarray | None = None, seed: int = 0)
         own = rng.normal(size=part.stop - part.start)
         direction[part] = own / np.linalg.norm(own) if own.size > 1 else 1.0
         difference, step = _difference(problem, x, direction)
-        rows.append(
-            SlopeCheck(
-                name,
-                float(gradient @ direction),
-                difference,
-                step,
-                switched_contacts(problem, x - step * direction, x + step * direction),
-            )
-        )
+        switched = switched_contacts(problem, x - step * direction, x + step * direction)
+        rows.append(SlopeCheck(name, float(gradient @ direction), difference, step, switched))
     return rows
 
 

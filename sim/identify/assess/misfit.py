@@ -60,18 +60,9 @@ def misfits(problem: Problem, simulations: Mapping[str, Simulation]) -> list[Mis
             square = np.where(used, np.sum((part.values * part.noise) ** 2, axis=2), np.nan)
             own = part.observation_noise**2 * (1 + (part.reference >= 0))
             noise = part.noise * float(np.sqrt(np.mean(own[used])))
-            out.append(
-                Misfit(
-                    e.name,
-                    name,
-                    term.compare,
-                    _root(square),
-                    _root(square, 0),
-                    _root(square, 1),
-                    e.schedule.times[part.frames],
-                    noise,
-                )
-            )
+            times = e.schedule.times[part.frames]
+            found = Misfit(e.name, name, term.compare, _root(square), _root(square, 0), _root(square, 1), times, noise)
+            out.append(found)
     return out
 
 

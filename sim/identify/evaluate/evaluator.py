@@ -17,6 +17,8 @@ from sim.identify.evaluate.values import MaterialValues
 from sim.identify.losses.residuals import Residuals
 from sim.identify.losses.terms.base import PreparedTerm, Term, TrajectoryTerm, Values, penalties, trajectory_terms
 from sim.identify.parameters.parameters import Parameter
+from sim.identify.parameters.transforms import ParameterSpace
+from sim.identify.search.results import Evaluation
 from sim.model import Model
 from sim.rollout import Checkpointed, StoreAll, Trajectory, rollout
 from sim.rollout.budget import gradient_bytes
@@ -27,20 +29,9 @@ Prepared = dict[tuple[str, str], PreparedTerm]
 """Terms made ready, by their names and those of experiments."""
 
 
-@dataclass(frozen=True, eq=False)
-class LossParts:
-    """The loss at one point: value, gradients by physical values (zero where none was asked for), terms with their
-    weights, and what each experiment adds before it is averaged."""
-
-    loss: float
-    gradients: dict[str, np.ndarray]
-    terms: dict[str, float]
-    experiments: dict[str, float]
-
-
 @dataclass(eq=False)
 class Evaluator:
-    """Computes losses of physical values of the parameters.
+    """Computes losses at coordinates of `space`, and what they are made of at physical values of the parameters.
 
     prepared: terms that are ready, None: they are made ready anew for every call.
     """
@@ -52,6 +43,7 @@ class Evaluator:
     markers: Mapping[str, Markers]
     parameters: Sequence[Parameter]
     terms: Sequence[Term]
+    space: ParameterSpace
     prepared: Prepared | None = None
     materials: MaterialValues = field(init=False)
 
@@ -70,14 +62,8 @@ class Evaluator:
 
     def rollout(self, schedule: TimeGrid) -> Trajectory:
         """The motion of the model with the values that it has now."""
-        return rollout(
-            self.solver,
-            self.model.state(),
-            schedule.steps,
-            schedule.dt,
-            frame_every=schedule.substeps,
-            strategy=self.strategy,
-        )
+        state, every = self.model.state(), schedule.substeps
+        return rollout(self.solver, state, schedule.steps, schedule.dt, frame_every=every, strategy=self.strategy)
 
     def simulate(self, values: Values, experiments: Sequence[Experiment]) -> dict[str, Simulation]:
         """Experiments by name."""
@@ -98,8 +84,10 @@ class Evaluator:
             return self.model.state().particle_q.numpy().astype(np.float64)
 
     # ------------------------------------------------------------------------------------------ the loss
-    def evaluate(self, values: Values, gradient: bool) -> LossParts:
-        """The loss, a sum over terms of weight * mean over the experiments that the term counts, and its gradient."""
+    def evaluate(self, x: np.ndarray, gradient: bool) -> Evaluation:
+        """The loss at coordinates x (n,), a sum over terms of weight * mean over the experiments that the term counts,
+        and its gradient; without `gradient` only that of penalties."""
+        values = self.space.unpack(x)
         fitted, terms = self.fitted, trajectory_terms(self.terms)
         gradients = {name: np.zeros(np.shape(value)) for name, value in values.items()}
         by_term: dict[str, list[float]] = {t.name: [] for t in self.terms}
@@ -125,13 +113,13 @@ class Evaluator:
             for name, slope in slopes.items():
                 gradients[name] = gradients[name] + penalty.weight * slope
         in_order = {t.name: weighted[t.name] for t in self.terms if t.name in weighted}
-        return LossParts(loss, gradients, in_order, by_experiment)
+        return Evaluation(loss, self.space.pull_back(x, gradients), gradients, in_order, by_experiment)
 
     def measure(
         self, schedule: TimeGrid, pairs: Sequence[tuple[TrajectoryTerm, Experiment]], shares: np.ndarray | None
     ) -> np.ndarray:
-        """The value of each (term, experiment) on one rollout; with `shares`, their weights in the loss, the gradient of
-        the weighted sum is left in those of the model."""
+        """The value of each (term, experiment) on one rollout; with `shares`, their weights in the loss, the gradient
+        of the weighted sum is left in those of the model."""
         ready = [self.prepare(term, experiment) for term, experiment in pairs]
         out = zeros(len(pairs), float64, self.model.device, requires_grad=shares is not None)
 

@@ -15,8 +15,8 @@ class Residuals:
     values: (frames, markers, 3); the term is the sum of weight * rho(values), rho(r) = r^2, beyond `huber` its
     tangent.  weight: (frames, markers); 0 where nothing was seen.  frames: (frames,) their numbers in the experiment.
     reference: (frames, markers) number of the frame whose observation was subtracted, -1 where none was: two residuals
-    that share an observation share its noise.  observation_noise: that of one observation, where that of a residual is 1.
-    markers: name of the markers; empty for what is no recording (a prior, a goal).
+    that subtract one observation have its noise in common.  observation_noise: that of one observation, where that of a
+    residual is 1.  markers: name of the markers; empty for what is no recording (a prior, a goal).
     """
 
     term: str
@@ -46,8 +46,7 @@ class Residuals:
         and touches it.
 
         Gauss-Newton steps by it come down from anywhere (iteratively reweighted least squares: P. Holland, R. Welsch,
-        1977), where by
-        `curvature` residuals that are all beyond `huber` would give no step.
+        1977), where by `curvature` residuals that are all beyond `huber` would give no step.
         """
         return self.weight[..., None] * np.minimum(1.0, self.huber / np.maximum(np.abs(self.values), 1e-300))
 

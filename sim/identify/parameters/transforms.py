@@ -82,7 +82,7 @@ class Transform:
             raise ValueError(f"{name} = {_show(p)} is outside its bounds [{_show(self.lower)}, {_show(self.upper)}]")
 
     def sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-        """Random physical values, uniform in the coordinates (so log-uniform for `LogTransform`); needs two finite bounds."""
+        """Random physical values, uniform in the coordinates (so log-uniform for `LogTransform`); needs both bounds."""
         low, high = self.coordinate_bounds()
         if not (np.all(np.isfinite(low)) and np.all(np.isfinite(high))):
             raise ValueError(f"bounds [{_show(self.lower)}, {_show(self.upper)}]: random starts need both bounds")

@@ -47,8 +47,10 @@ def report_data(
     result: what stands in result.json; log: the entries of log.jsonl; misfit: of the better simulation."""
     status = {"interrupted": "interrupted", "non_finite": "failed"}.get(result["stopped_because"], "")
     return ReportData(
-        title=problem.description.name, about=problem.description.about, highlights=_highlights(result), summary=_summary(result),
-        takes=takes(problem, before, after), tracks=tracks(problem, before, after), curves=_curves(problem, log), parameters=_parameters(problem, result),
+        title=problem.description.name, about=problem.description.about,
+        highlights=_highlights(result), summary=_summary(result),
+        takes=takes(problem, before, after), tracks=tracks(problem, before, after),
+        curves=_curves(problem, log), parameters=_parameters(problem, result),
         starts=_starts(result), horizons=_horizons(result), results=_results(problem, result),
         expectations=[_expectation(problem, row) for row in result["expect"]],
         terms=_terms(result, log),
@@ -94,11 +96,8 @@ def _curves(problem: Problem, log: Sequence[Mapping[str, Any]]) -> list[Curve]:
         labels = [label.removeprefix(p.name).strip(".[]") for label in p.labels] if values.shape[1] > 1 else []
         true = _true(problem, p.name)
         if values.shape[1] > MOST_LINES:
-            values, labels, true = (
-                np.stack([values.min(1), np.median(values, 1), values.max(1)], axis=1),
-                ["lowest", "median", "highest"],
-                None,
-            )
+            values = np.stack([values.min(1), np.median(values, 1), values.max(1)], axis=1)
+            labels, true = ["lowest", "median", "highest"], None
         curves.append(
             Curve(p.name, iterations, values, p.unit, log=p.transform.name == "log", reference=true, labels=labels)
         )
@@ -118,18 +117,11 @@ def _loss_curve(iterations: Sequence[int], log: Sequence[Mapping[str, Any]]) -> 
 
 
 def _starts(result: Mapping[str, Any]) -> list[StartRow]:
-    rows = (result.get("starts") or {}).get("rows", [])
-    return [
-        StartRow(
-            _told(result, row["start"]),
-            row["loss"],
-            _told(result, row["end"]),
-            row["reached"],
-            row["iterations"],
-            row["chosen"],
-        )
-        for row in rows
-    ]
+    out = []
+    for row in (result.get("starts") or {}).get("rows", []):
+        start, end = _told(result, row["start"]), _told(result, row["end"])
+        out.append(StartRow(start, row["loss"], end, row["reached"], row["iterations"], row["chosen"]))
+    return out
 
 
 def _told(result: Mapping[str, Any], values: Mapping[str, Any]) -> str:
@@ -151,8 +143,9 @@ def _parameters(problem: Problem, result: Mapping[str, Any]) -> list[ParameterRo
     for p in problem.parameters:
         found = result["parameters"][p.name]
         rows.append(ParameterRow(
-            p.name, found["start"], found["final"], p.unit, found["gradient"], p.bounds, true=_true(problem, p.name), log=p.transform.name == "log",
-            note=found.get("note", ""), error=found.get("standard_error"), labels=p.labels,
+            p.name, found["start"], found["final"], p.unit, found["gradient"], p.bounds, true=_true(problem, p.name),
+            log=p.transform.name == "log", note=found.get("note", ""), error=found.get("standard_error"),
+            labels=p.labels,
         ))  # fmt: skip
     return rows
 
@@ -172,12 +165,8 @@ def _results(problem: Problem, result: Mapping[str, Any]) -> list[tuple[str, str
     out = []
     if yaml:
         files = "".join(f" and {name} of the run folder" for name in found_arrays(problem, result))
-        out.append(
-            (
-                f"a scene that starts here: save it{files} beside {source.name}" if source else "values for the scene",
-                yaml,
-            )
-        )
+        where = f"a scene that starts here: save it{files} beside {source.name}" if source else "values for the scene"
+        out.append((where, yaml))
     if options and source:
         out.append(("or on the command line", f"simopt run {shlex.quote(str(source))} {options}"))
     return out
@@ -189,19 +178,12 @@ def _correlation(result: Mapping[str, Any]) -> Correlation | None:
 
 
 def _residuals(result: Mapping[str, Any], misfit: Sequence[Misfit]) -> list[ResidualRow]:
-    return [
-        ResidualRow(
-            m.experiment,
-            m.markers,
-            result["experiments"][m.experiment]["use"],
-            m.rms,
-            m.in_noise,
-            m.by_marker,
-            np.sqrt(3.0) * m.noise,
-            "" if m.compare == "position" else m.compare,
-        )
-        for m in misfit
-    ]
+    rows = []
+    for m in misfit:
+        use, compared = result["experiments"][m.experiment]["use"], "" if m.compare == "position" else m.compare
+        noise = np.sqrt(3.0) * m.noise
+        rows.append(ResidualRow(m.experiment, m.markers, use, m.rms, m.in_noise, m.by_marker, noise, compared))
+    return rows
 
 
 def _terms(result: Mapping[str, Any], log: Sequence[Mapping[str, Any]]) -> list[TermRow]:
@@ -211,11 +193,9 @@ def _terms(result: Mapping[str, Any], log: Sequence[Mapping[str, Any]]) -> list[
 
 def _experiment(name: str, entry: Mapping[str, Any]) -> ExperimentRow:
     measures = {
-        key: MeasureRow(
-            value["simulated"], value["measured"], value["error"], value["unit"], value.get("standard_error")
-        )
-        for key, value in entry.items()
-        if isinstance(value, Mapping) and "simulated" in value
+        key: MeasureRow(v["simulated"], v["measured"], v["error"], v["unit"], v.get("standard_error"))
+        for key, v in entry.items()
+        if isinstance(v, Mapping) and "simulated" in v
     }
     return ExperimentRow(name, entry["use"], entry["loss"], measures)
 
@@ -241,10 +221,5 @@ def _facts(problem: Problem, result: Mapping[str, Any]) -> list[tuple[str, str]]
     if result["peak_memory_mb"] is not None:
         facts.append(("peak memory", f"{result['peak_memory_mb']:.0f} MB"))
     facts += [(name, str(version)) for name, version in result["versions"].items() if version]
-    return [
-        *facts,
-        *(
-            (f"SHA-256 of {name}", f"{digest[:16]}… (all of it: result.json)")
-            for name, digest in result["files"].items()
-        ),
-    ]
+    hashes = result["files"].items()
+    return facts + [(f"SHA-256 of {name}", f"{digest[:16]}… (all of it: result.json)") for name, digest in hashes]

@@ -25,13 +25,8 @@ def parameter_rows(
         if found is not None:
             row |= {"final": found.parameters[p.name], "gradient": found.gradient[p.name]}
         if uncertainty is not None:
-            row |= {
-                "standard_error": uncertainty.errors[p.name],
-                "standard_error_by": {
-                    "noise": uncertainty.by_noise[p.name],
-                    "residuals": uncertainty.by_residuals[p.name],
-                },
-            }
+            by = {"noise": uncertainty.by_noise[p.name], "residuals": uncertainty.by_residuals[p.name]}
+            row |= {"standard_error": uncertainty.errors[p.name], "standard_error_by": by}
         remark = next((note for note in notes if any(f"`{label}`" in note for label in (p.name, *p.labels))), "")
         out[p.name] = row | ({"note": remark} if remark else {})
     return out

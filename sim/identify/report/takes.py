@@ -25,30 +25,21 @@ def takes(problem: Problem, before: Simulations, after: Simulations | None) -> l
     tints = _tints(problem, bodies)
     out = []
     for e in problem.experiments:
+        first = before[e.name]
         if after is None:
-            layers = [_bodies(bodies, "simulation", before[e.name], "")]
+            last, side, layers = first, "", [_bodies(bodies, "simulation", first, "")]
         else:
-            layers = [
-                _bodies(bodies, "before", before[e.name], "before"),
-                _bodies(bodies, "after", after[e.name], "after", tints),
-            ]
-        last = before[e.name] if after is None else after[e.name]
+            last, side = after[e.name], "after"
+            layers = [_bodies(bodies, "before", first, "before"), _bodies(bodies, "after", last, "after", tints)]
         for name, target in e.targets.items():
             unseen = np.full((problem.markers[name].count, 3), np.nan)
             seen = _from_start(unseen if target.start is None else target.start, target.positions)
             layers.append(Layer(f"target {name}", seen, point_size=7, color=COLORS["target"], trail=True))
+            path, color = _followed(problem.markers[name], last), COLORS["after"]
             layers.append(
-                Layer(
-                    f"markers {name}",
-                    _followed(problem.markers[name], last),
-                    point_size=5,
-                    color=COLORS["after"],
-                    visible=False,
-                    trail=True,
-                    side="" if after is None else "after",
-                )
+                Layer(f"markers {name}", path, point_size=5, color=color, visible=False, trail=True, side=side)
             )
-        layers += _goals(problem, e, before[e.name], None if after is None else after[e.name])
+        layers += _goals(problem, e, first, None if after is None else last)
         times = np.concatenate([[0.0], e.schedule.times]).tolist()
         out.append(Take(e.name, layers, _shapes(problem, e.settings), times, up))
     return out
@@ -64,16 +55,8 @@ def _goals(problem: Problem, e: Experiment, before: Simulation, after: Simulatio
         for side, simulation in sides:
             assert simulation is not None
             centre = _followed(markers, simulation).mean(axis=1, keepdims=True)
-            layers.append(
-                Layer(
-                    f"centre of {name}{f', {side}' * bool(side)}",
-                    centre,
-                    point_size=6,
-                    color=COLORS[side or "after"],
-                    trail=True,
-                    side=side,
-                )
-            )
+            name_and_side, color = f"centre of {name}{f', {side}' * bool(side)}", COLORS[side or "after"]
+            layers.append(Layer(name_and_side, centre, point_size=6, color=color, trail=True, side=side))
         points = np.array([goal.point for goal in goals if goal.markers == name])
         layers.append(Layer(f"goal of {name}", points[None], point_size=12, color=COLORS["goal"], behind=0.8))
     return layers

@@ -60,17 +60,12 @@ def _of_measures(problem: Problem, e: Experiment, motion: Motion, measures: list
     gravity = problem.model.gravity.numpy()[0].astype(np.float64)
     downward = gravity @ direction > (1 - 1e-9) * np.linalg.norm(gravity) > 0
     way = "along gravity" if downward else f"along ({', '.join(f'{x:.3g}' for x in direction)})"
-    return Track(
-        e.name,
+    about, axes, headings = (
         f"measures of {markers.name}, {way}",
-        motion.times,
-        after,
-        before,
-        seen,
-        axes=(f"mean of {markers.name}, {way}",),
-        headings=["; ".join(words)],
-        levels=levels,
+        (f"mean of {markers.name}, {way}",),
+        ["; ".join(words)],
     )
+    return Track(e.name, about, motion.times, after, before, seen, axes=axes, headings=headings, levels=levels)
 
 
 def _mean_along(x: np.ndarray, direction: np.ndarray) -> np.ndarray:

@@ -289,18 +289,9 @@ class _SearchState:
         """The outcome; without a single evaluation the start, with a loss of nan."""
         best = self.best or _Best(start, float("nan"), np.full(start.shape, np.nan), 0)
         return OptimizeResult(
-            best.x.copy(),
-            best.loss,
-            best.gradient.copy(),
-            self.initial_loss,
-            best.iteration,
-            self.iteration,
-            self.evaluator.evaluations,
-            why,
-            self.wall_s,
-            self.saved,
-            self.stale < FEW,
-        )
+            best.x.copy(), best.loss, best.gradient.copy(), self.initial_loss, best.iteration, self.iteration,
+            self.evaluator.evaluations, why, self.wall_s, self.saved, self.stale < FEW,
+        )  # fmt: skip
 
     def snapshot(self) -> State:
         """Everything that the rest of the search depends on, flat."""
@@ -343,12 +334,8 @@ class _SearchState:
         self.evaluator.known = {self.method.x.tobytes(): known}
         self.iteration, self.first, self.stale = (int(state[key]) for key in ("iteration", "first", "stale"))
         self.initial_loss, self.mark = float(state["initial_loss"]), float(state["mark"])
-        self.best = _Best(
-            np.array(state["best_x"], dtype=np.float64),
-            float(state["best_loss"]),
-            np.array(state["best_gradient"], dtype=np.float64),
-            int(state["best_iteration"]),
-        )
+        x, gradient = (np.array(state[key], dtype=np.float64) for key in ("best_x", "best_gradient"))
+        self.best = _Best(x, float(state["best_loss"]), gradient, int(state["best_iteration"]))
         self._wall_before = float(state["wall_s"])
         self.saved = dict(state)
 
@@ -365,17 +352,10 @@ def _reporter(
         x = run.method.x
         if log is not None:
             words = {"parameters": x.tolist()} if describe is None else describe(x.copy())
-            log(
-                {
-                    "iteration": run.iteration,
-                    "loss": run.loss,
-                    "gradient_norm": run.method.stationarity(),
-                    "step": length,
-                    "evaluations": run.evaluator.evaluations,
-                    "wall_s": run.wall_s,
-                    **words,
-                }
-            )
+            log({
+                "iteration": run.iteration, "loss": run.loss, "gradient_norm": run.method.stationarity(),
+                "step": length, "evaluations": run.evaluator.evaluations, "wall_s": run.wall_s, **words,
+            })  # fmt: skip
         run.saved = run.snapshot()
         if save is not None:
             save(run.saved)

@@ -73,18 +73,10 @@ def choose_start(
     evaluations = 0
 
     def chosen(index: int) -> Chosen:
-        ends = [found[k].x if k in found else np.asarray(x, np.float64) for k, x in enumerate(starts)]
-        reached = [found[k].loss if k in found else np.nan for k in range(len(starts))]
-        iterations = [found[k].iterations if k in found else 0 for k in range(len(starts))]
-        return Chosen(
-            index,
-            np.array(starts, np.float64),
-            np.array(ends),
-            losses,
-            np.array(reached),
-            np.array(iterations),
-            evaluations,
-        )
+        ends = np.array([found[k].x if k in found else np.asarray(x, np.float64) for k, x in enumerate(starts)])
+        reached = np.array([found[k].loss if k in found else np.nan for k in range(len(starts))])
+        iterations = np.array([found[k].iterations if k in found else 0 for k in range(len(starts))])
+        return Chosen(index, np.array(starts, np.float64), ends, losses, reached, iterations, evaluations)
 
     def go_on(k: int, iterations: int) -> None:
         nonlocal evaluations, cause
@@ -92,15 +84,9 @@ def choose_start(
         before = found[k].evaluations if k in found else 0
         try:
             result = optimize(
-                value_and_grad,
-                starts[k],
-                bounds,
-                method(),
-                iterations=iterations,
-                objective=objective,
-                resume_state=state,
-                should_stop=should_stop,
-            )
+                value_and_grad, starts[k], bounds, method(), iterations=iterations, objective=objective,
+                resume_state=state, should_stop=should_stop,
+            )  # fmt: skip
         except NonFinite as error:
             cause = f" ({error})"
             if error.result is None:

@@ -26,17 +26,11 @@ def make_schedule(context: BuildContext, time: dict[str, Any], path: str) -> Tim
     frames = time["duration"] * time["fps"]
     whole = math.floor(frames + WHOLE)
     if whole < 1:
-        context.problem(
-            path,
-            f"{time['duration']:g} s are less than one frame at {time['fps']:g} Hz",
-            "raise `time.duration` or `time.fps`",
-        )
+        what = f"{time['duration']:g} s are less than one frame at {time['fps']:g} Hz"
+        context.problem(path, what, "raise `time.duration` or `time.fps`")
     if whole > MOST_FRAMES:
-        context.problem(
-            path,
-            f"{time['duration']:g} s at {time['fps']:g} Hz are {whole:,} frames, more than {MOST_FRAMES:,}",
-            "lower `time.duration` or `time.fps`; `time.substeps` sets the length of a step",
-        )
+        what = f"{time['duration']:g} s at {time['fps']:g} Hz are {whole:,} frames, more than {MOST_FRAMES:,}"
+        context.problem(path, what, "lower `time.duration` or `time.fps`; `time.substeps` sets the length of a step")
         whole = 1
     elif frames - whole > WHOLE and whole:
         context.warnings.append(
@@ -132,16 +126,12 @@ def _settings(context: BuildContext, model: Model | None, experiment: str) -> di
 def _targets(
     context: BuildContext, path: str, entry: dict[str, Any], schedule: TimeGrid, markers: dict[str, Markers]
 ) -> dict[str, Target]:
-    columns: dict[str, Any] = dict(entry.get("markers", {}))
-    if not columns:
-        if len(context.data["markers"]) > 1:
-            context.problem(
-                path,
-                "the scene has several sets of markers, and nothing says which columns are which",
-                "add `markers: {name: [columns]}`",
-            )
-            return {}
-        columns = dict.fromkeys(context.data["markers"])
+    """What each set of markers should do, (frames, markers, 3) with NaN where nothing is to be compared."""
+    columns: dict[str, Any] = entry.get("markers") or dict.fromkeys(context.data["markers"])
+    if not entry.get("markers") and len(columns) > 1:
+        what = "the scene has several sets of markers, and nothing says which columns are which"
+        context.problem(path, what, "add `markers: {name: [columns]}`")
+        return {}
     out = {}
     for name, chosen in columns.items():
         recording = load_target(context, path, entry, chosen, markers[name].count if name in markers else None)
@@ -154,18 +144,13 @@ def _targets(
             positions[used] = recording.sample(times[used])
             target = Target(positions, entry["noise"], recording.sample([0.0])[0])
             if not target.seen.any():
-                context.problem(
-                    path,
-                    f"no marker of `{name}` is seen at any frame of the experiment",
-                    "check `start` and `duration`",
-                )
+                what = f"no marker of `{name}` is seen at any frame of the experiment"
+                context.problem(path, what, "check `start` and `duration`")
                 continue
             missing = int((~target.seen).sum())
             if missing:
-                context.warnings.append(
-                    f"{path}: {missing} of {target.seen.size} marker positions were not seen and "
-                    "are left out of the loss"
-                )
+                unseen = f"{missing} of {target.seen.size} marker positions were not seen"
+                context.warnings.append(f"{path}: {unseen} and are left out of the loss")
             out[name] = target
     return out
 

@@ -26,16 +26,8 @@ def make_method(context: BuildContext, experiments: Sequence[Experiment], terms:
     iterations = settings.pop("iterations", None)
     horizons = tuple(Horizon(**part) if isinstance(part, dict) else Horizon(part) for part in optimize["horizon"])
     _check_horizons(context, horizons, [e for e in experiments if e.fit], terms)
-    return Method(
-        name,
-        iterations,
-        settings,
-        optimize["objective"],
-        Stop(**optimize["stop"]),
-        optimize["starts"],
-        optimize["seed"],
-        horizons,
-    )
+    stop, objective = Stop(**optimize["stop"]), optimize["objective"]
+    return Method(name, iterations, settings, objective, stop, optimize["starts"], optimize["seed"], horizons)
 
 
 def _check_horizons(
@@ -49,23 +41,15 @@ def _check_horizons(
     for k, horizon in enumerate(horizons):
         path = f"optimize.horizon.{k}"
         if k and not (all(np.greater_equal(frames[k], frames[k - 1])) and frames[k] != frames[k - 1]):
-            context.problem(
-                path,
-                f"the horizon {horizon.label} is not longer than the one before",
-                "let them grow, by a frame at least",
-            )
+            what = f"the horizon {horizon.label} is not longer than the one before"
+            context.problem(path, what, "let them grow, by a frame at least")
         elif complete and k < len(horizons) - 1 and not trajectory_terms(horizon.terms(terms, fitted)):
-            context.problem(
-                path,
-                f"nothing that the loss compares lies within the horizon {horizon.label}",
-                "begin with a longer one",
-            )
+            what = f"nothing that the loss compares lies within the horizon {horizon.label}"
+            context.problem(path, what, "begin with a longer one")
     if horizons[-1] != Horizon():
-        context.problem(
-            f"optimize.horizon.{len(horizons) - 1}",
-            "the last horizon leaves out a part of the recordings",
-            "end with `all`; a shorter `time.duration`, or `at` in the loss, leaves out the rest for good",
-        )
+        what = "the last horizon leaves out a part of the recordings"
+        hint = "end with `all`; a shorter `time.duration`, or `at` in the loss, leaves out the rest for good"
+        context.problem(f"optimize.horizon.{len(horizons) - 1}", what, hint)
 
 
 def make_strategy(data: dict[str, Any]) -> StoreAll | Checkpointed:
@@ -78,16 +62,7 @@ def make_expectations(context: BuildContext) -> list[Expectation]:
     """The claims to check after a run."""
     out = []
     for path, entry in context.data["expect"].items():
+        claims = {key: entry.get(key) for key in ("value", "within", "below", "above")}
         between = tuple(entry["between"]) if "between" in entry else None
-        out.append(
-            Expectation(
-                path,
-                entry.get("value"),
-                entry.get("within"),
-                between,
-                entry.get("below"),
-                entry.get("above"),
-                measured="measured" in entry,
-            )
-        )
+        out.append(Expectation(path, **claims, between=between, measured="measured" in entry))
     return out

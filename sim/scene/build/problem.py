@@ -33,21 +33,42 @@ def build_problem(scene: Document, device: DeviceLike = None, dtype: Any = PRECI
     format knows and this version has not built yet.
     """
     context = BuildContext(scene, ModelBuilder(gravity=scene.data["world"]["gravity"]))
+    # Everything is looked at before what is wrong is raised, as far as it can be without what is missing.
     held = add_parts(context)
     markers = make_markers(context, held)
+    measures = make_measures(context)
     model = _model(context, device, dtype)
     experiments = make_experiments(context, model, markers)
-    sought = make_parameters(context, model) if model is not None else []
-    terms = make_terms(context, model, markers, experiments, sought)
-    expectations = make_expectations(context)
-    method = make_method(context, experiments, terms).chosen(terms, sum(p.start.size for p in sought))
+    parameters = make_parameters(context, model) if model is not None else []
+    terms = make_terms(context, model, markers, experiments, parameters)
+    method = make_method(context, experiments, terms).chosen(terms, sum(p.start.size for p in parameters))
     context.finish()
     assert model is not None
     solver = make_solver(context, model, scene.data["solver"])
     context.finish()
     context.warnings += [f"solver: {text}" for text in step_warnings(solver, [e.schedule.dt for e in experiments])]
-    output = scene.data["output"]
-    description = Description(
+    problem = Problem(
+        model,
+        solver,
+        experiments,
+        markers,
+        parameters,
+        terms,
+        make_strategy(scene.data),
+        method,
+        make_expectations(context),
+        _description(context, method),
+        measures,
+    )
+    # Whether recordings lie where the simulation begins is seen from both.
+    if notes := alignment_notes(problem, _spaces(scene)):
+        problem.description = replace(problem.description, notes=(*problem.description.notes, *notes))
+    return problem
+
+
+def _description(context: BuildContext, method: Method) -> Description:
+    scene, output = context.scene, context.data["output"]
+    return Description(
         scene.name,
         scene.data["about"],
         _with_method(scene, method).resolved_yaml(),
@@ -57,25 +78,12 @@ def build_problem(scene: Document, device: DeviceLike = None, dtype: Any = PRECI
         scene.path,
         scene.files(),
     )
-    problem = Problem(
-        model,
-        solver,
-        experiments,
-        markers,
-        sought,
-        terms,
-        make_strategy(scene.data),
-        method,
-        expectations,
-        description,
-        make_measures(context),
-    )
+
+
+def _spaces(scene: Document) -> dict[str, FileSpace]:
+    """Experiment -> unit and axes of its recording."""
     targets = {name: entry["target"] for name, entry in scene.data["experiments"].items() if "target" in entry}
-    spaces = {name: FileSpace(target["unit"], tuple(target["axes"])) for name, target in targets.items()}
-    notes = alignment_notes(problem, spaces)
-    if notes:
-        problem.description = replace(description, notes=(*description.notes, *notes))
-    return problem
+    return {name: FileSpace(target["unit"], tuple(target["axes"])) for name, target in targets.items()}
 
 
 def _with_method(scene: Document, method: Method) -> Document:

@@ -6,13 +6,13 @@ Every check looks only at what could be read, notes its problems in the `Reading
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from sim.identify.data.measures import check_measure
 from sim.scene.schema.keys.common import MOST_CELLS
 from sim.scene.schema.keys.materials import MaterialSpec
-from sim.scene.schema.paths import NoSuchPath, find, path_hint
+from sim.scene.schema.paths import NoSuchPath, SceneValue, find, path_hint
 from sim.schema.errors import word_hint
 from sim.schema.kinds import Axes
 from sim.schema.reading import BROKEN, Reading, SchemaLine, Steps
@@ -51,6 +51,32 @@ def parts(data: Mapping[str, Any], *tables: str) -> Iterator[tuple[Steps, dict[s
             yield (table, name), entry
 
 
+def existing(
+    root: SchemaLine,
+    data: dict[str, Any],
+    path: str,
+    reading: Reading,
+    place: Steps,
+    by_key: bool,
+    accept: Callable[[SceneValue], bool],
+) -> SceneValue | None:
+    """What stands at a path that is named at `place` (as a key, if `by_key`); None, and a problem, where nothing does.
+
+    accept: what the path could have meant.
+    """
+    try:
+        found = find(root, data, path)
+        steps, present = found.steps, found.present
+    except NoSuchPath as error:
+        steps, present = error.steps, False
+    if present:
+        return found
+    if not reading.is_broken(steps):
+        hint = path_hint(root, data, path, accept)
+        reading.problem(place, f"`{path}` does not exist in this scene", hint, key=by_key)
+    return None
+
+
 def _objects(data: dict[str, Any], materials: Mapping[str, MaterialSpec], reading: Reading) -> None:
     if data.get("objects") == {} and "objects" not in reading.broken and not reading.names.get("objects"):
         reading.problem(("objects",), "no object", "give one: a cloth, a soft body, a chain or particles", key=True)
@@ -58,45 +84,53 @@ def _objects(data: dict[str, Any], materials: Mapping[str, MaterialSpec], readin
         for kind in OBJECT_KINDS:
             body = entry.get(kind, {})
             place = (*steps, kind)
-            if "mesh" in body:
-                _axes(body["mesh"], (*place, "mesh"), reading)
-            if kind == "chain" and "from" in body and body["from"] == body.get("to"):
-                reading.problem((*place, "to"), "the chain has length zero: `from` and `to` are the same point")
-            for made in ("grid", "lattice"):
-                cells = body.get(made, {}).get("cells", [])
-                if math.prod(cells) > MOST_CELLS:
-                    reading.problem(
-                        (*place, made, "cells"),
-                        f"{' x '.join(str(n) for n in cells)} are {math.prod(cells):,} cells, more than {MOST_CELLS:,}",
-                        "give fewer along each side",
-                    )
-            for name, values in body.get("material", {}).items():
-                accepted = materials[name].objects
-                if accepted and kind not in accepted:
-                    allowed = " and ".join(f"`{other}`" for other in accepted)
-                    reading.problem(
-                        (*place, "material", name),
-                        f"`{name}` does not act on a `{kind}`",
-                        f"it acts on {allowed}",
-                        key=True,
-                    )
-                for key, value in values.items():
-                    _regions(value, (*place, "material", name, key), entry, reading)
+            _geometry(body, place, reading)
+            _material(body.get("material", {}), place, entry, materials, reading)
             for key in ("density", "mass"):
                 _regions(body.get(key), (*place, key), entry, reading)
+
+
+def _geometry(body: Mapping[str, Any], steps: Steps, reading: Reading) -> None:
+    """A body of a length, not too large, and not the mirror image of its file."""
+    if "mesh" in body:
+        _axes(body["mesh"], (*steps, "mesh"), reading)
+    if "from" in body and body["from"] == body.get("to"):
+        reading.problem((*steps, "to"), "the chain has length zero: `from` and `to` are the same point")
+    for made in ("grid", "lattice"):
+        cells = body.get(made, {}).get("cells", [])
+        if math.prod(cells) > MOST_CELLS:
+            sides = " x ".join(str(n) for n in cells)
+            what = f"{sides} are {math.prod(cells):,} cells, more than {MOST_CELLS:,}"
+            reading.problem((*steps, made, "cells"), what, "give fewer along each side")
+
+
+def _material(
+    material: Mapping[str, Any],
+    steps: Steps,
+    entry: Mapping[str, Any],
+    materials: Mapping[str, MaterialSpec],
+    reading: Reading,
+) -> None:
+    """Constraints that act on this kind of body, with values for regions that the object has."""
+    kind = steps[-1]
+    for name, values in material.items():
+        place, accepted = (*steps, "material", name), materials[name].objects
+        if accepted and kind not in accepted:
+            allowed = " and ".join(f"`{other}`" for other in accepted)
+            reading.problem(place, f"`{name}` does not act on a `{kind}`", f"it acts on {allowed}", key=True)
+        for key, value in values.items():
+            _regions(value, (*place, key), entry, reading)
 
 
 def _regions(value: Any, steps: Steps, entry: Mapping[str, Any], reading: Reading) -> None:
     """The regions of a value must be those of its object."""
     known = entry.get("regions", {})
     place = (*steps, "regions")
-    if (
-        isinstance(value, dict)
-        and value.get("regions") == {}
-        and not any(broken[: len(place)] == place for broken in reading.broken)
-    ):
+    if not isinstance(value, dict) or "regions" not in value:
+        return
+    if not value["regions"] and not any(broken[: len(place)] == place for broken in reading.broken):
         reading.problem(place, "no region", "give `name: value` for each, or one number for the whole object", key=True)
-    for name in value.get("regions", {}) if isinstance(value, dict) else ():
+    for name in value["regions"]:
         if name not in known and not reading.is_broken((*steps[:2], "regions", name)):
             hint = word_hint(name, known) or f"choose its points in `{'.'.join(steps[:2])}.regions.{name}`"
             reading.problem((*steps, "regions", name), f"unknown region `{name}`", hint, key=True)
@@ -104,21 +138,16 @@ def _regions(value: Any, steps: Steps, entry: Mapping[str, Any], reading: Readin
 
 def _axes(file: Mapping[str, Any], steps: Steps, reading: Reading) -> None:
     if "axes" in file and not file.get("mirror", False) and not Axes.is_rotation(file["axes"]):
-        reading.problem(
-            (*steps, "axes"),
-            f"[{', '.join(file['axes'])}] swaps left and right",
-            "change one sign, or allow it with `mirror: true`",
-        )
+        what = f"[{', '.join(file['axes'])}] swaps left and right"
+        reading.problem((*steps, "axes"), what, "change one sign, or allow it with `mirror: true`")
 
 
 def _motions(data: dict[str, Any], reading: Reading) -> None:
     for steps, entry in parts(data, "attachments"):
         for i, motion in enumerate(entry.get("motion", [])):
             if "start" in motion and "end" in motion and motion["end"] <= motion["start"]:
-                reading.problem(
-                    (*steps, "motion", str(i), "end"),
-                    f"the move ends at {motion['end']:g} s and starts at {motion['start']:g} s",
-                )
+                what = f"the move ends at {motion['end']:g} s and starts at {motion['start']:g} s"
+                reading.problem((*steps, "motion", str(i), "end"), what)
 
 
 def _targets(data: dict[str, Any], reading: Reading) -> None:
@@ -129,10 +158,8 @@ def _targets(data: dict[str, Any], reading: Reading) -> None:
             marker = data.get("markers", {}).get(name, {})
             count = len(marker["at"]) if "at" in marker else marker.get("farthest")
             if count is not None and len(columns) != count:
-                reading.problem(
-                    (*steps, "target", "markers", name),
-                    f"{len(columns)} columns for the {count} points of `markers.{name}`",
-                )
+                what = f"{len(columns)} columns for the {count} points of `markers.{name}`"
+                reading.problem((*steps, "target", "markers", name), what)
 
 
 def _sets(data: dict[str, Any], root: SchemaLine, reading: Reading) -> None:
@@ -141,22 +168,13 @@ def _sets(data: dict[str, Any], root: SchemaLine, reading: Reading) -> None:
         values = entry.get("set", {})
         for path in list(values):
             place = (*steps, "set", path)
-            try:
-                found = find(root, data, path)
-            except NoSuchPath as error:
-                found, unknown = None, error.steps
-            if found is None or not found.present:
-                if not reading.is_broken(found.steps if found else unknown):
-                    hint = path_hint(root, data, path, lambda other: other.present and other.may_be_set)
-                    reading.problem(place, f"`{path}` does not exist in this scene", hint, key=True)
-            elif not found.may_be_set:
-                reading.problem(
-                    place,
-                    f"an experiment cannot set `{path}`",
-                    "experiments share the model: what may differ is world, time, shapes, attachments, "
-                    "loads, and how objects are placed and start",
-                    key=True,
-                )
+            found = existing(root, data, path, reading, place, True, lambda other: other.present and other.may_be_set)
+            if found is None:
+                continue
+            if not found.may_be_set:
+                hint = "experiments share the model: what may differ is world, time, shapes, attachments, loads, and "
+                hint += "how objects are placed and start"
+                reading.problem(place, f"an experiment cannot set `{path}`", hint, key=True)
             else:
                 value = found.line.kind.read(reading.deferred[place], place, reading)
                 if value is not BROKEN:

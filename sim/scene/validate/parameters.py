@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sim.scene.schema.paths import NoSuchPath, SceneValue, find, overlap, path_hint, paths_below
-from sim.scene.validate.checks import parts
+from sim.scene.schema.paths import SceneValue, overlap, paths_below
+from sim.scene.validate.checks import existing, parts
 from sim.schema.containers import Union
 from sim.schema.kinds import POSITIVE, Number, Tuple, bounds_words, inside
 from sim.schema.reading import Kind, Reading, SchemaLine, Steps
@@ -102,7 +102,7 @@ class _Check:
 
     # ------------------------------------------------------------------------------------------ what `of` names
     def _target(self, place: Steps, path: str, factor: float) -> ParameterTarget | None:
-        found = self._found(place, path)
+        found = existing(self.root, self.data, path, self.reading, place, _is_key(place), _is_usable)
         if found is None or not self._may_be_parameter(found, place, path):
             return None
         if not self._has_value_for_each(found, place, path):
@@ -111,20 +111,6 @@ class _Check:
             self.reading.problem(place, "a factor of zero reaches nothing")
             return None
         return ParameterTarget(place, found, factor)
-
-    def _found(self, place: Steps, path: str) -> SceneValue | None:
-        """What stands at a path; None, and a problem, where nothing does."""
-        try:
-            found = find(self.root, self.data, path)
-            steps, present = found.steps, found.present
-        except NoSuchPath as error:
-            steps, present = error.steps, False
-        if present:
-            return found
-        if not self.reading.is_broken(steps):
-            hint = path_hint(self.root, self.data, path, _is_usable)
-            self._problem_at(place, f"`{path}` does not exist in this scene", hint)
-        return None
 
     def _may_be_parameter(self, found: SceneValue, place: Steps, path: str) -> bool:
         if not found.line.may_vary:
@@ -168,8 +154,8 @@ class _Check:
         return False
 
     def _problem_at(self, place: Steps, what: str, hint: str) -> None:
-        """A problem with a path in `of`: where it is a key of a mapping, with the key."""
-        self.reading.problem(place, what, hint, key=len(place) == 4 and not place[3].isdigit())
+        """A problem with a path in `of`."""
+        self.reading.problem(place, what, hint, key=_is_key(place))
 
     def _are_alike(self, targets: Sequence[ParameterTarget]) -> bool:
         """Whether what one parameter reaches has one dimension, and the same regions."""
@@ -261,6 +247,11 @@ class _Check:
         if any(not inside(end, f"[{allowed[1:-1]}]" if allowed else "") for end in ends):
             what = f"the bounds reach beyond {allowed}, which is allowed for `{path}`"
             self.reading.problem((*self.steps, "bounds"), what)
+
+
+def _is_key(place: Steps) -> bool:
+    """Whether a path in `of` stands there as the key of a mapping."""
+    return len(place) == 4 and not place[3].isdigit()
 
 
 def _is_usable(value: SceneValue) -> bool:

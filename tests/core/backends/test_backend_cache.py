@@ -16,9 +16,10 @@ from backend_tools import launch, result, scale
 from places import ROOT
 
 import sim
-from sim.core.backends import cache, llvm, objects
-from sim.core.backends.llvm import LlvmBackend, _toolchain
-from sim.core.backends.llvm_text import symbol_name
+from sim.core.backends import cache, objects
+from sim.core.backends.base import symbol_name
+from sim.core.backends.llvm import backend as llvm
+from sim.core.backends.llvm.backend import LlvmBackend, _toolchain
 
 
 @pytest.fixture(autouse=True)
@@ -188,7 +189,7 @@ def test_printing_kernels_work_from_the_cache_in_another_process(folder) -> None
         sys.path[:0] = ["tests/tools", "."]
         import numpy as np
         from backend_tools import kernel, launch
-        from sim.core.backends.llvm import LlvmBackend
+        from sim.core.backends.llvm.backend import LlvmBackend
         from sim.core.lang.ir.core import Op
         from sim.core.lang.types import array_type, float32
         show = lambda b, x: b.append(Op("print", b.load(x, [b.tid(0)], [0]), [], {"format": "<{}>"}))

@@ -9,7 +9,7 @@ import pytest
 from backend_tools import BACKENDS, launch, same_bits
 from fuzz_backends import THREADS, Program, arguments
 
-from sim.core.backends.llvm import LlvmBackend
+from sim.core.backends.llvm.backend import LlvmBackend
 
 SPECIAL = {"cast", "select", "min", "max", "copysign"}
 

@@ -14,7 +14,7 @@ from backend_tools import BACKENDS, kernel, launch
 
 from sim.core.backends.base import ASSERT_FAILED, OUT_OF_BOUNDS, argument_block
 from sim.core.backends.interp import InterpBackend, evaluate
-from sim.core.backends.llvm import LlvmBackend
+from sim.core.backends.llvm.backend import LlvmBackend
 from sim.core.lang.errors import Span
 from sim.core.lang.ir.builder import Builder
 from sim.core.lang.ir.core import Block, Func, Op, TapeType, Value, emit
@@ -525,5 +525,5 @@ def test_code_outlives_the_executable_while_run_is_held() -> None:
 
 
 def test_importing_the_back_end_does_not_import_llvmlite() -> None:
-    code = "import sys, sim.core.backends.llvm; sys.exit('llvmlite' in sys.modules)"
+    code = "import sys, sim.core.backends.llvm.backend; sys.exit('llvmlite' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=".", check=False).returncode == 0

@@ -140,11 +140,10 @@ class CheckpointWriter:
 
 def trip_env(loop: Op, env: Env, count: Value, at: Value, known: Mapping[Value, Value]) -> Env:
     """The environment of trip number `at` of `count`, of whose carried values these are `known`."""
-    inner, params = dict(env), loop.regions[-1].params
+    inner = dict(env)
     if loop.name == "for":
-        counter, *params = params
-        inner[counter] = count - 1 - at if loop.attrs["reverse"] else at
-    inner.update((p, known.get(p) or Value(p.type, "not recorded")) for p in params)
+        inner[loop.regions[0].params[0]] = count - 1 - at if loop.attrs["reverse"] else at
+    inner.update((p, known.get(p) or Value(p.type, "not kept")) for p in loop.carried_params)
     return inner
 
 
@@ -212,8 +211,7 @@ class TripRestorer:
         """Run the body forward from trip `start`, whose checkpoint is `kept`, to `stop`; returns what a checkpoint
         there would hold."""
         body, carried = self.loop.regions[-1], self.kept.carried
-        params = body.params[1 if self.loop.name == "for" else 0 :]
-        ends = [end for p, end in zip(params, body.yields, strict=True) if p in carried]
+        ends = [end for p, end in zip(self.loop.carried_params, body.yields, strict=True) if p in carried]
         self._rewind(kept)
 
         def trip(k: Value, *now: Value) -> list[Value]:

@@ -47,14 +47,33 @@ def values_behind(func: Func, calls: Collection[Op]) -> set[Value]:
     return _dependents(func, {r for call in calls for r in call.results})
 
 
+def is_degenerate(op: Op) -> bool:
+    """Is it a call whose results are not unique where some coincide?"""
+    return "separated" in op.attrs
+
+
+def is_split(call: Op) -> bool:
+    """Is it the copy of a call in an adjoint?  What its results need of splitting was done there."""
+    return bool(call.attrs.get("differentiated"))
+
+
+def mark_split(call: Op) -> None:
+    call.attrs["differentiated"] = True
+
+
+def split_results(b: Builder, call: Op, results: Sequence[Value]) -> list[Value]:
+    """Emit the results of a call with those that coincide moved apart."""
+    return inline_call(b, call.attrs["separated"](), results)
+
+
 def moved_results(call: Op) -> set[Value]:
-    """The results of a call that splitting moves apart: the values, not the vectors."""
+    """The results of a call that splitting moves: the values, not the vectors."""
     rule: Func = call.attrs["separated"]()
     return {r for r, p, v in zip(call.results, rule.params, rule.body.yields, strict=True) if v is not p}
 
 
 def _degenerate(func: Func) -> list[Op]:
-    return [op for op in walk(func.body) if "separated" in op.attrs]
+    return [op for op in walk(func.body) if is_degenerate(op)]
 
 
 def _sorts(func: Func, call: Op) -> tuple[set[Value], set[Value]]:
@@ -74,9 +93,8 @@ def _dependents(func: Func, start: Collection[Value]) -> set[Value]:
 
 def demand_distinct(b: Builder, call: Op, results: Sequence[Value], used: Value | None = None) -> None:
     """Fail, when the kernel runs, where results of a call coincide and (if given) the derivative there is `used`."""
-    rule: Func = call.attrs["separated"]()
-    apart = inline_call(b, rule, results)
-    same = [emit("eq", a, r) for a, r in zip(apart, results, strict=True) if a is not r]
+    moved = split_results(b, call, results)
+    same = [emit("eq", a, r) for a, r in zip(moved, results, strict=True) if a is not r]
     fine = reduce(lambda x, y: emit("and", x, y), same, b.const(True, bool_))
     if used is not None:
         fine = emit("or", fine, emit("not", used))

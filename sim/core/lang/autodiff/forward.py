@@ -18,7 +18,15 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from sim.core.lang.analysis.activity import is_float, varied_values
-from sim.core.lang.autodiff.degeneracy import combined_calls, demand_distinct, stored_calls, values_behind
+from sim.core.lang.autodiff.degeneracy import (
+    combined_calls,
+    demand_distinct,
+    is_degenerate,
+    is_split,
+    split_results,
+    stored_calls,
+    values_behind,
+)
 from sim.core.lang.autodiff.reverse import vjp
 from sim.core.lang.errors import GradientError
 from sim.core.lang.ir.builder import Builder
@@ -30,30 +38,50 @@ from sim.core.lang.ir.table import OPS, ZERO
 from sim.core.lang.ir.verifier import verify
 
 
+@dataclass(frozen=True)
+class TangentConfig:
+    """What is known of a function before the first operation of its tangent is emitted.
+
+    varied:  values that have a tangent.
+    split:   calls whose degenerate results the function combines: derivatives are taken where they are moved apart.
+    guarded: calls whose degenerate results others may combine: a derivative where they coincide is an error.
+    behind:  values computed from the results of `split`.
+    """
+
+    varied: set[Value]
+    split: Collection[Op]
+    guarded: Collection[Op]
+    behind: Collection[Value]
+
+    @classmethod
+    def of(cls, func: Func, varied: set[Value]) -> TangentConfig:
+        calls = {op for op in walk(func.body) if is_degenerate(op) and not is_split(op)}
+        split = combined_calls(func) & calls if calls else set()
+        return cls(varied, split, stored_calls(func) & calls if calls else set(), values_behind(func, split))
+
+
 @dataclass
-class Tangents:
-    """Emits a block with tangents.  `env`: copies of values; `dot`: tangents by original value; `shadow`: by array."""
+class TangentEmitter:
+    """Emits a block with tangents.
+
+    env:    copies of values.
+    dot:    tangents, by original value, and shadow: by array.
+    nearby: what stands for the values `behind` split calls where a derivative is taken.
+    """
 
     b: Builder
-    varied: set[Value]
-    env: Env = field(default_factory=dict)
+    config: TangentConfig
+    env: Env
     dot: dict[Value, Value] = field(default_factory=dict)
     shadow: dict[Value, Value] = field(default_factory=dict)
-    combined: Collection[Op] = ()
-    """Calls whose results the function combines; where they coincide, derivatives are taken with results moved
-    apart."""
-    stored: Collection[Op] = ()
-    """Calls whose results may be combined by others."""
-    behind: Collection[Value] = ()
-    """Values computed from the results of `combined`: derivatives look at them as they are in `near`."""
-    near: Env = field(default_factory=dict)
+    nearby: Env = field(default_factory=dict)
 
     def copied(self, v: Value) -> Value:
         return self.env.get(v, v)
 
     def at(self, v: Value) -> Value:
         """Where the derivative is taken: the value, or one close by."""
-        return self.near.get(v) or self.copied(v)
+        return self.nearby.get(v) or self.copied(v)
 
     def tangent(self, v: Value) -> Value:
         """The tangent of a floating value; zero where it does not depend on anything active."""
@@ -66,7 +94,7 @@ class Tangents:
                 self._region(op)
             else:
                 copy_op(self.b, op, self.env)
-                if any(r in self.behind for r in op.results):
+                if any(r in self.config.behind for r in op.results):
                     self._move_apart(op)
                 if op.name in OPS:
                     self._primitive(op)
@@ -81,17 +109,17 @@ class Tangents:
 
     def _move_apart(self, op: Op) -> None:
         """The results of an operation for values that are moved apart."""
-        if op in self.combined:
-            apart = inline_call(self.b, op.attrs["separated"](), [self.copied(r) for r in op.results])
-            self.near.update(zip(op.results, apart, strict=True))
+        if op in self.config.split:
+            split = split_results(self.b, op, [self.copied(r) for r in op.results])
+            self.nearby.update(zip(op.results, split, strict=True))
         else:
-            copy_op(self.b, op, ChainMap(self.near, self.env))  # type: ignore[arg-type]
+            copy_op(self.b, op, ChainMap(self.nearby, self.env))  # type: ignore[arg-type]
 
     # -- arithmetic
     def _primitive(self, op: Op) -> None:
         result, row = op.results[0], OPS[op.name]
         moving = [v in self.dot for v in op.operands]
-        if result not in self.varied or not any(moving) or row.vjp is ZERO:
+        if result not in self.config.varied or not any(moving) or row.vjp is ZERO:
             return
         if row.vjp is None:
             raise GradientError(
@@ -121,13 +149,12 @@ class Tangents:
         array = next((v for v in op.operands if v in self.shadow), None)
         if array is not None:
             what = (
-                f"`{op.attrs['callee'].name}` has a gradient function that takes the array '{array.name}': that gives"
-                " no tangent"
+                f"`{op.callee.name}` has a gradient function that takes the array '{array.name}': that gives no tangent"
             )
             raise GradientError(what, op.span, "pass the elements instead of the array, or use reverse mode")
         if not any(v in self.dot for v in op.operands):
             return
-        if op.attrs.get("differentiated") or op in self.stored:
+        if is_split(op) or op in self.config.guarded:
             demand_distinct(self.b, op, [self.copied(r) for r in op.results])
         rule = transposed(op.attrs["vjp"](), len(op.operands) + len(op.results))
         args = [self.at(v) for v in (*op.operands, *op.results)]
@@ -140,59 +167,45 @@ class Tangents:
 
     # -- control flow
     def _region(self, op: Op) -> None:
-        b, count = self.b, len(op.results)
-        moving = [j for j, r in enumerate(op.results) if r in self.varied]
-        beside = [j for j, r in enumerate(op.results) if r in self.behind]
+        """What yields or carries values does the same with what goes beside them: tangents, and values nearby."""
+        beside = [(j, self.dot, self.tangent) for j, r in enumerate(op.results) if r in self.config.varied]
+        beside += [(j, self.nearby, self.at) for j, r in enumerate(op.results) if r in self.config.behind]
+
+        def with_beside(values: Sequence[Value]) -> list[Value]:
+            return [*map(self.copied, values), *(found(values[j]) for j, _, found in beside)]
+
+        def bind(targets: Sequence[Value], carried: Sequence[Value], values: Sequence[Value]) -> None:
+            self.env.update(zip(targets, values, strict=False))
+            for (j, known, _), v in zip(beside, values[len(targets) :], strict=True):
+                known[carried[j]] = v
 
         def ends(region: Block) -> list[Value]:
             self.block(region)
-            plain = [self.copied(v) for v in region.yields]
-            return (
-                plain + [self.tangent(region.yields[j]) for j in moving] + [self.at(region.yields[j]) for j in beside]
-            )
+            return with_beside(region.yields)
+
+        def body(*values: Value) -> list[Value]:
+            bind(op.regions[-1].params, op.carried_params, values)
+            return ends(op.regions[-1])
+
+        def condition(*values: Value) -> Value:
+            (region, _), params = op.regions, op.regions[0].params
+            bind(params, params, values)
+            self.block(region)
+            return self.copied(region.yields[0])
 
         if op.name == "if":
-            results = b.if_(self.copied(op.operands[0]), lambda: ends(op.regions[0]), lambda: ends(op.regions[1]))
+            results = self.b.if_(self.copied(op.operands[0]), lambda: ends(op.regions[0]), lambda: ends(op.regions[1]))
+        elif op.name == "for":
+            init = with_beside(op.carried_init)
+            results = self.b.for_(self.copied(op.operands[0]), init, body, op.attrs["reverse"])
         else:
-            shift = 1 if op.name == "for" else 0
-            init = op.operands[shift:]
-            carried = (
-                [self.copied(v) for v in init]
-                + [self.tangent(init[j]) for j in moving]
-                + [self.at(init[j]) for j in beside]
-            )
-
-            def bind(region: Block, values: Sequence[Value]) -> None:
-                plain, extra = values[: len(region.params)], values[len(region.params) :]
-                self.env.update(zip(region.params, plain, strict=True))
-                self.dot.update(
-                    (region.params[shift + j], v) for j, v in zip(moving, extra[: len(moving)], strict=True)
-                )
-                self.near.update(
-                    (region.params[shift + j], v) for j, v in zip(beside, extra[len(moving) :], strict=True)
-                )
-
-            def body(*values: Value) -> list[Value]:
-                bind(op.regions[-1], values)
-                return ends(op.regions[-1])
-
-            def condition(*values: Value) -> Value:
-                bind(op.regions[0], values)
-                self.block(op.regions[0])
-                return self.copied(op.regions[0].yields[0])
-
-            if op.name == "for":
-                results = b.for_(self.copied(op.operands[0]), carried, body, op.attrs["reverse"])
-            else:
-                results = b.while_(carried, condition, body)
-        self.env.update(zip(op.results, results[:count], strict=True))
-        self.dot.update((op.results[j], v) for j, v in zip(moving, results[count : count + len(moving)], strict=True))
-        self.near.update((op.results[j], v) for j, v in zip(beside, results[count + len(moving) :], strict=True))
+            results = self.b.while_(with_beside(op.carried_init), condition, body)
+        bind(op.results, op.results, results)
 
     # -- storage
     def _tape(self, op: Op) -> None:
         if op.name == "tape":
-            if op.results[0] in self.varied:
+            if op.results[0] in self.config.varied:
                 again = Op("tape", [], [Value(op.results[0].type)], dict(op.attrs))
                 self.dot[op.results[0]] = self.b.append(again).results[0]
             return
@@ -215,7 +228,7 @@ class Tangents:
         hit = [k for k, v in enumerate(moved) if is_float(v)]
         if twin is None or not hit:
             return None
-        leaves = op.attrs["leaves"]
+        leaves = op.leaves
         touched = leaves if leaf is not None else [leaves[k] for k in hit]
         return twin, [self.copied(v) for v in index], touched, None if leaf is None else self.copied(leaf), hit
 
@@ -231,9 +244,7 @@ class Tangents:
         elif op.name == "store":
             self.b.store(twin, index, leaves, [self.tangent(values[k]) for k in hit], leaf)
         elif any(values[k] in self.dot for k in hit):
-            self.b.accum(
-                twin, index, leaves, [self.tangent(values[k]) for k in hit], leaf, op.attrs.get("exclusive", False)
-            )
+            self.b.accum(twin, index, leaves, [self.tangent(values[k]) for k in hit], leaf, op.exclusive)
 
     def _atomic(self, op: Op) -> None:
         """The tangent of the element follows whoever won: exact where threads take turns (func.attrs["serial"])."""
@@ -267,15 +278,6 @@ def transposed(rule: Func, first: int) -> Func:
     return vjp(rule, range(first, len(rule.params)))
 
 
-def _separable(func: Func) -> tuple[set[Op], set[Op], set[Value]]:
-    """`combined`, `stored` and `behind` of the tangents of a function."""
-    calls = {op for op in walk(func.body) if "separated" in op.attrs and not op.attrs.get("differentiated")}
-    if not calls:
-        return set(), set(), set()
-    combined = combined_calls(func) & calls
-    return combined, stored_calls(func) & calls, values_behind(func, combined)
-
-
 # ------------------------------------------------------------------------------------------------ pure functions
 def jvp(func: Func, wrt: Collection[int] | None = None) -> Func:
     """The Jacobian-vector product of a pure function.
@@ -289,9 +291,8 @@ def jvp(func: Func, wrt: Collection[int] | None = None) -> Func:
     moves = [Value(p.type, f"tan_{p.name}") for p in inputs]
     block.params += moves
     with Builder(block) as b:
-        sweep = Tangents(
-            b, varied_values(func, set(inputs)), env, dict(zip(inputs, moves, strict=True)), {}, *_separable(func)
-        )
+        config = TangentConfig.of(func, varied_values(func, set(inputs)))
+        sweep = TangentEmitter(b, config, env, dict(zip(inputs, moves, strict=True)))
         sweep.block(func.body)
         block.yields = [sweep.copied(v) for v in func.body.yields]
         block.yields += [sweep.tangent(v) for v in func.body.yields if is_float(v)]
@@ -383,7 +384,7 @@ def kernel_tangent(kernel: Func, active: Collection[int]) -> KernelTangent:
     shadow = {kernel.params[k]: Value(kernel.params[k].type, f"tan_{kernel.params[k].name}") for k in order}
     block.params += shadow.values()
     with Builder(block) as b:
-        Tangents(b, varied, env, {}, shadow, *_separable(kernel)).block(kernel.body)
+        TangentEmitter(b, TangentConfig.of(kernel, varied), env, {}, shadow).block(kernel.body)
     turns = kernel.attrs.get("serial") or any(
         op.name == "atomic" and op.operands[0] in shadow for op in walk(kernel.body)
     )

@@ -63,8 +63,7 @@ def kernel_adjoint(tbr: ToBeRecorded, cached: Collection[int] = ()) -> KernelAdj
     cached per thread."""
     kernel, active = tbr.kernel, [tbr.kernel.params[k] for k in tbr.active]
     layout = CacheLayout.of(kernel, tbr.min_cut(frozenset(cached)))
-    replayed = [kernel.params[k] for k in tbr.replayed]
-    plan = plan_replay(kernel, replayed, tbr.groups, tbr.needed, tbr.varied, active, tbr.returned)
+    plan = plan_replay(tbr)
     attrs = _memory_attributes(kernel, tbr.groups)
 
     # the parameters: those of the kernel, then all that is told in `KernelAdjoint.func`
@@ -74,7 +73,7 @@ def kernel_adjoint(tbr: ToBeRecorded, cached: Collection[int] = ()) -> KernelAdj
     finals = {p: Value(p.type, f"final_{p.name}") for p in _extremes(kernel, tbr.groups, active)}
     caches = layout.parameters()
     with Builder(block) as b:
-        logs = kernel_logs(b, kernel, plan, tbr.returned, env)
+        logs = kernel_logs(b, tbr, plan, env)
         returned = [log.values for log in logs.returned.values()]
         block.params += [*gradient.values(), *caches.values(), *returned, *logs.params, *finals.values()]
         clear(b, [*logs.written, *logs.returned.values()])
@@ -117,7 +116,7 @@ def kernel_adjoint(tbr: ToBeRecorded, cached: Collection[int] = ()) -> KernelAdj
         tuple(logs.returned),
         tuple(logs.layouts),
         tuple(k for k, p in enumerate(kernel.params) if p in finals),
-        recording_kernel(kernel, layout, plan, tbr.returned, attrs) if recorded else None,
+        recording_kernel(tbr, layout, plan, attrs) if recorded else None,
         source,
     )
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from sim.core.lang.autodiff.replay_plan import ReplayPlan
+from sim.core.lang.autodiff.to_be_recorded import ToBeRecorded
 from sim.core.lang.autodiff.undo_log import Cursor, ReturnLog, UndoLog, ValueStack, log_array, position_tape
 from sim.core.lang.ir.builder import Builder
 from sim.core.lang.ir.clone import Env
-from sim.core.lang.ir.core import Func, Op, Value
+from sim.core.lang.ir.core import Op, Value
 from sim.core.lang.types import Scalar, array_type, int32
 
 
@@ -52,14 +53,13 @@ class KernelLogs:
         self.params += params
 
 
-def kernel_logs(b: Builder, kernel: Func, plan: ReplayPlan, returned: Collection[Op], env: Env) -> KernelLogs:
-    """The logs for a plan and for the results of the atomics `returned`.  env: what the arrays of the kernel are
-    here."""
+def kernel_logs(b: Builder, tbr: ToBeRecorded, plan: ReplayPlan, env: Env) -> KernelLogs:
+    """The logs that a plan and what atomics return ask for.  env: what the arrays of the kernel are here."""
     logs = KernelLogs()
-    for kind in _by_name(map(returned_type, returned)):
+    for kind in _by_name(map(returned_type, tbr.returned)):
         logs.returned[kind] = ReturnLog(b, logs.position(), Value(array_type(kind, 2), f"returned_{kind.name}"))
     for memory in sorted({plan.groups[a] for a in plan.logged_arrays}):
-        written = [p for p in kernel.params if p in plan.logged_arrays and plan.groups[p] == memory]
+        written = [p for p in tbr.kernel.params if p in plan.logged_arrays and plan.groups[p] == memory]
         places = log_array(int32, f"undo_{written[0].name}")
         values = {kind: log_array(kind, f"old_{written[0].name}") for kind in UndoLog.kinds_of(written)}
         log = UndoLog(b, logs.position(), [env[p] for p in written], places, values)

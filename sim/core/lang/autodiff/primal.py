@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 
 from sim.core.lang.analysis.activity import is_active
 from sim.core.lang.autodiff.checkpoints import CheckpointWriter, LoopCheckpoints, ThreadTapes
+from sim.core.lang.autodiff.degeneracy import is_degenerate, is_split, mark_split, split_results
 from sim.core.lang.autodiff.undo_log import positions_of
 from sim.core.lang.autodiff.undo_stack import UndoStack
 from sim.core.lang.ir.builder import Builder
 from sim.core.lang.ir.clone import Env, copy_op
 from sim.core.lang.ir.core import Block, Op, Value
-from sim.core.lang.ir.inline import inline_call
 from sim.core.lang.types import int32
 
 
@@ -125,7 +125,7 @@ class PrimalEmitter:
         if op.name in ("store", "accum", "print", "assert"):
             if self.plan.stores(op):
                 self.undo.perform(op, env, push=True)
-        elif op.name == "call" and "separated" in op.attrs:
+        elif is_degenerate(op):
             self._copy_degenerate(op, env)
         elif op in self.undo.returned:
             env.update(zip(op.results, self.undo.returned[op].take(len(op.results)), strict=True))
@@ -143,10 +143,9 @@ class PrimalEmitter:
         copy_op(self.b, call, env)
         copied = env[call.results[0]].op
         assert copied is not None
-        copied.attrs["differentiated"] = True
-        if call in self.config.split and not call.attrs.get("differentiated"):
-            apart = inline_call(self.b, call.attrs["separated"](), [env[r] for r in call.results])
-            env.update(zip(call.results, apart, strict=True))
+        mark_split(copied)
+        if call in self.config.split and not is_split(call):
+            env.update(zip(call.results, split_results(self.b, call, [env[r] for r in call.results]), strict=True))
 
     # -- loops
     def forward_loop(self, op: Op, env: Env, state: ForwardState) -> None:

@@ -7,12 +7,14 @@ that the logs of the adjoint will have, so that there is room for them.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from sim.core.lang.autodiff.cache_plan import CacheLayout
 from sim.core.lang.autodiff.kernel_logs import KernelLogs, clear, kernel_logs, returned_type
 from sim.core.lang.autodiff.replay_plan import ReplayPlan
+from sim.core.lang.autodiff.to_be_recorded import ToBeRecorded
 from sim.core.lang.ir.builder import Builder
 from sim.core.lang.ir.clone import Env, copy_block, copy_op
 from sim.core.lang.ir.core import Block, Func, Op, Value, split_memory
@@ -20,17 +22,15 @@ from sim.core.lang.ir.verifier import verify
 from sim.core.lang.types import Scalar, array_type, int32
 
 
-def recording_kernel(
-    kernel: Func, layout: CacheLayout, plan: ReplayPlan, returned: Collection[Op], attrs: dict[str, Any]
-) -> Func:
-    """Build it.  Its further parameters: the caches, the logs of what `returned` atomics return, and, if there are
-    logs, an array of entry counts: of these logs, then of those that the adjoint writes (the largest of all
-    threads)."""
+def recording_kernel(tbr: ToBeRecorded, layout: CacheLayout, plan: ReplayPlan, attrs: dict[str, Any]) -> Func:
+    """Build it.  Its further parameters: the caches, the logs of what atomics return, and, if there are logs, an array
+    of entry counts: of these logs, then of those that the adjoint writes (the largest of all threads)."""
+    kernel = tbr.kernel
     block = Block([Value(p.type, p.name) for p in kernel.params])
     env: Env = dict(zip(kernel.params, block.params, strict=True))
     caches = layout.parameters()
     with Builder(block) as b:
-        logs = kernel_logs(b, kernel, plan, returned, env)
+        logs = kernel_logs(b, tbr, plan, env)
         cursors = [*logs.returned.values(), *logs.written]
         counts = Value(array_type(int32, 1), "entry_counts")
         block.params += [
@@ -39,26 +39,23 @@ def recording_kernel(
             *([counts] if cursors else []),
         ]
         clear(b, cursors)
-        copy_block(b, kernel.body, env, _Recording(b, layout, caches, plan, logs, returned).handle)
+        copy_block(b, kernel.body, env, _Recording(b, layout, caches, plan, logs, tbr.returned).handle)
         for k, cursor in enumerate(cursors):
             b.atomic("max", counts, [b.const(k, int32)], [0], [cursor.now()])
     block.ops[:0] = logs.declared
     return verify(Func(f"{kernel.name}_recording", block, kernel.span, kernel.dims, dict(attrs)))
 
 
+@dataclass(frozen=True)
 class _Recording:
     """What is done at the operations that the adjoint has to know more of."""
 
-    def __init__(
-        self,
-        b: Builder,
-        layout: CacheLayout,
-        caches: Mapping[Scalar, Value],
-        plan: ReplayPlan,
-        logs: KernelLogs,
-        returned: Collection[Op],
-    ) -> None:
-        self.b, self.layout, self.caches, self.plan, self.logs, self.returned = b, layout, caches, plan, logs, returned
+    b: Builder
+    layout: CacheLayout
+    caches: Mapping[Scalar, Value]
+    plan: ReplayPlan
+    logs: KernelLogs
+    returned: Collection[Op]
 
     def handle(self, op: Op, env: Env) -> bool:
         """Emit such an operation; returns whether it is one."""

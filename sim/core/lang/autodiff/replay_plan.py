@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-from sim.core.lang.analysis.activity import is_active
 from sim.core.lang.analysis.dataflow import reached_results, solve_forward
-from sim.core.lang.ir.core import Block, Func, Op, Value, split_memory, walk
+from sim.core.lang.autodiff.to_be_recorded import ToBeRecorded
+from sim.core.lang.ir.core import Block, Op, Value, split_memory, walk, walk_regions
 from sim.core.lang.ir.table import OPS
 from sim.core.lang.types import Scalar, int32
 
@@ -70,7 +70,7 @@ class ReplayPlan:
         found: set[Op] = set()
         later: set[int] = set()
         for op in reversed(block.ops):
-            inside = [op, *(o for region in op.regions for o in walk(region))]
+            inside = [op, *walk_regions(op)]
             written = {self.groups[o.operands[0]] for o in inside if self.stores(o)}
             if written & later or any(r in needed for r in op.results):
                 found.add(op)
@@ -82,49 +82,35 @@ class ReplayPlan:
         return found
 
 
-def plan_replay(
-    kernel: Func,
-    arrays: Collection[Value],
-    groups: Mapping[Value, int],
-    needed: set[Value],
-    varied: set[Value],
-    active: Collection[Value],
-    returned: Collection[Op],
-) -> ReplayPlan:
-    """The plan for stores to `arrays`.  active: arrays with a gradient; returned: atomics whose results are logged."""
-    plan = ReplayPlan(frozenset(arrays), groups)
-    plan.storing |= {op for op in walk(kernel.body) if any(plan.stores(o) for o in _inside(op))}
-    for root in kernel.body.ops:
+def plan_replay(tbr: ToBeRecorded) -> ReplayPlan:
+    """The plan for the stores to the arrays that are replayed."""
+    params, body = tbr.kernel.params, tbr.kernel.body
+    plan = ReplayPlan(frozenset(params[k] for k in tbr.replayed), tbr.groups)
+    plan.storing |= {op for op in walk(body) if any(plan.stores(o) for o in walk_regions(op))}
+    for root in body.ops:
         if root in plan.storing:
-            _plan_root(plan, root, needed, varied, active, returned)
+            _plan_root(plan, root, tbr)
     return plan
 
 
-def _plan_root(
-    plan: ReplayPlan,
-    root: Op,
-    needed: set[Value],
-    varied: set[Value],
-    active: Collection[Value],
-    returned: Collection[Op],
-) -> None:
-    inside = _inside(root)
+def _plan_root(plan: ReplayPlan, root: Op, tbr: ToBeRecorded) -> None:
+    inside = [*walk_regions(root)]
     stores = {op for op in inside if plan.stores(op)}
 
     # what the stores change, directly or through what loops carry (that of a root with frames is known from these)
     from_memory = _from_memory_or_loops(plan, inside)
-    framed = root.name != "if" and is_active(root, varied, active)
+    framed = root.name != "if" and tbr.is_active(root)
     carrying = [op for op in (inside if framed else [root, *inside]) if op.name in ("for", "while")]
-    carried = {p for loop in carrying for region in loop.regions for p in region.params[_counters_of(loop) :]}
+    carried = {p for loop in carrying for region in loop.regions for p in region.params[loop.first_carried :]}
     changing = _dependents(root, from_memory | carried)
     plan.changing |= changing
 
     # can the program run backwards tell where old values belong?
-    if (framed or root.name != "while") and all(_is_address_invariant(o, plan, changing, returned) for o in inside):
+    if (framed or root.name != "while") and all(_is_address_invariant(o, plan, changing, tbr.returned) for o in inside):
         plan.address_invariant |= stores | plan.storing.intersection(inside) | {root}
-        spoilt = _dependents(root, from_memory) & needed
+        spoilt = _dependents(root, from_memory) & tbr.needed
         loops = [op for op in (root, *inside) if op.name == "for"]
-        plan.perfect_nests.update(op for op in loops if _is_perfect_nest(op, plan, spoilt, varied, active))
+        plan.perfect_nests.update(op for op in loops if _is_perfect_nest(op, plan, spoilt, tbr))
     else:
         plan.logged |= stores
         plan.logged_arrays |= {op.operands[0] for op in stores}
@@ -134,23 +120,9 @@ def _plan_root(
     for op in (root, *inside):
         if op in plan.storing and op.name != "if":
             counted = counters(op)
-            plan.frames[op] = [p for p in carried_params(op) if p in needed and p not in counted]
+            plan.frames[op] = [p for p in op.carried_params if p in tbr.needed and p not in counted]
             plan.stack_types.update(p.type for p in plan.frames[op])  # type: ignore[misc]
         plan.stack_types.update(kind for kind, _ in plan.pushed(op))
-
-
-def _inside(op: Op) -> list[Op]:
-    return [inner for region in op.regions for inner in walk(region)]
-
-
-def _counters_of(loop: Op) -> int:
-    """Parameters of its body before the carried ones."""
-    return 1 if loop.name == "for" else 0
-
-
-def carried_params(loop: Op) -> list[Value]:
-    """What a loop carries, in its body."""
-    return loop.regions[-1].params[_counters_of(loop) :]
 
 
 def counters(loop: Op) -> dict[Value, tuple[Value, Value]]:
@@ -159,7 +131,7 @@ def counters(loop: Op) -> dict[Value, tuple[Value, Value]]:
     body = loop.regions[-1]
     inside = {v for op in walk(body) for v in op.results} | set(body.params)
     found = {}
-    for p, start, end in zip(carried_params(loop), loop.operands[_counters_of(loop) :], body.yields, strict=True):
+    for p, start, end in zip(loop.carried_params, loop.carried_init, body.yields, strict=True):
         parts = end.op.operands if end.op is not None and end.op.name == "add" else []
         step = next((v for v in parts if v is not p), None)
         if (
@@ -199,7 +171,7 @@ def _dependents(root: Op, start: Collection[Value]) -> set[Value]:
     def transfer(op: Op, found: Set[Value]) -> Collection[Value]:
         return op.results if op.name == "if" and op.operands[0] in found else reached_results(op, found)
 
-    return solve_forward([root, *_inside(root)], start, transfer)
+    return solve_forward([root, *walk_regions(root)], start, transfer)
 
 
 def _is_address_invariant(op: Op, plan: ReplayPlan, changing: set[Value], returned: Collection[Op]) -> bool:
@@ -207,19 +179,16 @@ def _is_address_invariant(op: Op, plan: ReplayPlan, changing: set[Value], return
     if op in returned:
         return False
     if plan.stores(op):
-        _, index, leaf, _ = split_memory(op)
-        return not any(v in changing for v in (*index, *([leaf] if leaf is not None else [])))
+        return not any(v in changing for v in split_memory(op).address)
     return op not in plan.storing or (op.name != "while" and op.operands[0] not in changing)
 
 
-def _is_perfect_nest(
-    loop: Op, plan: ReplayPlan, spoilt: set[Value], varied: set[Value], active: Collection[Value]
-) -> bool:
+def _is_perfect_nest(loop: Op, plan: ReplayPlan, spoilt: set[Value], tbr: ToBeRecorded) -> bool:
     """Do the trips of an address-invariant loop store in inner loops only, and does the reverse sweep need nothing that
     those have changed (`spoilt`)?"""
     ops = loop.regions[-1].ops
     storing = [op for op in ops if op in plan.storing or plan.stores(op)]
-    if not storing or any(op.name != "for" or not is_active(op, varied, active) for op in storing):
+    if not storing or any(op.name != "for" or not tbr.is_active(op) for op in storing):
         return False
     return not any(r in spoilt for op in ops for r in op.results)
 

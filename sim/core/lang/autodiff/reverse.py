@@ -20,10 +20,18 @@ from functools import partial
 
 from sim.core.lang.analysis.activity import is_float, tbr_closure, varied_values
 from sim.core.lang.autodiff.checkpoints import LoopCheckpoints, TripRestorer, trip_env
-from sim.core.lang.autodiff.degeneracy import any_nonzero, combined_calls, demand_distinct, moved_results
+from sim.core.lang.autodiff.degeneracy import (
+    any_nonzero,
+    combined_calls,
+    demand_distinct,
+    is_degenerate,
+    is_split,
+    moved_results,
+)
 from sim.core.lang.autodiff.primal import AdjointConfig, ForwardState, PrimalEmitter
 from sim.core.lang.autodiff.replay_plan import counters
 from sim.core.lang.autodiff.undo_log import rewind_all
+from sim.core.lang.autodiff.undo_stack import address_of
 from sim.core.lang.errors import GradientError
 from sim.core.lang.ir.builder import Builder
 from sim.core.lang.ir.clone import Env, copy_block, rebuild
@@ -33,7 +41,7 @@ from sim.core.lang.ir.regions import free_values
 from sim.core.lang.ir.sinking import sink
 from sim.core.lang.ir.table import OPS, ZERO
 from sim.core.lang.ir.verifier import verify
-from sim.core.lang.types import ArrayType, int32
+from sim.core.lang.types import ArrayType, Type, int32
 
 Cotangents = dict[Value, Value]
 
@@ -101,82 +109,69 @@ class ReverseEmitter:
             self.add(cotangents, v, part)
 
     def _reverse_memory(self, op: Op, env: Env, cotangents: Cotangents) -> None:
-        b = self.b
-        array, index, leaf, values = split_memory(op)
-        grad = self.config.gradient.get(array)
+        """A load adds to the gradient there; what writes takes the gradient, and a store leaves none."""
+        b, grad = self.b, self.config.gradient.get(op.operands[0])
         if grad is None:
             for r in op.results:
                 cotangents.pop(r, None)
             return
-        where = [env.get(v, v) for v in index]
-        at = None if leaf is None else env.get(leaf, leaf)
-        leaves = op.attrs["leaves"]
-        if op.name == "load":
-            hit = [k for k, r in enumerate(op.results) if r in cotangents]
-            if hit:
-                touched = leaves if leaf is not None else [leaves[k] for k in hit]
-                b.accum(
-                    grad,
-                    where,
-                    touched,
-                    [cotangents.pop(op.results[k]) for k in hit],
-                    at,
-                    array in self.config.exclusive,
-                )
-            return
+        _, where, leaves, at = address_of(op, env)
+        values = split_memory(op).values
         if op.name == "atomic" and any(is_float(v) for v in values):
-            self._refuse_atomic(op, array, cotangents)
+            self._refuse_atomic(op, cotangents)
             if op.attrs["how"] in ("min", "max"):
-                self._reverse_extreme(op, env, cotangents, grad, where, at)
+                self._reverse_extreme(op, env, cotangents, grad)
                 return
-        hit = [k for k, v in enumerate(values) if is_float(v)]
+        moved = op.results if op.name == "load" else values
+        hit = [k for k, v in enumerate(moved) if (v in cotangents if op.name == "load" else is_float(v))]
+        touched = leaves if at is not None else [leaves[k] for k in hit]
         if not hit:
             return
-        touched = leaves if leaf is not None else [leaves[k] for k in hit]
+        if op.name == "load":
+            exclusive = op.operands[0] in self.config.exclusive
+            b.accum(grad, where, touched, [cotangents.pop(moved[k]) for k in hit], at, exclusive)
+            return
         cts = b.load(grad, where, touched, at)
         if op.name == "store":
             b.store(grad, where, touched, [b.const(0.0, ct.type) for ct in cts], at)
         for k, ct in zip(hit, cts, strict=True):
             self.add(cotangents, values[k], ct)
 
-    def _refuse_atomic(self, op: Op, array: Value, cotangents: Cotangents) -> None:
-        how = op.attrs["how"]
+    def _refuse_atomic(self, op: Op, cotangents: Cotangents) -> None:
+        how, name = op.attrs["how"], op.operands[0].name
         if any(r in cotangents for r in op.results):
             raise GradientError(
-                f"the value that atomic_{how} on '{array.name}' returns carries a gradient: it depends on the order of"
+                f"the value that atomic_{how} on '{name}' returns carries a gradient: it depends on the order of"
                 " the threads",
                 op.span,
                 "use the result for nothing that reaches the loss, or sum in another way",
             )
         if how == "exch":
-            what = (
-                f"atomic_exch on '{array.name}' carries a gradient: which thread's value stays depends on the order of"
-                " the threads"
+            raise GradientError(
+                f"atomic_exch on '{name}' carries a gradient: which thread's value stays depends on the order of the"
+                " threads",
+                op.span,
+                "store with one thread per element, or give the array no gradient",
             )
-            raise GradientError(what, op.span, "store with one thread per element, or give the array no gradient")
 
-    def _reverse_extreme(
-        self, op: Op, env: Env, cotangents: Cotangents, grad: Value, where: Sequence[Value], at: Value | None
-    ) -> None:
+    def _reverse_extreme(self, op: Op, env: Env, cotangents: Cotangents, grad: Value) -> None:
         """atomic_min, atomic_max: the gradient goes to the first value that equals the final one, if it beat the
         initial one."""
-        b = self.b
-        array, _, _, values = split_memory(op)
-        leaves, beats = op.attrs["leaves"], "gt" if op.attrs["how"] == "max" else "lt"
-        final = b.load(self.config.finals[array], where, leaves, at)
-        initial = b.load(env[array], where, leaves, at)
-        for k, v in enumerate(values):
+        b, beats = self.b, "gt" if op.attrs["how"] == "max" else "lt"
+        array, where, leaves, at = address_of(op, env)
+        final = b.load(self.config.finals[op.operands[0]], where, leaves, at)
+        initial = b.load(array, where, leaves, at)
+        for k, v in enumerate(split_memory(op).values):
             won = emit("and", emit("eq", env.get(v, v), final[k]), emit(beats, final[k], initial[k]))
+            touched = leaves if at is not None else [leaves[k]]
 
-            def take(k: int = k) -> list[Value]:
-                return b.atomic(
-                    "exch", grad, where, leaves if at is not None else [leaves[k]], [b.const(0.0, final[k].type)], at
-                )
+            def zero(kind: Type = final[k].type) -> list[Value]:
+                return [b.const(0.0, kind)]
 
-            def leave(k: int = k) -> list[Value]:
-                return [b.const(0.0, final[k].type)]
+            def take(zero: Callable[[], list[Value]] = zero, touched: Sequence[int] = touched) -> list[Value]:
+                return b.atomic("exch", grad, where, touched, zero(), at)
 
-            self.add(cotangents, v, b.if_(won, take, leave)[0])
+            self.add(cotangents, v, b.if_(won, take, zero)[0])
 
     def _reverse_call(self, op: Op, env: Env, cotangents: Cotangents) -> None:
         if not any(r in cotangents for r in op.results):
@@ -185,7 +180,7 @@ class ReverseEmitter:
         results = [r for r in op.results if is_float(r)]
         cts = [cotangents.pop(r) if r in cotangents else b.const(0.0, r.type) for r in results]
         args = [env.get(v, v) for v in (*op.operands, *op.results)]
-        if "separated" in op.attrs:
+        if is_degenerate(op):
             self._check_distinct(op, env, dict(zip(results, cts, strict=True)))
         rule: Func = op.attrs["vjp"]()
         arrays = [v for v in op.operands if isinstance(v.type, ArrayType)]
@@ -200,7 +195,7 @@ class ReverseEmitter:
     def _check_distinct(self, op: Op, env: Env, cts: Cotangents) -> None:
         """A call with degenerate results that are not split: where they coincide its rule may lack a part."""
         b = self.b
-        if op.attrs.get("differentiated"):
+        if is_split(op):
             demand_distinct(b, op, [env[r] for r in op.results], any_nonzero(b, list(cts.values())))
         elif op in self.config.guarded:
             moved = moved_results(op)
@@ -236,29 +231,26 @@ class ReverseEmitter:
         cts = [cotangents.pop(r, None) for r in op.results]
         if not self.config.is_active(op):
             return
-        shift = 1 if op.name == "for" else 0
-        carried, init = body.params[shift:], op.operands[shift:]
-        moving = [j for j, p in enumerate(carried) if p in self.config.varied]
+        rows = zip(op.carried_params, op.carried_init, body.yields, cts, strict=True)
+        carried = [row for row in rows if row[0] in self.config.varied]
         outside = self._active_outside(op)
         restore = self._restorer(op, env, state.loops[op])
 
         def trip(at: Value, *adjoints: Value) -> list[Value]:
-            of_carried, of_outside = adjoints[: len(moving)], adjoints[len(moving) :]
-            inner, nested = restore(at), ForwardState()
+            of_carried, of_outside = adjoints[: len(carried)], adjoints[len(carried) :]
+            inner, nested, local = restore(at), ForwardState(), Cotangents()
             forward = self.primal.forward_nest if op in self.undo.plan.perfect_nests else self.primal.forward
             forward(body, inner, nested)
-            local = Cotangents()
-            for j, ct in zip(moving, of_carried, strict=True):
-                self.add(local, body.yields[j], ct)
+            for (_, _, end, _), ct in zip(carried, of_carried, strict=True):
+                self.add(local, end, ct)
             self.reverse(body, inner, local, nested)
-            before = [local.get(carried[j]) or b.const(0.0, carried[j].type) for j in moving]
-            return before + [
-                total + local[v] if v in local else total for v, total in zip(outside, of_outside, strict=True)
-            ]
+            shares = [local.get(p) or b.const(0.0, p.type) for p, *_ in carried]
+            sums = [total + local[v] if v in local else total for v, total in zip(outside, of_outside, strict=True)]
+            return [*shares, *sums]
 
-        start = [cts[j] or b.const(0.0, carried[j].type) for j in moving] + [b.const(0.0, v.type) for v in outside]
-        ends = b.for_(state.loops[op].count, start, trip, reverse=True)
-        for v, ct in zip([init[j] for j in moving] + outside, ends, strict=True):
+        start = [ct or b.const(0.0, p.type) for p, *_, ct in carried] + [b.const(0.0, v.type) for v in outside]
+        results = b.for_(state.loops[op].count, start, trip, reverse=True)
+        for v, ct in zip([*(init for _, init, *_ in carried), *outside], results, strict=True):
             self.add(cotangents, v, ct)
 
     def _active_outside(self, op: Op) -> list[Value]:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 from sim.core.lang.analysis.activity import (
     clobbered_loads,
+    is_active,
     ops_in_loops,
     tbr_closure,
     tbr_values,
@@ -61,6 +62,10 @@ class ToBeRecorded:
     replayed: frozenset[int]
     detached: frozenset[int]
     _cuts: dict[frozenset[int], list[Value]] = field(default_factory=dict)
+
+    def is_active(self, op: Op) -> bool:
+        """Does a gradient flow through this operation with regions?"""
+        return is_active(op, self.varied, [self.kernel.params[k] for k in self.active])
 
     @property
     def returning(self) -> frozenset[int]:
@@ -174,7 +179,7 @@ def _check_calls(kernel: Func, groups: Mapping[Value, int]) -> None:
         spoilt = next((v for v in op.operands if groups.get(v) in written), None) if op.name == "call" else None
         if spoilt is not None:
             raise GradientError(
-                f"`{op.attrs['callee'].name}` has a gradient function that takes the array '{spoilt.name}', which this"
+                f"`{op.callee.name}` has a gradient function that takes the array '{spoilt.name}', which this"
                 f" kernel writes to (as '{written[groups[spoilt]].name}')",
                 op.span,
                 "write to another array, or pass the elements instead of the array",

@@ -5,9 +5,9 @@ value to a log of the thread, then stores (where it goes back at once, the old v
 puts the old value back.  A region that is about to be recomputed is first rewound to where it began.  So memory always
 is what the forward run had at that point, and the copy is whole again at the end.
 
-Where the program run backwards knows the places of the stores (`replay.py`), old values lie on a `ValueStack`; else the
-places lie beside them, in an `UndoLog`.  What an atomic returned inside a loop cannot be computed again: the forward
-launch writes it down (`ReturnLog`).
+Where the program run backwards knows the places of the stores (`replay_plan.py`), old values lie on a `ValueStack`;
+else the places lie beside them, in an `UndoLog`.  What an atomic returned inside a loop cannot be computed again: the
+forward launch writes it down (`ReturnLog`).
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from sim.core.lang.autodiff.replay_plan import ReplayPlan, is_invariant_value
 from sim.core.lang.autodiff.undo_log import Cursor, ReturnLog, UndoLog, ValueStack, rewind_all
 from sim.core.lang.ir.builder import Builder
 from sim.core.lang.ir.clone import Env
-from sim.core.lang.ir.core import Block, Op, Value, split_memory, walk
+from sim.core.lang.ir.core import Block, Op, Value, split_memory, walk_regions
 from sim.core.lang.types import Scalar
 
 Emit = Callable[[Op, Env], None]
@@ -26,7 +26,7 @@ def address_of(op: Op, env: Env) -> tuple[Value, list[Value], Sequence[int], Val
     """Array, index, leaves and run-time leaf of a memory operation, where `env` says what its operands are."""
     array, index, leaf, _ = split_memory(op)
     here = [env.get(v, v) for v in index]
-    return env.get(array, array), here, op.attrs["leaves"], None if leaf is None else env.get(leaf, leaf)
+    return env.get(array, array), here, op.leaves, None if leaf is None else env.get(leaf, leaf)
 
 
 @dataclass
@@ -56,7 +56,7 @@ class UndoStack:
 
     def reads_returned(self, op: Op) -> bool:
         """Does an operation with regions take what an atomic returned?"""
-        return any(inner in self.returned for region in op.regions for inner in walk(region))
+        return any(inner in self.returned for inner in walk_regions(op))
 
     # -- single stores
     def perform(self, op: Op, env: Env, push: bool = False) -> list[Value]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import ast
 import re
 from functools import reduce
-from typing import Any
 
 from sim.core.lang.frontend.traced import (
     ArrayRef,
+    Keywords,
     LValue,
+    Positional,
     Range,
     StructValue,
+    TracedValue,
     Undefined,
     VectorValue,
     describe,
@@ -38,7 +40,7 @@ from sim.core.lang.types import (
 )
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> TracedValue:
     """`from sim.core.lang.frontend.builtins import sqrt`: builtins by their name."""
     try:
         return NAMES[name]
@@ -48,7 +50,7 @@ def __getattr__(name: str) -> Any:
 
 # ---- primitives of the op table
 def _primitive(name: str) -> None:
-    def handler(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
+    def handler(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> TracedValue:
         takes(t, node, name, args, kwargs, OPS[name].arity)
         return elementwise(t, name, args, node)
 
@@ -62,7 +64,7 @@ NAMES["fabs"] = NAMES["abs"]
 
 
 def _operator(name: str, sign: str) -> None:
-    def handler(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
+    def handler(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> TracedValue:
         takes(t, node, name, args, kwargs, 2)
         return binary(t, name, sign, args[0], args[1], node)
 
@@ -74,14 +76,14 @@ for _name, _sign in (("add", "+"), ("sub", "-"), ("mul", "*"), ("div", "/"), ("m
 
 
 @builtin("neg")
-def _neg(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
+def _neg(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> TracedValue:
     """-a."""
     takes(t, node, "neg", args, kwargs, 1)
     return unary(t, ast.USub(), args[0], node)
 
 
 @builtin("pow")
-def _pow(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
+def _pow(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> TracedValue:
     """a ** b: small constant whole exponents multiply."""
     takes(t, node, "pow", args, kwargs, 2)
     if any(isinstance(a, VectorValue) for a in args):
@@ -92,7 +94,7 @@ def _pow(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
 
 
 def _extremum(name: str) -> None:
-    def handler(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
+    def handler(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> TracedValue:
         takes(t, node, name, args, kwargs, 1, 1000)
         if len(args) == 1 and isinstance(args[0], (VectorValue, tuple)):
             args = args[0].leaves if isinstance(args[0], VectorValue) else args[0]
@@ -112,7 +114,7 @@ _extremum("max")
 
 
 @builtin("sum")
-def _sum(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
+def _sum(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> TracedValue:
     """The sum of the components of a vector, or of the items of a tuple."""
     takes(t, node, "sum", args, kwargs, 1, 2)
     items = args[0].leaves if isinstance(args[0], VectorValue) else args[0]
@@ -124,7 +126,7 @@ def _sum(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
 
 # ---- launch and memory
 @builtin("tid")
-def _tid(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
+def _tid(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> TracedValue:
     """`i = tid()`: the linear index of the thread; `i, j = tid()`: its indices in a launch of 2 (up to 4)
     dimensions."""
     takes(t, node, "tid", args, kwargs, 0)
@@ -137,7 +139,7 @@ def _tid(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
     return tuple(t.b.tid(axis) for axis in range(count))
 
 
-def element(t: Context, name: str, args: tuple, node: ast.AST) -> tuple[LValue, Any]:
+def element(t: Context, name: str, args: Positional, node: ast.AST) -> tuple[LValue, TracedValue]:
     """Array element and value of `atomic_add(array, i, j, value)`."""
     ref = args[0] if args else None
     if not isinstance(ref, ArrayRef):
@@ -157,7 +159,7 @@ def element(t: Context, name: str, args: tuple, node: ast.AST) -> tuple[LValue, 
 
 
 def _atomic(name: str, how: str, doc: str) -> None:
-    def handler(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
+    def handler(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> TracedValue:
         if kwargs:
             raise t.error(node, f"{name} takes no argument '{next(iter(kwargs))}'")
         place, value = element(t, name, args, node)
@@ -187,7 +189,7 @@ _atomic("atomic_exch", "exch", "array[i] = value without races; gives the old va
 
 # ---- choice and compile time
 @builtin("where", lazy=True)
-def _where(t: Context, node: ast.AST, args: list, kwargs: dict) -> Any:
+def _where(t: Context, node: ast.AST, args: list[ast.expr], kwargs: dict[str, ast.expr]) -> TracedValue:
     """where(cond, a, b): a if cond else b.  Only the chosen one is evaluated, so the other may be infinite or out of
     range."""
     takes(t, node, "where", tuple(args), kwargs, 3)
@@ -195,7 +197,7 @@ def _where(t: Context, node: ast.AST, args: list, kwargs: dict) -> Any:
 
 
 @builtin("static", lazy=True)
-def _static(t: Context, node: ast.AST, args: list, kwargs: dict) -> Any:
+def _static(t: Context, node: ast.AST, args: list[ast.expr], kwargs: dict[str, ast.expr]) -> TracedValue:
     """static(expression): evaluated by Python while compiling; sees captured names and constants of the kernel."""
     takes(t, node, "static", tuple(args), kwargs, 1)
     space = t.frame.function.scope.namespace()
@@ -220,7 +222,7 @@ def _static(t: Context, node: ast.AST, args: list, kwargs: dict) -> Any:
 
 
 @builtin("range")
-def _range(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Range:
+def _range(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> Range:
     """range(stop), range(start, stop), range(start, stop, step): as in Python."""
     takes(t, node, "range", args, kwargs, 1, 3)
     for a in args:
@@ -238,7 +240,7 @@ def _range(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Range:
 
 
 @builtin("rolled")
-def _rolled(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Range:
+def _rolled(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> Range:
     """rolled(range(8)): keeps a short loop with a constant count as a loop (they are unrolled otherwise)."""
     takes(t, node, "rolled", args, kwargs, 1)
     if not isinstance(args[0], Range):
@@ -247,7 +249,7 @@ def _rolled(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Range:
 
 
 @builtin("len")
-def _len(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
+def _len(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> TracedValue:
     """Length of a vector or tuple (a constant), rows of a matrix, first dimension of an array."""
     takes(t, node, "len", args, kwargs, 1)
     x = args[0]
@@ -261,7 +263,7 @@ def _len(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
 
 
 @builtin("type")
-def _type(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Type:
+def _type(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> Type:
     """The type of a value: `type(v)(0.0)` makes another of the same type."""
     takes(t, node, "type", args, kwargs, 1)
     ty = type_of(args[0], t.real)
@@ -271,21 +273,21 @@ def _type(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Type:
 
 
 @builtin("enumerate")
-def _enumerate(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
+def _enumerate(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> TracedValue:
     """enumerate(tuple or vector): as in Python, unrolled."""
     takes(t, node, "enumerate", args, kwargs, 1)
     return tuple(enumerate(iterate(t, args[0], node)))
 
 
 @builtin("zip")
-def _zip(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
+def _zip(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> TracedValue:
     """zip of tuples or vectors: as in Python, unrolled."""
     return tuple(zip(*(iterate(t, a, node) for a in args), strict=False))
 
 
 # ---- output
 @builtin("print")
-def _print(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> None:
+def _print(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> None:
     """print(a, "text", b): shows values of the run, one line per thread that comes by."""
     takes(t, node, "print", args, kwargs, 0, 1000)
     values: list[Value] = []
@@ -293,7 +295,7 @@ def _print(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> None:
     t.b.append(Op("print", values, [], {"format": text + "\n"}))
 
 
-def _template(t: Context, x: Any, values: list[Value], node: ast.AST) -> str:
+def _template(t: Context, x: TracedValue, values: list[Value], node: ast.AST) -> str:
     if isinstance(x, str):
         return x.replace("{", "{{").replace("}", "}}")
     if isinstance(x, tuple):
@@ -310,7 +312,7 @@ def _template(t: Context, x: Any, values: list[Value], node: ast.AST) -> str:
 
 
 @builtin("printf")
-def _printf(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> None:
+def _printf(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> None:
     """printf("x = %f\\n", x): output with the formats of C."""
     takes(t, node, "printf", args, kwargs, 1, 1000)
     if not isinstance(args[0], str):

@@ -48,6 +48,7 @@ class Captures:
     def name(self, function: Function, name: str, value: Any) -> None:
         """A name outside of a function had this value (`MISSING`: none).  Names of this package itself do not
         change."""
+        # what sim itself reads is never assigned twice; watching it would cost every launch
         if own_module(function.__module__) or (
             isinstance(value, python_types.ModuleType) and own_module(value.__name__)
         ):
@@ -75,6 +76,7 @@ class Captures:
     def expression(self, function: Function, node: ast.expr, space: Mapping[str, Any]) -> None:
         """The names that an expression of Python mentions, and the attributes of what they name; `space`: those that
         are no captures."""
+        # what the attributes belong to is known only by evaluating the names below them, without running the expression
         found: dict[int, Any] = {}
         for part in reversed(list(ast.walk(node))):  # names before their attributes
             if isinstance(part, ast.Name) and part.id not in space:
@@ -121,6 +123,7 @@ class Captures:
 
         Asked at every launch, hence as quick as can be while nothing has changed.
         """
+        # most kernels read a few module names and nothing else: one dictionary look-up and one `is` for each
         try:
             for space, name, value in self._quick or ():
                 if space[name] is not value:
@@ -156,7 +159,7 @@ class Captures:
                 found = read(*where)
                 if not _alike(found, value):
                     return True
-                entries[key] = (*where, found)
+                entries[key] = (*where, found)  # from here on the quick comparison by identity holds again
         self._quick = None
         return any(not _holds(x, items) for x, items in self._contents.values()) or self._has_other_rules()
 
@@ -208,7 +211,7 @@ def _alike(a: Any, b: Any) -> bool:
     if isinstance(a, _PLAIN):
         return repr(a) == repr(b)  # tells -0.0 from 0.0, and a NaN is like itself
     if isinstance(a, np.generic):
-        return a.dtype == b.dtype and a.tobytes() == b.tobytes()
+        return bool(a.dtype == b.dtype) and a.tobytes() == b.tobytes()
     if isinstance(a, Composite):
         return a.type is b.type and a.data.tobytes() == b.data.tobytes()
     if isinstance(a, tuple):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ast
 from functools import reduce
-from typing import Any
 
 from sim.core.lang import types
-from sim.core.lang.frontend.traced import VectorValue, flatten, type_of, whole
+from sim.core.lang.frontend.traced import Keywords, Positional, TracedValue, VectorValue, flatten, type_of, whole
 from sim.core.lang.frontend.tracing.construct import construct, identity_quaternion
 from sim.core.lang.frontend.tracing.context import Context
 from sim.core.lang.frontend.tracing.registry import builtin, takes
@@ -15,7 +14,7 @@ from sim.core.lang.ir.core import Value
 from sim.core.lang.types import Homogeneous, Matrix, Scalar, as_scalar, int32, leaves_of
 
 
-def _dtype(t: Context, kwargs: dict, values: list, node: ast.AST) -> Scalar:
+def _dtype(t: Context, kwargs: Keywords, values: list[TracedValue], node: ast.AST) -> Scalar:
     given = kwargs.pop("dtype", None)
     if given is float:
         return t.real
@@ -27,7 +26,7 @@ def _dtype(t: Context, kwargs: dict, values: list, node: ast.AST) -> Scalar:
     return next((v.type for v in values if isinstance(v, Value)), t.real)  # type: ignore[return-value]
 
 
-def _asks_for_a_type(t: Context, args: tuple, kwargs: dict, count: int, node: ast.AST) -> Scalar | None:
+def _asks_for_a_type(t: Context, args: Positional, kwargs: Keywords, count: int, node: ast.AST) -> Scalar | None:
     """The scalar type, if the call is that of a type by position: its last of `count` arguments is one."""
     last = args[-1] if len(args) == count and not kwargs else None
     return (
@@ -38,7 +37,7 @@ def _asks_for_a_type(t: Context, args: tuple, kwargs: dict, count: int, node: as
 
 
 @builtin("vector", host=types.vector)
-def vector(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
+def vector(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> TracedValue:
     """vector(a, b, c) or vector(a, length=3, dtype=float): a vector value, of zeros without components; vector(3,
     float) is its type."""
     scalar = _asks_for_a_type(t, args, kwargs, 2, node)
@@ -52,7 +51,7 @@ def vector(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
 
 
 @builtin("matrix", host=types.matrix)
-def matrix(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
+def matrix(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> TracedValue:
     """matrix(numbers row by row, shape=(2, 3), dtype=float): a matrix value, of zeros without numbers; matrix((2, 3),
     float) is its type."""
     scalar = _asks_for_a_type(t, args, kwargs, 2, node)
@@ -67,7 +66,7 @@ def matrix(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
 
 
 @builtin("quaternion", host=types.quaternion)
-def quaternion(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
+def quaternion(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> TracedValue:
     """quaternion(x, y, z, w) or quaternion(v, w); without numbers zero; quaternion(float) is its type."""
     scalar = _asks_for_a_type(t, args, kwargs, 1, node)
     if scalar is not None:
@@ -78,7 +77,7 @@ def quaternion(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
 
 
 @builtin("transformation", host=types.transformation)
-def transformation(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
+def transformation(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> TracedValue:
     """transformation(p, q): translation and rotation; without arguments the identity; transformation(float) is its
     type."""
     scalar = _asks_for_a_type(t, args, kwargs, 1, node)
@@ -93,7 +92,7 @@ LOCAL = 64
 
 
 @builtin("zeros")
-def zeros(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
+def zeros(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> TracedValue:
     """In a kernel: zeros(shape=4, dtype=float), a small array of the thread.  It is a value: assigning or passing it
     copies it."""
     shape = kwargs.pop("shape", args[0] if args else None)
@@ -126,7 +125,7 @@ def zeros(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
 
 
 @builtin("identity")
-def identity(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
+def identity(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> TracedValue:
     """identity(n, dtype=float): the n x n unit matrix."""
     n = whole(kwargs.pop("n", args[0] if args else None))
     if len(args) > 1:
@@ -140,7 +139,7 @@ def identity(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
 
 
 @builtin("quat_identity")
-def quat_identity(t: Context, node: ast.AST, args: tuple, kwargs: dict) -> Any:
+def quat_identity(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> TracedValue:
     """quat_identity(dtype=float): the quaternion (0, 0, 0, 1)."""
     dtype = _dtype(t, {"dtype": args[0]} if args else kwargs, [], node)
     return identity_quaternion(t, dtype)

@@ -3,7 +3,7 @@
 * a `Value` of the IR: a scalar of the run;
 * a Python number, bool, string, type, function, module: *static*, known now.  Numbers are weak: they take the type of
   what they meet, and alone become int32 or the tracer's `real`;
-* `VectorValue`: a vector, matrix, quaternion or transform, a row of scalar `Value`s;  `StructValue`: a struct;  a tuple;
+* `VectorValue`: a vector, matrix, quaternion or transform, a row of scalar `Value`s;  `StructValue`: a struct;  tuples;
 * `ArrayRef`: an array, or a view of one with leading indices fixed;
 * `Undefined`: a name that has no value on some path.
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 import types as python_types
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from sim.core.lang.ir.core import Value
 from sim.core.lang.types import (
@@ -34,6 +34,11 @@ from sim.core.lang.types import (
     int32,
 )
 
+TracedValue: TypeAlias = Any
+"""One of the above: an open union, since any object of Python may be a static value."""
+Positional: TypeAlias = tuple[TracedValue, ...]
+Keywords: TypeAlias = dict[str, TracedValue]
+
 
 @dataclass(frozen=True, eq=False)
 class VectorValue:
@@ -48,7 +53,7 @@ class StructValue:
     """A struct: a traced value per field (arrays: an `ArrayRef` or None)."""
 
     type: Struct
-    values: dict[str, Any]
+    values: dict[str, TracedValue]
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,11 +65,11 @@ class ArrayRef:
 
     @property
     def ndim(self) -> int:
-        return self.array.type.ndim - len(self.index)  # type: ignore[attr-defined]
+        return self.array.type.ndim - len(self.index)  # type: ignore[attr-defined, no-any-return]
 
     @property
     def dtype(self) -> Type:
-        return self.array.type.dtype  # type: ignore[attr-defined]
+        return self.array.type.dtype  # type: ignore[attr-defined, no-any-return]
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,12 +87,12 @@ class LValue:
     extent: int = 0
 
 
-class Members(tuple[Any, ...]):
+class Members(tuple[TracedValue, ...]):
     """A tuple that messages can say something of: `what`, as in "this constraint has 2 points"."""
 
     what: str
 
-    def __new__(cls, items: Iterable[Any], what: str) -> Members:
+    def __new__(cls, items: Iterable[TracedValue], what: str) -> Members:
         made = super().__new__(cls, items)
         made.what = what
         return made
@@ -104,9 +109,9 @@ class Undefined:
 class Range:
     """`range(...)` with bounds that may be known only at run time."""
 
-    start: Any
-    stop: Any
-    step: Any
+    start: TracedValue
+    stop: TracedValue
+    step: TracedValue
     rolled: bool = False
 
 
@@ -114,27 +119,27 @@ class Mismatch(Exception):
     """Two values that cannot be one variable."""
 
 
-def is_number(x: Any) -> bool:
+def is_number(x: TracedValue) -> bool:
     """Whether x is a weak Python number or bool."""
     return isinstance(x, (bool, int, float))
 
 
-def is_traced(x: Any) -> bool:
+def is_traced(x: TracedValue) -> bool:
     return isinstance(x, (Value, VectorValue, StructValue, ArrayRef))
 
 
-def constant(x: Any) -> Any:
+def constant(x: TracedValue) -> TracedValue:
     """The Python number of a static number or of a constant value, else None."""
     return x.const if isinstance(x, Value) else x if is_number(x) else None
 
 
-def whole(x: Any) -> int | None:
+def whole(x: TracedValue) -> int | None:
     """The Python int of a static integer, else None."""
     k = constant(x)
     return k if isinstance(k, int) and not isinstance(k, bool) else None
 
 
-def type_of(x: Any, real: Scalar | None = None) -> Type | None:
+def type_of(x: TracedValue, real: Scalar | None = None) -> Type | None:
     """The type of a traced value (of a weak number: the one it takes alone, if `real` is given), else None."""
     if isinstance(x, (Value, VectorValue, StructValue, LValue)):
         return x.type
@@ -145,7 +150,7 @@ def type_of(x: Any, real: Scalar | None = None) -> Type | None:
     return None
 
 
-def kind_of(x: Any) -> str:
+def kind_of(x: TracedValue) -> str:
     """ "scalar", "vector", "matrix", "quat", "transform", "struct", "array" or "other": what operators choose by."""
     ty = x if isinstance(x, Type) else type_of(x)
     if ty is None:
@@ -167,7 +172,7 @@ _KINDS: dict[type, str] = {
 }
 
 
-def describe(x: Any) -> str:
+def describe(x: TracedValue) -> str:
     """What a value is, for messages."""
     if isinstance(x, bool):
         return f"the constant {x}"
@@ -192,7 +197,7 @@ def describe(x: Any) -> str:
     return f"the function {name}" if callable(x) and isinstance(name, str) else f"a Python {type(x).__name__}"
 
 
-def flatten(x: Any) -> list[Value]:
+def flatten(x: TracedValue) -> list[Value]:
     """All scalar values inside, in a fixed order (of an array view: its indices)."""
     if isinstance(x, Value):
         return [x]
@@ -207,14 +212,14 @@ def flatten(x: Any) -> list[Value]:
     return []
 
 
-def name_values(x: Any, name: str) -> None:
+def name_values(x: TracedValue, name: str) -> None:
     """Give the scalars of a variable its name, for whoever reads generated code; those that have one keep it."""
     found = flatten(x)
     for k, value in enumerate(found):
         value.name = value.name or (name if len(found) == 1 else f"{name}_{'xyzw'[k] if len(found) <= 4 else k}")
 
 
-def rebuild(x: Any, values: Iterator[Value]) -> Any:
+def rebuild(x: TracedValue, values: Iterator[Value]) -> TracedValue:
     """A value shaped as x with its scalars replaced, in the order of `flatten`."""
     if isinstance(x, Value):
         return next(values)
@@ -229,14 +234,14 @@ def rebuild(x: Any, values: Iterator[Value]) -> Any:
     return x
 
 
-def is_typed(x: Any) -> bool:
+def is_typed(x: TracedValue) -> bool:
     """Whether no weak number is inside, so that x can be carried around a loop as it is."""
     if isinstance(x, tuple):
         return all(is_typed(v) for v in x)
     return is_traced(x)
 
 
-def same(a: Any, b: Any) -> bool:
+def same(a: TracedValue, b: TracedValue) -> bool:
     """Whether two values are the same thing: nothing to choose between."""
     if a is b:
         return True

@@ -20,7 +20,7 @@ from sim.core.lang.analysis.dataflow import reached_results, solve_forward
 from sim.core.lang.instrument.shadow_memory import ShadowMemory
 from sim.core.lang.ir.builder import Builder
 from sim.core.lang.ir.clone import Env, copy_block, copy_op
-from sim.core.lang.ir.core import Block, Func, Op, Value, split_memory, walk
+from sim.core.lang.ir.core import Block, Func, Op, Value, split_memory, walk, walk_regions
 from sim.core.lang.ir.dce import dce
 from sim.core.lang.ir.regions import control
 from sim.core.lang.ir.verifier import verify
@@ -149,8 +149,7 @@ class _Addresses:
 
     def _access(self, op: Op, env: Env) -> None:
         if self.shadow.watches(op):
-            index, leaf = split_memory(op)[1:3]
-            if any(v in self.volatile for v in (*index, *([leaf] if leaf is not None else []))):
+            if any(v in self.volatile for v in split_memory(op).address):
                 raise _UnknownPlace
             self.shadow.mark(op, env)
         if op.name == "load":
@@ -161,7 +160,7 @@ class _Addresses:
             if op.name == "if":  # both sides, one after the other
                 for region in op.regions:
                     self.block(region, dict(env))
-            elif any(self.shadow.watches(inner) for region in op.regions for inner in walk(region)):
+            elif any(self.shadow.watches(inner) for inner in walk_regions(op)):
                 raise _UnknownPlace
             return
         kept = [j for j, r in enumerate(op.results) if r not in self.volatile]
@@ -182,8 +181,8 @@ class _Addresses:
 
     def _region(self, op: Op, region: Block, kept: Sequence[int], env: Env, *params: Value) -> list[Value]:
         """A region without the carried values and results that are not `kept`; returns what it yields."""
-        counters = 1 if op.name == "for" else 0
-        names = region.params and [*region.params[:counters], *(region.params[counters + j] for j in kept)]
+        first = 0 if op.name == "if" else op.first_carried
+        names = region.params and [*region.params[:first], *(region.params[first + j] for j in kept)]
         inner = {**env, **dict(zip(names, params, strict=True))}
         self.block(region, inner)
         asks = op.name == "while" and region is op.regions[0]

@@ -47,7 +47,7 @@ class ShadowMemory:
         self.graded = {self.kernel.params[k] for k in self.active}
         stores = [(op, [v.const for v in split_memory(op)[3]]) for op in walk(self.kernel.body) if op.name == "store"]
         known = {c for _, values in stores for c in values if c is not None}
-        self.constant = {id(op) for op, values in stores if len(known) == 1 and None not in values}
+        self.constant = {op for op, values in stores if len(known) == 1 and None not in values}
 
     def watches(self, op: Op) -> bool:
         return op.row.memory and op.operands[0] in self.first
@@ -59,9 +59,7 @@ class ShadowMemory:
         """Look who else has been where this access goes, and leave a mark."""
         b = self.b
         array, index, leaf, _ = split_memory(op)
-        kind = (
-            READ if op.name == "load" else ADD if op.name != "store" else CONSTANT if id(op) in self.constant else WRITE
-        )
+        kind = READ if op.name == "load" else ADD if op.name != "store" else CONSTANT if op in self.constant else WRITE
         if array not in self.graded:  # only whether a value that is read depends on other threads
             against: tuple[int, ...] = (WRITE, ADD, CONSTANT) if kind == READ else (READ,)
         else:
@@ -72,23 +70,21 @@ class ShadowMemory:
             base = base + self._wide(env.get(v, v)) * stride
         self.sites.append(op)
         look = partial(self._look, len(self.sites), kind, against)
-        elements, touched = element_leaves(array), op.attrs["leaves"]
+        elements, touched = element_leaves(array), op.leaves
         if leaf is not None:
             width = size_of(elements[touched[0]].scalar) // self.unit
             look(base + elements[touched[0]].offset // self.unit + self._wide(env.get(leaf, leaf)) * width)
             return
-        touched_cells = [elements[j].offset // self.unit for j in touched]
-        if len(touched_cells) > 1 and touched_cells == list(
-            range(touched_cells[0], touched_cells[0] + len(touched_cells))
-        ):
+        offsets = [elements[j].offset // self.unit for j in touched]
+        if len(offsets) > 1 and offsets == list(range(offsets[0], offsets[0] + len(offsets))):
 
             def cell(k: Value) -> list[Value]:
-                look(base + touched_cells[0] + self._wide(k))
+                look(base + offsets[0] + self._wide(k))
                 return []
 
-            b.for_(b.const(len(touched_cells), int32), [], cell)
+            b.for_(b.const(len(offsets), int32), [], cell)
             return
-        for at in touched_cells:
+        for at in offsets:
             look(base + at)
 
     def _look(self, site: int, kind: int, against: Sequence[int], cell: Value) -> None:

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from sim.core.lang.frontend.builtins import abs, atan2, copysign, cos, max, sin, sqrt, where
 from sim.core.lang.frontend.function import func
+from sim.core.lang.library.export import export
 from sim.core.lang.library.matrix import inverse, trace, transpose
 from sim.core.lang.library.scalar import sign
 from sim.core.lang.library.static import epsilon, matrix_type, scalar_type, vector_type
@@ -115,7 +116,7 @@ def _order(b, v, p, q):
     return b, v
 
 
-@func
+@export
 def svd3(a):
     """(U, s, V) with a = U diag(s) V^T; U and V rotations, s_0 >= s_1 >= |s_2|, s_2 with the sign of det(a).
 
@@ -223,7 +224,7 @@ def _svd_apart(u, s, v):
 svd3.separated(_svd_apart)
 
 
-@func
+@export
 def svd2(a):
     """(U, s, V) with a = U diag(s) V^T; V a rotation, s_0 >= s_1 >= 0, det(U) with the sign of det(a).
 
@@ -243,7 +244,7 @@ svd2.vjp(_svd_vjp)
 svd2.separated(_svd_apart)
 
 
-@func
+@export
 def polar3(a):
     """(R, S) with a = R S: R the rotation U V^T nearest to a, S = R^T a the stretch (symmetric).
 
@@ -273,7 +274,7 @@ def _axial(m):
     return vector_type(m, 3)(m[2, 1] - m[1, 2], m[0, 2] - m[2, 0], m[1, 0] - m[0, 1])
 
 
-@func
+@export
 def qr3(a):
     """(Q, R) with a = Q R: Q a rotation, R upper triangular with r_00, r_11 >= 0 and r_22 with the sign of det(a).
 
@@ -301,7 +302,7 @@ def _unit_or(x, other, tiny):
     return other
 
 
-@func
+@export
 def eig3(a):
     """(Q, d) with (a + a^T) / 2 = Q diag(d) Q^T: eigenvalues (not sorted) and eigenvectors, Q a rotation.
 

@@ -9,6 +9,7 @@ from sim.core.lang.frontend.builtins import where
 from sim.core.lang.frontend.function import func
 from sim.core.lang.frontend.traced import VectorValue
 from sim.core.lang.frontend.tracing.registry import Builtin
+from sim.core.lang.library.export import export, public
 from sim.core.lang.library.static import matrix_type, scalar_type, vector_type
 from sim.core.lang.library.vector import dot
 from sim.core.lang.types import Vector, matrix
@@ -45,7 +46,7 @@ def vec_mat(x, a):
     return y
 
 
-@func
+@export
 def transpose(m):
     """m^T."""
     t = matrix_type(m, len(m[0]), len(m))()
@@ -66,14 +67,14 @@ def _from_lines(name: str, columns: bool) -> Builtin:
             return VectorValue(matrix((m, n), kind.dtype), tuple(args[j].leaves[i] for i in range(m) for j in range(n)))
         return VectorValue(matrix((n, m), kind.dtype), tuple(leaf for a in args for leaf in a.leaves))
 
-    return Builtin(name, handler, f"The matrix whose {'columns' if columns else 'rows'} are the given vectors.")
+    return public(Builtin(name, handler, f"The matrix whose {'columns' if columns else 'rows'} are the given vectors."))
 
 
 matrix_from_cols = _from_lines("matrix_from_cols", True)
 matrix_from_rows = _from_lines("matrix_from_rows", False)
 
 
-@func
+@export
 def trace(m):
     """sum_i m_ii."""
     total = m[0, 0]
@@ -82,7 +83,7 @@ def trace(m):
     return total
 
 
-@func
+@export
 def get_diag(m):
     """The diagonal of a square matrix."""
     d = vector_type(m, len(m))()
@@ -91,7 +92,7 @@ def get_diag(m):
     return d
 
 
-@func
+@export
 def ddot(a, b):
     """sum_ij a_ij b_ij."""
     total = dot(a[0], b[0])
@@ -100,7 +101,7 @@ def ddot(a, b):
     return total
 
 
-@func
+@export
 def determinant(m):
     """det(m) of a 1x1 to 4x4 matrix."""
     if len(m) == 1:
@@ -138,7 +139,7 @@ def _cofactors(m):
     return c
 
 
-@func
+@export
 def inverse(m):
     """m^-1 of a 1x1 to 4x4 matrix; the zero matrix where det(m) = 0.  Derivative -m^-T ct m^-T."""
     c = _cofactors(m)
@@ -153,7 +154,7 @@ def _inverse_vjp(m, result, ct):
     return -(t * ct * t)
 
 
-@func
+@export
 def inverse_approx(m):
     """As `inverse` (Warp's name for a variant with fast division)."""
     return inverse(m)
@@ -179,7 +180,7 @@ def mat_transform_vector(m, v):
     )
 
 
-@func
+@export
 def spatial_adjoint(r, s):
     """The 6x6 matrix [[r, 0], [s, r]] of 3x3 blocks."""
     m = matrix_type(r, 6, 6)()

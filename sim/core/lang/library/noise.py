@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from sim.core.lang.frontend.builtins import floor
 from sim.core.lang.frontend.function import func
+from sim.core.lang.library.export import export
 from sim.core.lang.library.rand import randf, sample_unit_cube, sample_unit_hypercube, sample_unit_square
 from sim.core.lang.library.static import is_scalar, scalar_type, vector_type
 from sim.core.lang.library.vector import normalize
@@ -70,7 +71,7 @@ def _wrapped(i, period, k):
     return ((i % int32(period[k])) + int32(period[k])) % int32(period[k])
 
 
-@func
+@export
 def noise(state, x):
     """Smooth noise around 0 at the position x (a scalar, vec2, vec3 or vec4); 0 at whole numbers."""
     if is_scalar(x):
@@ -78,7 +79,7 @@ def noise(state, x):
     return _lattice(state, x, None)
 
 
-@func
+@export
 def pnoise(state, x, px, py=1, pz=1, pt=1):
     """As `noise`, with whole periods px, py, pz, pt along the axes."""
     if is_scalar(x):

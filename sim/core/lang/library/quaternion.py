@@ -6,6 +6,7 @@ import math
 
 from sim.core.lang.frontend.builtins import abs, atan2, cos, sin, sqrt, where
 from sim.core.lang.frontend.function import func
+from sim.core.lang.library.export import export
 from sim.core.lang.library.matrix import matrix_from_cols
 from sim.core.lang.library.scalar import asin
 from sim.core.lang.library.static import quaternion_type, scalar_type, vector_type
@@ -29,27 +30,27 @@ def quat_multiply(a, b):
     )
 
 
-@func
+@export
 def quat_inverse(q):
     """(-x, -y, -z, w): the inverse of a unit quaternion."""
     return type(q)(-q[0], -q[1], -q[2], q[3])
 
 
-@func
+@export
 def quat_rotate(q, x):
     """The vector x rotated by the unit quaternion q = (u, w): (2 w^2 - 1) x + 2 u (u . x) + 2 w u x x."""
     u = imaginary(q)
     return x * (2.0 * q[3] * q[3] - 1.0) + u * (2.0 * dot(u, x)) + cross(u, x) * (2.0 * q[3])
 
 
-@func
+@export
 def quat_rotate_inv(q, x):
     """The vector x rotated by the inverse of the unit quaternion q."""
     u = imaginary(q)
     return x * (2.0 * q[3] * q[3] - 1.0) + u * (2.0 * dot(u, x)) - cross(u, x) * (2.0 * q[3])
 
 
-@func
+@export
 def quat_from_axis_angle(axis, angle):
     """(axis sin(angle / 2), cos(angle / 2)); axis a unit vector.  For angle times axis see
     `quat_from_rotation_vector`."""
@@ -58,7 +59,7 @@ def quat_from_axis_angle(axis, angle):
     return quaternion_type(axis)(axis[0] * s, axis[1] * s, axis[2] * s, cos(half))
 
 
-@func
+@export
 def quat_to_axis_angle(q):
     """(axis, angle) with angle = 2 atan2(|u|, |w|) in [0, pi] and axis = +-u / |u|.
 
@@ -71,7 +72,7 @@ def quat_to_axis_angle(q):
     return where(q[3] < 0.0, -axis, axis), 2.0 * atan2(length(u), abs(q[3]))
 
 
-@func
+@export
 def quat_from_rotation_vector(v):
     """The rotation by the angle |v| about v: (v sin(|v| / 2) / |v|, cos(|v| / 2)).  Smooth, also at zero."""
     z = 0.25 * dot(v, v)  # the square of half the angle
@@ -85,7 +86,7 @@ def quat_from_rotation_vector(v):
     return quaternion_type(v)(v[0] * s, v[1] * s, v[2] * s, c)
 
 
-@func
+@export
 def quat_to_rotation_vector(q):
     """angle times axis of a rotation, the angle in [0, pi]: the inverse of `quat_from_rotation_vector`.  Smooth, also
     at the identity."""
@@ -99,7 +100,7 @@ def quat_to_rotation_vector(q):
     return u * where(w < 0.0, -factor, factor)
 
 
-@func
+@export
 def quat_to_matrix(q):
     """The 3x3 rotation matrix whose columns are the rotated unit vectors."""
     v = vector_type(q, 3)
@@ -108,7 +109,7 @@ def quat_to_matrix(q):
     )
 
 
-@func
+@export
 def quat_from_matrix(m):
     """The unit quaternion of a rotation matrix (3x3, or the upper left of 4x4), by its largest component."""
     q = quaternion_type(m)(m[2, 1] - m[1, 2], m[0, 2] - m[2, 0], m[1, 0] - m[0, 1], 1.0 + m[0, 0] + m[1, 1] + m[2, 2])
@@ -122,7 +123,7 @@ def quat_from_matrix(m):
     return normalize(q)
 
 
-@func
+@export
 def quat_rpy(roll, pitch, yaw):
     """Roll about x, then pitch about y, then yaw about z (fixed axes)."""
     cr, sr = cos(roll * 0.5), sin(roll * 0.5)
@@ -136,7 +137,7 @@ def quat_rpy(roll, pitch, yaw):
     )
 
 
-@func
+@export
 def quat_to_rpy(q):
     """(roll, pitch, yaw) of a unit quaternion: the inverse of `quat_rpy` for |pitch| < pi / 2."""
     x, y, z, w = q[0], q[1], q[2], q[3]
@@ -156,13 +157,13 @@ def _about(q, axis, angle):
     )
 
 
-@func
+@export
 def quat_from_euler(e, i, j, k):
     """Rotations about the fixed axes number i, then j, then k, by the angles e[i], e[j], e[k]: q = q_k q_j q_i."""
     return quat_multiply(_about(e, k, e[k]), quat_multiply(_about(e, j, e[j]), _about(e, i, e[i])))
 
 
-@func
+@export
 def quat_to_euler(q, i, j, k):
     """Angles about the fixed axes i, j, k, indexed by axis: the inverse of `quat_from_euler` for distinct axes.
 
@@ -194,7 +195,7 @@ def quat_to_euler(q, i, j, k):
     return e
 
 
-@func
+@export
 def quat_slerp(a, b, t):
     """a (a^-1 b)^t: from a (t = 0) to b (t = 1) along the shorter arc; smooth for a near b.
 
@@ -222,20 +223,20 @@ def quat_slerp(a, b, t):
     return quat_multiply(a, type(r)(u[0] * scale, u[1] * scale, u[2] * scale, real))
 
 
-@func
+@export
 def quat_twist(axis, q):
     """The part of q that turns about `axis` (a unit vector): normalize((axis (axis . u), w))."""
     u = axis * dot(imaginary(q), axis)
     return normalize(type(q)(u[0], u[1], u[2], q[3]))
 
 
-@func
+@export
 def quat_twist_angle(axis, q):
     """The unsigned angle of the twist about `axis`: 2 atan2(|axis . u|, w)."""
     return 2.0 * atan2(abs(dot(axis, imaginary(q))), q[3])
 
 
-@func
+@export
 def quat_twist_angle_signed(axis, q):
     """The signed angle of the twist about `axis`: 2 atan2(axis . u, w)."""
     return 2.0 * atan2(dot(axis, imaginary(q)), q[3])

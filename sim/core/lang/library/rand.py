@@ -17,6 +17,7 @@ from sim.core.lang.frontend.builtins import cos, log, sin, sqrt
 from sim.core.lang.frontend.function import Function, func
 from sim.core.lang.frontend.tracing.calls import call_function
 from sim.core.lang.frontend.tracing.registry import Builtin
+from sim.core.lang.library.export import RANDOM, public
 from sim.core.lang.types import float32, int32, uint32, vector
 
 vec2, vec3, vec4 = vector(2, float32), vector(3, float32), vector(4, float32)
@@ -38,6 +39,9 @@ def rand_init(seed, offset=None):
     if offset is None:
         return _hash(uint32(seed))
     return _hash(uint32(seed) + _hash(uint32(offset)))
+
+
+public(rand_init, RANDOM)
 
 
 @func
@@ -179,7 +183,7 @@ def _drawing(name: str, function: Function, doc: str) -> Builtin:
         tracer.env[place.id] = state
         return result
 
-    return Builtin(name, handler, doc)
+    return public(Builtin(name, handler, doc), RANDOM)
 
 
 randi = _drawing("randi", _randi, "A random int32: randi(state), or in [low, high): randi(state, low, high).")

@@ -6,12 +6,13 @@ import math
 
 from sim.core.lang.frontend.builtins import abs, acos_unclamped, asin_unclamped, copysign, sqrt, trunc, where
 from sim.core.lang.frontend.function import func
+from sim.core.lang.library.export import export
 from sim.core.lang.library.static import is_float, is_scalar, scalar_type
 
 DEGREES, RADIANS = 180.0 / math.pi, math.pi / 180.0
 
 
-@func
+@export
 def sign(x):
     """-1 where x < 0, else 1; of each component for vectors and matrices.  Derivative 0."""
     if is_scalar(x):
@@ -22,25 +23,25 @@ def sign(x):
     return out
 
 
-@func
+@export
 def step(x):
     """1 where x < 0, else 0 (Warp's convention).  Derivative 0."""
     return where(x < 0, scalar_type(x)(1), scalar_type(x)(0))
 
 
-@func
+@export
 def nonzero(x):
     """0 where x = 0, else 1.  Derivative 0."""
     return where(x == 0, scalar_type(x)(0), scalar_type(x)(1))
 
 
-@func
+@export
 def frac(x):
     """x - trunc(x): the fractional part, with the sign of x.  Derivative 1."""
     return x - trunc(x)
 
 
-@func
+@export
 def round(x):
     """The nearest integer, halves away from zero (`rint`: halves to even).  Derivative 0."""
     whole = trunc(x)
@@ -49,39 +50,39 @@ def round(x):
     return where(abs(x - whole) >= 0.5, next_whole, whole)
 
 
-@func
+@export
 def clamp(x, low, high):
     """min(max(x, low), high); a NaN stays a NaN.  Derivative 1 by x inside and at the bounds, by the bound outside."""
     capped = where(x > high, high, x)
     return where(x < low, low, capped)
 
 
-@func
+@export
 def degrees(x):
     """180 x / pi."""
     return x * DEGREES
 
 
-@func
+@export
 def radians(x):
     """pi x / 180."""
     return x * RADIANS
 
 
-@func
+@export
 def lerp(a, b, t):
     """a (1 - t) + b t, of scalars, vectors, matrices, quaternions; t a scalar."""
     return a * (1.0 - t) + b * t
 
 
-@func
+@export
 def smoothstep(edge0, edge1, x):
     """t^2 (3 - 2 t) with t = clamp((x - edge0) / (edge1 - edge0), 0, 1)."""
     t = clamp((x - edge0) / (edge1 - edge0), 0.0, 1.0)
     return t * t * (3.0 - 2.0 * t)
 
 
-@func
+@export
 def acos(x):
     """Arc cosine of x clamped to [-1, 1].  Derivative -1 / sqrt(1 - x^2) inside, 0 at the ends and outside."""
     return acos_unclamped(clamp(x, -1.0, 1.0))
@@ -92,7 +93,7 @@ def _acos_vjp(x, y, ct):
     return -ct * _arc_slope(x)
 
 
-@func
+@export
 def asin(x):
     """Arc sine of x clamped to [-1, 1].  Derivative 1 / sqrt(1 - x^2) inside, 0 at the ends and outside."""
     return asin_unclamped(clamp(x, -1.0, 1.0))
@@ -112,7 +113,7 @@ def _arc_slope(x):
     return where(inside, slope, 0.0)
 
 
-@func
+@export
 def isfinite(x):
     """Whether x is neither infinite nor a NaN; of a composite: all components."""
     if is_scalar(x):
@@ -125,7 +126,7 @@ def isfinite(x):
     return ok
 
 
-@func
+@export
 def isnan(x):
     """Whether x is a NaN; of a composite: any component."""
     if is_scalar(x):
@@ -138,7 +139,7 @@ def isnan(x):
     return found
 
 
-@func
+@export
 def isinf(x):
     """Whether x is infinite; of a composite: any component."""
     if is_scalar(x):

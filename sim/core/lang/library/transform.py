@@ -8,25 +8,26 @@ from typing import Any
 from sim.core.lang.frontend.function import Function, func
 from sim.core.lang.frontend.tracing.calls import call_function
 from sim.core.lang.frontend.tracing.registry import Builtin
+from sim.core.lang.library.export import export, public
 from sim.core.lang.library.matrix import mat_transform_point, mat_transform_vector
 from sim.core.lang.library.quaternion import quat_from_matrix, quat_inverse, quat_multiply, quat_rotate, quat_to_matrix
 from sim.core.lang.library.static import is_matrix, matrix_type, quaternion_type, transformation_type, vector_type
 from sim.core.lang.library.vector import cross, length, spatial_bottom, spatial_top, spatial_vector
 
 
-@func
+@export
 def transform_identity(dtype=float):
     """No translation and no rotation."""
     return transformation_type(dtype)(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
 
 
-@func
+@export
 def transform_get_translation(t):
     """The translation p."""
     return vector_type(t, 3)(t[0], t[1], t[2])
 
 
-@func
+@export
 def transform_get_rotation(t):
     """The rotation q."""
     return quaternion_type(t)(t[3], t[4], t[5], t[6])
@@ -60,14 +61,14 @@ def _setter(name: str, function: Function, doc: str) -> Builtin:
             )
         tracer.env[place.id] = call_function(tracer, function, args, kwargs, node)
 
-    return Builtin(name, handler, doc)
+    return public(Builtin(name, handler, doc))
 
 
 transform_set_translation = _setter("transform_set_translation", _with_translation, "Sets the translation p of t.")
 transform_set_rotation = _setter("transform_set_rotation", _with_rotation, "Sets the rotation q of t.")
 
 
-@func
+@export
 def transform_multiply(a, b):
     """(p_a + q_a p_b, q_a q_b): applies b first, then a (operator *)."""
     q = transform_get_rotation(a)
@@ -75,14 +76,14 @@ def transform_multiply(a, b):
     return _transform(p, quat_multiply(q, transform_get_rotation(b)))
 
 
-@func
+@export
 def transform_inverse(t):
     """(-q^-1 p, q^-1)."""
     q = quat_inverse(transform_get_rotation(t))
     return _transform(-quat_rotate(q, transform_get_translation(t)), q)
 
 
-@func
+@export
 def transform_point(t, x):
     """p + q x; of a 4x4 matrix: the first three components of m (x, 1)."""
     if is_matrix(t):
@@ -90,7 +91,7 @@ def transform_point(t, x):
     return transform_get_translation(t) + quat_rotate(transform_get_rotation(t), x)
 
 
-@func
+@export
 def transform_vector(t, x):
     """q x: without the translation; of a 4x4 matrix: the first three components of m (x, 0)."""
     if is_matrix(t):
@@ -98,13 +99,13 @@ def transform_vector(t, x):
     return quat_rotate(transform_get_rotation(t), x)
 
 
-@func
+@export
 def transform_from_matrix(m):
     """The transformation of a 4x4 matrix [[R, p], [0, 1]] with a rotation R."""
     return _transform(vector_type(m, 3)(m[0, 3], m[1, 3], m[2, 3]), quat_from_matrix(m))
 
 
-@func
+@export
 def transform_to_matrix(t):
     """The 4x4 matrix [[R, p], [0, 1]]."""
     return _homogeneous(transform_get_translation(t), quat_to_matrix(transform_get_rotation(t)))
@@ -120,7 +121,7 @@ def _homogeneous(p, r):
     )  # fmt: skip
 
 
-@func
+@export
 def transform_compose(position, rotation, scale):
     """The 4x4 matrix [[R diag(scale), position], [0, 1]]: scales, rotates, then translates."""
     r = quat_to_matrix(rotation)
@@ -130,7 +131,7 @@ def transform_compose(position, rotation, scale):
     return _homogeneous(position, r)
 
 
-@func
+@export
 def transform_decompose(m):
     """(position, rotation, scale) of a 4x4 matrix [[R diag(scale), position], [0, 1]] with positive scales."""
     v = vector_type(m, 3)
@@ -147,7 +148,7 @@ def transform_decompose(m):
     return v(m[0, 3], m[1, 3], m[2, 3]), quat_from_matrix(r), scale
 
 
-@func
+@export
 def transform_twist(t, x):
     """The twist (w, v) in another frame: (q w, q v + p x q w)."""
     q = transform_get_rotation(t)
@@ -155,7 +156,7 @@ def transform_twist(t, x):
     return spatial_vector(w, quat_rotate(q, spatial_bottom(x)) + cross(transform_get_translation(t), w))
 
 
-@func
+@export
 def transform_wrench(t, x):
     """The wrench (tau, f) in another frame: (q tau + p x q f, q f)."""
     q = transform_get_rotation(t)

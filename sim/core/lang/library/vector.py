@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from sim.core.lang.frontend.builtins import abs, atan2, sqrt, where
 from sim.core.lang.frontend.function import func
+from sim.core.lang.library.export import export
 from sim.core.lang.library.static import is_quaternion, is_scalar, matrix_type, scalar_type, vector_type
 from sim.core.lang.types import uint32
 
 
-@func
+@export
 def dot(a, b):
     """sum_i a_i b_i, of vectors or quaternions."""
     total = a[0] * b[0]
@@ -17,19 +18,19 @@ def dot(a, b):
     return total
 
 
-@func
+@export
 def cross(a, b):
     """a x b of two vectors of length 3."""
     return type(a)(a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
 
 
-@func
+@export
 def length_sq(a):
     """a . a, of a vector or quaternion."""
     return dot(a, a)
 
 
-@func
+@export
 def length(a):
     """|a| = sqrt(a . a), of a vector or quaternion.  Derivative a / |a|, and 0 at the zero vector."""
     return sqrt(dot(a, a))
@@ -40,7 +41,7 @@ def _length_vjp(a, size, ct):
     return a * (ct / where(size > 0.0, size, 1.0))
 
 
-@func
+@export
 def normalize(a):
     """a / |a|.  The zero vector stays zero, the zero quaternion becomes the identity; derivative 0 there."""
     size = sqrt(dot(a, a))
@@ -57,7 +58,7 @@ def _normalize_vjp(a, unit, ct):
     return (ct - unit * dot(unit, ct)) * where(size > 0.0, inverse_size, 0.0)
 
 
-@func
+@export
 def signed_angle(a, b, axis):
     """Angle from a to b about `axis`: atan2((a x b) . axis / |axis|, a . b), in [-pi, pi].  Zero vectors give 0."""
     return atan2(dot(cross(a, b), normalize(axis)), dot(a, b))
@@ -86,7 +87,7 @@ def _hinge_angle_vjp(a, b, axis, angle, ct):
     return ga, gb, type(axis)()
 
 
-@func
+@export
 def outer(a, b):
     """The matrix a b^T: m_ij = a_i b_j."""
     m = matrix_type(a, len(a), len(b))()
@@ -95,14 +96,14 @@ def outer(a, b):
     return m
 
 
-@func
+@export
 def skew(a):
     """The matrix of the cross product, skew(a) b = a x b, for length 3."""
     zero = scalar_type(a)(0)
     return matrix_type(a, 3, 3)(zero, -a[2], a[1], a[2], zero, -a[0], -a[1], a[0], zero)
 
 
-@func
+@export
 def diag(d):
     """The square matrix with d on its diagonal."""
     m = matrix_type(d, len(d), len(d))()
@@ -111,7 +112,7 @@ def diag(d):
     return m
 
 
-@func
+@export
 def cw_mul(a, b):
     """Component by component a_i b_i, of vectors or matrices."""
     out = a
@@ -123,7 +124,7 @@ def cw_mul(a, b):
     return out
 
 
-@func
+@export
 def cw_div(a, b):
     """Component by component a_i / b_i, of vectors or matrices."""
     out = a
@@ -135,7 +136,7 @@ def cw_div(a, b):
     return out
 
 
-@func
+@export
 def argmin(a):
     """Number (uint32) of the smallest component, of equal ones the first."""
     best = a[0]
@@ -147,7 +148,7 @@ def argmin(a):
     return at
 
 
-@func
+@export
 def argmax(a):
     """Number (uint32) of the largest component, of equal ones the first."""
     best = a[0]
@@ -159,7 +160,7 @@ def argmax(a):
     return at
 
 
-@func
+@export
 def norm_l1(v):
     """sum_i |v_i|."""
     total = abs(v[0])
@@ -168,13 +169,13 @@ def norm_l1(v):
     return total
 
 
-@func
+@export
 def norm_l2(v):
     """|v|, as `length`."""
     return length(v)
 
 
-@func
+@export
 def norm_huber(v, delta=1.0):
     """v.v / 2 where |v| <= delta, else delta (|v| - delta / 2)."""
     a = dot(v, v)
@@ -183,43 +184,43 @@ def norm_huber(v, delta=1.0):
     return delta * (sqrt(a) - 0.5 * delta)
 
 
-@func
+@export
 def norm_pseudo_huber(v, delta=1.0):
     """delta sqrt(1 + v.v / delta^2)."""
     return delta * sqrt(1.0 + dot(v, v) / (delta * delta))
 
 
-@func
+@export
 def smooth_normalize(v, delta=1.0):
     """v / norm_pseudo_huber(v, delta): smooth at the zero vector."""
     return v / norm_pseudo_huber(v, delta)
 
 
-@func
+@export
 def spatial_dot(a, b):
     """a . b of two spatial vectors (w, v) of length 6."""
     return dot(a, b)
 
 
-@func
+@export
 def spatial_top(a):
     """The first three components: the angular part."""
     return vector_type(a, 3)(a[0], a[1], a[2])
 
 
-@func
+@export
 def spatial_bottom(a):
     """The last three components: the linear part."""
     return vector_type(a, 3)(a[3], a[4], a[5])
 
 
-@func
+@export
 def spatial_vector(w, v):
     """The spatial vector (w, v) of an angular and a linear part."""
     return vector_type(w, 6)(w[0], w[1], w[2], v[0], v[1], v[2])
 
 
-@func
+@export
 def spatial_cross(a, b):
     """Motion cross product: (wa x wb, va x wb + wa x vb)."""
     w = spatial_top(a)
@@ -228,7 +229,7 @@ def spatial_cross(a, b):
     )
 
 
-@func
+@export
 def spatial_cross_dual(a, b):
     """Force cross product: (wa x wb + va x vb, wa x vb)."""
     w = spatial_top(a)
@@ -237,7 +238,7 @@ def spatial_cross_dual(a, b):
     )
 
 
-@func
+@export
 def velocity_at_point(qd, r):
     """Velocity v + w x r of the point at offset r of a body that moves with the twist qd = (w, v)."""
     return spatial_bottom(qd) + cross(spatial_top(qd), r)

@@ -1,7 +1,7 @@
 """The seam between whatever changes memory and forward mode, which changes the tangents beside it.
 
-Every change of memory that may carry a derivative goes to the open observer: compiled kernels are run by it, and copies,
-fills and the saving and swapping of snapshots are repeated on the tangents.  Nothing here imports forward mode.
+Every change of memory that may carry a derivative goes to the open observer: compiled kernels are run by it; copies,
+fills, and the saving and swapping of snapshots are repeated on the tangents.  Nothing here imports forward mode.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class PassiveObserver:
 
 
 opened = OpenStack[AnyObserver]()
-"""The observers; only the innermost is told."""
+"""The observers; only the innermost is called."""
 
 
 def current() -> AnyObserver | None:

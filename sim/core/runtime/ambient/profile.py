@@ -58,14 +58,13 @@ class Profile:
         lines = [f"{'kernel':36}{'calls':>9}{'time [ms]':>12}{'share':>8}{'MB':>10}{'GB/s':>8}"]
         for row in self.rows():
             rate = row["bytes"] / row["seconds"] / 1e9 if row["seconds"] else 0.0
-            lines.append(
-                f"{row['kernel']:36}{row['calls']:9}{1e3 * row['seconds']:12.3f}{row['share']:8.1%}{row['bytes'] / 1e6:10.1f}{rate:8.1f}"
-            )
+            counts = f"{row['calls']:9}{1e3 * row['seconds']:12.3f}{row['share']:8.1%}"
+            lines.append(f"{row['kernel']:36}{counts}{row['bytes'] / 1e6:10.1f}{rate:8.1f}")
         return "\n".join([*lines, f"{1e3 * self.seconds:.3f} ms in kernels, {1e3 * self.wall:.3f} ms in all"])
 
 
 open_profiles: list[Profile] = []
-"""The profiles that are told, the innermost last; only that one is."""
+"""The open profiles; launches count in the innermost, the last one."""
 
 
 @contextmanager
@@ -86,7 +85,7 @@ def profile() -> Iterator[Profile]:
 
 
 def timed(name: str, nbytes: int, action: Callable[[], None]) -> None:
-    """Do something, and tell the open profile how long it took."""
+    """Do something, and add to the open profile how long it took."""
     begun = time.perf_counter()
     action()
     open_profiles[-1].add(name, time.perf_counter() - begun, nbytes)

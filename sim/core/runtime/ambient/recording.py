@@ -1,5 +1,5 @@
-"""Who is told of changes of memory in this thread: the recorder, which is a tape.  It is known by its methods; nothing
-here imports a tape."""
+"""The recorder of this thread, which hears of every change of memory: a tape.  It is known by its methods; nothing here
+imports a tape."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ AnyRecorder = Recorder[Any, Any, Any]
 """A recorder, for those who do not know the rooms above."""
 
 opened = OpenStack[AnyRecorder | None]()
-"""The recorders; only the innermost is told.  None: recording is paused."""
+"""The recorders; only the innermost is called.  None: recording is paused."""
 
 
 def push(recorder: AnyRecorder | None) -> None:
-    """Makes `recorder` the one that is told."""
+    """Makes `recorder` the one that is called."""
     opened.push(recorder)
 
 
@@ -82,7 +82,7 @@ def pop() -> AnyRecorder | None:
 
 
 def current() -> AnyRecorder | None:
-    """The recorder that is told of changes of memory, or None."""
+    """The open recorder, or None."""
     if not anywhere:
         return None
     entries = opened.entries

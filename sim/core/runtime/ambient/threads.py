@@ -47,6 +47,7 @@ class _Pool:
     """Threads beside the one that launches."""
 
     def __init__(self, count: int) -> None:
+        # Words on cache lines of their own (128 bytes: they come in pairs), or threads would slow each other down.
         raw = np.zeros(WORDS + 16 * count + 16, np.int64)
         shift = -raw.ctypes.data % 128 // 8
         self.count, self.memory = count, raw[shift:]
@@ -64,13 +65,14 @@ class _Pool:
 
     def _work(self, number: int, event: threading.Event) -> None:
         while not self.memory[STOP]:
-            event.clear()
+            event.clear()  # before the look at ACTIVE: a call to wake in between is not lost
             if not self.memory[ACTIVE]:
                 event.wait()
             native().work(self.address, number, PATIENCE)
 
     def run(self, table: int, rows: int) -> None:
-        """The rows of a table; alone, if another thread of the user is using the pool."""
+        """The rows of a table; alone, if another thread of the user is using the pool: waiting for it would take longer
+        than working."""
         if not self.busy.acquire(blocking=False):
             native().walk(table, rows)
             return

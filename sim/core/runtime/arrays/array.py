@@ -4,8 +4,7 @@
 DLPack see it without a copy.  Slices, `reshape`, `transpose`, `view` share memory *and* gradient with their base.
 
 A tape cannot take part in writes made through a NumPy view (`x.numpy()[:] = ...`): while one is recording, use
-`assign`,
-`fill_` or an indexed assignment (`x[2:5] = values`).
+`assign`, `fill_` or an indexed assignment (`x[2:5] = values`).
 """
 
 from __future__ import annotations
@@ -21,6 +20,8 @@ from sim.core.lang.types import Type, array_type, as_type, size_of
 from sim.core.runtime.ambient import recording
 from sim.core.runtime.arrays.operations import Copy, Fill, HostWrite, copy_detached, perform
 from sim.core.runtime.arrays.placement import (
+    DType,
+    ShapeLike,
     at_pointer,
     host_layout,
     in_fresh_memory,
@@ -31,7 +32,7 @@ from sim.core.runtime.compiled.argument_packing import layout_flags_of, slots_of
 from sim.core.runtime.devices.device import Device, DeviceLike, get_device
 from sim.core.runtime.memory import dlpack
 from sim.core.runtime.memory.buffer import Buffer, before_write
-from sim.core.runtime.memory.elements import differentiable, element, element_value, python_values, to_host
+from sim.core.runtime.memory.elements import HostData, differentiable, element, element_value, python_values, to_host
 from sim.core.runtime.memory.spans import is_packed
 
 _object_new = object.__new__
@@ -49,21 +50,12 @@ class array:  # noqa: N801  Warp's name
     grad: the array to hold the gradient; requires_grad: whether there is one (None: as `data`, an array, has it).
     """
 
+    # fmt: off
     __slots__ = (
-        "buffer",
-        "offset",
-        "shape",
-        "strides",
-        "dtype",
-        "ndim",
-        "size",
-        "ptr",
-        "is_contiguous",
-        "slots",
-        "layout_flags",
-        "_grad",
-        "__weakref__",
+        "buffer", "offset", "shape", "strides", "dtype", "ndim", "size", "ptr", "is_contiguous", "slots",
+        "layout_flags", "_grad", "__weakref__",
     )
+    # fmt: on
     __array_ufunc__ = None  # NumPy operators on arrays raise instead of looping over elements
     _dimensions: ClassVar[int | None] = None
 
@@ -82,9 +74,9 @@ class array:  # noqa: N801  Warp's name
 
     def __new__(
         cls,
-        data: Any = None,
-        dtype: Any = None,
-        shape: Any = None,
+        data: HostData = None,
+        dtype: DType = None,
+        shape: ShapeLike | None = None,
         strides: Sequence[int] | None = None,
         ptr: int | None = None,
         device: DeviceLike = None,
@@ -100,7 +92,7 @@ class array:  # noqa: N801  Warp's name
             raise TypeError("give either data or ptr, not both")
         if ptr is not None:
             made = make_array(*at_pointer(ptr, dtype, shape, strides, device))
-        elif data is None:
+        elif data is None and shape is not None:
             made = fresh(shape, float if dtype is None else dtype, device, False, zero=True)
         elif isinstance(data, array):
             made = _from_array(data, dtype, device, copy, requires_grad)
@@ -118,7 +110,7 @@ class array:  # noqa: N801  Warp's name
             made.grad = grad
         return made
 
-    def __class_getitem__(cls, dtype: Any) -> Type:
+    def __class_getitem__(cls, dtype: DType) -> Type:
         return array_type(dtype, cls._dimensions or 1)
 
     # ------------------------------------------------------------------------------------------ what it is
@@ -189,7 +181,7 @@ class array:  # noqa: N801  Warp's name
         """A view: an integer drops its dimension, a slice keeps it (any step)."""
         return make_array(*indexed(self, normal_keys(self.shape, key)))
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: Any, value: HostData) -> None:
         """x[2:5] = array, host data of that shape, or one element for all.  Recorded, as `assign` and `fill_` are."""
         keys = normal_keys(self.shape, key)
         indices = [k for k in keys if not isinstance(k, slice)]
@@ -201,7 +193,7 @@ class array:  # noqa: N801  Warp's name
         else:
             view.assign(value)
 
-    def reshape(self, shape: Any) -> array:
+    def reshape(self, shape: ShapeLike) -> array:
         """The same elements in another shape (one extent may be -1); a view of contiguous memory."""
         return make_array(*reshaped(self, shape))
 
@@ -213,7 +205,7 @@ class array:  # noqa: N801  Warp's name
         """A view with the dimensions in another order (default: reversed)."""
         return make_array(*transposed(self, axes))
 
-    def view(self, dtype: Any) -> array:
+    def view(self, dtype: DType) -> array:
         """The same memory as elements of another type: of the same size, or vectors <-> their components."""
         return make_array(*viewed_as(self, dtype))
 
@@ -235,7 +227,7 @@ class array:  # noqa: N801  Warp's name
             raise ValueError(f"cannot assign data of shape {given} to {self._brief()}{hint}")
         perform(HostWrite(self, host))
 
-    def fill_(self, value: Any) -> None:
+    def fill_(self, value: HostData) -> None:
         """Sets every element to `value`: a scalar (for all components), a host vector or struct, or its components."""
         perform(Fill(self, element_value(value, self.dtype)))
 
@@ -285,7 +277,7 @@ class array:  # noqa: N801  Warp's name
         """Itself if it lies on `device`, else a copy there."""
         return self if get_device(device) is self.device else clone(self, device)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: DType = None, copy: bool | None = None) -> np.ndarray:
         host = self.numpy()
         if copy is False and dtype is not None and np.dtype(dtype) != host.dtype:
             raise ValueError(f"a {np.dtype(dtype)} view of {host.dtype} elements needs a copy")
@@ -295,7 +287,7 @@ class array:  # noqa: N801  Warp's name
     def __array_interface__(self) -> dict[str, Any]:
         if not self.device.is_cpu:
             raise AttributeError("__array_interface__ is for arrays on the CPU")
-        self.buffer.share()  # whoever takes the address keeps no view that could tell us when it is gone
+        self.buffer.share()  # whoever takes the address keeps no view whose end could be seen
         return self.numpy().__array_interface__
 
     def __dlpack__(self, **options: Any) -> Any:
@@ -318,7 +310,7 @@ class array:  # noqa: N801  Warp's name
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         shown = self.device.cuda_interface(self)
-        self.buffer.share()  # whoever takes the address tells nobody when it is gone
+        self.buffer.share()  # whoever takes the address keeps no view whose end could be seen
         return shown
 
     def __len__(self) -> int:
@@ -397,7 +389,9 @@ def make_array(buffer: Buffer, offset: int, shape: tuple[int, ...], strides: tup
     return made
 
 
-def fresh(shape: Any, dtype: Any, device: DeviceLike, requires_grad: bool, zero: bool, pinned: bool = False) -> array:
+def fresh(
+    shape: ShapeLike, dtype: DType, device: DeviceLike, requires_grad: bool, zero: bool, pinned: bool = False
+) -> array:
     """An array in new packed memory; undefined content unless `zero`."""
     made = make_array(*in_fresh_memory(shape, dtype, device, zero, pinned))
     if requires_grad:
@@ -424,7 +418,7 @@ def clone(src: array, device: DeviceLike = None, requires_grad: bool | None = No
     return made
 
 
-def _from_array(src: array, dtype: Any, device: DeviceLike, share: bool, requires_grad: bool | None) -> array:
+def _from_array(src: array, dtype: DType, device: DeviceLike, share: bool, requires_grad: bool | None) -> array:
     if dtype is not None and as_type(dtype) is not src.dtype:
         src = src.view(dtype)
     if share:
@@ -434,7 +428,7 @@ def _from_array(src: array, dtype: Any, device: DeviceLike, share: bool, require
     return make_array(src.buffer, src.offset, src.shape, src.strides, src.dtype)
 
 
-def _from_data(data: Any, dtype: Any, device: DeviceLike) -> array:
+def _from_data(data: HostData, dtype: DType, device: DeviceLike) -> array:
     host, kind, shape = host_layout(data, dtype)
     made = fresh(shape, kind, device, False, zero=False)
     made.device.write(made, host)

@@ -12,10 +12,10 @@ from sim.core.lang.types import as_type
 from sim.core.lang.types import from_numpy as scalar_from_numpy
 from sim.core.runtime.arrays.array import array, fresh, like, make_array
 from sim.core.runtime.arrays.operations import Copy, perform
-from sim.core.runtime.arrays.placement import as_shape
+from sim.core.runtime.arrays.placement import DType, ShapeLike, as_shape
 from sim.core.runtime.devices.device import DeviceLike, get_device
 from sim.core.runtime.memory import dlpack
-from sim.core.runtime.memory.elements import element_value, infer_type
+from sim.core.runtime.memory.elements import HostData, element_value, infer_type
 
 _MAKES_AN_ARRAY = Refusal(
     "makes an array",
@@ -25,7 +25,7 @@ _MAKES_AN_ARRAY = Refusal(
 
 @in_kernels(zeros_of_a_thread)
 def zeros(
-    shape: Any, dtype: Any = float, device: DeviceLike = None, requires_grad: bool = False, pinned: bool = False
+    shape: ShapeLike, dtype: DType = float, device: DeviceLike = None, requires_grad: bool = False, pinned: bool = False
 ) -> array:
     """Zeros.
 
@@ -38,7 +38,7 @@ def zeros(
 
 @in_kernels(_MAKES_AN_ARRAY)
 def empty(
-    shape: Any, dtype: Any = float, device: DeviceLike = None, requires_grad: bool = False, pinned: bool = False
+    shape: ShapeLike, dtype: DType = float, device: DeviceLike = None, requires_grad: bool = False, pinned: bool = False
 ) -> array:
     """Memory whose content is undefined.  pinned: see `zeros`."""
     return fresh(shape, dtype, device, requires_grad, zero=False, pinned=pinned)
@@ -46,9 +46,9 @@ def empty(
 
 @in_kernels(_MAKES_AN_ARRAY)
 def full(
-    shape: Any,
-    value: Any,
-    dtype: Any = None,
+    shape: ShapeLike,
+    value: HostData,
+    dtype: DType = None,
     device: DeviceLike = None,
     requires_grad: bool = False,
     pinned: bool = False,
@@ -62,7 +62,7 @@ def full(
 
 @in_kernels(_MAKES_AN_ARRAY)
 def ones(
-    shape: Any, dtype: Any = float, device: DeviceLike = None, requires_grad: bool = False, pinned: bool = False
+    shape: ShapeLike, dtype: DType = float, device: DeviceLike = None, requires_grad: bool = False, pinned: bool = False
 ) -> array:
     """Ones, in every component.  pinned: see `zeros`."""
     return full(shape, 1, dtype, device, requires_grad, pinned)
@@ -78,7 +78,7 @@ def empty_like(src: array, device: DeviceLike = None, requires_grad: bool | None
     return like(src, device, requires_grad, zero=False)
 
 
-def full_like(src: array, value: Any, device: DeviceLike = None, requires_grad: bool | None = None) -> array:
+def full_like(src: array, value: HostData, device: DeviceLike = None, requires_grad: bool | None = None) -> array:
     """As `zeros_like`, with every element `value`."""
     made = like(src, device, requires_grad, zero=False)
     made.device.write(made, element_value(value, made.dtype))
@@ -118,8 +118,8 @@ def _run(view: array, start: int, number: int) -> array:
 
 def from_numpy(
     data: np.ndarray,
-    dtype: Any = None,
-    shape: Any = None,
+    dtype: DType = None,
+    shape: ShapeLike | None = None,
     device: DeviceLike = None,
     requires_grad: bool = False,
     copy: bool = True,
@@ -129,11 +129,11 @@ def from_numpy(
     return made
 
 
-def from_dlpack(source: Any, dtype: Any = None) -> array:
+def from_dlpack(source: Any, dtype: DType = None) -> array:
     """An array sharing memory with an object that has `__dlpack__`, on the CPU or a GPU; `dtype=vec3` reads the last
     axis as components.
 
-    On a GPU what the other library has told its stream comes before what the array's device is told next.
+    On a GPU what the other library has enqueued comes before what is enqueued on the array's device next.
     """
     where, number = source.__dlpack_device__()
     if where == dlpack.CUDA:

@@ -1,8 +1,8 @@
 """Changes of memory other than launches, and how they reach a tape.
 
 Every array method that changes memory is one of three operations (`Copy`, `Fill`, `HostWrite`) and goes through
-`perform`, which tells the active recorder *before* the write happens: only then can it still save what the write
-overwrites.  Launches tell it themselves.
+`perform`, which calls the recorder *before* the write happens: only then can it still save what the write overwrites.
+Launches call it themselves.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Operation:
 
 
 def perform(operation: Operation) -> None:
-    """Tells the recorder, then runs the operation."""
+    """Runs an operation, with all that belongs to a write: the recorder, `before_write`, the open graph, versions."""
     recorder = recording.current()
     if recorder is not None:
         operation.check()
@@ -87,7 +87,7 @@ def perform(operation: Operation) -> None:
 
 
 def copy_detached(dest: Operand, src: Operand) -> None:
-    """dest = src, where `dest` is fresh memory without a gradient: graphs note it, no tape and no forward mode does."""
+    """dest = src, where `dest` is fresh memory without a gradient: graphs capture it, tapes and forward mode do not."""
     device = dest.buffer.device
     add_native_node(partial(device.copy, dest, src), partial(device.copy_row, dest, src), (dest, src))
     graph = capturing()

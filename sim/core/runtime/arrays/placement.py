@@ -12,12 +12,18 @@ import numpy as np
 from sim.core.lang.types import Struct, Type, alignment, as_type, size_of
 from sim.core.runtime.devices.device import DeviceLike, get_device
 from sim.core.runtime.memory.buffer import Buffer
-from sim.core.runtime.memory.elements import element, to_host
+from sim.core.runtime.memory.elements import HostData, element, to_host
 from sim.core.runtime.memory.host_memory import address_of, buffer_of, find
 from sim.core.runtime.memory.spans import packed_strides, reach
 
 MAX_DIM = 4
 _EXTENT = 2**31 - 1  # shapes are int32 in kernels
+
+
+ShapeLike = int | Sequence[int] | np.ndarray
+"""An extent, or one to four of them."""
+DType = Any
+"""What stands for an element type: one of ours, a type of NumPy, `float`, `int`, `bool`; None where data tell."""
 
 
 class Placement(NamedTuple):
@@ -30,7 +36,7 @@ class Placement(NamedTuple):
     dtype: Type
 
 
-def as_shape(shape: Any) -> tuple[int, ...]:
+def as_shape(shape: ShapeLike) -> tuple[int, ...]:
     """A shape of one to four extents from an integer or a sequence."""
     if isinstance(shape, int):
         shape = (shape,)
@@ -45,7 +51,7 @@ def as_shape(shape: Any) -> tuple[int, ...]:
     return extents
 
 
-def in_fresh_memory(shape: Any, dtype: Any, device: DeviceLike, zero: bool, pinned: bool = False) -> Placement:
+def in_fresh_memory(shape: ShapeLike, dtype: DType, device: DeviceLike, zero: bool, pinned: bool = False) -> Placement:
     """Packed elements in new memory; its content is undefined unless `zero`.  pinned: at hand for GPUs."""
     kind, extents = as_type(dtype), as_shape(shape)
     element(kind)  # refuses types that memory cannot hold
@@ -54,13 +60,13 @@ def in_fresh_memory(shape: Any, dtype: Any, device: DeviceLike, zero: bool, pinn
     return Placement(buffer, 0, extents, packed_strides(extents, size_of(kind)), kind)
 
 
-def host_layout(data: Any, dtype: Any) -> tuple[np.ndarray, Type, tuple[int, ...]]:
+def host_layout(data: HostData, dtype: DType) -> tuple[np.ndarray, Type, tuple[int, ...]]:
     """Host data as NumPy of the element type, the type, and the shape without the component axes."""
     kind, host = to_host(data, dtype)
     return host, kind, as_shape(host.shape[: host.ndim - len(element(kind)[1])])
 
 
-def in_host_memory(data: Any, dtype: Any, device: DeviceLike) -> Placement:
+def in_host_memory(data: HostData, dtype: DType, device: DeviceLike) -> Placement:
     """The memory of NumPy data itself; raises where that cannot be."""
     host, kind, shape = host_layout(data, dtype)
     why = _unshareable(data, host, kind, len(shape))
@@ -73,7 +79,7 @@ def in_host_memory(data: Any, dtype: Any, device: DeviceLike) -> Placement:
     return Placement(buffer, address_of(host) - buffer.address, shape, host.strides[: len(shape)], kind)
 
 
-def _unshareable(data: Any, host: np.ndarray, kind: Type, outer: int) -> str:
+def _unshareable(data: HostData, host: np.ndarray, kind: Type, outer: int) -> str:
     """Why `host`, made from `data`, cannot become an array without a copy; empty if it can."""
     if isinstance(data, list | tuple | int | float) or not np.may_share_memory(host, np.asarray(data)):
         given = getattr(data, "dtype", type(data).__name__)
@@ -89,7 +95,9 @@ def _unshareable(data: Any, host: np.ndarray, kind: Type, outer: int) -> str:
     return ""
 
 
-def at_pointer(ptr: int, dtype: Any, shape: Any, strides: Sequence[int] | None, device: DeviceLike) -> Placement:
+def at_pointer(
+    ptr: int, dtype: DType, shape: ShapeLike | None, strides: Sequence[int] | None, device: DeviceLike
+) -> Placement:
     """Memory by its address [bytes]: that of another array, or of somebody else, who keeps it alive."""
     if dtype is None or shape is None:
         raise TypeError("memory given by ptr needs dtype and shape")

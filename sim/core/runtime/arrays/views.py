@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sim.core.lang.types import Homogeneous, as_type, scalar_of, size_of
-from sim.core.runtime.arrays.placement import Placement, as_shape
+from sim.core.runtime.arrays.placement import DType, Placement, ShapeLike, as_shape
 from sim.core.runtime.memory.buffer import Operand, Strided
 from sim.core.runtime.memory.elements import element
 from sim.core.runtime.memory.spans import packed_strides
@@ -57,7 +57,7 @@ def indexed(a: Strided, keys: Keys) -> Placement:
     return Placement(a.buffer, offset, tuple(shape), tuple(strides), a.dtype)
 
 
-def reshaped(a: Strided, shape: Any) -> Placement:
+def reshaped(a: Strided, shape: ShapeLike) -> Placement:
     """The same elements of contiguous memory in another shape; one extent may be -1."""
     if not a.is_contiguous:
         raise ValueError("only contiguous arrays can be reshaped; use x.contiguous().reshape(...)")
@@ -82,7 +82,7 @@ def transposed(a: Strided, axes: Sequence[int] | None) -> Placement:
     return Placement(a.buffer, a.offset, shape, strides, a.dtype)
 
 
-def viewed_as(a: Operand, dtype: Any) -> Placement:
+def viewed_as(a: Operand, dtype: DType) -> Placement:
     """The same memory as elements of another type: of the same size, or vectors <-> their components."""
     kind = as_type(dtype)
     inner, inner_strides = element(a.dtype)[1:]

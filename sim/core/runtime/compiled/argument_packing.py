@@ -46,13 +46,17 @@ class LaunchError(SimError, TypeError):
     """A launch whose arguments do not fit the kernel: names the argument and the cure."""
 
 
+AnyOwner = Any
+"""What keeps memory alive: a buffer, a snapshot of a tape, a NumPy array."""
+
+
 class Memory:
     """Memory in the form of an array argument that is no `array`: a snapshot, or the caches of a launch."""
 
     __slots__ = ("ptr", "shape", "strides", "is_contiguous", "owner", "slots", "layout_flags")
 
     def __init__(
-        self, ptr: int, shape: tuple[int, ...], strides: tuple[int, ...], is_contiguous: bool, owner: Any
+        self, ptr: int, shape: tuple[int, ...], strides: tuple[int, ...], is_contiguous: bool, owner: AnyOwner
     ) -> None:
         self.ptr, self.shape, self.strides, self.is_contiguous, self.owner = ptr, shape, strides, is_contiguous, owner
         self.slots = slots_of(ptr, shape, strides)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
 
 from sim.core.backends.base import Backend, Executable
 from sim.core.lang.analysis.thread_locality import late_updates
-from sim.core.lang.ir.core import Func, element_leaves, walk
+from sim.core.lang.ir.core import Func, Op, element_leaves, walk
 from sim.core.lang.memoize import compiling
 from sim.core.lang.types import ArrayType
 from sim.core.runtime.compiled.argument_packing import ArgumentPacking, LayoutFlags
@@ -36,6 +37,20 @@ class Compiled:
     def packing(self) -> ArgumentPacking:
         """How arguments become the block that an executable reads."""
         return ArgumentPacking(self.func)
+
+    @cached_property
+    def reads(self) -> frozenset[int]:
+        """Numbers of the array parameters that it loads from."""
+        return self._accessed(lambda op: op.name in ("load", "atomic"))
+
+    @cached_property
+    def writes(self) -> frozenset[int]:
+        """Numbers of the array parameters that it writes to."""
+        return self._accessed(lambda op: op.row.writes)
+
+    def _accessed(self, does: Callable[[Op], bool]) -> frozenset[int]:
+        number = {p: k for k, p in enumerate(self.func.params)}
+        return frozenset(number[op.operands[0]] for op in walk(self.func.body) if does(op))
 
     @cached_property
     def divisible_ops(self) -> int:

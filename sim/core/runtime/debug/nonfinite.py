@@ -19,15 +19,15 @@ from sim.core.lang.analysis.activity import is_float
 from sim.core.lang.errors import SimError, Span
 from sim.core.lang.ir.builder import Builder
 from sim.core.lang.ir.clone import Env, copy_op
-from sim.core.lang.ir.core import Block, Func, Op, Value, emit, split_memory, walk
+from sim.core.lang.ir.core import Block, Func, Op, Value, emit, split_memory
 from sim.core.lang.ir.table import OPS
 from sim.core.runtime.ambient import observers
 from sim.core.runtime.arrays.array import array
-from sim.core.runtime.compiled.argument_packing import ArgumentBlock, FlatArguments, LayoutFlags
+from sim.core.runtime.compiled.argument_packing import FlatArguments
 from sim.core.runtime.compiled.compiled import Compiled
-from sim.core.runtime.devices.device import get_device
+from sim.core.runtime.devices.device import Device, get_device
 from sim.core.runtime.launch.calls import run, thread_count
-from sim.core.runtime.launch.sandbox import on_host
+from sim.core.runtime.launch.sandbox import on_host, packed
 from sim.core.runtime.memory.buffer import duplicate, refill
 
 
@@ -60,11 +60,9 @@ class _Detector(observers.PassiveObserver):
     def __init__(self) -> None:
         self.count = 0
 
-    def run(self, compiled: Compiled, device: Any, dims: tuple[int, ...], args: FlatArguments) -> None:
+    def run(self, compiled: Compiled, device: Device, dims: tuple[int, ...], args: FlatArguments) -> None:
         self.count += 1
-        number = {p: k for k, p in enumerate(compiled.func.params)}
-        written = sorted({number[op.operands[0]] for op in walk(compiled.func.body) if op.row.writes})
-        watched = [(k, args[k]) for k in written if isinstance(args[k], array)]
+        watched = [(k, args[k]) for k in sorted(compiled.writes) if isinstance(args[k], array)]
         before = {a.buffer: duplicate(a.buffer) for _, a in watched}
         starts = {k: device.numpy(a).copy() for k, a in watched}
         observers.close_observer()
@@ -125,22 +123,11 @@ def _place(span: Span | None) -> str:
     return f", {span}" + (f"\n{span.excerpt()}" if span.text else "")
 
 
-def _packed(
-    compiled: Compiled, dims: tuple[int, ...], args: FlatArguments
-) -> tuple[ArgumentBlock, np.ndarray, LayoutFlags]:
-    """The argument block of a launch, its error record, and which arrays are contiguous."""
-    fault = np.zeros(8, np.int64)
-    parts, layout_flags = compiled.packing.parts(args)
-    block = compiled.packing.fresh()
-    block.fill(dims, fault.ctypes.data, parts)
-    return block, fault, layout_flags
-
-
 def _run_range(
-    compiled: Compiled, device: Any, dims: tuple[int, ...], args: FlatArguments, begin: int, end: int
+    compiled: Compiled, device: Device, dims: tuple[int, ...], args: FlatArguments, begin: int, end: int
 ) -> tuple[Span | None, int] | None:
     """Run some threads, one after another; where the first assertion failed, and in which thread."""
-    block, fault, layout_flags = _packed(compiled, dims, args)
+    block, fault, layout_flags = packed(compiled, dims, args)
     executable = compiled.executable(device, layout_flags, False)
     executable.run(block.address, begin, end)
     return (executable.sites[int(fault[2])].span, int(fault[3])) if fault[0] else None
@@ -181,10 +168,10 @@ class _Tracker(Thread):
 
     @classmethod
     def culprit(
-        cls, func: Func, device: Any, dims: tuple[int, ...], args: FlatArguments, thread: int, target: Value
+        cls, func: Func, device: Device, dims: tuple[int, ...], args: FlatArguments, thread: int, target: Value
     ) -> Op | None:
         """The operation behind the first non-finite number that this thread writes to `target`; it runs up to there."""
-        block, *_ = _packed(Compiled(func), dims, args)
+        block, *_ = packed(Compiled(func), dims, args)
         slots = int64_view(block.address, len(block) // 8)
         coords = [int(c) for c in np.unravel_index(thread, (*dims, *(1,) * (4 - len(dims))))]
         runner = cls(thread, coords, lambda fault, linear: None)
@@ -203,7 +190,6 @@ class _Tracker(Thread):
     """By identity of a number, or (identity of a tape, slot): the object, which must stay alive, and who made it."""
 
     def block(self, block: Block, params: Iterable[Any] = ()) -> list[Any]:
-        """See `Thread`."""
         self.set(block.params, params)
         for op in block.ops:
             if op.name in OPS:
@@ -224,7 +210,6 @@ class _Tracker(Thread):
             self.blamed[id(result)] = result, earlier
 
     def do_tape_store(self, op: Op) -> list[Any]:
-        """See `Thread`."""
         tape, k, value = self.get(op.operands)
         self.blamed.pop((id(tape), int(k)), None)
         if id(value) in self.blamed:
@@ -232,7 +217,6 @@ class _Tracker(Thread):
         return super().do_tape_store(op)
 
     def do_tape_load(self, op: Op) -> list[Any]:
-        """See `Thread`."""
         tape, k = self.get(op.operands)
         (value,) = super().do_tape_load(op)
         if (id(tape), int(k)) in self.blamed:
@@ -240,12 +224,10 @@ class _Tracker(Thread):
         return [value]
 
     def do_store(self, op: Op) -> list[Any]:
-        """See `Thread`."""
         self._check(op)
         return super().do_store(op)
 
     def update(self, op: Op, how: Callable[[Any, Any], Any]) -> list[Any]:
-        """See `Thread`."""
         self._check(op)
         return super().update(op, how)
 

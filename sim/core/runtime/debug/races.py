@@ -1,7 +1,7 @@
 """A launch whose result depends on the order of its threads is refused when it is recorded.
 
 Kernels that touch only what belongs to the thread, or only add, are known to be free of races.  Others are run once in
-private (`sim/core/lang/instrument/races.py`).  A verdict is kept as long as all that it depends on stays the same:
+a sandbox (`sim/core/lang/instrument/races.py`).  A verdict holds as long as all that it depends on stays the same:
 sizes, the integer arguments, and the content of the index arrays, which is known by the counters of changes of their
 buffers.
 """
@@ -25,14 +25,15 @@ from sim.core.runtime.arrays.array import array
 from sim.core.runtime.compiled.compiled import Compiled
 from sim.core.runtime.launch.adjoints import Differentiated
 from sim.core.runtime.launch.aliases import Aliases
-from sim.core.runtime.launch.calls import Call, raise_fault, thread_count
+from sim.core.runtime.launch.calls import Call, thread_count
+from sim.core.runtime.launch.faults import raise_fault
 from sim.core.runtime.launch.kernel import Specialisation
-from sim.core.runtime.launch.sandbox import host_argument, on_cpu, private_arguments, run_privately
+from sim.core.runtime.launch.sandbox import host_argument, on_cpu, run_sandboxed, sandboxed_arguments
 from sim.core.runtime.memory.buffer import Buffer, ByteRange
 from sim.core.runtime.memory.spans import extent_of
 
 REMEMBERED = 1024
-"""Verdicts that are kept for a kernel, the latest ones: a launch per colour has a verdict of its own."""
+"""Verdicts that are remembered for a kernel, the latest ones: a launch per colour has a verdict of its own."""
 
 
 @dataclass(eq=False)
@@ -139,31 +140,12 @@ def _run(call: Call, check: RaceCheck, compiled: Compiled) -> np.ndarray:
     """Run the check on copies of what the kernel writes; returns the report.  A report of ones where an index was
     outside of an array."""
     call = on_cpu(call)
-    args = private_arguments(call, call.spec.writes & check.used)
-    places: list[int] = []
-    begin: dict[Buffer, tuple[int, int]] = {}
-    cells = 0
-    for buffer in {call.args[k].buffer for k in check.watched if call.args[k] is not None}:
-        spans = [
-            extent_of(call.args[k]) for k in check.watched if call.args[k] is not None and call.args[k].buffer is buffer
-        ]
-        low, high = min(s[0] for s in spans), max(s[1] for s in spans)
-        begin[buffer], cells = (cells, low), cells + (high - low) // check.unit + 1
-    for k in check.watched:
-        a, kind = call.args[k], compiled.func.params[k].type
-        assert isinstance(kind, ArrayType)
-        if a is None:
-            places += [0] * (1 + kind.ndim)
-            continue
-        first, low = begin[a.buffer]
-        places += [first + (a.offset - low) // check.unit, *(stride // check.unit for stride in a.strides)]
-    layout, marks, report = (
-        np.array(places, np.int64),
-        np.zeros((KINDS, cells + 1), np.int32),
-        np.zeros(REPORT, np.int32),
-    )
-    args += [host_argument(layout), host_argument(marks), host_argument(report)]
-    executable, fault = run_privately(compiled, call, args, check=True)
+    places, cells = _shadow_layout(call, check, compiled)
+    layout, shadow = np.array(places, np.int64), np.zeros((KINDS, cells + 1), np.int32)
+    report = np.zeros(REPORT, np.int32)
+    args = sandboxed_arguments(call, call.spec.writes & check.used)
+    args += [host_argument(layout), host_argument(shadow), host_argument(report)]
+    executable, fault = run_sandboxed(compiled, call, args, check=True)
     if fault[0]:
         _refuse_bad_index(call)
         if check.exact:
@@ -172,10 +154,32 @@ def _run(call: Call, check: RaceCheck, compiled: Compiled) -> np.ndarray:
     return report
 
 
+def _shadow_layout(call: Call, check: RaceCheck, compiled: Compiled) -> tuple[list[int], int]:
+    """Where the watched arrays lie in shadow memory (the cell of the first element, and strides in cells), and how many
+    cells there are.  Arrays that overlap share the cells of the bytes that they share."""
+    begin: dict[Buffer, tuple[int, int]] = {}
+    cells = 0
+    watched = [call.args[k] for k in check.watched if call.args[k] is not None]
+    for buffer in {a.buffer for a in watched}:
+        extents = [extent_of(a) for a in watched if a.buffer is buffer]
+        low, high = min(e[0] for e in extents), max(e[1] for e in extents)
+        begin[buffer], cells = (cells, low), cells + (high - low) // check.unit + 1
+    places: list[int] = []
+    for k in check.watched:
+        a, kind = call.args[k], compiled.func.params[k].type
+        assert isinstance(kind, ArrayType)
+        if a is None:
+            places += [0] * (1 + kind.ndim)
+            continue
+        first, low = begin[a.buffer]
+        places += [first + (a.offset - low) // check.unit, *(stride // check.unit for stride in a.strides)]
+    return places, cells
+
+
 def _refuse_bad_index(call: Call) -> None:
     """Raises KernelFault, in the words of the kernel itself, if it touches what is outside of its arrays."""
     forward = call.spec.forward
-    executable, fault = run_privately(forward, call, private_arguments(call, call.spec.writes), check=True)
+    executable, fault = run_sandboxed(forward, call, sandboxed_arguments(call, call.spec.writes), check=True)
     if fault[0]:
         raise_fault(forward, executable, fault, call.dims)
 

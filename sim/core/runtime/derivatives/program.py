@@ -18,7 +18,8 @@ from sim.core.lang.references import Reference
 from sim.core.lang.types import ArrayType, Homogeneous, HostStruct, Scalar
 from sim.core.runtime.ambient import recording
 from sim.core.runtime.arrays.array import array, make_array
-from sim.core.runtime.launch.calls import Call, as_dims, bind
+from sim.core.runtime.launch.binding import as_dims, bind
+from sim.core.runtime.launch.calls import Call
 from sim.core.runtime.launch.kernel import Kernel
 from sim.core.runtime.memory.buffer import Buffer, duplicate, refill
 

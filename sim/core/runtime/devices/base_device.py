@@ -28,7 +28,7 @@ class DeviceError(SimError):
 
 @dataclass(frozen=True)
 class DeviceNode:
-    """In the place of a native form: the action only tells this device what to do."""
+    """In the place of a native form: the action only enqueues work on this device."""
 
     device: Device
 
@@ -108,7 +108,7 @@ class Device:
         return None
 
     def captured(self, actions: Sequence[Callable[[], None]]) -> Any:
-        """What these actions tell the device, as something to `replay`; nothing happens yet."""
+        """The work that these actions enqueue, as something to `replay`; nothing happens yet."""
         raise NotImplementedError
 
     def replay(self, captured: Any) -> None:
@@ -160,7 +160,7 @@ class Device:
         raise NotImplementedError
 
     def wait_event(self, stream: Handle, event: Handle) -> None:
-        """What a stream is told next waits for an event."""
+        """What is enqueued on a stream next waits for an event."""
 
     def elapsed(self, begin: Handle, end: Handle) -> float:
         """Milliseconds between two recorded events; waits for the second."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from sim.core.backends.base import Backend, Executable
 from sim.core.backends.interp import InterpBackend
-from sim.core.backends.llvm import LlvmBackend
+from sim.core.backends.llvm.backend import LlvmBackend
 from sim.core.backends.native import Row, native
 from sim.core.lang.errors import did_you_mean
 from sim.core.runtime.ambient.threads import run_range, runner
@@ -59,7 +59,6 @@ class CpuDevice(Device):
         self._backend = backend
 
     def allocate(self, nbytes: int, zero: bool = False) -> Buffer:
-        """See `Device`."""
         return own_memory(nbytes, self, _zeros if zero else _undefined)
 
     def allocate_pinned(self, nbytes: int) -> Buffer:
@@ -72,7 +71,6 @@ class CpuDevice(Device):
         return made
 
     def foreign(self, address: int, nbytes: int, owner: object = None) -> Buffer:
-        """See `Device`."""
         return raw_memory(address, nbytes, self, owner)
 
     def numpy(self, view: Strided) -> np.ndarray:
@@ -83,7 +81,6 @@ class CpuDevice(Device):
         return np.ndarray(view.shape + inner, dtype, view.buffer.memory, view.offset, view.strides + inner_strides)
 
     def copy(self, dest: Strided, src: Strided) -> None:
-        """See `Device`."""
         source = src.buffer.device
         if source is self and dest.dtype is src.dtype and dest.is_contiguous and src.is_contiguous:
             ctypes.memmove(dest.buffer.address + dest.offset, src.buffer.address + src.offset, dest.nbytes)
@@ -127,35 +124,28 @@ class CpuDevice(Device):
         return native().give(to, source, dest.nbytes // kind.itemsize, kind)
 
     def write(self, dest: Strided, value: np.ndarray) -> None:
-        """See `Device`."""
         np.copyto(self.numpy(dest), value)
 
     def clear(self, dest: Strided) -> None:
-        """See `Device`."""
         clear(self.numpy(dest))
 
     def add(self, dest: Strided, src: Strided) -> None:
-        """See `Device`."""
         add_into(self.numpy(dest), src.buffer.device.numpy(src))
 
     def duplicate(self, view: Strided) -> Strided:
-        """See `Device`."""
         made = packed_view(self, view)
         self.copy(made, view)
         return made
 
     def error_record(self) -> np.ndarray:
-        """See `Device`."""
         return np.zeros(8, np.int64)
 
     def run(self, executable: Executable, block: int, threads: int, compiled: Compiled) -> None:
-        """See `Device`."""
         run_range(executable, block, threads, compiled)
 
     def runner(
         self, executable: Executable, block: int, threads: int, compiled: Compiled
     ) -> tuple[Callable[[], None], object]:
-        """See `Device`."""
         return runner(executable, block, threads, compiled)
 
     def synchronize(self, everything: bool = False) -> None:
@@ -166,9 +156,7 @@ class CpuDevice(Device):
         return [0.0]
 
     def record_event(self, event: Handle, stream: Handle) -> None:
-        """See `Device`."""
         event[0] = time.perf_counter()
 
     def elapsed(self, begin: Handle, end: Handle) -> float:
-        """See `Device`."""
         return 1e3 * float(end[0] - begin[0])

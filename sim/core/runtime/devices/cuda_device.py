@@ -1,7 +1,7 @@
 """GPUs: device memory from the driver's pool, transfers, and launches on one stream.
 
 The host sees device memory by copies only: `numpy()` gives a read-only one, so that writing through it is an error and
-not lost.  Work is told to the present stream in order, and nothing waits for it but reading back.
+not lost.  Work is enqueued on the present stream in order, and nothing waits for it but reading back.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from sim.core.backends.base import Backend, Executable, argument_slots
-from sim.core.backends.cuda import Compiler, CudaBackend
-from sim.core.backends.cuda_compile import NvrtcCompiler, target_of
-from sim.core.backends.cuda_driver import CudaDriver, find_gpus
+from sim.core.backends.cuda.backend import Compiler, CudaBackend
+from sim.core.backends.cuda.compile import NvrtcCompiler, target_of
+from sim.core.backends.cuda.driver import CudaDriver, find_gpus
 from sim.core.lang.ir.builder import Builder
 from sim.core.lang.ir.core import Block, Func, Value, element_leaves
 from sim.core.lang.memoize import compiling
@@ -95,24 +95,20 @@ class CudaDevice(Device):
 
     @property
     def backend(self) -> Backend:
-        """See `Device`."""
         return self._backend
 
     @property
     def description(self) -> str:
-        """See `Device`."""
         return f"{self.name} ({self.driver.label}, compute capability {self.driver.capability / 10})"
 
     # -- memory
     def allocate(self, nbytes: int, zero: bool = False) -> Buffer:
-        """See `Device`."""
         owner = _Allocation(self.driver, nbytes)
         if zero and nbytes:
             self.driver.fill(owner.address, 0, nbytes)
         return Buffer(owner.address, nbytes, self, None, owner)
 
     def foreign(self, address: int, nbytes: int, owner: object = None) -> Buffer:
-        """See `Device`."""
         return Buffer(address, nbytes, self, None, owner, foreign=True)
 
     def numpy(self, view: Strided) -> np.ndarray:
@@ -129,7 +125,6 @@ class CudaDevice(Device):
         return host
 
     def copy(self, dest: Strided, src: Strided) -> None:
-        """See `Device`."""
         if 0 in dest.shape:
             return
         source = src.buffer.device
@@ -149,7 +144,6 @@ class CudaDevice(Device):
             self._move(dest, src)
 
     def deliver(self, dest: Strided, src: Strided) -> bool:
-        """See `Device`."""
         if not _at_once(src, dest):
             return False
         self.driver.download_later(dest.buffer.address + dest.offset, src.buffer.address + src.offset, src.nbytes)
@@ -168,7 +162,6 @@ class CudaDevice(Device):
         return here
 
     def duplicate(self, view: Strided) -> Strided:
-        """See `Device`."""
         made = packed_view(self, view)
         self.copy(made, view)
         return made
@@ -189,7 +182,6 @@ class CudaDevice(Device):
         executable.run(block.ctypes.data, 0, math.prod(dest.shape))
 
     def write(self, dest: Strided, value: np.ndarray) -> None:
-        """See `Device`."""
         if 0 in dest.shape:
             return
         dtype, inner, _ = element(dest.dtype)
@@ -211,22 +203,20 @@ class CudaDevice(Device):
         if dest.is_contiguous and len(set(raw)) == 1:
             self.driver.fill(dest.buffer.address + dest.offset, raw[0], dest.nbytes)
             return
-        kept = self._values.get(raw)
-        if kept is None:
-            kept = self.allocate(len(raw))
-            self.driver.upload(kept.address, value)
+        one = self._values.get(raw)
+        if one is None:
+            one = self.allocate(len(raw))
+            self.driver.upload(one.address, value)
             if len(raw) <= _SMALL:
-                self._values[raw] = kept
-        self._transfer(dest, View(kept, 0, dest.shape, (0,) * len(dest.shape), dest.dtype), False)
+                self._values[raw] = one
+        self._transfer(dest, View(one, 0, dest.shape, (0,) * len(dest.shape), dest.dtype), False)
 
     def clear(self, dest: Strided) -> None:
-        """See `Device`."""
         dtype, inner, _ = element(dest.dtype)
         if 0 not in dest.shape:
             self._fill(dest, np.zeros(inner, dtype))
 
     def add(self, dest: Strided, src: Strided) -> None:
-        """See `Device`."""
         if 0 in dest.shape or not any(
             leaf.scalar.is_float for leaf in element_leaves(Value(array_type(dest.dtype, 1)))
         ):
@@ -239,21 +229,18 @@ class CudaDevice(Device):
 
     # -- graphs
     def copy_row(self, dest: Strided, src: Strided) -> DeviceNode | None:
-        """See `Device`."""
         return DeviceNode(self) if src.buffer.device is self or _at_once(dest, src) else None
 
     def write_row(self, dest: Strided, value: np.ndarray) -> DeviceNode | None:
-        """One value for all elements was kept on the device when it was written for the first time; host data are
+        """One value for all elements stays on the device once it was written; host data are
         fetched anew."""
         one = np.ndim(value) == 0 or np.shape(value) == element(dest.dtype)[1]
         return DeviceNode(self) if one and size_of(dest.dtype) <= _SMALL else None
 
     def give_row(self, dest: Strided, src: Strided) -> DeviceNode | None:
-        """See `Device`."""
         return DeviceNode(self) if src.buffer.device is self else None
 
     def captured(self, actions: Sequence[Callable[[], None]]) -> _DriverGraph:
-        """See `Device`."""
         self.driver.begin_capture()
         try:
             for action in actions:
@@ -263,22 +250,18 @@ class CudaDevice(Device):
         return _DriverGraph(self.driver, graph)
 
     def replay(self, captured: _DriverGraph) -> None:
-        """See `Device`."""
         self.driver.replay(captured.graph)
 
     # -- launches
     def error_record(self) -> np.ndarray:
-        """See `Device`."""
         if not self._records:
             self._records = list(self.driver.pinned(64 * _RECORDS).view(np.int64).reshape(_RECORDS, 8))
         return self._records.pop()
 
     def run(self, executable: Executable, block: int, threads: int, compiled: Compiled) -> None:
-        """See `Device`."""
         executable.run(block, 0, threads)
 
     def synchronize(self, everything: bool = False) -> None:
-        """See `Device`."""
         self.driver.synchronize(everything)
 
     # -- streams and events
@@ -292,37 +275,29 @@ class CudaDevice(Device):
         self.driver.stream = handle
 
     def new_stream(self) -> Handle:
-        """See `Device`."""
         return self.driver.new_stream()
 
     def drop_stream(self, stream: Handle) -> None:
-        """See `Device`."""
         if stream is not self.driver.stream:
             self.driver.drop_stream(stream)
 
     def new_event(self, timing: bool) -> Handle:
-        """See `Device`."""
         return self.driver.new_event(timing)
 
     def drop_event(self, event: Handle) -> None:
-        """See `Device`."""
         self.driver.drop_event(event)
 
     def record_event(self, event: Handle, stream: Handle) -> None:
-        """See `Device`."""
         self.driver.record_event(event, stream)
 
     def wait_event(self, stream: Handle, event: Handle) -> None:
-        """See `Device`."""
         self.driver.wait_event(stream, event)
 
     def elapsed(self, begin: Handle, end: Handle) -> float:
-        """See `Device`."""
         return float(self.driver.elapsed(begin, end))
 
     # -- other libraries
     def dlpack(self, view: Strided, stream: Handle) -> Any:
-        """See `Device`."""
         if dlpack.waits(stream):
             self.driver.follow(stream, self.stream)
         dtype, inner, inner_strides = element(view.dtype)
@@ -336,7 +311,6 @@ class CudaDevice(Device):
         )
 
     def from_dlpack(self, source: Any) -> tuple[Buffer, int, tuple[int, ...], tuple[int, ...], np.dtype]:
-        """See `Device`."""
         taken = dlpack.Taken(source.__dlpack__(stream=int(self.stream)))
         low, last = reach(taken.shape, taken.strides) if 0 not in taken.shape else (0, 0)
         nbytes = last + taken.dtype.itemsize - low
@@ -344,7 +318,6 @@ class CudaDevice(Device):
         return buffer, taken.address - buffer.address, taken.shape, taken.strides, taken.dtype
 
     def cuda_interface(self, view: Strided) -> dict[str, Any]:
-        """See `Device`."""
         dtype, inner, inner_strides = element(view.dtype)
         return {
             "version": 3, "shape": view.shape + inner, "strides": view.strides + inner_strides, "typestr": dtype.str,

@@ -30,8 +30,8 @@ opened = OpenStack["Graph | None"]()
 class Graph:
     """What was captured, in order.  `replay()` does it again.
 
-    series: shared by graphs that are always replayed one after the other; a live-in of one may get its snapshot
-    in the next.
+    series: shared by graphs that are always replayed one after the other; what a tape needs of one may be saved in
+    the next.
     """
 
     def __init__(self, series: object = None) -> None:
@@ -82,7 +82,7 @@ class Graph:
         return last
 
     def on_device(self, device: Device, action: Callable[[], None], keep: object) -> None:
-        """Add an action that only tells a device what to do, and neither waits for it nor reads host data."""
+        """Add an action that only enqueues work on a device, and neither waits for it nor reads host data."""
         last = self._segments[-1] if self._segments else None
         if not isinstance(last, DeviceSegment) or last.device is not device:
             self._segments.append(last := DeviceSegment(device))
@@ -90,9 +90,10 @@ class Graph:
         self._keep.append(keep)
         self._count += 1
 
-    def call(self, action: Callable[[], None]) -> None:
+    def call(self, action: Callable[[], None], keep: object = None) -> None:
         """Add anything else that changes memory."""
         self._segments.append(action)
+        self._keep.append(keep)
         self._count += 1
 
     def writes(self, view: Strided) -> None:
@@ -294,8 +295,7 @@ def add_whole_node(action: Callable[[], None], reads: Iterable[Operand], writes:
 
 
 def add_native_node(action: Callable[[], None], row: Callable[[], NodeForm], keep: object) -> None:
-    """As `add_node`, for an action that may have a native form: `row()` gives it, or None; `keep` owns the memory that it
-    touches."""
+    """As `add_node`, for an action that may have a better form: `row()` gives it.  keep: owns the memory it touches."""
     action()
     graph = capturing()
     if graph is not None:
@@ -312,10 +312,10 @@ def add_native_node(action: Callable[[], None], row: Callable[[], NodeForm], kee
 def capture(after: Graph | None = None) -> Iterator[Graph]:
     """`with capture() as graph:` captures what happens to memory inside the block; `graph.replay()` does it again.
 
-    Launches, copies, fills, writes from the host (with the data they had), rollouts and `backward` of a tape are captured,
-    also what an open tape records of them; so is the derived data of a model whose solver takes a step.  Python code in
-    between is not: its decisions and the numbers it passed (dt, settings of a solver) stay as they were, and so do the
-    constants and functions that the launched kernels had captured.
+    Launches, copies, fills, writes from the host (with the data they had), rollouts and `backward` of a tape are
+    captured, also what an open tape records of them; so is the derived data of a model whose solver takes a step.
+    Python code in between is not: its decisions and the numbers it passed (dt, settings of a solver) stay as they were,
+    and so do the constants and functions that the launched kernels had captured.
 
     What a tape recorded before the block and still needs is saved once, when the block overwrites it; not again at a
     replay. after: a graph that is always replayed before this one.

@@ -1,5 +1,5 @@
 """The segments of a graph that run without the Python around them: a table of native functions, or work that a device
-has written down itself."""
+has captured itself."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class NativeSegment:
 
 
 class DeviceSegment:
-    """Actions that only tell one device what to do: the device captures them in a graph of its driver when they first
-    run again, and launches that at once from then on."""
+    """Actions that only enqueue work on one device: it captures them in a graph of its driver when they first run
+    again, and launches that at once from then on."""
 
     def __init__(self, device: Device, actions: Iterable[Callable[[], None]] = ()) -> None:
         self.device, self.actions = device, list(actions)

@@ -1,5 +1,7 @@
-"""Streams and events: order and overlap of what a device is told.  On the CPU, where everything has ended when a call
-returns, they do nothing."""
+"""Streams and events: order and overlap of the work that is enqueued on a device.
+
+On the CPU, where everything has ended when a call returns, they do nothing.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,7 @@ class Stream:
         self.device.wait_event(self.handle, event.handle)
 
     def wait_stream(self, other: Stream) -> None:
-        """What comes next on this stream waits for all that the other one has been told."""
+        """What comes next on this stream waits for all that is enqueued on the other one."""
         self.wait_event(other.record_event())
 
     def synchronize(self) -> None:
@@ -94,7 +96,7 @@ def get_stream(device: DeviceLike = None) -> Stream:
 
 
 def wait_stream(stream: Stream) -> None:
-    """What the device is told next waits for `stream`."""
+    """What is enqueued on the device next waits for `stream`."""
     Stream.present(stream.device).wait_stream(stream)
 
 

@@ -1,4 +1,4 @@
-"""The adjoints of a specialisation: one for every choice of arrays with gradients, and of loads that are recorded."""
+"""The adjoints of a specialisation: one for every choice of arrays with gradients, and of loads that are cached."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class LaunchCheck(Protocol[CallT]):
 
 @dataclass(eq=False)
 class AdjointPair:
-    """An adjoint and, if it needs records, the forward variant that writes them."""
+    """An adjoint and, if it loads from caches, the forward variant that fills these (Enzyme: augmented primal)."""
 
     plan: KernelAdjoint
     adjoint: Compiled
@@ -34,10 +34,10 @@ class AdjointPair:
 
 @dataclass(eq=False)
 class Differentiated:
-    """What the adjoint of a kernel looks at, and the adjoints, by which arrays are recorded.
+    """What the adjoint of a kernel looks at, and the adjoints, by the arrays whose loads are cached.
 
     candidates: numbers of arrays that the launch overwrites and whose loads, all outside of loops, the adjoint needs:
-    they could be recorded.  race_check: None until somebody has asked for it.
+    these could be cached per thread instead of saving the array.  race_check: None until somebody has asked for it.
     """
 
     tbr: ToBeRecorded
@@ -52,18 +52,18 @@ class Differentiated:
             k for k, sites in tbr.cacheable.items() if k in overwritten and k not in tbr.in_loops and sites
         )
 
-    def adjoint(self, record: frozenset[int]) -> AdjointPair:
-        """The adjoint for which the loads of the arrays `record` are recorded."""
-        return self._adjoints.get(record) or self._make(record)
+    def adjoint(self, cached: frozenset[int]) -> AdjointPair:
+        """The adjoint for which the loads of the arrays `cached` are cached."""
+        return self._adjoints.get(cached) or self._make(cached)
 
-    def _make(self, record: frozenset[int]) -> AdjointPair:
+    def _make(self, cached: frozenset[int]) -> AdjointPair:
         with compiling:
-            found = self._adjoints.get(record)
+            found = self._adjoints.get(cached)
             if found is None:
-                plan = kernel_adjoint(self.tbr, record)
+                plan = kernel_adjoint(self.tbr, cached)
                 forward = None
                 if plan.recording is not None:
                     forward = Compiled(settle_updates(dce(inline(plan.recording))), plan.recording)
                 adjoint = Compiled(settle_updates(plan.func), plan.source)
-                found = self._adjoints[record] = AdjointPair(plan, adjoint, forward)
+                found = self._adjoints[cached] = AdjointPair(plan, adjoint, forward)
             return found

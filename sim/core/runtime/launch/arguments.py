@@ -25,8 +25,11 @@ from sim.core.runtime.arrays.array import array
 from sim.core.runtime.compiled.argument_packing import LaunchError
 from sim.core.runtime.launch.kernel import Kernel
 
+Argument = Any
+"""What users launch a kernel with: an array, a number, a host vector or struct, None."""
 
-def argument_type(kernel: Kernel, position: int, value: Any, label: str) -> Type:
+
+def argument_type(kernel: Kernel, position: int, value: Argument, label: str) -> Type:
     """The type that an argument has in the specialisation; raises LaunchError where it does not fit the annotation."""
     parameter = kernel.parameters[position]
     wanted = parameter.type
@@ -90,7 +93,7 @@ def _struct_type(kind: Struct, value: HostStruct, where: str) -> Type:
     return kind if all(fields[key] is kind.fields[key] for key in fields) else struct_of_references(kind, fields)
 
 
-def _type_of_value(value: Any, kernel: Kernel, where: str) -> Type:
+def _type_of_value(value: Argument, kernel: Kernel, where: str) -> Type:
     if isinstance(value, Composite):
         kind: Type = value.type
         return kind
@@ -107,7 +110,7 @@ def _type_of_value(value: Any, kernel: Kernel, where: str) -> Type:
     raise LaunchError(f"{where} is a {type(value).__name__}, which a kernel cannot take{_how_to_share(value)}")
 
 
-def _how_to_share(value: Any) -> str:
+def _how_to_share(value: Argument) -> str:
     """What to do with an array of another library."""
     if not hasattr(value, "__dlpack__"):
         return ""
@@ -118,7 +121,7 @@ def _how_to_share(value: Any) -> str:
     )
 
 
-def flatten_argument(kind: Type, value: Any, where: str) -> list[Any]:
+def flatten_argument(kind: Type, value: Argument, where: str) -> list[Any]:
     """The values of the flat parameters that one argument becomes: arrays (or None) and Python numbers."""
     if isinstance(kind, ArrayType):
         return [value]
@@ -152,7 +155,7 @@ def flatten_argument(kind: Type, value: Any, where: str) -> list[Any]:
     return flat
 
 
-def _check_field(wanted: ArrayType, value: Any, where: str) -> None:
+def _check_field(wanted: ArrayType, value: Argument, where: str) -> None:
     if value is None:
         return
     if not isinstance(value, array):

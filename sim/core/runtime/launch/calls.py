@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-import operator
 import os
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from sim.core.backends.base import ASSERT_FAILED, Executable
-from sim.core.lang.errors import GradientError, SimError
-from sim.core.lang.frontend.function import rules
-from sim.core.lang.references import Reference
-from sim.core.lang.types import ArrayType, Composite, HostStruct, Struct
+from sim.core.backends.base import Executable
 from sim.core.runtime.ambient import observers, recording
 from sim.core.runtime.ambient.profile import open_profiles, timed
 from sim.core.runtime.ambient.threads import grain_of
 from sim.core.runtime.arrays.array import array
-from sim.core.runtime.compiled.argument_packing import FlatArguments, LaunchError
+from sim.core.runtime.compiled.argument_packing import ArgumentBlock, FlatArguments, LaunchError
 from sim.core.runtime.compiled.compiled import Compiled
-from sim.core.runtime.devices.device import Device, get_device
-from sim.core.runtime.devices.graph import capturing
-from sim.core.runtime.launch.arguments import argument_type, flatten_argument
-from sim.core.runtime.launch.kernel import Kernel, Specialisation
+from sim.core.runtime.devices.device import Device
+from sim.core.runtime.devices.graph import Graph, capturing
+from sim.core.runtime.launch.faults import raise_fault
+from sim.core.runtime.launch.kernel import Specialisation
 from sim.core.runtime.memory.buffer import before_write
-
-
-class KernelFault(SimError):
-    """A kernel stopped itself: a failed `assert`, or an access outside of an array in checked mode."""
-
 
 _check_bounds = os.environ.get("SIM_CHECK_BOUNDS", "0") not in ("", "0")
 
@@ -46,22 +36,6 @@ def set_check_bounds(check: bool) -> None:
     """
     global _check_bounds
     _check_bounds = bool(check)
-
-
-def as_dims(dim: Any) -> tuple[int, ...]:
-    """Launch dimensions from an int or a sequence of one to four."""
-    if type(dim) is int and dim >= 0:
-        return (dim,)
-    if isinstance(dim, (int, np.integer)):
-        dims: tuple[int, ...] = (int(dim),)
-    else:
-        try:
-            dims = tuple(operator.index(d) for d in dim)
-        except TypeError:
-            raise LaunchError(f"dim is {dim!r}; expected an integer or up to four of them") from None
-    if not 1 <= len(dims) <= 4 or any(d < 0 for d in dims):
-        raise LaunchError(f"dim is {dim!r}; expected one to four non-negative integers")
-    return dims
 
 
 def thread_count(dims: Sequence[int]) -> int:
@@ -80,8 +54,7 @@ def prepare(compiled: Compiled, device: Device, args: FlatArguments) -> tuple[li
 
 
 def run(compiled: Compiled, device: Device, dims: tuple[int, ...], args: FlatArguments) -> None:
-    """Run a compiled function now: pack its block and hand it to the backend.  Forward mode runs another in its
-    place."""
+    """Run a compiled function now, and capture it where a graph is open.  Forward mode runs another in its place."""
     observer = observers.current()
     if observer is not None:
         observer.run(compiled, device, dims, args)
@@ -89,16 +62,16 @@ def run(compiled: Compiled, device: Device, dims: tuple[int, ...], args: FlatArg
     packing = compiled.packing
     parts, layout_flags = packing.parts(args)
     executable = compiled.executable(device, layout_flags, _check_bounds)
-    fault, graph, n = device.error_record() if executable.sites else None, capturing(), thread_count(dims)
+    graph, n = capturing(), thread_count(dims)
+    # Only code that can stop itself (it has `sites` where it does) needs an error record.
+    fault = device.error_record() if executable.sites else None
+    # The block is free again when the launch has been handed over, unless a replay runs it again.
     block = packing.take() if graph is None else packing.fresh()
     block.fill(dims, 0 if fault is None else fault.ctypes.data, parts)
     try:
         if open_profiles:
-            timed(
-                compiled.func.name,
-                n * compiled.bytes_per_thread,
-                lambda: _run_to_its_end(device, compiled, executable, block.address, n),
-            )
+            nbytes = n * compiled.bytes_per_thread
+            timed(compiled.func.name, nbytes, partial(_run_to_its_end, device, compiled, executable, block.address, n))
         else:
             device.run(executable, block.address, n, compiled)
     finally:
@@ -107,22 +80,7 @@ def run(compiled: Compiled, device: Device, dims: tuple[int, ...], args: FlatArg
     if fault is not None:
         _look(device, compiled, executable, fault, dims)
     if graph is not None:
-        keep = (block, fault, args)
-        address = getattr(executable, "address", None)
-        if fault is None and address is not None:
-            graph.row(
-                address,
-                block.address,
-                n,
-                grain_of(compiled),
-                (keep, executable),
-                compiled.func.name,
-                n * compiled.bytes_per_thread,
-            )
-        elif fault is None and not getattr(executable, "waits", True):
-            graph.on_device(device, lambda: device.run(executable, block.address, n, compiled), keep)
-        else:
-            graph.call(lambda: _run_again(device, compiled, executable, block.address, n, dims, fault, keep))
+        _capture(graph, compiled, device, dims, args, executable, block, fault)
 
 
 def _run_to_its_end(device: Device, compiled: Compiled, executable: Executable, address: int, n: int) -> None:
@@ -130,46 +88,42 @@ def _run_to_its_end(device: Device, compiled: Compiled, executable: Executable, 
     device.synchronize()
 
 
-def _run_again(
-    device: Device,
+def _capture(
+    graph: Graph,
     compiled: Compiled,
-    executable: Executable,
-    address: int,
-    n: int,
+    device: Device,
     dims: tuple[int, ...],
+    args: FlatArguments,
+    executable: Executable,
+    block: ArgumentBlock,
     fault: np.ndarray | None,
-    keep: Any,
 ) -> None:
+    """Add a launch to a graph, in the best form that its code has."""
+    n, keep = thread_count(dims), (block, fault, args, executable)
+    address = getattr(executable, "address", None)
+    go = partial(device.run, executable, block.address, n, compiled)
     if fault is not None:
-        fault[:] = 0
-    device.run(executable, address, n, compiled)
-    if fault is not None:
-        _look(device, compiled, executable, fault, dims)
+
+        def again() -> None:
+            fault[:] = 0
+            go()
+            _look(device, compiled, executable, fault, dims)
+
+        graph.call(again, keep)
+    elif address is not None:
+        nbytes = n * compiled.bytes_per_thread
+        graph.row(address, block.address, n, grain_of(compiled), keep, compiled.func.name, nbytes)
+    elif not getattr(executable, "waits", True):
+        graph.on_device(device, go, keep)
+    else:
+        graph.call(go, keep)
 
 
 def _look(device: Device, compiled: Compiled, executable: Executable, fault: np.ndarray, dims: tuple[int, ...]) -> None:
-    """Raises what the threads of a launch have noted in its error record."""
+    """Raises what the threads of a launch have written to its error record."""
     device.synchronize()
     if fault[0]:
         raise_fault(compiled, executable, fault, dims)
-
-
-def raise_fault(compiled: Compiled, executable: Executable, fault: np.ndarray, dims: tuple[int, ...]) -> None:
-    site = executable.sites[int(fault[2])]
-    thread: Any = tuple(int(i) for i in np.unravel_index(int(fault[3]), dims))
-    thread = thread[0] if len(thread) == 1 else thread
-    where = f"{site.span}: " if site.span else ""
-    if site.derivative:
-        raise GradientError(f"{site.text} (in thread {thread} of '{compiled.func.name}')", site.span)
-    if fault[1] == ASSERT_FAILED:
-        what = f"assertion failed{': ' + site.text if site.text else ''}"
-    else:
-        index, bound = int(fault[4]), int(fault[5])
-        what = f"index {index} is outside of " + (
-            f"'{site.text}' (length {bound})" if site.text else f"0 .. {bound - 1}"
-        )
-    excerpt = f"\n{site.span.excerpt()}" if site.span and site.span.text else ""
-    raise KernelFault(f"{where}{what}, in thread {thread} of kernel '{compiled.func.name}'{excerpt}")
 
 
 class Call:
@@ -207,10 +161,29 @@ class Call:
             if graph is not None:
                 graph.writes(a)
 
-    def run_adjoint(self, gradients: Mapping[int, Any]) -> None:
+    def run_adjoint(self, gradients: Mapping[int, array | None]) -> None:
         """The adjoint on the live values, `gradients` by parameter number.  Values must be those before the launch."""
-        active = frozenset(gradients)
-        spec = self.spec
+        spec, given = self.spec, self._checked(gradients)
+        made = spec.differentiated(frozenset(given), spec.aliases(self.args))
+        pair = made.adjoint(frozenset())
+        self._refuse_overwritten({*made.tbr.must_cache, *made.tbr.replayed, *made.tbr.returning, *pair.plan.finals})
+        recorder = recording.current()
+        if recorder is not None:
+            recorder.adjoint_launch(self, given)
+        for g in given.values():
+            before_write(g, f"adjoint launch of '{spec.kernel.name}'")
+        run(pair.adjoint, self.device, self.dims, [*self.args, *(given[k] for k in pair.plan.active)])
+        graph = capturing()
+        for g in given.values():
+            g.buffer.version += 1
+            if g.buffer.owners is not None:
+                g.buffer.owners.written(g)
+            if graph is not None:
+                graph.writes(g)
+
+    def _checked(self, gradients: Mapping[int, array | None]) -> dict[int, array]:
+        """The gradients, of which none is missing, and of which one is that of something written."""
+        spec, given = self.spec, dict[int, array]()
         for k, g in gradients.items():
             if g is None or g.shape != self.args[k].shape:
                 found = "none" if g is None else f"one of shape {g.shape}"
@@ -219,139 +192,20 @@ class Call:
                     f" array of its shape, there is {found}; make the array with requires_grad=True, or set one with"
                     " adjoint=True"
                 )
-        if not any(k in active for k in spec.writes):
+            given[k] = g
+        if not any(k in given for k in spec.writes):
             written = ", ".join(f"'{spec.func.params[k].name}'" for k in sorted(spec.writes)) or "nothing"
             raise LaunchError(
                 f"adjoint launch of kernel '{spec.kernel.name}': it writes {written}, and no gradient of that to start"
                 " from is given; make it with requires_grad=True, or pass adj_outputs"
             )
-        aliases = spec.aliases(self.args)
-        made = spec.differentiated(active, aliases)
-        tbr, pair = made.tbr, made.adjoint(frozenset())
-        spoilt = sorted({*tbr.must_cache, *tbr.replayed, *tbr.returning, *pair.plan.finals})
-        if spoilt:
-            names = ", ".join(f"'{spec.func.params[k].name}'" for k in spoilt)
+        return given
+
+    def _refuse_overwritten(self, numbers: Collection[int]) -> None:
+        """Only a tape can save what the kernel overwrites before its adjoint needs it."""
+        if numbers:
+            names = ", ".join(f"'{self.spec.func.params[k].name}'" for k in sorted(numbers))
             raise LaunchError(
-                f"kernel '{spec.kernel.name}' overwrites values of {names} that its own adjoint needs; "
+                f"kernel '{self.spec.kernel.name}' overwrites values of {names} that its own adjoint needs; "
                 "it cannot be launched in adjoint form by itself: record it on a Tape"
             )
-        recorder = recording.current()
-        if recorder is not None:
-            recorder.adjoint_launch(self, gradients)
-        for g in gradients.values():
-            before_write(g, f"adjoint launch of '{spec.kernel.name}'")
-        run(pair.adjoint, self.device, self.dims, [*self.args, *(gradients[k] for k in pair.plan.active)])
-        graph = capturing()
-        for g in gradients.values():
-            g.buffer.version += 1
-            if g.buffer.owners is not None:
-                g.buffer.owners.written(g)
-            if graph is not None:
-                graph.writes(g)
-
-
-def argument_label(position: int, n_inputs: int) -> str:
-    return f"inputs[{position}]" if position < n_inputs else f"outputs[{position - n_inputs}]"
-
-
-_SLOW_KINDS = frozenset((Composite, HostStruct, tuple, list, np.ndarray))
-
-
-@cache
-def _of_arrays(kind: Struct) -> bool:
-    """Whether every field is an array, so that the struct becomes one parameter per field."""
-    return all(isinstance(f, ArrayType) for f in kind.fields.values())
-
-
-def bind(kernel: Kernel, dims: tuple[int, ...], args: Sequence[Any], n_inputs: int, device: Any) -> Call:
-    """Check the arguments and find the specialisation for their types."""
-    plain = together = True
-    target = get_device(device)
-    key: list[Any] = []
-    flat: list[Any] = []
-    for a in args:
-        kind = type(a)
-        if kind is array:
-            key.append((a.dtype, a.ndim))
-            flat.append(a)
-            if a.buffer.device is not target:
-                together = False
-        elif kind is HostStruct and _of_arrays(a._sim_struct_):
-            together = False
-            key.append(a._sim_struct_)
-            for name in a._sim_struct_.fields:
-                part = getattr(a, name)
-                key.append(None if part is None else (part.dtype, part.ndim) if type(part) is array else type(part))
-                flat.append(part)
-        else:
-            key.append(kind)
-            flat.append(a)
-            if kind in _SLOW_KINDS:
-                plain = False
-    spec = kernel.bindings.get(tuple(key)) if plain else None
-    if (
-        spec is not None
-        and (spec.captures.live or spec.captures.rules_version != rules.version)
-        and spec.captures.changed()
-    ):
-        spec = kernel.bindings[tuple(key)] = kernel.specialise(spec.types)
-    if spec is None:
-        spec, slow = _bind_slowly(kernel, args, n_inputs)
-        if plain and len(flat) == len(slow) and not any(isinstance(kind, Reference) for kind in spec.types):
-            kernel.bindings[tuple(key)] = spec
-        flat = slow
-    check_dims(spec, dims)
-    if not (together and plain):
-        target = _common_device(kernel, flat, target, device is not None)
-    return Call(spec, dims, flat, target)
-
-
-def _common_device(kernel: Kernel, flat: Sequence[Any], target: Device, named: bool) -> Device:
-    """Where the arrays of a launch lie: all on `target` if that was `named`, else on the device of the first."""
-    devices = [a.buffer.device for a in flat if type(a) is array]
-    if devices and not named:
-        target = devices[0]
-    for device in devices:
-        if device is not target:
-            raise LaunchError(
-                f"an argument of kernel '{kernel.name}' lies on {device}, the launch is on {target}; use"
-                f" a.to('{target}')"
-            )
-    return target
-
-
-def check_dims(spec: Specialisation, dims: tuple[int, ...]) -> None:
-    wanted = spec.forward.func.dims
-    if wanted == len(dims) == 1 and dims[0] < 2**31:
-        return
-    if wanted > len(dims) or (1 < wanted < len(dims)):
-        raise LaunchError(f"kernel '{spec.kernel.name}' asks for {wanted} indices of tid(); dim={dims} has {len(dims)}")
-    if thread_count(dims) >= 2**31:
-        raise LaunchError(f"dim={dims} is {thread_count(dims)} threads; a launch has less than 2^31")
-
-
-def _bind_slowly(kernel: Kernel, args: Sequence[Any], n_inputs: int) -> tuple[Specialisation, list[Any]]:
-    parameters = kernel.parameters
-    if len(args) > len(parameters):
-        raise LaunchError(
-            f"kernel '{kernel.name}' takes {len(parameters)} arguments ({', '.join(p.name for p in parameters)}), got"
-            f" {len(args)}"
-        )
-    if len(args) < len(parameters):
-        missing = ", ".join(f"'{p.name}'" for p in parameters[len(args) :])
-        unused = (
-            ""
-            if all(p.required for p in parameters[len(args) :])
-            else "; the defaults of a kernel's parameters are not used: pass every argument"
-        )
-        raise LaunchError(
-            f"kernel '{kernel.name}' takes {len(parameters)} arguments, got {len(args)}: {missing} is missing from"
-            f" inputs or outputs{unused}"
-        )
-    types = tuple(argument_type(kernel, k, a, argument_label(k, n_inputs)) for k, a in enumerate(args))
-    flat: list[Any] = []
-    for k, (kind, a) in enumerate(zip(types, args, strict=True)):
-        flat += flatten_argument(
-            kind, a, f"{argument_label(k, n_inputs)} ('{parameters[k].name}') of kernel '{kernel.name}'"
-        )
-    return kernel.specialise(types), flat

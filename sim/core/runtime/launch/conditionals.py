@@ -52,7 +52,7 @@ def capture_if(condition: array, on_true: Body | None = None, on_false: Body | N
     if capturing() is None:
         _run(on_true if _holds(condition) else on_false)
     else:
-        _note(decide)
+        _add_node(decide)
 
 
 def capture_while(condition: array, while_body: Body) -> None:
@@ -71,7 +71,7 @@ def capture_while(condition: array, while_body: Body) -> None:
         while _holds(condition):
             _run(while_body)
     else:
-        _note(repeat)
+        _add_node(repeat)
 
 
 def _check(condition: Any) -> None:
@@ -100,8 +100,8 @@ def _run(body: Body | None) -> None:
         body()
 
 
-def _note(action: Callable[[], None]) -> None:
-    """Do it, apart from the graph that is open, and note it there."""
+def _add_node(action: Callable[[], None]) -> None:
+    """Do it, and add it to the open graph as one node."""
     if recording.current() is not None:
         raise GradientError(
             "a conditional in a capture under an open tape: the tape records the way that is taken now, replays may"

@@ -12,9 +12,8 @@ import numpy as np
 
 from sim.core.backends.interp import evaluate
 from sim.core.lang.errors import KernelError
-from sim.core.lang.frontend.function import Function
+from sim.core.lang.frontend.function import Function, provide_host
 from sim.core.lang.frontend.tracer import trace_function
-from sim.core.lang.frontend.tracing.registry import NAMES, Builtin
 from sim.core.lang.ir.inline import inline
 from sim.core.lang.ir.table import OPS
 from sim.core.lang.types import (
@@ -63,36 +62,26 @@ def _host_value(kind: Type, values: list[Any]) -> Any:
     return value.item() if kind in (float32, float64, int32, bool_) else value
 
 
-def call_on_host(function: Function, args: tuple[Any, ...]) -> Any:
-    """Evaluate a function for host values: numbers are float32 or int32, as in a kernel."""
-    kinds = [_type_of(a) for a in args]
-    doubles = any(isinstance(k, Homogeneous) and k.dtype is float64 for k in kinds)
-    kinds = [float64 if doubles and k is float32 else k for k in kinds]
-    traced = inline(trace_function(function, kinds, real=float64 if doubles else float32))
-    flat = [x for a, k in zip(args, kinds, strict=True) for x in _leaves(a, k)]
-    results = list(evaluate(traced, *flat))
-    kind = traced.attrs["result"]
-    return tuple(_host_value(k, results) for k in kind) if isinstance(kind, tuple) else _host_value(kind, results)
+class Interpreter:
+    """Evaluates functions and primitives of the language for values of the host."""
 
+    def function(self, function: Function, args: tuple[Any, ...]) -> Any:
+        """Evaluate a function for host values: numbers are float32 or int32, as in a kernel."""
+        kinds = [_type_of(a) for a in args]
+        doubles = any(isinstance(k, Homogeneous) and k.dtype is float64 for k in kinds)
+        kinds = [float64 if doubles and k is float32 else k for k in kinds]
+        traced = inline(trace_function(function, kinds, real=float64 if doubles else float32))
+        flat = [x for a, k in zip(args, kinds, strict=True) for x in _leaves(a, k)]
+        results = list(evaluate(traced, *flat))
+        kind = traced.attrs["result"]
+        return tuple(_host_value(k, results) for k in kind) if isinstance(kind, tuple) else _host_value(kind, results)
 
-def _primitive(name: str) -> Any:
-    """A primitive on host numbers, by its meaning in the op table."""
-
-    def call(*args: Any) -> Any:
+    def primitive(self, name: str, args: tuple[Any, ...]) -> Any:
+        """A primitive on host numbers, by its meaning in the op table."""
         kinds = [_type_of(a) for a in args]
         floats = [float32 if k is int32 and any(t in (float32, float64) for t in kinds) else k for k in kinds]
         exact = [k.np.type(a) for a, k in zip(args, floats, strict=True)]  # type: ignore[attr-defined]
         return np.asarray(OPS[name].numpy(*exact)).item()
 
-    return call
 
-
-def install() -> None:
-    """Make functions of the language callable on the host."""
-    Function.on_host = staticmethod(call_on_host)
-    for name, found in NAMES.items():
-        if isinstance(found, Builtin) and name in OPS and found.host is None:
-            found.host = _primitive(name)
-
-
-install()
+provide_host(Interpreter())

@@ -28,7 +28,8 @@ from sim.core.runtime.launch.aliases import Aliases, overlaps
 from sim.core.runtime.memory.elements import differentiable
 
 VARIANTS = 8
-"""Specialisations that are kept for one choice of argument types, for captured values that come back."""
+"""Specialisations that stay for one choice of argument types: captured values may come back, as a flag that a user
+switches on and off, and tracing takes milliseconds."""
 
 
 @dataclass(eq=False)
@@ -44,10 +45,11 @@ class Specialisation:
     types: tuple[Type, ...]
     source: Func
     forward: Compiled
-    writes: frozenset[int]
-    reads: frozenset[int]
     captures: Captures
-    written: tuple[int, ...] = ()
+    # Of the array parameters: which are read, which are written (also in order), which there are, which can vary.
+    reads: frozenset[int] = field(init=False)
+    writes: frozenset[int] = field(init=False)
+    written: tuple[int, ...] = field(init=False)
     arrays: tuple[int, ...] = field(init=False)
     _reals: tuple[int, ...] = field(init=False)
     _differentiated: dict[tuple[frozenset[int], Aliases], Differentiated] = field(default_factory=dict)
@@ -56,6 +58,8 @@ class Specialisation:
     def __post_init__(self) -> None:
         kinds = {k: p.type for k, p in enumerate(self.func.params) if isinstance(p.type, ArrayType)}
         self.arrays = tuple(kinds)
+        self.reads, self.writes = self.forward.reads, self.forward.writes
+        self.written = tuple(sorted(self.writes))
         self._reals = tuple(k for k, kind in kinds.items() if kind.dtype is not None and differentiable(kind.dtype))
 
     @property
@@ -151,19 +155,14 @@ class Kernel:
         source = assume_disjoint(
             dce(trace_kernel(self.function, types, name=self.name, real=self.real)), self.exclusive
         )
+        # What has changed may make no difference: the same code keeps the same specialisation, and what was compiled.
         text, ops = to_text(source), list(walk(source.body))
         for known in earlier:
             if to_text(known.source) == text and same_calls(list(walk(known.source.body)), ops):
                 known.captures = source.captures
                 return known
         func = verify(settle_updates(dce(inline(source))))
-        number = {p: k for k, p in enumerate(func.params)}
-        ops = [op for op in walk(func.body) if op.row.memory]
-        writes = frozenset(number[op.operands[0]] for op in ops if op.row.writes)
-        reads = frozenset(number[op.operands[0]] for op in ops if op.name in ("load", "atomic"))
-        made = Specialisation(
-            self, types, source, Compiled(func, source), writes, reads, source.captures, tuple(sorted(writes))
-        )
+        made = Specialisation(self, types, source, Compiled(func, source), source.captures)
         earlier.insert(0, made)
         del earlier[VARIANTS:]
         return made

@@ -7,15 +7,16 @@ from typing import Any
 
 from sim.core.lang.errors import SimError, entry_point, hide_internals
 from sim.core.lang.references import Reference
-from sim.core.lang.types import ArrayType
+from sim.core.lang.types import ArrayType, Type
 from sim.core.runtime.ambient import observers, recording
 from sim.core.runtime.ambient.profile import open_profiles
 from sim.core.runtime.ambient.stacks import anywhere
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.compiled.argument_packing import LaunchError
 from sim.core.runtime.devices.graph import capturing
-from sim.core.runtime.launch.arguments import argument_type, flatten_argument
-from sim.core.runtime.launch.calls import Call, as_dims, bind, check_dims, prepare, thread_count
+from sim.core.runtime.launch.arguments import Argument, argument_type, flatten_argument
+from sim.core.runtime.launch.binding import as_dims, bind, check_dims
+from sim.core.runtime.launch.calls import Call, prepare, thread_count
 from sim.core.runtime.launch.kernel import Kernel
 from sim.core.runtime.memory.buffer import Buffer
 
@@ -40,7 +41,7 @@ def launch(
     instead: gradients of the outputs become gradients of the inputs, accumulated.  The gradient
         arrays are `adj_inputs` and `adj_outputs` where given (None: the array's own `.grad`).
         The arrays must hold the values that they had before the forward launch.
-    record_cmd: do not run; return a `Launch` that does when told to.
+    record_cmd: do not run; return a `Launch`, whose `launch()` does.
     record_tape: False hides the launch from an open tape.
     Raises LaunchError where the arguments do not fit.  `stream` and `block_dim` matter on GPUs only.
     """
@@ -81,7 +82,7 @@ def launch(
         raise
 
 
-def check_gradient(kernel: Kernel, name: str, kind: Any, value: Any, given: Any) -> array:
+def check_gradient(kernel: Kernel, name: str, kind: Type, value: Argument, given: Argument) -> array:
     """`given`, if it can hold the gradient of the argument `value`."""
     where = f"the adjoint of '{name}' of kernel '{kernel.name}'"
     if isinstance(kind, Reference):
@@ -99,7 +100,7 @@ def check_gradient(kernel: Kernel, name: str, kind: Any, value: Any, given: Any)
     return given
 
 
-def named_gradients(call: Call, args: Sequence[Any], named: Sequence[Any]) -> dict[int, array]:
+def named_gradients(call: Call, args: Sequence[Argument], named: Sequence[Argument]) -> dict[int, array]:
     """The gradient arrays that are given, by flat parameter number."""
     signature = call.spec.func.attrs["signature"]
     return {
@@ -133,7 +134,8 @@ class Launch:
         own."""
         if gradients is not None:
             self._gradients = {**dict.fromkeys(all_gradients(call, gradients)), **gradients}
-        self._block: tuple[Callable[[], None], tuple[tuple[Buffer, array], ...]] | None = None
+        self._prepared: tuple[Callable[[], None], tuple[tuple[Buffer, array], ...]] | None = None
+        """What runs it at once, and the memory that it writes, once it has run and as long as it stays the same."""
         self._keep: object = None
 
     @property
@@ -147,10 +149,12 @@ class Launch:
     def launch(self) -> None:
         """Run it, or record it if a tape is open."""
         try:
-            if self._block is not None and not (
+            # The short way (half a microsecond), where nobody takes part: no tape, graph, forward mode or profile is
+            # open, and no tape needs what is overwritten.
+            if self._prepared is not None and not (
                 anywhere and (recording.current() or capturing() is not None or observers.current()) or open_profiles
             ):
-                go, written = self._block
+                go, written = self._prepared
                 for buffer, view in written:
                     if buffer.watchers:
                         break
@@ -169,7 +173,7 @@ class Launch:
                 recorder.launch(Call(call.spec, call.dims, list(call.args), call.device))
                 return
             call.run()
-            if self._block is None:
+            if self._prepared is None:
                 self._prepare()
         except SimError as problem:
             hide_internals(problem)
@@ -185,14 +189,14 @@ class Launch:
         views = [call.args[k] for k in call.spec.written if call.args[k] is not None]
         written = tuple({(id(a.buffer), a.slots): (a.buffer, a) for a in views}.values())
         go, row = call.device.runner(executable, block.address, thread_count(call.dims), call.spec.forward)
-        self._block, self._keep = (go, written), (block, row, executable)
+        self._prepared, self._keep = (go, written), (block, row, executable)
 
     @entry_point
     def set_dim(self, dim: Any) -> None:
         """Change the launch dimensions."""
         dims = as_dims(dim)
         check_dims(self._call.spec, dims)
-        self._call, self._block = Call(self._call.spec, dims, self._call.args, self._call.device), None
+        self._call, self._prepared = Call(self._call.spec, dims, self._call.args, self._call.device), None
 
     @entry_point
     def set_param_at_index(self, index: int, value: Any, adjoint: bool = False) -> None:
@@ -223,7 +227,7 @@ class Launch:
         flat = flatten_argument(kind, value, f"'{name}' of kernel '{self.kernel.name}'")
         args = list(self._call.args)
         args[first : first + count] = flat
-        self._call, self._block = Call(self._call.spec, self._call.dims, args, self._call.device), None
+        self._call, self._prepared = Call(self._call.spec, self._call.dims, args, self._call.device), None
 
     @entry_point
     def set_param_by_name(self, name: str, value: Any, adjoint: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Running a kernel in private: on copies of what it writes, seen by no tape, graph or forward mode."""
+"""A sandbox for kernels: runs on copies of what they write, seen by no tape, graph or forward mode."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 
 from sim.core.backends.base import Executable
 from sim.core.runtime.arrays.array import array, make_array
-from sim.core.runtime.compiled.argument_packing import FlatArguments, Memory
+from sim.core.runtime.compiled.argument_packing import ArgumentBlock, FlatArguments, LayoutFlags, Memory
 from sim.core.runtime.compiled.compiled import Compiled
 from sim.core.runtime.devices.device import get_device
 from sim.core.runtime.launch.calls import Call, thread_count
 from sim.core.runtime.memory.buffer import Buffer, ByteRange
-from sim.core.runtime.memory.host_memory import SPARE
+from sim.core.runtime.memory.host_memory import SPARE, address_of
 
 
 def spare_copy(host: np.ndarray) -> np.ndarray:
@@ -28,31 +28,37 @@ def spare_copy(host: np.ndarray) -> np.ndarray:
 
 def host_argument(host: np.ndarray) -> Memory:
     """Host data as an array argument of a kernel that takes it number by number."""
-    return Memory(host.__array_interface__["data"][0], host.shape, host.strides, True, host)
+    return Memory(address_of(host), host.shape, host.strides, True, host)
 
 
-def private_arguments(call: Call, changed: Collection[int]) -> list[Any]:
+def sandboxed_arguments(call: Call, changed: Collection[int]) -> list[Any]:
     """The arguments of a launch; those that share memory with the parameters `changed` refer to copies."""
     copies = {a.buffer: spare_copy(a.buffer.memory) for a in (call.args[k] for k in changed) if isinstance(a, array)}
     args: list[Any] = []
     for a in call.args:
         if isinstance(a, array) and a.buffer in copies:
             copy = copies[a.buffer]
-            a = Memory(copy.__array_interface__["data"][0] + a.offset, a.shape, a.strides, a.is_contiguous, copy)
+            a = Memory(address_of(copy) + a.offset, a.shape, a.strides, a.is_contiguous, copy)
         args.append(a)
     return args
 
 
-def run_privately(compiled: Compiled, call: Call, args: FlatArguments, check: bool) -> tuple[Executable, np.ndarray]:
-    """Run a variant of the kernel of a launch in order; returns what ran, and its error record."""
+def packed(
+    compiled: Compiled, dims: tuple[int, ...], args: FlatArguments
+) -> tuple[ArgumentBlock, np.ndarray, LayoutFlags]:
+    """The argument block of a launch, its error record, and what is known of the arrays."""
     fault = np.zeros(8, np.int64)
-    packing = compiled.packing
-    parts, layout_flags = packing.parts(args)
+    parts, layout_flags = compiled.packing.parts(args)
+    block = compiled.packing.fresh()
+    block.fill(dims, fault.ctypes.data, parts)
+    return block, fault, layout_flags
+
+
+def run_sandboxed(compiled: Compiled, call: Call, args: FlatArguments, check: bool) -> tuple[Executable, np.ndarray]:
+    """Run a variant of the kernel of a launch in order; returns what ran, and its error record."""
+    block, fault, layout_flags = packed(compiled, call.dims, args)
     executable = compiled.executable(call.device, layout_flags, check)
-    block = packing.take()
-    block.fill(call.dims, fault.ctypes.data, parts)
     executable.run(block.address, 0, thread_count(call.dims))
-    packing.give(block)
     return executable, fault
 
 

@@ -1,1 +1,1 @@
-"""Blocks of memory, and how other libraries see them."""
+"""Allocations and views of them, and how host data and other libraries meet them."""

@@ -16,11 +16,13 @@ from sim.core.runtime.memory.spans import Spans, StridedLayout, extent_of, is_pa
 _making = Lock()
 """Held by the thread that gives a buffer its gradient: two threads would give it two."""
 known: WeakValueDictionary[int, Buffer] = WeakValueDictionary()
-"""Buffers by the identity of a NumPy array that views of them stand on: an array made of such a view finds its buffer."""
+"""Buffers by the identity of a NumPy array that views of them stand on: from such a view leads a way back."""
 live: WeakSet[Buffer] = WeakSet()
 """All buffers."""
 
 
+AnyDevice = Any
+"""A `Device`, which is defined above this room: it hands out buffers, and copies between them."""
 WatcherReference = ReferenceType[Any]
 """To one who has `before_write(view, writer)`."""
 
@@ -57,32 +59,18 @@ class Buffer:
     their values.  `foreign` memory (NumPy, DLPack, a raw pointer) is written by others too; `owner` keeps it alive.
     """
 
+    # fmt: off
     __slots__ = (
-        "address",
-        "nbytes",
-        "device",
-        "_memory",
-        "owner",
-        "foreign",
-        "requires_grad",
-        "links",
-        "_gradient",
-        "gradient_shift",
-        "version",
-        "epoch",
-        "owners",
-        "watchers",
-        "pinned",
-        "_exported",
-        "_view",
-        "__weakref__",
+        "address", "nbytes", "device", "_memory", "owner", "foreign", "requires_grad", "links", "_gradient",
+        "gradient_shift", "version", "epoch", "owners", "watchers", "pinned", "_exported", "_view", "__weakref__",
     )
+    # fmt: on
 
     def __init__(
         self,
         address: int,
         nbytes: int,
-        device: Any,
+        device: AnyDevice,
         memory: np.ndarray | None,
         owner: object = None,
         foreign: bool = False,
@@ -125,7 +113,7 @@ class Buffer:
             made: Buffer = self.device.allocate(self.nbytes, zero=True)
             made.owners = GradientOwners({CLEAR: made.whole})
             with _making:
-                first = self._gradient  # of another thread
+                first = self._gradient  # another thread may have been faster
                 if first is not None:
                     return first
                 self.hold_gradient_in(made, 0)
@@ -261,7 +249,7 @@ class View:
         return size_of(self.dtype) * math.prod(self.shape)
 
 
-def packed_view(device: Any, like: Strided) -> View:
+def packed_view(device: AnyDevice, like: Strided) -> View:
     """Fresh memory on a device for the elements of a view, packed."""
     return View(
         device.allocate(like.nbytes), 0, like.shape, packed_strides(like.shape, size_of(like.dtype)), like.dtype

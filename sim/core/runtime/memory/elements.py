@@ -23,6 +23,9 @@ from sim.core.lang.types import (
     int32,
 )
 
+HostData = Any
+"""What users give: numbers, nested lists of them, NumPy data, host vectors and structs."""
+
 
 @functools.cache
 def element(kind: Type) -> tuple[np.dtype, tuple[int, ...], tuple[int, ...]]:
@@ -45,7 +48,7 @@ def differentiable(kind: Type) -> bool:
     return has_float(kind)
 
 
-def infer_type(data: Any) -> Type:
+def infer_type(data: HostData) -> Type:
     """The element type of data given without one.
 
     NumPy data keep their type; Python numbers become int32, float32 or bool, as literals in a kernel do.
@@ -74,7 +77,7 @@ def infer_type(data: Any) -> Type:
     return bool_ if letter == "b" else float32 if letter == "f" else int32
 
 
-def to_host(data: Any, dtype: Any = None) -> tuple[Type, np.ndarray]:
+def to_host(data: HostData, dtype: Any = None) -> tuple[Type, np.ndarray]:
     """Element type and data of shape (..., component shape); a view of `data` where nothing has to be converted."""
     kind = infer_type(data) if dtype is None or dtype is Any else as_type(dtype)
     scalar, inner, _ = element(kind)
@@ -84,7 +87,7 @@ def to_host(data: Any, dtype: Any = None) -> tuple[Type, np.ndarray]:
     return kind, host if host.ndim > len(inner) else host.reshape((1, *inner))
 
 
-def element_value(value: Any, kind: Type) -> np.ndarray:
+def element_value(value: HostData, kind: Type) -> np.ndarray:
     """One element of type `kind` from a host value; a scalar fills all components."""
     scalar, inner, _ = element(kind)
     if isinstance(kind, Struct):
@@ -123,7 +126,7 @@ def clear(host: np.ndarray) -> None:
     host[...] = np.zeros((), host.dtype)
 
 
-def _plain(data: Any) -> np.ndarray:
+def _plain(data: HostData) -> np.ndarray:
     try:
         return np.asarray(data)
     except ValueError as error:
@@ -161,7 +164,7 @@ def _fit(host: np.ndarray, kind: Type, inner: tuple[int, ...]) -> np.ndarray:
     raise ValueError(f"data of shape {host.shape} does not fit {kind} elements; expected shape ({wanted})")
 
 
-def _records(data: Any, kind: Struct) -> np.ndarray:
+def _records(data: HostData, kind: Struct) -> np.ndarray:
     """Structured data of type `kind` from structured NumPy data (fields matched by name) or host structs."""
     if isinstance(data, HostStruct):
         data = [data]
@@ -189,7 +192,7 @@ def _match_fields(out: np.ndarray, host: np.ndarray, kind: Struct) -> None:
             out[name] = _convert(host[name], element(field)[0])
 
 
-def _store_struct(record: np.ndarray, value: Any, kind: Struct) -> None:
+def _store_struct(record: np.ndarray, value: HostData, kind: Struct) -> None:
     if not isinstance(value, HostStruct) or value._sim_struct_ is not kind:
         raise TypeError(f"expected a {kind.name}, got {_describe(value)}")
     for name, field in kind.fields.items():
@@ -200,7 +203,7 @@ def _store_struct(record: np.ndarray, value: Any, kind: Struct) -> None:
             record[name] = element_value(part, field)
 
 
-def _struct_value(record: Any, kind: Struct) -> HostStruct:
+def _struct_value(record: HostData, kind: Struct) -> HostStruct:
     fields: dict[str, Any] = {}
     for name, field in kind.fields.items():
         part = record[name]
@@ -209,9 +212,9 @@ def _struct_value(record: Any, kind: Struct) -> HostStruct:
     return made
 
 
-def _is_zero(value: Any) -> bool:
+def _is_zero(value: HostData) -> bool:
     return isinstance(value, (int, float, np.number)) and value == 0
 
 
-def _describe(data: Any) -> str:
+def _describe(data: HostData) -> str:
     return f"a {type(data).__name__}"

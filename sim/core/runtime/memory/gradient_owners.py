@@ -38,35 +38,35 @@ class GradientOwners:
     compares: whether writes through views of other libraries are looked for.
     """
 
-    __slots__ = ("left", "compares", "_seen")
+    __slots__ = ("ranges", "compares", "_seen")
 
-    def __init__(self, left: dict[Owner, Spans] | None = None) -> None:
-        self.left = left or {}
+    def __init__(self, ranges: dict[Owner, Spans] | None = None) -> None:
+        self.ranges = ranges or {}
         self.compares = True
         self._seen: np.ndarray | None = None
 
     def written(self, view: StridedLayout, zero: bool = False) -> None:
         """The user has written to a view; `zero`: zeros."""
-        if not (self.left or zero):
+        if not (self.ranges or zero):
             return
         spans = Spans.of(view)
         self._release(spans)
         if zero:
-            self.left[ZEROED] = self.left.get(ZEROED, NOTHING) | spans
+            self.ranges[ZEROED] = self.ranges.get(ZEROED, NOTHING) | spans
 
     def leave(self, owner: Owner, spans: Spans) -> None:
         """From now on a range belongs to `owner`.  What was seen of it before counts no longer."""
         self._release(spans)
-        self.left[owner] = self.left.get(owner, NOTHING) | spans
+        self.ranges[owner] = self.ranges.get(owner, NOTHING) | spans
 
     def _release(self, spans: Spans) -> None:
-        self.left = {owner: rest for owner, had in self.left.items() if (rest := had - spans)}
+        self.ranges = {owner: rest for owner, had in self.ranges.items() if (rest := had - spans)}
 
     def owned(self) -> Spans:
         """All that has an owner."""
-        return Spans.union(run for spans in self.left.values() for run in spans.runs)
+        return Spans.union(run for spans in self.ranges.values() for run in spans.runs)
 
-    # -- writes that nobody tells of
+    # -- writes by others, which `before_write` does not see
     @property
     def looked(self) -> bool:
         """Whether the content was looked at, because others can write there."""
@@ -94,6 +94,6 @@ class GradientOwners:
 
     def copy(self) -> GradientOwners:
         """The same, to be put back."""
-        made = GradientOwners(dict(self.left))
+        made = GradientOwners(dict(self.ranges))
         made.compares, made._seen = self.compares, self._seen
         return made

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from sim.core.runtime.memory.buffer import Buffer, NumpySpan, known, live, numpy_root
+from sim.core.runtime.memory.buffer import AnyDevice, Buffer, NumpySpan, known, live, numpy_root
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector register
 SPARE = 16  # bytes after the end that a vectorised load of the last vec3 may touch
 
 
-def find(address: int, nbytes: int, device: Any) -> Buffer | None:
+def find(address: int, nbytes: int, device: AnyDevice) -> Buffer | None:
     """The buffer of a device in which these bytes lie.  Raises ValueError if they lie in one only in part."""
     for buffer in list(live):
         if (
@@ -34,7 +34,7 @@ def find(address: int, nbytes: int, device: Any) -> Buffer | None:
     return None
 
 
-def own_memory(nbytes: int, device: Any, make: Callable[[int], np.ndarray]) -> Buffer:
+def own_memory(nbytes: int, device: AnyDevice, make: Callable[[int], np.ndarray]) -> Buffer:
     """Fresh host memory, aligned, with spare bytes at its end, in as many bytes as `make` is asked for."""
     raw = make(nbytes + ALIGNMENT + SPARE)
     address = raw.__array_interface__["data"][0]
@@ -42,12 +42,12 @@ def own_memory(nbytes: int, device: Any, make: Callable[[int], np.ndarray]) -> B
     return Buffer(address + shift, nbytes, device, raw[shift : shift + max(nbytes, 1)])
 
 
-def raw_memory(address: int, nbytes: int, device: Any, owner: object = None) -> Buffer:
+def raw_memory(address: int, nbytes: int, device: AnyDevice, owner: object = None) -> Buffer:
     """Host memory of somebody else, kept alive by `owner`."""
     return Buffer(address, nbytes, device, np.asarray(NumpySpan(address, nbytes, owner)), owner, foreign=True)
 
 
-def buffer_of(host: np.ndarray, device: Any) -> Buffer:
+def buffer_of(host: np.ndarray, device: AnyDevice) -> Buffer:
     """The buffer whose memory `host` is a view of; memory not met before becomes a foreign buffer.
 
     Two views of one NumPy array give the same buffer, and so does a view of memory that was ours to begin with:

@@ -29,7 +29,7 @@ from sim.core.runtime.devices.graph import add_node, capturing
 from sim.core.runtime.launch.adjoints import AdjointPair, Differentiated
 from sim.core.runtime.launch.aliases import Aliases
 from sim.core.runtime.launch.calls import Call, run, thread_count
-from sim.core.runtime.launch.sandbox import host_argument, on_cpu, on_host, private_arguments, run_privately
+from sim.core.runtime.launch.sandbox import host_argument, on_cpu, on_host, run_sandboxed, sandboxed_arguments
 from sim.core.runtime.memory.spans import extent_of
 from sim.core.runtime.tape.live_ins import LiveIn, LiveIns
 from sim.core.runtime.tape.memory_report import Remembered
@@ -190,9 +190,9 @@ def _room_for_returned(call: Call, pair: AdjointPair, forward: Compiled, caches:
     none = [np.empty((0, threads), kind.np) for kind in kinds]
     host = on_cpu(call)
     args = [
-        *private_arguments(host, call.spec.writes),
+        *sandboxed_arguments(host, call.spec.writes),
         *(caches if host is call else on_host(caches)),
         *map(host_argument, (*none, counts)),
     ]
-    run_privately(forward, host, args, check=False)
+    run_sandboxed(forward, host, args, check=False)
     return [empty((int(n), threads), kind, call.device) for kind, n in zip(kinds, counts, strict=False)]

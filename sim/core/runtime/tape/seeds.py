@@ -194,7 +194,7 @@ class _Part:
         owners = self.gradient.compared(*_numbers(self.example)[1:])
         self._owners = owners.copy()
         results, later, mixed, zero = NOTHING, NOTHING, NOTHING, NOTHING
-        for owner, spans in owners.left.items():
+        for owner, spans in owners.ranges.items():
             if owner in self._zeros():
                 zero |= spans
             elif owner.newest <= order:
@@ -211,7 +211,7 @@ class _Part:
         )  # fmt: skip
         if not given:
             self._seeds = user | (later & self.written)
-            self.starts = bool((self._seeds | owners.left.get(ZEROED, NOTHING)) & self.written)
+            self.starts = bool((self._seeds | owners.ranges.get(ZEROED, NOTHING)) & self.written)
             return
         self._refuse(
             (user | later) & self.written - (self.given | self.replaced),
@@ -241,7 +241,7 @@ class _Part:
         """Copy what is there, so that it can be put back.  Changes nothing."""
         observer = observers.current()
         content = {
-            owner: spans & self.touched for owner, spans in self._owners.left.items() if owner not in self._zeros()
+            owner: spans & self.touched for owner, spans in self._owners.ranges.items() if owner not in self._zeros()
         }
         content[OTHERS] = content.get(OTHERS, NOTHING) | (
             self.touched - self._owners.owned()

@@ -196,9 +196,15 @@ class TrajectoryTerm(Term):
 
 @dataclass(frozen=True)
 class MarkerTerm(TrajectoryTerm):
-    """A term that looks at the places of some markers."""
+    """A term that looks at the places of some markers: those that its key names, or `marker` in its table."""
 
     markers: str = ""
+
+    @classmethod
+    def about(cls, entry: Mapping[str, Any]) -> str:
+        """Its markers."""
+        own = entry[cls.key]
+        return own["marker"] if isinstance(own, dict) else own
 
     @classmethod
     @abstractmethod

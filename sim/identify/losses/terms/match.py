@@ -186,19 +186,10 @@ class Match(MarkerTerm):
             times, counted, noise, unit = times[1:], counted[1:], np.sqrt(2.0) * noise * e.schedule.fps, "m/s"
         after, before, seen = shown
         assert after is not None
-        return Track(
-            e.name,
-            f"markers {markers.name} ({'in the loss' if self.counts(e) else 'predicted'})",
-            times,
-            after,
-            before,
-            seen,
-            counted,
-            tuple(axis if self.compare == "position" else f"{self.compare} {axis}" for axis in "xyz"),
-            unit,
-            float(noise),
-            [str(i) for i in range(markers.count)],
-        )
+        about = f"markers {markers.name} ({'in the loss' if self.counts(e) else 'predicted'})"
+        axes = tuple(axis if self.compare == "position" else f"{self.compare} {axis}" for axis in "xyz")
+        labels = [str(i) for i in range(markers.count)]
+        return Track(e.name, about, times, after, before, seen, counted, axes, unit, float(noise), labels)
 
 
 def matches(terms: Iterable[Term], markers: str) -> list[Match]:
@@ -217,17 +208,9 @@ class _PreparedMatch:
     """A `Match` for one experiment, with what its kernels read on the device."""
 
     def __init__(
-        self,
-        term: Match,
-        model: Model,
-        markers: Markers,
-        experiment: str,
-        frames: np.ndarray,
-        reference: np.ndarray,
-        wanted: np.ndarray,
-        weight: np.ndarray,
-        noise: float,
-    ) -> None:
+        self, term: Match, model: Model, markers: Markers, experiment: str, frames: np.ndarray, reference: np.ndarray,
+        wanted: np.ndarray, weight: np.ndarray, noise: float,
+    ) -> None:  # fmt: skip
         device = model.device
         self.term, self.markers, self.experiment, self.noise = term, markers, experiment, noise
         self.compare, self.add_up = _kernels(model.dtype)
@@ -252,17 +235,9 @@ class _PreparedMatch:
         moved[relative] -= followed[reference[relative], marker[relative]]
         values = np.where(weight[..., None] > 0, (moved - self.wanted.numpy()) / self.noise, 0.0)
         observation_noise = math.sqrt(0.5) if self.term.compare == "velocity" else 1.0
+        name, markers, huber = self.term.name, self.markers.name, self.term.huber
         return Residuals(
-            self.term.name,
-            self.experiment,
-            values,
-            weight,
-            frames,
-            reference,
-            self.markers.name,
-            self.noise,
-            self.term.huber,
-            observation_noise,
+            name, self.experiment, values, weight, frames, reference, markers, self.noise, huber, observation_noise
         )
 
 

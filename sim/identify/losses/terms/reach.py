@@ -44,11 +44,6 @@ class Reach(MarkerTerm):
     )  # fmt: skip
 
     @classmethod
-    def about(cls, entry: Mapping[str, Any]) -> str:
-        """Its markers."""
-        return entry["reach"]["marker"]
-
-    @classmethod
     def settings(cls, entry: Mapping[str, Any]) -> dict[str, Any]:
         """Where and when."""
         own = entry["reach"]
@@ -75,15 +70,10 @@ class Reach(MarkerTerm):
         assert after is not None
         frame = motion.experiment.schedule.frame_at(self.at) + 1
         distance, when = float(np.linalg.norm(after[frame, 0] - np.array(self.point))), float(motion.times[frame])
-        return Track(
-            motion.experiment.name,
-            f"centre of {self.markers} and its goal",
-            motion.times,
-            after,
-            before,
-            goals=[(when, self.point)],
-            headings=[f"centre of {self.markers}: {quantity(distance, 'm')} from its goal at {when:.6g} s"],
-        )
+        about = f"centre of {self.markers} and its goal"
+        headings = [f"centre of {self.markers}: {quantity(distance, 'm')} from its goal at {when:.6g} s"]
+        goals = [(when, self.point)]
+        return Track(motion.experiment.name, about, motion.times, after, before, goals=goals, headings=headings)
 
 
 class _PreparedReach:

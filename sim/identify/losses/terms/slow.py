@@ -42,11 +42,6 @@ class Slow(MarkerTerm):
     )  # fmt: skip
 
     @classmethod
-    def about(cls, entry: Mapping[str, Any]) -> str:
-        """Its markers."""
-        return entry["slow"]["marker"]
-
-    @classmethod
     def settings(cls, entry: Mapping[str, Any]) -> dict[str, Any]:
         """When, and how slow."""
         return {"at": entry["slow"]["at"], "scale": entry["slow"]["scale"]}
@@ -76,16 +71,10 @@ class Slow(MarkerTerm):
         assert after is not None
         frame = self.frame(schedule)
         speed, when = float(after[frame, 0, 0]), float(schedule.times[frame])
+        name, about, goals = motion.experiment.name, f"speed of the centre of {self.markers}", [(when, (0.0,))]
+        headings = [f"centre of {self.markers}: {quantity(speed, 'm/s')} at {when:.6g} s"]
         return Track(
-            motion.experiment.name,
-            f"speed of the centre of {self.markers}",
-            schedule.times,
-            after,
-            before,
-            axes=("speed",),
-            unit="m/s",
-            goals=[(when, (0.0,))],
-            headings=[f"centre of {self.markers}: {quantity(speed, 'm/s')} at {when:.6g} s"],
+            name, about, schedule.times, after, before, axes=("speed",), unit="m/s", goals=goals, headings=headings
         )
 
 

@@ -11,7 +11,7 @@ from corpus_loops import PROGRAMS
 from library_cases import as_kernel
 
 from sim.core.backends.interp import evaluate
-from sim.core.backends.llvm import LlvmBackend
+from sim.core.backends.llvm.backend import LlvmBackend
 from sim.core.lang.autodiff import checkpoints
 from sim.core.lang.autodiff.reverse import vjp
 from sim.core.lang.errors import GradientError

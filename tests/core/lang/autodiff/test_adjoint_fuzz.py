@@ -16,7 +16,7 @@ from fuzz_programs import RandomFunction, load_kernels
 
 import sim
 from sim.core.backends.interp import InterpBackend, evaluate
-from sim.core.backends.llvm import LlvmBackend
+from sim.core.backends.llvm.backend import LlvmBackend
 from sim.core.lang.autodiff import checkpoints
 from sim.core.lang.autodiff.reverse import vjp
 

@@ -1,10 +1,14 @@
-"""What adjoints record: the fewest bytes from which the rest can be computed again."""
+"""The min-cut cache: the fewest bytes from which the rest can be computed again, and their slots."""
 
 import numpy as np
 import pytest
+from adjoint_tools import traced
 
 import sim
-from sim.core.runtime.launch.calls import bind
+from sim.core.lang.autodiff.cache_plan import CacheLayout, min_cut_cache
+from sim.core.lang.ir.core import walk
+from sim.core.lang.types import float32, float64, int32
+from sim.core.runtime.launch.binding import bind
 
 f64 = sim.float64
 
@@ -92,3 +96,53 @@ def test_a_distance_constraint_keeps_twelve_bytes():
     with sim.Tape() as tape:
         solver.step(a, b, None, None, 0.01)
     assert [entry.nbytes for entry in tape.memory() if entry.kind == "record"] == [20 * 12]
+
+
+# ------------------------------------------------------------------------------------------------ on the IR
+@sim.kernel
+def difference(x: sim.array[f64], at: sim.array[int], y: sim.array[f64]):
+    i = sim.tid()
+    d = x[i] - x[i + 1]
+    y[i] = sim.sin(d * f64(at[i])) + sim.exp(d)
+
+
+def result(func, name, number=0):
+    return [op for op in walk(func.body) if op.name == name][number].results[0]
+
+
+def test_the_cut_is_between_the_loads_and_what_is_used_and_nearest_to_the_loads():
+    func = traced(difference)
+    loads = [op for op in walk(func.body) if op.name == "load" and op.operands[0].name == "x"]
+    used = [result(func, "mul"), result(func, "exp")]
+    assert min_cut_cache(func, loads, used, ()) == [result(func, "sub")], "one number instead of two"
+    assert min_cut_cache(func, loads[:1], used, ()) == loads[0].results, "of equal cuts that next to the loads"
+    assert min_cut_cache(func, loads, [], ()) == []
+
+
+def test_what_is_computed_in_a_loop_cannot_be_cached():
+    func = traced(difference)
+    loads = [op for op in walk(func.body) if op.name == "load" and op.operands[0].name == "x"]
+    inside = {op for op in walk(func.body) if op.name == "sub"}
+    assert min_cut_cache(func, loads, [result(func, "exp")], inside) in (
+        [r for op in loads for r in op.results],
+        [result(func, "exp")],
+    )
+
+
+@sim.kernel
+def of_several_types(p: sim.array[sim.vec3], at: sim.array[int], s: sim.array[f64]):
+    i = sim.tid()
+    s[i] = s[i] * f64(at[i]) + f64(p[i][0] * p[i][2])
+
+
+def test_slots_are_counted_by_type_in_program_order():
+    func = traced(of_several_types)
+    loads = [op for op in walk(func.body) if op.name == "load"]
+    cached = [r for op in loads for r in op.results]
+    layout = CacheLayout.of(func, cached)
+    assert dict(layout.arrays) == {float32: 2, float64: 1, int32: 1}
+    assert [kind.name for kind in layout.parameters()] == ["float32", "float64", "int32"]
+    entries = [entry for op in loads for entry in layout.entries[op]]
+    assert sorted(slot for kind, slot in entries if kind is float32) == [0, 1]
+    some = CacheLayout.of(func, cached[:1])
+    assert list(some.entries) == loads[:1] and some.arrays == ((cached[0].type, 1),)

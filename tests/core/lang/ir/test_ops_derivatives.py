@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sim.core.backends.interp import evaluate
-from sim.core.backends.llvm_writer import SPECIAL as LLVM_RULES
+from sim.core.backends.llvm.writer import SPECIAL as LLVM_RULES
 from sim.core.lang.autodiff.reverse import vjp
 from sim.core.lang.ir import ops
 from sim.core.lang.ir.builder import Builder

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from backend_tools import BACKENDS, kernel, launch
 
-from sim.core.backends.cuda_text import CudaText
+from sim.core.backends.cuda.text import CudaText
 from sim.core.backends.interp import evaluate
 from sim.core.lang.autodiff.reverse import vjp
 from sim.core.lang.ir import ops

@@ -12,7 +12,7 @@ from library_rows import REAL, Row
 from library_tools import calling, flat_args, is_real
 
 from sim.core.backends.interp import evaluate
-from sim.core.backends.llvm import LlvmBackend
+from sim.core.backends.llvm.backend import LlvmBackend
 from sim.core.lang import types as t
 from sim.core.lang.autodiff.reverse import vjp
 from sim.core.lang.frontend.tracer import trace_function

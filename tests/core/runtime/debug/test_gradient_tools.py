@@ -148,8 +148,10 @@ def test_the_picture_of_a_tape(tmp_path):
     nodes = {number: label for number, label in re.findall(r'(n\d+) \[label="((?:[^"\\]|\\.)*)"', text)}
     edges = {(nodes[a].split("\\n")[0], nodes[b].split("\\n")[0]) for a, b in re.findall(r"(n\d+) -> (n\d+)", text)}
     y_1, y_2, y_3 = (r"the \"y\"" + v for v in ("", " (version 2)", " (version 3)"))
-    assert edges == {("x", "rooted"), ("rooted", y_1), (y_1, "summed"), ("array 3", "summed"), ("summed", "array 3 (version 2)"),
-                     ("fill", y_2), ("rooted", y_3)}  # fmt: skip
+    assert edges == {
+        ("x", "rooted"), ("rooted", y_1), (y_1, "summed"), ("array 3", "summed"), ("summed", "array 3 (version 2)"),
+        ("fill", y_2), ("rooted", y_3),
+    }  # fmt: skip
     assert len(re.findall("->", text)) == 8  # one between each of these, and x to rooted twice
     tape.visualize(tmp_path / "tape.html")
     page = (tmp_path / "tape.html").read_text()

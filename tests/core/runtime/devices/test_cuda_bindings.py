@@ -18,7 +18,10 @@ from places import TOOLS
 
 HAVE_BINDINGS = importlib.util.find_spec("cuda") is not None and importlib.util.find_spec("cuda.bindings") is not None
 pytestmark = [
-    needs_gxx, pytest.mark.skipif(not HAVE_BINDINGS, reason="cuda-bindings are not installed ('.[dev]' brings them on Linux and Windows)"),
+    needs_gxx,
+    pytest.mark.skipif(
+        not HAVE_BINDINGS, reason="cuda-bindings are not installed ('.[dev]' brings them on Linux and Windows)"
+    ),
     pytest.mark.skipif(sys.platform != "linux", reason="the library that plays the driver is made for Linux"),
 ]  # fmt: skip
 

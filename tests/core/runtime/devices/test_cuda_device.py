@@ -20,12 +20,12 @@ from problem_scenes import SHEET, write_scene, write_target
 
 import sim
 from sim.cli import main
-from sim.core.backends import cuda_driver
+from sim.core.backends.cuda import driver as cuda_driver
 from sim.core.runtime.devices import cpu_device
 from sim.core.runtime.devices import device as devices
 from sim.core.runtime.devices.cuda_device import CudaDevice
 from sim.core.runtime.launch import calls
-from sim.core.runtime.launch.calls import KernelFault
+from sim.core.runtime.launch.faults import KernelFault
 from sim.core.runtime.memory import dlpack
 from sim.core.runtime.memory.buffer import View
 
@@ -443,7 +443,8 @@ def test_tensors_on_a_gpu(gpu, monkeypatch):
     """from_torch and to_torch, with a stand-in for PyTorch: memory and gradient are shared, in order, and tapes know
     that others may write."""
     torch = SimpleNamespace(
-        Tensor=Tensor, strided="strided", bfloat16=None, complex64=None, complex128=None, zeros_like=lambda t: Tensor(sim.zeros(t.shape, device=t.of.device)),
+        Tensor=Tensor, strided="strided", bfloat16=None, complex64=None, complex128=None,
+        zeros_like=lambda t: Tensor(sim.zeros(t.shape, device=t.of.device)),
         from_dlpack=lambda a: (a.__dlpack__(stream=77), a)[1],
     )  # fmt: skip
     monkeypatch.setitem(sys.modules, "torch", torch)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim.core.backends import cuda_driver
-from sim.core.backends.cuda_driver import CudaDriver, CudaError
+from sim.core.backends.cuda import driver as cuda_driver
+from sim.core.backends.cuda.driver import CudaDriver, CudaError
 
 try:
     from cuda.bindings import driver as REAL  # noqa: N812 a constant, None where it is not installed
@@ -162,7 +162,8 @@ def test_a_capture_frees_only_what_it_has_allocated(bindings):
     driver.free(inside)
     graph = driver.end_capture()
     assert told(bindings) == [
-        "cuStreamBeginCapture", "cuMemAllocFromPoolAsync", "cuMemFreeAsync", "cuStreamEndCapture", "cuMemFreeAsync", "cuGraphInstantiate", "cuGraphDestroy",
+        "cuStreamBeginCapture", "cuMemAllocFromPoolAsync", "cuMemFreeAsync", "cuStreamEndCapture", "cuMemFreeAsync",
+        "cuGraphInstantiate", "cuGraphDestroy",
     ]  # fmt: skip
     driver.replay(graph)
     driver.drop_graph(graph)

@@ -19,7 +19,7 @@ from library_cases import as_kernel
 from physics_samples import builder, gradients, swung_sheet
 
 import sim
-from sim.core.backends.llvm import LlvmBackend
+from sim.core.backends.llvm.backend import LlvmBackend
 from sim.core.lang.ir.inline import inline
 from sim.core.lang.ir.table import OPS
 from sim.core.lang.types import numpy_dtype

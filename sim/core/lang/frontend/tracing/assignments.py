@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import ast
-from typing import Any
 
-from sim.core.lang.frontend.traced import ArrayRef, LValue, Members, VectorValue, describe, is_traced, name_values
+from sim.core.lang.frontend.traced import (
+    ArrayRef,
+    LValue,
+    Members,
+    Positional,
+    TracedValue,
+    VectorValue,
+    describe,
+    is_traced,
+    name_values,
+)
 from sim.core.lang.frontend.tracing.components import get_attribute, iterate, subscript, with_component
 from sim.core.lang.frontend.tracing.context import Context
 
 
-def assign(t: Context, target: ast.expr, value: Any) -> None:
+def assign(t: Context, target: ast.expr, value: TracedValue) -> None:
     """`target = value` for a name, a tuple of targets, a component, an array element."""
     if isinstance(target, ast.Name):
         t.env[target.id] = value
@@ -23,7 +32,7 @@ def assign(t: Context, target: ast.expr, value: Any) -> None:
         assign_path(t, target, target_path(t, target), value)
 
 
-def _unpacked(t: Context, target: ast.Tuple | ast.List, value: Any) -> list[Any]:
+def _unpacked(t: Context, target: ast.Tuple | ast.List, value: TracedValue) -> list[TracedValue]:
     if isinstance(value, VectorValue):
         value = tuple(iterate(t, value, target))
     if not isinstance(value, tuple):
@@ -37,7 +46,7 @@ def _unpacked(t: Context, target: ast.Tuple | ast.List, value: Any) -> list[Any]
     return list(value)
 
 
-def target_path(t: Context, target: ast.expr) -> tuple[str | None, list[tuple[str, Any]], list[Any]]:
+def target_path(t: Context, target: ast.expr) -> tuple[str | None, list[tuple[str, TracedValue]], list[TracedValue]]:
     """What `a.b[i].c` goes through: the variable, the keys, and the values from the variable to the target
     (lazily)."""
     steps: list[ast.expr] = []
@@ -46,7 +55,7 @@ def target_path(t: Context, target: ast.expr) -> tuple[str | None, list[tuple[st
         steps.append(node)
         node = node.value
     values = [t.lazy(node)]
-    keys: list[tuple[str, Any]] = []
+    keys: list[tuple[str, TracedValue]] = []
     for step in reversed(steps):
         if isinstance(step, ast.Attribute):
             keys.append(("attribute", step.attr))
@@ -59,7 +68,10 @@ def target_path(t: Context, target: ast.expr) -> tuple[str | None, list[tuple[st
 
 
 def assign_path(
-    t: Context, target: ast.expr, path: tuple[str | None, list[tuple[str, Any]], list[Any]], value: Any
+    t: Context,
+    target: ast.expr,
+    path: tuple[str | None, list[tuple[str, TracedValue]], list[TracedValue]],
+    value: TracedValue,
 ) -> None:
     name, keys, values = path
     t.at(target)
@@ -90,6 +102,6 @@ def assign_path(
     t.env[name] = value
 
 
-def subscript_keys(t: Context, node: ast.expr) -> tuple:
+def subscript_keys(t: Context, node: ast.expr) -> Positional:
     """The indices between brackets."""
     return tuple(t.eval(e) for e in node.elts) if isinstance(node, ast.Tuple) else (t.eval(node),)

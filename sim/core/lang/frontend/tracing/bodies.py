@@ -5,15 +5,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from itertools import chain
-from typing import Any
 
 from sim.core.lang.errors import did_you_mean
 from sim.core.lang.frontend.function import Function
 from sim.core.lang.frontend.traced import (
     ArrayRef,
+    Keywords,
     LValue,
     Members,
     StructValue,
+    TracedValue,
     Undefined,
     describe,
     flatten,
@@ -36,8 +37,8 @@ Arguments = Sequence[Type | tuple[Type, ...]]
 
 
 def bind_arguments(
-    t: Context, function: Function, args: Sequence[Any], kwargs: dict[str, Any], node: ast.AST
-) -> dict[str, Any]:
+    t: Context, function: Function, args: Sequence[TracedValue], kwargs: Keywords, node: ast.AST
+) -> Keywords:
     """Arguments by parameter name, converted to the annotated types."""
     parameters = function.parameters(t.real)
     names = [p.name for p in parameters]
@@ -73,7 +74,7 @@ def bind_arguments(
     return out
 
 
-def run_body(t: Context, frame: Frame) -> Any:
+def run_body(t: Context, frame: Frame) -> TracedValue:
     """Traces the body of the innermost frame; its result."""
     t.execute(frame.function.source.node.body)
     result, returned = frame.env[VALUE], frame.env[FLAGS[0]]
@@ -114,7 +115,7 @@ def trace_function(syntax: Syntax, function: Function, arg_types: Arguments, rea
     return out
 
 
-def _result(t: Context, function: Function, result: Any) -> tuple[Any, Any]:
+def _result(t: Context, function: Function, result: TracedValue) -> tuple[TracedValue, TracedValue]:
     """The result with weak numbers made values, and its type or tuple of types."""
     if result is None:
         raise t.error(None, f"`{function.name}` returns nothing", "add a `return`")
@@ -159,7 +160,7 @@ def trace_kernel(syntax: Syntax, function: Function, arg_types: Sequence[Type], 
     return out
 
 
-def parameter_value(t: Context, name: str, ty: Any) -> Any:
+def parameter_value(t: Context, name: str, ty: TracedValue) -> TracedValue:
     """The traced value of an argument, with its parameters added to the function."""
     if isinstance(ty, tuple):
         parts = tuple(parameter_value(t, f"{name}.{k}", part) for k, part in enumerate(ty))

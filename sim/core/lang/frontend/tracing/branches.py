@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import Any
 
 from sim.core.lang.frontend.source import MISSING
-from sim.core.lang.frontend.traced import Mismatch, Undefined, flatten, rebuild, same
+from sim.core.lang.frontend.traced import Mismatch, TracedValue, Undefined, flatten, rebuild, same
 from sim.core.lang.frontend.tracing.context import FLAGS, VALUE, Context
 from sim.core.lang.ir.core import Block, Op, Value
 from sim.core.lang.types import bool_
@@ -15,7 +14,7 @@ from sim.core.lang.types import bool_
 _CHOICE = "$choice"
 
 
-def choose(t: Context, test: ast.expr, body: ast.expr, orelse: ast.expr, node: ast.AST) -> Any:
+def choose(t: Context, test: ast.expr, body: ast.expr, orelse: ast.expr, node: ast.AST) -> TracedValue:
     """`body if test else orelse`: only one of them is evaluated."""
     cond = t.logical(t.eval(test), test)
     if not isinstance(cond, Value):
@@ -33,6 +32,7 @@ def branch(t: Context, cond: Value, then: Callable[[], None], orelse: Callable[[
     if cond.const is not None:
         (then if cond.const else orelse)()
         return
+    # both sides start from the same variables; each works on a copy of its own
     before, envs, blocks = t.env, [], []
     for side in (then, orelse):
         t.env = dict(before)
@@ -53,11 +53,13 @@ def branch(t: Context, cond: Value, then: Callable[[], None], orelse: Callable[[
     _emit_if(t, cond, blocks, pairs)
 
 
-def _merge_pair(t: Context, name: str, cond: Value, a: Any, b: Any, node: ast.AST) -> tuple[Any, Any]:
+def _merge_pair(
+    t: Context, name: str, cond: Value, a: TracedValue, b: TracedValue, node: ast.AST
+) -> tuple[TracedValue, TracedValue]:
     """The values of a variable after both branches, in one shape; not mergeable: an `Undefined` twice."""
     lost = [x is MISSING or isinstance(x, Undefined) for x in (a, b)]
     if any(lost):
-        if name == VALUE and not all(lost):
+        if name == VALUE and not all(lost):  # only one side returns: the other's value is never read
             return (filler(t, b), b) if lost[0] else (a, filler(t, a))
         line = t.frame.function.source.span(node).line
         why = next(
@@ -83,21 +85,21 @@ def _merge_pair(t: Context, name: str, cond: Value, a: Any, b: Any, node: ast.AS
         return _clash(t, name, problem, node)
 
 
-def _clash(t: Context, name: str, problem: Mismatch, node: ast.AST) -> tuple[Any, Any]:
+def _clash(t: Context, name: str, problem: Mismatch, node: ast.AST) -> tuple[TracedValue, TracedValue]:
     line = t.frame.function.source.span(node).line
     # only an error if somebody reads it: branches may use one name for unrelated temporaries
     gone = Undefined(f"is {problem.args[0]} after the branches of the `if` on line {line}")
     return gone, gone
 
 
-def filler(t: Context, x: Any) -> Any:
+def filler(t: Context, x: TracedValue) -> TracedValue:
     """Something of the shape of x for a path on which it is never read."""
     zeros = (t.b.const(0, v.type) for v in flatten(x))
     return rebuild(x, zeros)
 
 
-def _emit_if(t: Context, cond: Value, blocks: list[Block], pairs: dict[str, tuple[Any, Any]]) -> None:
-    columns: dict[tuple[int, int], tuple[Value, Value]] = {}
+def _emit_if(t: Context, cond: Value, blocks: list[Block], pairs: dict[str, tuple[TracedValue, TracedValue]]) -> None:
+    columns: dict[tuple[int, int], tuple[Value, Value]] = {}  # variables that are the same on both sides share a result
     for a, b in pairs.values():
         for x, y in zip(flatten(a), flatten(b), strict=True):
             if x is not y:
@@ -117,12 +119,15 @@ def _emit_if(t: Context, cond: Value, blocks: list[Block], pairs: dict[str, tupl
         t.env[name] = rebuild(a, values)
 
 
-def short_circuit(t: Context, conjunction: bool, left: Any, right: Callable[[], Any], node: ast.AST) -> Any:
+def short_circuit(
+    t: Context, conjunction: bool, left: TracedValue, right: Callable[[], TracedValue], node: ast.AST
+) -> TracedValue:
     """`left and right()` (or `or`), where the right side must not be evaluated if the left decides."""
     if not isinstance(left, Value):
         return right() if bool(left) is conjunction else left
-    found: list[Any] = []
+    found: list[TracedValue] = []
     before = dict(t.env)
+    # traced into a region first: if it turns out harmless its operations run always, and no branch is needed
     block = t.b.region((), lambda: found.append(right()))
     if any(t.env.get(name) is not value for name, value in before.items()):
         raise t.error(

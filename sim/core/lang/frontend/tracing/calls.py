@@ -12,7 +12,7 @@ from sim.core.lang import types as language_types
 from sim.core.lang.errors import KernelError, did_you_mean
 from sim.core.lang.frontend.elsewhere import NUMPY, PYTHON, instead
 from sim.core.lang.frontend.function import Function
-from sim.core.lang.frontend.traced import LValue, describe, is_number, is_traced
+from sim.core.lang.frontend.traced import Keywords, LValue, Positional, TracedValue, describe, is_number, is_traced
 from sim.core.lang.frontend.tracing.bodies import bind_arguments, run_body
 from sim.core.lang.frontend.tracing.closed_form import call_closed_form
 from sim.core.lang.frontend.tracing.construct import construct
@@ -36,7 +36,7 @@ _TYPE_MAKERS = (language_types.vector, language_types.matrix, language_types.qua
 _RENAMED = {"asin": "asin_unclamped", "acos": "acos_unclamped"}  # until the library registers its clamped ones
 
 
-def callee_of(t: Context, x: Any, node: ast.Call) -> Any:
+def callee_of(t: Context, x: TracedValue, node: ast.Call) -> TracedValue:
     """What a call calls: a function of the language, a builtin, a type, or a maker of types."""
     if isinstance(x, (Function, Builtin, Type)) or x in _TYPE_MAKERS:
         return x
@@ -83,7 +83,7 @@ def callee_of(t: Context, x: Any, node: ast.Call) -> Any:
     raise t.error(node, f"`{shown}` is a Python function, not one of the kernel language", hint)
 
 
-def apply(t: Context, target: Any, args: tuple, kwargs: dict[str, Any], node: ast.AST) -> Any:
+def apply(t: Context, target: TracedValue, args: Positional, kwargs: Keywords, node: ast.AST) -> TracedValue:
     """A call with evaluated arguments."""
     if isinstance(target, Builtin):
         return target.handler(t, node, args, kwargs)
@@ -100,7 +100,9 @@ def apply(t: Context, target: Any, args: tuple, kwargs: dict[str, Any], node: as
         raise t.error(node, f"{target.__name__}(...): {problem}") from None
 
 
-def call_function(t: Context, function: Function, args: Sequence[Any], kwargs: dict[str, Any], node: ast.AST) -> Any:
+def call_function(
+    t: Context, function: Function, args: Sequence[TracedValue], kwargs: Keywords, node: ast.AST
+) -> TracedValue:
     """A call of a function of the language: traced in place, or kept as a call if its derivative is in closed
     form."""
     function, values = _overload(t, function, args, kwargs, node)
@@ -121,8 +123,8 @@ def call_function(t: Context, function: Function, args: Sequence[Any], kwargs: d
 
 
 def _overload(
-    t: Context, function: Function, args: Sequence[Any], kwargs: dict[str, Any], node: ast.AST
-) -> tuple[Function, dict[str, Any]]:
+    t: Context, function: Function, args: Sequence[TracedValue], kwargs: Keywords, node: ast.AST
+) -> tuple[Function, Keywords]:
     """The definition that these arguments fit, the last one first, and the arguments by name."""
     if function.earlier is None:
         return function, bind_arguments(t, function, args, kwargs, node)

@@ -11,7 +11,7 @@ from sim.core.lang.frontend.captures import remembered
 from sim.core.lang.frontend.custom import GradientFunction, adjoint_name
 from sim.core.lang.frontend.function import Function
 from sim.core.lang.frontend.source import own_module
-from sim.core.lang.frontend.traced import ArrayRef, describe, flatten, type_of
+from sim.core.lang.frontend.traced import ArrayRef, Keywords, TracedValue, describe, flatten, type_of
 from sim.core.lang.frontend.tracing.bodies import bind_arguments, parameter_value, run_body, trace_function
 from sim.core.lang.frontend.tracing.context import Context, Frame, Syntax
 from sim.core.lang.ir.core import Func, Op, Value, walk
@@ -26,7 +26,7 @@ from sim.core.lang.types import (
 )
 
 
-def call_closed_form(t: Context, function: Function, values: dict[str, Any], node: ast.AST) -> Any:
+def call_closed_form(t: Context, function: Function, values: Keywords, node: ast.AST) -> TracedValue:
     """A call that stays one, because its derivative is given in closed form."""
     real = next((s for v in values.values() if (s := _float_of(v)) is not None), t.real)
     typed, kinds = [], []
@@ -72,7 +72,7 @@ def _inside(t: Context, function: Function, problem: KernelError, node: ast.AST)
     return KernelError(f"{problem.what} ({call})", problem.span, problem.hint)
 
 
-def _argument_type(t: Context, function: Function, name: str, x: Any, real: Scalar, node: ast.AST) -> Any:
+def _argument_type(t: Context, function: Function, name: str, x: TracedValue, real: Scalar, node: ast.AST) -> Any:
     if isinstance(x, tuple):
         return tuple(_argument_type(t, function, name, v, real, node) for v in x)
     ty = type_of(x, real)
@@ -86,7 +86,7 @@ def _argument_type(t: Context, function: Function, name: str, x: Any, real: Scal
     return ty
 
 
-def _float_of(x: Any) -> Scalar | None:
+def _float_of(x: TracedValue) -> Scalar | None:
     ty = type_of(x)
     scalar = scalar_of(ty) if isinstance(ty, Type) and not isinstance(ty, ArrayType) else None
     return scalar if scalar is not None and scalar.is_float else None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Any
 
 from sim.core.lang.errors import did_you_mean
 from sim.core.lang.frontend.elsewhere import NUMPY, WARP, instead
@@ -14,8 +13,10 @@ from sim.core.lang.frontend.traced import (
     ArrayRef,
     LValue,
     Members,
+    Positional,
     Range,
     StructValue,
+    TracedValue,
     VectorValue,
     describe,
     is_number,
@@ -43,7 +44,7 @@ from sim.core.lang.types import (
 _XYZW = "xyzw"
 
 
-def iterate(t: Context, x: Any, node: ast.AST) -> list[Any]:
+def iterate(t: Context, x: TracedValue, node: ast.AST) -> list[TracedValue]:
     """What a loop over a tuple, vector, matrix (rows) or constant range goes through."""
     if isinstance(x, range):
         return list(x)
@@ -61,7 +62,7 @@ def iterate(t: Context, x: Any, node: ast.AST) -> list[Any]:
     raise t.error(node, f"{describe(x)} cannot be looped over", "write `for i in range(n)`")
 
 
-def get_attribute(t: Context, x: Any, name: str, node: ast.AST) -> Any:
+def get_attribute(t: Context, x: TracedValue, name: str, node: ast.AST) -> TracedValue:
     """`x.name`."""
     if isinstance(x, (VectorValue, LValue)) and isinstance(x.type, Homogeneous):
         part = _named_part(x.type, name)
@@ -95,14 +96,14 @@ def get_attribute(t: Context, x: Any, name: str, node: ast.AST) -> Any:
     return t.static(found, name, node)
 
 
-def get_field(t: Context, x: StructValue, name: str, node: ast.AST) -> Any:
+def get_field(t: Context, x: StructValue, name: str, node: ast.AST) -> TracedValue:
     value = x.values[name]
     if value is None:
         raise t.error(node, f"the array '{name}' of this {x.type} was not set")
     return value
 
 
-def _array_attribute(t: Context, x: ArrayRef, name: str, node: ast.AST) -> Any:
+def _array_attribute(t: Context, x: ArrayRef, name: str, node: ast.AST) -> TracedValue:
     if name == "shape":
         return tuple(t.b.shape(x.array, k) for k in range(len(x.index), len(x.index) + x.ndim))
     if name == "ndim":
@@ -120,7 +121,7 @@ def _array_attribute(t: Context, x: ArrayRef, name: str, node: ast.AST) -> Any:
     )
 
 
-def _value_attribute(t: Context, x: Any, name: str, node: ast.AST) -> Any:
+def _value_attribute(t: Context, x: TracedValue, name: str, node: ast.AST) -> TracedValue:
     ty = type_of(x, t.real)
     if name == "dtype" and isinstance(ty, (Scalar, Homogeneous)):
         return ty if isinstance(ty, Scalar) else ty.dtype
@@ -138,7 +139,7 @@ def _value_attribute(t: Context, x: Any, name: str, node: ast.AST) -> Any:
     raise t.error(node, f"{ty} has no component '{name}'{did_you_mean(name, known)}", hint)
 
 
-def component_of(t: Context, x: VectorValue | LValue, ty: Type, first: int) -> Any:
+def component_of(t: Context, x: VectorValue | LValue, ty: Type, first: int) -> TracedValue:
     """Leaves `first ..` of a composite, as a value of type `ty`."""
     if isinstance(x, LValue):
         if x.offset is None:
@@ -147,7 +148,7 @@ def component_of(t: Context, x: VectorValue | LValue, ty: Type, first: int) -> A
     return x.leaves[first] if isinstance(ty, Scalar) else t.compose(ty, iter(x.leaves[first:]))
 
 
-def subscript(t: Context, x: Any, keys: tuple, node: ast.AST) -> Any:
+def subscript(t: Context, x: TracedValue, keys: Positional, node: ast.AST) -> TracedValue:
     """`x[keys]`."""
     for key in keys:
         if not isinstance(x, dict) and isinstance(key, tuple):
@@ -156,7 +157,7 @@ def subscript(t: Context, x: Any, keys: tuple, node: ast.AST) -> Any:
     return x
 
 
-def _subscript_once(t: Context, x: Any, key: Any, node: ast.AST) -> Any:
+def _subscript_once(t: Context, x: TracedValue, key: TracedValue, node: ast.AST) -> TracedValue:
     if isinstance(x, ArrayRef):
         index = (*x.index, array_index(t, x, key, node))
         if len(index) < x.array.type.ndim:  # type: ignore[attr-defined]
@@ -179,7 +180,7 @@ def _subscript_once(t: Context, x: Any, key: Any, node: ast.AST) -> Any:
         raise t.error(node, f"{describe(x)}[{key!r}]: {type(problem).__name__}: {problem}") from None
 
 
-def array_index(t: Context, x: ArrayRef, key: Any, node: ast.AST) -> Value:
+def array_index(t: Context, x: ArrayRef, key: TracedValue, node: ast.AST) -> Value:
     k = whole(key)
     if k is not None and k < 0:
         name = x.array.name or "a"
@@ -203,7 +204,7 @@ def _position(t: Context, k: int, size: int, node: ast.AST, what: str = "") -> i
     return k % size
 
 
-def _component(t: Context, x: VectorValue | LValue, key: Any, node: ast.AST) -> Any:
+def _component(t: Context, x: VectorValue | LValue, key: TracedValue, node: ast.AST) -> TracedValue:
     """Component of a vector, row of a matrix; with an index of the run: a place with a run-time leaf, or a
     choice."""
     ty = x.type
@@ -230,7 +231,7 @@ def _component(t: Context, x: VectorValue | LValue, key: Any, node: ast.AST) -> 
     return _choose_item(t, tuple(rows), key, node)
 
 
-def _choose_item(t: Context, items: tuple, key: Value, node: ast.AST) -> Any:
+def _choose_item(t: Context, items: Positional, key: Value, node: ast.AST) -> TracedValue:
     """items[key] with an index of the run: a chain of choices.  Outside of 0 .. n - 1, negative ones too, it is the
     last item."""
     kinds = {type_of(i, t.real) for i in items}
@@ -247,7 +248,9 @@ def _choose_item(t: Context, items: tuple, key: Value, node: ast.AST) -> Any:
     return t.compose(ty, iter(out))
 
 
-def with_component(t: Context, x: Any, key: tuple[str, Any], value: Any, node: ast.AST) -> Any:
+def with_component(
+    t: Context, x: TracedValue, key: tuple[str, TracedValue], value: TracedValue, node: ast.AST
+) -> TracedValue:
     """A copy of a local vector, matrix or struct with one component changed."""
     how, what = key
     if isinstance(x, StructValue) and how == "attribute":
@@ -265,13 +268,13 @@ def with_component(t: Context, x: Any, key: tuple[str, Any], value: Any, node: a
     return _with_item(t, x, what, value, node)
 
 
-def _with_leaves(t: Context, x: VectorValue, ty: Type, first: int, value: Any, node: ast.AST) -> VectorValue:
+def _with_leaves(t: Context, x: VectorValue, ty: Type, first: int, value: TracedValue, node: ast.AST) -> VectorValue:
     new = t.fit_or_error(t.load(value), ty, f"a component of {x.type}", node)
     leaves = [new] if isinstance(new, Value) else list(new.leaves)
     return VectorValue(x.type, (*x.leaves[:first], *leaves, *x.leaves[first + len(leaves) :]))
 
 
-def _with_item(t: Context, x: VectorValue, keys: tuple, value: Any, node: ast.AST) -> VectorValue:
+def _with_item(t: Context, x: VectorValue, keys: Positional, value: TracedValue, node: ast.AST) -> VectorValue:
     key, rest = keys[0], keys[1:]
     if rest:  # m[i, j] = ...: row i with its component j replaced
         row = subscript(t, x, (key,), node)

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import ast
-from typing import Any
 
 from sim.core.lang.errors import did_you_mean
-from sim.core.lang.frontend.traced import ArrayRef, Mismatch, StructValue, VectorValue, describe, is_number
+from sim.core.lang.frontend.traced import (
+    ArrayRef,
+    Keywords,
+    Mismatch,
+    Positional,
+    StructValue,
+    TracedValue,
+    VectorValue,
+    describe,
+    is_number,
+)
 from sim.core.lang.frontend.tracing.context import Context
 from sim.core.lang.ir.core import Value
 from sim.core.lang.types import (
@@ -24,7 +33,7 @@ from sim.core.lang.types import (
 )
 
 
-def construct(t: Context, ty: Type, args: tuple, kwargs: dict[str, Any], node: ast.AST) -> Any:
+def construct(t: Context, ty: Type, args: Positional, kwargs: Keywords, node: ast.AST) -> TracedValue:
     """`ty(*args, **kwargs)`."""
     args = tuple(t.load(a) for a in args)
     kwargs = {k: t.load(v) for k, v in kwargs.items()}
@@ -43,7 +52,7 @@ def construct(t: Context, ty: Type, args: tuple, kwargs: dict[str, Any], node: a
     raise t.error(node, f"{ty} cannot be made inside of a kernel", "pass arrays as arguments")
 
 
-def cast(t: Context, x: Any, ty: Scalar, node: ast.AST) -> Value:
+def cast(t: Context, x: TracedValue, ty: Scalar, node: ast.AST) -> Value:
     """A scalar converted: floats to integers truncate, anything to bool compares with zero."""
     if is_number(x):
         if ty is bool_:
@@ -63,10 +72,10 @@ def cast(t: Context, x: Any, ty: Scalar, node: ast.AST) -> Value:
     return t.b.emit("cast", x, type=ty)
 
 
-def _homogeneous(t: Context, ty: Homogeneous, args: tuple, node: ast.AST) -> VectorValue:
+def _homogeneous(t: Context, ty: Homogeneous, args: Positional, node: ast.AST) -> VectorValue:
     count = len(ty.leaves)
     if not args:
-        return t.zero(ty)
+        return VectorValue(ty, tuple(t.b.const(0, leaf.scalar) for leaf in ty.leaves))
     if (
         len(args) == 1
         and isinstance(args[0], VectorValue)
@@ -88,7 +97,7 @@ def _homogeneous(t: Context, ty: Homogeneous, args: tuple, node: ast.AST) -> Vec
     return VectorValue(ty, tuple(_component(t, ty, k, v, node) for k, v in enumerate(flat)))
 
 
-def _scalars_of(x: Any) -> list[Any]:
+def _scalars_of(x: TracedValue) -> list[TracedValue]:
     if isinstance(x, VectorValue):
         return list(x.leaves)
     if isinstance(x, tuple):
@@ -96,7 +105,7 @@ def _scalars_of(x: Any) -> list[Any]:
     return [x]
 
 
-def _component(t: Context, ty: Homogeneous, k: int, x: Any, node: ast.AST) -> Value:
+def _component(t: Context, ty: Homogeneous, k: int, x: TracedValue, node: ast.AST) -> Value:
     if isinstance(x, ArrayRef):
         raise t.error(node, f"component {k} of {ty}(...) is {describe(x)}", "index the array")
     try:
@@ -107,7 +116,7 @@ def _component(t: Context, ty: Homogeneous, k: int, x: Any, node: ast.AST) -> Va
         ) from None
 
 
-def _transformation(t: Context, ty: Transformation, args: tuple, kwargs: dict[str, Any], node: ast.AST) -> VectorValue:
+def _transformation(t: Context, ty: Transformation, args: Positional, kwargs: Keywords, node: ast.AST) -> VectorValue:
     """`transform(p, q)`, `transform()` (the identity), seven numbers, another transform."""
     for key in kwargs:
         if key not in ("p", "q"):
@@ -127,7 +136,7 @@ def identity_quaternion(t: Context, dtype: Scalar) -> VectorValue:
     return VectorValue(quaternion(dtype), tuple(t.b.const(v, dtype) for v in (0, 0, 0, 1)))
 
 
-def _struct(t: Context, ty: Struct, args: tuple, kwargs: dict[str, Any], node: ast.AST) -> StructValue:
+def _struct(t: Context, ty: Struct, args: Positional, kwargs: Keywords, node: ast.AST) -> StructValue:
     if args:
         raise t.error(node, f"{ty}(...) takes its fields by name: {', '.join(ty.fields)}")
     out = dict(t.zero(ty).values)
@@ -142,7 +151,7 @@ def _struct(t: Context, ty: Struct, args: tuple, kwargs: dict[str, Any], node: a
     return StructValue(ty, out)
 
 
-def fit_field(t: Context, ty: Struct, key: str, value: Any, node: ast.AST) -> Any:
+def fit_field(t: Context, ty: Struct, key: str, value: TracedValue, node: ast.AST) -> TracedValue:
     """A value for a field of a struct, which has to have the field's type."""
     field = ty.fields[key]
     try:

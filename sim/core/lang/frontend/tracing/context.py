@@ -1,4 +1,4 @@
-"""What every part of the tracer needs: the builder, the stack of inlined calls, errors, conversions, memory."""
+"""The state of one trace, given to every part of the tracer: builder, inlined calls, conversions, memory, errors."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from sim.core.lang.frontend.traced import (
     Mismatch,
     Range,
     StructValue,
+    TracedValue,
     Undefined,
     VectorValue,
     constant,
@@ -56,7 +57,7 @@ class Frame:
 
     def __init__(self, function: Function, call: ast.AST | None, key: Any) -> None:
         self.function, self.call, self.key = function, call, key
-        self.env: dict[str, Any] = dict.fromkeys(FLAGS, False)
+        self.env: dict[str, TracedValue] = dict.fromkeys(FLAGS, False)
         self.env[VALUE] = Undefined("is not returned")
         self.loops: dict[int, list[str]] = {}  # variables that a loop (by its node) turned out to carry
 
@@ -68,7 +69,7 @@ class Syntax:
     evaluate: the value of an expression; elements of arrays stay places.  execute: a block of statements.
     """
 
-    evaluate: Callable[[Context, ast.expr], Any]
+    evaluate: Callable[[Context, ast.expr], TracedValue]
     execute: Callable[[Context, Sequence[ast.stmt]], None]
 
 
@@ -92,19 +93,19 @@ class Context:
         return self.frames[-1]
 
     @property
-    def env(self) -> dict[str, Any]:
+    def env(self) -> dict[str, TracedValue]:
         return self.frames[-1].env
 
     @env.setter
-    def env(self, env: dict[str, Any]) -> None:
+    def env(self, env: dict[str, TracedValue]) -> None:
         self.frames[-1].env = env
 
     # -- syntax
-    def lazy(self, node: ast.expr) -> Any:
+    def lazy(self, node: ast.expr) -> TracedValue:
         """The value of an expression; elements of arrays stay places until they are needed."""
         return self.syntax.evaluate(self, node)
 
-    def eval(self, node: ast.expr) -> Any:
+    def eval(self, node: ast.expr) -> TracedValue:
         """The value of an expression."""
         return self.load(self.syntax.evaluate(self, node))
 
@@ -148,14 +149,14 @@ class Context:
         return f"write {self.spelled(ty)}(...) to convert" if isinstance(ty, Scalar) else ""
 
     # -- weak numbers
-    def as_value(self, x: Any, ty: Type | None = None, node: ast.AST | None = None) -> Value:
+    def as_value(self, x: TracedValue, ty: Type | None = None, node: ast.AST | None = None) -> Value:
         """A scalar as a `Value` of scalar type `ty` (None: its own; weak numbers: int32 or `real`)."""
         try:
             return self.typed(x, ty)
         except Mismatch as problem:
             raise self.error(node, *_what_and_hint(problem)) from None
 
-    def typed(self, x: Any, ty: Type | None = None) -> Value:
+    def typed(self, x: TracedValue, ty: Type | None = None) -> Value:
         """`as_value` that raises `Mismatch`."""
         if isinstance(x, Value):
             if ty is None or x.type is ty:
@@ -177,7 +178,7 @@ class Context:
             raise Mismatch(f"the number {x} does not fit into {ty}", "use a wider type, as in sim.int64(...)")
         return self.b.const(x, ty)
 
-    def zero(self, ty: Type) -> Any:
+    def zero(self, ty: Type) -> TracedValue:
         """The zero of a type (structs: all fields zero, arrays None)."""
         if isinstance(ty, Struct):
             return StructValue(
@@ -187,7 +188,7 @@ class Context:
         return values[0] if isinstance(ty, Scalar) else self.compose(ty, iter(values))
 
     # -- between values and leaves
-    def compose(self, ty: Type, values: Iterator[Value]) -> Any:
+    def compose(self, ty: Type, values: Iterator[Value]) -> TracedValue:
         """The traced value of a type from its leaves, in order."""
         if isinstance(ty, Scalar):
             return next(values)
@@ -197,7 +198,7 @@ class Context:
             return VectorValue(ty, tuple(next(values) for _ in ty.leaves))
         raise Mismatch(f"{ty} is not made of scalars")
 
-    def fit(self, x: Any, ty: Type) -> Any:
+    def fit(self, x: TracedValue, ty: Type) -> TracedValue:
         """x as a value of a type: weak numbers converted, anything else has to have that type already (`Mismatch`)."""
         if isinstance(ty, Scalar):
             return self.typed(x, ty)
@@ -208,7 +209,7 @@ class Context:
         made_of = isinstance(x, tuple) and isinstance(ty, Homogeneous)
         raise Mismatch(f"expected {ty}, got {describe(x)}", f"write {public_name(ty)}(...)" if made_of else "")
 
-    def fit_or_error(self, x: Any, ty: Type, what: str, node: ast.AST) -> Any:
+    def fit_or_error(self, x: TracedValue, ty: Type, what: str, node: ast.AST) -> TracedValue:
         """x as a value of a type, or an error that says `what` does not fit."""
         try:
             return self.fit(x, ty)
@@ -217,14 +218,14 @@ class Context:
             raise self.error(node, f"{what}: {found}", hint) from None
 
     @staticmethod
-    def _fit_array(x: Any, ty: ArrayType) -> Any:
+    def _fit_array(x: TracedValue, ty: ArrayType) -> TracedValue:
         if not isinstance(x, ArrayRef):
             raise Mismatch(f"expected {ty}, got {describe(x)}")
         if x.ndim != ty.ndim or ty.dtype not in (None, x.dtype):
             raise Mismatch(f"expected {ty}, got {type_of(x)}")
         return x
 
-    def unify(self, a: Any, b: Any) -> tuple[Any, Any]:
+    def unify(self, a: TracedValue, b: TracedValue) -> tuple[TracedValue, TracedValue]:
         """Both values in one shape and type, so that a run-time choice between them is a value (`Mismatch` if not)."""
         if same(a, b):
             return a, a
@@ -252,14 +253,14 @@ class Context:
             return ArrayRef(a.array, tuple(x for x, _ in rows)), ArrayRef(a.array, tuple(y for _, y in rows))
         raise Mismatch(f"{describe(a)} and {describe(b)}")
 
-    def _or_mismatch(self, typed: Value, other: Any, ty: Type) -> Value:
+    def _or_mismatch(self, typed: Value, other: TracedValue, ty: Type) -> Value:
         try:
             return self.typed(other, ty)
         except Mismatch:
             raise Mismatch(f"{describe(typed)} and {describe(other)}") from None
 
     # -- what Python knows
-    def static(self, x: Any, name: str, node: ast.AST) -> Any:
+    def static(self, x: TracedValue, name: str, node: ast.AST) -> TracedValue:
         """A captured Python object as a traced value."""
         if isinstance(x, np.generic):
             # the kinds that NumPy makes by default are as weak as Python's own numbers
@@ -283,7 +284,7 @@ class Context:
         return x
 
     def _static_struct(self, x: HostStruct, name: str, node: ast.AST) -> StructValue:
-        ty: Struct = x._sim_struct_  # type: ignore[attr-defined]
+        ty: Struct = x._sim_struct_
         values = {}
         for key, field in ty.fields.items():
             part = self.static(getattr(x, key), f"{name}.{key}", node)
@@ -291,7 +292,7 @@ class Context:
         return StructValue(ty, values)
 
     # -- memory
-    def load(self, x: Any) -> Any:
+    def load(self, x: TracedValue) -> TracedValue:
         """The value of a `LValue`; other values as they are."""
         if not isinstance(x, LValue):
             return x
@@ -315,7 +316,7 @@ class Context:
     def leaf(self, offset: Value, c: int) -> Value:
         return self.b.emit("add", offset, c) if c else offset
 
-    def fit_place(self, x: LValue, value: Any, node: ast.AST) -> list[Value]:
+    def fit_place(self, x: LValue, value: TracedValue, node: ast.AST) -> list[Value]:
         """The leaves of a value that goes into an array element, which has to have its type."""
         try:
             return flatten(self.fit(self.load(value), x.type))
@@ -323,7 +324,7 @@ class Context:
             what, hint = _what_and_hint(problem)
             raise self.error(node, f"an element of `{x.array.name}` is {x.type}: {what}", hint) from None
 
-    def logical(self, x: Any, node: ast.AST) -> Any:
+    def logical(self, x: TracedValue, node: ast.AST) -> TracedValue:
         """x as a condition: a Python bool if it is known, else a bool `Value`."""
         x = self.load(x)
         if isinstance(x, Value):
@@ -337,7 +338,7 @@ class Context:
             raise self.error(node, f"{describe(x)} is neither true nor false", "compare it with something")
         return bool(x)
 
-    def nope(self, x: Any) -> Any:
+    def nope(self, x: TracedValue) -> TracedValue:
         """Logical not of a bool or a bool `Value`."""
         return self.b.emit("not", x) if isinstance(x, Value) else not x
 

@@ -6,15 +6,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from typing import Any
 
+from sim.core.lang.frontend.traced import TracedValue
 from sim.core.lang.frontend.tracing.context import FLAGS, Context
 from sim.core.lang.ir.core import Value
 
 
-def exit_flag(t: Context) -> Any:
+def exit_flag(t: Context) -> TracedValue:
     """Whether the rest of the block is skipped: False, True, or a bool of the run."""
-    out: Any = False
+    out: TracedValue = False
     for name in FLAGS:
         flag = t.env[name]
         if flag is True:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from sim.core.lang.errors import did_you_mean
 from sim.core.lang.frontend.source import MISSING
-from sim.core.lang.frontend.traced import Undefined
+from sim.core.lang.frontend.traced import Positional, TracedValue, Undefined
 from sim.core.lang.frontend.tracing.assignments import assign, subscript_keys
 from sim.core.lang.frontend.tracing.branches import choose, short_circuit
 from sim.core.lang.frontend.tracing.calls import apply, callee_of
@@ -36,7 +35,7 @@ REFUSED_EXPRESSIONS: dict[type, tuple[str, str]] = {
 }
 
 
-def evaluate(t: Context, node: ast.expr) -> Any:
+def evaluate(t: Context, node: ast.expr) -> TracedValue:
     handler = _EXPRESSIONS.get(type(node))
     if handler is None:
         what, hint = REFUSED_EXPRESSIONS.get(type(node), (type(node).__name__, ""))
@@ -44,7 +43,7 @@ def evaluate(t: Context, node: ast.expr) -> Any:
     return handler(t, node)
 
 
-def read_name(t: Context, node: ast.Name) -> Any:
+def read_name(t: Context, node: ast.Name) -> TracedValue:
     x = t.env.get(node.id, MISSING)
     if x is MISSING:
         return _outside(t, node.id, node)
@@ -53,7 +52,7 @@ def read_name(t: Context, node: ast.Name) -> Any:
     return x
 
 
-def _outside(t: Context, name: str, node: ast.AST) -> Any:
+def _outside(t: Context, name: str, node: ast.AST) -> TracedValue:
     """A name of the closure, the module or Python."""
     function = t.frame.function
     if name in function.python.__code__.co_varnames:
@@ -67,30 +66,30 @@ def _outside(t: Context, name: str, node: ast.AST) -> Any:
     return t.static(x, name, node)
 
 
-def _constant(t: Context, node: ast.Constant) -> Any:
+def _constant(t: Context, node: ast.Constant) -> TracedValue:
     if isinstance(node.value, (bool, int, float, str)) or node.value is None:
         return node.value
     raise t.error(node, f"a constant of type {type(node.value).__name__} cannot be used in a kernel")
 
 
-def _tuple(t: Context, node: ast.Tuple | ast.List) -> tuple:
+def _tuple(t: Context, node: ast.Tuple | ast.List) -> Positional:
     return tuple(t.eval(e) for e in node.elts)
 
 
-def _binary(t: Context, node: ast.BinOp) -> Any:
+def _binary(t: Context, node: ast.BinOp) -> TracedValue:
     op, sign = BINARY[type(node.op)]
     left, right = t.eval(node.left), t.eval(node.right)
     t.at(node)
     return binary(t, op, sign, left, right, node)
 
 
-def _unary(t: Context, node: ast.UnaryOp) -> Any:
+def _unary(t: Context, node: ast.UnaryOp) -> TracedValue:
     return unary(t, node.op, t.eval(node.operand), node)
 
 
-def _compare(t: Context, node: ast.Compare) -> Any:
+def _compare(t: Context, node: ast.Compare) -> TracedValue:
     left = t.eval(node.left)
-    out: Any = True
+    out: TracedValue = True
     for op, right_node in zip(node.ops, node.comparators, strict=True):
         right = t.eval(right_node)
         t.at(node)
@@ -99,7 +98,7 @@ def _compare(t: Context, node: ast.Compare) -> Any:
     return out
 
 
-def _conjunction(t: Context, a: Any, b: Any) -> Any:
+def _conjunction(t: Context, a: TracedValue, b: TracedValue) -> TracedValue:
     """a and b, of conditions already evaluated."""
     if isinstance(a, Value) and isinstance(b, Value):
         return t.b.emit("and", a, b)
@@ -107,7 +106,7 @@ def _conjunction(t: Context, a: Any, b: Any) -> Any:
     return other if known else False
 
 
-def _logic(t: Context, node: ast.BoolOp) -> Any:
+def _logic(t: Context, node: ast.BoolOp) -> TracedValue:
     conjunction = isinstance(node.op, ast.And)
     left = t.logical(t.eval(node.values[0]), node.values[0])
     for right in node.values[1:]:
@@ -115,15 +114,15 @@ def _logic(t: Context, node: ast.BoolOp) -> Any:
     return left
 
 
-def _test(t: Context, node: ast.expr) -> Any:
+def _test(t: Context, node: ast.expr) -> TracedValue:
     return t.logical(t.eval(node), node)
 
 
-def _ternary(t: Context, node: ast.IfExp) -> Any:
+def _ternary(t: Context, node: ast.IfExp) -> TracedValue:
     return choose(t, node.test, node.body, node.orelse, node)
 
 
-def _comprehension(t: Context, node: ast.ListComp) -> tuple:
+def _comprehension(t: Context, node: ast.ListComp) -> Positional:
     """Over constants only: unrolled into a tuple."""
     generator = node.generators[0]
     if len(node.generators) > 1:
@@ -147,20 +146,20 @@ def _comprehension(t: Context, node: ast.ListComp) -> tuple:
     return tuple(out)
 
 
-def _attribute(t: Context, node: ast.Attribute) -> Any:
+def _attribute(t: Context, node: ast.Attribute) -> TracedValue:
     base = t.lazy(node.value)
     t.at(node)
     return get_attribute(t, base, node.attr, node)
 
 
-def _subscript(t: Context, node: ast.Subscript) -> Any:
+def _subscript(t: Context, node: ast.Subscript) -> TracedValue:
     base = t.lazy(node.value)
     keys = subscript_keys(t, node.slice)
     t.at(node)
     return subscript(t, base, keys, node)
 
 
-def _call(t: Context, node: ast.Call) -> Any:
+def _call(t: Context, node: ast.Call) -> TracedValue:
     callee = t.lazy(node.func)
     for keyword in node.keywords:
         if keyword.arg is None:
@@ -178,7 +177,7 @@ def _call(t: Context, node: ast.Call) -> Any:
     return apply(t, target, args, kwargs, node)
 
 
-_EXPRESSIONS: dict[type, Callable[[Context, Any], Any]] = {
+_EXPRESSIONS: dict[type, Callable[[Context, TracedValue], TracedValue]] = {
     ast.Name: read_name,
     ast.Constant: _constant,
     ast.Tuple: _tuple,

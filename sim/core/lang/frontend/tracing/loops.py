@@ -1,4 +1,9 @@
-"""Loops: unrolled while tracing, or `for` and `while` operations with carried variables."""
+"""Loops: unrolled while tracing, or `for` and `while` operations with carried variables.
+
+SSA has no variables, so a loop of the run passes what its body changes from one iteration to the next, as parameters of
+its region (block arguments, in MLIR).  Which variables those are, and of what types, shows only when the body is
+traced: `_stable` traces it until nothing more turns out to change, a fixed point.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +11,12 @@ import ast
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 from sim.core.lang.errors import KernelError
 from sim.core.lang.frontend.traced import (
     Mismatch,
     Range,
+    TracedValue,
     Undefined,
     constant,
     describe,
@@ -43,7 +48,7 @@ class Carried:
     """What a loop passes from one iteration to the next: start values by variable name; names that have no value
     inside."""
 
-    start: dict[str, Any] = field(default_factory=dict)
+    start: dict[str, TracedValue] = field(default_factory=dict)
     lost: set[str] = field(default_factory=set)
 
     @property
@@ -59,7 +64,7 @@ def for_loop(t: Context, node: ast.For) -> None:
         if None in bounds:
             _counted(t, node, over)
             return
-        items: Sequence[Any] = range(*bounds)  # type: ignore[arg-type]
+        items: Sequence[TracedValue] = range(*bounds)  # type: ignore[arg-type]
         if over.rolled or len(items) > UNROLL_LIMIT or t.copies * _copies_of(t, node, items) > COPIES_LIMIT:
             _counted(t, node, over)
             return
@@ -73,17 +78,18 @@ def for_loop(t: Context, node: ast.For) -> None:
     t.env[BROKE] = False
 
 
-def _copies_of(t: Context, node: ast.For, items: Sequence[Any]) -> int:
+def _copies_of(t: Context, node: ast.For, items: Sequence[TracedValue]) -> int:
     """How many copies of the innermost body the loop makes, if it and the loops directly inside it are unrolled."""
     inner = [child for child in node.body if isinstance(child, ast.For)]
     if not inner or not items or not isinstance(node.target, ast.Name):
         return len(items)
+    # the ranges inside are evaluated for one item, in a region that is thrown away
     before, most = dict(t.env), 1
     t.env[node.target.id] = items[len(items) // 2]  # the bounds inside may depend on it
     for child in inner:
-        found: list[Any] = []
+        found: list[TracedValue] = []
         try:
-            t.b.region((), lambda child=child, found=found: found.append(t.eval(child.iter)))  # type: ignore[misc]
+            t.b.region((), lambda child=child, found=found: found.append(t.eval(child.iter)))
         except KernelError:  # they depend on what the body computes
             continue
         finally:
@@ -93,8 +99,8 @@ def _copies_of(t: Context, node: ast.For, items: Sequence[Any]) -> int:
             if isinstance(found[0], Range)
             else [None]
         )
-        if None not in bounds and not found[0].rolled and len(range(*bounds)) <= UNROLL_LIMIT:  # type: ignore[arg-type]
-            most = max(most, _copies_of(t, child, range(*bounds)))  # type: ignore[arg-type]
+        if None not in bounds and not found[0].rolled and len(range(*bounds)) <= UNROLL_LIMIT:
+            most = max(most, _copies_of(t, child, range(*bounds)))
     t.env = before
     return len(items) * most
 
@@ -108,7 +114,7 @@ def _no_else(t: Context, node: ast.For | ast.While) -> None:
         )
 
 
-def _unrolled(t: Context, node: ast.For, items: Sequence[Any]) -> None:
+def _unrolled(t: Context, node: ast.For, items: Sequence[TracedValue]) -> None:
     for k, item in enumerate(items):
         assign(t, node.target, item)
         t.execute(node.body)
@@ -118,7 +124,7 @@ def _unrolled(t: Context, node: ast.For, items: Sequence[Any]) -> None:
             return
         if isinstance(stop, Value):
 
-            def go_on(rest: Sequence[Any] = items[k + 1 :]) -> None:
+            def go_on(rest: Sequence[TracedValue] = items[k + 1 :]) -> None:
                 clear_flags(t)
                 _unrolled(t, node, rest)
 
@@ -145,6 +151,7 @@ def _counted(t: Context, node: ast.For, over: Range) -> None:
             Op("for", [count, *carried.init], [Value(v.type) for v in carried.init], {"reverse": False}, [block])
         ).results
     else:
+        # `for` has no exit: the count becomes a variable of a `while`, whose condition asks the flags too
         carried, block = _stable(t, node, [target], [ty], bind)
         advanced = _append_in(t, block, lambda: t.b.emit("add", block.params[0], t.b.const(1, ty)))
         block.yields = [advanced, *block.yields]
@@ -184,6 +191,7 @@ def while_loop(t: Context, node: ast.While) -> None:
     cond = _condition(t, carried, [], lambda: t.logical(t.eval(node.test), node.test), node)
     results = t.b.append(Op("while", carried.init, [Value(v.type) for v in carried.init], {}, [cond, block])).results
     _leave(t, carried, results, node, [])
+    # without this, what follows would count as reached, and the function as returning nothing on that path
     if isinstance(node.test, ast.Constant) and not any(breaks(s) for s in node.body):
         t.env[RETURNED] = True  # `while True:` without `break` ends in a `return` only
 
@@ -196,13 +204,15 @@ def _known_test(t: Context, node: ast.While) -> bool | None:
     return found[0] if isinstance(found[0], bool) else None
 
 
-def _condition(t: Context, carried: Carried, counters: list[Type], test: Callable[..., Any], node: ast.stmt) -> Block:
+def _condition(
+    t: Context, carried: Carried, counters: list[Type], test: Callable[..., TracedValue], node: ast.stmt
+) -> Block:
     """The condition region of a `while`: no exit flag is set, and `test(*counters)`."""
     before = t.env
 
     def fill(*params: Value) -> list[Value]:
         _enter(t, before, carried, params[len(counters) :])
-        stop: Any = exit_flag(t)
+        stop: TracedValue = exit_flag(t)
         clear_flags(t)
         entered = dict(t.env)
         go = short_circuit(t, True, t.nope(stop), lambda: test(*params[: len(counters)]), node)
@@ -215,7 +225,7 @@ def _condition(t: Context, carried: Carried, counters: list[Type], test: Callabl
     return block
 
 
-def _enter(t: Context, before: dict[str, Any], carried: Carried, params: Sequence[Value]) -> None:
+def _enter(t: Context, before: dict[str, TracedValue], carried: Carried, params: Sequence[Value]) -> None:
     """Makes an environment in which carried variables are parameters."""
     values = iter(params)
     t.env = dict(before)
@@ -235,11 +245,12 @@ def _stable(
     """
     before = t.env
     carried = Carried()
+    # a loop inside of a loop is traced again with every run of the outer one: what it carried then is a good guess
     memo = t.frame.loops.get(id(node))
     for name in memo if memo is not None else assigned(node.body):
         if name in before and name not in targets and is_typed(before[name]):
             carried.start[name] = before[name]
-    after: dict[str, Any] = {}
+    after: dict[str, TracedValue] = {}
 
     def body(*params: Value) -> None:
         _enter(t, before, carried, params[len(counters) :])
@@ -265,13 +276,19 @@ def _stable(
 
 
 def _discover(
-    t: Context, node: ast.stmt, carried: Carried, before: dict[str, Any], after: dict[str, Any], targets: list[str]
+    t: Context,
+    node: ast.stmt,
+    carried: Carried,
+    before: dict[str, TracedValue],
+    after: dict[str, TracedValue],
+    targets: list[str],
 ) -> bool:
     """Adds the variables that turned out to change; whether there were any."""
     grown = False
     for name, start in before.items():
         end = after[name]
         if name in carried.start:
+            # its value does not survive an iteration (a branch leaves it undefined): nobody may read it at the start
             if isinstance(end, Undefined) and name not in carried.lost:
                 del carried.start[name]
                 carried.lost.add(name)
@@ -285,7 +302,7 @@ def _discover(
         if isinstance(end, Undefined):
             carried.lost.add(name)
             continue
-        if isinstance(start, Undefined):
+        if isinstance(start, Undefined):  # the value of a `return` in the body: read only where its flag is set
             carried.start[name] = filler(t, _settled(t, end))
             continue
         try:
@@ -296,14 +313,14 @@ def _discover(
     return grown
 
 
-def _settled(t: Context, x: Any) -> Any:
+def _settled(t: Context, x: TracedValue) -> TracedValue:
     """x with weak numbers made values."""
     if isinstance(x, tuple):
         return tuple(_settled(t, v) for v in x)
     return t.typed(x) if is_number(x) else x
 
 
-def _carry(t: Context, name: str, start: Any, end: Any, node: ast.stmt) -> Any:
+def _carry(t: Context, name: str, start: TracedValue, end: TracedValue, node: ast.stmt) -> TracedValue:
     """The value at the end of an iteration in the shape that the loop carries."""
     try:
         first, last = t.unify(start, end)
@@ -314,7 +331,7 @@ def _carry(t: Context, name: str, start: Any, end: Any, node: ast.stmt) -> Any:
     return last
 
 
-def _changes_type(t: Context, name: str, start: Any, end: Any, node: ast.stmt) -> Exception:
+def _changes_type(t: Context, name: str, start: TracedValue, end: TracedValue, node: ast.stmt) -> Exception:
     if name == VALUE:
         return t.error(
             node,

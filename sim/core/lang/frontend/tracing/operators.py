@@ -12,7 +12,16 @@ import numpy as np
 
 from sim.core.lang.errors import KernelError
 from sim.core.lang.frontend.function import Function
-from sim.core.lang.frontend.traced import VectorValue, constant, describe, is_number, is_traced, kind_of
+from sim.core.lang.frontend.traced import (
+    Positional,
+    TracedValue,
+    VectorValue,
+    constant,
+    describe,
+    is_number,
+    is_traced,
+    kind_of,
+)
 from sim.core.lang.frontend.tracing.calls import call_function
 from sim.core.lang.frontend.tracing.context import Context
 from sim.core.lang.ir.core import Value
@@ -69,7 +78,7 @@ _PYTHON: dict[str, Callable[[Any, Any], Any]] = {
 _MAX_POWER = 16
 
 
-def binary(t: Context, op: str, sign: str, a: Any, b: Any, node: ast.AST) -> Any:
+def binary(t: Context, op: str, sign: str, a: TracedValue, b: TracedValue, node: ast.AST) -> TracedValue:
     """`a op b` by the rules of the language: no implicit promotion, weak numbers take the other's type."""
     if is_number(a) and is_number(b):
         return _static(t, op, sign, a, b, node)
@@ -95,13 +104,13 @@ def binary(t: Context, op: str, sign: str, a: Any, b: Any, node: ast.AST) -> Any
     raise _not_defined(t, sign, a, b, node)
 
 
-def _not_defined(t: Context, sign: str, a: Any, b: Any, node: ast.AST) -> KernelError:
+def _not_defined(t: Context, sign: str, a: TracedValue, b: TracedValue, node: ast.AST) -> KernelError:
     ty = next((public_name(x.type) for x in (a, b) if isinstance(x, VectorValue)), "sim.vector")
     hint = f"write {ty}(...) around the tuple" if isinstance(a, tuple) or isinstance(b, tuple) else ""
     return t.error(node, f"{sign} is not defined for {describe(a)} and {describe(b)}", hint)
 
 
-def _static(t: Context, op: str, sign: str, a: Any, b: Any, node: ast.AST) -> Any:
+def _static(t: Context, op: str, sign: str, a: TracedValue, b: TracedValue, node: ast.AST) -> TracedValue:
     """Of two numbers that are known now."""
     if op in ("div", "mod", "floordiv") and b == 0:
         raise t.error(node, f"{a!r} {sign} {b!r}: division by zero")
@@ -123,7 +132,7 @@ def _static(t: Context, op: str, sign: str, a: Any, b: Any, node: ast.AST) -> An
         raise t.error(node, f"{a!r} {sign} {b!r}: {problem}") from None
 
 
-def _scalars(t: Context, op: str, sign: str, a: Any, b: Any, node: ast.AST) -> Value:
+def _scalars(t: Context, op: str, sign: str, a: TracedValue, b: TracedValue, node: ast.AST) -> TracedValue:
     if op == "pow":
         return power(t, a, b, node)
     x, y = pair(t, sign, a, b, node)
@@ -133,7 +142,7 @@ def _scalars(t: Context, op: str, sign: str, a: Any, b: Any, node: ast.AST) -> V
     return t.b.emit(op, x, y)
 
 
-def pair(t: Context, sign: str, a: Any, b: Any, node: ast.AST) -> tuple[Value, Value]:
+def pair(t: Context, sign: str, a: TracedValue, b: TracedValue, node: ast.AST) -> tuple[Value, Value]:
     """Two scalars of one type; the type of a typed one rules over a weak one."""
     if isinstance(a, Value) and isinstance(b, Value):
         if a.type is not b.type:
@@ -185,7 +194,7 @@ def _floor_divide(t: Context, a: Value, b: Value) -> Value:
     return t.b.emit("select", t.b.emit("and", inexact, differ), down, quotient)
 
 
-def power(t: Context, a: Any, b: Any, node: ast.AST) -> Any:
+def power(t: Context, a: TracedValue, b: TracedValue, node: ast.AST) -> TracedValue:
     """a ** b; small whole exponents that are known now by multiplication (exact, and differentiable at 0)."""
     exponent = constant(b) if is_number(b) else None
     if is_number(a) and exponent is not None:
@@ -216,7 +225,9 @@ def _repeated(t: Context, a: Value, n: int) -> Value:
     return out if out is not None else t.b.const(1, a.type)
 
 
-def _composites(t: Context, op: str, sign: str, a: Any, b: Any, ka: str, kb: str, node: ast.AST) -> Any:
+def _composites(
+    t: Context, op: str, sign: str, a: TracedValue, b: TracedValue, ka: str, kb: str, node: ast.AST
+) -> TracedValue:
     hook = OPERATORS.get(("mul" if op == "matmul" else op, ka, kb))
     if hook is not None:
         return call_function(t, hook, (a, b), {}, node)
@@ -252,7 +263,7 @@ def _composites(t: Context, op: str, sign: str, a: Any, b: Any, ka: str, kb: str
     raise _not_defined(t, sign, a, b, node)
 
 
-def unary(t: Context, op: ast.unaryop, x: Any, node: ast.AST) -> Any:
+def unary(t: Context, op: ast.unaryop, x: TracedValue, node: ast.AST) -> TracedValue:
     if isinstance(op, ast.Not):
         return t.nope(t.logical(x, node))
     if is_number(x):
@@ -270,7 +281,7 @@ def unary(t: Context, op: ast.unaryop, x: Any, node: ast.AST) -> Any:
     raise t.error(node, f"unary {sign} is not defined for {describe(x)}")
 
 
-def compare(t: Context, op: ast.cmpop, a: Any, b: Any, node: ast.AST) -> Any:
+def compare(t: Context, op: ast.cmpop, a: TracedValue, b: TracedValue, node: ast.AST) -> TracedValue:
     """One comparison: a Python bool if both sides are known, else a bool `Value`."""
     if isinstance(op, (ast.Is, ast.IsNot)):
         if b is not None and a is not None and not (isinstance(a, bool) or isinstance(b, bool)):
@@ -312,7 +323,7 @@ def _compare_parts(t: Context, name: str, sign: str, a: VectorValue, b: VectorVa
     return out
 
 
-def elementwise(t: Context, name: str, args: tuple, node: ast.AST) -> Any:
+def elementwise(t: Context, name: str, args: Positional, node: ast.AST) -> TracedValue:
     """A primitive of the op table on scalars, on composites component by component (scalars are spread), on numbers
     now."""
     row = OPS[name]
@@ -334,16 +345,15 @@ def elementwise(t: Context, name: str, args: tuple, node: ast.AST) -> Any:
     return _primitive(t, name, args, node)
 
 
-def _known(t: Context, name: str, args: tuple) -> Any:
+def _known(t: Context, name: str, args: Positional) -> TracedValue:
     whole = all(isinstance(a, int) for a in args) and "i" in OPS[name].accepts
     with np.errstate(all="ignore"):  # log(-1) is a NaN, as at run time
         out = OPS[name].numpy(*(args if whole else [np.float64(a) for a in args]))
     return bool(out) if OPS[name].result == "bool" else int(out) if whole else float(out)
 
 
-def _primitive(t: Context, name: str, args: tuple, node: ast.AST) -> Value:
+def _primitive(t: Context, name: str, args: Positional, node: ast.AST) -> Value:
     row = OPS[name]
-    values = args
     kinds = [a.type for a in args if isinstance(a, Value)]
     for other in kinds:
         if other is not kinds[0]:

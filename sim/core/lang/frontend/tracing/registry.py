@@ -12,8 +12,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sim.core.lang.frontend.function import Function
+from sim.core.lang.frontend.function import Function, host
+from sim.core.lang.frontend.traced import Keywords, Positional
 from sim.core.lang.frontend.tracing.context import Context
+from sim.core.lang.ir.table import OPS
 
 Handler = Callable[..., Any]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -22,7 +24,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Builtin:
     """A function of the language with a handler at trace time.
 
-    lazy: the handler gets syntax trees instead of values.  host: what calling it outside of a kernel does.
+    lazy: the handler gets syntax trees instead of values.  host: what calling it outside of a kernel does; primitives
+    of the op table mean there what their row says.
     """
 
     def __init__(
@@ -35,6 +38,8 @@ class Builtin:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.host is not None:
             return self.host(*args, **kwargs)
+        if self.name in OPS and host.evaluator is not None and not kwargs:
+            return host.evaluator.primitive(self.name, args)
         raise TypeError(f"`{self.name}` is a function of the kernel language: call it inside of a kernel")
 
     def __repr__(self) -> str:
@@ -82,7 +87,9 @@ def in_kernels(meaning: Builtin | Refusal) -> Callable[[F], F]:
     return declare
 
 
-def takes(t: Context, node: ast.AST, name: str, args: tuple, kwargs: dict, low: int, high: int | None = None) -> None:
+def takes(
+    t: Context, node: ast.AST, name: str, args: Positional, kwargs: Keywords, low: int, high: int | None = None
+) -> None:
     if kwargs:
         raise t.error(node, f"{name} takes no argument '{next(iter(kwargs))}'")
     high = low if high is None else high

@@ -7,10 +7,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 from sim.core.lang.frontend.source import annotated_type
-from sim.core.lang.frontend.traced import LValue, describe, flatten, kind_of
+from sim.core.lang.frontend.traced import LValue, TracedValue, describe, flatten, kind_of
 from sim.core.lang.frontend.tracing.assignments import assign, assign_path, target_path
 from sim.core.lang.frontend.tracing.branches import branch
 from sim.core.lang.frontend.tracing.context import BROKE, CONTINUED, RETURNED, VALUE, Context
@@ -42,6 +41,8 @@ REFUSED_STATEMENTS: dict[type, tuple[str, str]] = {
 def execute(t: Context, body: Sequence[ast.stmt]) -> None:
     for k, statement in enumerate(body):
         rest = body[k + 1 :]
+        # `if a: return x`, then more: with the rest in the other branch there is no flag to keep and to ask, and what
+        # the rest assigns needs no value in the branch that has left
         if isinstance(statement, ast.If) and rest:
             left, right = leaves(statement.body), leaves(statement.orelse)
             if left != right:  # the rest of the block moves into the branch that goes on
@@ -53,7 +54,7 @@ def execute(t: Context, body: Sequence[ast.stmt]) -> None:
                 )
                 return
         _statement(t, statement)
-        stop = exit_flag(t)
+        stop = exit_flag(t)  # set by an exit deeper inside, under a condition of the run
         if stop is True:
             return
         if isinstance(stop, Value):
@@ -170,7 +171,7 @@ def _if(
     branch(t, cond, lambda: t.execute(body), lambda: t.execute(orelse), node)
 
 
-_STATEMENTS: dict[type, Callable[[Context, Any], None]] = {
+_STATEMENTS: dict[type, Callable[[Context, TracedValue], None]] = {
     ast.Assign: _assign,
     ast.AnnAssign: _annotated,
     ast.AugAssign: _augmented,

@@ -1,0 +1,1 @@
+"""IR to CUDA C++ and its machine code."""

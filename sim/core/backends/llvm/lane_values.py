@@ -1,0 +1,168 @@
+"""Values of eight threads at once, and arithmetic on them: what `llvm_lanes.py` writes kernels with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sim.core.backends.llvm.writer import Writer, llvm_type
+from sim.core.lang.ir.core import Op, Value
+from sim.core.lang.ir.table import OPS, Libm
+from sim.core.lang.types import Scalar, int32
+
+LANES = 8
+ALL = range(LANES)
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """The same scalar in all lanes."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Counting:
+    """An int32 that is `first` in lane 0 and grows by one."""
+
+    first: str
+
+
+@dataclass(frozen=True)
+class Split:
+    """A scalar per lane."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Vector:
+    """A vector of the lanes."""
+
+    name: str
+
+
+Lane = Uniform | Counting | Split | Vector
+
+
+class LaneWriter(Writer):
+    """Lines of a function on eight threads: one basic block, so that what was made once can be used everywhere
+    after."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.values: dict[Value, Lane] = {}
+        self.as_vector: dict[tuple[str, Lane], str] = {}
+        self.as_split: dict[tuple[str, Lane], tuple[str, ...]] = {}
+
+    def of(self, value: Value) -> Lane:
+        return self.values[value]
+
+    def vector(self, value: Value, lane: Lane | None = None) -> str:
+        """A value as a vector."""
+        lane = self.of(value) if lane is None else lane
+        if isinstance(lane, Vector):
+            return lane.name
+        assert isinstance(value.type, Scalar)
+        kind = llvm_type(value.type)
+        if isinstance(lane, Uniform) and not lane.name.startswith("%"):
+            return f"splat ({kind} {lane.name})"
+        known = self.as_vector.get((kind, lane))
+        if known is not None:
+            return known
+        if isinstance(lane, Split):
+            made = self.gathered(kind, lane.names)
+        else:
+            first = lane.first if isinstance(lane, Counting) else lane.name
+            one = self.let(f"insertelement <{LANES} x {kind}> poison, {kind} {first}, i64 0")
+            made = self.let(
+                f"shufflevector <{LANES} x {kind}> {one}, <{LANES} x {kind}> poison, <{LANES} x i32> zeroinitializer"
+            )
+            if isinstance(lane, Counting):
+                steps = ", ".join(f"{kind} {k}" for k in ALL)
+                made = self.let(f"add <{LANES} x {kind}> {made}, <{steps}>")
+        self.as_vector[kind, lane] = made
+        return made
+
+    def gathered(self, kind: str, names: Sequence[str]) -> str:
+        """A vector of scalars."""
+        made = "poison"
+        for k, name in enumerate(names):
+            made = self.let(f"insertelement <{LANES} x {kind}> {made}, {kind} {name}, i64 {k}")
+        return made
+
+    def split(self, value: Value, lane: Lane | None = None) -> tuple[str, ...]:
+        """A value as a scalar per lane."""
+        lane = self.of(value) if lane is None else lane
+        if isinstance(lane, Split):
+            return lane.names
+        if isinstance(lane, Uniform):
+            return (lane.name,) * LANES
+        kind = llvm_type(value.type)
+        known = self.as_split.get((kind, lane))
+        if known is None:
+            if isinstance(lane, Counting):
+                known = tuple(self.let(f"add nsw {kind} {lane.first}, {k}") if k else lane.first for k in ALL)
+            else:
+                known = self.taken(kind, lane.name)
+            self.as_split[kind, lane] = known
+        return known
+
+    def taken(self, kind: str, vector: str) -> tuple[str, ...]:
+        """The scalars of a vector."""
+        return tuple(self.let(f"extractelement <{LANES} x {kind}> {vector}, i64 {k}") for k in ALL)
+
+    def primitive(self, op: Op) -> Lane:
+        lanes = [self.of(v) for v in op.operands]
+        kind = op.operands[-1].type
+        assert isinstance(kind, Scalar)
+        if all(isinstance(a, Uniform) for a in lanes):
+            return Uniform(self.rule(op, kind, [a.name for a in lanes]))  # type: ignore[union-attr]
+        if op.name in ("add", "sub") and op.results[0].type is int32:
+            a, b = lanes
+            if isinstance(a, Counting) and isinstance(b, Uniform):
+                return Counting(self.rule(op, kind, [a.first, b.name]))
+            if op.name == "add" and isinstance(a, Uniform) and isinstance(b, Counting):
+                return Counting(self.rule(op, kind, [a.name, b.first]))
+        one_by_one = isinstance(OPS[op.name].llvm, Libm) or (op.name == "mod" and kind.is_float)
+        result = op.results[0].type
+        assert isinstance(result, Scalar)
+        whole = result.is_int and kind.is_int and not any(isinstance(a, Vector) for a in lanes)
+        if one_by_one or whole:
+            columns = [self.split(v, a) for v, a in zip(op.operands, lanes, strict=True)]
+            return Split(tuple(self.rule(op, kind, [c[k] for c in columns]) for k in ALL))
+        self.lanes = LANES
+        try:
+            return Vector(self.rule(op, kind, [self.vector(v, a) for v, a in zip(op.operands, lanes, strict=True)]))
+        finally:
+            self.lanes = 1
+
+    def rule(self, op: Op, kind: Scalar, args: list[str]) -> str:
+        if op.name == "cast":
+            target = op.results[0].type
+            assert isinstance(target, Scalar)
+            return self.cast(args[0], kind, target)
+        return self.arithmetic(op.name, kind, args)
+
+    # -- shuffles
+    def shuffle(self, kind: str, n: int, a: str, b: str, chosen: Sequence[int]) -> str:
+        """Elements of two vectors of length n, by number; -1: any."""
+        mask = ", ".join(f"i32 {k if k >= 0 else 'poison'}" for k in chosen)
+        return self.let(f"shufflevector <{n} x {kind}> {a}, <{n} x {kind}> {b}, <{len(chosen)} x i32> <{mask}>")
+
+    def transposed(self, t: str, rows: Sequence[str]) -> list[str]:
+        """Four vectors of eight as two 4 x 4 matrices side by side, both transposed."""
+        n = LANES
+
+        def mix(a: str, b: str, picks: Sequence[tuple[int, int]]) -> str:
+            return self.shuffle(t, n, a, b, [half + k + n * which for half in (0, 4) for k, which in picks])
+
+        low, high = [(0, 0), (0, 1), (1, 0), (1, 1)], [(2, 0), (2, 1), (3, 0), (3, 1)]
+        u = [
+            mix(rows[0], rows[1], low),
+            mix(rows[0], rows[1], high),
+            mix(rows[2], rows[3], low),
+            mix(rows[2], rows[3], high),
+        ]
+        first, second = [(0, 0), (1, 0), (0, 1), (1, 1)], [(2, 0), (3, 0), (2, 1), (3, 1)]
+        return [mix(u[0], u[2], first), mix(u[0], u[2], second), mix(u[1], u[3], first), mix(u[1], u[3], second)]

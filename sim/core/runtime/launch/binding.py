@@ -1,0 +1,147 @@
+"""From the arguments of a launch to a `Call`: checked, flattened, and with the specialisation for their types.
+
+Checking takes longer than a launch may.  So a kernel remembers the specialisation by what is quickly seen of the
+arguments (`Kernel.bindings`); only what is new there is looked at in full.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from sim.core.lang.frontend.function import rules
+from sim.core.lang.references import Reference
+from sim.core.lang.types import ArrayType, Composite, HostStruct, Struct
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.compiled.argument_packing import FlatArguments, LaunchError
+from sim.core.runtime.devices.device import Device, DeviceLike, get_device
+from sim.core.runtime.launch.arguments import Argument, argument_type, flatten_argument
+from sim.core.runtime.launch.calls import Call, thread_count
+from sim.core.runtime.launch.kernel import Kernel, Specialisation
+
+
+def as_dims(dim: Any) -> tuple[int, ...]:
+    """Launch dimensions from an int or a sequence of one to four."""
+    if type(dim) is int and dim >= 0:
+        return (dim,)
+    if isinstance(dim, (int, np.integer)):
+        dims: tuple[int, ...] = (int(dim),)
+    else:
+        try:
+            dims = tuple(operator.index(d) for d in dim)
+        except TypeError:
+            raise LaunchError(f"dim is {dim!r}; expected an integer or up to four of them") from None
+    if not 1 <= len(dims) <= 4 or any(d < 0 for d in dims):
+        raise LaunchError(f"dim is {dim!r}; expected one to four non-negative integers")
+    return dims
+
+
+def argument_label(position: int, n_inputs: int) -> str:
+    return f"inputs[{position}]" if position < n_inputs else f"outputs[{position - n_inputs}]"
+
+
+_SLOW_KINDS = frozenset((Composite, HostStruct, tuple, list, np.ndarray))
+
+
+@cache
+def _of_arrays(kind: Struct) -> bool:
+    """Whether every field is an array, so that the struct becomes one parameter per field."""
+    return all(isinstance(f, ArrayType) for f in kind.fields.values())
+
+
+def bind(kernel: Kernel, dims: tuple[int, ...], args: Sequence[Argument], n_inputs: int, device: DeviceLike) -> Call:
+    """Check the arguments and find the specialisation for their types."""
+    plain = together = True
+    target = get_device(device)
+    key: list[object] = []
+    flat: list[Any] = []
+    for a in args:
+        kind = type(a)
+        if kind is array:
+            key.append((a.dtype, a.ndim))
+            flat.append(a)
+            if a.buffer.device is not target:
+                together = False
+        elif kind is HostStruct and _of_arrays(a._sim_struct_):
+            together = False
+            key.append(a._sim_struct_)
+            for name in a._sim_struct_.fields:
+                part = getattr(a, name)
+                key.append(None if part is None else (part.dtype, part.ndim) if type(part) is array else type(part))
+                flat.append(part)
+        else:
+            key.append(kind)
+            flat.append(a)
+            if kind in _SLOW_KINDS:
+                plain = False
+    spec = kernel.bindings.get(tuple(key)) if plain else None
+    if (
+        spec is not None
+        and (spec.captures.live or spec.captures.rules_version != rules.version)
+        and spec.captures.changed()
+    ):
+        spec = kernel.bindings[tuple(key)] = kernel.specialise(spec.types)
+    if spec is None:
+        spec, slow = _bind_slowly(kernel, args, n_inputs)
+        if plain and len(flat) == len(slow) and not any(isinstance(kind, Reference) for kind in spec.types):
+            kernel.bindings[tuple(key)] = spec
+        flat = slow
+    check_dims(spec, dims)
+    if not (together and plain):
+        target = _common_device(kernel, flat, target, device is not None)
+    return Call(spec, dims, flat, target)
+
+
+def _common_device(kernel: Kernel, flat: FlatArguments, target: Device, named: bool) -> Device:
+    """Where the arrays of a launch lie: all on `target` if that was `named`, else on the device of the first."""
+    devices = [a.buffer.device for a in flat if type(a) is array]
+    if devices and not named:
+        target = devices[0]
+    for device in devices:
+        if device is not target:
+            raise LaunchError(
+                f"an argument of kernel '{kernel.name}' lies on {device}, the launch is on {target}; use"
+                f" a.to('{target}')"
+            )
+    return target
+
+
+def check_dims(spec: Specialisation, dims: tuple[int, ...]) -> None:
+    wanted = spec.forward.func.dims
+    if wanted == len(dims) == 1 and dims[0] < 2**31:
+        return
+    if wanted > len(dims) or (1 < wanted < len(dims)):
+        raise LaunchError(f"kernel '{spec.kernel.name}' asks for {wanted} indices of tid(); dim={dims} has {len(dims)}")
+    if thread_count(dims) >= 2**31:
+        raise LaunchError(f"dim={dims} is {thread_count(dims)} threads; a launch has less than 2^31")
+
+
+def _bind_slowly(kernel: Kernel, args: Sequence[Argument], n_inputs: int) -> tuple[Specialisation, list[Any]]:
+    parameters = kernel.parameters
+    if len(args) > len(parameters):
+        raise LaunchError(
+            f"kernel '{kernel.name}' takes {len(parameters)} arguments ({', '.join(p.name for p in parameters)}), got"
+            f" {len(args)}"
+        )
+    if len(args) < len(parameters):
+        missing = ", ".join(f"'{p.name}'" for p in parameters[len(args) :])
+        unused = (
+            ""
+            if all(p.required for p in parameters[len(args) :])
+            else "; the defaults of a kernel's parameters are not used: pass every argument"
+        )
+        raise LaunchError(
+            f"kernel '{kernel.name}' takes {len(parameters)} arguments, got {len(args)}: {missing} is missing from"
+            f" inputs or outputs{unused}"
+        )
+    types = tuple(argument_type(kernel, k, a, argument_label(k, n_inputs)) for k, a in enumerate(args))
+    flat: list[Any] = []
+    for k, (kind, a) in enumerate(zip(types, args, strict=True)):
+        flat += flatten_argument(
+            kind, a, f"{argument_label(k, n_inputs)} ('{parameters[k].name}') of kernel '{kernel.name}'"
+        )
+    return kernel.specialise(types), flat

@@ -1,0 +1,227 @@
+"""Eight threads at a time: the same bits as one at a time, no byte touched beyond the end, and only kernels that
+suit."""
+
+import ctypes
+import mmap
+
+import numpy as np
+import pytest
+
+import sim
+from sim.constraints.base import REGISTRY
+from sim.constraints.projection import make_projection, parameter_struct
+from sim.core.backends.base import argument_block
+from sim.core.backends.llvm.backend import LlvmBackend
+from sim.core.lang.analysis.thread_locality import late_updates, suits_lanes
+from sim.core.lang.ir.core import Func
+from sim.core.lang.types import ArrayType, float32, float64
+from sim.core.runtime.launch.arguments import argument_type
+from sim.core.runtime.launch.binding import bind
+
+SEED = 11
+
+
+@sim.kernel
+def gather(points: sim.array2d[int], x: sim.array[sim.vec3], w: sim.array[float], out: sim.array[sim.vec3]):
+    i = sim.tid()
+    a, b = points[i, 0], points[i, 1]
+    d = x[a] - x[b]
+    out[i] = d * (w[a] - w[b]) / (sim.length(d) + 0.5)
+
+
+@sim.kernel
+def choose(points: sim.array2d[int], x: sim.array[sim.vec3], w: sim.array[float], out: sim.array[sim.vec3]):
+    """Loads that only some lanes may make: the index of the others lies far outside."""
+    i = sim.tid()
+    k = points[i, 0]
+    value = sim.vec3(1.0, 2.0, 3.0)
+    if w[i % 7] > 0.0:
+        value = x[k] + x[points[i, 1]] * w[k]
+        if value[0] > 0.5:
+            value = value * sim.sin(value[1])
+            out[i] = value
+    else:
+        k = k + 1000000000
+    if k > 999999999:
+        out[i] = value - sim.vec3(float(k % 5), float(i), 0.0)
+
+
+@sim.kernel
+def accumulate(points: sim.array2d[int], x: sim.array[sim.vec3], w: sim.array[float], out: sim.array[sim.vec3]):
+    """Sums at shared elements: their order must be that of the threads."""
+    i = sim.tid()
+    a, b = points[i, 0], points[i, 1]
+    d, w_a, w_b = x[a], w[a], w[b]
+    if w_b > -0.5:
+        sim.atomic_add(out, a % 3, d)
+        sim.atomic_add(out, 0, d * w_a)
+    sim.atomic_add(out, b % 5, d + d)
+
+
+@sim.kernel
+def total(points: sim.array2d[int], x: sim.array[sim.vec3], w: sim.array[float], out: sim.array[sim.vec3]):
+    """One sum for all, which stays in registers; -0.0 must not become 0.0 by adding nothing."""
+    i = sim.tid()
+    x_a, x_b, w_a = x[points[i, 0]], x[points[i, 1]], w[points[i, 0]]
+    if w_a > 0.0:
+        out[2] += x_a * -0.0
+    if w_a > 0.5:
+        out[2] += x_b
+
+
+KERNELS = {k.name: k for k in (gather, choose, accumulate, total)}
+
+
+def compile_for(kernel, real, arrays, packed=True, tight=()):
+    types = tuple(
+        argument_type(kernel, k, sim.array(a, dtype=t, device="cpu"), "argument") for k, (a, t) in enumerate(arrays)
+    )
+    func = kernel.specialise(types).func
+    known = frozenset(k for k, p in enumerate(func.params) if isinstance(p.type, ArrayType)) if packed else frozenset()
+    func = Func(func.name, func.body, func.span, func.dims, {**func.attrs, "packed": known, "tight": frozenset(tight)})
+    return func, LlvmBackend().compile(func)
+
+
+def inputs(n, spots=40):
+    rng = np.random.default_rng(SEED)
+    points = rng.integers(0, spots, (n, 2)).astype(np.int32)
+    room = np.zeros(spots * 3 + 8, np.float32)  # spare floats at the end, as in arrays of ours
+    x = room[: spots * 3].reshape(spots, 3)
+    x[:] = rng.normal(size=(spots, 3))
+    w = rng.normal(size=max(spots, 8)).astype(np.float32)
+    out = np.zeros((max(n, 8) + 3, 3), np.float32)
+    out[2] = -0.0
+    return [(points, int), (x, sim.vec3), (w, float), (out, sim.vec3)]
+
+
+@pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_bits_are_those_of_single_threads(name, packed):
+    """For every number of threads: whole groups, and what remains."""
+    func, code = compile_for(KERNELS[name], float32, inputs(1), packed)
+    assert suits_lanes(func), name
+    for n in (1, 7, 8, 9, 23, 64, 203):
+        arrays = inputs(n)
+        found = []
+        for begin_end in ([(0, n)], [(k, k + 1) for k in range(n)], [(0, n // 2), (n // 2, n)]):
+            values = [a.copy() if k == 3 else a for k, (a, _) in enumerate(arrays)]
+            block = argument_block(func, (n,), values)
+            for begin, end in begin_end:
+                code.run(block.ctypes.data, begin, end)
+            found.append(values[3].view(np.uint32))
+        np.testing.assert_array_equal(found[0], found[1], err_msg=f"{name}, n={n}")
+        np.testing.assert_array_equal(found[0], found[2], err_msg=f"{name}, n={n}")
+        assert n < 8 or not np.array_equal(found[0], arrays[3][0].view(np.uint32))
+
+
+@pytest.mark.parametrize(
+    ("real", "adjoint", "names"),
+    [
+        (float32, False, ("distance", "bend")),
+        (float32, True, ("distance", "bend")),
+        (float64, True, ("distance", "contact_plane")),
+    ],
+)
+def test_projections_and_their_adjoints_have_the_bits_of_single_threads(real, adjoint, names):
+    """Constraints of different numbers of points, exclusive, forward with records and backward."""
+    rng = np.random.default_rng(SEED)
+    n = 29
+    for constraint in map(REGISTRY.get, names):
+        kernel = make_projection(constraint, real, True, True, False, True)
+        data = parameter_struct(constraint, real)()
+        for p in constraint.parameters.values():
+            kind = p.type(real)
+            setattr(
+                data,
+                p.name,
+                sim.array(
+                    rng.uniform(0.5, 1.5, (n, *((3,) if p.kind == "vec3" else ()))), dtype=kind, requires_grad=True
+                ),
+            )
+        count, vec = n * constraint.points, sim.vec3 if real is float32 else sim.vec3d
+        rows = (constraint.rows,) if constraint.rows > 1 else ()
+
+        def some(*shape, dtype=real):
+            return sim.array(rng.uniform(0.5, 1.5, shape), dtype=dtype, requires_grad=True)
+
+        value = real if constraint.rows == 1 else sim.types.vector(constraint.rows, real)
+        points = sim.array(rng.permutation(count).reshape(n, -1).astype(np.int32))
+        args = [0, points, data, some(n, *rows, dtype=value), some(n), some(count), sim.ones(1, dtype=real), some(count, 3, dtype=vec), real.np.type(0.01),
+                some(count, 3, dtype=vec), sim.zeros(1, dtype=vec), sim.zeros(n, dtype=value)]  # fmt: skip
+        call = bind(kernel, (n,), args, len(args), None)
+        active, aliases = frozenset(call.spec.active(call.args)), call.spec.aliases(call.args)
+        made = call.spec.differentiated(active, aliases)
+        pair = made.adjoint(frozenset(k for k in made.tbr.cacheable if k in call.spec.writes))
+        func = pair.adjoint.func if adjoint else pair.forward.func
+        assert suits_lanes(func) and not late_updates(func), constraint.name
+        extra = [np.zeros((slots, n), scalar.np) for scalar, slots in pair.plan.caches]
+        gradients = (
+            [rng.normal(size=call.args[k].numpy().shape).astype(real.np) for k in pair.plan.active] if adjoint else []
+        )
+        given = [a.numpy().copy() if isinstance(a, sim.array) else a for a in call.args]
+        for a in extra:
+            a[:] = rng.uniform(0.5, 1.5, a.shape)
+        packed = frozenset(k for k, p in enumerate(func.params) if isinstance(p.type, ArrayType))
+        func = Func(func.name, func.body, func.span, func.dims, {**func.attrs, "packed": packed, "tight": packed})
+        code = LlvmBackend().compile(func)
+        found = []
+        for ranges in ([(0, n)], [(k, k + 1) for k in range(n)]):
+            values = [a.copy() if isinstance(a, np.ndarray) else a for a in [*given, *gradients, *extra]]
+            block = argument_block(func, (n,), values)
+            for begin, end in ranges:
+                code.run(block.ctypes.data, begin, end)
+            found.append([v.tobytes() for v in values if isinstance(v, np.ndarray)])
+        assert found[0] == found[1], constraint.name
+
+
+def test_nothing_is_read_behind_memory_of_others():
+    """Arrays that end where a page ends, behind which reading is a fault."""
+    page = mmap.PAGESIZE
+    memory = mmap.mmap(-1, 2 * page)
+    base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    libc = ctypes.CDLL(None)
+    libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    assert libc.mprotect(base + page, page, 0) == 0
+    try:
+        spots, n = 40, 50
+        raw = np.frombuffer(memory, np.float32, spots * 3, page - spots * 12).reshape(spots, 3)
+        arrays = inputs(n, spots)
+        raw[:] = arrays[1][0]
+        x = sim.array(raw, dtype=sim.vec3, copy=False)
+        assert x.layout_flags & 2 and not sim.zeros(3, dtype=sim.vec3).layout_flags & 2
+        points, w = sim.array(arrays[0][0]), sim.array(arrays[2][0])
+        points[0] = [spots - 1, spots - 1]
+        out, plain = (sim.zeros(n, dtype=sim.vec3) for _ in range(2))
+        sim.launch(gather, n, [points, x, w], [out])
+        sim.launch(gather, n, [points, sim.array(raw, dtype=sim.vec3), w], [plain])
+        np.testing.assert_array_equal(out.numpy(), plain.numpy())
+        assert np.abs(out.numpy()).max() > 0
+    finally:
+        libc.mprotect(base + page, page, 3)
+
+
+def test_kernels_that_do_not_suit():
+    """Loops, checks, and loads that may have to see what a thread has added before."""
+
+    @sim.kernel
+    def looped(x: sim.array[sim.vec3], n: int, out: sim.array[sim.vec3]):
+        i = sim.tid()
+        for k in range(n):
+            out[i] += x[k]
+
+    @sim.kernel
+    def seen(x: sim.array[sim.vec3], n: int, out: sim.array[sim.vec3]):
+        i = sim.tid()
+        sim.atomic_add(out, i % n, x[i])
+        out[i] = x[n]
+
+    @sim.kernel
+    def plain(x: sim.array[float], n: float, out: sim.array[float]):
+        i = sim.tid()
+        out[i] = x[i] * n
+
+    x, y = sim.ones(20, dtype=sim.vec3), sim.zeros(20, dtype=sim.vec3)
+    for kernel, args in ((looped, [x, 3, y]), (seen, [x, 3, y]), (plain, [sim.ones(3), 2.0, sim.zeros(3)])):
+        assert not suits_lanes(bind(kernel, (3,), args, 3, None).spec.func), kernel.name
+    sim.launch(looped, 20, [x, 3], [y])
+    assert (y.numpy() == 3).all()
