@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 import sim
-from sim.geometry.raster import Sphere, frame_camera, render, write_png
+from sim.geometry.raster import Ball, frame_camera, render, write_png
 
 ROOT = Path(__file__).resolve().parent.parent
 TRUTH = {"stretch": 0.01, "bend": 1000.0}  # what the markers were made with
@@ -24,7 +24,7 @@ def cloth() -> None:
     takes = [next(iter(problem.simulate(at).values())).positions for at in (problem.start, x)]
     lower = np.concatenate([take[list(FRAMES)].reshape(-1, 3) for take in takes])
     camera = frame_camera(lower, direction=(0.7, 0.25, 1.0), up=(0, 1, 0), margin=1.05)
-    ball = Sphere(center=(0.0, 0.86, 0.02), radius=0.128, color=(0.62, 0.64, 0.70))
+    ball = Ball(center=(0.0, 0.86, 0.02), radius=0.128, color=(0.62, 0.64, 0.70))
     rows = []
     for take, color in zip(takes, ((0.93, 0.60, 0.20), (0.24, 0.51, 0.96)), strict=True):
         pictures = [
