@@ -21,7 +21,8 @@ CLOTH = """
 import sim
 b = sim.ModelBuilder()
 b.add_cloth_grid(pos=(0, 0, 0), dim_x=32, dim_y=32, cell_x=1 / 32, cell_y=1 / 32, density=0.2, fix_top=True,
-                 label="sheet", material={"distance": {"compliance": 0.01}, "shear": {"compliance": 0.1}, "bend": {"compliance": 1e3}})
+                 label="sheet", material={"distance": {"compliance": 0.01}, "shear": {"compliance": 0.1},
+                 "bend": {"compliance": 1e3}})
 model = b.finalize(requires_grad=True)
 """
 FORWARD = (

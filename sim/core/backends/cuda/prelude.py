@@ -99,8 +99,8 @@ template <class T> SIM_INLINE void sim_add_shared(char *place, T value) {
     }
 }
 
-// place += value where many threads of a warp may mean the same place: those add up first, pair by pair, and one of them
-// touches memory.
+// place += value where many threads of a warp may mean the same place: those add up first, pair by pair, and one of
+// them touches memory.
 template <class T> SIM_INLINE void sim_add_grouped(char *place, T value) {
     const unsigned active = __activemask(), lane = threadIdx.x & 31u;
     const unsigned same = __match_any_sync(active, (unsigned long long)place);
