@@ -5,6 +5,7 @@ docstring, so that the list stays true.
 """
 
 import ast
+import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -38,8 +39,9 @@ def layer(module: str) -> int:
 def first_sentence(path: Path) -> str:
     """Of the docstring of a module; "" where it has none."""
     paragraph = (ast.get_docstring(ast.parse(path.read_text())) or "").split("\n\n")[0]
-    sentence = " ".join(paragraph.split()).split(". ")[0]
-    return sentence if not sentence or sentence.endswith(".") else sentence + "."
+    # a point behind a capital letter is that of an initial
+    sentence = re.split(r"(?<=[^A-Z][.?])\s", " ".join(paragraph.split()))[0]
+    return sentence if not sentence or sentence[-1] in ".?" else sentence + "."
 
 
 def rooms() -> str:

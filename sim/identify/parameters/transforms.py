@@ -217,9 +217,8 @@ class ParameterSpace:
         self.start = self.pack(start)
 
     def __repr__(self) -> str:
-        shown = ", ".join(
-            f"{name}{list(self.shapes[name]) or ''}: {type(t).__name__}" for name, t in self.transforms.items()
-        )
+        kinds = {name: type(t).__name__.removesuffix("Transform") for name, t in self.transforms.items()}
+        shown = ", ".join(f"{name}{list(self.shapes[name]) or ''}: {kind}" for name, kind in kinds.items())
         return f"ParameterSpace({shown or 'no parameters'})"
 
     def pack(self, values: Mapping[str, Any]) -> np.ndarray:
