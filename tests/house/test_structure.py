@@ -12,6 +12,9 @@ from places import ROOT
 from rooms import LAYERS, layer
 
 LIMIT = 700
+"""Lines of a file."""
+FOLDER = 17
+"""Modules of a folder, its `__init__` among them."""
 
 
 def modules() -> dict[str, Path]:
@@ -85,6 +88,26 @@ def test_no_import_cycles():
 )
 def test_files_are_of_a_size(path):
     assert len(path.read_text().splitlines()) <= LIMIT
+
+
+def test_folders_are_of_a_size():
+    modules = {folder: len(list(folder.glob("*.py"))) for folder in {path.parent for path in MODULES.values()}}
+    assert {str(folder.relative_to(ROOT)): n for folder, n in modules.items() if n > FOLDER} == {}
+
+
+def test_no_class_name_stands_twice():
+    places: dict[str, list[str]] = {}
+    for name, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(name)
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
+def test_each_module_of_the_autodiff_has_a_test_file_of_its_own():
+    modules = (ROOT / "sim/core/lang/autodiff").glob("[a-z]*.py")
+    folder = ROOT / "tests/core/lang/autodiff"
+    assert [p.stem for p in modules if not (folder / f"test_{p.stem}.py").exists()] == []
 
 
 @pytest.mark.parametrize(
