@@ -18,7 +18,7 @@ def test_a_scale_of_a_logarithm_has_no_unit(tmp_path):
     with pytest.raises(SceneError, match=r"`0.01 m/N` is a compliance, expected a number"):
         sim.load_scene(write_scene(tmp_path, SHEET.replace("transform: log,", "transform: log, scale: 0.01 m/N,")))
     plain = SHEET.replace("transform: log,", "scale: 10 mm/N,")
-    assert sheet(tmp_path, plain).parameters[0].transform.scale == pytest.approx(0.01)
+    assert sheet(tmp_path, plain).sought[0].transform.scale == pytest.approx(0.01)
 
 
 def test_a_recording_that_changed_is_not_gone_on_with(tmp_path, capsys):

@@ -33,12 +33,12 @@ RNG = np.random.default_rng(11)
 class Stated:
     """What is looked at of a problem: parameters, their space and bounds, terms of the loss."""
 
-    parameters: list[Parameter]
+    sought: list[Parameter]
     terms: list = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.space = ParameterSpace(
-            {p.name: p.transform for p in self.parameters}, {p.name: p.start for p in self.parameters}
+            {p.name: p.transform for p in self.sought}, {p.name: p.start for p in self.sought}
         )
 
     @property

@@ -274,7 +274,7 @@ def test_what_cannot_be_replayed_is_an_error_with_its_place():
     with (
         pytest.raises(
             sim.GradientError,
-            match=rf"test_adjoint_replay.py:\d+:\d+: (.|\n)*{why}(.|\n)*carry the value in a local variable",
+            match=rf"test_undo_stack.py:\d+:\d+: (.|\n)*{why}(.|\n)*carry the value in a local variable",
         ),
         sim.Tape(),
     ):

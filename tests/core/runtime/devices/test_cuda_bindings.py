@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from cuda_on_cpu import GXX, needs_gxx
-from places import TOOLS
+from places import ROOT, TOOLS
 
 HAVE_BINDINGS = importlib.util.find_spec("cuda") is not None and importlib.util.find_spec("cuda.bindings") is not None
 pytestmark = [
@@ -42,14 +42,14 @@ def play(library: Path, *command: str, gpus: int = 1, refusals: int = 0) -> str:
     paths = [str(library), os.environ.get("LD_LIBRARY_PATH", "")]
     environment = {
         **os.environ, "LD_LIBRARY_PATH": os.pathsep.join(filter(None, paths)), "FAKE_GPUS": str(gpus),
-        "PYTHONPATH": os.pathsep.join([str(TOOLS.parent), str(TOOLS), os.environ.get("PYTHONPATH", "")]),
+        "PYTHONPATH": os.pathsep.join([str(ROOT), str(TOOLS), os.environ.get("PYTHONPATH", "")]),
     }  # fmt: skip
     done = subprocess.run(
         [sys.executable, str(TOOLS / "on_fake_gpu.py"), *command],
         capture_output=True,
         text=True,
         env=environment,
-        cwd=TOOLS.parent,
+        cwd=ROOT,
     )
     assert done.returncode == 0 and done.stderr.count("fake driver:") == refusals, (
         done.stdout[-3000:] + done.stderr[-3000:]
