@@ -1,0 +1,1 @@
+"""The core: the kernel language, its back ends, the runtime, optimisers."""

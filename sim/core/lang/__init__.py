@@ -1,0 +1,1 @@
+"""The kernel language: types, front end, IR, analyses, derivatives."""

@@ -39,9 +39,9 @@ _PACKAGE = str(Path(__file__).parents[2]) + os.sep
 
 
 def hide_internals(problem: BaseException) -> None:
-    """Takes the frames of this package out of an error's traceback: it ends at the user's call.  Not with
-    SIM_FULL_TRACEBACKS=1.
+    """Takes the frames of this package out of an error's traceback: it ends at the user's call.
 
+    Not with SIM_FULL_TRACEBACKS=1.
     For `except SimError as problem: hide_internals(problem); raise`, which leaves out the present frame too.
     """
     if os.environ.get("SIM_FULL_TRACEBACKS", "0") not in ("", "0"):

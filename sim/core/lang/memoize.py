@@ -1,5 +1,4 @@
-"""What threads of the user make on demand is made once: a lock for whoever traces, transforms or compiles, and a cache
-under it.
+"""What threads make on demand is made once: a lock for whoever traces, transforms or compiles, and a cache under it.
 
 One lock for all: tracing holds the interpreter's lock anyway, LLVM's context is not made for several threads, and of
 several locks two could wait for each other.  It is taken on a miss only, so launches of compiled kernels never wait.
@@ -22,8 +21,10 @@ if hasattr(os, "register_at_fork"):  # a child whose parent forks while another 
 
 
 def memoize(function: F) -> F:
-    """`functools.cache` under the lock: every thread gets the same object.  (That one may call the function twice, and
-    give two.)"""
+    """`functools.cache` under the lock: every thread gets the same object.
+
+    (That one may call the function twice, and give two.)
+    """
     cached = functools.cache(function)
 
     @functools.wraps(function)

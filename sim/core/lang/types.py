@@ -74,8 +74,7 @@ class Leaf:
 
 
 class CompositeType(Type):
-    """A type made of leaves: vector, matrix, quaternion, transform or struct.  `size` in bytes, `np` its NumPy
-    dtype."""
+    """A type made of leaves: vector, matrix, quaternion, transform, struct.  size: in bytes; np: its NumPy dtype."""
 
     leaves: tuple[Leaf, ...]
     size: int
@@ -220,8 +219,7 @@ _PYTHON: dict[Any, Type] = {float: float32, int: int32, bool: bool_}
 
 
 def as_type(spec: Any) -> Type:
-    """The type that an annotation or a dtype argument names (a type, `float`, `int`, `bool`, a NumPy dtype, a
-    struct)."""
+    """The type that an annotation or a dtype names (a type, `float`, `int`, `bool`, a NumPy dtype, a struct)."""
     if isinstance(spec, Type):
         return spec
     if spec in _PYTHON:
@@ -363,8 +361,7 @@ class Composite:
 
 
 def make_value(kind: CompositeType, *values: Any, **named: Any) -> Any:
-    """A host value: no arguments zeros, one scalar fills (a quaternion: identity), else the components or parts in
-    order."""
+    """A host value: no arguments zeros, one scalar fills (a quaternion: identity), else components or parts."""
     if isinstance(kind, Struct):
         return HostStruct(kind, **named)
     assert isinstance(kind, Homogeneous)
@@ -431,8 +428,7 @@ def common(values: Sequence[Type]) -> Type | None:
     return values[0] if values and all(v is values[0] for v in values) else None
 
 
-# ------------------------------------------------------------------------------------------------ the named types
-# (Warp's names)
+# ------------------------------------------------------------------------------------------------ Warp's names
 _SUFFIX: dict[str, Scalar] = {
     "b": int8,
     "ub": uint8,

@@ -1,4 +1,4 @@
-"""Activity and to-be-recorded analysis: which values carry a gradient, and which its reverse sweep looks at."""
+"""Activity and TBR analysis: which values vary with the active parameters, and which of them the adjoint looks at."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ def is_float(v: Value) -> bool:
 
 
 def varied_values(func: Func, active: Collection[Value], only: Collection[Op] | None = None) -> set[Value]:
-    """Floating values that depend on an active parameter: a scalar, or loads of an active array (`only`: by
-    these loads)."""
+    """Floating values that depend on an active scalar, or on loads of an active array (`only`: on these loads)."""
 
     def transfer(op: Op, varied: Set[Value]) -> Iterable[Value]:
         if op.row.loads:
@@ -48,8 +47,7 @@ def reached_arrays(func: Func, sources: Collection[Value]) -> set[Value]:
 
 @cache
 def vjp_uses(name: str, kind: Scalar) -> tuple[frozenset[int], ...]:
-    """For each operand of a primitive: numbers of the values that its cotangent looks at (operands in order, then the
-    result)."""
+    """By operand of a primitive: numbers of the values that its cotangent looks at (operands, then the result)."""
     row = OPS[name]
     if row.vjp is ZERO or row.vjp is None:
         return (frozenset(),) * row.arity
@@ -98,8 +96,9 @@ def tbr_closure(
 def tbr_values(
     func: Func, varied: set[Value], active: Collection[Value], replayed: Collection[Value] = ()
 ) -> set[Value]:
-    """Values that the reverse sweep itself looks at: the to-be-recorded (TBR) set of L. Hascoet, U. Naumann,
-    V. Pascual, "To be recorded" analysis in reverse-mode automatic differentiation, 2005.
+    """Values that the reverse sweep itself looks at: the to-be-recorded (TBR) set.
+
+    L. Hascoet, U. Naumann, V. Pascual, "'To be recorded' analysis in reverse-mode automatic differentiation", 2005.
 
     replayed: arrays whose stores the adjoint performs again: every operand of such a store is needed.
     """
@@ -114,6 +113,7 @@ def tbr_values(
         if op.is_primitive:
             if op.results[0] in varied:
                 all_values = [*op.operands, op.results[0]]
+                # a cast has operand and result of different types, and its cotangent uses no values: any type will do
                 kind = op.results[0].type if op.name != "cast" else float32
                 for v, uses in zip(op.operands, vjp_uses(op.name, kind), strict=True):  # type: ignore[arg-type]
                     if v in varied:
@@ -128,14 +128,17 @@ def tbr_values(
                 tbr.update(op.operands[1:])
             elif access.array in active:
                 tbr.update(access.address)
+                # the reverse sweep compares the value with the initial and the final one
                 if op.name == "atomic" and op.how in ("min", "max"):
                     tbr.update(op.operands[1:])
     return tbr
 
 
 def clobbered_loads(func: Func, groups: Mapping[Value, int]) -> set[Op]:
-    """Loads of memory that a write of the same thread may have changed before (a loop body precedes itself): the
-    adjoint, which reads arrays as they were at the launch, would load something else."""
+    """Loads of memory that a write of the same thread may have changed before (a loop body precedes itself).
+
+    The adjoint, which reads arrays as they were at the launch, would load something else.
+    """
     found: set[Op] = set()
 
     def visit(block: Block, written: set[int]) -> None:

@@ -45,9 +45,9 @@ def least_fixpoint(start: Iterable[T], grow: Callable[[set[T]], None]) -> set[T]
 
 
 def reached_results(op: Op, found: Collection[Value], controlled: bool = False) -> list[Value]:
-    """The transfer function of plain dependence: results of an operation with an operand in the set, and what takes a
-    value of the set around regions (results and parameters of `if`, `for`, `while`).
+    """The transfer function of plain dependence: results of an operation with an operand in the set.
 
+    And what takes a value of the set around regions (results and parameters of `if`, `for`, `while`).
     controlled: a value also depends on what decides which region runs, and how often (control dependence).
     """
     if not op.regions:

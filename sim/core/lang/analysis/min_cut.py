@@ -25,9 +25,9 @@ def minimum_cut(
     before: Mapping[Value, Sequence[Value]],
     price: Mapping[Value, int],
 ) -> set[Value]:
-    """Values that every way from a source to a target passes through, of the least total price; of several such sets
-    the one nearest to the sources.
+    """Values that every way from a source to a target passes through, of the least total price.
 
+    Of several such sets the one nearest to the sources.
     after, before: the neighbours of a value in and against the direction of the ways.
     """
     flows: dict[tuple[Value, Value], int] = {}

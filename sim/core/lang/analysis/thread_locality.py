@@ -1,5 +1,4 @@
-"""What threads of a launch have in common, and what they may do side by side: which updates are in each other's way,
-and whether eight threads can be taken at a time.
+"""What threads may do side by side: which updates are in each other's way, and whether eight can be taken at a time.
 
 An accumulation is in nobody's way where the launch promises that nobody else touches the element (`exclusive`), or
 where the index is provably different for every thread and the kernel writes to that array nowhere else.
@@ -37,8 +36,7 @@ def suits_lanes(func: Func) -> bool:
 
 
 def late_updates(func: Func) -> set[Op]:
-    """The accumulations that several lanes may make at one element, or in another order than one thread after
-    another.
+    """The accumulations that several lanes may make at one element, or in another order than threads in turn.
 
     The others are promised exclusive, or go to arrays of which every thread writes an element of its own.
     """
@@ -92,8 +90,7 @@ def uniform_values(func: Func) -> set[Value]:
 
 
 def injective_axes(func: Func) -> dict[Value, frozenset[int]]:
-    """Axes of the thread index along which a value is an injective index: `tid()`, or that shifted by the same amount
-    in all threads."""
+    """Axes of the thread index along which a value is an injective index: `tid()`, or that with a common shift."""
     uniform = uniform_values(func)
     found: dict[Value, frozenset[int]] = {}
     for op in walk(func.body):

@@ -1,5 +1,7 @@
-"""Global value numbering: which values are computed alike (B. Alpern, M. N. Wegman, F. K. Zadeck, "Detecting Equality
-of Variables in Programs", 1988)."""
+"""Global value numbering: which values are computed alike.
+
+B. Alpern, M. N. Wegman, F. K. Zadeck, "Detecting Equality of Variables in Programs", 1988.
+"""
 
 from __future__ import annotations
 

@@ -2,9 +2,8 @@
 
 The loads of an array that the launch overwrites could be cached themselves.  Often less will do: a distance constraint
 looks at the difference of two points only, three numbers instead of six.  What has to be known is a vertex cut between
-those loads and the values that the reverse sweep uses: the cheapest one (bytes), and of several the one nearest to the
-loads (Moses, Churavy et al., "Reverse-mode automatic differentiation and optimization of GPU kernels via Enzyme",
-2021).
+those loads and the values that the reverse sweep uses: the cheapest one (bytes), of several that nearest to the loads
+(Moses, Churavy et al., "Reverse-mode automatic differentiation and optimization of GPU kernels via Enzyme", 2021).
 """
 
 from __future__ import annotations

@@ -5,8 +5,7 @@ A thread has `SLOTS` checkpoints per carried value that the reverse sweep looks 
 * Trip count known on entry: every `stride`-th trip is checkpointed (Griewank & Walther, "Evaluating Derivatives", 2nd
   ed., ch. 12: multilevel checkpointing, with two levels).
 * Unknown (`while`): when the slots are full every second checkpoint is dropped and the stride doubles, hence SLOTS is
-  even (online checkpointing; Stumm & Walther 2010 drop more cleverly, and need the numbers of trips in the slots for
-  that).
+  even (online checkpointing; Stumm & Walther 2010 drop more cleverly, but need the numbers of trips in the slots).
 
 The reverse sweep restores a checkpoint, runs forward to the end of its segment into a second level of checkpoints, one
 per trip, and goes back from there: full speed up to SLOTS^2 trips, slower but right beyond.
@@ -61,8 +60,7 @@ class LoopCheckpoints:
 
     carried: the carried values that are kept (parameters of the body).
     cursors: those whose positions are kept too.
-    tapes:   one per carried value, then one per cursor.  Loops that store to replayed arrays have none: they push
-             frames.
+    tapes:   one per carried value, then one per cursor; none in loops that store to replayed arrays: they push frames.
     stride:  trips between two checkpoints; None: there is one of every trip.
     """
 
@@ -106,8 +104,7 @@ class CheckpointWriter:
             self.storage.b.if_(hit, lambda: self.storage.store(self.tapes, slot, now), lambda: None)
 
     def keep_thinning(self, stride: Value, at: Value, params: Sequence[Value]) -> Value:
-        """The same in a loop of unknown length; returns the stride from here on, twice as long once the slots are
-        full."""
+        """The same in a loop of unknown length; returns the stride from here on: doubled once the slots are full."""
         if not self.tapes:
             return stride
         slot = emit("div", at, stride)
@@ -148,9 +145,9 @@ def trip_env(loop: Op, env: Env, count: Value, at: Value, known: Mapping[Value, 
 
 
 class TripRestorer:
-    """Gets the reverse sweep, which takes the trips from the last to the first, to the start of a trip: the carried
-    values that were kept, and the cursors where they were.
+    """Gets the reverse sweep to the start of a trip: the carried values that were kept, the cursors where they were.
 
+    The sweep takes the trips from the last to the first.
     Invariant: when trip `at` is asked for, the second level holds the starts of the trips of its segment, as many as
     there are slots.  It is filled on entering a segment from behind.
 
@@ -208,8 +205,7 @@ class TripRestorer:
         kept: Sequence[Value],
         keep: Callable[[Value, Sequence[Value]], None] | None = None,
     ) -> list[Value]:
-        """Run the body forward from trip `start`, whose checkpoint is `kept`, to `stop`; returns what a checkpoint
-        there would hold."""
+        """Run the body from trip `start`, with checkpoint `kept`, to `stop`; returns what a checkpoint there holds."""
         body, carried = self.loop.regions[-1], self.kept.carried
         ends = [end for p, end in zip(self.loop.carried_params, body.yields, strict=True) if p in carried]
         self._rewind(kept)

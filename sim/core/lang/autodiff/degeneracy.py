@@ -1,6 +1,6 @@
 """Degenerate results: of functions whose results are not unique where some coincide (singular vectors).
 
-Its derivative in closed form lacks, at such points, what only the vectors and the values together determine.  Where a
+Their derivative in closed form lacks, at such points, what only the vectors and the values together determine.  Where a
 kernel combines the two, the degeneracy is split: the derivative goes on with values moved apart (`Function.separated`).
 Where it cannot, a derivative that is asked for at such a point is an error, at run time: everywhere else it is right.
 """
@@ -19,8 +19,7 @@ from sim.core.lang.types import bool_
 
 
 def combined_calls(func: Func) -> set[Op]:
-    """Calls with degenerate results of which the function combines both sorts: multiplies what follows from the values
-    with what follows from the vectors."""
+    """Degenerate calls: the function multiplies what follows from their values with what follows from their vectors."""
     found: set[Op] = set()
     for call in _degenerate(func):
         of_moved, of_others = _sorts(func, call)

@@ -3,9 +3,10 @@
 Beside every floating value that depends on an active one goes its tangent; whatever carries values carries tangents
 too: branches yield them, loops carry them, tapes and arrays have a second one of the same layout.  Primitives need no
 rule of their own: they are scalar functions, so a cotangent rule `vjp(ct, y, *x)` gives p_i ct with p_i the derivative
-by operand i, and with the tangent of operand i in the place of ct it gives the share of that operand in the tangent of
-the result. A call with a derivative in closed form uses it too: the rule is linear in its cotangents, ct -> J^T ct, and
-the transpose of that (its reverse mode) is the tangent J dx, right at the same special points.
+by operand i, and with the tangent of operand i in the place of ct its share in the tangent of the result.
+
+A call with a derivative in closed form uses that too: the rule is linear in its cotangents, ct -> J^T ct, and the
+transpose of it (its reverse mode) is the tangent J dx, right at the same special points.
 
 The result is of the same language, so that transforms compose: the tangent of an adjoint gives Hessian-vector products.
 """
@@ -221,8 +222,7 @@ class TangentEmitter:
     def _address(
         self, op: Op, moved: Sequence[Value]
     ) -> tuple[Value, list[Value], Sequence[int], Value | None, list[int]] | None:
-        """Tangent array, indices, floating leaves, run-time leaf, and which of `moved` these leaves are; None: no
-        tangent."""
+        """Tangent array, indices, floating leaves, run-time leaf, which of `moved` these are; None: no tangent."""
         array, index, leaf, _ = split_memory(op)
         twin = self.shadow.get(array)
         hit = [k for k, v in enumerate(moved) if is_float(v)]
@@ -330,8 +330,7 @@ def vjp_rule(func: Func, wrt: Collection[int] | None = None) -> Gradient:
 
 
 def _second(func: Func, wrt: Collection[int] | None) -> Func:
-    """Parameters: those of vjp(func, wrt), its results, their cotangents; yields cotangents of its floating
-    parameters."""
+    """Parameters of vjp(func, wrt), its results, their cotangents -> cotangents of its floating parameters."""
     chosen = [k for k, p in enumerate(func.params) if is_float(p) and (wrt is None or k in wrt)]
     params = [Value(p.type, p.name) for p in func.params]
     seeds = [Value(v.type, "ct") for v in func.body.yields if is_float(v)]
@@ -353,8 +352,7 @@ class KernelTangent:
     """A kernel that also moves the tangents of its arrays.
 
     func:   its parameters are those of the kernel, then a tangent array per number in `active`.
-    active: numbers of the array parameters with a tangent: those asked for, and those written with what depends on
-    them.
+    active: numbers of the array parameters with a tangent: those asked for, and those written from them.
     """
 
     func: Func

@@ -1,4 +1,4 @@
-"""Adjoints of kernels: from what is to be recorded (`to_be_recorded.py`) to the kernel that computes gradients."""
+"""The adjoint kernel: its parameters, its logs, the primal once more and the reverse sweep over it, put together."""
 
 from __future__ import annotations
 
@@ -59,8 +59,10 @@ class KernelAdjoint:
 
 
 def kernel_adjoint(tbr: ToBeRecorded, cached: Collection[int] = ()) -> KernelAdjoint:
-    """Build the adjoint.  It does without loads of the parameters in `cached` and in `tbr.must_cache`: what it takes is
-    cached per thread."""
+    """Build the adjoint.
+
+    It does without loads of the parameters in `cached` and in `tbr.must_cache`: what it takes is cached per thread.
+    """
     kernel, active = tbr.kernel, [tbr.kernel.params[k] for k in tbr.active]
     layout = CacheLayout.of(kernel, tbr.min_cut(frozenset(cached)))
     plan = plan_replay(tbr)
@@ -135,16 +137,15 @@ def _unreadable(tbr: ToBeRecorded, plan: ReplayPlan) -> set[Op]:
 def _memory_attributes(kernel: Func, groups: Mapping[Value, int]) -> dict[str, Any]:
     """What is known of the arrays of a launch, and holds for their gradients in its adjoint.
 
-    exclusive: names of arrays no element of which two threads touch.  apart: no two arrays of a launch overlap in what
-    it writes.
+    exclusive: names of arrays no element of which two threads touch.
+    apart:     no two arrays of a launch overlap in what it writes.
     """
     names = kernel.attrs.get("exclusive", frozenset())
     return {"exclusive": names | {f"adj_{name}" for name in names}, "apart": len(set(groups.values())) == len(groups)}
 
 
 def _memory_of(adjoint: Func, tbr: ToBeRecorded) -> dict[Value, int]:
-    """Numbers of the memory of the arrays of an adjoint: gradients overlap as their arrays do, logs are apart from
-    everything."""
+    """Numbers of the memory of the arrays of an adjoint: gradients overlap as their arrays do, logs with nothing."""
     params, count = tbr.kernel.params, len(tbr.kernel.params)
     groups: dict[Value, int] = {}
     for k, p in enumerate(adjoint.params):
@@ -157,8 +158,7 @@ def _memory_of(adjoint: Func, tbr: ToBeRecorded) -> dict[Value, int]:
 
 
 def _extremes(kernel: Func, groups: dict[Value, int], gradient: Collection[Value]) -> list[Value]:
-    """Arrays with a gradient that take atomic minima or maxima.  Refuses those of which an element may be written in
-    another way too."""
+    """Arrays with a gradient that take atomic minima or maxima.  Refuses those that may be written otherwise too."""
     seen: list[tuple[str, Op]] = []
     found = []
     for op in walk(kernel.body):

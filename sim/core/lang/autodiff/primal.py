@@ -1,7 +1,7 @@
 """The primal once more: the forward part of an adjoint, without effects, and what the reverse sweep needs of it.
 
-Everything is recomputed (there is no tape of values) but for what cannot be: values that the launch has cached, what
-atomics returned, and the starts of the trips of loops (`checkpoints.py`).  Stores to arrays that are *replayed* are
+Everything is recomputed but for what cannot be: values that the launch has cached, what atomics returned, and the
+starts of the trips of loops, on tapes of bounded length (`checkpoints.py`).  Stores to arrays that are *replayed* are
 performed, on a copy (`undo_stack.py`); a loop with such stores keeps a frame per trip instead of checkpoints, since its
 memory grows with the trips anyway.
 """
@@ -77,8 +77,7 @@ class PrimalEmitter:
 
     # -- blocks
     def forward(self, block: Block, env: Env, state: ForwardState) -> None:
-        """Emit a block so that the reverse sweep can follow.  Stores that nothing in the block looks at are left
-        out."""
+        """Emit a block so that the reverse sweep can follow, without stores that nothing in the block looks at."""
         seen = self.plan.seen(block, self.config.needed)
         for op in block.ops:
             self.b.span = op.span
@@ -97,8 +96,10 @@ class PrimalEmitter:
                     self.copy(op, env)
 
     def forward_nest(self, body: Block, env: Env, state: ForwardState) -> None:
-        """The same for a trip of a perfect nest, which the reverse sweep enters from behind: its inner loops have run
-        and are taken back one by one, and nothing that is needed here depends on what they store."""
+        """The same for a trip of a perfect nest, which the reverse sweep enters from behind.
+
+        Its inner loops have run and are taken back one by one; nothing needed here depends on what they store.
+        """
         for op in body.ops:
             if op in self.plan.storing:
                 state.loops[op] = LoopCheckpoints(env.get(op.operands[0], op.operands[0]))
@@ -115,8 +116,7 @@ class PrimalEmitter:
 
     # -- single operations
     def copy(self, op: Op, env: Env) -> None:
-        """Emit an operation again.  Effects are left out, but for stores to replayed arrays, of which the old values
-        are kept."""
+        """Emit an operation again, without effects but for stores to replayed arrays, whose old values are kept."""
         if not self._special(op, env):
             copy_op(self.b, op, env, self._special)
 
@@ -138,8 +138,7 @@ class PrimalEmitter:
         return True
 
     def _copy_degenerate(self, call: Op, env: Env) -> None:
-        """A call whose results may coincide; the copy is marked, since a derivative of it is not to split them
-        again."""
+        """A call whose results may coincide; the copy is marked: a derivative of it is not to split them again."""
         copy_op(self.b, call, env)
         copied = env[call.results[0]].op
         assert copied is not None
@@ -194,8 +193,7 @@ class PrimalEmitter:
         return CheckpointWriter(self.tapes, op.regions[-1], needed, cursors, slots)
 
     def _forward_framed(self, op: Op, env: Env) -> Value:
-        """A loop that stores to replayed arrays: every trip ends with a push of what the reverse sweep has to know of
-        its start.
+        """A loop that stores to replayed arrays: each trip pushes at its end what the reverse sweep asks of its start.
 
         Returns the number of trips.
         """

@@ -23,8 +23,11 @@ from sim.core.lang.types import Scalar, array_type, int32
 
 
 def recording_kernel(tbr: ToBeRecorded, layout: CacheLayout, plan: ReplayPlan, attrs: dict[str, Any]) -> Func:
-    """Build it.  Its further parameters: the caches, the logs of what atomics return, and, if there are logs, an array
-    of entry counts: of these logs, then of those that the adjoint writes (the largest of all threads)."""
+    """Build it.
+
+    Its further parameters: the caches, the logs of what atomics return, and, if there are logs, an array of entry
+    counts: of these logs, then of those that the adjoint writes (the largest of all threads).
+    """
     kernel = tbr.kernel
     block = Block([Value(p.type, p.name) for p in kernel.params])
     env: Env = dict(zip(kernel.params, block.params, strict=True))

@@ -64,8 +64,7 @@ class ReplayPlan:
     def seen(self, block: Block, needed: Collection[Value]) -> set[Op]:
         """The stores, and the branches with stores, of a block that anything behind them in it looks at.
 
-        A store is also seen by a later operation with regions that overwrites the same memory: that keeps the old
-        value.
+        A store is also seen by a later operation with regions that overwrites the same memory: it keeps the old value.
         """
         found: set[Op] = set()
         later: set[int] = set()
@@ -126,8 +125,7 @@ def _plan_root(plan: ReplayPlan, root: Op, tbr: ToBeRecorded) -> None:
 
 
 def counters(loop: Op) -> dict[Value, tuple[Value, Value]]:
-    """Integers that a loop carries and every trip adds the same to: (their value before the first trip, what is
-    added)."""
+    """Integers that a loop carries and every trip adds the same to: (value before the first trip, what is added)."""
     body = loop.regions[-1]
     inside = {v for op in walk(body) for v in op.results} | set(body.params)
     found = {}
@@ -165,8 +163,10 @@ def _from_memory_or_loops(plan: ReplayPlan, inside: Collection[Op]) -> set[Value
 
 
 def _dependents(root: Op, start: Collection[Value]) -> set[Value]:
-    """Values inside `root` that depend on these: on the condition of a branch too, but not on how often a loop runs
-    (that is asked of the loop: `_is_address_invariant`)."""
+    """Values inside `root` that depend on these: on the condition of a branch too, but not on how often a loop runs.
+
+    That is asked of the loop: `_is_address_invariant`.
+    """
 
     def transfer(op: Op, found: Set[Value]) -> Collection[Value]:
         return op.results if op.name == "if" and op.operands[0] in found else reached_results(op, found)
@@ -184,8 +184,10 @@ def _is_address_invariant(op: Op, plan: ReplayPlan, changing: set[Value], return
 
 
 def _is_perfect_nest(loop: Op, plan: ReplayPlan, spoilt: set[Value], tbr: ToBeRecorded) -> bool:
-    """Do the trips of an address-invariant loop store in inner loops only, and does the reverse sweep need nothing that
-    those have changed (`spoilt`)?"""
+    """Do the trips of an address-invariant loop store in inner loops only?
+
+    And does the reverse sweep need nothing that those have changed (`spoilt`)?
+    """
     ops = loop.regions[-1].ops
     storing = [op for op in ops if op in plan.storing or plan.stores(op)]
     if not storing or any(op.name != "for" or not tbr.is_active(op) for op in storing):

@@ -6,8 +6,8 @@ Scheme (source transformation of structured SSA; recompute all, checkpoint loops
   from values to their cotangents.  Region operations return the cotangents of the values they use from outside, so
   there are no mutable adjoint variables: an `if` yields them from both branches, a reversed loop carries and sums them.
 * A loop has left checkpoints of the starts of its trips (`checkpoints.py`), and is walked trip by trip from the last.
-* Memory: the adjoint of a load accumulates into the gradient array at the same index; of a store, takes the gradient
-  and clears it; of an accumulation, takes it.  Values of arrays are read as they were before the launch.  A load whose
+* Memory: the adjoint of a load accumulates into the gradient array at the same index; of a store, reads the gradient
+  and clears it; of an accumulation, reads it.  Values of arrays are read as they were before the launch.  A load whose
   value is needed and that a store of the same thread may precede cannot be read that way: outside loops the launch
   *caches* it per thread (`cache_plan.py`), inside loops the adjoint performs the stores again and takes them back
   (`undo_stack.py`).  What atomics return is always cached.
@@ -89,8 +89,10 @@ class ReverseEmitter:
                 )
 
     def _rewind(self, op: Op, env: Env, state: ForwardState) -> None:
-        """Memory and cursors as they were before an operation with regions, if that is run again from there (branches),
-        or not gone back through at all."""
+        """Put memory and cursors back to where they were before an operation with regions.
+
+        Only if that is run again from there (branches), or not gone back through at all.
+        """
         if op in state.before and (op.name == "if" or not self.config.is_active(op)):
             self.undo.rewind(state.before[op])
             if op in self.undo.plan.address_invariant:
@@ -155,8 +157,7 @@ class ReverseEmitter:
             )
 
     def _reverse_extreme(self, op: Op, env: Env, cotangents: Cotangents, grad: Value) -> None:
-        """atomic_min, atomic_max: the gradient goes to the first value that equals the final one, if it beat the
-        initial one."""
+        """atomic_min, atomic_max: the gradient goes to the first value equal to the final, if it beat the initial."""
         b, beats = self.b, "gt" if op.how == "max" else "lt"
         array, where, leaves, at = address_of(op, env)
         final = b.load(self.config.finals[op.operands[0]], where, leaves, at)
@@ -204,8 +205,7 @@ class ReverseEmitter:
 
     # -- operations with regions
     def _reverse_if(self, op: Op, env: Env, cotangents: Cotangents) -> None:
-        """The branch that was taken is recomputed and gone back through; both yield the cotangents of what either
-        uses."""
+        """The branch taken is recomputed and gone back through; both yield the cotangents of what either uses."""
         cts = [cotangents.pop(r, None) for r in op.results]
         if not self.config.is_active(op):
             return
@@ -225,8 +225,10 @@ class ReverseEmitter:
             self.add(cotangents, v, ct)
 
     def _reverse_loop(self, op: Op, env: Env, cotangents: Cotangents, state: ForwardState) -> None:
-        """A loop over the trips from the last to the first.  It carries the cotangents of the varied carried values,
-        and sums those of what the body uses from outside."""
+        """A loop over the trips from the last to the first.
+
+        It carries the cotangents of the varied carried values, and sums those of what the body uses from outside.
+        """
         b, body = self.b, op.regions[-1]
         cts = [cotangents.pop(r, None) for r in op.results]
         if not self.config.is_active(op):
@@ -264,8 +266,10 @@ class ReverseEmitter:
         return TripRestorer(self.primal.tapes, op, env, kept, self.primal.rerun)
 
     def _enter_framed_trip(self, op: Op, env: Env, count: Value, at: Value) -> Env:
-        """Get from the end of a trip that has stored to replayed arrays to its start: pop its frame, compute its
-        counters, and take the stores back (those of a perfect nest go with its inner loops)."""
+        """Get from the end of a trip that has stored to replayed arrays to its start.
+
+        Pop its frame, compute its counters, and take the stores back (those of a perfect nest go with its inner loops).
+        """
         known, positions = self.undo.pop_frame(op)
         for p, (start, step) in counters(op).items():
             by = self.b.const(step.const, p.type) if step.const is not None else env.get(step, step)

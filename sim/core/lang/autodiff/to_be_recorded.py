@@ -73,8 +73,7 @@ class ToBeRecorded:
         return frozenset(self.kernel.params.index(op.operands[0]) for op in self.returned)
 
     def min_cut(self, cached: frozenset[int]) -> list[Value]:
-        """The values that a thread caches so that no load of the arrays in `cached` and `must_cache` is needed: the
-        fewest bytes."""
+        """What to cache (the fewest bytes) so that no load of the arrays in `cached` and `must_cache` is needed."""
         found = self._cuts.get(cached)
         if found is None:
             loads = [op for k in sorted({*cached, *self.must_cache}) for op in self.cacheable.get(k, ())]
@@ -90,8 +89,7 @@ class ToBeRecorded:
 def to_be_recorded(kernel: Func, active: Iterable[int], aliases: Iterable[Collection[int]] = ()) -> ToBeRecorded:
     """Analyse a kernel: `active` are the array parameters with a gradient, `aliases` groups of parameters that overlap.
 
-    Raises GradientError where a value with a gradient passes through an array that has none, and where stores cannot be
-    replayed.
+    Raises GradientError where a value with a gradient passes through an array without, or stores cannot be replayed.
     """
     aliases = tuple(aliases)
     kernel = dce(forward_stores(kernel, alias_groups(kernel, aliases)))

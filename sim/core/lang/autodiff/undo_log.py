@@ -1,9 +1,4 @@
-"""Undo logs: the adjoint of a kernel that overwrites what it reads performs the stores again, and takes them back.
-
-The adjoint works on a copy of the memory as it was before the launch.  Passing forward over a store it writes the old
-value to a log of the thread, then stores (where it goes back at once, the old value needs no log); passing backward it
-puts the old value back.  A region that is about to be recomputed is first rewound to where it began.  So memory always
-is what the forward run had at that point, and the copy is whole again at the end.
+"""Undo logs: where the old values lie of stores that an adjoint performs again and takes back (`undo_stack.py`).
 
 Where the program run backwards knows the places of the stores (`replay_plan.py`), old values lie on a `ValueStack`;
 else the places lie beside them, in an `UndoLog`.  What an atomic returned inside a loop cannot be computed again: the

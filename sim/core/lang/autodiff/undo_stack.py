@@ -1,8 +1,9 @@
 """Stores that the adjoint of a kernel performs again, on a copy of the memory, and takes back on its way.
 
 The memory always holds what it held in the primal at the point where the adjoint is: forward over a store the old value
-is kept and the store done, backward the old value is put back; a region that is about to be recomputed is first rewound
-to where it began.  In the end the copy is whole again.  `replay_plan.py` decides what is kept and where.
+is kept (unless it goes back at once) and the store done, backward the old value is put back; a region that is about to
+be recomputed is first rewound to where it began.  In the end the copy is whole again.  `replay_plan.py` decides what is
+kept and where, `undo_log.py` has what it is kept in.
 """
 
 from __future__ import annotations
@@ -50,8 +51,7 @@ class UndoStack:
         return [*dict.fromkeys((*self.logs.values(), *self.returned.values()))]
 
     def cursors_of(self, loop: Op) -> list[Cursor]:
-        """Those whose positions the frames of a loop hold: none where the program run backwards says what to take
-        back."""
+        """Those whose positions the frames of a loop hold: none where the program run backwards says what to undo."""
         return [] if loop in self.plan.address_invariant else self.cursors
 
     def reads_returned(self, op: Op) -> bool:

@@ -121,8 +121,8 @@ def _sum(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> Trace
 # ---- launch and memory
 @builtin("tid")
 def _tid(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> TracedValue:
-    """`i = tid()`: the linear index of the thread; `i, j = tid()`: its indices in a launch of 2 (up to 4)
-    dimensions."""
+    """`i = tid()`: the linear index of the thread;
+    `i, j = tid()`: its indices in a launch of 2 (up to 4) dimensions."""
     takes(t, node, "tid", args, kwargs, 0)
     call, count = t.unpack
     if call is not node:
@@ -184,8 +184,8 @@ _atomic("atomic_exch", "exch", "array[i] = value without races; gives the old va
 # ---- choice and compile time
 @builtin("where", lazy=True)
 def _where(t: Context, node: ast.AST, args: list[ast.expr], kwargs: dict[str, ast.expr]) -> TracedValue:
-    """where(cond, a, b): a if cond else b.  Only the chosen one is evaluated, so the other may be infinite or out of
-    range."""
+    """where(cond, a, b): a if cond else b.
+    Only the chosen one is evaluated, so the other may be infinite or out of range."""
     takes(t, node, "where", tuple(args), kwargs, 3)
     return choose(t, args[0], args[1], args[2], node)
 

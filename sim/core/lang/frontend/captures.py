@@ -41,13 +41,11 @@ class Captures:
         )
         self._more = False  # whether there is anything else to look at
         self.live = True
-        """Whether `changed` has to be asked while no function gets another derivative; False for a kernel that uses
-        nothing but `sim`."""
+        """Must `changed` be asked while no function gets another derivative?  Not if a kernel uses `sim` alone."""
 
     # -- while tracing
     def name(self, function: Function, name: str, value: Any) -> None:
-        """A name outside of a function had this value (`MISSING`: none).  Names of this package itself do not
-        change."""
+        """A name outside of a function had this value (`MISSING`: none)."""
         # what sim itself reads is never assigned twice; watching it would cost every launch
         if own_module(function.__module__) or (
             isinstance(value, python_types.ModuleType) and own_module(value.__name__)
@@ -74,8 +72,7 @@ class Captures:
         self.content(value)
 
     def expression(self, function: Function, node: ast.expr, space: Mapping[str, Any]) -> None:
-        """The names that an expression of Python mentions, and the attributes of what they name; `space`: those that
-        are no captures."""
+        """The names that an expression mentions, and the attributes of what they name; `space`: those not captured."""
         # what the attributes belong to is known only by evaluating the names below them, without running the expression
         found: dict[int, Any] = {}
         for part in reversed(list(ast.walk(node))):  # names before their attributes
@@ -118,9 +115,9 @@ class Captures:
         return any(self._parts())
 
     def changed(self) -> bool:
-        """Whether a name, an attribute, a container or a derivative is not what it was.  Numbers and texts are compared
-        by value.
+        """Whether a name, an attribute, a container or a derivative is not what it was.
 
+        Numbers and texts are compared by value.
         Asked at every launch, hence as quick as can be while nothing has changed.
         """
         # most kernels read a few module names and nothing else: one dictionary look-up and one `is` for each

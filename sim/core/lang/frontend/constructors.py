@@ -38,8 +38,8 @@ def _asks_for_a_type(t: Context, args: Positional, kwargs: Keywords, count: int,
 
 @builtin("vector", host=types.vector)
 def vector(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> TracedValue:
-    """vector(a, b, c) or vector(a, length=3, dtype=float): a vector value, of zeros without components; vector(3,
-    float) is its type."""
+    """vector(a, b, c) or vector(a, length=3, dtype=float): a vector value, of zeros without components;
+    vector(3, float) is its type."""
     scalar = _asks_for_a_type(t, args, kwargs, 2, node)
     if scalar is not None and whole(args[0]):
         return types.vector(whole(args[0]) or 0, scalar)
@@ -52,8 +52,8 @@ def vector(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> Tra
 
 @builtin("matrix", host=types.matrix)
 def matrix(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> TracedValue:
-    """matrix(numbers row by row, shape=(2, 3), dtype=float): a matrix value, of zeros without numbers; matrix((2, 3),
-    float) is its type."""
+    """matrix(numbers row by row, shape=(2, 3), dtype=float): a matrix value, of zeros without numbers;
+    matrix((2, 3), float) is its type."""
     scalar = _asks_for_a_type(t, args, kwargs, 2, node)
     shape = args[0] if scalar is not None else kwargs.pop("shape", None)
     if not (isinstance(shape, tuple) and len(shape) == 2 and all(whole(s) for s in shape)):
@@ -78,8 +78,8 @@ def quaternion(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) ->
 
 @builtin("transformation", host=types.transformation)
 def transformation(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> TracedValue:
-    """transformation(p, q): translation and rotation; without arguments the identity; transformation(float) is its
-    type."""
+    """transformation(p, q): translation and rotation; without arguments the identity;
+    transformation(float) is its type."""
     scalar = _asks_for_a_type(t, args, kwargs, 1, node)
     if scalar is not None:
         return types.transformation(scalar)
@@ -93,8 +93,8 @@ LOCAL = 64
 
 @builtin("zeros")
 def zeros(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> TracedValue:
-    """In a kernel: zeros(shape=4, dtype=float), a small array of the thread.  It is a value: assigning or passing it
-    copies it."""
+    """In a kernel: zeros(shape=4, dtype=float), a small array of the thread.
+    It is a value: assigning or passing it copies it."""
     shape = kwargs.pop("shape", args[0] if args else None)
     dtype = kwargs.pop("dtype", args[1] if len(args) > 1 else t.real)
     takes(t, node, "zeros", args[2:], kwargs, 0)

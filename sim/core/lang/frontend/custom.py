@@ -39,14 +39,12 @@ adjoint = Adjoint()
 
 
 def adjoint_name(argument: str) -> str:
-    """The variable that holds the cotangent of an argument while a gradient function is traced: no name that Python
-    allows."""
+    """The variable with the cotangent of an argument in a traced gradient function: no name that Python allows."""
     return f"adjoint[{argument}]"
 
 
 class GradientFunction(Function):
-    """A function whose parameters are arguments of another one and cotangents of its results; it adds to
-    `adjoint[x]`."""
+    """A function of the arguments of another one and of the cotangents of its results; it adds to `adjoint[x]`."""
 
     @cached_property
     def source(self) -> FunctionSource:

@@ -111,12 +111,10 @@ class Function:
         return rule
 
     def separated(self, g: Callable[..., Any]) -> Function:
-        """Decorator: g moves results that coincide apart, by about the root of the rounding error, and returns all
-        results.
+        """Decorator: g moves results that coincide apart, by about the root of the rounding error, and returns all.
 
         For a function whose results are not unique where some of them coincide (singular vectors of equal values).
-        Reverse mode goes on with the moved results where a kernel combines them: the derivatives of what is unique are
-        limits there.
+        Reverse mode goes on with g's where a kernel combines them: derivatives of what is unique are limits there.
         """
         self.separator = g if isinstance(g, Function) else Function(g)
         self.traces.clear()

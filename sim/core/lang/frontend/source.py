@@ -28,8 +28,9 @@ def own_module(name: str | None) -> bool:
 class KernelParameter:
     """A parameter of a function of the language.
 
-    type: what its annotation says (an `ArrayType` with `dtype` None for arrays of anything), or None: taken from the
-    argument.  default: a Python value, or `MISSING`.
+    type:    what its annotation says (an `ArrayType` with `dtype` None for arrays of anything), or None: taken from the
+             argument.
+    default: a Python value, or `MISSING`.
     """
 
     name: str
@@ -178,8 +179,7 @@ def resolve_annotations(python: Callable[..., Any], caller: Mapping[str, Any] | 
 
 
 def annotation_span(python: Callable[..., Any], name: str) -> Span:
-    """Where the annotation of a parameter (or of "return") stands; the parameter, or the function, where it has
-    none."""
+    """Where the annotation of a parameter (or of "return") stands; else the parameter, or the function."""
     code = python.__code__
     try:
         source = FunctionSource(python)
@@ -192,8 +192,7 @@ def annotation_span(python: Callable[..., Any], name: str) -> Span:
 
 
 def caller_locals(depth: int = 1) -> Mapping[str, Any] | None:
-    """Local names of the function that called the caller (None at module level): postponed annotations may need
-    them."""
+    """Local names of the caller's caller (None at module level): postponed annotations may need them."""
     frame = sys._getframe(depth + 1)
     return None if frame.f_locals is frame.f_globals else frame.f_locals
 

@@ -1,6 +1,6 @@
 """The front end: Python functions to IR.
 
-`@func` makes a function of the language; `trace_kernel` and `trace_function` turn a kernel, or a function with given
+`trace_kernel` and `trace_function` turn a kernel, or a function of the language (`@func`, in `function.py`) with given
 argument types, into a `Func`.  The tracer runs the Python syntax tree on traced values (`traced.py`): what is known now
 (numbers, types, functions, loops over constants) happens now, the rest becomes operations.
 """

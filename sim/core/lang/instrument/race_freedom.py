@@ -50,8 +50,7 @@ def potential_races(kernel: Func, groups: Mapping[Value, int], tbr: ToBeRecorded
 
 @dataclass(frozen=True)
 class AffineIndex:
-    """A sum of symbols (an axis of `tid`, a scalar parameter, an extent of an array) with integer factors, and a
-    constant between bounds."""
+    """A sum of symbols (axes of `tid`, scalar parameters, extents of arrays) times integers, and a bounded constant."""
 
     terms: dict[object, int]
     low: int

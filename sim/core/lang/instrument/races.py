@@ -4,8 +4,7 @@ What is not known to be free of races (`race_freedom.py`) is looked at in a laun
 threads one after another and mark a shadow memory; an access to what another thread has touched is reported.
 
 * `address_check` computes only where the accesses go, and takes both sides of a branch that depends on floating-point
-  values.  What it finds free of races is so whatever the values are.  There is none where the places themselves depend
-  on values.
+  values.  What it finds free of races is so whatever the values are.  There is none where places depend on values.
 * `exact_check` does what the kernel does, on copies.
 """
 
@@ -72,8 +71,7 @@ def _variant(
 
 
 def exact_check(kernel: Func, watched: Collection[int], active: Collection[int]) -> RaceCheck:
-    """The kernel with marks for the accesses to the parameters `watched`.  It must be given copies of what it
-    writes."""
+    """The kernel with marks for the accesses to the parameters `watched`.  Give it copies of what it writes."""
 
     def fill(shadow: ShadowMemory, env: Env) -> bool:
         def special(op: Op, inner: Env) -> bool:
@@ -114,8 +112,7 @@ def address_check(kernel: Func, watched: Collection[int], active: Collection[int
 
 
 def _volatile(kernel: Func) -> set[Value]:
-    """Values that depend on floating-point memory, or on memory that the kernel writes: they may differ from launch to
-    launch."""
+    """Values that may differ from launch to launch: from floating-point memory, or memory that the kernel writes."""
     written = {op.operands[0] for op in walk(kernel.body) if op.row.writes}
 
     def transfer(op: Op, found: Set[Value]) -> Iterable[Value]:

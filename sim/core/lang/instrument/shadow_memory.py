@@ -16,12 +16,10 @@ from sim.core.lang.ir.core import Func, Op, Value, element_leaves, emit, split_m
 from sim.core.lang.types import array_type, int32, int64, size_of
 
 READ, WRITE, ADD, CONSTANT = range(4)
-"""Kinds of accesses.  CONSTANT: a store of the one constant that a kernel stores there, which several threads may
-do."""
+"""Kinds of accesses.  CONSTANT: a store of the one constant that a kernel stores there: several threads may do it."""
 KINDS = 4
 REPORT = 4
-"""Integers of a report: number of the access + 1 (0: no race), its thread, the mark that it met, and of which kind that
-was."""
+"""Integers of a report: number of the access + 1 (0: no race), its thread, the mark that it met, and of which kind."""
 
 
 @dataclass(eq=False)

@@ -1,2 +1,1 @@
-"""The intermediate representation: scalar SSA with structured control flow, its table of operations, and its clean-up
-passes."""
+"""The intermediate representation: scalar SSA with structured control flow, its op table, and its clean-up passes."""

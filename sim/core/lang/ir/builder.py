@@ -94,8 +94,7 @@ class Builder:
     def region(
         self, types: Sequence[Type], fill: Callable[..., Iterable[Value] | None], names: Sequence[str] = ()
     ) -> Block:
-        """A new block with parameters of these types; `fill(*params)` emits its operations and returns what it
-        yields."""
+        """A new block with parameters of these types; `fill(*params)` emits its operations, returns what it yields."""
         names = names or [""] * len(types)
         block = Block([Value(t, n) for t, n in zip(types, names, strict=True)])
         self.blocks.append(block)

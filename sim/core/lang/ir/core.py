@@ -1,4 +1,4 @@
-"""The intermediate representation: typed SSA over scalars, with structured control flow (D1).
+"""The intermediate representation: typed SSA over scalars, with structured control flow.
 
 A `Func` has parameters (scalars, arrays, tapes), one `Block` of operations, and for functions the values it yields.
 Vectors, matrices and structs exist in the front end only: here they are rows of scalars.  Memory operations name an
@@ -146,6 +146,8 @@ class Op:
 
 @dataclass(eq=False)
 class Block:
+    """One region: parameters, operations, yields; as in MLIR, but always a region of a single block."""
+
     params: list[Value] = field(default_factory=list)
     ops: list[Op] = field(default_factory=list)
     yields: list[Value] = field(default_factory=list)

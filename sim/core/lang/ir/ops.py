@@ -1,8 +1,8 @@
-"""THE table: one row per primitive of the language.
+"""The rows of the primitives in the op table (`table.py`), one for each.
 
-Everything else (dot, cross, quaternions, svd, ...) is written in the language itself, in `library/`.  A row is all that
-a primitive takes: its meaning, its derivative, how LLVM and CUDA spell it, what passes may do with it, and whether it
-is a function of the language (columns: `OpDef` in `table.py`).  A row's `vjp` is written in IR operations, so a
+Everything else (dot, cross, quaternions, svd, ...) is written in the language itself, in `library/`.  A row is all
+that a primitive takes: its meaning, its derivative, how LLVM and CUDA spell it, what passes may do with it, and
+whether it is a function of the language (columns: `OpDef`).  A row's `vjp` is written in IR operations, so a
 derivative can be differentiated again; `ZERO` says that the derivative is zero, and a missing one is an error that
 names the op when it is differentiated.
 """
@@ -59,7 +59,7 @@ def _shift(how: Callable[..., Any]) -> Callable[..., Any]:
     return lambda a, b: how(a, b & np.asarray(b).dtype.type(8 * np.asarray(b).dtype.itemsize - 1))
 
 
-# ------------------------------------------------------------------------------------------------ columns
+# ------------------------------------------------------------------------------------------------ helpers of rows
 def define_op(
     name: str,
     arity: int,

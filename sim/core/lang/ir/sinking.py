@@ -87,8 +87,10 @@ def _uses(block: Block) -> dict[Value, list[Use]]:
 
 
 def is_guard(op: Op) -> bool:
-    """Does it choose by a condition that `guarded` of the op table made?  Then it is a part of a derivative (or of its
-    derivative) and no choice of the program."""
+    """Does it choose by a condition that `guarded` of the op table made?
+
+    Then it is a part of a derivative (or of its derivative) and no choice of the program.
+    """
     return op.name == "select" and op.operands[0].op is not None and "guard" in op.operands[0].op.attrs
 
 

@@ -23,8 +23,7 @@ def alias_groups(func: Func, aliases: Iterable[Collection[int]]) -> Mapping[Valu
 
 
 def settle_updates(func: Func) -> Func:
-    """Exclusive accumulations onto values that the thread has loaded before become stores: for code, after all
-    derivatives are taken.
+    """Exclusive accumulations onto values that the thread has loaded before become stores, once derivatives are taken.
 
     Such kernels promise more than that no two threads touch one element: their arrays do not overlap, and within a
     thread different indices are different elements of an exclusive array.
@@ -104,8 +103,11 @@ class _Forwarding:
                 del known[cell]
 
     def enter(self, op: Op, env: Env, known: dict[Cell, Value]) -> None:
-        """An operation with regions.  A branch begins with all that is known; the body of a loop only with what no trip
-        changes, since the last one has come before."""
+        """An operation with regions.
+
+        A branch begins with all that is known; the body of a loop only with what no trip changes, since the last one
+        has come before.
+        """
         written = {self.groups[o.operands[0]] for o in walk_regions(op) if o.row.writes}
         kept = {c: v for c, v in known.items() if self.groups[c[0]] not in written}  # type: ignore[index]
         outer = known if op.name == "if" else kept
@@ -124,8 +126,7 @@ class _Forwarding:
 
 
 def assume_disjoint(func: Func, names: Collection[str]) -> Func:
-    """Write into a kernel that no two threads of a launch touch the same element of the arrays `names`, nor one thread
-    by two indices."""
+    """Write into a kernel that no two threads touch the same element of the arrays `names`, nor one by two indices."""
     func.attrs["exclusive"] = frozenset(names)
     for op in walk(func.body):
         if op.name == "accum" and op.operands[0].name in names:

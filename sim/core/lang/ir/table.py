@@ -21,7 +21,8 @@ from sim.core.lang.types import Scalar, bool_
 class Traits:
     """What may be asked of any operation.
 
-    loads, writes: its results come from an array; it changes one.    effect: it does more than give results.
+    loads, writes: its results come from an array; it changes one.
+    effect: it does more than give results.
     free: its value is at hand everywhere: nothing is saved by keeping it.
     expensive: better kept than computed twice.
     first_carried: of a loop, the number of the first operand (and parameter of its regions) that it carries.

@@ -15,8 +15,7 @@ class InvalidIR(AssertionError):
 
 
 def verify(func: Func) -> Func:
-    """Every operand is defined in scope, every row gets what it accepts, regions yield what their operation
-    promises."""
+    """Every operand is defined in scope, every row gets what it accepts, regions yield what their op promises."""
 
     def check(ok: bool, op: Op, what: str) -> None:
         if not ok:

@@ -11,11 +11,11 @@ otherwise the difference is kept away from zero.  So the first derivative is exa
 
 For Q f(d) Q^T or U f(s) V^T put together by the caller, the cotangents of Q and d at one choice of vectors do not
 determine the derivative at repeated values (entries between equal values are missing).  Where a kernel multiplies
-vectors with functions of the values, its adjoint therefore goes on with values that are sqrt(eps) apart: the derivative
-is right up to about sqrt(eps) (1e-8 in float64, 3e-4 in float32); what the kernel itself computes is not touched.  So
-does forward mode.
+vectors with functions of the values, its adjoint and its forward mode therefore go on with values that are sqrt(eps)
+apart: the derivative is right up to about sqrt(eps) (1e-8 in float64, 3e-4 in float32); what the kernel itself computes
+is not touched.
 
-Not known at repeated values, and an error when a derivative is asked for there (`separation.py`), are: second
+Not known at repeated values, and an error when a derivative is asked for there (`degeneracy.py`), are: second
 derivatives of functions of vectors or values; vectors and values that one kernel stores and another one may combine;
 kernels whose adjoint has to repeat the launch bit for bit (loops over stored elements, lists filled by atomics).  Where
 repeated values are the rule, as in a body at rest, use `polar3`: exact to every order.
@@ -186,8 +186,7 @@ svd3.vjp(_svd_vjp)
 
 @func
 def _values_apart(s):
-    """Values that are at least sqrt(eps) of the largest apart, in the same order: moved symmetrically, if any are
-    closer."""
+    """Values at least sqrt(eps) of the largest apart, in the same order: moved symmetrically, if any are closer."""
     n, one, zero = len(s), scalar_type(s)(1), scalar_type(s)(0)
     largest = abs(s[0])
     for i in range(1, n):

@@ -52,8 +52,8 @@ def quat_rotate_inv(q, x):
 
 @export
 def quat_from_axis_angle(axis, angle):
-    """(axis sin(angle / 2), cos(angle / 2)); axis a unit vector.  For angle times axis see
-    `quat_from_rotation_vector`."""
+    """(axis sin(angle / 2), cos(angle / 2)); axis a unit vector.
+    For angle times axis see `quat_from_rotation_vector`."""
     half = angle * 0.5
     s = sin(half)
     return quaternion_type(axis)(axis[0] * s, axis[1] * s, axis[2] * s, cos(half))
@@ -64,8 +64,7 @@ def quat_to_axis_angle(q):
     """(axis, angle) with angle = 2 atan2(|u|, |w|) in [0, pi] and axis = +-u / |u|.
 
     At the identity the axis is the zero vector, and the derivative 0 (it has a kink there): for their product, which
-    has none, there is
-    `quat_to_rotation_vector`.
+    has none, there is `quat_to_rotation_vector`.
     """
     u = imaginary(q)
     axis = normalize(u)
@@ -88,8 +87,8 @@ def quat_from_rotation_vector(v):
 
 @export
 def quat_to_rotation_vector(q):
-    """angle times axis of a rotation, the angle in [0, pi]: the inverse of `quat_from_rotation_vector`.  Smooth, also
-    at the identity."""
+    """angle times axis of a rotation, the angle in [0, pi]: the inverse of `quat_from_rotation_vector`.
+    Smooth, also at the identity."""
     u = imaginary(q)
     square, w = dot(u, u), q[3]
     if square < 0.001 * w * w:  # 2 / w times the series of atan(x) / x

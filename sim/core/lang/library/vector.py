@@ -66,8 +66,7 @@ def signed_angle(a, b, axis):
 
 @func
 def hinge_angle(a, b, axis):
-    """`signed_angle` for an axis that is perpendicular to a and b, as an edge is to the normals of the triangles beside
-    it.
+    """`signed_angle` for an axis perpendicular to a and b, as an edge is to the normals of the triangles beside it.
 
     Its derivative is that of any such a, b and axis: -(axis x a) / (|axis| a.a) by a, (axis x b) / (|axis| b.b) by b,
     none by the axis; also for a parallel to b.

@@ -47,8 +47,7 @@ def _unpacked(t: Context, target: ast.Tuple | ast.List, value: TracedValue) -> l
 
 
 def target_path(t: Context, target: ast.expr) -> tuple[str | None, list[tuple[str, TracedValue]], list[TracedValue]]:
-    """What `a.b[i].c` goes through: the variable, the keys, and the values from the variable to the target
-    (lazily)."""
+    """What `a.b[i].c` goes through: the variable, the keys, and (lazily) the values from variable to target."""
     steps: list[ast.expr] = []
     node = target
     while isinstance(node, (ast.Attribute, ast.Subscript)):

@@ -128,8 +128,8 @@ def _result(t: Context, function: Function, result: TracedValue) -> tuple[Traced
 def trace_kernel(syntax: Syntax, function: Function, arg_types: Sequence[Type], name: str | None, real: Scalar) -> Func:
     """A kernel for these argument types.
 
-    Parameters: a scalar takes one, an array one, a struct its leaves and arrays in field order (`s.mass`, `s.x.0`), a
-    `Reference` one array.
+    Parameters: a scalar takes one, an array or a `Reference` one array, a struct its leaves and arrays in field order
+    (`s.mass`, `s.x.0`).
     `attrs["signature"]` = [(argument, type, first parameter, number of parameters), ...]; `dims` as `tid()` asks for.
     """
     t = Context(syntax, real)

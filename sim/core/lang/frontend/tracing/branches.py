@@ -144,6 +144,5 @@ def short_circuit(
 
 
 def harmless(block: Block) -> bool:
-    """Whether operations may run although the program would not have got there: arithmetic only, and no index that may
-    be refused."""
+    """May operations run where the program would not get to?  Arithmetic may, and no index that may be refused."""
     return all((op.is_primitive and op.name != "in_bounds") or op.row.free for op in block.ops)

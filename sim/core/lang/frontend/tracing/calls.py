@@ -98,8 +98,7 @@ def apply(t: Context, target: TracedValue, args: Positional, kwargs: Keywords, n
 def call_function(
     t: Context, function: Function, args: Sequence[TracedValue], kwargs: Keywords, node: ast.AST
 ) -> TracedValue:
-    """A call of a function of the language: traced in place, or kept as a call if its derivative is in closed
-    form."""
+    """A call of a function of the language: traced in place, or kept if its derivative is in closed form."""
     function, values = _overload(t, function, args, kwargs, node)
     t.captures.rule(function)
     if function.adjoint is not None:

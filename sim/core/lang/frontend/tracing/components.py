@@ -202,8 +202,7 @@ def _position(t: Context, k: int, size: int, node: ast.AST, what: str = "") -> i
 
 
 def _component(t: Context, x: VectorValue | LValue, key: TracedValue, node: ast.AST) -> TracedValue:
-    """Component of a vector, row of a matrix; with an index of the run: a place with a run-time leaf, or a
-    choice."""
+    """Component of a vector, row of a matrix; by an index of the run: a place with a run-time leaf, or a choice."""
     ty = x.type
     assert isinstance(ty, Homogeneous)
     stride = ty.cols if isinstance(ty, Matrix) else 1
@@ -229,8 +228,7 @@ def _component(t: Context, x: VectorValue | LValue, key: TracedValue, node: ast.
 
 
 def _choose_item(t: Context, items: Positional, key: Value, node: ast.AST) -> TracedValue:
-    """items[key] with an index of the run: a chain of choices.  Outside of 0 .. n - 1, negative ones too, it is the
-    last item."""
+    """items[key] with an index of the run: a chain of choices; outside of 0 .. n - 1 (negative too) the last item."""
     kinds = {type_of(i, t.real) for i in items}
     ty = kinds.pop()
     if kinds or not isinstance(ty, (Scalar, Homogeneous)):

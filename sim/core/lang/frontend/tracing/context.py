@@ -66,7 +66,8 @@ class Frame:
 class Syntax:
     """How syntax becomes operations: what calls, branches and loops come back to for the syntax inside of them.
 
-    evaluate: the value of an expression; elements of arrays stay places.  execute: a block of statements.
+    evaluate: the value of an expression; elements of arrays stay places.
+    execute:  a block of statements.
     """
 
     evaluate: Callable[[Context, ast.expr], TracedValue]

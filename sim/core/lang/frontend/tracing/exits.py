@@ -1,6 +1,7 @@
 """Early exits: `return`, `break` and `continue` set flags that are kept like variables.
 
-A flag known to be true ends the block; one of the run wraps what is left of it."""
+A flag known to be true ends the block; one of the run wraps what is left of it.
+"""
 
 from __future__ import annotations
 

@@ -39,14 +39,12 @@ from sim.core.lang.types import Scalar, Type, bool_, int32
 UNROLL_LIMIT = 16
 """Loops over constant ranges up to this length are unrolled; longer ones, and `rolled(range(n))`, stay loops."""
 COPIES_LIMIT = 256
-"""Nested unrolled loops together make at most this many copies of the innermost body; of deeper nests the outer loops
-stay loops."""
+"""Nested unrolled loops make at most this many copies of the innermost body; outer loops of deeper nests stay."""
 
 
 @dataclass
 class Carried:
-    """What a loop passes from one iteration to the next: start values by variable name; names that have no value
-    inside."""
+    """What a loop passes from one iteration to the next: start values by variable; names without a value inside."""
 
     start: dict[str, TracedValue] = field(default_factory=dict)
     lost: set[str] = field(default_factory=set)

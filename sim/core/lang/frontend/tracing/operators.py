@@ -324,8 +324,7 @@ def _compare_parts(t: Context, name: str, sign: str, a: VectorValue, b: VectorVa
 
 
 def elementwise(t: Context, name: str, args: Positional, node: ast.AST) -> TracedValue:
-    """A primitive of the op table on scalars, on composites component by component (scalars are spread), on numbers
-    now."""
+    """A primitive of the op table: on scalars, on composites by component (scalars are spread), on numbers now."""
     row = OPS[name]
     if len(args) != row.arity:
         raise t.error(

@@ -24,8 +24,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Builtin:
     """A function of the language with a handler at trace time.
 
-    lazy: the handler gets syntax trees instead of values.  host: what calling it outside of a kernel does; primitives
-    of the op table mean there what their row says.
+    lazy: the handler gets syntax trees instead of values.
+    host: what calling it outside of a kernel does; primitives of the op table mean there what their row says.
     """
 
     def __init__(

@@ -1,6 +1,7 @@
 """Statements: the environment of the innermost frame, changed one statement after the other.
 
-Variables live in `env`; what a branch or a loop body changes is merged or carried."""
+Variables live in `env`; what a branch or a loop body changes is merged or carried.
+"""
 
 from __future__ import annotations
 
