@@ -49,8 +49,7 @@ class Executable(Protocol):
 
 
 class Backend(Protocol):
-    """Compiles kernels.  With `check`, indices are compared with the shape: outside, arrays read 0 and nothing is
-    written."""
+    """Compiles kernels.  `check`: compare indices with the shape; outside, arrays read 0 and nothing is written."""
 
     name: str
 

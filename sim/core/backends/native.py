@@ -348,8 +348,9 @@ _NAMES = ("run_row", "walk", "walk_together", "work", "copy", "clear", "give32",
 class Native:
     """The functions, by address; `run_row(address)` runs one row, `walk(table address, rows)` a table.
 
-    `walk_together(pool, table address, rows)` shares rows with the threads that are in `work(pool, own number,
-    patience)`; the pool is memory: its number of threads, and from word `WORDS` on a cache line for each of them.
+    `walk_together(pool, table address, rows)` shares rows with the threads that are in
+    `work(pool, own number, patience)`; the pool is memory: its number of threads, and from word `WORDS` on a cache line
+    for each of them.
     """
 
     def __init__(self) -> None:

@@ -50,8 +50,7 @@ def host() -> str | None:
 
 
 def load_object(code: bytes, symbols: Sequence[str], known: Mapping[str, int]) -> tuple[Any, list[int]] | None:
-    """Puts an object file into memory: what owns it, and the addresses of `symbols`; None if it holds something
-    unexpected.
+    """Puts an object file into memory: what owns it, addresses of `symbols`; None if it holds something unexpected.
 
     known: addresses of functions that the object may call, beside those of the C library.
     """

@@ -1,5 +1,4 @@
-"""Optimisers without physics: `Adam` and `SGD` update arrays in place, `LBFGS`, `GaussNewton` and `Descent` minimise a
-function."""
+"""Optimisers without physics: `Adam`, `SGD` update arrays; `LBFGS`, `GaussNewton`, `Descent` minimise functions."""
 
 from sim.core.optim.adam import SGD as SGD
 from sim.core.optim.adam import Adam as Adam

@@ -32,8 +32,9 @@ class Setting:
 class ObjectiveTraits:
     """What is known of the objective before the first step.
 
-    normal_equations: of the residuals, for those that linearise them.  max_step: no component moves further in the
-    first step.  noise: changes of the value below noise * max(1, |value|) are rounding.
+    normal_equations: of the residuals, for those that linearise them.
+    max_step: no component moves further in the first step.
+    noise: changes of the value below noise * max(1, |value|) are rounding.
     """
 
     normal_equations: NormalEquations

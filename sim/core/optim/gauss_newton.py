@@ -29,13 +29,13 @@ LOWEST, HIGHEST = 1e-9, 1e9
 
 
 class GaussNewton:
-    """Minimises a sum of squares, or any increasing function of it, from its values, gradients and residuals'
-    derivatives.
+    """Minimises a sum of squares, or any increasing function of it, from values, gradients and residuals' derivatives.
 
-    model: called once per step; see `NormalEquations`. max_step: no component moves further in the first step; where
-    a step of that length is predicted well, the next may be twice as long, so that a poorly chosen scale of x costs a
-    few steps and no more. damping: of the first step, in units of the diagonal of J' W J. noise: changes of the value
-    below noise * max(1, |value|) are taken for rounding.
+    model: called once per step; see `NormalEquations`.
+    max_step: no component moves further in the first step; where a step of that length is predicted well, the next may
+        be twice as long, so that a poorly chosen scale of x costs a few steps and no more.
+    damping: of the first step, in units of the diagonal of J' W J.
+    noise: changes of the value below noise * max(1, |value|) are taken for rounding.
     """
 
     def __init__(self, model: NormalEquations, max_step: float = np.inf, damping: float = 1e-3, noise: float = 1e-15):
@@ -119,8 +119,7 @@ class GaussNewton:
         return matrix * (factor if factor > 0 else 1.0)
 
     def _direction(self, matrix: np.ndarray) -> np.ndarray:
-        """The damped step, within the box: what would leave it stops at its wall, and the others are solved for
-        again."""
+        """The damped step, within the box: what would leave it stops at its wall; the others are solved for again."""
         diagonal = np.diagonal(matrix)
         damped = matrix + np.diag(self.damping * np.maximum(diagonal, 1e-12 * diagonal.max(initial=0.0)))
         d = np.zeros_like(self.x)

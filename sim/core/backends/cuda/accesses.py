@@ -74,8 +74,7 @@ class CudaAccesses(CudaBody):
         return size if tuple(op.leaves) == tuple(range(len(kind.leaves))) else 0
 
     def access(self, op: Op, act: Callable[[], list[str]]) -> None:
-        """`act() -> results` of a memory operation; in check mode only if the index is inside, else the results are
-        0."""
+        """`act() -> results` of a memory operation; in check mode, results are 0 if the index is outside."""
         if not self.check:
             self.name(op.results, act())
             return
@@ -160,8 +159,7 @@ class CudaAccesses(CudaBody):
         self.access(op, act)
 
     def meeting(self, index: Sequence[Value]) -> str:
-        """How threads add at this place: all at one, many at one (a number that memory has for each: a material, a
-        world), or few."""
+        """How threads add here: all at one place, many at one (each material or world has one), or few."""
         if all(i in self.uniform for i in index):
             return "sim_add_shared"
         made = index[0].op if len(index) == 1 else None

@@ -105,8 +105,7 @@ class CudaExecutable:
                 self._show()
 
     def _as_promised(self, block: int) -> bool:
-        """Whether the arrays lie as the fast text takes for granted: aligned for wide loads, and not over each
-        other."""
+        """Whether the arrays lie as the fast text assumes: aligned for wide loads, and not over each other."""
         last = max(
             [at for at, _ in self._aligned] + [at + 2 * ndim for pair in self._apart for at, ndim, _ in pair],
             default=FIRST_PARAM,
@@ -173,9 +172,8 @@ def _overlap(slots: np.ndarray, a: _Range, b: _Range) -> bool:
 class CudaBackend:
     """Compiles kernels for one device.
 
-    ordered: accumulations from several threads to one floating-point number happen in the order of the threads, so that
-    every
-        run gives the same bits; such kernels then run on one thread, the others are not changed.
+    ordered: accumulations from several threads to one floating-point number happen in the order of the threads, so
+        that every run gives the same bits; such kernels then run on one thread, the others are not changed.
     """
 
     name = "cuda"

@@ -173,8 +173,7 @@ class CudaBody:
         raise InvalidIR(f"{self.func.name}: the call of {op.callee.name} was not inlined")
 
     def emit_opt_barrier(self, op: Op) -> None:
-        """The same value, but nothing that the compiler knows: the upper halves of the extents are zero.  Every barrier
-        takes other ones."""
+        """The same value, unknown to the compiler: upper halves of extents are zero.  Each barrier takes others."""
         which = op.attrs["number"] + 1
         zeros = " ^ ".join(f"(unsigned)(args.dim[{k}] >> 32)" for k in range(4) if which >> k & 1)
         self.define(op.results[0], f"sim_again<{cuda_type(op.results[0].type)}>({self.ref(op.operands[0])}, {zeros})")

@@ -2,7 +2,7 @@
 
 Machine code (a cubin) of any release of a major line runs with every driver of that line; PTX of a newer release does
 not run with an older driver.  So PTX is taken only for an architecture that this NVRTC does not know, and with a
-warning. NVRTC needs no GPU and no driver.
+warning.  NVRTC needs no GPU and no driver.
 """
 
 from __future__ import annotations
@@ -109,8 +109,7 @@ def compile_text(text: str, target: str, extra: tuple[str, ...] = ()) -> tuple[b
 def _filled(nvrtc: Any, program: Any, size: Any, get: Any) -> bytes:
     """What NVRTC writes into a `bytes` of the size that it asks for.
 
-    A new object, never one byte long: those are shared by the whole interpreter, and an empty log would change one for
-    all.
+    A new object, never one byte long: those are shared by the interpreter, and an empty log would change one for all.
     """
     count = _check(nvrtc, size(program))
     memory = bytes(max(count, 2))

@@ -1,5 +1,4 @@
-"""The CUDA driver: the few calls that the project needs, with errors in words.  Nothing here knows of arrays or
-kernels.
+"""The CUDA driver: the few calls that the project needs, errors in words, and nothing of arrays or kernels.
 
 Importing `cuda.bindings` costs a tenth of a second, so it happens when somebody asks for a GPU.
 """
@@ -69,8 +68,7 @@ def find_gpus() -> tuple[int, str]:
 
 
 class CudaDriver:
-    """One GPU: its primary context, memory pool and stream.  Addresses and handles are plain integers or opaque
-    objects."""
+    """One GPU: its primary context, memory pool and stream.  Addresses and handles are integers or opaque objects."""
 
     def __init__(self, ordinal: int) -> None:
         cu = self._cu = _bindings()
@@ -101,8 +99,7 @@ class CudaDriver:
         return int(_check(self._cu.cuDeviceGetAttribute(which, self._device)))
 
     def _enter(self) -> None:
-        """Make this GPU the one that calls of this thread go to.  With several, another library may have chosen another
-        one since."""
+        """Make this GPU the one that calls of this thread go to: another library may have chosen another since."""
         if getattr(_thread, "ordinal", None) != self.ordinal or find_gpus()[0] > 1:
             _check(self._cu.cuCtxSetCurrent(self._context))
             _thread.ordinal = self.ordinal
@@ -207,8 +204,7 @@ class CudaDriver:
 
     # -- streams, events, graphs
     def new_stream(self) -> Any:
-        """A stream that is in order with the legacy default stream, on which other libraries work unless told
-        otherwise."""
+        """A stream in order with the legacy default stream, on which other libraries work by default."""
         self._enter()
         made = _check(self._cu.cuStreamCreate(0))
         self._streams.append(made)

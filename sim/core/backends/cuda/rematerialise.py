@@ -30,8 +30,7 @@ from sim.core.lang.ir.regions import free_values
 from sim.core.lang.types import Scalar, bool_
 
 BUDGET = {False: 52, True: 100}
-"""Live 32-bit values that fit into the registers that a kernel, and an adjoint (True), should have: 64 and 128, a few
-are addresses."""
+"""Live 32-bit values for the registers that a kernel, an adjoint (True) should have: 64, 128; a few are addresses."""
 
 BARRIERS = 15
 """At most so many: each needs zeros of its own."""
@@ -47,8 +46,7 @@ _PLACES = 6
 
 
 def rematerialise(func: Func, budget: int) -> Func:
-    """The kernel with barriers (operations `opt_barrier` {number}), if more than `budget` values are alive
-    somewhere; else the kernel itself.
+    """The kernel, with barriers (`opt_barrier` {number}) if more than `budget` values are alive somewhere.
 
     Only the top level gets barriers, and only if they pay: values become fewer, operations not much more.  Where they
     go is kept in the cache on disk: looking for the places takes seconds for the adjoint of a solid.
@@ -79,8 +77,7 @@ def rematerialise(func: Func, budget: int) -> Func:
 
 @contextlib.contextmanager
 def _uncollected() -> Iterator[None]:
-    """Without looking for cycles: the search makes and drops many small objects among many that stay, and that look
-    takes half of its time."""
+    """Without looking for cycles: that takes half of the time of the search, among many small objects that stay."""
     before = gc.isenabled()
     gc.disable()
     try:
@@ -91,8 +88,7 @@ def _uncollected() -> Iterator[None]:
 
 
 def _search(work: _Work, ops: Sequence[Op], budget: int) -> tuple[bool, list[int]]:
-    """Whether to begin with everything right before its use, and the places of the barriers in the order in which they
-    are put there."""
+    """Whether to begin with everything right before its use; the places of the barriers, in order of insertion."""
     found, plain = _Form(_late(ops, work.apart), budget), _Form(ops, budget)
     best = found if found.cost < plain.cost else plain
     late, places, room = best is found, list[int](), _GROWTH * len(ops)
@@ -131,8 +127,7 @@ class _Form:
         return sorted(k for k in found if 0 < k < len(self.ops))
 
 
-# ------------------------------------------------------------------------------------------------ how many values are
-# alive
+# ------------------------------------------------------------------------------------------------ live values
 def registers(value: Value) -> int:
     """Registers that a value takes; none for constants, launch indices and shapes, which are at hand everywhere."""
     kind = value.type
@@ -248,8 +243,7 @@ class _Work:
             self.numbering.note(op, loads=True)
 
     def reloads(self, load: Op, writes: Collection[Op]) -> bool:
-        """Whether memory still holds what a load has seen.  Elements of an exclusive array at other indices are other
-        elements."""
+        """Whether memory still holds what a load has seen.  Other indices of an exclusive array: other elements."""
         array = load.operands[0]
         if load.dynamic or array in self.fixed or (not self.apart and (self.fixed or self.own)):
             return False

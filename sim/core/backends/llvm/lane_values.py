@@ -46,8 +46,7 @@ Lane = Uniform | Counting | Split | LaneVector
 
 
 class LaneWriter(Writer):
-    """Lines of a function on eight threads: one basic block, so that what was made once can be used everywhere
-    after."""
+    """Lines of a function on eight threads: one basic block, so that what was made once can be used after."""
 
     def __init__(self) -> None:
         super().__init__()

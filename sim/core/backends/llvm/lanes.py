@@ -26,8 +26,7 @@ DUMMY_BYTES = 256
 
 
 class LaneEmitter(LaneWriter):
-    """The body of a kernel for the threads `%linear` to `%linear + 7`, as lines: one basic block.  `%dummy` is memory
-    for nothing.
+    """The lines of the body for threads `%linear` to `%linear + 7`: one basic block.  `%dummy`: memory for nothing.
 
     names: of the parameters, as the range function has them; strides: (array, axis) -> its bytes.
     """
@@ -139,8 +138,7 @@ class LaneEmitter(LaneWriter):
         return [every[k].scalar for k in op.leaves], leaf_offsets(op)
 
     def shape_of(self, op: Op) -> str:
-        """How the elements of the lanes lie: "one" for all of them, "row" (side by side, nothing between), or
-        "rows"."""
+        """How the elements of the lanes lie: "one" for all, "row" (side by side, nothing between), or "rows"."""
         array, values, _, _ = split_memory(op)
         lanes = [self.of(v) for v in values]
         if all(isinstance(a, Uniform) for a in lanes):
@@ -391,8 +389,7 @@ def widest_element(func: Func) -> int:
 def lanes_of(
     func: Func, names: dict[Value, str], strides: dict[tuple[Value, int], str]
 ) -> tuple[list[str], dict[str, str]] | None:
-    """The lines of the body for eight threads, and declarations; None where the kernel is better off, or only possible,
-    one by one."""
+    """The lines of the body for eight threads, and declarations; None where one by one is better or the only way."""
     if not suits_lanes(func) or widest_element(func) > DUMMY_BYTES // 2:
         return None
     emitter = LaneEmitter(func, names, strides)

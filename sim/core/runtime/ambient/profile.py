@@ -12,8 +12,7 @@ from typing import Any
 
 @dataclass(eq=False)
 class KernelTime:
-    """Launches of one kernel: how many, their time [s], and the bytes that their loads and stores name (an upper bound
-    of the traffic)."""
+    """Launches of one kernel: number, time [s], bytes that loads and stores name (an upper bound of traffic)."""
 
     name: str
     calls: int = 0

@@ -1,5 +1,4 @@
-"""The recorder of this thread, which hears of every change of memory: a tape.  It is known by its methods; nothing here
-imports a tape."""
+"""The recorder of this thread, a tape known by its methods only, which hears of every change of memory."""
 
 from __future__ import annotations
 
@@ -51,8 +50,7 @@ class Recorder(Protocol[ArrayT, OperationT, CallT]):
         """Called before the backward of another tape writes these."""
 
     def replay(self, written: Iterable[Strided], carries: bool) -> None:
-        """Called before the replay of a captured graph that writes the memory of these views.  carries: does it read
-        what has a gradient?"""
+        """Before the replay of a captured graph that writes there.  carries: does it read what has a gradient?"""
 
     def replayed(self) -> None:
         """Called before the replay of a graph that was captured while this one recorded."""

@@ -29,8 +29,7 @@ WORTH = 30000
 LEAST = 256
 """Indices per thread, at least."""
 ALONE = 16
-"""A launch by itself wakes other threads only from so many times the work on that is worth a thread: about what waking
-costs."""
+"""A launch by itself wakes other threads only from so many times the work worth a thread: about what waking costs."""
 MOST = 8
 """Threads that are used unless somebody asks for more."""
 PATIENCE = 3000
@@ -71,8 +70,7 @@ class _Pool:
             native().work(self.address, number, PATIENCE)
 
     def run(self, table: int, rows: int) -> None:
-        """The rows of a table; alone, if another thread of the user is using the pool: waiting for it would take longer
-        than working."""
+        """The rows of a table; alone, if another thread of the user has the pool: waiting would take longer."""
         if not self.busy.acquire(blocking=False):
             native().walk(table, rows)
             return
@@ -145,8 +143,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def run_table(table: int, rows: int, splits: bool) -> None:
-    """Run the rows of a table of launches, one after the other; see `sim.core.backends.native`.  splits: is a row worth
-    several threads?"""
+    """Run a table of launches, in order (see `sim.core.backends.native`).  splits: is a row worth several threads?"""
     global _pool
     if _threads == 1 or not splits:
         native().walk(table, rows)

@@ -240,8 +240,8 @@ class array:  # noqa: N801  Warp's name
         """A NumPy view of shape `shape` + component shape; structs as structured arrays.  No copy on the CPU.
 
         A tape cannot see what is written through it.  While one is recording the view is read-only; after that, what
-        the tape still needs of this array is saved before the view is given away (a tape that refuses overwrites:
-        read-only). While a view from before lives, a tape compares: writes that would spoil a gradient are errors.
+        the tape still needs of this array is saved before (a tape that refuses overwrites: the view is read-only).
+        While a view from before lives, a tape compares: writes that would spoil a gradient are errors.
         """
         view = self.device.numpy(self)
         writable = self.may_be_written()
@@ -252,8 +252,7 @@ class array:  # noqa: N801  Warp's name
         return np.ndarray(view.shape, view.dtype, memory, self.offset, view.strides) if self.size else view
 
     def may_be_written(self) -> bool:
-        """Whether no tape minds if others write here from now on; what tapes still need of this memory is saved
-        first."""
+        """Whether no tape minds if others write here from now on; what tapes still need is saved first."""
         if recording.current() is not None:
             return False
         if self.buffer.watchers:

@@ -130,8 +130,7 @@ def from_numpy(
 
 
 def from_dlpack(source: Any, dtype: DType = None) -> array:
-    """An array sharing memory with an object that has `__dlpack__`, on the CPU or a GPU; `dtype=vec3` reads the last
-    axis as components.
+    """An array on the memory of an object with `__dlpack__` (CPU, GPU); `dtype=vec3` reads the last axis as components.
 
     On a GPU what the other library has enqueued comes before what is enqueued on the array's device next.
     """

@@ -178,8 +178,7 @@ class Fill(_Overwrite):
 
 
 class HostWrite(_Overwrite):
-    """dest = host data of its shape and components, copied while recording or capturing: the user may change it
-    later."""
+    """dest = host data of its shape and components, copied while recording or capturing: users may change it."""
 
     name = "assignment of host data"
 

@@ -28,8 +28,7 @@ NARROW = 8
 
 
 def layout_flags_of(is_contiguous: bool, tight: bool, shape: tuple[int, ...]) -> int:
-    """What code may rely on of an array, as bits: packed; no spare bytes behind it for a wide load; then its columns if
-    few, else 0."""
+    """What code may rely on of an array, as bits: packed; no room behind for wide loads; its columns if few, else 0."""
     columns = shape[1] if is_contiguous and len(shape) == 2 and shape[1] <= NARROW else 0
     return is_contiguous | tight << 1 | columns << 2
 
@@ -76,8 +75,7 @@ class ArgumentBlock:
         return len(self._view)
 
     def fill(self, dims: tuple[int, ...], fault: int, parts: list[bytes]) -> None:
-        """Write the launch dimensions, the address of the error record (0: none) and the parts that
-        `ArgumentPacking.parts` made."""
+        """Write the dimensions, the address of the error record (0: none) and what `ArgumentPacking.parts` made."""
         self._view[:] = _header(dims, fault) + b"".join(parts)
 
 
@@ -109,8 +107,7 @@ class ArgumentPacking:
         self._blocks: list[ArgumentBlock] = []
 
     def parts(self, args: FlatArguments) -> tuple[list[bytes], LayoutFlags]:
-        """The bytes of each argument, and what code may rely on of the arrays.  Raises LaunchError for a number that
-        does not fit."""
+        """Bytes by argument, what code may rely on of arrays.  Raises LaunchError where a number does not fit."""
         parts = []
         layout_flags = []
         for i, number, none in self._forms:

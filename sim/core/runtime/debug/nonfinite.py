@@ -134,8 +134,7 @@ def _run_range(
 
 
 def _checked_stores(func: Func, target: Value) -> Func:
-    """The kernel with assertions that everything that goes into an array is finite, and without its own and its
-    prints."""
+    """The kernel with assertions that all that goes into an array is finite, without its own and its prints."""
     block = Block([Value(p.type, p.name) for p in func.params])
     env = dict(zip(func.params, block.params, strict=True))
 

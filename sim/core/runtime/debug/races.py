@@ -137,8 +137,7 @@ def _content(buffer: Buffer) -> tuple[object, ...]:
 
 
 def _run(call: Call, check: RaceCheck, compiled: Compiled) -> np.ndarray:
-    """Run the check on copies of what the kernel writes; returns the report.  A report of ones where an index was
-    outside of an array."""
+    """Run the check on copies of what the kernel writes: the report, all ones where an index was outside."""
     call = on_cpu(call)
     places, cells = _shadow_layout(call, check, compiled)
     layout, shadow = np.array(places, np.int64), np.zeros((KINDS, cells + 1), np.int32)

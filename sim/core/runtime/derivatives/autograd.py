@@ -180,8 +180,7 @@ def jacobian_fd(
     eps: float = 1e-4,
     max_inputs_per_var: int = -1,
 ) -> Jacobians:
-    """As `jacobian`, by central differences of step `eps`; of each input only the first `max_inputs_per_var` components
-    (-1: all)."""
+    """As `jacobian`, by central differences of `eps`; per input the first `max_inputs_per_var` components (-1: all)."""
     program = program_of(function, dim, inputs, outputs)
     out: Jacobians = {}
     for i, a in program.inputs:

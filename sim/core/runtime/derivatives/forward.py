@@ -34,8 +34,7 @@ _lifted: WeakKeyDictionary[Compiled, dict[frozenset[int], Lifted]] = WeakKeyDict
 
 
 def lifted(compiled: Compiled, active: frozenset[int]) -> Lifted:
-    """Which parameters have tangents if `active` have, and the function with their tangent arrays as further
-    parameters."""
+    """Which parameters have tangents if `active` have; the function with their tangent arrays as more parameters."""
     cache = _lifted.setdefault(compiled, {})
     if active not in cache:
         plan = kernel_tangent(compiled.source or compiled.func, active)

@@ -128,8 +128,7 @@ def gradcheck_tape(
     show_summary: bool = False,
     seed: int = 0,
 ) -> GradientReport:
-    """Checks each kernel that a tape has recorded, once, on what its arrays hold now.  Kernels by themselves or by
-    name."""
+    """Checks each kernel on a tape once, on what its arrays hold now.  Kernels by themselves or by name."""
     skip, only = ({getattr(k, "name", k) for k in chosen} for chosen in (blacklist_kernels, whitelist_kernels))
     calls: dict[Any, Call] = {}
     for call in tape.launches:
@@ -165,8 +164,7 @@ class _Settings:
 
 @dataclass
 class _Input:
-    """An input of a program: its gradient of the weighted outputs by reverse mode, the size of its values, and the
-    relative precision of their type."""
+    """An input: its gradient of the weighted outputs (reverse mode), size of values, relative precision of the type."""
 
     number: Number
     array: array

@@ -1,8 +1,6 @@
-"""A kernel with its arguments, or a Python function with its inputs, as one thing that can be run again on changed
-inputs.
+"""A kernel with its arguments, or a Python function with its inputs, as one thing to run again on changed inputs.
 
-It works on copies of the memory (shared as the originals share it), so that whoever asks for a derivative keeps the
-data.
+It works on copies of the memory (shared as the originals share it): whoever asks for a derivative keeps the data.
 """
 
 from __future__ import annotations

@@ -70,8 +70,7 @@ class Device:
         raise NotImplementedError
 
     def numpy(self, view: Strided) -> np.ndarray:
-        """The elements of `view` as NumPy, of shape view.shape + component shape: a view on the CPU, elsewhere a
-        read-only copy."""
+        """`view` as NumPy, of shape view.shape + component shape: on the CPU a view, elsewhere a read-only copy."""
         raise NotImplementedError
 
     def copy(self, dest: Strided, src: Strided) -> None:
@@ -91,8 +90,7 @@ class Device:
         raise NotImplementedError
 
     def add(self, dest: Strided, src: Strided) -> None:
-        """dest += src, over the floating-point parts of the elements; `src` has the same shape and type and does not
-        overlap."""
+        """dest += src, over the floating-point parts; `src` has the same shape and type and does not overlap."""
         raise NotImplementedError
 
     def copy_row(self, dest: Strided, src: Strided) -> NodeForm:

@@ -96,8 +96,7 @@ class CpuDevice(Device):
         return native().copy(dest.buffer.address + dest.offset, src.buffer.address + src.offset, dest.nbytes)
 
     def write_row(self, dest: Strided, value: np.ndarray) -> Row | None:
-        """Stored host data as a row of a graph, or None: zeros, or as much data as there is room.  The caller keeps
-        `value`."""
+        """Stored host data as a row of a graph, or None: zeros, or as much as fits.  The caller keeps `value`."""
         if not dest.is_contiguous:
             return None
         address = dest.buffer.address + dest.offset

@@ -232,8 +232,7 @@ class CudaDevice(Device):
         return DeviceNode(self) if src.buffer.device is self or _at_once(dest, src) else None
 
     def write_row(self, dest: Strided, value: np.ndarray) -> DeviceNode | None:
-        """One value for all elements stays on the device once it was written; host data are
-        fetched anew."""
+        """One value for all elements stays on the device once it was written; host data are fetched anew."""
         one = np.ndim(value) == 0 or np.shape(value) == element(dest.dtype)[1]
         return DeviceNode(self) if one and size_of(dest.dtype) <= _SMALL else None
 

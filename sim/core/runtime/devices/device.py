@@ -30,8 +30,7 @@ DeviceLike = Device | str | None
 
 
 def get_device(name: DeviceLike = None) -> Device:
-    """The device of that name: "cpu", "cuda" or "cuda:1", or "auto": the first GPU, else the CPU.  None: the current
-    one.
+    """The device named "cpu", "cuda" or "cuda:1", or "auto": the first GPU, else the CPU.  None: the current one.
 
     Raises DeviceError, with what is missing, where there is no such device.
     """

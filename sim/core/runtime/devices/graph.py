@@ -30,8 +30,7 @@ opened = OpenStack["Graph | None"]()
 class Graph:
     """What was captured, in order.  `replay()` does it again.
 
-    series: shared by graphs that are always replayed one after the other; a live-in of one may get its snapshot
-    in the next.
+    series: shared by graphs always replayed one after the other; a live-in of one may get its snapshot in the next.
     """
 
     def __init__(self, series: object = None) -> None:
@@ -58,8 +57,7 @@ class Graph:
         return self._count
 
     def row(self, function: int, block: int, end: int, grain: int, keep: object, name: str, nbytes: int) -> None:
-        """Add a native function: see `sim.core.backends.native`; `keep` owns its block, its code and the memory that
-        it touches.
+        """Add a native function (`sim.core.backends.native`); `keep` owns its block, code and the memory it touches.
 
         name, nbytes: for profiles.
         """
@@ -134,8 +132,7 @@ class Graph:
 
     @property
     def stale(self) -> bool:
-        """Whether a kernel would be traced anew if it were launched: a name or a function that it reads is another one
-        now.
+        """Whether a launch would trace a kernel anew: a name or a function that it reads is another one now.
 
         A replay runs the code that was captured all the same, as it passes the numbers that were captured.
         """
@@ -143,14 +140,12 @@ class Graph:
 
     @property
     def outdated(self) -> bool:
-        """Whether an array has got another gradient since: a replay would add to the one that it had when this was
-        captured."""
+        """Whether an array has another gradient now: a replay would add to the one from when this was captured."""
         return any(buffer.gradient is not gradient for buffer, gradient in self._gradients.items())
 
     @entry_point
     def replay(self) -> None:
-        """Do it all again.  Raises GradientError if an array has got another gradient array since, or for one who
-        records.
+        """Do it all again.  Raises GradientError if an array has got another gradient since, or for one who records.
 
         Where a replay breaks off, gradients that a `backward` in it was about to change are put back.
         """
@@ -317,8 +312,8 @@ def capture(after: Graph | None = None) -> Iterator[Graph]:
     Python code in between is not: its decisions and the numbers it passed (dt, settings of a solver) stay as they were,
     and so do the constants and functions that the launched kernels had captured.
 
-    What a tape recorded before the block and still needs is saved once, when the block overwrites it; not again at a
-    replay. after: a graph that is always replayed before this one.
+    What a tape recorded before and still needs is saved once, when the block overwrites it; not again at a replay.
+    after: a graph that is always replayed before this one.
     """
     graph, before = Graph(after.series if after is not None else None), list(opened.entries)
     opened.push(graph)

@@ -1,5 +1,4 @@
-"""The segments of a graph that run without the Python around them: a table of native functions, or work that a device
-has captured itself."""
+"""Segments of a graph that run without the Python around them: native functions, or work captured by a device."""
 
 from __future__ import annotations
 

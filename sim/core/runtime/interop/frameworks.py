@@ -1,5 +1,4 @@
-"""PyTorch and JAX, optional extras: arrays that share memory with tensors, and functions of ours in the autograd of
-PyTorch.
+"""PyTorch and JAX, optional extras: arrays that share memory with tensors, functions of ours in PyTorch's autograd.
 
 Only `torch_function` joins the two gradients.  A tensor that is the result of other tensors has no place in our tapes,
 and a program that turns it into an array would lose its gradient: that is refused.
@@ -24,14 +23,14 @@ def from_torch(tensor: Tensor, dtype: Any = None, requires_grad: bool | None = N
     """An array that shares the memory of a tensor, on the CPU or a GPU.
 
     On a GPU what PyTorch has told its stream comes before what the array's device is told next.  After that the two are
-    in order by themselves as long as PyTorch works on its default stream; else use `Stream` and events. dtype: the
-    element type; a composite one, such as vec3, takes its components from the last axes. requires_grad: None takes it
-    from the tensor.  Then the gradient is shared too: it is `tensor.grad`, whichever tensor that is when
-        the gradient is asked for, and `Tape.backward` adds to it; where there is none (`optimizer.zero_grad()`) zeros
-        are made.
-    grad: a tensor that holds the gradient instead. Raises GradientError for a tensor that is the result of other
-    tensors: its gradient would not reach them.  A tensor that gets other memory afterwards (`t.data = ...`) is an error
-    when the gradient is asked for.
+    in order by themselves as long as PyTorch works on its default stream; else use `Stream` and events.
+    dtype: the element type; a composite one, such as vec3, takes its components from the last axes.
+    requires_grad: None takes it from the tensor.  Then the gradient is shared too: it is `tensor.grad`, whichever
+        tensor that is when the gradient is asked for, and `Tape.backward` adds to it; where there is none
+        (`optimizer.zero_grad()`) zeros are made.
+    grad: a tensor that holds the gradient instead.
+    Raises GradientError for a tensor that is the result of other tensors: its gradient would not reach them.  A tensor
+    that gets other memory afterwards (`t.data = ...`) is an error when the gradient is asked for.
     """
     torch = pytorch()
     checked(tensor, torch, "the argument of from_torch")
@@ -52,12 +51,11 @@ def from_torch(tensor: Tensor, dtype: Any = None, requires_grad: bool | None = N
 
 
 def to_torch(a: array, requires_grad: bool | None = None) -> Tensor:
-    """A tensor that shares the memory of an array, of shape `shape` + component shape; on a GPU in the order of the
-    streams, see `from_torch`.
+    """A tensor on the memory of an array, of shape `shape` + component shape; on a GPU in stream order (`from_torch`).
 
     requires_grad: None takes it from the array.  Then `tensor.grad` shares the gradient of the array, whichever of the
-    two is replaced. A tape cannot see what PyTorch writes there: raises GradientError while one is recording, or still
-    needs the values.
+        two is replaced.
+    A tape cannot see what PyTorch writes there: raises GradientError while one is recording, or still needs the values.
     """
     torch = pytorch()
     if not isinstance(a, array):
@@ -82,8 +80,7 @@ def torch_function(function: Callable[..., Any], dtypes: Sequence[Any] = ()) -> 
     """A function of arrays as a function of tensors, which PyTorch's autograd differentiates.
 
     function: takes an array where a tensor is given, anything else as it is; launches kernels; returns an array or a
-    tuple
-        of arrays.  What depends on an input with a gradient needs `requires_grad=True` in there, as on any tape.
+        tuple of arrays.  What depends on an input with a gradient needs `requires_grad=True` in there, as on any tape.
     dtypes: element types by position, where they are not scalars: `dtypes=[sim.vec3]`.
 
     The arrays are copies: neither the values of tensors nor the gradients that PyTorch hands over are ever changed.
@@ -192,8 +189,7 @@ def _jax() -> Any:
 def from_jax(values: Any, dtype: Any = None) -> array:
     """An array on the CPU with a copy of the values of a JAX array, through DLPack: JAX arrays never change, ours do.
 
-    Raises TypeError for anything else, and GradientError inside of functions that JAX transforms: no gradient crosses
-    over.
+    Raises TypeError for anything else, GradientError inside of functions that JAX transforms: no gradient crosses over.
     """
     jax = _jax()
     if isinstance(values, jax.core.Tracer):

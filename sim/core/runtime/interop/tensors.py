@@ -50,8 +50,7 @@ def checked(value: object, torch: Torch, what: str) -> Tensor:
 
 
 def shared(tensor: Tensor, dtype: Any, torch: Torch) -> array:
-    """The memory of a tensor as an array; all arrays on one storage share a buffer, so that tapes see where they
-    overlap."""
+    """The memory of a tensor as an array; all on one storage share a buffer, so that tapes see where they overlap."""
     if tensor.device.type == "cuda":
         return from_dlpack(tensor.detach(), dtype)
     storage = tensor.untyped_storage()

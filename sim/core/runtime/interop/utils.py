@@ -1,5 +1,4 @@
-"""Sums, inner products, scans and sorting of arrays, as kernels: they are recorded and differentiate like any other
-launch."""
+"""Sums, inner products, scans, sorting of arrays, as kernels: recorded and differentiated like any other launch."""
 
 from __future__ import annotations
 
@@ -115,8 +114,7 @@ def _permute(source: array[Any], order: array[int], target: array[Any]):
 
 
 def radix_sort_pairs(keys: array, values: array, count: int) -> None:
-    """Sorts the first `count` keys, ascending and stable, and the values with them, in place.  Gradients move with the
-    elements.
+    """Sorts the first `count` keys, ascending, stable, with the values, in place.  Gradients move with the elements.
 
     The order is found on the host: in a captured graph it would stay as it was, so capturing it is an error.
     """

@@ -25,7 +25,8 @@ class LaunchCheck(Protocol[CallT]):
 
 @dataclass(eq=False)
 class AdjointPair:
-    """An adjoint and, if it loads from caches, the forward variant that fills these (Enzyme: augmented primal)."""
+    """An adjoint and, if it caches, replays, or reads what atomics in loops returned, the forward variant that stores
+    what it needs for that (Enzyme: augmented primal)."""
 
     plan: KernelAdjoint
     adjoint: Compiled

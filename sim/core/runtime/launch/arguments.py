@@ -1,5 +1,4 @@
-"""Arguments of launches: the type that each has in a specialisation, and the flat values that a compiled function
-takes."""
+"""Arguments of launches: their types in a specialisation, and the flat values that a compiled function takes."""
 
 from __future__ import annotations
 
@@ -80,8 +79,7 @@ def _referenced(wanted: Type, value: array, where: str) -> Type:
 
 
 def _struct_type(kind: Struct, value: HostStruct, where: str) -> Type:
-    """The type of a struct argument: the struct, or the struct with the fields that are given as arrays of one
-    element."""
+    """The type of a struct argument: the struct, or the struct with fields that are given as arrays of one element."""
     fields: dict[str, Type] = {}
     for key, field_type in kind.fields.items():
         part = getattr(value, key)

@@ -26,13 +26,13 @@ _check_bounds = os.environ.get("SIM_CHECK_BOUNDS", "0") not in ("", "0")
 
 
 def set_check_bounds(check: bool) -> None:
-    """Compare every index of the launches from now on, adjoints too, with the shape (default: $SIM_CHECK_BOUNDS, or
-    not).
+    """Compare every index of launches from now on, adjoints too, with the shape (default: $SIM_CHECK_BOUNDS, or not).
 
     An index outside of an array then raises `KernelFault` with array, index, thread and line instead of touching other
     memory; so does one outside of a vector, matrix, tuple or local array, which is otherwise its last component when it
     is read, and dropped when it is written.  An index counts from 0; a negative one counts from the end only if it is a
-    constant, and of a value of the thread. Slower; recorded launches and captured graphs stay as they are.
+    constant, and of a value of the thread.
+    Slower; recorded launches and captured graphs stay as they are.
     """
     global _check_bounds
     _check_bounds = bool(check)

@@ -1,5 +1,4 @@
-"""Functions of the language called outside of a kernel, as in `sim.quat_from_axis_angle(axis, 0.3)`: by the
-interpreter.
+"""Functions of the language called outside of a kernel (`sim.quat_from_axis_angle(axis, 0.3)`): by the interpreter.
 
 For set-up code: a call costs a fraction of a millisecond or more.
 """

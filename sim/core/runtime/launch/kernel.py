@@ -37,8 +37,8 @@ class Specialisation:
     """A kernel for one choice of argument types: its IR, and on demand its adjoints.
 
     captures: what it has read of Python; once that has `changed`, launches take another one, and tapes keep the one
-    that they recorded. source: functions with a derivative in closed form are still calls, so that the adjoint uses
-    that derivative.
+        that they recorded.
+    source: functions with a derivative in closed form are still calls, so that the adjoint uses that derivative.
     """
 
     kernel: Kernel
@@ -46,12 +46,11 @@ class Specialisation:
     source: Func
     forward: Compiled
     captures: Captures
-    # Of the array parameters: which are read, which are written (also in order), which there are, which can vary.
-    reads: frozenset[int] = field(init=False)
-    writes: frozenset[int] = field(init=False)
-    written: tuple[int, ...] = field(init=False)
-    arrays: tuple[int, ...] = field(init=False)
-    _reals: tuple[int, ...] = field(init=False)
+    reads: frozenset[int] = field(init=False)  # numbers of the array parameters that are read
+    writes: frozenset[int] = field(init=False)  # of those that are written
+    written: tuple[int, ...] = field(init=False)  # the same in order
+    arrays: tuple[int, ...] = field(init=False)  # of all array parameters
+    _reals: tuple[int, ...] = field(init=False)  # of those whose elements can have a gradient
     _differentiated: dict[tuple[frozenset[int], Aliases], Differentiated] = field(default_factory=dict)
     _reached: dict[frozenset[int], frozenset[int]] = field(default_factory=dict)
 
@@ -81,8 +80,7 @@ class Specialisation:
         return () if len(buffers) == len(given) else overlaps(args, given, self.writes)
 
     def differentiated(self, active: frozenset[int], aliases: Aliases) -> Differentiated:
-        """This kernel with gradients of the parameters `active`, where those in one group of `aliases` overlap.  Raises
-        GradientError."""
+        """This kernel with gradients of `active`; those in a group of `aliases` overlap.  Raises GradientError."""
         found = self._differentiated.get((active, aliases))
         if found is None:
             with compiling:
@@ -122,8 +120,7 @@ class Kernel:
         """Names of parameters; a promise: no two threads of one launch touch the same element of these arrays, nor does
         one by two different indices; and no two arrays of such a launch overlap."""
         self.race_free = False
-        """A promise: the results do not depend on the order of the threads, although they may touch the same
-        elements."""
+        """A promise: results do not depend on the order of threads, although they may touch the same elements."""
         self.specialisations: dict[tuple[Type, ...], Specialisation] = {}
         self._earlier: dict[tuple[Type, ...], list[Specialisation]] = {}
         self.bindings: dict[tuple[object, ...], Specialisation] = {}
@@ -139,8 +136,7 @@ class Kernel:
         return any(spec.captures.changed() for spec in self.specialisations.values())
 
     def specialise(self, types: tuple[Type, ...]) -> Specialisation:
-        """The kernel for these argument types, traced and verified when first asked for, and again when what it has
-        captured changes."""
+        """The kernel for these types, traced and verified on first use, again when what it has captured changes."""
         with compiling:
             found = self.specialisations.get(types)
             if found is None or found.captures.changed():

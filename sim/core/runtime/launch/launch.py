@@ -37,9 +37,9 @@ def launch(
 ) -> Launch | None:
     """Run a kernel once for every index of `dim` (an int, or up to four of them).
 
-    inputs, outputs: the kernel's arguments in order; the split is for the reader only. adjoint: run the adjoint
-    instead: gradients of the outputs become gradients of the inputs, accumulated.  The gradient
-        arrays are `adj_inputs` and `adj_outputs` where given (None: the array's own `.grad`).
+    inputs, outputs: the kernel's arguments in order; the split is for the reader only.
+    adjoint: run the adjoint instead: gradients of the outputs become gradients of the inputs, accumulated.  The
+        gradient arrays are `adj_inputs` and `adj_outputs` where given (None: the array's own `.grad`).
         The arrays must hold the values that they had before the forward launch.
     record_cmd: do not run; return a `Launch`, whose `launch()` does.
     record_tape: False hides the launch from an open tape.
@@ -111,8 +111,7 @@ def named_gradients(call: Call, args: Sequence[Argument], named: Sequence[Argume
 
 
 def all_gradients(call: Call, named: Mapping[int, array | None]) -> dict[int, array | None]:
-    """Gradient array by flat parameter number: the named one, else the array's own, as it is now; None where one that
-    is wanted is missing."""
+    """Gradient array by flat parameter number: named, else the array's own now; None where a wanted one is missing."""
     own = {k: a.grad for k, a in enumerate(call.args) if isinstance(a, array) and named.get(k) is None}
     return {**named, **{k: gradient for k, gradient in own.items() if gradient is not None or k in named}}
 
@@ -120,18 +119,15 @@ def all_gradients(call: Call, named: Mapping[int, array | None]) -> dict[int, ar
 class Launch:
     """A recorded launch: `launch()` runs it again on the present content of its arrays.
 
-    It keeps the code of the kernel as it was recorded: constants and functions that the kernel captures are not looked
-    up again.
+    It keeps the code of the kernel as recorded: constants and functions that it captures are not looked up again.
 
-    In adjoint form gradients go to the arrays that were named, for arguments without to `.grad` of the argument at that
-    time.
+    In adjoint form gradients go to the named arrays, for arguments without to `.grad` of the argument at that time.
     """
 
     def __init__(self, call: Call, gradients: Mapping[int, array] | None) -> None:
         self._call = call
         self._gradients: dict[int, array | None] | None = None
-        """(Of one in adjoint form) the gradient arrays that were named, by flat parameter number; None: the argument's
-        own."""
+        """(In adjoint form) the gradient arrays that were named, by flat number; None: the argument's own."""
         if gradients is not None:
             self._gradients = {**dict.fromkeys(all_gradients(call, gradients)), **gradients}
         self._prepared: tuple[Callable[[], None], tuple[tuple[Buffer, array], ...]] | None = None

@@ -63,14 +63,12 @@ def run_sandboxed(compiled: Compiled, call: Call, args: FlatArguments, check: bo
 
 
 def on_cpu(call: Call) -> Call:
-    """The launch itself on the CPU; of another device the same launch, on copies of its arguments in memory of the
-    CPU."""
+    """The launch itself on the CPU; of another device the same, on copies of its arguments in CPU memory."""
     return call if call.device.is_cpu else Call(call.spec, call.dims, on_host(call.args), get_device("cpu"))
 
 
 def on_host(args: FlatArguments, before: Mapping[Buffer, Buffer] = MappingProxyType({})) -> list[Any]:
-    """Arguments of a launch copied to memory of the CPU; what overlaps there overlaps here.  before: older content of
-    some memory."""
+    """Arguments copied to CPU memory; what overlaps there overlaps here.  before: older content of some memory."""
     cpu, moved = get_device("cpu"), dict[Buffer, Buffer]()
 
     def host(buffer: Buffer) -> Buffer:

@@ -44,8 +44,7 @@ class GradientLink(Protocol):
     """What ties the gradient of a buffer to a tensor of another library."""
 
     def follow(self, buffer: Buffer) -> None:
-        """Let both have the same gradient, whatever the other library has done since.  Raises GradientError where that
-        cannot be."""
+        """Let both have one gradient, whatever the other library did.  Raises GradientError where that cannot be."""
 
     def drop(self) -> None:
         """The gradient is forgotten: let the tensor have none."""
@@ -145,8 +144,7 @@ class Buffer:
             self.owners.look(self.device.numpy(ByteRange(self)))
 
     def compared(self, size: int, first: int) -> GradientOwners:
-        """(Of a gradient) the owners, after a look at what others have written.  size: bytes of a number; the first one
-        lies at `first`."""
+        """(Of a gradient) the owners, after a look at others' writes.  size: bytes of a number, first at `first`."""
         if self.owners is None:
             self.owners = GradientOwners()
         if self.owners.looked:

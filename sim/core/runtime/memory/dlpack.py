@@ -1,8 +1,6 @@
-"""DLPack for memory of GPUs: tensors of other libraries and arrays share it without a copy, each in the order of its
-stream.
+"""DLPack for memory of GPUs: tensors of other libraries and arrays share it, each in the order of its stream.
 
-The structures are those of DLPack 0.8 (`dlpack.h`).  Memory of the CPU goes through NumPy, which speaks the protocol
-itself.
+The structures are those of DLPack 0.8 (`dlpack.h`).  Memory of the CPU goes through NumPy.
 """
 
 from __future__ import annotations
@@ -98,8 +96,7 @@ def to_capsule(
 
 
 class Taken:
-    """Memory taken from a capsule: `address`, `dtype`, `shape`, `strides` [bytes], `device_id`.  Given back when
-    nothing refers to it."""
+    """Memory from a capsule: `address`, `dtype`, `shape`, `strides` [bytes], `device_id`; given back when unused."""
 
     def __init__(self, capsule: Any) -> None:
         self._managed = _Managed.from_address(_pointer(capsule, _NAME))

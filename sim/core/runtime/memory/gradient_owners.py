@@ -81,8 +81,7 @@ class GradientOwners:
         self._seen = None
 
     def compare(self, content: np.ndarray, size: int, first: int) -> None:
-        """Take from the owners what has changed since the last look.  size: bytes of a number; the first one lies at
-        `first`."""
+        """Take from the owners what has changed since.  size: bytes of a number; the first one lies at `first`."""
         if self._seen is None:
             return
         numbers = np.unique((np.flatnonzero(content != self._seen) - first) // size)

@@ -1,5 +1,4 @@
-"""Which memory the records of a tape have to do with, and which of it they write: by ranges, because slices share a
-buffer."""
+"""Which memory the records of a tape touch, and which of it they write: by ranges, because slices share a buffer."""
 
 from __future__ import annotations
 
@@ -23,8 +22,7 @@ class Footprint:
 
 @dataclass(eq=False)
 class Footprints:
-    """Memory by buffer: of records, which are looked at once (they are only added, or all forgotten), and of single
-    arrays."""
+    """Memory by buffer: of records, each looked at once (only added, or all forgotten), and of single arrays."""
 
     of: dict[Buffer, Footprint] = field(default_factory=dict)
     _known: set[int] = field(default_factory=set)

@@ -1,9 +1,8 @@
-"""Live-ins: which content of memory the recorded operations still need, and snapshots of it taken just before it is
-overwritten.
+"""Live-ins: the content that recorded operations still need, and snapshots of it taken before it is overwritten.
 
 Reverse mode runs the program backward, and the adjoint of an operation loads values that its operation read (the
 "to-be-recorded" values of Griewank & Walther, *Evaluating Derivatives*, 2008, ch. 4).  By then a later operation may
-have overwritten them.  Copying each of them when it is read would be safe, and mostly wasted.  So (decision D5):
+have overwritten them.  Copying each of them when it is read would be safe, and mostly wasted.  So:
 
 * Recording an operation only notes its live-ins: ranges of buffers whose values its adjoint will load.  While nothing
   writes there, the adjoint loads them from the live memory.
@@ -172,8 +171,7 @@ class LiveIns:
 
     # -- what is overwritten
     def before_write(self, view: Strided, writer: str) -> None:
-        """Take snapshots of the live-ins that an imminent write to `view` would destroy; with `refuse`, raise
-        GradientError instead."""
+        """Snapshot live-ins that an imminent write to `view` destroys; with `refuse`, raise GradientError."""
         waiting = self.open.get(view.buffer)
         if not waiting:
             return
@@ -241,8 +239,7 @@ def _series() -> object:
 
 @contextmanager
 def restored(live_ins: Sequence[LiveIn]) -> Iterator[None]:
-    """Inside the block the live memory has the values of the live-ins; afterwards, however the block ends, what it had
-    before."""
+    """Inside the block live memory has the values of the live-ins; afterwards, however it ends, what it had before."""
     put_back: list[Callable[[], None]] = []
     swapped: list[RangeSnapshot] = []
     observer = observers.current()

@@ -1,5 +1,4 @@
-"""Named places of a program that its reverse sweep passes, as the steps of a rollout, and who watches gradients
-there."""
+"""Named places that the reverse sweep of a program passes, as steps of a rollout, and who watches gradients there."""
 
 from __future__ import annotations
 
@@ -21,8 +20,7 @@ def watched() -> bool:
 
 
 def passing(name: str, arrays: Mapping[str, array]) -> None:
-    """A reverse sweep has come to the place `name`; the gradients of `arrays` are those with respect to their values
-    there."""
+    """A reverse sweep is at the place `name`; gradients of `arrays` are with respect to their values there."""
     for watcher in _watchers:
         watcher(name, arrays)
 
@@ -59,8 +57,7 @@ class GradientNorms:
 
 @contextmanager
 def gradient_norms() -> Iterator[GradientNorms]:
-    """`with gradient_norms() as log: tape.backward(loss)`: how large the gradient of the state is before every step of
-    a rollout.
+    """`with gradient_norms() as log: tape.backward(loss)`: how large the state's gradient is before each rollout step.
 
     Shows where gradients explode or vanish.  The log is complete when the block ends.
     """

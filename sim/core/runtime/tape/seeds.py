@@ -3,8 +3,8 @@
 A gradient knows, range by range, whose its content is (`GradientOwners`).  For a tape it is
 
 * a *result*, of this tape or of one recorded before: it is put aside, and the new gradient is added to it at the end;
-* *left by a later tape*: where this tape writes, the gradient to start from (`later.backward(loss);
-  earlier.backward()`);
+* *left by a later tape*: where this tape writes, the gradient to start from
+  (`later.backward(loss); earlier.backward()`);
 * *written*, by the user: a seed of a backward without seeds of its own.
 
 Seeds that are given are the only ones.  Where two readings of what `.grad` holds would differ, it is an error.  See
@@ -38,8 +38,7 @@ Weights = array | npt.ArrayLike
 class Seeds:
     """The arrays that a backward starts from, each with weights; None: it is the loss, with weight one.
 
-    memory: what the tape has to do with, the given arrays included; order: when the tape was recorded, counted over
-    all.
+    memory: what the tape has to do with, given arrays included; order: when the tape was recorded, counted over all.
     """
 
     given: list[tuple[array, array | None]]
@@ -128,8 +127,7 @@ class Seeds:
         self._open = []
 
     def _parts(self) -> dict[Buffer, _Part]:
-        """By gradient buffer.  Raises GradientError where two arrays have the same gradient, and one of them is
-        written."""
+        """By gradient buffer.  Raises GradientError where two arrays share a gradient and one of them is written."""
         parts: dict[Buffer, _Part] = {}
         for buffer, found in self.memory.items():
             if not buffer.requires_grad:
@@ -168,9 +166,9 @@ class Seeds:
 class _Part:
     """What a backward does to one gradient buffer.
 
-    touched, written: the gradients of what the tape has to do with, and of what it writes.  given: of the arrays in
-    `grads`; named: what serves as their weights; replaced: of the loss, and of arrays whose own gradient is their
-    weight.
+    touched, written: the gradients of what the tape has to do with, and of what it writes.
+    given: of the arrays in `grads`; named: what serves as their weights.
+    replaced: of the loss, and of arrays whose own gradient is their weight.
     """
 
     gradient: Buffer
@@ -301,8 +299,7 @@ class _Part:
 
 
 def _numbers(a: array) -> tuple[Type, int, int]:
-    """What the memory of an array consists of: scalars, or structs; their size in bytes, and where the first one
-    begins."""
+    """What the memory of an array consists of: scalars or structs, their size in bytes, where the first begins."""
     kind = scalar_of(a.dtype) or a.dtype
     size = size_of(kind)
     return kind, size, (a.offset + a.buffer.gradient_shift) % size
@@ -321,8 +318,7 @@ def _any_number(host: np.ndarray) -> bool:
 
 @contextmanager
 def gradients_kept(arrays: Iterable[array]) -> Iterator[None]:
-    """Inside the block the gradients of the arrays are zero at first; afterwards they hold what they held before, left
-    by whom it was."""
+    """Inside the block gradients of the arrays are zero at first; afterwards they and their owners are as before."""
     found = {a.grad.buffer: a for a in arrays if a.grad is not None}
     before: list[tuple[Buffer, Buffer, GradientOwners]] = []
     for gradient, example in found.items():
@@ -379,8 +375,7 @@ def _weights(target: array, given: Weights) -> array:
 
 
 def _held(weights: array | None, parts: Mapping[Buffer, _Part]) -> Strided | None:
-    """The present values of weights; a copy where they lie in a gradient that is about to change.  None: the weight is
-    one."""
+    """The present values of weights; a copy where they lie in a gradient about to change.  None: the weight is one."""
     if weights is None:
         return None
     return weights.device.duplicate(weights) if weights.buffer in parts else weights

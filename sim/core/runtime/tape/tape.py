@@ -147,8 +147,7 @@ class Tape:
             graph.recorders.add(self)
 
     def adjoint_launch(self, call: Call, gradients: Mapping[int, array]) -> None:
-        """A launch in adjoint form is about to run.  It is not differentiated, so what it writes must not reach the
-        loss."""
+        """A launch in adjoint form is about to run: not differentiated, what it writes must not reach the loss."""
         name = f"adjoint launch of '{call.spec.kernel.name}'"
         for k, g in gradients.items():
             if g.requires_grad:
@@ -166,8 +165,7 @@ class Tape:
             self._detached.add(g, Detachment.without_gradient(g, written_as))
 
     def replay(self, written: Iterable[Strided], carries: bool) -> None:
-        """A captured graph is about to be replayed: its launches are not recorded, so what it writes must not matter to
-        a gradient.
+        """A captured graph is about to be replayed, unrecorded: what it writes must not matter to a gradient.
 
         carries: whether it reads what has a gradient.
         """
@@ -197,8 +195,7 @@ class Tape:
         self.records.append(Probe(name, dict(state or {})))
 
     def record_func(self, backward: Callable[[], None], arrays: Iterable[array]) -> None:
-        """Record a part of the host code that has just run and that the caller knows the way back through (Warp's name
-        and arguments).
+        """Record host code that has just run and that the caller knows the way back through (Warp's name, arguments).
 
         backward: turns the gradients of what that part wrote into gradients of what it read; it runs while `arrays`,
             all that it looks at, have the values that they have now.
@@ -216,14 +213,12 @@ class Tape:
         memory: Callable[[], list[Remembered]] = list,
         detached: Iterable[array] = (),
     ) -> None:
-        """Record a part of the program that was or will be run unrecorded.  Call it *before* that part writes, unless
-        it writes to fresh memory only.
+        """Record a part of the program that is run unrecorded.  Call it *before* that writes, unless to fresh memory.
 
         backward: adds to gradients; it runs while `reads` have the values that they have now.
         writes:   arrays that the part writes (their gradients are `backward`'s business).
         memory:   what is kept for `backward`.
-        detached: arrays without gradients that it writes with values that depend on what has some: they must not reach
-            the loss.
+        detached: arrays without gradients that get values that depend on what has some: they must not reach the loss.
         """
         reads, writes = list(reads), list(writes)
         touched = [*reads, *writes]
@@ -239,8 +234,7 @@ class Tape:
 
     @contextmanager
     def all_or_nothing(self) -> Iterator[None]:
-        """`with tape.all_or_nothing():` where the block is left by an exception, the tape knows nothing of what it has
-        recorded there."""
+        """`with tape.all_or_nothing():` an exception makes the tape forget what it has recorded in the block."""
         count, detached, before = len(self.records), self._detached.copy(), self._live_ins.present()
         try:
             yield
@@ -262,18 +256,17 @@ class Tape:
     # -- backward
     @entry_point
     def backward(self, loss: array | None = None, grads: Mapping[array, Weights] | None = None) -> None:
-        """Add the gradient of `loss`, or of the sum of array * weight over `grads`, to `.grad` of the arrays on the
-        tape.
+        """Add the gradient of `loss`, or of the sum of array * weight over `grads`, to `.grad` of arrays on the tape.
 
         loss: an array with one element.  grads: final arrays -> weights, arrays or host data like them (never
-        changed).  Without
-            both, what has been written to `.grad` is the gradient to start from, and what the backward of a later tape
-            has left there.
-        Seeds that are given are the only ones.  Twice without `zero` the gradients add up. Raises GradientError for a
-        tape that recorded nothing, nothing to start from, a loss without gradient, with several elements, or not on
-        this tape; where `requires_grad` was changed since; where it is not clear whether what `.grad` holds is a seed
-        (docs/decisions/17-seeds.md). Where it raises, or is interrupted, all gradients are as before.  Threads that
-        share a gradient go backward one after the other.
+            changed).  Without both, what has been written to `.grad` is the gradient to start from, and what the
+            backward of a later tape has left there.
+        Seeds that are given are the only ones.  Twice without `zero` the gradients add up.
+        Raises GradientError for a tape that recorded nothing, nothing to start from, a loss without gradient, with
+        several elements, or not on this tape; where `requires_grad` was changed since; where it is not clear whether
+        what `.grad` holds is a seed (docs/decisions/17-seeds.md).
+        Where it raises, or is interrupted, all gradients are as before.  Threads that share a gradient go backward one
+        after the other.
         """
         self._refuse_unfit()
         # 1. What it starts from, and all memory whose gradients it may change.
@@ -394,8 +387,7 @@ class Tape:
 
     @property
     def bytes_kept(self) -> int:
-        """Bytes that the tape keeps beside the arrays themselves: copies of overwritten values, and records per
-        thread."""
+        """Bytes that the tape keeps beside the arrays: copies of overwritten values, and records per thread."""
         return self.memory().nbytes
 
     def memory(self) -> TapeMemory:
@@ -404,8 +396,7 @@ class Tape:
         return TapeMemory([*copies, *(entry for r in self.records for entry in r.memory())])
 
     def visualize(self, filename: str | Path | None = None, array_labels: Mapping[array, str] | None = None) -> str:
-        """The recorded program as a graph: DOT text, also written to `filename` if given (`.html`: a page for a
-        browser).
+        """The recorded program as a graph: DOT text, also written to `filename` if given (`.html`: a browser page).
 
         array_labels: names of arrays.
         """
