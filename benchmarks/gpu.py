@@ -18,8 +18,7 @@ from sim.core.runtime.devices.graph import capture
 
 REPEATS = 7
 BYTES = 76
-"""Of one distance constraint: 2 indices, rest length, compliance, 2 inverse masses, 2 points read and written, a
-multiplier written."""
+"""A distance constraint: 2 indices, rest length, compliance, 2 inverse masses, 2 points in and out, multiplier out."""
 
 
 @sim.kernel

@@ -1,5 +1,4 @@
-"""The cloth of `cloth.py` in other frameworks, each as its users would write it: those that are installed, on one
-thread."""
+"""The cloth of `cloth.py` in other frameworks, each as its users would write it: those installed, on one thread."""
 
 import importlib.util
 import os
@@ -11,8 +10,7 @@ from typing import Any
 import numpy as np
 
 Run = Callable[[int], tuple[float, np.ndarray]]
-"""Steps -> process seconds, and the final positions; or the gradient of their weighted sum by the initial
-velocities."""
+"""Steps -> process seconds, and final positions; or the gradient of their weighted sum by initial velocities."""
 
 
 PEERS = ("numba", "warp", "taichi", "jax", "torch")

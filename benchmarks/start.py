@@ -44,8 +44,7 @@ assert abs(model["sheet.distance.compliance"].grad.numpy()[0]) > 0
 
 
 def seconds_of(code: str, cache: str) -> float:
-    """Wall time of a fresh interpreter that runs `code`; its byte code is kept too.  (NumPy's idle threads count as
-    processor time.)"""
+    """Wall time of a fresh interpreter that runs `code`, byte code kept.  (NumPy's idle threads are processor time.)"""
     env = {
         **os.environ,
         "SIM_CACHE_DIR": cache,

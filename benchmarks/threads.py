@@ -1,5 +1,4 @@
-"""What a second thread brings: forward and backward of the cloth of `cloth.py`, wall time with one and with several
-threads in turn.
+"""What a second thread brings: forward and backward of the cloth of `cloth.py`, wall time with one and several in turn.
 
     python benchmarks/threads.py [--size 128] [--threads 2] [--rounds 16] [--busy N]
 

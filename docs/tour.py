@@ -111,8 +111,7 @@ found = sim.optim.LBFGS().minimize(value_and_grad, np.log([0.1]))
 print(f"compliance {np.exp(found.x[0]):.5f} m/N (true 0.02000)")
 assert abs(np.exp(found.x[0]) / 0.02 - 1.0) < 1e-3
 
-# 7. Residuals know more than their gradient: Gauss-Newton takes J'WJ and J'Wr, here from one more rollout, and needs a
-# few steps.
+# 7. Residuals know more than their gradient: Gauss-Newton takes J'WJ and J'Wr, from one more rollout, and few steps.
 
 
 def residuals(log_compliance: float) -> np.ndarray:
@@ -134,5 +133,5 @@ while quick.value > 1e-12 and not quick.step(value_and_grad).stopped:
 print(f"compliance {np.exp(quick.x[0]):.5f} m/N by Gauss-Newton in {steps} steps (L-BFGS: {found.iterations})")
 assert abs(np.exp(quick.x[0]) / 0.02 - 1.0) < 1e-3
 
-# 8. The same as a file, with `optimize: {gauss_newton: {}}`, from the command line, with a report: simopt run
-# scenes/chain.yaml
+# 8. The same as a file, with `optimize: {gauss_newton: {}}`, from the command line, with a report:
+#    simopt run scenes/chain.yaml

@@ -66,8 +66,7 @@ class Row:
     note: str = ""
 
 
-# ------------------------------------------------------------------------------------------------ primitives and
-# library
+# --------------------------------------------------------------------------------------------- primitives and library
 def primitive(row: OpDef) -> Func:
     """A primitive as a function of float64 numbers."""
     kinds = row.operand_types(t.float64)

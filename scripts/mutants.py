@@ -63,8 +63,7 @@ _PLAIN = {
     "type",
     "zip",
 }
-"""Calls whose arguments are not swapped, and which are not replaced by their argument: nearly always a TypeError, or no
-change."""
+"""Calls whose arguments are neither swapped nor put in their place: nearly always a TypeError, or no change."""
 _COMMUTATIVE = {"add", "and", "eq", "max", "min", "mul", "ne", "or", "xor"}
 """IR operations whose operands are not swapped."""
 _BINDING = (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.Attribute, ast.IfExp, ast.Starred, ast.comprehension)
@@ -73,8 +72,7 @@ _LOOSE = (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Lambda
 
 @dataclass(frozen=True)
 class Mutant:
-    """`source[start:end]`, as bytes of the file, is replaced by `text`; `name` is the function, then `before ->
-    after`."""
+    """`source[start:end]`, bytes of the file, is replaced by `text`; `name`: the function, then `before -> after`."""
 
     line: int
     last: int

@@ -51,8 +51,7 @@ MEMORY = 8 << 30
 
 @dataclass
 class Coverage:
-    """What the tests of a file execute of it: test -> lines (those of its import: all tests), seconds of each test, and
-    of all.
+    """What a file's tests execute of it: test -> lines (of its import: all tests), seconds of each test, and of all.
 
     kills: how many mutants a test has killed so far.
     """
@@ -64,8 +63,7 @@ class Coverage:
     kills: Counter[str] = field(default_factory=Counter)
 
     def order(self, mutant: Mutant, limit: float) -> tuple[list[str], list[str]]:
-        """The tests that execute a mutant's lines, and the others: those that killed most, then the fastest, up to
-        `limit` seconds."""
+        """The tests that execute a mutant's lines, and the others: most kills, then fastest, up to `limit` seconds."""
         touched = set(range(mutant.line, mutant.last + 1))
         tests = sorted(self.lines, key=lambda t: (-self.kills[t], self.seconds[t]))
         hit = [t for t in tests if touched & self.lines[t]]
@@ -188,8 +186,7 @@ class Tree:
             stale.unlink()
 
     def run(self, tests: list[str], plugins: list[Any], cpu: float) -> Child:
-        """Starts pytest with these arguments, in a process of its own: `cpu` seconds of processor time, ten times that
-        on the clock."""
+        """Starts pytest with these arguments, in a process of its own: `cpu` seconds, ten times that on the clock."""
         log, scratch = self.folder / "log", self.folder / "scratch"
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir()

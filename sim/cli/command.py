@@ -1,5 +1,4 @@
-"""The command: reads its arguments, does what the verb says, and turns what goes wrong into words and an exit
-status."""
+"""The command: reads its arguments, does what the verb says, turns what goes wrong into words and an exit status."""
 
 from __future__ import annotations
 
@@ -37,8 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except MemoryError as error:
         return _bad_input(options, f"not enough memory: {error}\n  fewer points, frames or steps need less", [])
     except BrokenPipeError:
-        # As a program that the signal SIGPIPE ends; what is still in the buffer goes nowhere, instead of failing once
-        # more.
+        # As a program that SIGPIPE ends; what is still in the buffer goes nowhere, instead of failing once more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except OSError as error:

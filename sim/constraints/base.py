@@ -1,4 +1,4 @@
-"""Constraints are declared once, as C(x) of points; everything else follows from that (D10).
+"""Constraints are declared once, as C(x) of points; everything else follows from that.
 
     @constraint(points=2)
     def distance(x, rest: float):
@@ -132,8 +132,7 @@ class Constraint:
         return wrap
 
     def evolves(self, *names: str) -> Callable[[Callable[..., Any]], Function]:
-        """Decorator: the named parameters of C are internal variables, and this function of the language their
-        evolution law."""
+        """Decorator: these parameters of C are internal variables, this function of the language their law."""
 
         def wrap(function: Callable[..., Any]) -> Function:
             # vectors are left open: they take the precision of the model

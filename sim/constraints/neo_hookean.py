@@ -11,13 +11,12 @@ from sim.core.lang.types import vec3
 
 @constraint(points=4, rows=7, units=REST, elastic=(True, True, *(False,) * 5), damped=(False, False, *DEVIATORIC))
 def neo_hookean(x, g1: vec3, g2: vec3, g3: vec3, softness: float):
-    """Neo-Hookean solid: C_D = sqrt(tr F^T F), C_H = det F - 1 - mu / lambda', solved as one block; lambda' = lambda +
-    mu.
+    """Neo-Hookean solid: C_D = sqrt(tr F^T F), C_H = det F - 1 - mu / lambda', in one block; lambda' = lambda + mu.
 
-    M. Macklin, M. Mueller, "A Constraint-based Formulation of Stable Neo-Hookean Materials", MIG 2021, with alpha = 1 /
-    (mu V) and 1 / (lambda' V); the shift of lambda lets small strains see the user's E and nu.  At rest both rows push
-    against each other and cancel.  Their gradients there do not see shear: five more rows, without elasticity, give
-    `damping` something to act on.
+    M. Macklin, M. Mueller, "A Constraint-based Formulation of Stable Neo-Hookean Materials", MIG 2021, with
+    alpha = 1 / (mu V) and 1 / (lambda' V); the shift of lambda lets small strains see the user's E and nu.  At rest
+    both rows push against each other and cancel.  Their gradients there do not see shear: five more rows, without
+    elasticity, give `damping` something to act on.
     """
     f0, f1, f2 = deformation(x, g1, g2, g3)
     stretch = sqrt(dot(f0, f0) + dot(f1, f1) + dot(f2, f2))

@@ -34,8 +34,7 @@ def value_type(c: Constraint, real: Scalar) -> Any:
 
 
 def constraint_at(c: Constraint, real: Scalar, gradient: bool) -> Function:
-    """`at(points, parameters, k)` in a kernel: C of constraint k at these points, or (C, gradients),
-    gradients[row][point]."""
+    """`at(points, parameters, k)` in a kernel: C of constraint k there, or (C, gradients), gradients[row][point]."""
     evaluate = (value_and_grad if gradient else embed)(lambda: c.traced(real), f"{c.name}_at")
 
     @func(name=f"{c.name}_at")

@@ -1,9 +1,9 @@
 """What the constraints of solids share: the deformation of a tetrahedron, its material.
 
 The deformation gradient of a tetrahedron is F = sum_a (x_a - x_0) g_a^T, a = 1, 2, 3; the g_a, gradients of its shape
-functions at rest, are measured.  Materials are given by Young's modulus E and Poisson's ratio nu: mu = E / (2 (1 +
-nu)), lambda = E nu / ((1 + nu)(1 - 2 nu)).  V is the volume at rest.  For small strains all of them are linear
-elasticity.
+functions at rest, are measured.  Materials are given by Young's modulus E and Poisson's ratio nu:
+mu = E / (2 (1 + nu)), lambda = E nu / ((1 + nu)(1 - 2 nu)).  V is the volume at rest.  For small strains all of them
+are linear elasticity.
 
 Damping acts on the change of shape alone, as in rubber: with the damping time tau the viscous stress is 2 mu tau times
 the rate of the deviatoric strain.  A mode of angular frequency omega has the damping ratio omega tau / 2, up to the
@@ -34,8 +34,7 @@ def deformation(x, g1, g2, g3):
 
 @func
 def shape_change(f0, f1, f2):
-    """The deviator of the Green strain (F^T F - 1) / 2 in an orthonormal basis: five numbers whose squares add up to
-    its own."""
+    """The deviator of the Green strain (F^T F - 1) / 2 in an orthonormal basis: five numbers of the same norm."""
     xx, yy, zz = 0.5 * dot(f0, f0), 0.5 * dot(f1, f1), 0.5 * dot(f2, f2)
     return ((xx - yy) * HALF, (xx + yy - 2.0 * zz) * SIXTH, dot(f0, f1) * HALF, dot(f1, f2) * HALF, dot(f2, f0) * HALF)
 

@@ -32,8 +32,8 @@ def viscoelastic(x, g1: vec3, g2: vec3, g3: vec3, normal: vec3, shear: vec3, sha
     With the viscous strain q (its deviator in the basis of the rows: `normal`, the third component unused, and `shear`)
     and mu' = relaxing mu the energy is V (mu E:E + lambda/2 (tr E)^2 + mu' |dev E - q|^2); up to a constant that is the
     energy of the rows dev E - share q, share = relaxing / (1 + relaxing).  The material is stiffer by 1 + relaxing when
-    it is loaded faster than `time`, creeps when it is loaded longer, and damps most at omega = 1 / time, by tan delta =
-    2 zeta of about relaxing / 2.  Rubber needs this: its damping ratio hardly changes with frequency.
+    it is loaded faster than `time`, creeps when it is loaded longer, and damps most at omega = 1 / time, by
+    tan delta = 2 zeta of about relaxing / 2.  Rubber needs this: its damping ratio hardly changes with frequency.
     """
     f0, f1, f2 = deformation(x, g1, g2, g3)
     trace = 0.5 * (dot(f0, f0) + dot(f1, f1) + dot(f2, f2) - 3.0)
@@ -63,8 +63,7 @@ def viscoelastic_evolution(
 
 @constraint(points=4, rows=5, units={**REST, "time": "s"})
 def viscoelastic_shape(x, g1: vec3, g2: vec3, g3: vec3, normal: vec3, shear: vec3, share: float, time: float):
-    """The part of `viscoelastic` that resists changes of shape; together with `cell_volume` a solid that does not
-    lock."""
+    """The part of `viscoelastic` that resists changes of shape; with `cell_volume` a solid that does not lock."""
     f0, f1, f2 = deformation(x, g1, g2, g3)
     return lasting(shape_change(f0, f1, f2), normal, shear, share)
 

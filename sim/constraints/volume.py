@@ -10,8 +10,7 @@ from sim.core.lang.library.vector import cross, dot
 
 @constraint(points=4, units={"rest": "m^3", "compliance": "1/Pa"})
 def volume(x, rest: float):
-    """Volume of a tetrahedron over its rest value, minus 1.  C [-]; compliance 1 / (bulk modulus) [1/Pa] of the
-    material."""
+    """Volume of a tetrahedron over its rest value, minus 1.  C [-]; compliance 1 / (bulk modulus) [1/Pa]."""
     return dot(x[1] - x[0], cross(x[2] - x[0], x[3] - x[0])) / (6.0 * rest) - 1.0
 
 
@@ -32,9 +31,9 @@ def cell_volume(x, rest: float):
     """Volume of a lattice cell over its rest value, minus 1: one dilatation for the five tetrahedra of a cell.
 
     A row for each tetrahedron leaves hardly any motion without a change of volume: linear tetrahedra lock as nu nears
-    0.5. One for each cell does not (mean dilatation; J. C. Nagtegaal, D. M. Parks, J. R. Rice, "On Numerically Accurate
-    Finite Element Solutions in the Fully Plastic Range", 1974).  With the bulk modulus K = lambda + 2 mu / 3, alpha = 1
-    / (K V).
+    0.5.  One for each cell does not (mean dilatation; J. C. Nagtegaal, D. M. Parks, J. R. Rice, "On Numerically
+    Accurate Finite Element Solutions in the Fully Plastic Range", 1974).  With the bulk modulus K = lambda + 2 mu / 3,
+    alpha = 1 / (K V).
     """
     return six_volumes(x) / (6.0 * rest) - 1.0
 

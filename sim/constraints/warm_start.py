@@ -25,8 +25,8 @@ from sim.core.runtime.launch.kernel import Kernel, kernel
 HALF_AT = 4.0
 """Where J W J^T is this many times alpha~, half of the force of a row is left to the projection.
 
-Measured by the eigenvalues of the step of a linear beam: a step with all of the
-force becomes unstable between 6 and 27 times alpha~, depending on the part of neighbours in it.
+Measured by the eigenvalues of the step of a linear beam: a step with all of the force becomes unstable between 6 and
+27 times alpha~, depending on the part of neighbours in it.
 """
 
 

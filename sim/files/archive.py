@@ -24,8 +24,7 @@ from sim.files.errors import FileError, quoted, within
 
 MOST_ENTRIES = 10_000
 FREE_EXPANSION, EXPANSION = 2**26, 100
-"""An archive unpacks to at most 64 MiB and a hundred times its own size: measured motion shrinks to a half, a bomb to a
-thousandth."""
+"""An archive unpacks to at most 64 MiB and 100 times its size: measured motion shrinks to 1/2, a bomb to 1/1000."""
 
 _LONGEST_HEADER = 10_000
 _MAGIC = b"\x93NUMPY"

@@ -23,8 +23,7 @@ _MARKS = (
 
 
 def read_bytes(path: Path, largest: int = LARGEST_FILE) -> bytes:
-    """The content of a file that has some.  Raises FileError: not there, a folder, a pipe or device, unreadable, empty,
-    too large."""
+    """The content of a file.  Raises FileError: not there, a folder, a pipe or device, unreadable, empty, too large."""
     try:
         about = path.stat()
         if stat.S_ISDIR(about.st_mode):

@@ -10,8 +10,7 @@ SHOWN = 60
 
 
 class FileError(ValueError):
-    """A file, or something in it, that cannot be used: `what` is wrong and where in the file, `hint` what to do
-    instead.
+    """A file, or something in it, that cannot be used: `what` is wrong, where in the file, `hint` what to do instead.
 
     The reader that asked for it adds the name of the file.
     """

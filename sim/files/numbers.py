@@ -1,5 +1,4 @@
-"""Numbers as data formats write them.  Python's own `float` and `int` also take `1_000`, `nan`, `infinity` and digits
-of other scripts."""
+"""Numbers as data formats write them.  Python's also take `1_000`, `nan`, `infinity` and digits of other scripts."""
 
 from __future__ import annotations
 
@@ -14,8 +13,7 @@ from sim.files.errors import FileError, quoted
 LARGEST_WHOLE = 2**31 - 1
 """Counts and numbers of points are kept in 32 bits."""
 
-# No two quantifiers that take the same characters stand side by side: a long word would be tried at every place between
-# them.
+# No two quantifiers of the same characters stand side by side: a long word would be tried at every place between them.
 _NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,6})?")
 _WHOLE = re.compile(r"[-+]?[0-9]{1,19}")
 _OTHER = re.compile(r"[^-+.0-9eE\s]")

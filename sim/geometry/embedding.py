@@ -82,8 +82,7 @@ def _nearest(place: np.ndarray, corner: np.ndarray) -> int:
 
 
 def triangle_distance(place: np.ndarray, triangles: np.ndarray) -> np.ndarray:
-    """Distances (m,) of one place (3,) from triangles (m, 3, 3): to the plane where the foot lies inside, else to an
-    edge."""
+    """Distances (m,) of one place (3,) from triangles (m, 3, 3): to the plane if its foot is inside, else an edge."""
     a, b, c = triangles[:, 0], triangles[:, 1], triangles[:, 2]
     normal = np.cross(b - a, c - a)
     square = np.einsum("ij,ij->i", normal, normal)

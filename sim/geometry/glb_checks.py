@@ -1,9 +1,7 @@
-"""What has to hold in a GLB before it is handed to the library that reads it: sizes that are there, a tree of nodes,
-nothing outside.
+"""What has to hold in a GLB before a library reads it: sizes that are there, a tree of nodes, nothing outside.
 
 The library makes arrays as large as an accessor says, follows nodes in circles, and opens files that are named.
-Source: Khronos Group, "glTF 2.0 Specification" (ISO/IEC 12113:2022), sections 3.5 (scenes), 3.6 (buffers, accessors), 4
-(GLB).
+Source: Khronos Group, "glTF 2.0 Specification" (ISO/IEC 12113:2022), 3.5 (scenes), 3.6 (buffers, accessors), 4 (GLB).
 """
 
 from __future__ import annotations

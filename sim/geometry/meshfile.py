@@ -27,8 +27,7 @@ from sim.geometry.transforms import axes_matrix
 FORMATS = (".obj", ".ply", ".stl", ".off", ".glb")
 
 FARTHEST = 1e12
-"""A coordinate at most, in units of the file (a kilometre in nanometres): areas and volumes of larger ones lose all
-digits."""
+"""A coordinate at most, in units of the file (1 km in nanometres): areas and volumes of larger ones lose all digits."""
 
 _CORNER = re.compile(r"-?[0-9]+(?:/(?:-?[0-9]+)?(?:/(?:-?[0-9]+)?)?)?")
 

@@ -1,8 +1,7 @@
-"""Surfaces in PLY, STL and OFF files: vertices (n, 3) float64 in the file's order and triangles (m, 3) int64, polygons
-cut into fans.
+"""PLY, STL and OFF: vertices (n, 3) float64 in the file's order and triangles (m, 3) int64, polygons cut into fans.
 
 Strict: what a header announces has to be there, every index is whole, and a line that cannot be read is an error with
-its number. Sources: G. Turk, "The PLY Polygon File Format" (1994); 3D Systems, "StereoLithography Interface
+its number.  Sources: G. Turk, "The PLY Polygon File Format" (1994); 3D Systems, "StereoLithography Interface
 Specification" (1989); Geomview's OFF.
 """
 
@@ -140,8 +139,7 @@ def _ply_property(words: list[str]) -> tuple[str, str, str]:
 
 
 def _binary_rows(content: bytes, at: int, element: _Element, order: str) -> tuple[Rows, int]:
-    """The rows of an element, and where they end.  Rows whose lists are all as long as those of the first are read at
-    once."""
+    """The rows of an element, and where they end.  Rows with lists all as long as the first's are read at once."""
     if not element.count or not element.properties:
         return {name: np.zeros(0) for name, _, _ in element.properties}, at
     lengths = _row(content, at, element, order)[1]

@@ -50,8 +50,7 @@ class TetMesh:
 
 @dataclass(frozen=True)
 class SolidGrid:
-    """The lattice of a box, numbered as Newton numbers it: point (i, j, k) is k (dim_x + 1)(dim_y + 1) + j (dim_x + 1)
-    + i.
+    """The lattice of a box, numbered as in Newton: point (i, j, k) is k (dim_x + 1)(dim_y + 1) + j (dim_x + 1) + i.
 
     left, right, bottom, top: points at the lowest and highest x, the lowest and highest y.
     """
@@ -222,8 +221,7 @@ def solid_mesh(positions: ArrayLike, tets: ArrayLike, what: str = "the mesh") ->
 
 
 def tet_pieces(count: int, tets: np.ndarray) -> np.ndarray:
-    """(count,) for each point the lowest point of its connected body; labels spread along tetrahedra until nothing
-    changes."""
+    """(count,) for each point the lowest of its connected body; labels spread along tetrahedra until none changes."""
     label = np.arange(count)
     while True:
         low = label[tets].min(axis=1)

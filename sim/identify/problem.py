@@ -142,8 +142,7 @@ class Problem:
 
     @contextmanager
     def remembering(self) -> Iterator[None]:
-        """Inside, nothing is computed twice at the same coordinates: for a search, which asks for value, terms and
-        gradient at different times.
+        """Inside, nothing is computed twice at the same coordinates: a search asks for value, terms, gradient in turn.
 
         Model, solver, data, terms and weights must stay as they are until the block ends.  Outside, every call looks at
         them anew.
@@ -164,18 +163,15 @@ class Problem:
         return self._evaluator.simulate(values, self.experiments if experiments is None else experiments)
 
     def start_positions(self, experiment: Experiment) -> np.ndarray:
-        """Where all points (n, 3) [m] are at the start of an experiment, with the parameters at theirs; nothing is
-        simulated."""
+        """Where all points (n, 3) [m] are at the start of an experiment, parameters at theirs; nothing is simulated."""
         return self._evaluator.start_positions(self._values(self.start), experiment)
 
     def residuals(self, x: Any, simulations: Mapping[str, Simulation]) -> list[Residuals]:
-        """What the loss at x is made of: the sum of their losses is the loss.  simulations: of the fitted
-        experiments."""
+        """What the loss at x is made of: it is the sum of their losses.  simulations: of the fitted experiments."""
         return self._evaluator.residuals(self._values(x), simulations)
 
     def reaches(self, i: int, experiment: Experiment) -> bool:
-        """Whether coordinate i can change an experiment: not that of a parameter with a value for each, in another
-        one."""
+        """Whether coordinate i can change an experiment: not if it is a parameter's value for another one."""
         p = next(p for p in self.sought if self.space.slices[p.name].start <= i < self.space.slices[p.name].stop)
         if not p.experiments:
             return True
@@ -187,8 +183,7 @@ class Problem:
         return self._evaluator.compare(simulation)
 
     def gauss_newton(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """J' W J (n, n) and -J' W r (n,) of the residuals at coordinates x: half the second and first derivative of the
-        loss."""
+        """J' W J (n, n), -J' W r (n,) of the residuals at x: half the second and first derivative of the loss."""
         return linearise(self, x).step_matrix, -0.5 * self.evaluate(x).gradient  # exact, where the differences are not
 
     def measure(self, simulation: Simulation) -> dict[str, dict[str, Any]]:

@@ -86,8 +86,9 @@ def run_problem(
 
     out: the run folder, new; default runs/<name>/<time>.  resume: the folder of an earlier run of the same scene, to go
     on with.  iterations: how many in all, instead of the scene's.  profiled: the time of every kernel is measured, for
-    the report. search: False only simulates, with the parameters at their start, and checks what is expected of
-    experiments alone. Raises RunFolderError before anything is written if the folder cannot be used.
+    the report.
+    search: False only simulates, with the parameters at their start, and checks what is expected of experiments alone.
+    Raises RunFolderError before anything is written if the folder cannot be used.
     """
     watcher = watcher or Watcher()
     begun = time.perf_counter()
@@ -322,8 +323,7 @@ def _save(folder: RunFolder, setting: Mapping[str, str], state: Mapping[str, Any
 # ------------------------------------------------------------------------------------------------ the process
 @contextmanager
 def _interruptible(tell: Callable[[], None]) -> Iterator[Any]:
-    """Ctrl-C asks to stop before the next evaluation, and tells so; a second one stops at once.  Yields: was it
-    asked?"""
+    """Ctrl-C asks to stop before the next evaluation, and tells so; a second stops at once.  Yields: was it asked?"""
     asked = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield asked.is_set

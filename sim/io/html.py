@@ -35,8 +35,7 @@ def format_number(value: Any, digits: int = 4) -> str:
 
 
 def quantity(value: float | None, unit: str, digits: int = 4) -> str:
-    """A number with its unit, lengths and speeds below a tenth in thousandths: `12.3 mm`, `7.94 Hz`; a dash for what is
-    missing."""
+    """A number with its unit, lengths and speeds below 0.1 in thousandths: `12.3 mm`, `7.94 Hz`; a dash if missing."""
     if value is None:
         return "–"
     if unit in ("m", "m/s") and 0.0 < abs(value) < 0.1:

@@ -59,8 +59,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class ExpectationRow:
-    """A claim of the scene and whether it holds: `path` into result.json, `want` in words, the value `got` and its
-    unit."""
+    """A claim of the scene and whether it holds: `path` into result.json, `want` in words, value `got`, unit."""
 
     path: str
     want: str
@@ -80,8 +79,7 @@ class TermRow:
 
 @dataclass(frozen=True)
 class MeasureRow:
-    """A number of interest: simulated, as it follows from the recording, relative error; standard error of the
-    simulated one."""
+    """A number of interest: simulated, from the recording, relative error; standard error of the simulated one."""
 
     simulated: float | None
     measured: float | None = None

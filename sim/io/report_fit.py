@@ -1,5 +1,4 @@
-"""The parts of a report that say how well a fit holds: correlation of the parameters, residuals by marker and by
-time."""
+"""The parts of a report that say how well a fit holds: correlation of parameters, residuals by marker and time."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The part of a report that says what was found: a row for each number, a summary with a histogram where there are
-many."""
+"""The part of a report that says what was found: a row for each number, of many a summary with a histogram."""
 
 from __future__ import annotations
 

@@ -24,8 +24,7 @@ class StartRow:
 
 @dataclass(frozen=True)
 class HorizonRow:
-    """One of several horizons: its label, its loss before and after (counted up to it alone), its last iteration, why
-    it ended."""
+    """One of several horizons: its label, its loss before and after (up to it alone), last iteration, why it ended."""
 
     label: str
     initial: float | None

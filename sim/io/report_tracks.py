@@ -123,8 +123,7 @@ def track_data(track: Track) -> dict[str, Any]:
 
 
 def shown_unit(size: float, unit: str, least: float = 1.0) -> tuple[float, str]:
-    """The size and name of the unit in which values up to `size` (in the SI unit `unit`) are shown, as `least` or
-    more."""
+    """Size and name of the unit in which values up to `size` (in the SI unit `unit`) are shown, as `least` or more."""
     choices = PREFIXES.get(unit, ((1.0, unit),))
     fitting = (choice for choice in choices if size >= least * choice[0])
     return next(fitting, choices[0] if size == 0.0 else choices[-1])

@@ -116,8 +116,7 @@ def read_scenery(arrays: Archive) -> Scenery:
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """A run as it is shown: its scenery, and for each experiment the positions of all particles (frames, n, 3) and
-    times."""
+    """A run as it is shown: its scenery, for each experiment positions of all particles (frames, n, 3) and times."""
 
     folder: Path
     scenery: Scenery

@@ -76,8 +76,7 @@ def allocate(
     device: DeviceLike,
     requires_grad: bool,
 ) -> dict[str, array]:
-    """An array for every field: from `values` where they are given, else zero.  Those that are not constant carry a
-    gradient."""
+    """An array for every field: from `values` where given, else zero.  Those that are not constant carry a gradient."""
     made: dict[str, array] = {}
     for field in fields:
         shape = tuple(counts[n] if isinstance(n, str) else n for n in field.shape)

@@ -106,7 +106,7 @@ class Model:
         """Brings everything that follows from material values up to date: masses, compliances, initial positions, ...
 
         Launches what is due: where a value has changed, and all of it where a tape or a graph is open that has not seen
-        it yet. force: all of it in any case.
+        it yet.  force: all of it in any case.
         """
         if self.held:
             return
@@ -130,8 +130,7 @@ class Model:
             self._captured = weakref.ref(graph)
 
     def bound(self) -> Model:
-        """The same arrays under another object, where those stay that this one has now, and whose `refresh` does
-        nothing.
+        """The same arrays under another object, which keeps those of now, and whose `refresh` does nothing.
 
         For a rollout that runs segments again: derived data was recorded once, before them.
         """
@@ -144,12 +143,11 @@ class Model:
 
     @contextmanager
     def gradients_of(self, paths: Iterable[str]) -> Iterator[None]:
-        """`with model.gradients_of(["net.compliance"]):` only these material values, and what follows from them, have
-        gradients.
+        """`with model.gradients_of(["net.compliance"]):` only these values, and what follows from them, have gradients.
 
         What only the other values need is then neither kept nor computed.  States made inside have gradients too, but
         external forces have none.  Go backward inside the block as well.  Gradients of the other values stay as they
-        are. Raises UnknownPathError.
+        are.  Raises UnknownPathError.
         """
         wanted = {self.materials[path].buffer for path in paths}
         derived = [a for d in self._derivations for a in d.outputs]

@@ -17,15 +17,13 @@ from sim.rollout.trajectory import Plan
 
 @dataclass(frozen=True)
 class CheckpointSchedule:
-    """Segments of `every` steps are recorded at once; at most `states` states are kept at once (None: one per
-    segment)."""
+    """Segments of `every` steps are recorded at once; at most `states` states are kept (None: one per segment)."""
 
     every: int
     states: int | None = None
 
     def gap(self, count: int, states: int | None) -> int:
-        """Steps between kept states in `count` steps: as many segments as it takes to need about half of the
-        states."""
+        """Steps between kept states in `count` steps: as many segments as it takes to need about half the states."""
         if states is None:
             return self.every
         return self.every * max(1, ceil(count / (self.every * max(2, states // 2))))
@@ -67,8 +65,7 @@ def gradient_bytes(plan: Plan, every: int) -> float:
 
 
 def schedule_within(plan: Plan, budget: float) -> CheckpointSchedule:
-    """Everything at once if it fits; else the segment that takes least memory; and if that is too much, fewer states at
-    once."""
+    """Everything at once if it fits; else the segment of least memory; if that is too much, fewer states at once."""
     step, state = bytes_per_step(plan), bytes_per_state(plan)
     if gradient_bytes(plan, plan.steps) <= budget:
         return CheckpointSchedule(plan.steps)

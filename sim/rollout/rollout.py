@@ -36,11 +36,11 @@ def rollout(
     frame_every: keep the positions after every so many steps (None: after the last one only).
     strategy:    how a gradient finds its way back: `StoreAll()` or `Checkpointed(every=k)`; both give the same bits.
                  In forward mode (`sim.autograd.jvp`, `hvp`) everything is stored.
-    The forces `state.particle_f` act during all steps.  Without an open tape nothing is kept but the frames. A rollout
-    is bound to the arrays and settings that it was called with: what is set or put in their place later does not matter
-    to it, nor to its gradient.  Inside of `sim.capture()` it is one node, and a replay runs it again on the
-    present content of these arrays. Raises NonFiniteState where the simulation breaks down; then, and where it is
-    interrupted, a tape knows nothing of it.
+    The forces `state.particle_f` act during all steps.  Without an open tape nothing is kept but the frames.
+    A rollout is bound to the arrays and settings that it was called with: what is set or put in their place later does
+    not matter to it, nor to its gradient.  Inside of `sim.capture()` it is one node, and a replay runs it again on the
+    present content of these arrays.
+    Raises NonFiniteState where the simulation breaks down; then, and if it is interrupted, a tape knows nothing of it.
     """
     _check_arguments(solver, state, steps, dt, frame_every, strategy)
     solver.begin()

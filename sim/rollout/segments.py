@@ -105,8 +105,7 @@ class _GraphPerStep:
 
 @dataclass(frozen=True, eq=False)
 class _RecordedSteps:
-    """The steps of a segment as they were recorded: forward graphs, and the tape; begins[k]: where step k begins on
-    it."""
+    """The steps of a segment as recorded: forward graphs, and the tape; begins[k]: where step k begins on it."""
 
     forward: _GraphPerStep
     tape: Tape
@@ -156,8 +155,7 @@ class Segment:
         )  # the others go between the same two states
 
     def holds(self, owner: object, first: int) -> bool:
-        """Whether the memory holds what `forward` of the same owner and first step left there, and nobody has
-        written to it since."""
+        """Whether the memory holds what `forward` of the same owner and first step left, not written to since."""
         return (
             self._content is not None and self._content[0] is owner and self._content[1:] == (first, self._versions())
         )
@@ -166,8 +164,7 @@ class Segment:
         return [buffer.version for buffer in self._recording.written] if self._recording is not None else []
 
     def forward(self, owner: object, first: int, frames: Frames) -> None:
-        """Take the steps, for `owner`, to whom the first of them has the number `first`; `frames[step]` looks at the
-        state after a step."""
+        """Take the steps, for `owner`, the first is number `first`; `frames[step]` looks at the state after one."""
         self._content = None
         recording = self._recording
         if recording is None:
@@ -204,8 +201,7 @@ class Segment:
         return self._recording.read if self._recording is not None else []
 
     def back(self, frames: Frames, name: Callable[[int], str]) -> None:
-        """Take gradients back from the last state to the first; `frames[step]` first adds to the gradient of the state
-        after it."""
+        """Take gradients back from last state to first; `frames[step]` first adds to that of the state after it."""
         recording = self._recording
         assert recording is not None, "a segment goes back before it went forward"
         if self._back is not None and not watched():

@@ -66,8 +66,7 @@ class Workspace:
 
     @property
     def stale(self) -> bool:
-        """Whether a kernel of the steps, a constraint of the user say, reads another constant or function now than when
-        it was captured."""
+        """Whether a kernel of the steps, a constraint say, reads another constant or function than when captured."""
         graphs = [*self.steps.graphs, *(graph for segment in self.segments.values() for graph in segment.graphs)]
         return any(graph.stale for graph in graphs)
 

@@ -275,8 +275,7 @@ class FrameText(Kind):
 
 @dataclass(frozen=True)
 class PartOfDuration(Kind):
-    """The first part of an experiment: a fraction of its duration (a plain number, or in %), a time from its start, or
-    `all`.
+    """The first part of an experiment: a fraction of its duration (plain, or in %), a time from its start, or `all`.
 
     The data is the fraction, or {"time": seconds}.
     """

@@ -73,8 +73,7 @@ class Reading:
         return BROKEN
 
     def read_deferred(self, steps: Steps, entry: dict[str, Any], key: str, kind: Kind) -> Any:
-        """Reads a value of the entry at `steps` that waited for its kind, into the entry; None where it is not given or
-        broken."""
+        """Reads a value of the entry at `steps` that waited for its kind, into the entry; None if missing or broken."""
         place = (*steps, key)
         if key not in entry or place not in self.deferred:
             return None

@@ -125,8 +125,7 @@ class Solver:
         """Prepares anew where settings were changed."""
 
     def bound(self) -> Solver:
-        """A solver that takes the same steps, now and later: with the settings and the arrays that this one has now,
-        and scratch of its own."""
+        """A solver that takes the same steps, now and later: with this one's settings and arrays, its own scratch."""
         self._ready()
         made = copy.copy(self)
         made.__dict__.update({name: copy_containers(value) for name, value in vars(self).items()})
@@ -139,8 +138,7 @@ class Solver:
 
     @property
     def settings(self) -> Hashable:
-        """What a step depends on beside the content of arrays: all attributes, objects other than containers by
-        identity."""
+        """What a step depends on beside the content of arrays: all attributes, objects but containers by identity."""
         return tuple((name, fingerprint(value)) for name, value in vars(self).items())
 
     @property
@@ -150,8 +148,7 @@ class Solver:
 
     @property
     def inputs(self) -> list[array]:
-        """Arrays beside the state that a step reads, and does not write before: derived data and parameters of the
-        model."""
+        """Arrays beside the state that a step reads, not written before: derived data and parameters of the model."""
         sets = [
             a
             for b in self.batches
@@ -166,8 +163,7 @@ class Solver:
         return [*(b.multiplier for b in self.batches), self._target]
 
     def multipliers(self, constraint: str) -> array:
-        """Multipliers lambda of the last step for a constraint type, in the order of its set; force = lambda / dt^2
-        times the gradient."""
+        """Multipliers lambda of the last step for a type, in its set's order; force = gradient lambda / dt^2."""
         for batch in self.batches:
             if batch.set.name == constraint:
                 return batch.multiplier
@@ -196,8 +192,7 @@ class Solver:
         self._advance(Substep(state_in, state_out, self._motion(control), dt))
 
     def locate_nonfinite(self, before: State, after: State, control: Control | None, dt: float) -> str:
-        """Takes the step from `before` again, into `after`, and says in words where a position first became
-        non-finite."""
+        """Takes the step from `before` again, into `after`, and says where a position first became non-finite."""
         found: list[str] = []
 
         def look(written: array, batch: ConstraintBatch | None, rows: Rows | None) -> None:

@@ -11,8 +11,7 @@ from sim.core.runtime.arrays.array import array
 
 
 def fingerprint(value: Any) -> Hashable:
-    """Tells whether an attribute is what it was: numbers, text and containers by value, arrays by their memory, other
-    objects by identity.
+    """Whether an attribute is what it was: numbers, text, containers by value, arrays by memory, else by identity.
 
     The objects have to be kept alive for as long as the fingerprint.
     """

@@ -16,8 +16,7 @@ from sim.solvers.base import Solver, SolverError, Substep
 
 @dataclass(eq=False)
 class _Checked:
-    """Versions of the compliances when they were last found positive.  An object, since it is no setting: see
-    `Solver.settings`."""
+    """Versions of the compliances when last found positive.  An object, as it is no setting: see `Solver.settings`."""
 
     versions: list[int] = field(default_factory=list)
 

@@ -11,12 +11,10 @@ from sim.solvers.batch import ConstraintBatch
 from sim.solvers.xpbd import SolverXPBD
 
 BIAS = 0.43
-"""A solid is too soft by about this times its stiffness ratio (below), if multipliers start at zero: measured on a
-beam."""
+"""A solid is too soft by about this times its stiffness ratio (below) if multipliers start at 0: measured on a beam."""
 WORTH_SAYING = 0.05
 EDGE = 2.0
-"""Start "elastic": up to this mean ratio rows get all of their force; beyond about five times of it steps break
-down."""
+"""Start "elastic": up to this mean ratio rows get all of their force; beyond about five times it steps break down."""
 
 
 def stiffness_ratios(solver: Solver, batch: ConstraintBatch, dt: float) -> np.ndarray:

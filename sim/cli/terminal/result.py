@@ -121,8 +121,7 @@ def _range(value: Any) -> str:
 
 
 def print_starts(found: Mapping[str, Any]) -> None:
-    """Where each of several starts stood, and how far it came before the search went on from one; `found`: as in
-    result.json."""
+    """Where each of several starts stood, how far it came before the search went on; `found`: as in result.json."""
     names = list(found["rows"][0]["start"])
     rows = [
         [

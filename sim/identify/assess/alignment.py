@@ -1,8 +1,6 @@
-"""Whether a recording lies where the simulation begins: another unit, other axes or another start are told from the
-first frame.
+"""Whether a recording lies where the simulation begins: other units, axes or starts are told from the first frame.
 
-A search from a wrong unit ends somewhere, with a loss that is large for no visible reason; so this is said before it
-begins.
+A search from a wrong unit ends somewhere, with a loss that is large for no visible reason; so this is said before.
 """
 
 from __future__ import annotations
@@ -66,8 +64,7 @@ def alignment_notes(problem: Problem, spaces: Mapping[str, FileSpace]) -> list[s
 
 
 def _first_frame(experiment: Experiment, target: Target) -> tuple[float, np.ndarray]:
-    """Time [s] and positions (markers, 3) [m] of the first frame in which a marker is seen; that of the start, if it
-    can be."""
+    """Time [s] and positions (markers, 3) [m] of the first frame with a marker; that of the start, if it can be."""
     if target.start is not None and np.isfinite(target.start).any():
         return 0.0, target.start
     frame = int(np.argmax(target.seen.any(axis=1)))
@@ -75,8 +72,7 @@ def _first_frame(experiment: Experiment, target: Target) -> tuple[float, np.ndar
 
 
 def _note(problem: Problem, markers: Markers, q: np.ndarray, there: np.ndarray, time: float, space: FileSpace) -> str:
-    """What is suspicious about one recording.  q: all points at the start; there: (markers, 3) at `time`, nan where not
-    seen."""
+    """What is suspicious about a recording.  q: all points at the start; there: (markers, 3) at `time`; nan: unseen."""
     seen = np.isfinite(there[:, 0])
     here, there = markers.at(q)[seen], there[seen]
     size = _size(problem, markers, q)
@@ -133,8 +129,7 @@ def _absolute(problem: Problem, name: str) -> bool:
 
 
 def _unit(ratio: float, unit: float) -> str:
-    """The unit that the file is in, where lengths are off by a power of ten.  ratio: of the recording's to ours, read
-    in `unit`."""
+    """The unit of the file, if lengths are off by a power of ten.  ratio: the recording's to ours, read in `unit`."""
     power = math.log10(ratio) if 1e-30 < ratio < 1e30 else 0.0
     whole = round(power)
     if whole == 0 or abs(power - whole) > POWER:
@@ -145,8 +140,7 @@ def _unit(ratio: float, unit: float) -> str:
 
 
 def _axes(here: np.ndarray, there: np.ndarray, axes: Sequence[str]) -> str:
-    """The axes `[z, -y, x]` that bring the recording to the markers, where they fit far better than `axes`, those at
-    hand."""
+    """The axes `[z, -y, x]` that bring the recording to the markers, where they fit far better than `axes`."""
     spread = _spread(here)
     if len(here) < 3 or np.linalg.matrix_rank(here - here.mean(axis=0), tol=0.05 * spread * math.sqrt(len(here))) < 2:
         return ""

@@ -1,9 +1,9 @@
 """How well parameters are known: standard errors, correlation, what cannot be identified at all.
 
 At the optimum a small change e of the residuals moves the coordinates by -A^-1 J' W e, with J the derivatives of the
-residuals, W their weights in the loss and A = J' W J (Gauss-Newton).  So their covariance is A^-1 B A^-1, B = J' W C W
-J, with C the covariance of the residuals (the sandwich of P. Huber, 1967; where C is W^-1 it is A^-1).  Two accounts of
-C are kept side by side:
+residuals, W their weights in the loss and A = J' W J (Gauss-Newton).  So their covariance is A^-1 B A^-1,
+B = J' W C W J, with C the covariance of the residuals (the sandwich of P. Huber, 1967; where C is W^-1 it is A^-1).
+Two accounts of C are kept side by side:
 
 * by noise: every observation has independent noise of the stated standard deviation (a displacement shares that of its
   first frame; a prior's width and a goal's scale count as noise).
@@ -50,11 +50,12 @@ class Uncertainty:
     """Standard errors at the optimum.
 
     names: one for each coordinate.  errors, by_noise, by_residuals: parameter -> standard error in the shape and unit
-    of the parameter (`errors` the larger of the two; infinite: not identifiable; nan: held by a bound). correlation:
-    (n, n), nan where there is no error.  scatter: size of the residuals over the stated noise, allowing for the
-    parameters that were fitted.  measures: number -> (standard error, parameter -> d number / d parameter). unseen:
-    (n,) bool, coordinates on which no residual depends. away: how far x is from the optimum of the linearised problem,
-    in standard errors, the worst coordinate. notes: remarks for people.  rollouts: how many simulations it took.
+    of the parameter (`errors` the larger of the two; infinite: not identifiable; nan: held by a bound).
+    correlation: (n, n), nan where there is no error.  scatter: size of the residuals over the stated noise, allowing
+    for the parameters that were fitted.  measures: number -> (standard error, parameter -> d number / d parameter).
+    unseen: (n,) bool, coordinates on which no residual depends.
+    away: how far x is from the optimum of the linearised problem, in standard errors, the worst coordinate.
+    notes: remarks for people.  rollouts: how many simulations it took.
     """
 
     names: tuple[str, ...]
@@ -134,8 +135,7 @@ def assess(problem: Problem, found: Linearised) -> Uncertainty:
 
 
 def coordinate_names(problem: Problem) -> tuple[str, ...]:
-    """A name for each coordinate: the parameter's, with a component, an index or the experiment where it has several
-    numbers."""
+    """A name for each coordinate: the parameter's, with component, index or experiment where it has several numbers."""
     return tuple(label for p in problem.sought for label in p.labels)
 
 
@@ -255,8 +255,7 @@ def _notes(
 
 
 def _alike(problem: Problem, names: tuple[str, ...], largest: np.ndarray, correlation: np.ndarray) -> list[str]:
-    """Pairs that make each other uncertain: of two parameters with several numbers each, the pair that is alike
-    most."""
+    """Pairs that make each other uncertain: of two parameters with several numbers each, the most alike pair."""
     owner = [name for name, part in problem.space.slices.items() for _ in range(part.start, part.stop)]
     worst: dict[tuple[str, str], tuple[int, int]] = {}
     for i, j in combinations(range(len(names)), 2):

@@ -92,8 +92,9 @@ class Markers:
 class Target:
     """Where markers were seen, sampled at the frames of the experiment.
 
-    positions: (frames, markers, 3) float64 [m]; NaN in all three components where a marker was not seen. noise:
-    standard deviation of one coordinate [m].  start: (markers, 3), where they were at t = 0, NaN if not seen then.
+    positions: (frames, markers, 3) float64 [m]; NaN in all three components where a marker was not seen.
+    noise: standard deviation of one coordinate [m].
+    start: (markers, 3), where they were at t = 0, NaN if not seen then.
     """
 
     positions: np.ndarray
@@ -132,8 +133,7 @@ class Experiment:
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """What one experiment does: positions (frames, points, 3) [m] of all points at `times` (frames,) [s]; `start` at t
-    = 0."""
+    """What one experiment does: positions (frames, points, 3) [m] of all points at `times` [s]; `start` at t = 0."""
 
     experiment: Experiment
     times: np.ndarray

@@ -29,8 +29,7 @@ class MaterialValues:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Inside, experiments and parameters may be written to the model, which has its values again afterwards,
-        however the block ends.
+        """Inside, experiments and parameters may be written to the model, which has its values again, however it ends.
 
         No other thread does so at the same time.
         """

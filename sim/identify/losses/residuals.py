@@ -42,8 +42,7 @@ class Residuals:
 
     @property
     def secant(self) -> np.ndarray:
-        """As `curvature`, but never zero: weight * score / value, the curvature of a parabola that lies above the loss
-        and touches it.
+        """As `curvature`, but never zero: weight * score / value, of a parabola that touches the loss from above.
 
         Gauss-Newton steps by it come down from anywhere (iteratively reweighted least squares: P. Holland, R. Welsch,
         1977), where by `curvature` residuals that are all beyond `huber` would give no step.
@@ -63,8 +62,7 @@ class Residuals:
         return replace(self, weight=factor * self.weight)
 
     def of_observations(self, y: np.ndarray) -> np.ndarray:
-        """What residuals' coefficients y (frames, markers, 3, ...) are for the observations, whose noise is
-        independent.
+        """What residuals' coefficients y (frames, markers, 3, ...) are for the observations, of independent noise.
 
         Returns (all frames up to the last, markers, 3, ...).
         """

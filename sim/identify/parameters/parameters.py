@@ -63,8 +63,7 @@ class Parameter:
 
     @property
     def labels(self) -> list[str]:
-        """A name for each of its numbers, in the order of its array: `v.x` of a vector, `k[a]` of an experiment, `k[3]`
-        of an element."""
+        """Names of its numbers, in its array's order: `v.x` of vectors, `k[a]` by experiment, `k[3]` by element."""
         shape = np.shape(self.start)
         vector = bool(shape) and shape[-1] == 3 and (len(shape) > 1 or self.per not in ("element", "point"))
         out = []

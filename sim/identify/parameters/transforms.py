@@ -61,11 +61,9 @@ class Transform:
         return np.where(values <= self.lower, -1, np.where(values >= self.upper, 1, 0))
 
     def off_the_bounds(self, p: Any) -> np.ndarray:
-        """Physical values moved inside where they stand on a bound: by `INSIDE` of the coordinates' range, of their
-        unit where it is open.
+        """Physical values moved inside from a bound: by `INSIDE` of the coordinates' range, of their unit if open.
 
-        On a bound that it should leave, a search can only take the steps that lead inside, and differences have one
-        side.
+        On a bound that it should leave, a search can only take steps that lead inside; differences have one side.
         """
         values = np.asarray(p, dtype=np.float64)
         side = Transform.side(self, values)

@@ -1,5 +1,4 @@
-"""What a run found, in a form that can be used again: a fragment of a scene, an option of the command, hashes of the
-data."""
+"""What a run found, in a form to use again: a fragment of a scene, an option of the command, hashes of the data."""
 
 from __future__ import annotations
 
@@ -91,8 +90,7 @@ def fragment(problem: Problem, result: Mapping[str, Any]) -> str:
 
 
 def set_options(problem: Problem, result: Mapping[str, Any]) -> str:
-    """The options of the command that set what was found; empty where that needs a file, as values by element or
-    experiment do."""
+    """Options of the command that set what was found; empty where it needs a file: values by element or experiment."""
     values = found_values(problem, result)
     if any(isinstance(value, dict) or ".set." in path for path, value in values.items()):
         return ""

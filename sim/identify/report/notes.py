@@ -1,5 +1,4 @@
-"""What a person should know about a result: where the search ended and what to do next, bounds, what the loss does not
-see.
+"""What to know about a result: where the search ended and what to do next, bounds, what the loss does not see.
 
 What the standard errors say is in `uncertainty`.
 """

@@ -14,8 +14,7 @@ from sim.identify.search.results import Result
 def parameter_rows(
     problem: Problem, found: Result | None, uncertainty: Uncertainty | None, notes: list[str]
 ) -> dict[str, Any]:
-    """Parameter -> start, final value, unit, gradient of the loss, standard errors, and the first note that names
-    it."""
+    """Parameter -> start, final value, unit, gradient of the loss, standard errors, first note that names it."""
     out = {}
     start = problem.physical()
     for p in problem.sought:
@@ -45,8 +44,7 @@ def loss_row(found: Result | None) -> dict[str, Any]:
 
 
 def start_rows(problem: Problem, found: Result | None) -> dict[str, Any] | None:
-    """Every start of several: its parameters and loss, how far it came in the tournament and where, and whether it was
-    chosen.
+    """Every start of several: its parameters and loss, how far it came in the tournament and where, whether chosen.
 
     The losses are those on the first horizon.  None where there was one start.
     """
@@ -75,8 +73,7 @@ def start_rows(problem: Problem, found: Result | None) -> dict[str, Any] | None:
 
 
 def horizon_rows(found: Result | None) -> list[dict[str, Any]] | None:
-    """Every horizon of several: its label, its loss before and after (counted on this horizon), its last iteration, and
-    why it ended."""
+    """Every horizon of several: its label, its loss before and after (on this one), last iteration, why it ended."""
     if found is None or len(found.stages) < 2:
         return None
     return [

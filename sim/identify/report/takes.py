@@ -120,8 +120,7 @@ def _tints(problem: Problem, bodies: list[Body]) -> list[Tint]:
 
 
 def _mean_at_points(values: np.ndarray, elements: np.ndarray, count: int) -> np.ndarray:
-    """The mean (count,) of the values (n,) of the elements (n, k) that each point belongs to; nan where it belongs to
-    none."""
+    """The mean (count,) of the values (n,) of the elements (n, k) that each point belongs to; nan where to none."""
     flat = elements.reshape(-1)
     total = np.bincount(flat, np.repeat(values, elements.shape[1]), minlength=count)
     share = np.bincount(flat, minlength=count)

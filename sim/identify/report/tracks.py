@@ -1,5 +1,4 @@
-"""Motion over time, measured and simulated: every marker, the mean that a measure is taken of, the centre that has a
-goal."""
+"""Motion over time, measured and simulated: every marker, the mean of a measure, the centre that has a goal."""
 
 from __future__ import annotations
 
@@ -20,8 +19,7 @@ Simulations = Mapping[str, Simulation]
 
 
 def tracks(problem: Problem, before: Simulations, after: Simulations | None) -> list[Track]:
-    """What a report shows over time, experiment by experiment: measures and goals first, then every marker that was
-    recorded."""
+    """What a report shows over time, by experiment: measures and goals first, then every marker that was recorded."""
     out = []
     for e in problem.experiments:
         motion = Motion(before[e.name], None) if after is None else Motion(after[e.name], before[e.name])

@@ -12,8 +12,7 @@ from sim.core.lang.errors import SimError
 
 
 class ObjectiveError(SimError, ValueError):
-    """A loss that the objective cannot take: a search that only stayed away from there would end beside the minimum and
-    not tell."""
+    """A loss that the objective cannot take: a search that stayed away would end beside the minimum and not tell."""
 
 
 @dataclass(frozen=True)

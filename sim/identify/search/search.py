@@ -40,8 +40,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class StageEnd:
-    """How the search on one horizon went: the loss, counted on this horizon alone, before and after; its last log
-    entry; why it ended."""
+    """How the search on one horizon went: the loss on it alone, before and after; last log entry; why it ended."""
 
     label: str
     initial_loss: float
@@ -87,8 +86,8 @@ def search(
 
     starts: coordinates (n,) each; the best of several is found on the first horizon (`choose_start`).  iterations: at
     most so many on each horizon, instead of the method's.  log, save, resume_state, should_stop: as in `loop.optimize`;
-    log entries say which
-    `horizon` they are of where there are several, and the first one on a horizon has a number of its own.
+    log entries say which `horizon` they are of where there are several, and the first one on a horizon has a number of
+    its own.
     Raises NonFinite where the first start cannot be evaluated, BrokenSearch where the search comes no further.
     """
     ended, chosen, x = _ended(resume_state), None, starts[0]

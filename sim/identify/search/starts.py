@@ -20,8 +20,7 @@ class Chosen:
     """The start to go on from.
 
     index: which of the starts.  starts, ends: (k, n) coordinates where each began and how far it came; losses, reached:
-    (k,) the losses there (nan: the simulation breaks down); iterations: (k,) of each; evaluations: how many all of them
-    took.
+    (k,) the losses there (nan: the simulation breaks down); iterations: (k,) of each; evaluations: of all.
     """
 
     index: int

@@ -59,8 +59,7 @@ class PointBlock:
 
     @property
     def center(self) -> np.ndarray:
-        """The point (3,) of `base` that `spin` turns about: the centre of mass while the weight is one for all; of each
-        world."""
+        """The point (3,) of `base` that `spin` turns about: the centre of mass if the weight is one; of each world."""
         count = len(self.base) // self.group.worlds
         factor, base = self.factor[:count], self.base[:count]
         total = factor.sum()
@@ -125,8 +124,7 @@ class ShapeBlock:
 
 @dataclass(eq=False)
 class AttachmentBlock:
-    """Attached points (n,) and their motions: (kind 0 eased move | 1 plain move | 2 swing, a vector (3,) for each
-    world, a, b)."""
+    """Attached points (n,), their motions: (kind 0 eased | 1 plain move | 2 swing, a vector (3,) per world, a, b)."""
 
     label: str
     points: np.ndarray

@@ -119,8 +119,7 @@ class ModelBuilder:
         material: Mapping[str, Any] | None = None,
         thickness: float = 0.0,
     ) -> Group:
-        """`points` points on the straight line from `start` to `end`, neighbours linked by the constraints of
-        `material`.
+        """`points` points on the line from `start` to `end`, neighbours linked by the constraints of `material`.
 
         mass: of the whole chain; every point, the ends included, has mass / points.  A compliance is that of one link.
         """
@@ -182,8 +181,7 @@ class ModelBuilder:
         material: Mapping[str, Any] | None = None,
         thickness: float = 0.0,
     ) -> Group:
-        """A cloth from `vertices` (n, 3) and `indices` (m, 3) of triangles, or from `mesh` (of
-        `sim.geometry.load_mesh`).
+        """A cloth from `vertices` (n, 3), `indices` (m, 3) of triangles, or `mesh` (of `sim.geometry.load_mesh`).
 
         The rest as in `add_cloth_grid`; `distance` acts on all edges.
         """
@@ -227,8 +225,8 @@ class ModelBuilder:
         """A solid box of dim_x x dim_y x dim_z cells, five tetrahedra in each, its lowest corner at `pos`.
 
         density: [kg/m^3], one number or one per point.  fix_*: pins the points of a side (left, right: lowest, highest
-        x; bottom, top: lowest, highest y).  material: `neo_hookean`, `stvk` with young [Pa], poisson and damping [s],
-        ...
+        x; bottom, top: lowest, highest y).
+        material: `neo_hookean`, `stvk` with young [Pa], poisson and damping [s], ...
         """
         self._open("add_soft_grid")
         grid = checks.geometry(solid_grid, dim_x, dim_y, dim_z, cell_x, cell_y, cell_z)
@@ -253,8 +251,7 @@ class ModelBuilder:
         material: Mapping[str, Any] | None = None,
         thickness: float = 0.0,
     ) -> Group:
-        """A solid from `vertices` (n, 3) and `indices` (m, 4) of tetrahedra, or from `mesh` (of
-        `sim.geometry.load_tets`).
+        """A solid from `vertices` (n, 3), `indices` (m, 4) of tetrahedra, or `mesh` (of `sim.geometry.load_tets`).
 
         surface: one that is carried along, as `sim.geometry.fill_surface` returns it with the mesh.  The rest as in
         `add_soft_grid`.
@@ -336,8 +333,8 @@ class ModelBuilder:
         """Holds points (n,), or a Group, where they are, or moves them.  Returns the label.
 
         compliance [m/N]: 0 pins them (inverse mass 0, position prescribed), one number or (n,).  motion: displacements
-        that are added up: `{"move": (3,), "start": 0, "end": s, "ease": "smooth" | "linear"}`, `{"swing": (3,),
-        "frequency": Hz}`.
+        that are added up: `{"move": (3,), "start": 0, "end": s, "ease": "smooth" | "linear"}`,
+        `{"swing": (3,), "frequency": Hz}`.
         """
         self._open("add_attachment")
         table = checks.point_list("points", points.points if isinstance(points, Group) else points, self._count)
@@ -372,8 +369,7 @@ class ModelBuilder:
         next(b for b in self._constraints if b.prefix == prefix).set_values(inner, values)
 
     def give_each_point(self, group: Group, key: str) -> None:
-        """Lets every point of an object have its own `position` or `velocity`: the same to begin with, of shape (n,) in
-        the model."""
+        """Lets every point of an object have its own `position` or `velocity`: the same at first, (n,) in the model."""
         self._open("give_each_point")
         checks.known("give_each_point: key", key, ("position", "velocity"))
         self._block_of(group).give_each(key)
@@ -468,8 +464,7 @@ class ModelBuilder:
 
     # ------------------------------------------------------------------------------------------ the model
     def replicate(self, worlds: int) -> ModelBuilder:
-        """Makes the model hold `worlds` copies of everything, which do not touch each other.  Comes last; returns the
-        builder.
+        """Makes the model hold `worlds` copies of everything, which do not touch.  Comes last; returns the builder.
 
         A material value that was one number becomes (worlds,), one for each element (worlds n,): every world has
         parameters, motions and shapes of its own, and gradients.  `gravity` is one for all.  Particles of a group in

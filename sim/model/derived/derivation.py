@@ -44,8 +44,7 @@ class Derivation:
         return [*self._values, *self._derived]
 
     def due(self) -> bool:
-        """Whether what it depends on was written since the last run, or its kernel reads another constant or function
-        now."""
+        """Whether what it depends on was written since the last run, or its kernel reads other constants, functions."""
         return self._seen is None or self._state() != self._seen or self.kernel.outdated
 
     def run(self) -> None:

@@ -78,8 +78,7 @@ def kernels(real: Scalar) -> Kernels:
         q: array[vec3],
         qd: array[vec3],
     ):
-        """q = base + position; qd = free (velocity + spin x (base - center)); placed, moved, turned: which of the
-        values each has."""
+        """q = base + position; qd = free (velocity + spin x (base - center)); placed, moved, turned: which it has."""
         k = tid()
         q[k] = base[k] + position[placed[k]]
         qd[k] = (velocity[moved[k]] + cross(spin[turned[k]], base[k] - center)) * free[k]

@@ -1,5 +1,4 @@
-"""From the values of a material law (Young's modulus, ...) to compliances and parameters of constraints, on the
-tape."""
+"""From values of a material law (Young's modulus, ...) to compliances and parameters of constraints, on the tape."""
 
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
 # mypy: ignore-errors
@@ -29,8 +28,7 @@ def law_derivations(
     outputs: Mapping[str, array],
     make: ArrayFactory,
 ) -> list[Derivation]:
-    """Derivations of `outputs` (`compliance` and derived parameters) for rows `target` from elements `chosen` of
-    `count`.
+    """Derivations of `outputs` (`compliance`, parameters) for rows `target` from elements `chosen` of `count`.
 
     values: each (1,) for all elements, (worlds,) or (count,); size: of the chosen elements at rest.
     """

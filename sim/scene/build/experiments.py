@@ -63,8 +63,7 @@ def make_markers(context: BuildContext, pinned: np.ndarray) -> dict[str, Markers
 
 
 def _carried(name: str, on: str, group: Group, places: list[list[float]]) -> Markers:
-    """Places that move with the nearest tetrahedron of a solid, or triangle of a cloth, extrapolated if they lie
-    outside."""
+    """Places that move with the nearest tetrahedron of a solid, or triangle of a cloth, extrapolated if outside."""
     x = np.asarray(places, float)
     if len(group.tets):
         found = embed(x, group.positions, group.tets - group.start)
@@ -158,8 +157,7 @@ def _targets(
 def load_target(
     context: BuildContext, path: str, entry: dict[str, Any], columns: list[int | str] | None, count: int | None
 ) -> Recording | None:
-    """The recording of a target, of some of its columns, so many if `count` is known; None, and a problem, where it
-    cannot be used."""
+    """The recording of a target, some of its columns, so many if `count` is known; None, and a problem, if unusable."""
     with context.at(f"{path}.file"):
         file = context.scene.file(f"{path}.file")
         with context.at(path):

@@ -139,8 +139,7 @@ def _elements(context: BuildContext, path: str, value: SceneValue) -> np.ndarray
 
 
 def _start(model: Model, entry: Entry, values: Values) -> np.ndarray:
-    """Where a parameter starts: as it says, else at the value of the scene; one for each element or point, if it has so
-    many."""
+    """Where a parameter starts: as it says, else as in the scene; one for each element or point, if it has so many."""
     path, value = next(iter(values.items()))
     in_model = model[str(value.model_path)].numpy()
     start = np.asarray(entry["start"], float) if "start" in entry else _in_scene(value, in_model) / entry["of"][path]

@@ -93,7 +93,7 @@ def inner(value: Any, step: str) -> Any:
 
 
 def find(root: SchemaLine, data: Any, dotted: str) -> SceneValue:
-    """Follows a path through schema and data. Raises `NoSuchPath`.
+    """Follows a path through schema and data.  Raises `NoSuchPath`.
 
     Keys of `set` and `expect` are paths themselves: a step may hold dots.
     """

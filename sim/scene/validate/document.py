@@ -99,8 +99,7 @@ class Document:
         return target
 
     def files(self) -> dict[str, Path]:
-        """Every file that the scene names, as it is written there -> where it is; of a mesh of tetrahedra both
-        files."""
+        """Every file that the scene names, as written there -> where it is; of a mesh of tetrahedra both files."""
         out: dict[str, Path] = {}
 
         def look(line: SchemaLine, value: Any) -> None:

@@ -175,8 +175,7 @@ class TrajectoryTerm(Term):
         """The term for one experiment.  Raises ValueError where there is nothing to compute it from."""
 
     def lies_within(self, whole: Experiment, part: Experiment) -> bool:
-        """Whether what it looks at in an experiment is there in the first part of it.  By default it looks at
-        everything."""
+        """Whether what it looks at in an experiment is there in its first part.  By default it looks at everything."""
         return part.schedule.frames == whole.schedule.frames
 
     def up_to(self, parts: Sequence[tuple[Experiment, Experiment]]) -> Self | None:

@@ -64,8 +64,9 @@ class LossInput:
     """What a loss of the user's own is given.
 
     positions: (frames, points) vec3 of the model's precision [m], of all points, frame k at
-    `experiment.schedule.times[k]`. model: with its material values.  experiment: name, schedule, and its recordings in
-    `targets`.  markers: by name, with the points that carry them.
+    `experiment.schedule.times[k]`.
+    model: with its material values.  experiment: name, schedule, and its recordings in `targets`.
+    markers: by name, with the points that carry them.
     """
 
     positions: array
@@ -76,8 +77,7 @@ class LossInput:
 
 @dataclass(frozen=True)
 class Custom(TrajectoryTerm):
-    """function(take) returns an array of one float64, computed by kernels from `take.positions`; the value is
-    dimensionless."""
+    """function(take) returns an array of one float64, computed by kernels from `take.positions`; dimensionless."""
 
     function: Callable[[LossInput], Any] | None = None
     source: str = ""
@@ -170,8 +170,7 @@ class Custom(TrajectoryTerm):
     def _try(
         self, model: Model, markers: Mapping[str, Markers], experiment: Experiment, rng: np.random.Generator
     ) -> tuple[float, float, bool]:
-        """The slope along a random direction as the tape has it, by differences, and whether they agree as far as these
-        can tell."""
+        """The slope along a random direction by the tape, by differences, and whether they agree as far as known."""
         ready = _PreparedCustom(self, model, markers, experiment)
         rest = np.tile(model.particle_q.numpy()[None], (experiment.schedule.frames, 1, 1)).astype(np.float64)
         size = max(float(np.ptp(rest)), 1e-6)
@@ -205,8 +204,7 @@ def _number(value: array) -> float:
 
 
 def _line(function: Callable[..., Any], error: Exception) -> str:
-    """`file:line` of the user's code: the last line of a traceback that is in the file of the function, else the
-    function's own."""
+    """`file:line` of the user's code: the last line of a traceback that is in its file, else the function's own."""
     code = getattr(function, "__code__", None)
     if code is None:  # an object with a method __call__
         last = traceback.extract_tb(error.__traceback__)[-1]

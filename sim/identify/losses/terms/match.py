@@ -37,9 +37,9 @@ class Match(MarkerTerm):
     """Markers that should follow the recording.
 
     The mean over frames, markers and axes of rho((x - target) / noise), rho(r) = r^2, or beyond `huber` its tangent
-    (P. Huber, 1964).  compare: "position"; "displacement" from the first frame in which the marker counts; "velocity":
-    the step from one frame to the next, whose noise is sqrt(2) times as large.  at: frames that count: "all", "last"
-    or (t0, t1) [s].
+    (P. Huber, 1964).
+    compare: "position"; "displacement" from the first frame in which the marker counts; "velocity": the step from one
+    frame to the next, whose noise is sqrt(2) times as large.  at: frames that count: "all", "last" or (t0, t1) [s].
     """
 
     compare: str = "position"
@@ -110,8 +110,7 @@ class Match(MarkerTerm):
         return self.markers in experiment.targets
 
     def counted(self, experiment: Experiment) -> tuple[np.ndarray, np.ndarray]:
-        """Where a recording is compared (frames, markers) bool, and each marker's first frame that is used
-        (markers,)."""
+        """Where a recording is compared (frames, markers) bool, and the first frame used of each marker (markers,)."""
         frames, target = experiment.schedule.frames_at(self.at), experiment.targets[self.markers]
         counted = np.zeros(target.seen.shape, bool)
         counted[frames] = target.seen[frames]
@@ -151,8 +150,7 @@ class Match(MarkerTerm):
             return False
 
     def _compared(self, experiment: Experiment) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The frames that count (k,), which observations of them do (k, markers), and the frame that each is relative
-        to, -1: none."""
+        """The frames that count (k,), which observations do (k, markers), the frame each is relative to or -1."""
         target = experiment.targets[self.markers]
         frames = experiment.schedule.frames_at(self.at)
         used = target.seen[frames]
@@ -169,8 +167,7 @@ class Match(MarkerTerm):
         return frames, used, reference
 
     def track(self, motion: Motion, markers: Markers) -> Track:
-        """Every marker, as the loss compares it: its position, its way from where it is first counted, or its
-        velocity."""
+        """Every marker, as the loss compares it: its position, its way from where it first counts, or its velocity."""
         e = motion.experiment
         target, seen = e.targets[markers.name], motion.seen(markers)
         after, before = motion.at(markers)
@@ -198,8 +195,7 @@ def matches(terms: Iterable[Term], markers: str) -> list[Match]:
 
 
 def compared_by(terms: Iterable[Term], e: Experiment, markers: str) -> Match:
-    """The term that compares markers with a recording: of those that count the experiment the first, else as others are
-    compared."""
+    """The term that compares markers with a recording: the first that counts the experiment, else as others are."""
     own = matches(terms, markers)
     return next((t for t in own if t.counts(e)), own[0] if own else Match(f"match_{markers}", markers=markers))
 

@@ -18,8 +18,7 @@ from sim.schema.reading import SchemaLine
 
 @dataclass(frozen=True)
 class Prior(Penalty):
-    """A parameter that should stay near `value`: (log(p / value) / log(factor))^2, or ((p - value) / sd)^2, mean over
-    its numbers."""
+    """A parameter near `value`: (log(p / value) / log(factor))^2, or ((p - value) / sd)^2, mean over its numbers."""
 
     parameter: str = ""
     value: float = 0.0

@@ -21,12 +21,12 @@ from sim.schema.reading import SchemaLine
 
 @dataclass(frozen=True, eq=False)
 class Smooth(Penalty):
-    """Neighbours that should be alike: the mean over pairs of ((v_i - v_j) / sd)^2, v the values as the transform shows
-    them.
+    """Neighbours should be alike: mean over pairs of ((v_i - v_j) / sd)^2, v the values as the transform shows them.
 
     transforms: parameter -> its transform; v is log(p) for `log`, log((p - low) / (high - p)) for `logit`, p itself for
-    `none`. pairs: (m, 2) numbers of elements, counted through the parameters, each of which has as many as its first
-    axis is long, a plain number one.  Of vectors every component counts.
+    `none`.
+    pairs: (m, 2) numbers of elements, counted through the parameters, each of which has as many as its first axis is
+    long, a plain number one.  Of vectors every component counts.
     """
 
     transforms: Mapping[str, Transform] = field(default_factory=dict)
