@@ -37,9 +37,7 @@ class Stated:
     terms: list = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.space = ParameterSpace(
-            {p.name: p.transform for p in self.sought}, {p.name: p.start for p in self.sought}
-        )
+        self.space = ParameterSpace({p.name: p.transform for p in self.sought}, {p.name: p.start for p in self.sought})
 
     @property
     def bounds(self):
