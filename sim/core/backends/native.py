@@ -349,8 +349,7 @@ class Native:
     """The functions, by address; `run_row(address)` runs one row, `walk(table address, rows)` a table.
 
     `walk_together(pool, table address, rows)` shares rows with the threads that are in
-    `work(pool, own number, patience)`; the pool is memory: its number of threads, and from word `WORDS` on a cache line
-    for each of them.
+    `work(pool, own number, patience)`; the pool is memory: its number of threads; from word `WORDS` a cache line each.
     """
 
     def __init__(self) -> None:

@@ -23,8 +23,7 @@ DeviceT = TypeVar("DeviceT", contravariant=True)
 class MemoryObserver(Protocol[ArrayT, SnapshotT, OperationT, DeviceT]):
     """What forward mode shows to the rest of the runtime.
 
-    ArrayT, OperationT, DeviceT: `array`, `Operation` and `Device`, SnapshotT: a snapshot of a tape; they are defined in
-    rooms above this one.
+    ArrayT, OperationT, DeviceT: `array`, `Operation` and `Device`; SnapshotT: a snapshot of a tape: all defined above.
     """
 
     def run(self, compiled: Compiled, device: DeviceT, dims: tuple[int, ...], args: FlatArguments) -> None:

@@ -3,8 +3,7 @@ are split, at multiples of 64 indices, and everything else runs on one thread.
 
 The threads are Python threads inside native code (`sim.core.backends.native`), where they look for work without the
 interpreter's lock.  A row of a table is shared out evenly, and who has finished takes from the others, so that a thread
-that the system has put aside holds up at most what it had taken.  A thread that has found nothing for a while goes to
-sleep.
+that the system has put aside holds up at most what it had taken.  A thread that finds nothing for a while sleeps.
 """
 
 from __future__ import annotations

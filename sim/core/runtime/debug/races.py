@@ -2,8 +2,7 @@
 
 Kernels that touch only what belongs to the thread, or only add, are known to be free of races.  Others are run once in
 a sandbox (`sim/core/lang/instrument/races.py`).  A verdict holds as long as all that it depends on stays the same:
-sizes, the integer arguments, and the content of the index arrays, which is known by the counters of changes of their
-buffers.
+sizes, the integer arguments, and the content of the index arrays, known by their buffers' counters of changes.
 """
 
 from __future__ import annotations
@@ -82,7 +81,8 @@ class _Checks:
     """The checks of one specialisation for one choice of gradients and overlaps.
 
     addresses: of the places alone, whichever way branches go: it costs less, and most launches pass; None where places
-    depend on values.  exact: of what threads really touch, made when it is first needed.
+        depend on values.
+    exact: of what threads really touch, made when it is first needed.
     """
 
     addresses: _CompiledCheck | None

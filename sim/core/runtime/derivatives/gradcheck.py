@@ -101,8 +101,8 @@ def gradcheck(
         arrays, a `Tape` (each of its kernels is checked on what its arrays hold now), or a function of the language for
         host values (`float` is double here): its custom gradient, if it has one, against the derivative of its body.
     eps: step of the differences, relative to the size of the values (None: tried for the best); atol, rtol: tolerances
-        (None: by precision).  directions: random directions per input.  max_inputs_per_var: how many components are
-        looked at to find the one that is off.
+        (None: by precision).  directions: random directions per input.
+    max_inputs_per_var: how many components are looked at to find the one that is off.
     Everything happens on copies.  Raises GradcheckError if a gradient is off, unless `raise_exception` is False.
     """
     if isinstance(function, Tape):

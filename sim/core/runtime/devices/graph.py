@@ -2,8 +2,7 @@
 
 Inside `with capture() as graph:` everything still happens as usual, and is captured.  `graph.replay()` does the same on
 the present content of the same memory: one native call walks the launches, copies and fills.  Only what has no native
-form (assertions, prints, the reference interpreter) is called in between.  Arguments that are numbers keep the value
-they had.
+form (assertions, prints, the reference interpreter) is called in between.  Arguments that are numbers keep their value.
 """
 
 from __future__ import annotations

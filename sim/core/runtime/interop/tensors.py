@@ -69,8 +69,8 @@ def as_tensor(a: array, torch: Torch) -> Tensor:
 def link(a: array, tensor: Tensor, torch: Torch, owns: bool, given: Tensor = None) -> None:
     """From now on the gradient of an array and that of a tensor with the same memory are one.
 
-    owns: whether the tensor keeps the array's memory, or is only a view of it that may go.  given: a tensor that holds
-    the gradient instead of `tensor.grad`.
+    owns: whether the tensor keeps the array's memory, or is only a view of it that may go.
+    given: a tensor that holds the gradient instead of `tensor.grad`.
     """
     a.requires_grad = True
     buffer = a.buffer

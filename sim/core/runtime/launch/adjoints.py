@@ -38,7 +38,8 @@ class Differentiated:
     """What the adjoint of a kernel looks at, and the adjoints, by the arrays whose loads are cached.
 
     candidates: numbers of arrays that the launch overwrites and whose loads, all outside of loops, the adjoint needs:
-    these could be cached per thread instead of saving the array.  race_check: None until somebody has asked for it.
+        these could be cached per thread instead of saving the array.
+    race_check: None until somebody has asked for it.
     """
 
     tbr: ToBeRecorded

@@ -82,8 +82,10 @@ class Detached:
                 self.by_buffer.pop(target.buffer, None)
 
     def before_launch(self, call: Call, active: frozenset[int], detached: frozenset[int]) -> None:
-        """The same of a launch.  active: numbers of the arrays with a gradient; detached: of those without one that it
-        writes values with a gradient to."""
+        """The same of a launch.
+
+        active: numbers of the arrays with a gradient; detached: of those without that get values with a gradient.
+        """
         spec, args = call.spec, call.args
         if self.by_buffer:
             sources = [k for k in sorted(spec.reads) if isinstance(args[k], array) and args[k].buffer in self.by_buffer]

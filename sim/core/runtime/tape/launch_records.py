@@ -7,8 +7,7 @@ There are four ways, chosen array by array when the adjoint is made (`ToBeRecord
 * returned: what atomics inside of loops have returned, a log per thread, whose length only a trial run can tell;
 * finals: the content of an argument after the launch (of atomic minima and maxima).
 
-What the adjoint itself overwrites while it replays a launch goes to undo logs, for which the forward launch has counted
-the entries.
+What the adjoint itself overwrites while it replays a launch goes to undo logs; the forward launch counts their entries.
 """
 
 from __future__ import annotations
@@ -40,8 +39,8 @@ from sim.core.runtime.tape.records import activity_changed
 class LaunchRecord:
     """A recorded launch: its adjoint, and where the values lie that the adjoint loads (see the head of this file).
 
-    live_ins, finals: by number of the parameter.  counts: entries of the logs `returned`, then of the undo logs; None
-    where there are neither.
+    live_ins, finals: by number of the parameter.
+    counts: entries of the logs `returned`, then of the undo logs; None where there are neither.
     """
 
     call: Call

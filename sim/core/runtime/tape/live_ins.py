@@ -43,8 +43,8 @@ from sim.core.runtime.tape.foreign_writes import content_of
 class RangeSnapshot:
     """A copy of the bytes `low` to `low + data.nbytes` of a buffer, for some readers.
 
-    writer: what overwrites them; "": others can write there.  captured: whether a replay of the open graph takes it
-    again: the readers were captured in the same one.
+    writer: what overwrites them; "": others can write there.
+    captured: whether a replay of the open graph takes it again: the readers were captured in the same one.
     """
 
     buffer: Buffer
@@ -86,8 +86,9 @@ class RangeSnapshot:
 class LiveIn:
     """A range of memory whose present values the adjoint of one operation loads.
 
-    reader, name: the operation, and what it calls the array.  series: of the graph that it was captured in (None: in
-    none); only a replay of that one brings other values.  snapshot: None as long as the live memory has the values.
+    reader, name: the operation, and what it calls the array.
+    series: of the graph that it was captured in (None: in none); only a replay of that one brings other values.
+    snapshot: None as long as the live memory has the values.
     """
 
     buffer: Buffer
@@ -109,8 +110,8 @@ class LiveIn:
 class LiveIns:
     """The live-ins of one tape.
 
-    refuse: raise instead of taking snapshots.  open: by buffer, those whose values the live memory still has; it is
-    watched.  snapshots: of the others.
+    refuse: raise instead of taking snapshots.
+    open: by buffer, those whose values the live memory still has; it is watched.  snapshots: of the others.
     """
 
     refuse: bool = False

@@ -83,8 +83,8 @@ class WriteRecord:
 class FunctionRecord:
     """A part of the program whose adjoint the caller knows: `run`, with the inputs as they were.
 
-    touched, writes: the arrays it has to do with, and those that it may write.  active: which of `touched` had a
-    gradient when it was recorded.  memory: what is kept for `run`.
+    touched, writes: the arrays it has to do with, and those that it may write.
+    active: which of `touched` had a gradient when it was recorded.  memory: what is kept for `run`.
     """
 
     name: str

@@ -258,15 +258,16 @@ class Tape:
     def backward(self, loss: array | None = None, grads: Mapping[array, Weights] | None = None) -> None:
         """Add the gradient of `loss`, or of the sum of array * weight over `grads`, to `.grad` of arrays on the tape.
 
-        loss: an array with one element.  grads: final arrays -> weights, arrays or host data like them (never
-            changed).  Without both, what has been written to `.grad` is the gradient to start from, and what the
-            backward of a later tape has left there.
+        loss: an array with one element.
+        grads: final arrays -> weights, arrays or host data like them (never changed).
+        Without both, what has been written to `.grad` is the gradient to start from, and what the backward of a later
+        tape has left there.
         Seeds that are given are the only ones.  Twice without `zero` the gradients add up.
         Raises GradientError for a tape that recorded nothing, nothing to start from, a loss without gradient, with
         several elements, or not on this tape; where `requires_grad` was changed since; where it is not clear whether
         what `.grad` holds is a seed (docs/decisions/17-seeds.md).
-        Where it raises, or is interrupted, all gradients are as before.  Threads that share a gradient go backward one
-        after the other.
+        Where it raises, or is interrupted, all gradients are as before.
+        Threads that share a gradient go backward one after the other.
         """
         self._refuse_unfit()
         # 1. What it starts from, and all memory whose gradients it may change.
