@@ -132,7 +132,7 @@ class Constraint:
         return wrap
 
     def evolves(self, *names: str) -> Callable[[Callable[..., Any]], Function]:
-        """Decorator: these parameters of C are internal variables, this function of the language their law."""
+        """Decorator: these parameters of C are internal variables, which this function of the language evolves."""
 
         def wrap(function: Callable[..., Any]) -> Function:
             # vectors are left open: they take the precision of the model

@@ -22,7 +22,8 @@ def bend(x, rest: float):
 def of_hinge(length, area):
     """An edge of length l between triangles of area A in all, bending compliance c [1/(N m)]: alpha = c A / (3 l^2).
 
-    M. Bergou, M. Wardetzky, D. Harmon, D. Zorin, E. Grinspun, "A Quadratic Bending Model for Inextensible Surfaces",
-    2006: the energy of a hinge is 3 l^2 / (2 A c) angle^2, up to the convention of A.
+    M. Bergou, M. Wardetzky, D. Harmon, D. Zorin, E. Grinspun,
+    "A Quadratic Bending Model for Inextensible Surfaces", 2006: the energy of a hinge is 3 l^2 / (2 A c) angle^2,
+    up to the convention of A.
     """
     return area / (3.0 * length**2)

@@ -11,7 +11,8 @@ from sim.core.lang.types import vec3
 
 @constraint(points=4, rows=7, units=REST, elastic=(True, True, *(False,) * 5), damped=(False, False, *DEVIATORIC))
 def neo_hookean(x, g1: vec3, g2: vec3, g3: vec3, softness: float):
-    """Neo-Hookean solid: C_D = sqrt(tr F^T F), C_H = det F - 1 - mu / lambda', in one block; lambda' = lambda + mu.
+    """Neo-Hookean solid: C_D = sqrt(tr F^T F), C_H = det F - 1 - mu / lambda', solved as one block;
+    lambda' = lambda + mu.
 
     M. Macklin, M. Mueller, "A Constraint-based Formulation of Stable Neo-Hookean Materials", MIG 2021, with
     alpha = 1 / (mu V) and 1 / (lambda' V); the shift of lambda lets small strains see the user's E and nu.  At rest

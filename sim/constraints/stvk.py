@@ -24,8 +24,7 @@ def stvk(x, g1: vec3, g2: vec3, g3: vec3):
 
     The basis is orthonormal, so that compliances are diagonal: 1 / ((2 mu + 3 lambda) V) for the first row,
     1 / (2 mu V) for the others.  Every row sees its own stiffness, shear too, so that the projection can be implicit
-    in all of them.  It resists compression less and less: not for solids that are crushed to less than 60 % of their
-    length.
+    in all of them.  It resists compression less and less: not for solids crushed to less than 60 % of their length.
     """
     f0, f1, f2 = deformation(x, g1, g2, g3)
     s = shape_change(f0, f1, f2)
@@ -46,7 +45,8 @@ def stvk_material(young: float, poisson: float, volume: float):
 
 @constraint(points=4, rows=5, units=REST)
 def deviatoric(x, g1: vec3, g2: vec3, g3: vec3):
-    """Change of shape of a tetrahedron: the deviator of its Green strain in five rows; with `cell_volume` a solid.
+    """Change of shape of a tetrahedron: the deviator of its Green strain in five rows;
+    together with `cell_volume` a solid.
 
     Small strains see mu alone: alpha = 1 / (2 mu V).
     """

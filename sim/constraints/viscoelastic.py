@@ -63,7 +63,8 @@ def viscoelastic_evolution(
 
 @constraint(points=4, rows=5, units={**REST, "time": "s"})
 def viscoelastic_shape(x, g1: vec3, g2: vec3, g3: vec3, normal: vec3, shear: vec3, share: float, time: float):
-    """The part of `viscoelastic` that resists changes of shape; with `cell_volume` a solid that does not lock."""
+    """The part of `viscoelastic` that resists changes of shape;
+    together with `cell_volume` a solid that does not lock."""
     f0, f1, f2 = deformation(x, g1, g2, g3)
     return lasting(shape_change(f0, f1, f2), normal, shear, share)
 

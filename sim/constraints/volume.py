@@ -10,7 +10,8 @@ from sim.core.lang.library.vector import cross, dot
 
 @constraint(points=4, units={"rest": "m^3", "compliance": "1/Pa"})
 def volume(x, rest: float):
-    """Volume of a tetrahedron over its rest value, minus 1.  C [-]; compliance 1 / (bulk modulus) [1/Pa]."""
+    """Volume of a tetrahedron over its rest value, minus 1.
+    C [-]; compliance 1 / (bulk modulus) [1/Pa] of the material."""
     return dot(x[1] - x[0], cross(x[2] - x[0], x[3] - x[0])) / (6.0 * rest) - 1.0
 
 

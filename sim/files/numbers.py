@@ -1,4 +1,4 @@
-"""Numbers as data formats write them.  Python's also take `1_000`, `nan`, `infinity` and digits of other scripts."""
+"""Numbers as data formats write them; Python's own also take `1_000`, `nan`, `infinity` and digits of other scripts."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ class Model:
             self._captured = weakref.ref(graph)
 
     def bound(self) -> Model:
-        """The same arrays under another object, which keeps those of now, and whose `refresh` does nothing.
+        """The same arrays, as they are now, under another object, whose `refresh` does nothing.
 
         For a rollout that runs segments again: derived data was recorded once, before them.
         """

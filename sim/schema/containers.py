@@ -158,8 +158,7 @@ class Deferred(Kind):
 
 @dataclass(frozen=True)
 class Table(Kind):
-    """A mapping with known keys. Of each group of `one_of` exactly one key is given, of each of `at_most_one` one or
-    none.
+    """A mapping with known keys.  Of each group of `one_of` exactly one key is given, of `at_most_one` one or none.
 
     title, short: what messages, and the tables of the reference page, call it, where that is not its keys.
     """

@@ -59,7 +59,7 @@ class PointBlock:
 
     @property
     def center(self) -> np.ndarray:
-        """The point (3,) of `base` that `spin` turns about: the centre of mass if the weight is one; of each world."""
+        """What `spin` turns about (3,) in `base`: the centre of mass while the weight is one for all; of each world."""
         count = len(self.base) // self.group.worlds
         factor, base = self.factor[:count], self.base[:count]
         total = factor.sum()

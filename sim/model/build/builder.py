@@ -332,8 +332,8 @@ class ModelBuilder:
     ) -> str:
         """Holds points (n,), or a Group, where they are, or moves them.  Returns the label.
 
-        compliance [m/N]: 0 pins them (inverse mass 0, position prescribed), one number or (n,).  motion: displacements
-        that are added up: `{"move": (3,), "start": 0, "end": s, "ease": "smooth" | "linear"}`,
+        compliance [m/N]: 0 pins them (inverse mass 0, position prescribed), one number or (n,).
+        motion: displacements that are added up: `{"move": (3,), "start": 0, "end": s, "ease": "smooth" | "linear"}`,
         `{"swing": (3,), "frequency": Hz}`.
         """
         self._open("add_attachment")

@@ -41,8 +41,7 @@ class SceneValue:
 
     @property
     def model_path(self) -> str | None:
-        """The path in `model.materials` of the material value that it is, or is a part of; None where the model has
-        none.
+        """The path in `model.materials` of the material value that it is, or is part of; None if there is none.
 
         `objects.skirt.cloth.material.bend.compliance` is `skirt.bend.compliance`, and so are its `each` and its
         regions.

@@ -63,8 +63,7 @@ class CustomLossError(SimError):
 class LossInput:
     """What a loss of the user's own is given.
 
-    positions: (frames, points) vec3 of the model's precision [m], of all points, frame k at
-    `experiment.schedule.times[k]`.
+    positions: (frames, points) vec3 [m] in the model's precision, frame k at `experiment.schedule.times[k]`.
     model: with its material values.  experiment: name, schedule, and its recordings in `targets`.
     markers: by name, with the points that carry them.
     """

@@ -23,8 +23,7 @@ from sim.schema.reading import SchemaLine
 class Smooth(Penalty):
     """Neighbours should be alike: mean over pairs of ((v_i - v_j) / sd)^2, v the values as the transform shows them.
 
-    transforms: parameter -> its transform; v is log(p) for `log`, log((p - low) / (high - p)) for `logit`, p itself for
-    `none`.
+    transforms: parameter -> its transform; v: log(p) for `log`, log((p - low) / (high - p)) for `logit`, p for `none`.
     pairs: (m, 2) numbers of elements, counted through the parameters, each of which has as many as its first axis is
     long, a plain number one.  Of vectors every component counts.
     """
