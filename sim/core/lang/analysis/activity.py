@@ -115,7 +115,7 @@ def tbr_values(
                 all_values = [*op.operands, op.results[0]]
                 # a cast has operand and result of different types, and its cotangent uses no values: any type will do
                 kind = op.results[0].type if op.name != "cast" else float32
-                for v, uses in zip(op.operands, vjp_uses(op.name, kind), strict=True):  # type: ignore[arg-type]
+                for v, uses in zip(op.operands, vjp_uses(op.name, kind), strict=True):
                     if v in varied:
                         tbr.update(all_values[k] for k in uses)
         elif op.name == "call":

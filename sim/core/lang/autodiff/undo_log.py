@@ -110,7 +110,7 @@ class UndoLog(Cursor):
     def width_for(arrays: Sequence[Value]) -> int:
         """Integers of one entry: the index, and the number of the leaf where there are several."""
         several = sum(len(element_leaves(a)) for a in arrays) > 1
-        return max(a.type.ndim for a in arrays) + several  # type: ignore[attr-defined]
+        return max(a.type.ndim for a in arrays) + several  # type: ignore[attr-defined, no-any-return]
 
     @staticmethod
     def kinds_of(arrays: Sequence[Value]) -> list[Scalar]:

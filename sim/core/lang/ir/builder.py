@@ -41,7 +41,8 @@ class Builder:
     def _known(self, key: Any) -> Value | None:
         for scope in reversed(self.scopes):
             if key in scope:
-                return scope[key]
+                found: Value = scope[key]
+                return found
         return None
 
     # -- constants and primitives

@@ -111,7 +111,8 @@ class Op:
     @property
     def leaves(self) -> tuple[int, ...]:
         """Of a memory operation: numbers of the leaves of the element that it touches, or one of which it touches."""
-        return self.attrs["leaves"]
+        leaves: tuple[int, ...] = self.attrs["leaves"]
+        return leaves
 
     @property
     def dynamic(self) -> bool:
@@ -126,12 +127,14 @@ class Op:
     @property
     def how(self) -> str:
         """Of an atomic: "add", "min", "max" or "exch"."""
-        return self.attrs["how"]
+        how: str = self.attrs["how"]
+        return how
 
     @property
     def axis(self) -> int:
         """Of `tid` and `shape`; -1: all, the linear index."""
-        return self.attrs["axis"]
+        axis: int = self.attrs["axis"]
+        return axis
 
     @property
     def reverse(self) -> bool:
@@ -141,7 +144,8 @@ class Op:
     @property
     def callee(self) -> Func:
         """Of a call."""
-        return self.attrs["callee"]
+        callee: Func = self.attrs["callee"]
+        return callee
 
 
 @dataclass(eq=False)
