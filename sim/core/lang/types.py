@@ -475,3 +475,19 @@ def __getattr__(name: str) -> Any:
         return _named[name]
     except KeyError:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+
+
+def type_of_value(value: Any, real: Scalar) -> Type | None:
+    """The type of a vector, matrix or number of Python or NumPy as an argument; `real`: of Python's floats."""
+    if isinstance(value, Composite):
+        kind: Type = value.type
+        return kind
+    if isinstance(value, np.generic):  # before the numbers of Python: np.float64 is a float too
+        return from_numpy(value.dtype)
+    if isinstance(value, bool):
+        return bool_
+    if isinstance(value, int):
+        return int32
+    if isinstance(value, float):
+        return real
+    return None

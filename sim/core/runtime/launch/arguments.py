@@ -16,9 +16,7 @@ from sim.core.lang.types import (
     Struct,
     Type,
     array_type,
-    bool_,
-    from_numpy,
-    int32,
+    type_of_value,
 )
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.compiled.argument_packing import LaunchError
@@ -92,19 +90,11 @@ def _struct_type(kind: Struct, value: HostStruct, where: str) -> Type:
 
 
 def _type_of_value(value: Argument, kernel: Kernel, where: str) -> Type:
-    if isinstance(value, Composite):
-        kind: Type = value.type
-        return kind
     if isinstance(value, HostStruct):
         return _struct_type(value._sim_struct_, value, where)
-    if isinstance(value, np.generic):  # before the numbers of Python: np.float64 is a float too
-        return from_numpy(value.dtype)
-    if isinstance(value, bool):
-        return bool_
-    if isinstance(value, int):
-        return int32
-    if isinstance(value, float):
-        return kernel.real
+    kind = type_of_value(value, kernel.real)
+    if kind is not None:
+        return kind
     raise LaunchError(f"{where} is a {type(value).__name__}, which a kernel cannot take{_how_to_share(value)}")
 
 

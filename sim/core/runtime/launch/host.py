@@ -16,7 +16,6 @@ from sim.core.lang.frontend.tracer import trace_function
 from sim.core.lang.ir.inline import inline
 from sim.core.lang.ir.table import OPS
 from sim.core.lang.types import (
-    Composite,
     CompositeType,
     Homogeneous,
     Scalar,
@@ -24,23 +23,15 @@ from sim.core.lang.types import (
     bool_,
     float32,
     float64,
-    from_numpy,
     int32,
+    type_of_value,
 )
 
 
 def _type_of(value: Any) -> Type:
-    if isinstance(value, Composite):
-        kind: Type = value.type
+    kind = type_of_value(value, float32)
+    if kind is not None:
         return kind
-    if isinstance(value, np.generic):  # before the numbers of Python: np.float64 is a float too
-        return from_numpy(value.dtype)
-    if isinstance(value, bool):
-        return bool_
-    if isinstance(value, int):
-        return int32
-    if isinstance(value, float):
-        return float32
     raise KernelError(
         f"{type(value).__name__} cannot be given to a function of the kernel language",
         hint="pass numbers, sim.vec3(...), sim.mat33(...)",
