@@ -100,13 +100,13 @@ def make_projection(
         valence: array[real],
         x_before: array[vec3],
         dt: real,
-        x: array[vec3],
+        dx: array[vec3],
         correction: array[vec3],
         multiplier: array[value],
     ):
         k = start + tid()
-        x_k = [x[points[k, j]] for j in static(range(n_points))]
-        C, J = at(x_k, data, k)
+        dx_k = [dx[points[k, j]] for j in static(range(n_points))]
+        C, J = at([x_before[points[k, j]] + dx_k[j] for j in static(range(n_points))], data, k)
         w_k = [w[points[k, j]] * (valence[points[k, j]] if averaged else 1.0) for j in static(range(n_points))]
         gamma = damping[k] / dt if damped else 0.0
         lam = value() if first else multiplier[k]
@@ -117,7 +117,7 @@ def make_projection(
                 for j in static(range(i, m)):
                     A[i, j] += w_k[p] * dot(J[active[i]][p], J[active[j]][p])
                 if resists[active[i]]:
-                    rates[i] += dot(J[active[i]][p], x_k[p] - x_before[points[k, p]])
+                    rates[i] += dot(J[active[i]][p], dx_k[p])
         for i in static(range(m)):
             for j in static(range(i)):
                 A[i, j] = A[j, i]
@@ -152,7 +152,7 @@ def make_projection(
             if averaged:
                 correction[points[k, j]] += moved
             else:
-                x[points[k, j]] += moved
+                dx[points[k, j]] += moved
         if rows == 1:
             lam += dlam[0]
         else:
@@ -162,5 +162,5 @@ def make_projection(
 
     project.race_free = True  # the constraints of a launch share pinned points only, which do not move
     if exclusive:
-        project.exclusive = frozenset(("x", "correction", "x_before", "w", "valence", "multiplier"))
+        project.exclusive = frozenset(("dx", "correction", "x_before", "w", "valence", "multiplier"))
     return project

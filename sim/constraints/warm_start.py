@@ -69,7 +69,7 @@ def make_warm_start(c: Constraint, real: Scalar, damped: bool, limited: bool, ex
         x_before: array[vec3],
         v: array[vec3],
         dt: real,
-        x_out: array[vec3],
+        dx: array[vec3],
         multiplier: array[value],
     ):
         k = start + tid()
@@ -97,7 +97,7 @@ def make_warm_start(c: Constraint, real: Scalar, damped: bool, limited: bool, ex
             if unilateral:
                 lam = max(lam, real(0.0))
             for j in static(range(n_points)):
-                x_out[points[k, j]] += (w_k[j] * lam) * J[r][j]
+                dx[points[k, j]] += (w_k[j] * lam) * J[r][j]
             if rows == 1:
                 multiplier[k] = lam
             else:
@@ -107,5 +107,5 @@ def make_warm_start(c: Constraint, real: Scalar, damped: bool, limited: bool, ex
 
     warm_start.race_free = True  # the constraints of a launch share pinned points only, which do not move
     if exclusive:
-        warm_start.exclusive = frozenset(("x_before", "v", "w", "x_out", "multiplier"))
+        warm_start.exclusive = frozenset(("x_before", "v", "w", "dx", "multiplier"))
     return warm_start

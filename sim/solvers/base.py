@@ -118,6 +118,7 @@ class Solver:
             multiplier = zeros(constraints.count, value_type(c, real), model.device, grad and self._keeps)
             evolutions = {name: make_evolution(c, real, name) for name in c.internal_variables}
             self.batches.append(ConstraintBatch(constraints, parameters, multiplier, evolutions))
+        self._displacement = zeros(model.particle_count, vector(3, real), model.device, grad)
         soft = model.constraint_sets.get("attachment")
         self._target = zeros(1, vector(3, real), model.device, grad) if soft is None else soft.parameters["target"]
 
@@ -160,7 +161,7 @@ class Solver:
     @property
     def scratch(self) -> list[array]:
         """Arrays that every step writes before it reads them."""
-        return [*(b.multiplier for b in self.batches), self._target]
+        return [*(b.multiplier for b in self.batches), self._target, self._displacement]
 
     def multipliers(self, constraint: str) -> array:
         """Multipliers lambda of the last step for a type, in its set's order; force = gradient lambda / dt^2."""
@@ -218,31 +219,32 @@ class Solver:
 
         Internal variables evolve by the positions at the start of the step.
         """
-        model, k, before, x = self.model, self._kernels, s.before, s.after.particle_q
+        model, k, before, dx = self.model, self._kernels, s.before, self._displacement
         for batch in self.batches:
             for name, evolution in batch.evolutions.items():
                 after = s.after.internal_variables[f"{batch.set.name}.{name}"]
                 inputs = [batch.set.points, batch.parameters_in(before), before.particle_q, s.dt]
                 launch(evolution, batch.set.count, inputs, [after])
-        moving = [before.particle_q, before.particle_qd, before.particle_f]
+        moving = [before.particle_qd, before.particle_f]
         outer = [model.particle_inv_mass, model.particle_drag, model.gravity, s.dt]
-        launch(k.predict, model.particle_count, [*moving, *outer], [x])
+        launch(k.predict, model.particle_count, [*moving, *outer], [dx])
         if self._prescribes:
             held = [model.attachment_point, model.attachment_anchor, model.attachment_group, model.attachment_slot]
             moved = [model.motion_offset, model.motion_kind, s.motion, model.motion_a, model.motion_b]
-            launch(k.prescribe, self._prescribes, [*held, *moved, before.clock, s.dt], [x, self._target])
-        s.watch(x, None, None)
+            inputs = [*held, *moved, before.clock, s.dt, before.particle_q]
+            launch(k.prescribe, self._prescribes, inputs, [dx, self._target])
+        s.watch(dx, None, None)
 
     def _warm_start(self, kernel: Kernel, batch: ConstraintBatch, rows: Rows, s: Substep) -> None:
         """Elastic and damping forces at the start of a step, applied to the predicted positions."""
-        x, before = s.after.particle_q, s.before
+        dx, before = self._displacement, s.before
         launch(
             kernel,
             rows.count,
             [rows.begin, *self._constraint_data(batch, s), before.particle_q, before.particle_qd, s.dt],
-            [x, batch.multiplier],
+            [dx, batch.multiplier],
         )
-        s.watch(x, batch, rows)
+        s.watch(dx, batch, rows)
 
     def _constraint_data(self, batch: ConstraintBatch, s: Substep) -> list[object]:
         """What the kernels of constraints read first: points, parameters, compliance, damping, inverse masses."""
@@ -258,8 +260,10 @@ class Solver:
     def _finish(self, s: Substep) -> None:
         """Velocities (lines 15 and 16), and the time."""
         before, after = s.before, s.after
-        inputs = [before.particle_q, after.particle_q, s.dt, before.clock, s.dt]
-        launch(self._kernels.finish, self.model.particle_count, inputs, [after.particle_qd, after.clock])
+        inputs = [before.particle_q, self._displacement, s.dt, before.clock, s.dt]
+        launch(
+            self._kernels.finish, self.model.particle_count, inputs, [after.particle_q, after.particle_qd, after.clock]
+        )
 
     def _motion(self, control: Control | None) -> array:
         return self.model.motion_vector if control is None else control.motion_vector

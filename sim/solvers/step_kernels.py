@@ -33,23 +33,22 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
 
     @kernel
     def predict(
-        x: array[vec3],
         v: array[vec3],
         f: array[vec3],
         w: array[real],
         drag: array[real],
         gravity: array[vec3],
         dt: real,
-        x_out: array[vec3],
+        dx: array[vec3],
     ):
         i = tid()
         if w[i] > 0.0:
             slowed = v[i]
             if in_air:
                 slowed = v[i] / (1.0 + dt * drag[i] * length(v[i]))  # never reversed, whatever the step
-            x_out[i] = x[i] + dt * slowed + (dt * dt) * (gravity[0] + w[i] * f[i])
+            dx[i] = dt * slowed + (dt * dt) * (gravity[0] + w[i] * f[i])
         else:
-            x_out[i] = x[i]
+            dx[i] = vec3()
 
     @func
     def progress(kind: int, a: real, b: real, time: real):
@@ -75,6 +74,7 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
         clock: array[float64],
         dt: real,
         x: array[vec3],
+        dx: array[vec3],
         target: array[vec3],
     ):
         k = tid()
@@ -83,28 +83,30 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
         for m in range(offset[group[k]], offset[group[k] + 1]):
             place += displacement[m] * progress(kind[m], a[m], b[m], time)
         if slot[k] < 0:
-            x[point[k]] = place
+            dx[point[k]] = place - x[point[k]]
         else:
             target[slot[k]] = place
 
     @kernel
     def finish(
-        x_before: array[vec3],
         x: array[vec3],
+        dx: array[vec3],
         dt: real,
         clock: array[float64],
         step: float64,
+        x_out: array[vec3],
         v_out: array[vec3],
         clock_out: array[float64],
     ):
         i = tid()
-        v_out[i] = (x[i] - x_before[i]) / dt
+        x_out[i] = x[i] + dx[i]
+        v_out[i] = dx[i] / dt
         if i == 0:
             clock_out[0] = clock[0] + step
 
     @kernel
-    def correct(correction: array[vec3], x: array[vec3]):
+    def correct(correction: array[vec3], dx: array[vec3]):
         i = tid()
-        x[i] += correction[i]
+        dx[i] += correction[i]
 
     return StepKernels(predict, prescribe, finish, correct)

@@ -116,7 +116,7 @@ class SolverXPBD(Solver, key="xpbd"):
                 self._correction.zero_()
                 for batch in self.batches:
                     self._project(batch, batch.all_at_once, iteration, s)
-                launch(self._kernels.correct, self.model.particle_count, [self._correction], [s.after.particle_q])
+                launch(self._kernels.correct, self.model.particle_count, [self._correction], [self._displacement])
         self._finish(s)  # lines 15 and 16
 
     def _is_warm(self, batch: ConstraintBatch) -> bool:
@@ -125,12 +125,12 @@ class SolverXPBD(Solver, key="xpbd"):
 
     def _project(self, batch: ConstraintBatch, rows: Rows, iteration: int, s: Substep) -> None:
         """Lines 6 to 10: eq. 18 for d lambda, eq. 17 for d x."""
-        x, correction = s.after.particle_q, self._correction if self._correction is not None else self._no_correction
+        dx, correction = self._displacement, self._correction if self._correction is not None else self._no_correction
         first = iteration == 0 and not self._is_warm(batch)  # then the multipliers are zero, and not read
         launch(
             self._projections[batch.set.constraint, first, rows.disjoint],
             rows.count,
             [rows.begin, *self._constraint_data(batch, s), self._valence, s.before.particle_q, s.dt],
-            [x, correction, batch.multiplier],
+            [dx, correction, batch.multiplier],
         )
-        s.watch(x if self._correction is None else correction, batch, rows)
+        s.watch(dx if self._correction is None else correction, batch, rows)
