@@ -1,4 +1,7 @@
-"""The kernels of a step that do not depend on the constraints: prediction, prescribed positions, velocities."""
+"""The kernels of a step that do not depend on the constraints: prediction, prescribed positions, velocities.
+
+See `integrators` for what they do.  Names: x_ref, dx (the displacement from it), h~ (`effective`).
+"""
 
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
 # mypy: ignore-errors
@@ -10,8 +13,8 @@ from sim.core.lang.frontend.builtins import cos, tid
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.scalar import clamp
 from sim.core.lang.library.vector import length
-from sim.core.lang.types import Scalar, float64, vector
-from sim.core.runtime.arrays.array import array
+from sim.core.lang.types import Scalar, float32, float64, vector
+from sim.core.runtime.arrays.array import array, array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
 from sim.model.build.motions import MOVE_SMOOTH, SWING
 
@@ -21,15 +24,32 @@ class StepKernels:
     """The kernels for one precision."""
 
     predict: Kernel
-    prescribe: Kernel
     finish: Kernel
+    predict_bdf2: Kernel
+    finish_bdf2: Kernel
+    prescribe: Kernel
     correct: Kernel
+
+
+@func
+def two_sum(a, b):
+    """The rounded sum of a and b, and what the rounding has left out, exactly (Knuth, TAOCP 2, 4.2.2, theorem B)."""
+    s = a + b
+    part = s - a
+    return s, (a - (s - part)) + (b - part)
 
 
 @cache
 def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
     """The kernels for float32 or float64, with or without drag."""
-    vec3 = vector(3, real)
+    vec3, vec3d, compensated = vector(3, real), vector(3, float64), real is float32
+
+    @func
+    def slowed(v, speed, drag, dt):
+        """A velocity after drag at this speed for dt: never reversed, whatever the step."""
+        if in_air:
+            return v / (1.0 + dt * drag * speed)
+        return v
 
     @kernel
     def predict(
@@ -43,19 +63,55 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
     ):
         i = tid()
         if w[i] > 0.0:
-            slowed = v[i]
-            if in_air:
-                slowed = v[i] / (1.0 + dt * drag[i] * length(v[i]))  # never reversed, whatever the step
-            dx[i] = dt * slowed + (dt * dt) * (gravity[0] + w[i] * f[i])
+            coasting = slowed(v[i], length(v[i]) if in_air else 0.0, drag[i], dt)
+            dx[i] = dt * coasting + (dt * dt) * (gravity[0] + w[i] * f[i])
         else:
             dx[i] = vec3()
 
     @func
-    def progress(kind: int, a: real, b: real, time: real):
+    def follows(dt_last, dt, v, v_known):
+        """Whether the history of a point is that of the step before this one."""
+        return dt_last == dt and v[0] == v_known[0] and v[1] == v_known[1] and v[2] == v_known[2]
+
+    @kernel
+    def predict_bdf2(
+        x: array[vec3],
+        v: array[vec3],
+        f: array[vec3],
+        dq: array[vec3],
+        v_last: array[vec3],
+        v_known: array[vec3],
+        dt_last: array[real],
+        w: array[real],
+        drag: array[real],
+        gravity: array[vec3],
+        dt: real,
+        x_ref: array[vec3],
+        dx: array[vec3],
+        touched: array[int],
+    ):
+        i = tid()
+        effective = 2.0 * dt / 3.0
+        before, v_before = dt * v[i], v[i]  # without a history: as if it had moved like this
+        if follows(dt_last[i], dt, v[i], v_known[i]):
+            before, v_before = dq[i], v_last[i]
+        ahead = before / 3.0
+        x_ref[i] = x[i] + ahead
+        touched[i] = 0
+        if w[i] > 0.0:
+            coasting = v[i] + (v[i] - v_before) / 3.0
+            if in_air:  # at the speed of the end of the step, by what was before it: of second order
+                coasting = slowed(coasting, length(2.0 * v[i] - v_before), drag[i], effective)
+            dx[i] = effective * coasting + (effective * effective) * (gravity[0] + w[i] * f[i])
+        else:
+            dx[i] = -ahead
+
+    @func
+    def progress(kind: int, a: float64, b: float64, time: float64):
         """How far along its displacement a motion is at a time."""
         if kind == SWING:
             return 0.5 * (1.0 - cos(2.0 * pi * a * time))
-        s = clamp((time - a) / (b - a), real(0.0), real(1.0))
+        s = clamp((time - a) / (b - a), float64(0.0), float64(1.0))
         if kind == MOVE_SMOOTH:
             s = s * s * (3.0 - 2.0 * s)
         return s
@@ -72,35 +128,85 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
         a: array[real],
         b: array[real],
         clock: array[float64],
-        dt: real,
-        x: array[vec3],
+        dt: float64,
+        x_ref: array[vec3],
         dx: array[vec3],
         target: array[vec3],
     ):
         k = tid()
-        time = real(clock[0]) + dt
-        place = anchor[k]
+        time = clock[0] + dt
+        place = vec3d(anchor[k])
         for m in range(offset[group[k]], offset[group[k] + 1]):
-            place += displacement[m] * progress(kind[m], a[m], b[m], time)
+            place += vec3d(displacement[m]) * progress(kind[m], float64(a[m]), float64(b[m]), time)
         if slot[k] < 0:
-            dx[point[k]] = place - x[point[k]]
+            dx[point[k]] = vec3(place - vec3d(x_ref[point[k]]))
         else:
-            target[slot[k]] = place
+            target[slot[k]] = vec3(place)
 
     @kernel
     def finish(
         x: array[vec3],
+        low: array[vec3],
         dx: array[vec3],
         dt: real,
         clock: array[float64],
         step: float64,
         x_out: array[vec3],
+        low_out: array[vec3],
         v_out: array[vec3],
         clock_out: array[float64],
     ):
         i = tid()
-        x_out[i] = x[i] + dx[i]
+        if compensated:
+            x_out[i], low_out[i] = two_sum(x[i], dx[i] + low[i])
+        else:
+            x_out[i] = x[i] + dx[i]
         v_out[i] = dx[i] / dt
+        if i == 0:
+            clock_out[0] = clock[0] + step
+
+    @kernel
+    def finish_bdf2(
+        x: array[vec3],
+        low: array[vec3],
+        v: array[vec3],
+        dq: array[vec3],
+        v_last: array[vec3],
+        v_known: array[vec3],
+        dt_last: array[real],
+        w: array[real],
+        dx: array[vec3],
+        touched: array[int],
+        dt: real,
+        clock: array[float64],
+        step: float64,
+        x_out: array[vec3],
+        low_out: array[vec3],
+        v_out: array[vec3],
+        dq_out: array[vec3],
+        v_last_out: array[vec3],
+        v_known_out: array[vec3],
+        dt_out: array[real],
+        clock_out: array[float64],
+    ):
+        i = tid()
+        known = follows(dt_last[i], dt, v[i], v_known[i])
+        before = dt * v[i]
+        if known:
+            before = dq[i]
+        moved = dx[i] + before / 3.0
+        velocity = dx[i] * (1.5 / dt)
+        if touched[i] == 1 or (not known and w[i] == 0.0):
+            velocity = moved / dt
+        elif not known:  # v + h a, from x' = x + h v + h~^2 a
+            velocity = v[i] + (dx[i] - (2.0 * dt / 3.0) * v[i]) * (2.25 / dt)
+        v_out[i], v_known_out[i] = velocity, velocity
+        dt_out[i] = 0.0 if touched[i] == 1 else dt
+        dq_out[i], v_last_out[i] = moved, v[i]
+        if compensated:
+            x_out[i], low_out[i] = two_sum(x[i], moved + low[i])
+        else:
+            x_out[i] = x[i] + moved
         if i == 0:
             clock_out[0] = clock[0] + step
 
@@ -109,4 +215,18 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
         i = tid()
         dx[i] += correction[i]
 
-    return StepKernels(predict, prescribe, finish, correct)
+    return StepKernels(predict, finish, predict_bdf2, finish_bdf2, prescribe, correct)
+
+
+@cache
+def mark_touched(real: Scalar) -> Kernel:
+    """A kernel, one thread per contact: 1 for the points of those that push."""
+
+    @kernel
+    def mark(points: array2d[int], multiplier: array[real], touched: array[int]):
+        k = tid()
+        if multiplier[k] > 0.0:
+            touched[points[k, 0]] = 1
+
+    mark.race_free = True  # all write the same
+    return mark
