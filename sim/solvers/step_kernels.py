@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from sim.core.lang.constants import pi
-from sim.core.lang.frontend.builtins import cos, tid
+from sim.core.lang.frontend.builtins import cos, stop_gradient, tid
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.scalar import clamp
 from sim.core.lang.library.vector import length
@@ -33,10 +33,19 @@ class StepKernels:
 
 @func
 def two_sum(a, b):
-    """The rounded sum of a and b, and what the rounding has left out, exactly (Knuth, TAOCP 2, 4.2.2, theorem B)."""
+    """The rounded sum of a and b, and what the rounding has left out, exactly (Knuth, TAOCP 2, 4.2.2, theorem B).
+
+    The sum of both is a + b: its derivative is that of the first alone, and the second has none.
+    """
     s = a + b
     part = s - a
-    return s, (a - (s - part)) + (b - part)
+    return s, stopped((a - (s - part)) + (b - part))
+
+
+@func
+def stopped(v):
+    """The components of a vector as constants of derivatives."""
+    return type(v)(stop_gradient(v[0]), stop_gradient(v[1]), stop_gradient(v[2]))
 
 
 @cache
