@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from sim.constraints.base import Constraint
+from sim.constraints.particles import W, displacement, moved_by, reference
 from sim.core.lang.embedding import embed, fields_at, value_and_grad
 from sim.core.lang.frontend.builtins import static, tid
 from sim.core.lang.frontend.function import Function, func
@@ -79,10 +80,11 @@ def make_projection(
     averaged: Jacobi with mass splitting: a point of n constraints, its valence, counts as n of mass m / n, so that all
               corrections may be applied at once and momentum is conserved (R. Tonge, F. Benevolenski, A. Voroshilov,
               "Mass Splitting for Jitter-Free Parallel Rigid Body Simulation", 2012).  They are added to `correction`;
-              else to x.
+              else to dx.
     exclusive: no two of the constraints of a launch share a point, not even a pinned one, and none has a point twice.
     """
     vec3, Data, value = vector(3, real), parameter_struct(c, real), value_type(c, real)
+    vec8 = vector(8, real)
     n_points, rows, unilateral = c.points, c.rows, c.unilateral
     at = constraint_at(c, real, gradient=True)
     elastic, active = c.elastic, c.active(damped)
@@ -96,18 +98,18 @@ def make_projection(
         data: Data,
         compliance: array[value],
         damping: array[real],
-        w: array[real],
         valence: array[real],
-        x_before: array[vec3],
         dt: real,
-        dx: array[vec3],
+        particle: array[vec8],
         correction: array[vec3],
         multiplier: array[value],
     ):
         k = start + tid()
-        dx_k = [dx[points[k, j]] for j in static(range(n_points))]
-        C, J = at([x_before[points[k, j]] + dx_k[j] for j in static(range(n_points))], data, k)
-        w_k = [w[points[k, j]] * (valence[points[k, j]] if averaged else 1.0) for j in static(range(n_points))]
+        at_k = [points[k, j] for j in static(range(n_points))]
+        of_k = [particle[at_k[j]] for j in static(range(n_points))]
+        dx_k = [displacement(of_k[j]) for j in static(range(n_points))]
+        C, J = at([reference(of_k[j]) + dx_k[j] for j in static(range(n_points))], data, k)
+        w_k = [of_k[j][W] * (valence[at_k[j]] if averaged else 1.0) for j in static(range(n_points))]
         gamma = damping[k] / dt if damped else 0.0
         lam = value() if first else multiplier[k]
         # J W J^T, and dC/dt dt: point by point, so that only the gradients at one of them have to be at hand
@@ -144,15 +146,15 @@ def make_projection(
         elif sum([w_k[j] for j in static(range(n_points))]) > 0.0:
             dlam = solve(A, b)
         for j in static(range(n_points)):  # eq. 17, moved by W J^T dlam
-            w_j = w[points[k, j]]
+            w_j = of_k[j][W]
             if rows == 1:
                 moved = (w_j * dlam[0]) * J[0][j]
             else:
                 moved = w_j * sum([dlam[i] * J[active[i]][j] for i in static(range(m))])
             if averaged:
-                correction[points[k, j]] += moved
+                correction[at_k[j]] += moved
             else:
-                dx[points[k, j]] += moved
+                particle[at_k[j]] += moved_by(moved)
         if rows == 1:
             lam += dlam[0]
         else:
@@ -162,5 +164,5 @@ def make_projection(
 
     project.race_free = True  # the constraints of a launch share pinned points only, which do not move
     if exclusive:
-        project.exclusive = frozenset(("dx", "correction", "x_before", "w", "valence", "multiplier"))
+        project.exclusive = frozenset(("particle", "correction", "valence", "multiplier"))
     return project

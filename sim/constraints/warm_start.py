@@ -13,6 +13,7 @@ With an exact solve this is the linearly implicit Euler step (D. Baraff, A. Witk
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
+from sim.constraints.particles import moved_by
 from sim.constraints.projection import constraint_at, parameter_struct, value_type
 from sim.core.lang.frontend.builtins import static, tid
 from sim.core.lang.frontend.function import func
@@ -69,7 +70,7 @@ def make_warm_start(c: Constraint, real: Scalar, damped: bool, limited: bool, ex
         x_before: array[vec3],
         v: array[vec3],
         dt: real,
-        dx: array[vec3],
+        particle: array[vector(8, real)],
         multiplier: array[value],
     ):
         k = start + tid()
@@ -97,7 +98,7 @@ def make_warm_start(c: Constraint, real: Scalar, damped: bool, limited: bool, ex
             if unilateral:
                 lam = max(lam, real(0.0))
             for j in static(range(n_points)):
-                dx[points[k, j]] += (w_k[j] * lam) * J[r][j]
+                particle[points[k, j]] += moved_by((w_k[j] * lam) * J[r][j])
             if rows == 1:
                 multiplier[k] = lam
             else:
@@ -107,5 +108,5 @@ def make_warm_start(c: Constraint, real: Scalar, damped: bool, limited: bool, ex
 
     warm_start.race_free = True  # the constraints of a launch share pinned points only, which do not move
     if exclusive:
-        warm_start.exclusive = frozenset(("x_before", "v", "w", "dx", "multiplier"))
+        warm_start.exclusive = frozenset(("x_before", "v", "w", "particle", "multiplier"))
     return warm_start

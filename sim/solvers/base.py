@@ -50,7 +50,7 @@ def _unwatched(written: array, batch: ConstraintBatch | None, rows: Rows | None)
 class Substep:
     """One step that is being taken.
 
-    motion: displacements of the attachments; effective_dt, reference, dx: see `integrators`; watch: told after each
+    motion: displacements of the attachments; effective_dt, particle: see `integrators`; watch: told after each
     launch that moves points.
     """
 
@@ -59,8 +59,7 @@ class Substep:
     motion: array
     dt: float
     effective_dt: float
-    reference: array
-    dx: array
+    particle: array
     watch: Watch = _unwatched
 
 
@@ -253,9 +252,9 @@ class Solver:
         if self._prescribes:
             held = [model.attachment_point, model.attachment_anchor, model.attachment_group, model.attachment_slot]
             moved = [model.motion_offset, model.motion_kind, s.motion, model.motion_a, model.motion_b]
-            inputs = [*held, *moved, before.clock, s.dt, s.reference]
-            launch(self._kernels.prescribe, self._prescribes, inputs, [s.dx, self._target])
-        s.watch(s.dx, None, None)
+            inputs = [*held, *moved, before.clock, s.dt]
+            launch(self._kernels.prescribe, self._prescribes, inputs, [s.particle, self._target])
+        s.watch(s.particle, None, None)
 
     def _warm_start(self, kernel: Kernel, batch: ConstraintBatch, rows: Rows, s: Substep) -> None:
         """Elastic and damping forces at the start of a step, applied to the predicted positions."""
@@ -263,20 +262,19 @@ class Solver:
         launch(
             kernel,
             rows.count,
-            [rows.begin, *self._constraint_data(batch, s), before.particle_q, before.particle_qd, s.effective_dt],
-            [s.dx, batch.multiplier],
+            [rows.begin, *self._constraint_data(batch, s), self.model.particle_inv_mass, before.particle_q, before.particle_qd, s.effective_dt],
+            [s.particle, batch.multiplier],
         )
-        s.watch(s.dx, batch, rows)
+        s.watch(s.particle, batch, rows)
 
     def _constraint_data(self, batch: ConstraintBatch, s: Substep) -> list[object]:
-        """What the kernels of constraints read first: points, parameters, compliance, damping, inverse masses."""
+        """What the kernels of constraints read first: points, parameters, compliance, damping."""
         damping = batch.set.damping if batch.set.damping is not None else self._no_damping
         return [
             batch.set.points,
             batch.parameters_in(s.after),
             batch.set.compliance,
             damping,
-            self.model.particle_inv_mass,
         ]
 
     def _finish(self, s: Substep) -> None:
@@ -287,9 +285,7 @@ class Solver:
         self, before: State, after: State, control: Control | None, dt: float, watch: Watch = _unwatched
     ) -> Substep:
         i = self._integrator
-        return Substep(
-            before, after, self._motion(control), dt, i.effective(dt), i.reference(before), i.displacement, watch
-        )
+        return Substep(before, after, self._motion(control), dt, i.effective(dt), i.particle, watch)
 
     def _motion(self, control: Control | None) -> array:
         return self.model.motion_vector if control is None else control.motion_vector

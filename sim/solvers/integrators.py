@@ -32,19 +32,16 @@ LOW, *STEP_BEFORE = HISTORY_FIELDS
 class Integrator(Protocol):
     """What a solver needs of one.
 
-    history: fields of a state that it reads and writes beside x and v; displacement: dx, (particles,) vec3 [m], which
-    projections add to; scratch: arrays that every step writes before it reads them.
+    history: fields of a state that it reads and writes beside x and v; particle: what a step
+    works on (`sim.constraints.particles`); scratch: arrays that every step writes before it reads them.
     """
 
     history: tuple[Field, ...]
-    displacement: array
+    particle: array
     scratch: list[array]
 
     def effective(self, dt: float) -> float:
         """h~ of a step."""
-
-    def reference(self, before: State) -> array:
-        """x_ref: (particles,) vec3 [m]."""
 
     def predict(self, before: State, dt: float) -> None:
         """Displacements by inertia and outer forces."""
@@ -63,28 +60,24 @@ class Euler:
         model = self.model
         self.history = (LOW,) if model.dtype is float32 else ()
         self.kernels = step_kernels(model.dtype, model.in_air)
-        self.displacement = zeros(model.particle_count, vector(3, model.dtype), model.device, model.requires_grad)
-        self.scratch = [self.displacement]
+        self.particle = zeros(model.particle_count, vector(8, model.dtype), model.device, model.requires_grad)
+        self.scratch = [self.particle]
         self._none = zeros(1, vector(3, model.dtype), model.device)
 
     def effective(self, dt: float) -> float:
         """See `Integrator`."""
         return dt
 
-    def reference(self, before: State) -> array:
-        """See `Integrator`."""
-        return before.particle_q
-
     def predict(self, before: State, dt: float) -> None:
         """See `Integrator`."""
         model = self.model
-        inputs = [before.particle_qd, before.particle_f, *_outer(model), dt]
-        launch(self.kernels.predict, model.particle_count, inputs, [self.displacement])
+        inputs = [before.particle_q, before.particle_qd, before.particle_f, *_outer(model), dt]
+        launch(self.kernels.predict, model.particle_count, inputs, [self.particle])
 
     def finish(self, before: State, after: State, dt: float) -> None:
         """See `Integrator`."""
         low, low_after = (state.history.get(LOW.name, self._none) for state in (before, after))
-        inputs = [before.particle_q, low, self.displacement, dt, before.clock, dt]
+        inputs = [before.particle_q, low, self.particle, dt, before.clock, dt]
         outputs = [after.particle_q, low_after, after.particle_qd, after.clock]
         launch(self.kernels.finish, self.model.particle_count, inputs, outputs)
 
@@ -107,26 +100,21 @@ class Bdf2:
         model, vec3 = self.model, vector(3, self.model.dtype)
         self.history = (*((LOW,) if model.dtype is float32 else ()), *STEP_BEFORE)
         self.kernels = step_kernels(model.dtype, model.in_air)
-        self.displacement = zeros(model.particle_count, vec3, model.device, model.requires_grad)
-        self._reference = zeros(model.particle_count, vec3, model.device, model.requires_grad)
+        self.particle = zeros(model.particle_count, vector(8, model.dtype), model.device, model.requires_grad)
         self.touched = zeros(model.particle_count, int32, model.device)
-        self.scratch = [self.displacement, self._reference, self.touched]
+        self.scratch = [self.particle, self.touched]
         self._none = zeros(1, vec3, model.device)
 
     def effective(self, dt: float) -> float:
         """See `Integrator`."""
         return 2.0 * dt / 3.0
 
-    def reference(self, before: State) -> array:
-        """See `Integrator`."""
-        return self._reference
-
     def predict(self, before: State, dt: float) -> None:
         """See `Integrator`."""
         model = self.model
         now = [before.particle_q, before.particle_qd, before.particle_f]
         inputs = [*now, *self._history(before), *_outer(model), dt]
-        outputs = [self._reference, self.displacement, self.touched]
+        outputs = [self.particle, self.touched]
         launch(self.kernels.predict_bdf2, model.particle_count, inputs, outputs)
 
     def finish(self, before: State, after: State, dt: float) -> None:
@@ -134,7 +122,7 @@ class Bdf2:
         model = self.model
         low, low_after = (state.history.get(LOW.name, self._none) for state in (before, after))
         now = [before.particle_q, low, before.particle_qd]
-        inputs = [*now, *self._history(before), model.particle_inv_mass, self.displacement, self.touched, dt]
+        inputs = [*now, *self._history(before), self.particle, self.touched, dt]
         outputs = [after.particle_q, low_after, after.particle_qd, *self._history(after), after.clock]
         launch(self.kernels.finish_bdf2, model.particle_count, [*inputs, before.clock, dt], outputs)
 

@@ -1,6 +1,6 @@
 """The kernels of a step that do not depend on the constraints: prediction, prescribed positions, velocities.
 
-See `integrators` for what they do.  Names: x_ref, dx (the displacement from it), h~ (`effective`).
+See `integrators` for what they do.  `particle`: see `sim.constraints.particles`.
 """
 
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
@@ -8,6 +8,7 @@ See `integrators` for what they do.  Names: x_ref, dx (the displacement from it)
 from dataclasses import dataclass
 from functools import cache
 
+from sim.constraints.particles import W, at_start, displacement, moved_by, reference
 from sim.core.lang.constants import pi
 from sim.core.lang.frontend.builtins import cos, stop_gradient, tid
 from sim.core.lang.frontend.function import func
@@ -51,7 +52,7 @@ def stopped(v):
 @cache
 def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
     """The kernels for float32 or float64, with or without drag."""
-    vec3, vec3d, compensated = vector(3, real), vector(3, float64), real is float32
+    vec3, vec8, vec3d, compensated = vector(3, real), vector(8, real), vector(3, float64), real is float32
 
     @func
     def slowed(v, speed, drag, dt):
@@ -62,20 +63,21 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
 
     @kernel
     def predict(
+        x: array[vec3],
         v: array[vec3],
         f: array[vec3],
         w: array[real],
         drag: array[real],
         gravity: array[vec3],
         dt: real,
-        dx: array[vec3],
+        particle: array[vec8],
     ):
         i = tid()
+        dx = vec3()
         if w[i] > 0.0:
             coasting = slowed(v[i], length(v[i]) if in_air else 0.0, drag[i], dt)
-            dx[i] = dt * coasting + (dt * dt) * (gravity[0] + w[i] * f[i])
-        else:
-            dx[i] = vec3()
+            dx = dt * coasting + (dt * dt) * (gravity[0] + w[i] * f[i])
+        particle[i] = at_start(x[i], w[i], dx)
 
     @func
     def follows(dt_last, dt, v, v_known):
@@ -95,8 +97,7 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
         drag: array[real],
         gravity: array[vec3],
         dt: real,
-        x_ref: array[vec3],
-        dx: array[vec3],
+        particle: array[vec8],
         touched: array[int],
     ):
         i = tid()
@@ -105,15 +106,14 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
         if follows(dt_last[i], dt, v[i], v_known[i]):
             before, v_before = dq[i], v_last[i]
         ahead = before / 3.0
-        x_ref[i] = x[i] + ahead
+        dx = -ahead
         touched[i] = 0
         if w[i] > 0.0:
             coasting = v[i] + (v[i] - v_before) / 3.0
             if in_air:  # at the speed of the end of the step, by what was before it: of second order
                 coasting = slowed(coasting, length(2.0 * v[i] - v_before), drag[i], effective)
-            dx[i] = effective * coasting + (effective * effective) * (gravity[0] + w[i] * f[i])
-        else:
-            dx[i] = -ahead
+            dx = effective * coasting + (effective * effective) * (gravity[0] + w[i] * f[i])
+        particle[i] = at_start(x[i] + ahead, w[i], dx)
 
     @func
     def progress(kind: int, a: float64, b: float64, time: float64):
@@ -138,8 +138,7 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
         b: array[real],
         clock: array[float64],
         dt: float64,
-        x_ref: array[vec3],
-        dx: array[vec3],
+        particle: array[vec8],
         target: array[vec3],
     ):
         k = tid()
@@ -148,7 +147,9 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
         for m in range(offset[group[k]], offset[group[k] + 1]):
             place += vec3d(displacement[m]) * progress(kind[m], float64(a[m]), float64(b[m]), time)
         if slot[k] < 0:
-            dx[point[k]] = vec3(place - vec3d(x_ref[point[k]]))
+            p = point[k]
+            dx = vec3(place - vec3d(reference(particle[p])))
+            particle[p][4], particle[p][5], particle[p][6] = dx[0], dx[1], dx[2]
         else:
             target[slot[k]] = vec3(place)
 
@@ -156,7 +157,7 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
     def finish(
         x: array[vec3],
         low: array[vec3],
-        dx: array[vec3],
+        particle: array[vec8],
         dt: real,
         clock: array[float64],
         step: float64,
@@ -166,11 +167,12 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
         clock_out: array[float64],
     ):
         i = tid()
+        dx = displacement(particle[i])
         if compensated:
-            x_out[i], low_out[i] = two_sum(x[i], dx[i] + low[i])
+            x_out[i], low_out[i] = two_sum(x[i], dx + low[i])
         else:
-            x_out[i] = x[i] + dx[i]
-        v_out[i] = dx[i] / dt
+            x_out[i] = x[i] + dx
+        v_out[i] = dx / dt
         if i == 0:
             clock_out[0] = clock[0] + step
 
@@ -183,8 +185,7 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
         v_last: array[vec3],
         v_known: array[vec3],
         dt_last: array[real],
-        w: array[real],
-        dx: array[vec3],
+        particle: array[vec8],
         touched: array[int],
         dt: real,
         clock: array[float64],
@@ -203,12 +204,13 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
         before = dt * v[i]
         if known:
             before = dq[i]
-        moved = dx[i] + before / 3.0
-        velocity = dx[i] * (1.5 / dt)
-        if touched[i] == 1 or (not known and w[i] == 0.0):
+        dx = displacement(particle[i])
+        moved = dx + before / 3.0
+        velocity = dx * (1.5 / dt)
+        if touched[i] == 1 or (not known and particle[i][W] == 0.0):
             velocity = moved / dt
         elif not known:  # v + h a, from x' = x + h v + h~^2 a
-            velocity = v[i] + (dx[i] - (2.0 * dt / 3.0) * v[i]) * (2.25 / dt)
+            velocity = v[i] + (dx - (2.0 * dt / 3.0) * v[i]) * (2.25 / dt)
         v_out[i], v_known_out[i] = velocity, velocity
         dt_out[i] = 0.0 if touched[i] == 1 else dt
         dq_out[i], v_last_out[i] = moved, v[i]
@@ -220,9 +222,9 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
             clock_out[0] = clock[0] + step
 
     @kernel
-    def correct(correction: array[vec3], dx: array[vec3]):
+    def correct(correction: array[vec3], particle: array[vec8]):
         i = tid()
-        dx[i] += correction[i]
+        particle[i] += moved_by(correction[i])
 
     return StepKernels(predict, finish, predict_bdf2, finish_bdf2, prescribe, correct)
 

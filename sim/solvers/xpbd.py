@@ -124,7 +124,7 @@ class SolverXPBD(Solver, key="xpbd"):
                 self._correction.zero_()
                 for batch in self.batches:
                     self._project(batch, batch.all_at_once, iteration, s)
-                launch(self._kernels.correct, self.model.particle_count, [self._correction], [s.dx])
+                launch(self._kernels.correct, self.model.particle_count, [self._correction], [s.particle])
         if isinstance(self._integrator, Bdf2):
             for batch in self.batches:
                 if batch.set.constraint.unilateral:
@@ -142,7 +142,7 @@ class SolverXPBD(Solver, key="xpbd"):
         launch(
             self._projections[batch.set.constraint, first, rows.disjoint],
             rows.count,
-            [rows.begin, *self._constraint_data(batch, s), self._valence, s.reference, s.effective_dt],
-            [s.dx, correction, batch.multiplier],
+            [rows.begin, *self._constraint_data(batch, s), self._valence, s.effective_dt],
+            [s.particle, correction, batch.multiplier],
         )
-        s.watch(s.dx if self._correction is None else correction, batch, rows)
+        s.watch(s.particle if self._correction is None else correction, batch, rows)
