@@ -1,38 +1,88 @@
-"""What a step works on: eight numbers for each point, side by side, so that a constraint finds all of it in one place.
+"""What a step works on: the numbers of each point side by side, so that a constraint finds all of it in one place.
 
-    0 to 2   x_ref [m], the position from which displacements count
-    3        w = 1 / m [1/kg]
-    4 to 6   dx [m], the displacement so far, which projections add to; C is evaluated at x_ref + dx
-    7        nothing
+A point of a step is at x = x_ref + dx: the displacement dx counts from the reference x_ref with which the step begins.
+float64 has room for both in one number, float32 has not: in x the low bits of a small dx are lost, and with them the
+velocity dx / h.  So there are two layouts, with the same functions:
+
+    float64   x [m], w = 1 / m [1/kg]                               dx = x - x_ref, whose x_ref is elsewhere
+    float32   x_ref [m], w = 1 / m [1/kg], dx [m], nothing          x = x_ref + dx, whenever C is evaluated
 """
 
 from __future__ import annotations
 
-from sim.core.lang.frontend.function import func
+from dataclasses import dataclass
+
+from sim.core.lang.frontend.function import Function, func
 from sim.core.lang.library.static import vector_type
+from sim.core.lang.types import Scalar, Vector, float32, vector
 
 W = 3
+"""Where the inverse mass is."""
 
 
-@func
-def reference(particle):
-    """x_ref."""
-    return vector_type(particle, 3)(particle[0], particle[1], particle[2])
+@dataclass(frozen=True, eq=False)
+class ParticleLayout:
+    """Functions of the language on a particle, a vector of `size` numbers.
+
+    at_start: (x_ref, w, dx) -> particle; position: particle -> x; displacement: (particle, x_ref) -> dx; moved_by: what
+    to add to a particle to move it, whose literal zeros touch nothing.
+    """
+
+    size: int
+    at_start: Function
+    position: Function
+    displacement: Function
+    moved_by: Function
+
+    def type(self, real: Scalar) -> Vector:
+        """The type of a particle."""
+        return vector(self.size, real)
 
 
-@func
-def displacement(particle):
-    """dx."""
-    return vector_type(particle, 3)(particle[4], particle[5], particle[6])
+def _of_sums() -> ParticleLayout:
+    @func
+    def at_start(x_ref, w, dx):
+        x = x_ref + dx
+        return vector_type(x, 4)(x[0], x[1], x[2], w)
+
+    @func
+    def position(particle):
+        return vector_type(particle, 3)(particle[0], particle[1], particle[2])
+
+    @func
+    def displacement(particle, x_ref):
+        return position(particle) - x_ref
+
+    @func
+    def moved_by(dx):
+        return vector_type(dx, 4)(dx[0], dx[1], dx[2], 0.0)
+
+    return ParticleLayout(4, at_start, position, displacement, moved_by)
 
 
-@func
-def at_start(x, w, dx):
-    """A particle."""
-    return vector_type(x, 8)(x[0], x[1], x[2], w, dx[0], dx[1], dx[2], 0.0)
+def _of_parts() -> ParticleLayout:
+    @func
+    def at_start(x_ref, w, dx):
+        return vector_type(dx, 8)(x_ref[0], x_ref[1], x_ref[2], w, dx[0], dx[1], dx[2], 0.0)
+
+    @func
+    def displacement(particle, x_ref):
+        return vector_type(particle, 3)(particle[4], particle[5], particle[6])
+
+    @func
+    def position(particle):
+        return vector_type(particle, 3)(particle[0], particle[1], particle[2]) + displacement(particle, 0.0)
+
+    @func
+    def moved_by(dx):
+        return vector_type(dx, 8)(0.0, 0.0, 0.0, 0.0, dx[0], dx[1], dx[2], 0.0)
+
+    return ParticleLayout(8, at_start, position, displacement, moved_by)
 
 
-@func
-def moved_by(dx):
-    """What is added to a particle to displace it: literal zeros touch nothing."""
-    return vector_type(dx, 8)(0.0, 0.0, 0.0, 0.0, dx[0], dx[1], dx[2], 0.0)
+_SUMS, _PARTS = _of_sums(), _of_parts()
+
+
+def particle_layout(real: Scalar) -> ParticleLayout:
+    """How the steps of a precision keep their points."""
+    return _PARTS if real is float32 else _SUMS

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from sim.constraints.base import Constraint
-from sim.constraints.particles import W, displacement, moved_by, reference
+from sim.constraints.particles import W, particle_layout
 from sim.core.lang.embedding import embed, fields_at, value_and_grad
 from sim.core.lang.frontend.builtins import static, tid
 from sim.core.lang.frontend.function import Function, func
@@ -84,7 +84,9 @@ def make_projection(
     exclusive: no two of the constraints of a launch share a point, not even a pinned one, and none has a point twice.
     """
     vec3, Data, value = vector(3, real), parameter_struct(c, real), value_type(c, real)
-    vec8 = vector(8, real)
+    layout = particle_layout(real)
+    particle_type, position = layout.type(real), layout.position
+    displacement, moved_by = layout.displacement, layout.moved_by
     n_points, rows, unilateral = c.points, c.rows, c.unilateral
     at = constraint_at(c, real, gradient=True)
     elastic, active = c.elastic, c.active(damped)
@@ -99,16 +101,16 @@ def make_projection(
         compliance: array[value],
         damping: array[real],
         valence: array[real],
+        x_ref: array[vec3],
         dt: real,
-        particle: array[vec8],
+        particle: array[particle_type],
         correction: array[vec3],
         multiplier: array[value],
     ):
         k = start + tid()
         at_k = [points[k, j] for j in static(range(n_points))]
         of_k = [particle[at_k[j]] for j in static(range(n_points))]
-        dx_k = [displacement(of_k[j]) for j in static(range(n_points))]
-        C, J = at([reference(of_k[j]) + dx_k[j] for j in static(range(n_points))], data, k)
+        C, J = at([position(of_k[j]) for j in static(range(n_points))], data, k)
         w_k = [of_k[j][W] * (valence[at_k[j]] if averaged else 1.0) for j in static(range(n_points))]
         gamma = damping[k] / dt if damped else 0.0
         lam = value() if first else multiplier[k]
@@ -119,7 +121,7 @@ def make_projection(
                 for j in static(range(i, m)):
                     A[i, j] += w_k[p] * dot(J[active[i]][p], J[active[j]][p])
                 if resists[active[i]]:
-                    rates[i] += dot(J[active[i]][p], dx_k[p])
+                    rates[i] += dot(J[active[i]][p], displacement(of_k[p], x_ref[at_k[p]]))
         for i in static(range(m)):
             for j in static(range(i)):
                 A[i, j] = A[j, i]
@@ -164,5 +166,5 @@ def make_projection(
 
     project.race_free = True  # the constraints of a launch share pinned points only, which do not move
     if exclusive:
-        project.exclusive = frozenset(("particle", "correction", "valence", "multiplier"))
+        project.exclusive = frozenset(("particle", "correction", "x_ref", "valence", "multiplier"))
     return project

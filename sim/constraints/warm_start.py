@@ -13,7 +13,7 @@ With an exact solve this is the linearly implicit Euler step (D. Baraff, A. Witk
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
-from sim.constraints.particles import moved_by
+from sim.constraints.particles import particle_layout
 from sim.constraints.projection import constraint_at, parameter_struct, value_type
 from sim.core.lang.frontend.builtins import static, tid
 from sim.core.lang.frontend.function import func
@@ -58,6 +58,7 @@ def make_warm_start(c: Constraint, real: Scalar, damped: bool, limited: bool, ex
     elastic, active = c.elastic, c.active(damped)
     resists = tuple(damped and acts for acts in c.damped)
     at = constraint_at(c, real, gradient=True)
+    particle_type, moved_by = particle_layout(real).type(real), particle_layout(real).moved_by
 
     @kernel(name=f"warm_start_{c.name}")
     def warm_start(
@@ -70,7 +71,7 @@ def make_warm_start(c: Constraint, real: Scalar, damped: bool, limited: bool, ex
         x_before: array[vec3],
         v: array[vec3],
         dt: real,
-        particle: array[vector(8, real)],
+        particle: array[particle_type],
         multiplier: array[value],
     ):
         k = start + tid()

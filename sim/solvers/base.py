@@ -50,7 +50,7 @@ def _unwatched(written: array, batch: ConstraintBatch | None, rows: Rows | None)
 class Substep:
     """One step that is being taken.
 
-    motion: displacements of the attachments; effective_dt, particle: see `integrators`; watch: told after each
+    motion: displacements of the attachments; effective_dt, reference, particle: see `integrators`; watch: told after each
     launch that moves points.
     """
 
@@ -59,6 +59,7 @@ class Substep:
     motion: array
     dt: float
     effective_dt: float
+    reference: array
     particle: array
     watch: Watch = _unwatched
 
@@ -252,7 +253,7 @@ class Solver:
         if self._prescribes:
             held = [model.attachment_point, model.attachment_anchor, model.attachment_group, model.attachment_slot]
             moved = [model.motion_offset, model.motion_kind, s.motion, model.motion_a, model.motion_b]
-            inputs = [*held, *moved, before.clock, s.dt]
+            inputs = [*held, *moved, before.clock, s.dt, s.reference]
             launch(self._kernels.prescribe, self._prescribes, inputs, [s.particle, self._target])
         s.watch(s.particle, None, None)
 
@@ -262,7 +263,14 @@ class Solver:
         launch(
             kernel,
             rows.count,
-            [rows.begin, *self._constraint_data(batch, s), self.model.particle_inv_mass, before.particle_q, before.particle_qd, s.effective_dt],
+            [
+                rows.begin,
+                *self._constraint_data(batch, s),
+                self.model.particle_inv_mass,
+                before.particle_q,
+                before.particle_qd,
+                s.effective_dt,
+            ],
             [s.particle, batch.multiplier],
         )
         s.watch(s.particle, batch, rows)
@@ -285,7 +293,9 @@ class Solver:
         self, before: State, after: State, control: Control | None, dt: float, watch: Watch = _unwatched
     ) -> Substep:
         i = self._integrator
-        return Substep(before, after, self._motion(control), dt, i.effective(dt), i.particle, watch)
+        return Substep(
+            before, after, self._motion(control), dt, i.effective(dt), i.reference(before), i.particle, watch
+        )
 
     def _motion(self, control: Control | None) -> array:
         return self.model.motion_vector if control is None else control.motion_vector

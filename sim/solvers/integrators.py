@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from sim.constraints.particles import particle_layout
 from sim.core.lang.types import float32, int32, vector
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros
@@ -43,6 +44,9 @@ class Integrator(Protocol):
     def effective(self, dt: float) -> float:
         """h~ of a step."""
 
+    def reference(self, before: State) -> array:
+        """x_ref: (particles,) vec3 [m]."""
+
     def predict(self, before: State, dt: float) -> None:
         """Displacements by inertia and outer forces."""
 
@@ -60,13 +64,19 @@ class Euler:
         model = self.model
         self.history = (LOW,) if model.dtype is float32 else ()
         self.kernels = step_kernels(model.dtype, model.in_air)
-        self.particle = zeros(model.particle_count, vector(8, model.dtype), model.device, model.requires_grad)
+        self.particle = zeros(
+            model.particle_count, particle_layout(model.dtype).type(model.dtype), model.device, model.requires_grad
+        )
         self.scratch = [self.particle]
         self._none = zeros(1, vector(3, model.dtype), model.device)
 
     def effective(self, dt: float) -> float:
         """See `Integrator`."""
         return dt
+
+    def reference(self, before: State) -> array:
+        """See `Integrator`."""
+        return before.particle_q
 
     def predict(self, before: State, dt: float) -> None:
         """See `Integrator`."""
@@ -100,21 +110,28 @@ class Bdf2:
         model, vec3 = self.model, vector(3, self.model.dtype)
         self.history = (*((LOW,) if model.dtype is float32 else ()), *STEP_BEFORE)
         self.kernels = step_kernels(model.dtype, model.in_air)
-        self.particle = zeros(model.particle_count, vector(8, model.dtype), model.device, model.requires_grad)
+        self.particle = zeros(
+            model.particle_count, particle_layout(model.dtype).type(model.dtype), model.device, model.requires_grad
+        )
+        self._reference = zeros(model.particle_count, vec3, model.device, model.requires_grad)
         self.touched = zeros(model.particle_count, int32, model.device)
-        self.scratch = [self.particle, self.touched]
+        self.scratch = [self.particle, self._reference, self.touched]
         self._none = zeros(1, vec3, model.device)
 
     def effective(self, dt: float) -> float:
         """See `Integrator`."""
         return 2.0 * dt / 3.0
 
+    def reference(self, before: State) -> array:
+        """See `Integrator`."""
+        return self._reference
+
     def predict(self, before: State, dt: float) -> None:
         """See `Integrator`."""
         model = self.model
         now = [before.particle_q, before.particle_qd, before.particle_f]
         inputs = [*now, *self._history(before), *_outer(model), dt]
-        outputs = [self.particle, self.touched]
+        outputs = [self.particle, self._reference, self.touched]
         launch(self.kernels.predict_bdf2, model.particle_count, inputs, outputs)
 
     def finish(self, before: State, after: State, dt: float) -> None:
@@ -122,7 +139,7 @@ class Bdf2:
         model = self.model
         low, low_after = (state.history.get(LOW.name, self._none) for state in (before, after))
         now = [before.particle_q, low, before.particle_qd]
-        inputs = [*now, *self._history(before), self.particle, self.touched, dt]
+        inputs = [*now, *self._history(before), self.particle, self._reference, self.touched, dt]
         outputs = [after.particle_q, low_after, after.particle_qd, *self._history(after), after.clock]
         launch(self.kernels.finish_bdf2, model.particle_count, [*inputs, before.clock, dt], outputs)
 

@@ -8,7 +8,7 @@ See `integrators` for what they do.  `particle`: see `sim.constraints.particles`
 from dataclasses import dataclass
 from functools import cache
 
-from sim.constraints.particles import W, at_start, displacement, moved_by, reference
+from sim.constraints.particles import W, particle_layout
 from sim.core.lang.constants import pi
 from sim.core.lang.frontend.builtins import cos, stop_gradient, tid
 from sim.core.lang.frontend.function import func
@@ -52,7 +52,9 @@ def stopped(v):
 @cache
 def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
     """The kernels for float32 or float64, with or without drag."""
-    vec3, vec8, vec3d, compensated = vector(3, real), vector(8, real), vector(3, float64), real is float32
+    vec3, vec3d, compensated, layout = vector(3, real), vector(3, float64), real is float32, particle_layout(real)
+    particle_type, at_start, moved_by = layout.type(real), layout.at_start, layout.moved_by
+    position, displacement = layout.position, layout.displacement
 
     @func
     def slowed(v, speed, drag, dt):
@@ -70,7 +72,7 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
         drag: array[real],
         gravity: array[vec3],
         dt: real,
-        particle: array[vec8],
+        particle: array[particle_type],
     ):
         i = tid()
         dx = vec3()
@@ -97,7 +99,8 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
         drag: array[real],
         gravity: array[vec3],
         dt: real,
-        particle: array[vec8],
+        particle: array[particle_type],
+        x_ref: array[vec3],
         touched: array[int],
     ):
         i = tid()
@@ -113,7 +116,8 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
             if in_air:  # at the speed of the end of the step, by what was before it: of second order
                 coasting = slowed(coasting, length(2.0 * v[i] - v_before), drag[i], effective)
             dx = effective * coasting + (effective * effective) * (gravity[0] + w[i] * f[i])
-        particle[i] = at_start(x[i] + ahead, w[i], dx)
+        x_ref[i] = x[i] + ahead
+        particle[i] = at_start(x_ref[i], w[i], dx)
 
     @func
     def progress(kind: int, a: float64, b: float64, time: float64):
@@ -138,7 +142,8 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
         b: array[real],
         clock: array[float64],
         dt: float64,
-        particle: array[vec8],
+        x_ref: array[vec3],
+        particle: array[particle_type],
         target: array[vec3],
     ):
         k = tid()
@@ -148,8 +153,7 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
             place += vec3d(displacement[m]) * progress(kind[m], float64(a[m]), float64(b[m]), time)
         if slot[k] < 0:
             p = point[k]
-            dx = vec3(place - vec3d(reference(particle[p])))
-            particle[p][4], particle[p][5], particle[p][6] = dx[0], dx[1], dx[2]
+            particle[p] = at_start(x_ref[p], particle[p][W], vec3(place - vec3d(x_ref[p])))
         else:
             target[slot[k]] = vec3(place)
 
@@ -157,7 +161,7 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
     def finish(
         x: array[vec3],
         low: array[vec3],
-        particle: array[vec8],
+        particle: array[particle_type],
         dt: real,
         clock: array[float64],
         step: float64,
@@ -167,11 +171,11 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
         clock_out: array[float64],
     ):
         i = tid()
-        dx = displacement(particle[i])
+        dx = displacement(particle[i], x[i])
         if compensated:
             x_out[i], low_out[i] = two_sum(x[i], dx + low[i])
         else:
-            x_out[i] = x[i] + dx
+            x_out[i] = position(particle[i])
         v_out[i] = dx / dt
         if i == 0:
             clock_out[0] = clock[0] + step
@@ -185,7 +189,8 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
         v_last: array[vec3],
         v_known: array[vec3],
         dt_last: array[real],
-        particle: array[vec8],
+        particle: array[particle_type],
+        x_ref: array[vec3],
         touched: array[int],
         dt: real,
         clock: array[float64],
@@ -204,7 +209,7 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
         before = dt * v[i]
         if known:
             before = dq[i]
-        dx = displacement(particle[i])
+        dx = displacement(particle[i], x_ref[i])
         moved = dx + before / 3.0
         velocity = dx * (1.5 / dt)
         if touched[i] == 1 or (not known and particle[i][W] == 0.0):
@@ -217,12 +222,12 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
         if compensated:
             x_out[i], low_out[i] = two_sum(x[i], moved + low[i])
         else:
-            x_out[i] = x[i] + moved
+            x_out[i] = position(particle[i])
         if i == 0:
             clock_out[0] = clock[0] + step
 
     @kernel
-    def correct(correction: array[vec3], particle: array[vec8]):
+    def correct(correction: array[vec3], particle: array[particle_type]):
         i = tid()
         particle[i] += moved_by(correction[i])
 

@@ -142,7 +142,7 @@ class SolverXPBD(Solver, key="xpbd"):
         launch(
             self._projections[batch.set.constraint, first, rows.disjoint],
             rows.count,
-            [rows.begin, *self._constraint_data(batch, s), self._valence, s.effective_dt],
+            [rows.begin, *self._constraint_data(batch, s), self._valence, s.reference, s.effective_dt],
             [s.particle, correction, batch.multiplier],
         )
         s.watch(s.particle if self._correction is None else correction, batch, rows)
