@@ -1,11 +1,13 @@
-"""What a step works on: the numbers of each point side by side, so that a constraint finds all of it in one place.
+"""What a step works on: where each point is, as a displacement from where it began.
 
 A point of a step is at x = x_ref + dx: the displacement dx counts from the reference x_ref with which the step begins.
 float64 has room for both in one number, float32 has not: in x the low bits of a small dx are lost, and with them the
 velocity dx / h.  So there are two layouts, with the same functions:
 
-    float64   x [m], w = 1 / m [1/kg]                               dx = x - x_ref, whose x_ref is elsewhere
-    float32   x_ref [m], w = 1 / m [1/kg], dx [m], nothing          x = x_ref + dx, whenever C is evaluated
+    float64   x [m]               dx = x - x_ref, whose x_ref is elsewhere
+    float32   x_ref [m], dx [m]   x = x_ref + dx, whenever C is evaluated
+
+Each of these three vectors is followed by a number that means nothing: four side by side are moved at once.
 """
 
 from __future__ import annotations
@@ -16,15 +18,12 @@ from sim.core.lang.frontend.function import Function, func
 from sim.core.lang.library.static import vector_type
 from sim.core.lang.types import Scalar, Vector, float32, vector
 
-W = 3
-"""Where the inverse mass is."""
-
 
 @dataclass(frozen=True, eq=False)
 class ParticleLayout:
     """Functions of the language on a particle, a vector of `size` numbers.
 
-    at_start: (x_ref, w, dx) -> particle; position: particle -> x; displacement: (particle, x_ref) -> dx; moved_by: what
+    at_start: (x_ref, dx) -> particle; position: particle -> x; displacement: (particle, x_ref) -> dx; moved_by: what
     to add to a particle to move it, whose literal zeros touch nothing.
     """
 
@@ -41,9 +40,9 @@ class ParticleLayout:
 
 def _of_sums() -> ParticleLayout:
     @func
-    def at_start(x_ref, w, dx):
+    def at_start(x_ref, dx):
         x = x_ref + dx
-        return vector_type(x, 4)(x[0], x[1], x[2], w)
+        return vector_type(x, 4)(x[0], x[1], x[2], 0.0)
 
     @func
     def position(particle):
@@ -62,8 +61,8 @@ def _of_sums() -> ParticleLayout:
 
 def _of_parts() -> ParticleLayout:
     @func
-    def at_start(x_ref, w, dx):
-        return vector_type(dx, 8)(x_ref[0], x_ref[1], x_ref[2], w, dx[0], dx[1], dx[2], 0.0)
+    def at_start(x_ref, dx):
+        return vector_type(dx, 8)(x_ref[0], x_ref[1], x_ref[2], 0.0, dx[0], dx[1], dx[2], 0.0)
 
     @func
     def displacement(particle, x_ref):

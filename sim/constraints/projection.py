@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from sim.constraints.base import Constraint
-from sim.constraints.particles import W, particle_layout
+from sim.constraints.particles import particle_layout
 from sim.core.lang.embedding import embed, fields_at, value_and_grad
 from sim.core.lang.frontend.builtins import static, tid
 from sim.core.lang.frontend.function import Function, func
@@ -100,6 +100,7 @@ def make_projection(
         data: Data,
         compliance: array[value],
         damping: array[real],
+        w: array[real],
         valence: array[real],
         x_ref: array[vec3],
         dt: real,
@@ -111,7 +112,7 @@ def make_projection(
         at_k = [points[k, j] for j in static(range(n_points))]
         of_k = [particle[at_k[j]] for j in static(range(n_points))]
         C, J = at([position(of_k[j]) for j in static(range(n_points))], data, k)
-        w_k = [of_k[j][W] * (valence[at_k[j]] if averaged else 1.0) for j in static(range(n_points))]
+        w_k = [w[at_k[j]] * (valence[at_k[j]] if averaged else 1.0) for j in static(range(n_points))]
         gamma = damping[k] / dt if damped else 0.0
         lam = value() if first else multiplier[k]
         # J W J^T, and dC/dt dt: point by point, so that only the gradients at one of them have to be at hand
@@ -148,7 +149,7 @@ def make_projection(
         elif sum([w_k[j] for j in static(range(n_points))]) > 0.0:
             dlam = solve(A, b)
         for j in static(range(n_points)):  # eq. 17, moved by W J^T dlam
-            w_j = of_k[j][W]
+            w_j = w[at_k[j]]
             if rows == 1:
                 moved = (w_j * dlam[0]) * J[0][j]
             else:
@@ -166,5 +167,5 @@ def make_projection(
 
     project.race_free = True  # the constraints of a launch share pinned points only, which do not move
     if exclusive:
-        project.exclusive = frozenset(("particle", "correction", "x_ref", "valence", "multiplier"))
+        project.exclusive = frozenset(("particle", "correction", "x_ref", "w", "valence", "multiplier"))
     return project

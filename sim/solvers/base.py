@@ -263,26 +263,20 @@ class Solver:
         launch(
             kernel,
             rows.count,
-            [
-                rows.begin,
-                *self._constraint_data(batch, s),
-                self.model.particle_inv_mass,
-                before.particle_q,
-                before.particle_qd,
-                s.effective_dt,
-            ],
+            [rows.begin, *self._constraint_data(batch, s), before.particle_q, before.particle_qd, s.effective_dt],
             [s.particle, batch.multiplier],
         )
         s.watch(s.particle, batch, rows)
 
     def _constraint_data(self, batch: ConstraintBatch, s: Substep) -> list[object]:
-        """What the kernels of constraints read first: points, parameters, compliance, damping."""
+        """What the kernels of constraints read first: points, parameters, compliance, damping, inverse masses."""
         damping = batch.set.damping if batch.set.damping is not None else self._no_damping
         return [
             batch.set.points,
             batch.parameters_in(s.after),
             batch.set.compliance,
             damping,
+            self.model.particle_inv_mass,
         ]
 
     def _finish(self, s: Substep) -> None:

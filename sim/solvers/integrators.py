@@ -139,7 +139,15 @@ class Bdf2:
         model = self.model
         low, low_after = (state.history.get(LOW.name, self._none) for state in (before, after))
         now = [before.particle_q, low, before.particle_qd]
-        inputs = [*now, *self._history(before), self.particle, self._reference, self.touched, dt]
+        inputs = [
+            *now,
+            *self._history(before),
+            model.particle_inv_mass,
+            self.particle,
+            self._reference,
+            self.touched,
+            dt,
+        ]
         outputs = [after.particle_q, low_after, after.particle_qd, *self._history(after), after.clock]
         launch(self.kernels.finish_bdf2, model.particle_count, [*inputs, before.clock, dt], outputs)
 

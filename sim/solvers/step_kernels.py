@@ -8,7 +8,7 @@ See `integrators` for what they do.  `particle`: see `sim.constraints.particles`
 from dataclasses import dataclass
 from functools import cache
 
-from sim.constraints.particles import W, particle_layout
+from sim.constraints.particles import particle_layout
 from sim.core.lang.constants import pi
 from sim.core.lang.frontend.builtins import cos, stop_gradient, tid
 from sim.core.lang.frontend.function import func
@@ -79,7 +79,7 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
         if w[i] > 0.0:
             coasting = slowed(v[i], length(v[i]) if in_air else 0.0, drag[i], dt)
             dx = dt * coasting + (dt * dt) * (gravity[0] + w[i] * f[i])
-        particle[i] = at_start(x[i], w[i], dx)
+        particle[i] = at_start(x[i], dx)
 
     @func
     def follows(dt_last, dt, v, v_known):
@@ -117,7 +117,7 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
                 coasting = slowed(coasting, length(2.0 * v[i] - v_before), drag[i], effective)
             dx = effective * coasting + (effective * effective) * (gravity[0] + w[i] * f[i])
         x_ref[i] = x[i] + ahead
-        particle[i] = at_start(x_ref[i], w[i], dx)
+        particle[i] = at_start(x_ref[i], dx)
 
     @func
     def progress(kind: int, a: float64, b: float64, time: float64):
@@ -153,7 +153,7 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
             place += vec3d(displacement[m]) * progress(kind[m], float64(a[m]), float64(b[m]), time)
         if slot[k] < 0:
             p = point[k]
-            particle[p] = at_start(x_ref[p], particle[p][W], vec3(place - vec3d(x_ref[p])))
+            particle[p] = at_start(x_ref[p], vec3(place - vec3d(x_ref[p])))
         else:
             target[slot[k]] = vec3(place)
 
@@ -189,6 +189,7 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
         v_last: array[vec3],
         v_known: array[vec3],
         dt_last: array[real],
+        w: array[real],
         particle: array[particle_type],
         x_ref: array[vec3],
         touched: array[int],
@@ -212,7 +213,7 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
         dx = displacement(particle[i], x_ref[i])
         moved = dx + before / 3.0
         velocity = dx * (1.5 / dt)
-        if touched[i] == 1 or (not known and particle[i][W] == 0.0):
+        if touched[i] == 1 or (not known and w[i] == 0.0):
             velocity = moved / dt
         elif not known:  # v + h a, from x' = x + h v + h~^2 a
             velocity = v[i] + (dx - (2.0 * dt / 3.0) * v[i]) * (2.25 / dt)
