@@ -4,15 +4,17 @@ A point of a step is at x = x_ref + dx: the displacement dx counts from the refe
 float64 has room for both in one number, float32 has not: in x the low bits of a small dx are lost, and with them the
 velocity dx / h.  So there are two layouts, with the same functions:
 
-    float64   x [m]               dx = x - x_ref, whose x_ref is elsewhere
-    float32   x_ref [m], dx [m]   x = x_ref + dx, whenever C is evaluated
+    float64   x [m]                         dx = x - x_ref, whose x_ref is elsewhere
+    float32   x_ref [m], -, dx [m], -       x = x_ref + dx, whenever C is evaluated
 
-Each of these three vectors is followed by a number that means nothing: four side by side are moved at once.
+The two numbers of float32 that mean nothing are there because four side by side are moved at once.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+import numpy as np
 
 from sim.core.lang.frontend.function import Function, func
 from sim.core.lang.library.static import vector_type
@@ -37,26 +39,29 @@ class ParticleLayout:
         """The type of a particle."""
         return vector(self.size, real)
 
+    def host_positions(self, particles: np.ndarray) -> np.ndarray:
+        """x of particles (n, size)."""
+        return particles if self.size == 3 else particles[:, :3] + particles[:, 4:7]
+
 
 def _of_sums() -> ParticleLayout:
     @func
     def at_start(x_ref, dx):
-        x = x_ref + dx
-        return vector_type(x, 4)(x[0], x[1], x[2], 0.0)
+        return x_ref + dx
 
     @func
     def position(particle):
-        return vector_type(particle, 3)(particle[0], particle[1], particle[2])
+        return particle
 
     @func
     def displacement(particle, x_ref):
-        return position(particle) - x_ref
+        return particle - x_ref
 
     @func
     def moved_by(dx):
-        return vector_type(dx, 4)(dx[0], dx[1], dx[2], 0.0)
+        return dx
 
-    return ParticleLayout(4, at_start, position, displacement, moved_by)
+    return ParticleLayout(3, at_start, position, displacement, moved_by)
 
 
 def _of_parts() -> ParticleLayout:

@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from sim.constraints.evolution import make_evolution
+from sim.constraints.particles import particle_layout
 from sim.constraints.projection import parameter_struct, value_type
 from sim.core.lang.errors import SimError, did_you_mean, entry_point
 from sim.core.lang.types import vector
@@ -50,8 +51,8 @@ def _unwatched(written: array, batch: ConstraintBatch | None, rows: Rows | None)
 class Substep:
     """One step that is being taken.
 
-    motion: displacements of the attachments; effective_dt, reference, particle: see `integrators`; watch: told after each
-    launch that moves points.
+    motion: displacements of the attachments; effective_dt, reference, particle: see `integrators`; watch: told after
+    each launch that moves points.
     """
 
     before: State
@@ -219,9 +220,12 @@ class Solver:
     def locate_nonfinite(self, before: State, after: State, control: Control | None, dt: float) -> str:
         """Takes the step from `before` again, into `after`, and says where a position first became non-finite."""
         found: list[str] = []
+        layout = particle_layout(self.model.dtype)
 
         def look(written: array, batch: ConstraintBatch | None, rows: Rows | None) -> None:
-            bad = np.flatnonzero(~np.isfinite(written.numpy()).all(axis=1))
+            host = written.numpy()
+            moved = layout.host_positions(host) if host.shape[1] == layout.size else host
+            bad = np.flatnonzero(~np.isfinite(moved).all(axis=1))
             if found or not len(bad):
                 return
             if batch is None or rows is None:

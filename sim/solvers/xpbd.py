@@ -47,8 +47,8 @@ class SolverXPBD(Solver, key="xpbd"):
                    "colored: one after the other (Gauss-Seidel); jacobi: at once, averaged", "colored"),
         SchemaLine("start", Choice(("zero", "elastic")), "multipliers at the start of a step: zero, or those of the"
                    " forces at hand (solids need fewer steps)", "zero"),
-        SchemaLine("integrator", Choice(tuple(INTEGRATORS)), "euler: first order, as published; bdf2: second order, with"
-                   " less damping of its own", "euler"),
+        SchemaLine("integrator", Choice(tuple(INTEGRATORS)), "euler: first order, as published; bdf2: second order,"
+                   " with less damping of its own", "euler"),
     )  # fmt: skip
 
     iterations: int = 1
