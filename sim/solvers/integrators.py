@@ -62,7 +62,7 @@ class Euler:
 
     def __post_init__(self) -> None:
         model = self.model
-        self.history = (LOW,) if model.dtype is float32 else ()
+        self.history: tuple[Field, ...] = (LOW,) if model.dtype is float32 else ()
         self.kernels = step_kernels(model.dtype, model.in_air)
         self.particle = zeros(
             model.particle_count, particle_layout(model.dtype).type(model.dtype), model.device, model.requires_grad
@@ -108,7 +108,7 @@ class Bdf2:
 
     def __post_init__(self) -> None:
         model, vec3 = self.model, vector(3, self.model.dtype)
-        self.history = (*((LOW,) if model.dtype is float32 else ()), *STEP_BEFORE)
+        self.history: tuple[Field, ...] = (*((LOW,) if model.dtype is float32 else ()), *STEP_BEFORE)
         self.kernels = step_kernels(model.dtype, model.in_air)
         self.particle = zeros(
             model.particle_count, particle_layout(model.dtype).type(model.dtype), model.device, model.requires_grad
