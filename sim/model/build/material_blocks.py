@@ -13,6 +13,9 @@ from sim.model.build import checks
 from sim.model.build.blocks import ConstraintBlock, constraint_values, registered
 from sim.model.errors import ModelError
 
+_NOUNS = {"soft": "solids", "cloth": "cloth"}
+_ADDED_BY = {"soft": "Use add_soft_grid or add_soft_mesh", "cloth": "Use add_cloth_grid or add_cloth_mesh"}
+
 
 def material_blocks(label: str, start: int, material: Any, thing: Meshed) -> list[ConstraintBlock]:
     """The constraints of an object whose first particle is `start`."""
@@ -22,8 +25,8 @@ def material_blocks(label: str, start: int, material: Any, thing: Meshed) -> lis
         constraint = registered(name, "material: constraint")
         if constraint.added_by:
             raise ModelError(f"material: {name!r} is no material", f"Use {constraint.added_by}")
-        if constraint.law is not None and thing.kind != "soft":
-            raise ModelError(f"material: {name!r} is for solids", "Use add_soft_grid or add_soft_mesh")
+        if constraint.law is not None and thing.kind != constraint.law.kind:
+            raise ModelError(f"material: {name!r} is for {_NOUNS[constraint.law.kind]}", _ADDED_BY[constraint.law.kind])
         elements = elements_of(constraint, thing)
         spec = checks.mapping(f"material[{name!r}]", material[name])
         values, each = constraint_values(f"material[{name!r}]", constraint, spec, len(elements.points))
@@ -32,7 +35,8 @@ def material_blocks(label: str, start: int, material: Any, thing: Meshed) -> lis
             factor = np.asarray(constraint.factors[thing.kind](elements.length, elements.area), np.float64)
         size = elements.area if constraint.law is not None else None
         points = elements.points + np.int32(start)
-        blocks.append(ConstraintBlock(label, f"{label}.{name}", constraint, points, factor, values, size=size))
+        given = dict(elements.given)
+        blocks.append(ConstraintBlock(label, f"{label}.{name}", constraint, points, factor, values, given, size=size))
     return blocks
 
 
