@@ -11,6 +11,8 @@ from sim.constraints.bend import bend as bend
 from sim.constraints.cloth.fabric import fabric as fabric
 from sim.constraints.cloth.membrane import membrane_neo_hookean as membrane_neo_hookean
 from sim.constraints.cloth.membrane import membrane_stvk as membrane_stvk
+from sim.constraints.cloth.plate import fabric_bend as fabric_bend
+from sim.constraints.cloth.plate import plate as plate
 from sim.constraints.contact import contact_plane as contact_plane
 from sim.constraints.contact import contact_sphere as contact_sphere
 from sim.constraints.distance import distance as distance
