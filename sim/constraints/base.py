@@ -172,7 +172,9 @@ class Constraint:
         if self.measure is not None:
             other = (*self.derived, *self.internal_variables, *self.placed)
             return tuple(name for name in self.parameters if name not in other)
-        size = {"float": 1, "vec3": 3}[self.parameters["rest"].kind] if "rest" in self.parameters else 0
+        if "rest" not in self.parameters or "rest" in self.placed:
+            return ()
+        size = {"float": 1, "vec3": 3}[self.parameters["rest"].kind]
         return ("rest",) if size == self.rows else ()
 
     def argument_types(self, real: Scalar) -> list[Any]:

@@ -23,19 +23,22 @@ import numpy as np
 
 from sim.geometry import ClothGrid, GeometryError, TetMesh, Topology, tet_edges
 
+Given = Callable[[np.ndarray], Mapping[str, np.ndarray]]
+
 
 @dataclass(frozen=True, eq=False)
 class Elements:
     """Points (n, k) of the constraints, counted from the first point of the object.
 
     length (n,) [m]: of the edge that a constraint stretches or bends about; area (n,) [m^2]: of the triangles there, or
-    [m^3] the volume of a tetrahedron.  given: parameters of the constraint that the mesh decides, (n,) or (n, 3).
+    [m^3] the volume of a tetrahedron.  given: parameters of the constraint that the mesh decides, (n,) or (n, 3), for a
+    choice of held points of the object (points,) bool: those that the solver does not move.
     """
 
     points: np.ndarray
     length: np.ndarray
     area: np.ndarray
-    given: Mapping[str, np.ndarray] = field(default_factory=dict)
+    given: Given | None = None
 
 
 Finder = Callable[[Any], Elements]

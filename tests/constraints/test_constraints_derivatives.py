@@ -74,6 +74,14 @@ def at_rest(name: str, seed: int) -> Sample:
             long, area = np.linalg.norm(a), np.linalg.norm(np.cross(a, b))
             s.parameters["inverse"][k] = 1 / long, -(a @ b) / (long * area), long / area
         return s
+    if "curvature" in s.parameters:  # plates
+        s.parameters["rest"][:] = 0.0
+        s.parameters["curvature"][:] = 1.0
+        s.parameters.update({n: np.zeros(s.count) for n in ("curl_warp", "curl_weft") if n in s.parameters})
+        at = [{n: v[k] for n, v in s.parameters.items()} for k in range(s.count)]
+        found = np.array([values(REGISTRY["plate"], s.x[rows], at[k]) for k, rows in enumerate(s.points)])
+        s.parameters["rest"] = found
+        return s
     if name == "cell_volume":
         s.parameters["rest"] = np.array([(1.0 + values(s.c, s.x[rows], {"rest": 1.0})[0]) for rows in s.points])
         return s

@@ -106,6 +106,19 @@ def values(c: Constraint, x: np.ndarray, parameters: dict[str, np.ndarray]) -> n
         stretch = np.linalg.norm([u, v], axis=1) - 1
         return [stretch[0] + p["coupling"] * stretch[1], stretch[1], u @ v]
 
+    def curvatures() -> np.ndarray:
+        normal = np.cross(x[1] - x[0], x[2] - x[0])
+        heights = (x[3:] - x[0]) @ normal / np.linalg.norm(normal)
+        return heights @ np.stack([p[f"w{k}"] for k in range(3, 12)]) - p["curvature"] * p["rest"]
+
+    def woven_curvatures() -> list[float]:
+        k, turn = curvatures(), p["along"] + p["angle"]
+        xx, yy, xy = (k[0] + k[1]) / 2**0.5, (k[0] - k[1]) / 2**0.5, k[2] / 2**0.5
+        u, v = np.array([np.cos(turn), np.sin(turn)]), np.array([-np.sin(turn), np.cos(turn)])
+        tensor = np.array([[xx, xy], [xy, yy]])
+        across = v @ tensor @ v - p["curl_weft"]
+        return [u @ tensor @ u - p["curl_warp"] + p["coupling"] * across, across, 2 * u @ tensor @ v]
+
     edge = np.linalg.norm(x[1] - x[0]) if len(x) > 1 else 0.0
     formulas: dict[str, Callable[[], object]] = {
         "distance": lambda: edge - p["rest"],
@@ -124,6 +137,8 @@ def values(c: Constraint, x: np.ndarray, parameters: dict[str, np.ndarray]) -> n
         "membrane_stvk": sheet_strain,
         "membrane_neo_hookean": thinned,
         "fabric": fabric,
+        "plate": curvatures,
+        "fabric_bend": woven_curvatures,
         "own_area": lambda: 0.5 * np.linalg.norm(np.cross(x[1] - x[0], x[2] - x[0])) - p["rest"],
         "own_pair": lambda: [edge - p["rest"], np.linalg.norm(x[2] - x[0]) - 2 * p["rest"]],
         "own_tetrahedron": lambda: halves() - np.concatenate([p["near"], p["far"]]),

@@ -16,6 +16,8 @@ are unknowns of their own.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from sim.constraints.cloth.triangle import woven_triangles
@@ -37,26 +39,33 @@ def patches(cloth: Cloth) -> Elements:
     """Points: the corners, the three points opposite the sides, and two more behind each of these; where there is
     none, or where it was there already, the first corner, without weight.  rest: the curvatures of the rest shape."""
     t = cloth.topology
-    points = _points(t)
-    weights = _weights(points, _unfolded(t.positions, points))
-    # one point by several ways, as around a vertex of three triangles: all of its weight at the first of them
+    slots = _points(t)
+    flat = _unfolded(t.positions, slots)
+    points, same = slots.copy(), []
     for later in range(1, POINTS):
-        for first in range(later):
-            same = (points[:, later] == points[:, first]) & (points[:, later] >= 0)
-            weights[same, first] += weights[same, later]
-            weights[same, later] = 0.0
-            points[same, later] = -1
+        for first in range(later):  # one point by several ways, as around a vertex of three triangles
+            rows = np.flatnonzero((points[:, later] == points[:, first]) & (points[:, later] >= 0))
+            points[rows, later] = -1
+            same.append((rows, first, later))
     points = np.where(points < 0, points[:, :1], points).astype(np.int32)
-    given = {name: weights[:, CORNERS + k] for k, name in enumerate(WEIGHTS)}
-    given["rest"] = _curvatures(t.positions[points], weights)
+
+    def given(held: np.ndarray) -> dict[str, np.ndarray]:
+        weights = _weights(slots, flat, held)
+        for rows, first, later in same:  # all of its weight at the first of them
+            weights[rows, first] += weights[rows, later]
+            weights[rows, later] = 0.0
+        found = {name: weights[:, CORNERS + k] for k, name in enumerate(WEIGHTS)}
+        return {**found, "rest": _curvatures(t.positions[points], weights)}
+
     return Elements(points, np.sqrt(t.triangle_area), t.triangle_area, given)
 
 
 @WOVEN_PATCHES.on(Cloth)
 def woven_patches(cloth: Cloth) -> Elements:
     """The same, with `along` of `woven_triangles`."""
-    found = patches(cloth)
-    return Elements(found.points, found.length, found.area, {**found.given, **woven_triangles(cloth).given})
+    found, woven = patches(cloth), woven_triangles(cloth)
+    parts = [part for part in (found.given, woven.given) if part is not None]
+    return replace(found, given=lambda held: {name: v for part in parts for name, v in part(held).items()})
 
 
 def _points(t: Topology) -> np.ndarray:
@@ -124,16 +133,20 @@ def _lay(flat: np.ndarray, at: np.ndarray, new: int, a: int, b: int, other: int)
     flat[:, new] = flat[:, a] + ahead[:, None] * side + (behind * aside)[:, None] * across
 
 
-def _weights(points: np.ndarray, flat: np.ndarray) -> np.ndarray:
-    """(m, 12, 3): curvatures per height of each point, in the basis of the rows of `plate`."""
+def _weights(points: np.ndarray, flat: np.ndarray, held: np.ndarray) -> np.ndarray:
+    """(m, 12, 3): curvatures per height of each point, in the basis of the rows of `plate`.
+
+    Where all corners of a triangle are held the sheet is clamped: the slope at its sides is that of the triangle.
+    """
     there = points >= 0
+    fixed = held[points] & there
     hessian = np.zeros((len(points), POINTS, 2, 2))
     area = 0.5 * flat[:, 1, 0] * flat[:, 2, 1]
     for k in range(3):
         a, b = k, (k + 1) % 3
         side = flat[:, b] - flat[:, a]
         outward = np.stack([side[:, 1], -side[:, 0]], axis=1)  # times the length of the side
-        slope = _slope_across(flat, _around(there, k), a, b)[:, :, None] * outward[:, None, :]
+        slope = _slope_across(flat, _around(there, fixed, k), a, b)[:, :, None] * outward[:, None, :]
         along = side / (side * side).sum(axis=1)[:, None]
         slope[:, b] += along
         slope[:, a] -= along
@@ -142,16 +155,22 @@ def _weights(points: np.ndarray, flat: np.ndarray) -> np.ndarray:
     return np.stack([(xx + yy) * 0.5**0.5, (xx - yy) * 0.5**0.5, xy * 2.0**0.5], axis=2)
 
 
-def _around(there: np.ndarray, k: int) -> np.ndarray:
+def _around(there: np.ndarray, fixed: np.ndarray, k: int) -> np.ndarray:
     """(m, 12): the points around side k of each triangle.
 
-    At the boundary, where the triangle across is missing, those behind its other two sides instead.
+    At the boundary, where the triangle across is missing, those behind its other two sides instead; at a clamped side
+    the corners of the triangle that is held.
     """
     used = np.zeros(there.shape, bool)
     used[:, :6] = True
     inner = there[:, 3 + k]
     for side in range(3):
         used[:, 6 + 2 * side : 8 + 2 * side] = (inner if side == k else ~inner)[:, None]
+    ends = [k, (k + 1) % 3]
+    for third in (3 + k, (k + 2) % 3):
+        clamped = fixed[:, [*ends, third]].all(axis=1)
+        used[clamped] = False
+        used[clamped[:, None] & np.isin(np.arange(POINTS), [*ends, third])] = True
     return used & there
 
 

@@ -74,4 +74,4 @@ def woven_triangles(cloth: Cloth) -> Elements:
     across = np.cross(normal, edge)
     along = np.arctan2((across * warp).sum(axis=1), (edge * warp).sum(axis=1))
     found = triangles_of_cloth(cloth)
-    return Elements(found.points, found.length, found.area, {"along": along})
+    return Elements(found.points, found.length, found.area, lambda held: {"along": along})

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sim.constraints.base import Constraint
-from sim.constraints.stencils import Elements, Meshed
+from sim.constraints.stencils import Elements, Given, Meshed
 from sim.geometry import GeometryError
 from sim.model.build import checks
 from sim.model.build.blocks import ConstraintBlock, constraint_values, registered
@@ -35,9 +35,15 @@ def material_blocks(label: str, start: int, material: Any, thing: Meshed) -> lis
             factor = np.asarray(constraint.factors[thing.kind](elements.length, elements.area), np.float64)
         size = elements.area if constraint.law is not None else None
         points = elements.points + np.int32(start)
-        given = dict(elements.given)
-        blocks.append(ConstraintBlock(label, f"{label}.{name}", constraint, points, factor, values, given, size=size))
+        given = _from(start, elements.given) if elements.given is not None else None
+        prefix = f"{label}.{name}"
+        blocks.append(ConstraintBlock(label, prefix, constraint, points, factor, values, size=size, given=given))
     return blocks
+
+
+def _from(start: int, given: Given) -> Given:
+    """The same, told about the points of the model instead of those of the object."""
+    return lambda held: given(held[start:])
 
 
 def elements_of(constraint: Constraint, thing: Meshed) -> Elements:
