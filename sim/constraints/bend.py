@@ -28,7 +28,7 @@ def of_hinge(length, area):
 
     The energy of a hinge is l^2 / (2 A c) angle^2 (E. Grinspun, A. N. Hirani, M. Desbrun, P. Schroeder, "Discrete
     Shells", 2003, with the factor for which a cylinder of equilateral triangles has that of a plate of stiffness
-    1 / c).  On other meshes, and for other shapes, it is off: by how much, the table above says.  `plate` is not.
+    1 / c).  For other meshes and shapes it is off, by what the tables above say; `plate` is not.
     """
     return area / length**2
 
