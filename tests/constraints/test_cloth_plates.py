@@ -183,3 +183,17 @@ def test_gradients_by_every_value_of_every_element(name):
         want = central(loss, each[key], direction, step=1e-4)
         material.assign(each[key])
         assert got @ direction == pytest.approx(want, rel=1e-6, abs=1e-12), key
+
+
+def test_worlds_are_held_alike():
+    """What a plate wants to know of held points is the same in every world."""
+    x, triangles = strip("grid", 4)
+    energies = []
+    for worlds in (1, 3):
+        builder = sim.ModelBuilder(gravity=(0, 0, 0))
+        group = builder.add_cloth_mesh(vertices=x, indices=triangles, density=1.0, material={"plate": PLATE})
+        builder.add_attachment(group.points[x[:, 0] < 1e-9])
+        model = builder.replicate(worlds).finalize(dtype=sim.float64)
+        q = model.particle_q.numpy()
+        energies.append(energy(model, q + [0, 0, 1e-3] * q[:, :1] ** 2))
+    assert energies[1] == pytest.approx(3 * energies[0], rel=1e-12)
