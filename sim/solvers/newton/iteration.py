@@ -1,0 +1,110 @@
+"""Newton's method on the equations of one step, with a line search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sim.core.runtime.arrays.array import array
+from sim.solvers.newton.elements import StepInputs, host
+from sim.solvers.newton.sparse import SingularStep
+from sim.solvers.newton.system import Evaluation, StepSystem
+
+SHORTEST = 2.0**-14
+"""Of the parts of a step that are tried."""
+SAFE = 1e-6
+"""Full steps of Newton's method that are shorter than this, relative, are taken: what they gain is below rounding."""
+ROUNDED = 1e-4
+"""Corrections below this, relative, that stop shrinking are taken for rounding errors."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a step ended.  correction: the last Newton step of any point over the longest way of a point, inf where the
+    iteration broke down; converged: whether what a further iteration would change is negligible."""
+
+    iterations: int
+    correction: float
+    converged: bool
+
+
+@dataclass(eq=False)
+class Iteration:
+    """The positions x of one step on their way from the predicted ones to the solution.
+
+    at: the equations there; kept: the multipliers that are unknowns.
+    """
+
+    system: StepSystem
+    x: array
+    inputs: StepInputs
+    predicted: np.ndarray = field(init=False)
+    kept: np.ndarray = field(init=False)
+    at: Evaluation = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.predicted = host(self.x).copy()
+        self.kept = np.zeros(self.system.size - self.system.positions)
+        self.at = self.system.evaluate(self.x, self.predicted, self.inputs, self.kept)
+
+    def run(self, tolerance: float, most: int) -> Outcome:
+        """Iterate until a full step of Newton's method is shorter than `tolerance`, relative, at most so many times."""
+        last = np.inf
+        for iteration in range(1, most + 1):
+            moved, full = self._advance()
+            correction = moved / self.way if moved > 0.0 else 0.0
+            if full and (correction <= tolerance or 0.5 * last < correction <= ROUNDED):
+                return Outcome(iteration, correction, True)
+            if not np.isfinite(correction):
+                return Outcome(iteration, correction, False)
+            last = correction if full else np.inf
+        return Outcome(most, last, False)
+
+    @property
+    def way(self) -> float:
+        """The longest way of a point in this step, as predicted or as it is."""
+        before = host(self.inputs.x_before)
+        ways = [float(np.abs(x - before).max(initial=0.0)) for x in (self.predicted, host(self.x))]
+        return max(*ways, np.finfo(float).tiny)
+
+    def _advance(self) -> tuple[float, bool]:
+        """The longest way of a point in one iteration, inf where none is possible; was it a full step of Newton's
+        method?
+
+        Such a step is taken where it lowers residual or energy, as near the solution it always does; else one with the
+        positive definite matrix, shortened until it does.
+        """
+        start, n, size = host(self.x).copy(), self.system.positions, self.system.size
+        for definite in (False, True):
+            try:
+                step = -self.system.factor(self.x, self.inputs, self.at, definite)[0].solve(self.at.residual)
+            except SingularStep:
+                continue
+            downhill = n < size or float(self.at.residual @ step) <= 0.0
+            if not np.isfinite(step).all() or not downhill:
+                continue
+            longest, part = float(np.abs(step[:n]).max(initial=0.0)), 1.0
+            while part >= (SHORTEST if definite else 1.0):
+                new = self._moved(start, part * step)
+                if self._is_better(new, part, step) or (not definite and longest <= SAFE * self.way):
+                    self.at, self.kept = new, self.kept + part * step[n:]
+                    return part * longest, not definite
+                part *= 0.5
+            self.x.assign(start)
+            self.at = self.system.evaluate(self.x, self.predicted, self.inputs, self.kept)
+        return np.inf, False
+
+    def _moved(self, start: np.ndarray, step: np.ndarray) -> Evaluation:
+        n, moved = self.system.positions, start.copy()
+        moved[self.system.free] += step[:n].reshape(-1, 3)
+        self.x.assign(moved)
+        return self.system.evaluate(self.x, self.predicted, self.inputs, self.kept + step[n:])
+
+    def _is_better(self, new: Evaluation, part: float, step: np.ndarray) -> bool:
+        """Sufficient decrease (J. Nocedal, S. Wright, "Numerical Optimization", 2006, eq. 3.4) of energy or residual;
+        of the residual alone where multipliers are unknowns."""
+        if new.norm <= (1.0 - 1e-4 * part) * self.at.norm:
+            return True
+        eliminated = len(step) == self.system.positions
+        return eliminated and new.energy <= self.at.energy + 1e-4 * part * float(self.at.residual @ step)
