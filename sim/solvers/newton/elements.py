@@ -40,7 +40,8 @@ class RowValues:
     """The active rows of all K constraints of a set at some positions, m of each; D components of their points.
 
     C: its elastic part, (K, m); rate: gamma J dx over gamma, where damping acts; strain: both together; gradient: J,
-    (K, m, D); multiplier: lambda; acting: whether a row can have a force: not that of a contact that is open.
+    (K, m, D); multiplier: lambda; acting: whether a row can have a force: not that of a contact that is open; inertia:
+    J W J^T of rows whose multipliers are unknowns.
     """
 
     C: np.ndarray
@@ -49,6 +50,7 @@ class RowValues:
     gradient: np.ndarray
     multiplier: np.ndarray
     acting: np.ndarray
+    inertia: np.ndarray | None = None
 
     @property
     def force(self) -> np.ndarray:
@@ -107,11 +109,23 @@ class Elements:
             acting = multiplier > 0.0 if c.unilateral else np.ones_like(strain, bool)
             return RowValues(C, rate, strain, J, multiplier * acting, acting)
         assert multiplier is not None
+        inertia = np.einsum("kmd,kd->km", J**2, np.repeat(host(inputs.inv_mass)[self.points], 3, axis=1))
         acting = np.ones_like(strain, bool)
-        if c.unilateral:
-            inertia = np.einsum("kmd,kd->km", J**2, np.repeat(host(inputs.inv_mass)[self.points], 3, axis=1))
-            acting = inertia * multiplier - strain > 0.0  # M. Hintermueller, K. Ito, K. Kunisch, 2002, eq. 2.3
-        return RowValues(C, rate, strain, J, multiplier, acting)
+        if c.unilateral:  # the active set (M. Hintermueller, K. Ito, K. Kunisch, 2002, eq. 2.3)
+            acting = inertia * multiplier - strain > 0.0
+        return RowValues(C, rate, strain, J, multiplier, acting, inertia)
+
+    def energy(self, at: RowValues, multiplier: np.ndarray | None) -> float:
+        """Of the rows, C^2 / (2 alpha~) and as much for damping.  multiplier: of kept rows, whose augmented Lagrangian is
+        taken instead (J. Nocedal, S. Wright, "Numerical Optimization", 2006, ch. 17.3)."""
+        if multiplier is None:
+            return 0.5 * float(((at.C**2 + self.gamma * at.rate**2) * at.acting / self.alpha).sum())
+        assert at.inertia is not None
+        soft = self.alpha + at.inertia
+        pushed = soft * multiplier - (at.strain + self.alpha * multiplier)
+        if self.batch.set.constraint.unilateral:
+            pushed = np.maximum(pushed, 0.0)
+        return 0.5 * float((pushed**2 / np.where(soft > 0.0, soft, 1.0)).sum())
 
     def slopes(self, x: array, k: int, inputs: StepInputs, at: RowValues) -> np.ndarray:
         """The derivative of `strain` by the points, (K, m, D)."""

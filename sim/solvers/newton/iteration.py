@@ -75,36 +75,57 @@ class Iteration:
         Such a step is taken where it lowers residual or energy, as near the solution it always does; else one with the
         positive definite matrix, shortened until it does.
         """
-        start, n, size = host(self.x).copy(), self.system.positions, self.system.size
+        start, n = host(self.x).copy(), self.system.positions
         for definite in (False, True):
             try:
                 step = -self.system.factor(self.x, self.inputs, self.at, definite)[0].solve(self.at.residual)
             except SingularStep:
                 continue
-            downhill = n < size or float(self.at.residual @ step) <= 0.0
-            if not np.isfinite(step).all() or not downhill:
+            # along the step the multipliers are those of its end
+            slope = float((self.at.residual[:n] - self.system.pull(self.at, step[n:])) @ step[:n])
+            if not np.isfinite(step).all() or slope > 0.0:
                 continue
+            search = _LineSearch(self, start, step, slope, definite)
             longest, part = float(np.abs(step[:n]).max(initial=0.0)), 1.0
             while part >= (SHORTEST if definite else 1.0):
-                new = self._moved(start, part * step)
-                if self._is_better(new, part, step) or (not definite and longest <= SAFE * self.way):
-                    self.at, self.kept = new, self.kept + part * step[n:]
+                new = search.at(part)
+                if search.accepts(new, part) or (not definite and longest <= SAFE * self.way):
+                    self.at, self.kept = new, self.kept + step[n:]
                     return part * longest, not definite
                 part *= 0.5
             self.x.assign(start)
             self.at = self.system.evaluate(self.x, self.predicted, self.inputs, self.kept)
         return np.inf, False
 
-    def _moved(self, start: np.ndarray, step: np.ndarray) -> Evaluation:
-        n, moved = self.system.positions, start.copy()
-        moved[self.system.free] += step[:n].reshape(-1, 3)
-        self.x.assign(moved)
-        return self.system.evaluate(self.x, self.predicted, self.inputs, self.kept + step[n:])
 
-    def _is_better(self, new: Evaluation, part: float, step: np.ndarray) -> bool:
-        """Sufficient decrease (J. Nocedal, S. Wright, "Numerical Optimization", 2006, eq. 3.4) of energy or residual;
-        of the residual alone where multipliers are unknowns."""
-        if new.norm <= (1.0 - 1e-4 * part) * self.at.norm:
+@dataclass(frozen=True, eq=False)
+class _LineSearch:
+    """Parts of a step from `start`.  slope: the derivative of the merit along it."""
+
+    of: Iteration
+    start: np.ndarray
+    step: np.ndarray
+    slope: float
+    definite: bool
+
+    @property
+    def kept(self) -> np.ndarray:
+        return np.asarray(self.of.kept + self.step[self.of.system.positions :])
+
+    def at(self, part: float) -> Evaluation:
+        """The equations at a part of the step."""
+        it, moved = self.of, self.start.copy()
+        n = it.system.positions
+        moved[it.system.free] += part * self.step[:n].reshape(-1, 3)
+        it.x.assign(moved)
+        return it.system.evaluate(it.x, it.predicted, it.inputs, self.kept)
+
+    def accepts(self, new: Evaluation, part: float) -> bool:
+        """Whether the residual is smaller, or the merit (sufficient decrease: J. Nocedal, S. Wright, "Numerical
+        Optimization", 2006, eq. 3.4), or the force along the step: damping forces have no potential."""
+        it = self.of
+        if new.norm <= (1.0 - 1e-4 * part) * it.at.norm:
             return True
-        eliminated = len(step) == self.system.positions
-        return eliminated and new.energy <= self.at.energy + 1e-4 * part * float(self.at.residual @ step)
+        lower = it.system.merit(new, self.kept) <= it.system.merit(it.at, self.kept) + 1e-4 * part * self.slope
+        along = float(new.residual[: it.system.positions] @ self.step[: it.system.positions])
+        return lower or (self.definite and it.system.damped and abs(along) <= -0.9 * self.slope)

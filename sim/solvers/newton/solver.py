@@ -92,7 +92,7 @@ class SolverNewton(Solver, key="newton"):
         kind, grad = vector(3, float64), model.requires_grad
         self._x = zeros(model.particle_count, kind, model.device, grad)
         self._here, self._moved = (zeros(model.particle_count, kind, model.device, True) for _ in range(2))
-        self._status = zeros(2, float64, model.device)
+        self._status = zeros(3, float64, model.device)
         self._sets = [Elements(batch) for batch in self.batches]
         self._systems = _Systems()
 
@@ -118,12 +118,12 @@ class SolverNewton(Solver, key="newton"):
         written = [self._x, self._status, *(b.multiplier for b in self.batches)]
         for a in written:  # here, where a graph that is open captures the snapshots that are taken
             before_write(a, "SolverNewton")
-        add_whole_node(partial(self._solve, inputs), [self._x, s.before.particle_q, *reads], written)
+        add_whole_node(partial(self._solve, inputs, s.before.clock), [self._x, s.before.particle_q, s.before.clock, *reads], written)
         tape = recording.current()
         if isinstance(tape, Tape) and any(a.requires_grad for a in (self._x, *reads)):
             if any(b.set.damping is not None for b in self.batches):
                 reads.append(s.before.particle_q)
-            back = partial(self._back, inputs, s.before.clock)
+            back = partial(self._back, inputs)
             tape.record_function("step of SolverNewton", back, reads, [], finals=written)
         copy(s.after.particle_q, self._x)
         s.watch(s.after.particle_q, None, None)
@@ -144,23 +144,22 @@ class SolverNewton(Solver, key="newton"):
             k.begin(inputs)
         return self._systems.of(self._sets, host(self.model.particle_inv_mass))
 
-    def _solve(self, inputs: StepInputs) -> None:
+    def _solve(self, inputs: StepInputs, clock: array) -> None:
         with recording.paused():
             made = Iteration(self._system(inputs), self._x, inputs)
             outcome = made.run(self.tolerance, self.iterations)
             for s, at in zip(self._sets, made.at.rows, strict=True):
                 s.batch.multiplier.assign(s.of_all_rows(at.multiplier))
-            self._status.assign([outcome.correction, float(outcome.converged)])
+            self._status.assign([outcome.correction, float(outcome.converged), host(clock)[0]])
         found = self.convergence
         found.steps, found.iterations = found.steps + 1, found.iterations + outcome.iterations
         found.unconverged += not outcome.converged
         found.worst = max(found.worst, outcome.correction)
 
     # ------------------------------------------------------------------------------------------ its gradient
-    def _back(self, inputs: StepInputs, clock: array) -> None:
-        correction, converged = host(self._status)
+    def _back(self, inputs: StepInputs) -> None:
+        correction, converged, time = host(self._status).tolist()
         if not converged:
-            time = float(host(clock)[0])
             raise GradientError(
                 f"the step of SolverNewton from t = {time:.6g} s to {time + inputs.dt:.6g} s has not converged: after"
                 f" {self.iterations} iterations its last correction was {correction:.3g} of the way of the points, and"
@@ -179,7 +178,6 @@ class SolverNewton(Solver, key="newton"):
             try:
                 pull_back(system, self._x, self._here, self._moved, inputs, kept, weights)
             except SingularStep as error:
-                time = float(host(clock)[0])
                 raise GradientError(
                     f"the step of SolverNewton from t = {time:.6g} s has no gradient: {error}; where it ends a small"
                     " change moves it far (buckling, or constraints that ask for the same)",

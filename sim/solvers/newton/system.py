@@ -23,14 +23,14 @@ from sim.solvers.newton.sparse import Block, Pattern
 class Evaluation:
     """The equations at some positions and multipliers.
 
-    residual: of the unknowns; relative: the largest acceleration error times dt^2, W r1 [m], and r2 / |J W J^T|;
-    energy: the incremental potential, None where rigid rows have none.
+    rows: of each set; residual: of all unknowns; inertia: (x - x~) M (x - x~) / 2; norm: of W r1 [m], and of r2 over
+    the root of J W J^T.
     """
 
     rows: list[RowValues]
     residual: np.ndarray
+    inertia: float
     norm: float
-    energy: float
 
 
 class StepSystem:
@@ -57,6 +57,7 @@ class StepSystem:
                 each = own.reshape(-1, 1)
                 blocks += [(here, own), (own, here), (each, each)]
         self.size = size
+        self.damped = any(s.resists.any() for s in sets)
         self.pattern = Pattern.of(size, blocks, size == self.positions)
 
     def evaluate(self, x: array, predicted: np.ndarray, inputs: StepInputs, kept: np.ndarray) -> Evaluation:
@@ -65,7 +66,6 @@ class StepSystem:
         away = (host(x) - predicted)[self.free] / w
         residual = np.zeros(self.size)
         pulled = np.zeros((len(self.unknown), 3))
-        energy = 0.5 * float((away * away * w).sum())
         scale = np.ones(self.size)
         scale[: self.positions] = np.repeat(w[:, 0], 3)
         rows = []
@@ -75,15 +75,27 @@ class StepSystem:
             force = at.force.reshape(-1, 3)
             for c in range(3):
                 pulled[:, c] += np.bincount(s.points.ravel(), force[:, c], len(pulled))
-            if s.kept:
-                closed = at.strain + s.alpha * at.multiplier
-                inertia = np.einsum("kmd,kd->km", at.gradient**2, np.repeat(host(inputs.inv_mass)[s.points], 3, axis=1))
-                residual[own] = np.where(at.acting, closed, inertia * at.multiplier)
-                scale[own] = 1.0 / np.sqrt(np.maximum(inertia, 1e-300))
-            else:
-                energy += 0.5 * float(((at.C**2 + s.gamma * at.rate**2) * at.acting / s.alpha).sum())
+            if at.inertia is not None:
+                residual[own] = np.where(at.acting, at.strain + s.alpha * at.multiplier, at.inertia * at.multiplier)
+                scale[own] = 1.0 / np.sqrt(np.maximum(at.inertia, np.finfo(float).tiny))
         residual[: self.positions] = (away - pulled[self.free]).ravel()
-        return Evaluation(rows, residual, float(np.linalg.norm(residual * scale)), energy)
+        return Evaluation(rows, residual, 0.5 * float((away * away * w).sum()), float(np.linalg.norm(residual * scale)))
+
+    def merit(self, at: Evaluation, kept: np.ndarray) -> float:
+        """The incremental potential, augmented for the multipliers `kept`."""
+        total = at.inertia
+        for s, rows, own in zip(self.sets, at.rows, self.borders, strict=True):
+            total += s.energy(rows, kept[own - self.positions] if s.kept else None)
+        return total
+
+    def pull(self, at: Evaluation, kept: np.ndarray) -> np.ndarray:
+        """J^T of the multipliers `kept` on the free points."""
+        pulled = np.zeros_like(self.unknown, float)
+        for s, rows, own in zip(self.sets, at.rows, self.borders, strict=True):
+            if s.kept:
+                force = np.einsum("kmd,km->kd", rows.gradient, kept[own - self.positions])
+                np.add.at(pulled, s.points, force.reshape(s.count, -1, 3))
+        return np.asarray(pulled[self.free].ravel())
 
     def factor(self, x: array, inputs: StepInputs, at: Evaluation, definite: bool) -> tuple[Any, list[np.ndarray]]:
         """The factor of the matrix, and the slopes of the rows of each set.
@@ -97,16 +109,9 @@ class StepSystem:
             slopes.append(s.slopes(x, k, inputs, rows))
             block = s.stiffness(slopes[-1], s.curvature(x, k, inputs, rows), rows)
             values.append(positive(block) if definite else block)
-            if s.kept:
-                inertia = np.einsum(
-                    "kmd,kd->km", rows.gradient**2, np.repeat(host(inputs.inv_mass)[s.points], 3, axis=1)
-                )
-                closed = rows.acting[..., None]
-                values += [
-                    -rows.gradient.transpose(0, 2, 1),
-                    slopes[-1] * closed,
-                    np.where(rows.acting, s.alpha, inertia),
-                ]
+            if rows.inertia is not None:
+                values += [-rows.gradient.transpose(0, 2, 1), slopes[-1] * rows.acting[..., None]]
+                values.append(np.where(rows.acting, s.alpha, rows.inertia))
         return self.pattern.factor(values), slopes
 
 
