@@ -1,8 +1,8 @@
 """The gradient of a step by the implicit function theorem: one linear solve, nothing of the iteration.
 
 At r(x, lambda; theta) = 0, a change of theta moves (x, lambda) by -A^-1 dr, so that gradients by (x, lambda) become
-those by theta through A^T (mu, nu) = gradient, and -(mu, nu)^T dr/dtheta.  M. Geilinger, D. Hahn, J. Zehnder, M. Baecher,
-B. Thomaszewski, S. Coros, "ADD: Analytically Differentiable Dynamics", 2020, sec. 4.
+those by theta through A^T (mu, nu) = gradient, and -(mu, nu)^T dr/dtheta.  M. Geilinger, D. Hahn, J. Zehnder, M.
+Baecher, B. Thomaszewski, S. Coros, "ADD: Analytically Differentiable Dynamics", 2020, sec. 4.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One set of constraints in a step of Newton's method: its forces, its rows of the residual, its blocks of the matrix."""
+"""One set of constraints in a step of Newton's method: forces, rows of the residual, blocks of the matrix."""
 
 from __future__ import annotations
 
@@ -116,8 +116,8 @@ class Elements:
         return RowValues(C, rate, strain, J, multiplier, acting, inertia)
 
     def energy(self, at: RowValues, multiplier: np.ndarray | None) -> float:
-        """Of the rows, C^2 / (2 alpha~) and as much for damping.  multiplier: of kept rows, whose augmented Lagrangian is
-        taken instead (J. Nocedal, S. Wright, "Numerical Optimization", 2006, ch. 17.3)."""
+        """Of the rows, C^2 / (2 alpha~) and as much for damping.  multiplier: of kept rows, whose augmented Lagrangian
+        is taken instead (J. Nocedal, S. Wright, "Numerical Optimization", 2006, ch. 17.3)."""
         if multiplier is None:
             return 0.5 * float(((at.C**2 + self.gamma * at.rate**2) * at.acting / self.alpha).sum())
         assert at.inertia is not None
@@ -166,9 +166,7 @@ class Elements:
         self._row.grad.assign(seeds)
         damping = made.damping if made.damping is not None else inputs.no_damping
         given = [made.points, inputs.data[k], made.compliance, damping, inputs.inv_mass, inputs.x_before, inputs.dt]
-        launch(
-            self.kernels.residual, self.count, [*given, x, self._multiplier], [moved, self._row], adjoint=True
-        )
+        launch(self.kernels.residual, self.count, [*given, x, self._multiplier], [moved, self._row], adjoint=True)
 
     def of_all_rows(self, of_active: np.ndarray) -> np.ndarray:
         """(K,) or (K, rows) from the active rows (K, m); zero in the others."""

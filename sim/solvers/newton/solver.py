@@ -118,7 +118,11 @@ class SolverNewton(Solver, key="newton"):
         written = [self._x, self._status, *(b.multiplier for b in self.batches)]
         for a in written:  # here, where a graph that is open captures the snapshots that are taken
             before_write(a, "SolverNewton")
-        add_whole_node(partial(self._solve, inputs, s.before.clock), [self._x, s.before.particle_q, s.before.clock, *reads], written)
+        add_whole_node(
+            partial(self._solve, inputs, s.before.clock),
+            [self._x, s.before.particle_q, s.before.clock, *reads],
+            written,
+        )
         tape = recording.current()
         if isinstance(tape, Tape) and any(a.requires_grad for a in (self._x, *reads)):
             if any(b.set.damping is not None for b in self.batches):

@@ -49,7 +49,9 @@ class StepSystem:
         blocks.append((diagonal, diagonal))
         for s in sets:
             here = self.unknown[s.points].reshape(s.count, s.width)
-            own = np.arange(s.count * len(s.rows)).reshape(s.count, -1) + size if s.kept else np.zeros((s.count, 0), int)
+            own = (
+                np.arange(s.count * len(s.rows)).reshape(s.count, -1) + size if s.kept else np.zeros((s.count, 0), int)
+            )
             size += own.size
             self.borders.append(own)
             blocks.append((here, here))
@@ -105,7 +107,7 @@ class StepSystem:
         """
         values = [np.repeat(1.0 / host(inputs.inv_mass)[self.free], 3)]
         slopes = []
-        for k, (s, rows, own) in enumerate(zip(self.sets, at.rows, self.borders, strict=True)):
+        for k, (s, rows) in enumerate(zip(self.sets, at.rows, strict=True)):
             slopes.append(s.slopes(x, k, inputs, rows))
             block = s.stiffness(slopes[-1], s.curvature(x, k, inputs, rows), rows)
             values.append(positive(block) if definite else block)
