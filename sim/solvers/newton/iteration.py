@@ -75,6 +75,8 @@ class Iteration:
         Such a step is taken where it lowers residual or energy, as near the solution it always does; else one with the
         positive definite matrix, shortened until it does.
         """
+        if not np.isfinite(self.at.norm):
+            return np.inf, False
         start, n = host(self.x).copy(), self.system.positions
         for definite in (False, True):
             try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -157,8 +158,15 @@ class SolverNewton(Solver, key="newton"):
             self._status.assign([outcome.correction, float(outcome.converged), host(clock)[0]])
         found = self.convergence
         found.steps, found.iterations = found.steps + 1, found.iterations + outcome.iterations
-        found.unconverged += not outcome.converged
         found.worst = max(found.worst, outcome.correction)
+        if not outcome.converged:
+            found.unconverged += 1
+            if found.unconverged == 1:
+                warnings.warn(
+                    f"a step of SolverNewton has not converged (t = {host(clock)[0]:.6g} s, last correction"
+                    f" {outcome.correction:.3g} of the way of the points): take shorter steps, or more iterations",
+                    stacklevel=2,
+                )
 
     # ------------------------------------------------------------------------------------------ its gradient
     def _back(self, inputs: StepInputs) -> None:
