@@ -1,4 +1,4 @@
-"""The implicit gradient of SolverNewton: against differences, whatever the iteration needed; refused where it is none."""
+"""The implicit gradient of SolverNewton: against differences, whatever the iteration took; or refused."""
 
 import numpy as np
 import pytest
