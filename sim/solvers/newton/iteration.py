@@ -31,7 +31,8 @@ class Outcome:
 
 @dataclass(eq=False)
 class Iteration:
-    """The positions x of one step on their way from the predicted ones to the solution.
+    """The positions x of one step on their way to the solution, from the predicted ones or from those before the step:
+    from where the potential is lower.
 
     at: the equations there; kept: the multipliers that are unknowns.
     """
@@ -47,6 +48,14 @@ class Iteration:
         self.predicted = host(self.x).copy()
         self.kept = np.zeros(self.system.size - self.system.positions)
         self.at = self.system.evaluate(self.x, self.predicted, self.inputs, self.kept)
+        resting, free = self.predicted.copy(), self.system.free
+        resting[free] = host(self.inputs.x_before)[free]
+        self.x.assign(resting)
+        at = self.system.evaluate(self.x, self.predicted, self.inputs, self.kept)
+        if self.system.merit(at, self.kept) < self.system.merit(self.at, self.kept):
+            self.at = at
+        else:
+            self.x.assign(self.predicted)
 
     def run(self, tolerance: float, most: int) -> Outcome:
         """Iterate until a full step of Newton's method is shorter than `tolerance`, relative, at most so many times."""
@@ -85,7 +94,7 @@ class Iteration:
                 continue
             # along the step the multipliers are those of its end
             slope = float((self.at.residual[:n] - self.system.pull(self.at, step[n:])) @ step[:n])
-            if not np.isfinite(step).all() or slope > 0.0:
+            if not np.isfinite(step).all() or (definite and slope > 0.0):
                 continue
             search = _LineSearch(self, start, step, slope, definite)
             longest, part = float(np.abs(step[:n]).max(initial=0.0)), 1.0
@@ -126,8 +135,11 @@ class _LineSearch:
         """Whether the residual is smaller, or the merit (sufficient decrease: J. Nocedal, S. Wright, "Numerical
         Optimization", 2006, eq. 3.4), or the force along the step: damping forces have no potential."""
         it = self.of
-        if new.norm <= (1.0 - 1e-4 * part) * it.at.norm:
+        if new.norm <= (0.9 if self.definite else 0.5) * it.at.norm:
             return True
-        lower = it.system.merit(new, self.kept) <= it.system.merit(it.at, self.kept) + 1e-4 * part * self.slope
+        if self.slope > 0.0:
+            return False
+        if it.system.merit(new, self.kept) <= it.system.merit(it.at, self.kept) + 1e-4 * part * self.slope:
+            return True
         along = float(new.residual[: it.system.positions] @ self.step[: it.system.positions])
-        return lower or (self.definite and it.system.damped and abs(along) <= -0.9 * self.slope)
+        return it.system.damped and (along if self.definite else abs(along)) <= -0.9 * self.slope
