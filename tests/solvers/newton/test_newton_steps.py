@@ -86,6 +86,50 @@ def test_a_floor_carries_the_weight_that_lies_on_it(compliance):
     np.testing.assert_allclose(state.particle_q.numpy() @ normal, -compliance * forces, atol=1e-12)
 
 
+def held_sheet():
+    """A cloth that is held along one side and bends under its weight, well damped."""
+    builder = sim.ModelBuilder(gravity=(0, 0, -9.81))
+    material = {"distance": {"compliance": 1e-4, "damping": 0.05}, "bend": {"compliance": 100.0, "damping": 0.1}}
+    material["shear"] = {"compliance": 1e-3, "damping": 0.05}
+    size = {"dim_x": 4, "dim_y": 1, "cell_x": 0.05, "cell_y": 0.05}
+    group = builder.add_cloth_grid(**size, density=0.3, label="sheet", material=material)
+    builder.add_attachment(group.choose({"x": [None, 0.06]}))
+    return builder
+
+
+def identified(model, solver, target, steps, dt, begin):
+    """The bending compliance at which the sheet comes to rest like its twin: the root of the loss's gradient."""
+    compliance = model["sheet.bend.compliance"]
+
+    def slope(x):
+        compliance.fill_(float(np.exp(x)))
+        compliance.grad.zero_()
+        with sim.Tape() as tape:
+            final = sim.rollout(solver, model.state(), steps, dt).final
+        tape.backward(grads={final.particle_q: final.particle_q.numpy() - target})
+        return float(compliance.grad.numpy()[0]) * np.exp(x)
+
+    last, x = np.log(begin)
+    before, here = slope(last), slope(x)
+    for _ in range(8):
+        if x == last or abs(x - last) < 1e-6:
+            break
+        last, x, before = x, x - np.clip(here * (x - last) / (here - before), -1.0, 1.0), here
+        here = slope(x)
+    return float(np.exp(x))
+
+
+def test_the_value_of_a_twin_is_found_at_steps_at_which_xpbd_is_far_off():
+    model = held_sheet().finalize(dtype=sim.float64, requires_grad=True)
+    truth, steps, dt = 100.0, 30, 0.1
+    target = rest(model, sim.SolverNewton(model), 100, 0.02)
+    xpbd = rest(model, sim.SolverXPBD(model), 100, 0.02)
+    assert abs(xpbd[-1, 2] / target[-1, 2] - 1) > 0.2
+    assert identified(model, sim.SolverNewton(model), target, steps, dt, (120.0, 115.0)) == pytest.approx(
+        truth, rel=1e-3
+    )
+
+
 def test_it_refuses_single_precision():
     model = chain().finalize(dtype=sim.float32)
     with pytest.raises(sim.SolverError, match="works in float64, and the model is in float32"):
