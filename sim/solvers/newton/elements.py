@@ -59,7 +59,7 @@ class RowValues:
         return found
 
 
-class Elements:
+class StepElements:
     """A set of constraints, and what it takes to linearise it.
 
     kept: whether its multipliers are unknowns of a step, because a compliance is zero.  Otherwise they follow from the

@@ -9,7 +9,7 @@ import numpy as np
 from sim.core.runtime.arrays.array import array
 from sim.solvers.newton.elements import StepInputs, host
 from sim.solvers.newton.sparse import SingularStep
-from sim.solvers.newton.system import Evaluation, StepSystem
+from sim.solvers.newton.system import StepResidual, StepSystem
 
 SHORTEST = 2.0**-14
 """Of the parts of a step that are tried."""
@@ -20,7 +20,7 @@ ROUNDED = 1e-4
 
 
 @dataclass(frozen=True)
-class Outcome:
+class StepOutcome:
     """How a step ended.  correction: the last Newton step of any point over the longest way of a point, inf where the
     iteration broke down; converged: whether what a further iteration would change is negligible."""
 
@@ -42,7 +42,7 @@ class Iteration:
     inputs: StepInputs
     predicted: np.ndarray = field(init=False)
     kept: np.ndarray = field(init=False)
-    at: Evaluation = field(init=False)
+    at: StepResidual = field(init=False)
 
     def __post_init__(self) -> None:
         self.predicted = host(self.x).copy()
@@ -57,18 +57,18 @@ class Iteration:
         else:
             self.x.assign(self.predicted)
 
-    def run(self, tolerance: float, most: int) -> Outcome:
+    def run(self, tolerance: float, most: int) -> StepOutcome:
         """Iterate until a full step of Newton's method is shorter than `tolerance`, relative, at most so many times."""
         last = np.inf
         for iteration in range(1, most + 1):
             moved, full = self._advance()
             correction = moved / self.way if moved > 0.0 else 0.0
             if full and (correction <= tolerance or 0.5 * last < correction <= ROUNDED):
-                return Outcome(iteration, correction, True)
+                return StepOutcome(iteration, correction, True)
             if not np.isfinite(correction):
-                return Outcome(iteration, correction, False)
+                return StepOutcome(iteration, correction, False)
             last = correction if full else np.inf
-        return Outcome(most, last, False)
+        return StepOutcome(most, last, False)
 
     @property
     def way(self) -> float:
@@ -123,7 +123,7 @@ class _LineSearch:
     def kept(self) -> np.ndarray:
         return np.asarray(self.of.kept + self.step[self.of.system.positions :])
 
-    def at(self, part: float) -> Evaluation:
+    def at(self, part: float) -> StepResidual:
         """The equations at a part of the step."""
         it, moved = self.of, self.start.copy()
         n = it.system.positions
@@ -131,7 +131,7 @@ class _LineSearch:
         it.x.assign(moved)
         return it.system.evaluate(it.x, it.predicted, it.inputs, self.kept)
 
-    def accepts(self, new: Evaluation, part: float) -> bool:
+    def accepts(self, new: StepResidual, part: float) -> bool:
         """Whether the residual is smaller, or the merit (sufficient decrease: J. Nocedal, S. Wright, "Numerical
         Optimization", 2006, eq. 3.4), or the force along the step: damping forces have no potential."""
         it = self.of

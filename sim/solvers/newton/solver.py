@@ -20,7 +20,7 @@ from sim.schema.kinds import Int, Number
 from sim.schema.reading import SchemaLine
 from sim.solvers.base import Solver, SolverError, Substep
 from sim.solvers.newton.adjoint import pull_back
-from sim.solvers.newton.elements import Elements, StepInputs, host
+from sim.solvers.newton.elements import StepElements, StepInputs, host
 from sim.solvers.newton.iteration import Iteration
 from sim.solvers.newton.sparse import SingularStep
 from sim.solvers.newton.system import StepSystem
@@ -94,7 +94,7 @@ class SolverNewton(Solver, key="newton"):
         self._x = zeros(model.particle_count, kind, model.device, grad)
         self._here, self._moved = (zeros(model.particle_count, kind, model.device, True) for _ in range(2))
         self._status = zeros(3, float64, model.device)
-        self._sets = [Elements(batch) for batch in self.batches]
+        self._sets = [StepElements(batch) for batch in self.batches]
         self._systems = _Systems()
 
     @property
@@ -207,7 +207,7 @@ class _Systems:
     _known: tuple[bytes, ...] = ()
     _system: StepSystem | None = None
 
-    def of(self, sets: list[Elements], inv_mass: np.ndarray) -> StepSystem:
+    def of(self, sets: list[StepElements], inv_mass: np.ndarray) -> StepSystem:
         for s in sets:
             s.kept = bool((s.alpha == 0.0).any())
         key = ((inv_mass > 0.0).tobytes(), bytes(s.kept for s in sets))
