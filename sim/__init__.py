@@ -314,6 +314,7 @@ from sim.rollout import StoreAll as StoreAll
 from sim.rollout import Trajectory as Trajectory
 from sim.rollout import rollout as rollout
 from sim.solvers import SolverError as SolverError
+from sim.solvers import SolverNewton as SolverNewton
 from sim.solvers import SolverSemiImplicit as SolverSemiImplicit
 from sim.solvers import SolverXPBD as SolverXPBD
 
