@@ -545,7 +545,9 @@ class ModelBuilder:
         name, start = self._label(options.label, new.thing.kind), self._count
         spin = checks.vec3("spin", options.spin)[None]
         constraints = material_blocks(name, start, options.material, new.thing)
-        group = new.group(name, start, position, {b.constraint.name: b.points for b in constraints})
+        # of the parts of an element the first stands last: it has one constraint for each of them
+        elements = {b.prefix.removeprefix(f"{name}."): b.points for b in reversed(constraints)}
+        group = new.group(name, start, position, elements)
         self.groups[name] = group
         self._labels.add(name)
         self._points.append(PointBlock(group, new.base, position[None], velocity, spin, *new.weight, thickness))
