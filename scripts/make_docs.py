@@ -128,8 +128,8 @@ not lock; at nu = 0.499 it needs three iterations or short steps.
 
 ### Elements that bend
 
-With `element: hexahedra` (cells of a lattice) or `element: quadratic` (tetrahedra of a lattice or a file, with points in
-the middles of their edges) a solid takes `stvk` or `neo_hookean`, and each element has several constraints with the
+With `element: hexahedra` (cells of a lattice) or `element: quadratic` (tetrahedra of a lattice or a file, with points
+in the middles of their edges) a solid takes `stvk` or `neo_hookean`, and each element has several constraints with the
 values of that one law: of its mean strain, and of orthogonal modes in which its strain varies. Linear fields are exact,
 rigid motions are free of force, and Young's modulus is that of the material. The E [1e5 Pa] that gives the beam of
 `scenes/beam.yaml` a drop of 6.40 mm, with n cells across, in the linear statics of the constraints
