@@ -152,12 +152,12 @@ class GrowthMeter:
         scale = np.maximum(largest, by_positions)
         found.gains = norms / np.where(scale > 0.0, scale, 1.0)
         if not found.useful and not found.quiet:
-            warnings.warn(found.message, ChaoticGradientWarning, stacklevel=_depth_of_user())
+            warn_user(found.message)
 
 
-def _depth_of_user() -> int:
-    """`stacklevel` that puts a warning of the caller on the line of the user that led to it."""
-    depth, frame = 1, sys._getframe(1)
+def warn_user(message: str) -> None:
+    """Warn, on the line of the user's that led here."""
+    depth, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == "sim":
         depth, frame = depth + 1, frame.f_back
-    return depth
+    warnings.warn(message, ChaoticGradientWarning, stacklevel=depth)
