@@ -23,7 +23,7 @@ LAYERS = """
     core.runtime.launch core.runtime.debug core.runtime.tape core.runtime.derivatives core.runtime.interop core.runtime
     core.optim core files schema geometry constraints model solvers rollout io
     identify.parameters identify.data identify.losses identify.losses.terms identify.search identify.evaluate
-    identify.problem identify.assess identify.report identify.run identify
+    identify.problem identify.assess identify.numerics identify.report identify.run identify
     scene.schema.keys scene.schema scene.validate scene.build scene.scene scene.load scene
     cli.terminal cli.verbs cli
 """.split()

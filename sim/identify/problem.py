@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from sim.core.lang.errors import SimError
 from sim.identify.data.expectations import Expectation
 from sim.identify.data.experiments import Experiment, Markers, Simulation
 from sim.identify.data.measures import Measure
@@ -36,7 +37,8 @@ class Description:
     """What people read about a problem, and what a run does besides searching.
 
     resolved: the scene as text, with all defaults; record_every: frames between recorded ones.  source: the scene's
-    file; files: those that it names, as they are written there -> where they are.
+    file; files: those that it names, as they are written there -> where they are.  causes: those of the numerical error
+    that a run estimates, of `step`, `iterations`, `mesh`.
     """
 
     name: str = "problem"
@@ -47,6 +49,7 @@ class Description:
     notes: tuple[str, ...] = ()
     source: Path | None = None
     files: Mapping[str, Path] = field(default_factory=dict)
+    causes: tuple[str, ...] = ("step", "iterations", "mesh")
 
 
 @dataclass(eq=False)
@@ -57,11 +60,17 @@ class _Memory:
     prepared: Prepared = field(default_factory=dict)
 
 
+class NotRefined(SimError, ValueError):
+    """A mesh that cannot be made finer: says why not."""
+
+
 @dataclass(eq=False)
 class Problem:
     """Made by `scene.build()`, or by hand from plain pieces.
 
     value_and_grad takes and gives NumPy, in the coordinates of the optimiser (see `space`): it suits any optimiser.
+    finer_mesh: makes the same problem on a mesh of half the edge length, markers at their material places; raises
+    NotRefined where that cannot be.  None: nobody knows how.
     """
 
     model: Model
@@ -75,6 +84,7 @@ class Problem:
     expectations: list[Expectation] = field(default_factory=list)
     description: Description = field(default_factory=Description)
     measures: list[Measure] = field(default_factory=list)
+    finer_mesh: Callable[[], Problem] | None = None
 
     def __post_init__(self) -> None:
         self.space = ParameterSpace({p.name: p.transform for p in self.sought}, {p.name: p.start for p in self.sought})

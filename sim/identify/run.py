@@ -22,11 +22,21 @@ from sim.identify.assess.misfit import Misfit, misfits
 from sim.identify.assess.uncertainty import Uncertainty, estimate
 from sim.identify.data.expectations import check_all
 from sim.identify.data.experiments import Experiment, Simulation
+from sim.identify.losses.jacobian import linearise
+from sim.identify.numerics.numerical_error import NumericalError, cannot, estimate_shifts
 from sim.identify.problem import Problem
 from sim.identify.report.found import file_hashes, found_arrays
 from sim.identify.report.notes import notes_on
 from sim.identify.report.page import report_data
-from sim.identify.report.rows import finite, horizon_rows, loss_row, parameter_rows, start_rows, uncertainty_row
+from sim.identify.report.rows import (
+    finite,
+    horizon_rows,
+    loss_row,
+    numerics_row,
+    parameter_rows,
+    start_rows,
+    uncertainty_row,
+)
 from sim.identify.report.takes import scenery
 from sim.identify.search.results import Result
 from sim.identify.search.search import BrokenSearch
@@ -157,11 +167,12 @@ class _RunInProgress:
             after = problem.simulate(found.search.x)
         best = before if after is None else after
         uncertainty = self.uncertainty(found, best) if after is not None else None
+        numerics = self.numerics(found, uncertainty, best) if after is not None else None
         misfit = misfits(problem, best)
         if found is not None and after is not None:
             for note in notes_on(problem, found, uncertainty, misfit, self.limit, str(self.folder.path)):
                 self.note(note)
-        result = self.result(found, best, uncertainty, misfit)
+        result = self.result(found, best, uncertainty, misfit, numerics)
         every = description.record_every
         write_recording(self.folder.file(TRAJECTORY), **{
             name: Recording(s.positions[every - 1 :: every], s.times[every - 1 :: every])
@@ -201,6 +212,26 @@ class _RunInProgress:
             self.note(note)
         return known
 
+    def numerics(
+        self, found: Result | None, known: Uncertainty | None, best: Mapping[str, Simulation]
+    ) -> NumericalError | None:
+        """The numerical error of what was found; notes say where it is larger than the standard error."""
+        problem = self.problem
+        if found is None or found.search.stopped_because == "interrupted" or not problem.description.causes:
+            return None
+        if reason := cannot(problem):
+            self.note(reason)
+            return None
+        try:
+            there = known.linearised if known is not None else None
+            there = there or linearise(problem, found.search.x, best)
+        except FloatingPointError:
+            return None
+        error = estimate_shifts(problem, there, best, problem.description.causes)
+        for note in error.notes(problem, None if known is None else known.errors):
+            self.note(note)
+        return error
+
     def broken(self, error: FloatingPointError) -> Outcome:
         """A run that never had a finite loss: result.json says why."""
         result = {**self.result(None, {}, None, []), "stopped_because": "non_finite", "error": str(error), "expect": []}
@@ -214,6 +245,7 @@ class _RunInProgress:
         best: Mapping[str, Simulation],
         uncertainty: Uncertainty | None,
         misfit: Sequence[Misfit],
+        numerics: NumericalError | None = None,
     ) -> dict[str, Any]:
         """What stands in result.json, expectations aside."""
         problem = self.problem
@@ -221,8 +253,9 @@ class _RunInProgress:
         search = found.search if found is not None else None
         return {
             "scene": problem.description.name,
-            "parameters": parameter_rows(problem, found, uncertainty, self.notes),
+            "parameters": parameter_rows(problem, found, uncertainty, self.notes, numerics),
             "uncertainty": uncertainty_row(uncertainty),
+            "numerics": numerics_row(numerics),
             "loss": loss_row(found),
             "experiments": {e.name: self.experiment(e, best[e.name], uncertainty, misfit) for e in problem.experiments
                             if e.name in best},

@@ -4,5 +4,6 @@ from sim.solvers.base import SOLVERS as SOLVERS
 from sim.solvers.base import Solver as Solver
 from sim.solvers.base import SolverError as SolverError
 from sim.solvers.semi_implicit import SolverSemiImplicit as SolverSemiImplicit
+from sim.solvers.steplength import NumericsWarning as NumericsWarning
 from sim.solvers.steplength import step_warnings as step_warnings
 from sim.solvers.xpbd import SolverXPBD as SolverXPBD

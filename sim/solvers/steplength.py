@@ -10,6 +10,11 @@ from sim.solvers.base import Solver
 from sim.solvers.batch import ConstraintBatch
 from sim.solvers.xpbd import SolverXPBD
 
+
+class NumericsWarning(UserWarning):
+    """Results that are the numerics' as much as the model's."""
+
+
 BIAS = 0.43
 """A solid is too soft by about this times its stiffness ratio (below) if multipliers start at 0: measured on a beam."""
 WORTH_SAYING = 0.05

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from sim.cli.terminal.result import show_result
@@ -28,6 +29,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--resume", type=Path, metavar="DIR", help="go on with the run in this folder")
     parser.add_argument("--out", type=Path, metavar="DIR", help="the run folder; default runs/<scene>/<time>")
+    parser.add_argument(
+        "--no-numerics", action="store_true", help="do not estimate the numerical error of what is found"
+    )
     parser.add_argument("--profile", action="store_true", help="measure the time of every kernel, for the report")
 
 
@@ -35,6 +39,8 @@ def _run(options: argparse.Namespace) -> int:
     if options.simulate and (options.resume or options.iterations):
         raise UsageError("--simulate searches nothing: --resume and --iterations do not go with it")
     problem = load(options).build(options.device, options.dtype)
+    if options.no_numerics:
+        problem.description = replace(problem.description, causes=())
     watcher: Watcher = Watcher()
     if not (options.json or options.quiet):
         watcher = LiveWatcher() if sys.stdout.isatty() else PlainWatcher()
