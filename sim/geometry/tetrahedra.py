@@ -245,7 +245,7 @@ def tet_pieces(count: int, tets: np.ndarray) -> np.ndarray:
 
 
 def subdivide_triangles(positions: np.ndarray, triangles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Four triangles in place of each, points keep their numbers: points (n + edges, 3), triangles (4 m, 3) int32, wound as before."""
+    """Four triangles in place of each, wound as before: points (n + edges, 3), old ones first, triangles (4 m, 3)."""
     edges = triangles[:, [[0, 1], [1, 2], [2, 0]]]
     points, middle = _with_midpoints(positions, edges)
     a, b, c = triangles.T

@@ -207,10 +207,8 @@ def shift(
         measures = {name: value - before[name] for name, value in finer.measured(there).items()}
     moved, evaluations = _optimum(problem, finer, found, fine)
     whole = whole_over_change(problem.solver, cause)
-    return Shift(
-        cause, _values(problem, found.x, whole * moved), _values(problem, found.x, moved), whole, compared, measures,
-        evaluations,
-    )  # fmt: skip
+    errors, by_refining = (physical_shift(problem, found.x, factor * moved) for factor in (whole, 1.0))
+    return Shift(cause, errors, by_refining, whole, compared, measures, evaluations)
 
 
 def _optimum(problem: Problem, finer: Problem, found: Linearised, fine: Sequence[Residuals]) -> tuple[np.ndarray, int]:
@@ -245,7 +243,16 @@ def whole_over_change(solver: Solver, cause: str) -> float:
     return 4.0 / 3.0 if second else 2.0
 
 
-def _values(problem: Problem, x: np.ndarray, moved: np.ndarray) -> dict[str, np.ndarray]:
+def linear_shift(problem: Problem, found: Linearised, fine: Sequence[Residuals]) -> np.ndarray:
+    """dx (n,) from the residuals of another discretisation at the same x; 0 for what a bound holds."""
+    slope = found.descent
+    for part, other, jacobian in zip(found.residuals, fine, found.jacobians, strict=True):
+        slope += np.einsum("fmai,fm,fma->i", jacobian, part.weight, other.score)
+    inverse, _ = inverse_among(found.matrix, ~held_by_bounds(problem, found.x))
+    return -inverse @ slope
+
+
+def physical_shift(problem: Problem, x: np.ndarray, moved: np.ndarray) -> dict[str, np.ndarray]:
     """Changes of physical values, from those of coordinates."""
     low, high = problem.bounds
     before, after = problem.space.unpack(x), problem.space.unpack(np.clip(x + moved, low, high))

@@ -145,6 +145,23 @@ def test_a_run_tells_it_and_may_leave_it(tmp_path, capsys):
     assert json.loads((tmp_path / "left" / "result.json").read_text())["numerics"] is None
 
 
+def test_the_table_of_convergence(tmp_path, capsys):
+    write_target(tmp_path, DRAPE, key="spots")
+    path = write_scene(tmp_path, DRAPE)
+    assert main(["check", str(path), "--converge", "--json"]) == 0
+    table = json.loads(capsys.readouterr().out)["convergence"]
+    assert [(level["cause"], level["label"]) for level in table["levels"]] == [
+        ("", "as it is"), ("step", "h / 2"), ("step", "h / 4"), ("iterations", "x 2"), ("iterations", "x 4"),
+        ("mesh", "2 n"),
+    ]  # fmt: skip
+    base, half, quarter = table["levels"][:3]
+    assert base["loss"] == pytest.approx(0.0, abs=1e-12) and 0 < half["loss"] < quarter["loss"]
+    assert 0.02 < half["shifts"]["bend"] / TRUTH < quarter["shifts"]["bend"] / TRUTH < 0.2
+    assert 0.8 < table["order"] < 1.5
+    assert main(["check", str(path), "--converge"]) == 0
+    assert "observed order of the step: 1." in capsys.readouterr().out
+
+
 def test_nothing_is_said_where_nothing_moves(tmp_path):
     """A chain at rest after enough iterations has the compliance that it was given, whatever the step."""
     from places import ROOT
