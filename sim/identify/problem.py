@@ -24,7 +24,7 @@ from sim.identify.search.horizon import Horizon
 from sim.identify.search.method import Method
 from sim.identify.search.results import Evaluation, Result, short
 from sim.identify.search.search import Search, Stage, search
-from sim.model import Model
+from sim.model import Model, State
 from sim.rollout import Checkpointed, StoreAll
 from sim.solvers import Solver
 
@@ -171,6 +171,11 @@ class Problem:
         """Experiments (default: every one, fitted or predicted) at coordinates x (default: the start)."""
         values = self._values(self.start if x is None else x)
         return self._evaluator.simulate(values, self.experiments if experiments is None else experiments)
+
+    def states(self, x: Any, experiments: Sequence[Experiment], count: int) -> Iterator[tuple[float, State]]:
+        """Steps of experiments at coordinates x, `count` of each, the last among them: their length [s], the state
+        after it; the solver holds its multipliers."""
+        return self._evaluator.states(self._values(x), experiments, count)
 
     def start_positions(self, experiment: Experiment) -> np.ndarray:
         """Where all points (n, 3) [m] are at the start of an experiment, parameters at theirs; nothing is simulated."""

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from sim.identify.data.expectations import check_all
 from sim.identify.data.experiments import Experiment, Simulation
 from sim.identify.losses.jacobian import linearise
 from sim.identify.numerics.numerical_error import NumericalError, cannot, estimate_shifts
+from sim.identify.numerics.residuals import residual_note, residuals_of_steps
 from sim.identify.problem import Problem
 from sim.identify.report.found import file_hashes, found_arrays
 from sim.identify.report.notes import notes_on
@@ -50,6 +51,7 @@ from sim.io import (
     write_report,
     write_scenery,
 )
+from sim.solvers import StepResidual
 
 SCENE, RESULT, TRAJECTORY, REPORT = "scene.resolved.yaml", "result.json", "trajectory.npz", "report.html"
 OK, FAILED, INTERRUPTED = 0, 1, 130
@@ -168,11 +170,13 @@ class _RunInProgress:
         best = before if after is None else after
         uncertainty = self.uncertainty(found, best) if after is not None else None
         numerics = self.numerics(found, uncertainty, best) if after is not None else None
+        left = self.residuals(problem.start if found is None or after is None else found.search.x)
         misfit = misfits(problem, best)
         if found is not None and after is not None:
             for note in notes_on(problem, found, uncertainty, misfit, self.limit, str(self.folder.path)):
                 self.note(note)
         result = self.result(found, best, uncertainty, misfit, numerics)
+        result["residuals"] = {name: asdict(residual) for name, residual in left.items()}
         every = description.record_every
         write_recording(self.folder.file(TRAJECTORY), **{
             name: Recording(s.positions[every - 1 :: every], s.times[every - 1 :: every])
@@ -231,6 +235,18 @@ class _RunInProgress:
         for note in error.notes(problem, None if known is None else known.errors):
             self.note(note)
         return error
+
+    def residuals(self, x: np.ndarray) -> dict[str, StepResidual]:
+        """What the steps leave undone of the forces; a note says so where it is much."""
+        if not self.problem.description.causes:
+            return {}
+        try:
+            left = residuals_of_steps(self.problem, x)
+        except FloatingPointError:
+            return {}
+        if text := residual_note(self.problem, left):
+            self.note(text)
+        return left
 
     def broken(self, error: FloatingPointError) -> Outcome:
         """A run that never had a finite loss: result.json says why."""

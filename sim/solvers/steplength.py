@@ -1,13 +1,18 @@
-"""Whether steps are short enough for the stiffness of solids: what one sweep of projections leaves undone."""
+"""Whether steps are short enough for the stiffness of a model: what the sweeps of a step leave undone, in words."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from sim.core.runtime.devices.graph import capturing
+from sim.model.state import State
 from sim.solvers.base import Solver
 from sim.solvers.batch import ConstraintBatch
+from sim.solvers.residual import StepResidual, step_residuals
 from sim.solvers.xpbd import SolverXPBD
 
 
@@ -62,3 +67,46 @@ def step_warnings(solver: Solver, steps: Sequence[float]) -> list[str]:
                 f" {EDGE:g}): it will be too soft, or break down; use more substeps"
             )
     return out
+
+
+# ------------------------------------------------------------------------------------------------ what steps have left
+_looked_at: WeakKeyDictionary[Solver, set[float]] = WeakKeyDictionary()
+"""Solvers whose steps of some length have been looked at."""
+
+
+def residual_warning(solver: Solver, found: Mapping[str, StepResidual], dt: float) -> str:
+    """A sentence for people on steps of dt that leave forces undone; "" where they do not."""
+    left = [
+        f"{_share(residual)} of `{name}` ({residual.strain:.2g} of an element)"
+        for name, residual in found.items()
+        if residual.unresolved
+    ]
+    if not left:
+        return ""
+    times = f"{solver.sweeps} iteration{'s' * (solver.sweeps > 1)}"
+    return (
+        f"steps of {dt:.3g} s with {times} leave forces undone, {', '.join(left)}: what they act on gives way by as"
+        " much more than its compliance says; take shorter steps, more iterations, or higher compliances"
+    )
+
+
+def _share(residual: StepResidual) -> str:
+    return f"{100 * residual.force:.2g} % of the force" if np.isfinite(residual.force) else "a part of the force"
+
+
+def leave_to_others(solver: Solver, dt: float) -> None:
+    """Who calls this tells what steps of dt leave undone: `warn_of_residuals` does not."""
+    _looked_at.setdefault(solver, set()).add(dt)
+
+
+def warn_of_residuals(solver: Solver, after: State, dt: float) -> None:
+    """Emits a NumericsWarning if the step of dt that led to `after` left forces undone.
+
+    Looks once at each solver and dt; not while a graph is captured, when nothing has run yet.
+    """
+    looked_at = _looked_at.setdefault(solver, set())
+    if dt in looked_at or capturing() is not None or not isinstance(solver, SolverXPBD):
+        return
+    looked_at.add(dt)
+    if text := residual_warning(solver, step_residuals(solver, after, dt), dt):
+        warnings.warn(text, NumericsWarning, stacklevel=4)

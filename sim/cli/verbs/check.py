@@ -14,6 +14,7 @@ import numpy as np
 from sim.cli.terminal.tables import number_text, print_columns, size_text
 from sim.cli.verbs.base import Verb, load
 from sim.identify.numerics.convergence import convergence
+from sim.identify.numerics.numerical_error import share_text
 from sim.identify.problem import Problem
 from sim.identify.run import OK
 from sim.io import to_json
@@ -104,7 +105,7 @@ def _shifted(name: str, start: Any, level: Mapping[str, Any]) -> str:
     with np.errstate(divide="ignore", invalid="ignore"):
         share = moved / value.ravel()
     worst = float(share[np.argmax(np.abs(share))])
-    return f"{100 * worst:+.3g} %" if math.isfinite(worst) else number_text(level["shifts"][name])
+    return share_text(worst) if math.isfinite(worst) else number_text(level["shifts"][name])
 
 
 def describe(problem: Problem) -> dict[str, Any]:

@@ -106,10 +106,8 @@ class NumericalError:
             most = "up to " if share.size > 1 else ""
             if not np.isfinite(worst):
                 parts.append(f"{cause} {short(self.shifts[cause].errors[name])}")
-            elif -0.5 < worst < 1.0:
-                parts.append(f"{cause} {most}{100 * worst:+.2g} %")
             else:
-                parts.append(f"{cause} {most}times {1.0 + worst:.2g}")
+                parts.append(f"{cause} {most}{share_text(worst)}")
         return ", ".join(parts)
 
     def notes(self, problem: Problem, errors: Mapping[str, np.ndarray] | None = None) -> list[str]:
@@ -233,6 +231,11 @@ def _optimum(problem: Problem, finer: Problem, found: Linearised, fine: Sequence
 
 def _flat(parts: Sequence[Residuals]) -> np.ndarray:
     return np.concatenate([part.score.ravel() for part in parts])
+
+
+def share_text(share: float) -> str:
+    """A relative change in words: in percent, or as a factor."""
+    return f"{100 * share:+.2g} %" if -0.5 < share < 1.0 else f"times {1.0 + share:.2g}"
 
 
 def whole_over_change(solver: Solver, cause: str) -> float:
