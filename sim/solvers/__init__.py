@@ -9,6 +9,8 @@ from sim.solvers.semi_implicit import SolverSemiImplicit as SolverSemiImplicit
 from sim.solvers.steplength import NumericsWarning as NumericsWarning
 from sim.solvers.steplength import leave_to_others as leave_to_others
 from sim.solvers.steplength import residual_warning as residual_warning
+from sim.solvers.steplength import resolved_step as resolved_step
+from sim.solvers.steplength import rounding_warning as rounding_warning
 from sim.solvers.steplength import step_warnings as step_warnings
-from sim.solvers.steplength import warn_of_residuals as warn_of_residuals
+from sim.solvers.steplength import warn_of_steps as warn_of_steps
 from sim.solvers.xpbd import SolverXPBD as SolverXPBD

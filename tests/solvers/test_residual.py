@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import sim
-from sim.solvers import NumericsWarning, SolverXPBD, step_residuals
+from sim.solvers import NumericsWarning, SolverXPBD, resolved_step, rounding_warning, step_residuals
 
 
 def strip(compliance, pinned, cells=6, gravity=(0.0, -9.81, 0.0), damping=0.0, **settings):
@@ -100,3 +100,19 @@ def test_what_is_resolved_is_not_told():
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             hung(solver, 0.5, 1 / 1200)
+
+
+def test_steps_too_short_for_the_precision_are_told():
+    def model(dtype):
+        b = sim.ModelBuilder()
+        b.add_particles([(0, 0, 0)], 1.0)
+        return b.finalize(dtype=dtype)
+
+    single, double = model(sim.float32), model(sim.float64)
+    assert resolved_step(single, 1.0) == pytest.approx(6e-6, rel=0.05)
+    assert resolved_step(single, 10.0) == pytest.approx(10 * resolved_step(single, 1.0))
+    assert resolved_step(double, 1.0) < 1e-13
+    assert rounding_warning(single, 1.0, 1e-5) == "" and rounding_warning(double, 1.0, 1e-7) == ""
+    assert "float32 resolves 1 s of this scene down to h = 6e-06 s" in rounding_warning(single, 1.0, 1e-6)
+    with pytest.warns(NumericsWarning, match="float32 resolves"):
+        sim.rollout(SolverXPBD(single), single.state(), 200_000, 1e-6)
