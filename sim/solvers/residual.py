@@ -29,8 +29,9 @@ from sim.core.runtime.arrays.creation import zeros
 from sim.core.runtime.launch.kernel import Kernel, kernel
 from sim.core.runtime.launch.launch import launch
 from sim.model.state import State
-from sim.solvers.base import Solver
+from sim.solvers.base import Solver, SolverError
 from sim.solvers.batch import ConstraintBatch
+from sim.solvers.xpbd import SolverXPBD
 
 FORCE, STRAIN = 0.1, 2e-3
 """A step counts as unresolved from these residuals on, both of them: less of the force, or of an element, passes."""
@@ -55,8 +56,13 @@ class StepResidual:
 def step_residuals(solver: Solver, after: State, dt: float) -> dict[str, StepResidual]:
     """Constraint -> residual of the step that a solver took last, which led to `after`.
 
-    Attachments and contacts aside, which hold as far as they are compliant.  Nothing is recorded on a tape.
+    Attachments and contacts aside, which hold as far as they are compliant.  Nothing is recorded on a tape.  Raises
+    SolverError for a solver that does not sweep.
     """
+    if not isinstance(solver, SolverXPBD):
+        raise SolverError(f"{type(solver).__name__} makes no sweeps that could leave anything; give a SolverXPBD")
+    if getattr(solver, "integrator", "euler") == "bdf2":
+        dt *= 2.0 / 3.0  # the step of the system that is solved
     with recording.paused():
         return {
             batch.set.name: _residual(solver, batch, after, dt)

@@ -102,6 +102,12 @@ def test_what_is_resolved_is_not_told():
             hung(solver, 0.5, 1 / 1200)
 
 
+def test_a_solver_without_sweeps_is_refused():
+    solver = sim.SolverSemiImplicit(chain(1).model)
+    with pytest.raises(sim.SolverError, match="SolverSemiImplicit makes no sweeps"):
+        step_residuals(solver, solver.model.state(), 1e-3)
+
+
 def test_steps_too_short_for_the_precision_are_told():
     def model(dtype):
         b = sim.ModelBuilder()

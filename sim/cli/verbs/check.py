@@ -15,6 +15,7 @@ from sim.cli.terminal.tables import number_text, print_columns, size_text
 from sim.cli.verbs.base import Verb, load
 from sim.identify.numerics.convergence import convergence
 from sim.identify.numerics.numerical_error import share_text
+from sim.identify.numerics.residuals import residuals_of_steps
 from sim.identify.problem import Problem
 from sim.identify.run import OK
 from sim.io import to_json
@@ -25,6 +26,7 @@ def _run(options: argparse.Namespace) -> int:
     facts = describe(problem)
     if options.converge:
         facts["convergence"] = asdict(convergence(problem))
+        facts["residuals"] = {name: asdict(r) for name, r in residuals_of_steps(problem, problem.start).items()}
     if options.json:
         print(to_json(facts, indent=2))
         return OK
@@ -88,6 +90,14 @@ def show_convergence(facts: Mapping[str, Any]) -> None:
     )
     if math.isfinite(facts["convergence"]["order"]):
         print(f"observed order of the step: {facts['convergence']['order']:.2f}")
+    if facts["residuals"]:
+        print_columns(
+            "left undone by a step",
+            facts["residuals"].items(),
+            ("", lambda row: row[0]),
+            ("of the force", lambda row: f"{100 * row[1]['force']:.2g} %"),
+            ("of an element", lambda row: f"{row[1]['strain']:.2g}"),
+        )
     for level in levels:
         if level["missing"]:
             print(f"{level['cause']} {level['label']}: not evaluated: {level['missing']}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sim.identify.problem import Problem
-from sim.solvers import StepResidual, residual_warning, step_residuals
+from sim.solvers import SolverXPBD, StepResidual, residual_warning, step_residuals
 
 SAMPLES = 3
 """Times of every experiment at which the residual is taken, the last step among them."""
@@ -14,8 +14,10 @@ SAMPLES = 3
 def residuals_of_steps(problem: Problem, x: np.ndarray) -> dict[str, StepResidual]:
     """Constraint -> the largest residual met in the fitted experiments (in all, if none is) at coordinates x (n,).
 
-    Costs a simulation of each.
+    Costs a simulation of each.  Nothing of a solver that makes no sweeps.
     """
+    if not isinstance(problem.solver, SolverXPBD):
+        return {}
     worst: dict[str, StepResidual] = {}
     for dt, state in problem.states(x, problem.fitted or problem.experiments, SAMPLES):
         for name, found in step_residuals(problem.solver, state, dt).items():
