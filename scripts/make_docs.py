@@ -14,6 +14,7 @@ import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from material_tables import tables
 from python_reference import python_reference
 from rooms import architecture
 
@@ -143,6 +144,15 @@ a coarse lattice is that of the mesh. `deviatoric` (or `viscoelastic_shape`) wit
 not lock; at nu = 0.499 it needs three iterations or short steps.
 """
 
+SHEETS = """
+Cloth has springs (`distance`, `shear`, `bend`: cheap; what they mean as a material depends on the mesh) or a material
+whose values do not: `membrane_stvk`, `membrane_neo_hookean` or `fabric` in its plane, `plate` or `fabric_bend` for
+bending. What is found on a mesh over what was given: the energy of bent sheets, and the droop of a narrow strip that is
+held by two rows of points, over those of a plate with B = 1 / compliance; and the moduli of membranes (per thickness),
+given E = 1 and nu = 0.3.
+
+"""
+
 
 def source_of(function: Callable[..., object]) -> str:
     """The source of a Python function, without decorators and docstring."""
@@ -165,7 +175,7 @@ def listed(rows: Sequence[bool]) -> str:
 
 
 def physics() -> str:
-    rows = [PHYSICS]
+    rows = [PHYSICS + SHEETS + tables() + "\n"]
     for name, c in sorted(REGISTRY.items()):
         rows += [f"### {name}\n", textwrap.dedent("    " + c.doc.strip()), "", source_of(c.function.python)]
         facts = [f"{c.points} point{'s' if c.points > 1 else ''}, {c.rows} row{'s' if c.rows > 1 else ''}"]
