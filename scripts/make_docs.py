@@ -111,6 +111,22 @@ be told. Measured with a mass on a spring (dt omega = 0.05, 0.2, 1): ratios 0.02
 `start`. Halving the step halves it; more iterations do not. A slow mode hardly sees it: 1 Hz with steps of 1 ms has the
 ratio 0.003.
 
+What a step leaves undone shows in r = C + alpha lambda / dt^2 + gamma J (x - x_before), which is 0 after enough
+iterations. `sim.step_residuals(solver, state, dt)` gives it after a step, by kind of constraint: *force*, sqrt(sum
+r^2 / alpha) over sqrt(sum (alpha lambda / dt^2)^2 / alpha), by which a material at rest is too soft, and *strain*, r
+over the size of an element. `sim.rollout` warns (`sim.NumericsWarning`, once for a solver and a dt) where the force
+is above 10 % and the strain above 0.2 %. A hanging sheet of springs (10 x 10 cells, dt = 1/600 s, one iteration):
+force 0.0018, 0.018, 0.18, 1.8 and 18 at compliances of 1, 0.1, 0.01, 0.001 and 0.0001 m/N: it is proportional to dt^2
+/ alpha.
+
+What that means for an identified value is told by a run: the residuals of the loss are evaluated once more with half
+the step, twice the iterations and half the edge length, and moved back to their optimum by the Jacobian of the
+standard errors (Gauss-Newton; `sim.numerical_error`). The change is extrapolated by the order of the cause
+(Richardson): twice for the step (4 / 3 for a second-order integrator), 3 / 2 for iterations, 4 / 3 for the mesh. A
+sheet identified from a twin with steps of a quarter, with eight iterations, or with a mesh twice as fine is off by
+what is told within a factor of two. `simopt check --converge` makes the table, `optimize.numerics: []` or `simopt run
+--no-numerics` leaves it out.
+
 `SolverSemiImplicit` takes the same constraints as forces -J^T (C + damping dC/dt) / alpha, explicitly: the cross-check.
 
 `SolverNewton` solves the equations that XPBD solves approximately,

@@ -31,6 +31,8 @@ from sim.geometry.tetrahedra import lattice_tets as lattice_tets
 from sim.geometry.tetrahedra import nodal_volumes as nodal_volumes
 from sim.geometry.tetrahedra import solid_grid as solid_grid
 from sim.geometry.tetrahedra import solid_mesh as solid_mesh
+from sim.geometry.tetrahedra import subdivide_tets as subdivide_tets
+from sim.geometry.tetrahedra import subdivide_triangles as subdivide_triangles
 from sim.geometry.tetrahedra import tet_edges as tet_edges
 from sim.geometry.tetrahedra import tet_quality as tet_quality
 from sim.geometry.tetrahedra import tet_surface as tet_surface

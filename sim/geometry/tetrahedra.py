@@ -21,6 +21,15 @@ _EVEN = ((0, 1, 2, 4), (3, 2, 1, 7), (5, 4, 7, 1), (6, 7, 4, 2), (1, 2, 4, 7))
 _ODD = ((1, 3, 0, 5), (2, 0, 3, 6), (4, 6, 5, 0), (7, 5, 6, 3), (0, 5, 3, 6))
 _FACES = ((1, 2, 3), (0, 3, 2), (0, 1, 3), (0, 2, 1))  # outward for a tetrahedron of positive volume
 
+# Of a tetrahedron 0123 with the midpoints 01, 02, 03, 12, 13, 23 as corners 4 to 9: four at its corners, and four about
+# one of the three diagonals of the octahedron between them.
+_CORNERS = ((0, 4, 5, 6), (4, 1, 7, 8), (5, 7, 2, 9), (6, 8, 9, 3))
+_ABOUT = (
+    (4, 9, (5, 7, 8, 6)),
+    (5, 8, (4, 7, 9, 6)),
+    (6, 7, (4, 8, 9, 5)),
+)
+
 
 ELEMENTS = ("tetrahedra", "hexahedra", "quadratic")
 EDGES = ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3))
@@ -336,3 +345,39 @@ def nodal_volumes(mesh: TetMesh) -> np.ndarray:
     out = np.zeros(len(mesh.positions))
     np.add.at(out, nodes, volume[:, None] * part)
     return out
+
+
+def subdivide_triangles(positions: np.ndarray, triangles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Four triangles in place of each, wound as before: points (n + edges, 3), old ones first, triangles (4 m, 3)."""
+    edges = triangles[:, [[0, 1], [1, 2], [2, 0]]]
+    points, middle = _with_midpoints(positions, edges)
+    a, b, c = triangles.T
+    ab, bc, ca = middle.T
+    four = [(a, ab, ca), (ab, b, bc), (ca, bc, c), (ab, bc, ca)]
+    return points, np.stack([np.stack(t, axis=1) for t in four], axis=1).reshape(-1, 3).astype(np.int32)
+
+
+def subdivide_tets(mesh: TetMesh) -> TetMesh:
+    """Eight tetrahedra in place of each, the inner four about the shortest diagonal of their octahedron.
+
+    J. Bey, "Tetrahedral Grid Refinement", Computing 55, 1995.  A finer mesh has no lattice cells.
+    """
+    points, middle = _with_midpoints(mesh.positions, mesh.tets[:, np.array(EDGES)])
+    corner = np.concatenate([mesh.tets, middle], axis=1)
+    place = points[corner]
+    lengths = np.stack([np.linalg.norm(place[:, i] - place[:, j], axis=1) for i, j, _ in _ABOUT], axis=1)
+    shortest = np.argmin(lengths, axis=1)
+    parts = [corner[:, list(c)] for c in _CORNERS]
+    rings = np.array([[(i, j, ring[k], ring[(k + 1) % 4]) for k in range(4)] for i, j, ring in _ABOUT])
+    inner = np.take_along_axis(corner[:, None, :], rings[shortest], axis=2)
+    tets = np.concatenate([np.stack(parts, axis=1), inner], axis=1).reshape(-1, 4).astype(np.int32)
+    turned = tet_volumes(points, tets) < 0
+    tets[turned] = tets[turned][:, [0, 2, 1, 3]]
+    return TetMesh(points, tets, tet_surface(tets), mesh.file_to_point, mesh.notes)
+
+
+def _with_midpoints(positions: np.ndarray, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The points and after them a midpoint for each edge of elements (m, k, 2); the numbers (m, k) of midpoints."""
+    ends, which = np.unique(np.sort(edges.reshape(-1, 2), axis=1), axis=0, return_inverse=True)
+    points = np.concatenate([positions, positions[ends].mean(axis=1)])
+    return points, (len(positions) + which).reshape(edges.shape[:2])
