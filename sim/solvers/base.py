@@ -216,13 +216,14 @@ class Solver:
     def _predict(self, s: Substep) -> None:
         """Positions by inertia and outer forces (XPBD, alg. 1, lines 1 to 3), and positions that attachments prescribe.
 
-        Internal variables evolve by the positions at the start of the step.
+        Internal variables evolve by the positions and velocities at the start of the step.
         """
         model, k, before, x = self.model, self._kernels, s.before, s.after.particle_q
         for batch in self.batches:
             for name, evolution in batch.evolutions.items():
                 after = s.after.internal_variables[f"{batch.set.name}.{name}"]
-                inputs = [batch.set.points, batch.parameters_in(before), before.particle_q, s.dt]
+                start = [before.particle_q, before.particle_qd]
+                inputs = [batch.set.points, batch.parameters_in(before), *start, s.dt]
                 launch(evolution, batch.set.count, inputs, [after])
         moving = [before.particle_q, before.particle_qd, before.particle_f]
         outer = [model.particle_inv_mass, model.particle_drag, model.gravity, s.dt]

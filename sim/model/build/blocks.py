@@ -216,9 +216,15 @@ def _law_values(where: str, constraint: Constraint, spec: Mapping[str, Any], cou
         given = spec.get(name, value.default)
         if given is None:
             raise ModelError(f"{where} needs {name!r}{f' [{value.unit}]' if value.unit else ''}", f"It is {value.doc}")
-        out[name] = _parameter(f"{where}.{name}", value, given, count)
-        checks.interval(f"{where}.{name}", out[name], value.bounds)
+        out[name] = parameter_values(f"{where}.{name}", value, given, count)
     return out | _damping(where, spec, count)
+
+
+def parameter_values(name: str, parameter: ConstraintParameter, given: Any, count: int) -> np.ndarray:
+    """One value or one for each, as `_parameter`, inside of its interval."""
+    out = _parameter(name, parameter, given, count)
+    checks.interval(name, out, parameter.bounds)
+    return out
 
 
 def _parameter(name: str, parameter: ConstraintParameter, given: Any, count: int) -> np.ndarray:

@@ -28,6 +28,7 @@ from sim.model.build.blocks import (
     registered,
     springs,
 )
+from sim.model.build.branches import with_branches
 from sim.model.build.material_blocks import material_blocks
 from sim.model.build.motions import read_motions
 from sim.model.build.objects import ORIGIN, NewObject, ObjectOptions, index_table
@@ -303,12 +304,15 @@ class ModelBuilder:
         compliance: Any,
         damping: Any = 0.0,
         label: str | None = None,
+        branches: Any = None,
         **parameters: Any,
     ) -> str:
         """Constraints of one kind on rows of `points` (n, k).  Returns their label.
 
         compliance: alpha of each, damping [s], and the constraint's own parameters: one value or (n,) of them.  A
         parameter that the constraint measures (`rest`) may be left out.  Their paths are `label.compliance`, ...
+        branches: what relaxes or yields beside it, `[{"stiffness": 0.2, "time": 0.03}, {"stiffness": 0.1, "yield":
+        1e-3}]`: stiffness over the lasting one, time [s], yield in the unit of C; paths `label.branches.0.time`, ...
         """
         self._open("add_constraints")
         if isinstance(constraint, str):
@@ -320,7 +324,8 @@ class ModelBuilder:
         values, _ = constraint_values(f"add_constraints({constraint.name})", constraint, spec, len(table))
         label = self._label(label, constraint.name)
         self._labels.add(label)
-        self._constraints.append(ConstraintBlock(label, label, constraint, table, np.ones(len(table)), values))
+        block = ConstraintBlock(label, label, constraint, table, np.ones(len(table)), values)
+        self._constraints.append(with_branches("branches", block, branches))
         return label
 
     def add_attachment(
@@ -360,8 +365,8 @@ class ModelBuilder:
         """
         self._open("set_values")
         block = self._block_of(group)
-        constraint, _, inner = key.rpartition(".")
-        if not constraint:
+        constraint, _, inner = key.partition(".")
+        if not inner:
             block.set_values(key, values)
             return
         checks.known(f"set_values: constraint of {group.name!r}", constraint, group.elements)
@@ -528,7 +533,7 @@ class ModelBuilder:
         name, start = self._label(options.label, new.thing.kind), self._count
         spin = checks.vec3("spin", options.spin)[None]
         constraints = material_blocks(name, start, options.material, new.thing)
-        group = new.group(name, start, position, {b.constraint.name: b.points for b in constraints})
+        group = new.group(name, start, position, {b.prefix.partition(".")[2]: b.points for b in constraints})
         self.groups[name] = group
         self._labels.add(name)
         self._points.append(PointBlock(group, new.base, position[None], velocity, spin, *new.weight, thickness))

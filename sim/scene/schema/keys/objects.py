@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from sim.constraints.branches import GIVES_WAY, STIFFNESS
 from sim.scene.schema.keys.common import FILE_SPACE, MOST_CELLS, MOST_PER_SIDE, REQUIRED, WHERE, key, value
 from sim.scene.schema.keys.materials import MaterialSpec
 from sim.schema.containers import List, Map, Table
@@ -86,6 +87,14 @@ def objects(materials: Mapping[str, MaterialSpec]) -> Table:
         key("particles", particles, "loose points"),
         *PLACEMENT,
     ), one_of=(("cloth", "soft", "chain", "particles"),))
+
+_BRANCH = "{1}.{4}.branches.{6}.{7}"
+BRANCHES = key("branches", List(Table((
+    key("stiffness", Number("", STIFFNESS.bounds), STIFFNESS.doc, REQUIRED, may_vary=True, model_path=_BRANCH),
+    *(key(name, Number(way.unit, way.bounds), way.doc, may_vary=True, model_path=_BRANCH)
+      for name, way in GIVES_WAY.items()),
+), one_of=(tuple(GIVES_WAY),))),
+    "stiffness beside the lasting one that relaxes (a Prony series) or yields (internal friction)", [])
 # fmt: on
 
 
@@ -104,5 +113,5 @@ def material_table(materials: Mapping[str, MaterialSpec]) -> Table:
             )
             for p in spec.parameters.values()
         )
-        lines.append(key(name, Table(keys), spec.doc))
+        lines.append(key(name, Table((*keys, BRANCHES) if spec.branches else keys), spec.doc))
     return Table(tuple(lines), noun="constraint", title="a mapping: constraint -> its keys")
