@@ -1,22 +1,29 @@
 """Branches beside the springs of a constraint: stiffness that relaxes, and stiffness that yields.
 
-Every row s(x) that C pulls back to 0 with the energy s^2 / (2 alpha) may have branches in parallel, each a spring of
-r_k times its stiffness in series with something that gives way, so that the spring sees s - q_k:
+Every row s(x) that C pulls back to 0 and that damping acts on may have branches in parallel, each a spring of r_k times
+its stiffness in series with something that gives way, so that the spring sees s - q_k:
 
     E = (s^2 + sum_k r_k (s - q_k)^2) / (2 alpha)
 
-* a dashpot: dq/dt = (s - q) / tau.  All of them together are a Prony series (generalised Maxwell model): at a strain
-  that is held, the stiffness is 1 + sum_k r_k exp(-t / tau_k) times the lasting one (J. C. Simo, T. J. R. Hughes,
-  "Computational Inelasticity", 1998, ch. 10);
-* a slider: |s - q| never exceeds the yield strain, and q follows where it would: a Jenkin element, several of them
-  Iwan's model of internal friction (W. D. Iwan, "A Distributed-Element Model for Hysteresis and Its Steady-State
-  Dynamic Response", 1966).  At the amplitude a > y of s it dissipates 4 r y (a - y) / alpha in a cycle, whatever the
-  frequency.  |s - q| is the norm of all rows that have branches: of a solid, von Mises' criterion.
+In a scene, `branches: [{stiffness: 0.25, time: 30 ms}, {stiffness: 0.1, yield: 0.01}]` among the keys of a constraint;
+each number may be sought. r_k is `stiffness`, and what gives way is
+
+* with `time`, a dashpot: dq/dt = (s - q) / tau. All of them together are a Prony series (generalised Maxwell model): at
+  a strain that is held, the stiffness is 1 + sum_k r_k exp(-t / tau_k) times the lasting one (J. C. Simo, T. J. R.
+  Hughes, "Computational Inelasticity", 1998, ch. 10);
+* with `yield`, a slider: |s - q| never exceeds the yield strain y, and q follows where it would. That is a Jenkin
+  element, several of them Iwan's model of internal friction (W. D. Iwan, "A Distributed-Element Model for Hysteresis
+  and Its Steady-State Dynamic Response", 1966). At the amplitude a > y of s it dissipates 4 r y (a - y) / alpha in a
+  cycle, whatever the frequency: of a mass on a spring, the damping ratio 2 r y (a - y) / (pi a^2), which rises while a
+  swing decays down to a = 2 y. |s - q| is the norm of all rows that have branches: in a solid, von Mises' criterion.
+
+A yield strain is one of the material: where a compliance c becomes alpha by the mesh, that with the energy density
+strain^2 / (2 c) (of an edge of cloth, its elongation over its length); else it has the unit of C.
 
 With share_k = r_k / (1 + sum r) that is, up to what does not depend on x, the energy of the rows s - sum share_k q_k
 with alpha / (1 + sum r): branches cost a step their evolution, and the projection no more than a load.
 
-q follows a strain that grows evenly over the step, from s(x) to s(x + dt v): second order in dt.  For a dashpot the
+q follows a strain that grows evenly over the step, from s(x) to s(x + dt v): second order in dt. For a dashpot the
 solution is exact (R. L. Taylor, K. S. Pister, G. L. Goudreau, "Thermomechanical Analysis of Viscoelastic Solids",
 1970), for a slider it is the radial return.
 """

@@ -23,8 +23,8 @@ from sim.model.groups import Group
 @dataclass(eq=False)
 class PointBlock:
     """The points of a group: base (n, 3) [m] before `position` is added; mass of point k = weight x factor[k] [kg];
-    drag [1/m], None without air.  position, spin (1, 3) and the others are one for all, one for each world or one for
-    each point.
+    drag [1/m], None without any; air: drag coefficients of its faces by name.  position, spin (1, 3) and the
+    others are one for all, one for each world or one for each point.
     """
 
     group: Group
@@ -37,6 +37,7 @@ class PointBlock:
     factor: np.ndarray
     thickness: float = 0.0
     drag: float | None = None
+    air: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def mass(self) -> np.ndarray:

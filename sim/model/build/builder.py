@@ -36,16 +36,27 @@ from sim.model.errors import ModelError
 from sim.model.groups import Group
 from sim.model.model import Model
 
+AIR_DENSITY = 1.2
+"""[kg/m^3], of dry air at sea level and 21 degrees Celsius."""
+
 
 class ModelBuilder:
-    """Collects what a model consists of.  gravity: (3,) [m/s^2].
+    """Collects what a model consists of.  gravity: (3,) [m/s^2]; wind: (3,) [m/s], and the density of the air [kg/m^3],
+    for objects that have been given `set_air`.
 
     A label names a thing and its material values (`model["sheet.distance.compliance"]`); it is used once.  Things
     without one are numbered: `cloth`, `cloth_1`, ...
     """
 
-    def __init__(self, gravity: Sequence[float] = (0.0, -9.81, 0.0)) -> None:
+    def __init__(
+        self,
+        gravity: Sequence[float] = (0.0, -9.81, 0.0),
+        wind: Sequence[float] = (0.0, 0.0, 0.0),
+        air_density: float = AIR_DENSITY,
+    ) -> None:
         self.gravity = checks.vec3("gravity", gravity)
+        self.wind = checks.vec3("wind", wind)
+        self.air_density = checks.number("air_density", air_density)
         self.groups: dict[str, Group] = {}
         self._labels: set[str] = {"gravity"}
         self._points: list[PointBlock] = []
@@ -357,6 +368,18 @@ class ModelBuilder:
         self._open("set_drag")
         self._block_of(group).drag = checks.number("drag", drag)
 
+    def set_air(self, group: Group, normal: float, tangential: float = 0.0) -> None:
+        """Drag of the air on the triangles of an object, by its coefficients across and along them.
+
+        A triangle of area A that moves by v relative to the wind feels -rho A / 2 (normal |v_n| v_n n + tangential
+        |v_t| v_t).  Paths: `label.air.normal`, `label.air.tangential`, `wind`, `air_density`.
+        """
+        self._open("set_air")
+        block = self._block_of(group)
+        if not len(group.triangles):
+            raise ModelError(f"{group!r} has no triangles for the air to act on", "Use set_drag: drag of its points")
+        block.air = {"normal": checks.number("normal", normal), "tangential": checks.number("tangential", tangential)}
+
     def set_values(self, group: Group, key: str, values: Any) -> None:
         """A material value for each element of an object, (n,), instead of what it was added with.
 
@@ -495,8 +518,9 @@ class ModelBuilder:
             self._constraints.append(springs(self._label(None, "springs"), self._springs))
         self._finalized = True
         parts = ModelParts(
-            self.gravity, self.groups, self._points, self._constraints, self._shapes, self._attachments, self._loads
-        )
+            self.gravity, self.groups, self._points, self._constraints, self._shapes, self._attachments, self._loads,
+            wind=self.wind, air_density=self.air_density,
+        )  # fmt: skip
         return assemble(parts if self._worlds == 1 else parts.in_worlds(self._worlds), device, requires_grad, dtype)
 
     # ------------------------------------------------------------------------------------------ inside

@@ -74,6 +74,9 @@ def add_objects(context: BuildContext) -> None:
             _spread_regions(made, group)
             if entry["drag"] or ("objects", name, "drag") in context.varied:
                 context.builder.set_drag(group, entry["drag"])
+            if "air" in entry:
+                with context.at(f"objects.{name}.air"):
+                    context.builder.set_air(group, **entry["air"])
 
 
 def _cloth(made: _Object) -> Group:

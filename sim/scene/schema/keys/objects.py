@@ -26,6 +26,12 @@ PLACEMENT = (
         may_vary=True, may_be_set=True, model_path="{1}.spin"),
     key("drag", Number("1/m", NOT_NEGATIVE), "air drag d: every point is slowed down by d times its speed squared", 0,
         may_vary=True, may_be_set=True, model_path="{1}.drag"),
+    key("air", Table((
+        key("normal", Number("", NOT_NEGATIVE), "drag coefficient across the triangles; of a plate 1.2 to 2", REQUIRED,
+            may_vary=True, model_path="{1}.air.normal"),
+        key("tangential", Number("", NOT_NEGATIVE), "drag coefficient along them, of both sides together", 0,
+            may_vary=True, model_path="{1}.air.tangential"),
+    )), "drag of the air on the triangles, in the wind of the world", may_be_set=True),
     key("regions", Map(WHERE),
         "named choices of points, none in two of them, for values that differ from region to region", {}),
 )
