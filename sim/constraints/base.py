@@ -177,6 +177,11 @@ class Constraint:
         """Parameters of C that follow from material values."""
         return self.law.derived if self.law is not None else ()
 
+    @property
+    def has_moduli(self) -> bool:
+        """Is its material given by moduli, and C a strain?  Else by a compliance."""
+        return self.law is not None
+
     def active(self, damped: bool) -> tuple[int, ...]:
         """The rows that do anything in a set with or without damping."""
         return tuple(r for r in range(self.rows) if self.elastic[r] or (damped and self.damped[r]))

@@ -96,6 +96,10 @@ class BranchedConstraint(Constraint):
     gives: tuple[str, ...] = field(kw_only=True)
 
     @property
+    def has_moduli(self) -> bool:
+        return self.own.has_moduli
+
+    @property
     def measured(self) -> tuple[str, ...]:
         return self.own.measured
 

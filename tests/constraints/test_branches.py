@@ -8,6 +8,7 @@ import sim
 from sim.constraints import REGISTRY, ConstraintError
 from sim.constraints.branches import branched, may_branch
 from sim.model.energy import constraint_energy, constraint_forces
+from sim.solvers import step_warnings
 
 SOFT = 1e-2  # [m/N]
 PRONY = [{"stiffness": 0.6, "time": 5e-3}, {"stiffness": 0.3, "time": 0.03}, {"stiffness": 0.2, "time": 0.15}]
@@ -262,6 +263,32 @@ def test_yield_strains_of_cloth_do_not_depend_on_the_mesh():
         strain = after.internal_variables["distance_yielding.inner"].numpy()[:, 0] / made.parameters["rest"].numpy()
         along = np.ptp(model.particle_q.numpy()[made.points.numpy()][:, :, 0], axis=1) > 0
         np.testing.assert_allclose(strain, np.where(along, 0.05, 0.0), atol=1e-12)
+
+
+def test_internal_friction_of_a_fabric():
+    """A sheet whose hinges yield stays bent where it has been bent, as far as friction holds it."""
+    ends = []
+    for branches in ([], [{"stiffness": 2.0, "yield": 0.5}]):
+        builder = sim.ModelBuilder(gravity=(0, 0, 0))
+        group = builder.add_cloth_grid(
+            dim_x=4, dim_y=1, cell_x=0.1, cell_y=0.1, density=0.2, label="sheet",
+            material={"distance": {"compliance": 1e-3, "damping": 5e-3}, "shear": {"compliance": 1e-3},
+                      "bend": {"compliance": 30.0, "damping": 0.05, "branches": branches}},
+        )  # fmt: skip
+        builder.add_attachment(group.choose({"x": [None, 0.11]}))
+        pushed = builder.finalize(dtype=sim.float64)
+        free = group.choose({"x": [0.35, None]})
+        state, after, solver = pushed.state(), pushed.state(), sim.SolverXPBD(pushed)
+        assert step_warnings(solver, [2e-3]) == []
+        for k in range(1200):
+            force = np.zeros((pushed.particle_count, 3))
+            force[free, 2] = 0.01 * (k < 400)
+            state.particle_f.assign(force)
+            solver.step(state, after, None, None, 2e-3)
+            state, after = after, state
+        ends.append(state.particle_q.numpy()[free, 2].mean())
+    assert abs(ends[0]) < 1e-3
+    assert ends[1] > 0.02
 
 
 def test_values_of_each_element_and_world():

@@ -52,7 +52,7 @@ def _strain_scale(constraint: Constraint, elements: Elements | None, kind: str, 
 
     1 where C is a strain, and where nothing says how a compliance c of the material becomes alpha = c factor.
     """
-    if elements is None or constraint.law is not None or kind not in constraint.factors:
+    if elements is None or constraint.has_moduli or kind not in constraint.factors:
         return np.ones(count)
     factor = np.asarray(constraint.factors[kind](elements.length, elements.area), np.float64)
     return np.sqrt(factor * elements.area)
