@@ -25,7 +25,7 @@ with alpha / (1 + sum r): branches cost a step their evolution, and the projecti
 
 q follows a strain that grows evenly over the step, from s(x) to s(x + dt v): second order in dt. For a dashpot the
 solution is exact (R. L. Taylor, K. S. Pister, G. L. Goudreau, "Thermomechanical Analysis of Viscoelastic Solids",
-1970), for a slider it is the radial return.
+1970), for a slider it is the radial return. In float32 q comes within about 1e-7 tau / dt of its limit.
 """
 
 from __future__ import annotations

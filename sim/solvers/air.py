@@ -120,7 +120,7 @@ def drag_kernels(real: Scalar) -> tuple[Kernel, Kernel]:
             D = (dt * w[i]) * D
             for j in static(range(3)):
                 D[j, j] += 1.0
-            carried = x_before[i] + dt * wind[0]
-            x[i] = carried + solve(D, x[i] - carried)
+            dx, carried = x[i] - x_before[i], dt * wind[0]
+            x[i] += carried + solve(D, dx - carried) - dx
 
     return drag_of_faces, slow_points

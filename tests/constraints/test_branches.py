@@ -304,6 +304,26 @@ def test_values_of_each_element_and_world():
     np.testing.assert_array_equal(one, other)
 
 
+def test_other_solvers_and_float32_see_the_same():
+    """XPBD in both precisions, and the same constraints as explicit forces: together to what the step leaves."""
+    ends = []
+    for solver, dtype in (
+        (sim.SolverXPBD, sim.float64),
+        (sim.SolverXPBD, sim.float32),
+        (sim.SolverSemiImplicit, sim.float64),
+    ):
+        builder = sim.ModelBuilder()
+        links = {"compliance": 1e-3, "damping": 1e-3, "branches": [*PRONY[:2], {"stiffness": 0.3, "yield": 1e-3}]}
+        builder.add_chain((0, 0, 0), (1, 0, 0), 4, 0.5, label="rope", material={"distance": links})
+        builder.add_attachment([0])
+        model = builder.finalize(dtype=dtype)
+        ends.append(sim.rollout(solver(model), model.state(), 2000, 2e-4).final.particle_q.numpy())
+    moved = np.abs(ends[0] - model.particle_q.numpy()).max()
+    assert moved > 0.3
+    np.testing.assert_allclose(ends[1], ends[0], atol=2e-3 * moved)
+    np.testing.assert_allclose(ends[2], ends[0], atol=5e-3 * moved)
+
+
 # ------------------------------------------------------------------------------------------ what cannot be
 def test_which_constraints_may_branch():
     assert {name for name, c in REGISTRY.items() if may_branch(c)} >= {"distance", "bend", "stvk", "deviatoric"}
