@@ -87,6 +87,11 @@ def test_air_needs_faces(tmp_path):
         problem(tmp_path, NO_PARAMETERS, (body, "    particles: {positions: [[0, 0, 0]], mass: 1}\n"))
 
 
+def test_a_wind_that_nothing_feels_is_said(tmp_path):
+    heard = problem(tmp_path, NO_PARAMETERS, ("    air: {normal: 1.2, tangential: 0.02}\n", "")).description.notes
+    assert any("no object feels it" in text for text in heard)
+
+
 def test_gradients_of_what_is_sought(tmp_path):
     rows = check_gradient(problem(tmp_path))
     assert [row.parameter for row in rows] == ["slow", "slip", "gust", "rough"]
