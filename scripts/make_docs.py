@@ -14,6 +14,7 @@ import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from material_tables import tables
 from python_reference import python_reference
 from rooms import architecture
 
@@ -113,6 +114,23 @@ ratio 0.003.
 
 `SolverSemiImplicit` takes the same constraints as forces -J^T (C + damping dC/dt) / alpha, explicitly: the cross-check.
 
+`SolverNewton` solves the equations that XPBD solves approximately,
+
+    M (x - x~) = J(x)^T lambda,   C(x) + alpha lambda / dt^2 + gamma J(x) (x - x_before) = 0,
+
+x~ being the points moved freely, by Newton's method until the last correction is `tolerance` of the way that points go
+in the step. What is identified with it does not depend on iterations or on the order of constraints, and statics do
+not depend on the step; its dissipation is that of implicit Euler, above. Multipliers of positive compliance are
+eliminated, those of rigid constraints and contacts without compliance (by active set) are unknowns. The gradient of a
+step is one linear solve with the matrix of the solution, without any of the iterations (a third of the time of the step
+and about two states of memory: `benchmarks/newton.py`); a step that has not converged has none. It is for reference:
+some thousand points, on the CPU, in float64. XPBD at steps at which it leaves nothing over agrees to 1e-3 of the size
+of every scene in `scenes/` (even then each of its projections acts along the gradient of its own iteration).
+
+`simopt run --reference`, or the key `reference` of a scene, simulates what a run has found once more, with
+`SolverNewton` or the solver that the key names: `reference` in result.json, and a note, say how loss, measures and
+points differ. What differs belongs to the numerics, not to the material.
+
 ## Constraints
 
 Each is a key of `material` in a scene and in `ModelBuilder`. Compliances are *material* values; the map from them to
@@ -126,6 +144,15 @@ strain, and a mode of angular frequency omega has the damping ratio omega tau / 
 changes the volume. Linear tetrahedra are too stiff in bending, the more the nearer nu is to 0.5: an E that is found on
 a coarse lattice is that of the mesh. `deviatoric` (or `viscoelastic_shape`) with `cell_volume` is the pair that does
 not lock; at nu = 0.499 it needs three iterations or short steps.
+"""
+
+SHEETS = """
+Cloth has springs (`distance`, `shear`, `bend`: cheap; what they mean as a material depends on the mesh) or a material
+whose values do not: `membrane_stvk`, `membrane_neo_hookean` or `fabric` in its plane, `plate` or `fabric_bend` for
+bending. What is found on a mesh over what was given: the energy of bent sheets, and the droop of a narrow strip that is
+held by two rows of points, over those of a plate with B = 1 / compliance; and the moduli of membranes (per thickness),
+given E = 1 and nu = 0.3.
+
 """
 
 
@@ -150,7 +177,7 @@ def listed(rows: Sequence[bool]) -> str:
 
 
 def physics() -> str:
-    rows = [PHYSICS]
+    rows = [PHYSICS + SHEETS + tables() + "\n"]
     for name, c in sorted(REGISTRY.items()):
         rows += [f"### {name}\n", textwrap.dedent("    " + c.doc.strip()), "", source_of(c.function.python)]
         facts = [f"{c.points} point{'s' if c.points > 1 else ''}, {c.rows} row{'s' if c.rows > 1 else ''}"]

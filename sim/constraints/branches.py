@@ -148,12 +148,12 @@ def branched(c: Constraint, gives: tuple[str, ...]) -> BranchedConstraint:
         for k in numbers
         for key, parameter in (("stiffness", STIFFNESS), (gives[k], GIVES_WAY[gives[k]]))
     }
-    function = compliance_of_element if c.law is None else c.law.function
+    function, kind = (compliance_of_element, "") if c.law is None else (c.law.function, c.law.kind)
     settings = {f.name: getattr(c, f.name) for f in fields(Constraint)}
     settings |= {
         "name": "_".join((c.name, *(_SUFFIX[key] for key in gives))),
         "parameters": {**c.parameters, "inner": inner, **shares, **ways, "scale": scale},
-        "law": BranchedLaw(function, {**values, **branches}, (*c.derived, *shares, *ways), own=c),
+        "law": BranchedLaw(function, {**values, **branches}, (*c.derived, *shares, *ways), kind, own=c),
         "internal_variables": ("inner",),
     }
     return BranchedConstraint(**settings, own=c, gives=gives)

@@ -24,6 +24,7 @@ from functools import cache
 
 import numpy as np
 
+from sim.constraints.particles import particle_layout
 from sim.constraints.projection import solve
 from sim.core.lang.frontend.builtins import abs, static, tid
 from sim.core.lang.library.vector import cross, dot, length, normalize, outer
@@ -58,8 +59,9 @@ class FaceDrag:
         """What a step reads beside the arrays of the model."""
         return [self._model.wind, self._model.air_density, self._face, self._first]
 
-    def slow(self, before: State, dt: float, x: array) -> None:
-        """Lets the air act on the positions (n,) vec3 [m] that are predicted for a step of dt from a state."""
+    def slow(self, before: State, dt: float, reference: array, particle: array) -> None:
+        """Lets the air act on the displacements of `particle` from `reference`, predicted for a step of dt (h~ of the
+        integrator) from a state."""
         m, (of_faces, of_points) = self._model, drag_kernels(self._model.dtype)
         moving = [m.tri_indices, before.particle_q, before.particle_qd]
         launch(
@@ -68,14 +70,15 @@ class FaceDrag:
             [*moving, m.tri_air_normal, m.tri_air_tangential, m.wind, m.air_density],
             [self._drag],
         )
-        inputs = [self._first, self._face, self._drag, m.particle_inv_mass, m.wind, before.particle_q, dt]
-        launch(of_points, m.particle_count, inputs, [x])
+        inputs = [self._first, self._face, self._drag, m.particle_inv_mass, m.wind, reference, dt]
+        launch(of_points, m.particle_count, inputs, [particle])
 
 
 @cache
 def drag_kernels(real: Scalar) -> tuple[Kernel, Kernel]:
     """A third of D of every face; what it does to the displacements of the points."""
-    vec3, square = vector(3, real), matrix((3, 3), real)
+    vec3, square, layout = vector(3, real), matrix((3, 3), real), particle_layout(real)
+    particle_type, displacement, moved_by = layout.type(real), layout.displacement, layout.moved_by
 
     @kernel
     def drag_of_faces(
@@ -108,9 +111,9 @@ def drag_kernels(real: Scalar) -> tuple[Kernel, Kernel]:
         drag: array[square],
         w: array[real],
         wind: array[vec3],
-        x_before: array[vec3],
+        x_ref: array[vec3],
         dt: real,
-        x: array[vec3],
+        particle: array[particle_type],
     ):
         i = tid()
         if w[i] > 0.0 and first[i + 1] > first[i]:
@@ -120,7 +123,7 @@ def drag_kernels(real: Scalar) -> tuple[Kernel, Kernel]:
             D = (dt * w[i]) * D
             for j in static(range(3)):
                 D[j, j] += 1.0
-            dx, carried = x[i] - x_before[i], dt * wind[0]
-            x[i] += carried + solve(D, dx - carried) - dx
+            dx, carried = displacement(particle[i], x_ref[i]), dt * wind[0]
+            particle[i] += moved_by(carried + solve(D, dx - carried) - dx)
 
     return drag_of_faces, slow_points

@@ -287,7 +287,7 @@ def test_internal_friction_of_a_fabric():
             solver.step(state, after, None, None, 2e-3)
             state, after = after, state
         ends.append(state.particle_q.numpy()[free, 2].mean())
-    assert abs(ends[0]) < 1e-3
+    assert abs(ends[0]) < 5e-3
     assert ends[1] > 0.02
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -40,11 +41,9 @@ def with_branches(
     except ConstraintError as error:
         raise ModelError(f"{where}: {error}") from None
     scale = _strain_scale(block.constraint, elements, kind, block.count)
-    return ConstraintBlock(
-        block.label, block.prefix, constraint, block.points, block.factor, values,
-        {**block.constants, "scale": scale}, block.directions,
-        block.factor if block.size is None else block.size,
-    )  # fmt: skip
+    size = block.factor if block.size is None else block.size
+    constants = {**block.constants, "scale": scale}
+    return replace(block, constraint=constraint, values=values, constants=constants, size=size)
 
 
 def _strain_scale(constraint: Constraint, elements: Elements | None, kind: str, count: int) -> np.ndarray:
