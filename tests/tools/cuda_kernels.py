@@ -15,6 +15,7 @@ from library_rows import REAL
 from library_tools import calling, flat_args, is_real
 
 from sim.constraints import REGISTRY, Constraint
+from sim.constraints.branches import branched
 from sim.constraints.evolution import make_evolution
 from sim.constraints.projection import make_projection
 from sim.constraints.warm_start import make_warm_start
@@ -26,6 +27,7 @@ from sim.core.lang.ir.table import OPS
 from sim.core.lang.types import SCALARS, ArrayType, Scalar, array_type, bool_, has_float
 from sim.core.runtime.launch.kernel import Kernel
 from sim.model.energy import make_energy, make_force
+from sim.solvers.air import drag_kernels
 from sim.solvers.step_kernels import step_kernels
 
 
@@ -107,6 +109,10 @@ def solver_variants(real: Scalar) -> list[Variant]:
         for label, of in made.items():
             if not is_large(c) or label.startswith(LARGE):
                 out += of()
+    rheology = branched(REGISTRY["distance"], ("time", "yield"))
+    out += _lazily(partial(make_evolution, rheology, real, "inner"), f"evolve_{rheology.name}")
+    for kernel in drag_kernels(real):
+        out += variants(kernel, kernel.name, (), ())
     for kernel in vars(step_kernels(real, True)).values():
         out += variants(kernel, kernel.name, (), ("clock", "clock_out"))
     return out

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,8 @@ class ModelParts:
     attachments: Sequence[AttachmentBlock]
     loads: Sequence[LoadBlock] = ()
     worlds: int = 1
+    wind: np.ndarray = field(default_factory=lambda: np.zeros(3))
+    air_density: float = 0.0
 
     def with_held(self) -> ModelParts:
         """The same, with what constraints want to know of the points that are held."""
@@ -75,6 +77,8 @@ class ModelParts:
             [copied_attachment(b, number) for b in self.attachments],
             [copied_load(b, number) for b in self.loads],
             worlds,
+            self.wind,
+            self.air_density,
         )
 
 
@@ -103,6 +107,10 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
 
     materials = Materials(make.real, make.device, make.requires_grad)
     materials.add("gravity", parts.gravity[None])
+    in_wind = any(block.air for block in parts.points)
+    if in_wind:
+        materials.add("wind", parts.wind[None])
+        materials.add("air_density", np.array([parts.air_density]))
     shapes = {block.label: _touched(block, parts) for block in parts.shapes}
     blocks = [
         *parts.constraints,
@@ -116,6 +124,7 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
     derivations = [
         *_masses(parts.points, parts.loads, arrays, materials, make),
         *_placements(parts.points, arrays, materials, make),
+        *_air(parts.points, arrays, materials, make),
         *_of_attachments(attachments, arrays, materials, make),
         *(d for s in sets.values() for d in s.derivations),
     ]
@@ -130,6 +139,7 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
         attachments=[Attachment(b.label, b.points, b.pinned, len(b.motions)) for b in attachments],
         in_air=any(block.drag is not None for block in parts.points),
         worlds=parts.worlds,
+        in_wind=in_wind,
     )
     model.refresh()
     _measure(model, blocks)
@@ -185,6 +195,23 @@ def _placements(
         base, center, free = make.constant(block.base, vec3), vec3(*block.center), arrays["particle_free"][span]
         outputs = [arrays["particle_q"][span], arrays["particle_qd"][span]]
         made.append(Derivation(own.place, count, [base, *values, *sources, center, free], outputs, values=values))
+    return made
+
+
+def _air(
+    blocks: Sequence[PointBlock], arrays: dict[str, array], materials: Materials, make: ArrayFactory
+) -> list[Derivation]:
+    """Drag coefficients of the triangles."""
+    made, begin = [], 0
+    for block in blocks:
+        faces = np.arange(len(block.group.triangles))
+        for key, value in block.air.items():
+            given, out = (
+                materials.add(f"{block.group.name}.air.{key}", np.full(block.group.worlds, value)),
+                arrays[f"tri_air_{key}"],
+            )
+            made.append(broadcast(make, given, len(faces), faces, begin + faces, out))
+        begin += len(faces)
     return made
 
 

@@ -11,6 +11,7 @@ from sim.constraints.stencils import Elements, Given, Meshed
 from sim.geometry import GeometryError
 from sim.model.build import checks
 from sim.model.build.blocks import ConstraintBlock, constraint_values, registered
+from sim.model.build.branches import with_branches
 from sim.model.errors import ModelError
 
 _NOUNS = {"soft": "solids", "cloth": "cloth"}
@@ -31,6 +32,7 @@ def material_blocks(label: str, start: int, material: Any, thing: Meshed) -> lis
         parts = parts_of(constraint, thing)
         spec = checks.mapping(f"material[{name!r}]", given)
         count = len(elements_of(parts[0], thing).points)
+        branches, spec = spec.get("branches"), {key: value for key, value in spec.items() if key != "branches"}
         values, each = constraint_values(f"material[{name!r}]", constraint, spec, count)
         for part in parts:
             elements = elements_of(part, thing)
@@ -41,7 +43,8 @@ def material_blocks(label: str, start: int, material: Any, thing: Meshed) -> lis
             points = elements.points + np.int32(start)
             placed = _from(start, elements.given) if elements.given is not None else None
             prefix = f"{label}.{name}"
-            blocks.append(ConstraintBlock(label, prefix, part, points, factor, values, size=size, given=placed))
+            block = ConstraintBlock(label, prefix, part, points, factor, values, size=size, given=placed)
+            blocks.append(with_branches(f"material[{name!r}].branches", block, branches, elements, thing.kind))
     twice = {b.constraint.name for b in blocks if sum(b.constraint is other.constraint for other in blocks) > 1}
     if twice:
         raise ModelError("material: two laws for the same elements", "Keep one of them")

@@ -64,10 +64,9 @@ class _Object:
             "vel": self.entry["velocity"],
             "spin": self.entry["spin"],
             "material": {
-                self.meant.get(constraint, constraint): {
-                    key: _value(self.context, f"{self.path}.material.{constraint}.{key}", value)
-                    for key, value in keys.items()
-                }
+                self.meant.get(constraint, constraint): _values(
+                    self.context, f"{self.path}.material.{constraint}", keys
+                )
                 for constraint, keys in self.body["material"].items()
             },
         }
@@ -92,6 +91,13 @@ def add_objects(context: BuildContext) -> None:
                 context.warnings.append(f"{what}; divide them, and what is said of them, by 3 to go over to it")
             if entry["drag"] or ("objects", name, "drag") in context.varied:
                 context.builder.set_drag(group, entry["drag"])
+            if "air" in entry:
+                with context.at(f"objects.{name}.air"):
+                    context.builder.set_air(group, **entry["air"])
+    if any(context.data["world"].get("wind", ())) and not any(
+        "air" in entry for entry in context.data["objects"].values()
+    ):
+        context.warnings.append("world.wind: no object feels it; give one `air: {normal: 1.2}`")
 
 
 def _cloth(made: _Object) -> Group:
@@ -159,6 +165,16 @@ _ADD: dict[str, Callable[[_Object], Group]] = {
 }
 
 
+def _values(context: BuildContext, path: str, keys: dict[str, Any]) -> dict[str, Any]:
+    """The values of a constraint, and of each of its branches, as the builder takes them."""
+    return {
+        key: [_values(context, f"{path}.{key}.{k}", branch) for k, branch in enumerate(value)]
+        if isinstance(value, list)
+        else _value(context, f"{path}.{key}", value)
+        for key, value in keys.items()
+    }
+
+
 def _value(context: BuildContext, path: str, value: Any) -> Any:
     """A material value as the builder takes it: a number, an array, or {"each": alpha}."""
     if not isinstance(value, dict):
@@ -206,7 +222,7 @@ def _spread_regions(made: _Object, group: Group) -> None:
         if not isinstance(value, dict) or "regions" not in value or not value["regions"].keys() <= chosen.keys():
             continue
         key = str(context.scene.find(place).model_path).removeprefix(f"{made.name}.")
-        elements = group.elements[key.rpartition(".")[0]] if "." in key else group.points[:, None]
+        elements = group.elements[key.partition(".")[0]] if "." in key else group.points[:, None]
         # Between two regions the order of the object decides, alike for all of its values.
         names = tuple(region for region in chosen if region in value["regions"])
         with context.at(f"{place}.regions"):

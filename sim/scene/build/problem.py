@@ -36,7 +36,7 @@ def build_problem(scene: Document, device: DeviceLike = None, dtype: Any = PRECI
     Reads meshes and recordings.  Raises `SceneError` with everything that is wrong with them, and with what the scene
     format knows and this version has not built yet.
     """
-    context = BuildContext(scene, ModelBuilder(gravity=scene.data["world"]["gravity"]))
+    context = BuildContext(scene, ModelBuilder(**scene.data["world"]))
     problem = _problem(context, device, dtype)
     problem.finer_mesh = FinerMesh(scene, device, dtype, marker_places(context, problem.markers))
     # Whether recordings lie where the simulation begins is seen from both.
@@ -57,7 +57,7 @@ class FinerMesh:
     def __call__(self) -> Problem:
         """Raises NotRefined where a finer mesh is not the same scene."""
         refuse_to_refine(self.scene)
-        builder = ModelBuilder(gravity=self.scene.data["world"]["gravity"])
+        builder = ModelBuilder(**self.scene.data["world"])
         moved = {
             name: x for name, x in self.places.items() if has_mesh(self.scene, self.scene.data["markers"][name]["on"])
         }
