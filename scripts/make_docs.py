@@ -14,6 +14,7 @@ import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from material_tables import tables
 from python_reference import python_reference
 from rooms import architecture
 
@@ -118,7 +119,7 @@ ratio 0.003.
 
 x~ being the points moved freely, by Newton's method until the last correction is `tolerance` of the way that points go
 in the step. What is identified with it does not depend on iterations or on the order of constraints, and statics do
-not depend on the step; its dissipation is that of implicit Euler, above. Multipliers of positive compliance are
+not depend on the step; its dissipation is that of its `integrator`, above. Multipliers of positive compliance are
 eliminated, those of rigid constraints and contacts without compliance (by active set) are unknowns. The gradient of a
 step is one linear solve with the matrix of the solution, without any of the iterations (a third of the time of the step
 and about two states of memory: `benchmarks/newton.py`); a step that has not converged has none. It is for reference:
@@ -144,6 +145,15 @@ a coarse lattice is that of the mesh. `deviatoric` (or `viscoelastic_shape`) wit
 not lock; at nu = 0.499 it needs three iterations or short steps.
 """
 
+SHEETS = """
+Cloth has springs (`distance`, `shear`, `bend`: cheap; what they mean as a material depends on the mesh) or a material
+whose values do not: `membrane_stvk`, `membrane_neo_hookean` or `fabric` in its plane, `plate` or `fabric_bend` for
+bending. What is found on a mesh over what was given: the energy of bent sheets, and the droop of a narrow strip that is
+held by two rows of points, over those of a plate with B = 1 / compliance; and the moduli of membranes (per thickness),
+given E = 1 and nu = 0.3.
+
+"""
+
 
 def source_of(function: Callable[..., object]) -> str:
     """The source of a Python function, without decorators and docstring."""
@@ -166,7 +176,7 @@ def listed(rows: Sequence[bool]) -> str:
 
 
 def physics() -> str:
-    rows = [PHYSICS]
+    rows = [PHYSICS + SHEETS + tables() + "\n"]
     for name, c in sorted(REGISTRY.items()):
         rows += [f"### {name}\n", textwrap.dedent("    " + c.doc.strip()), "", source_of(c.function.python)]
         facts = [f"{c.points} point{'s' if c.points > 1 else ''}, {c.rows} row{'s' if c.rows > 1 else ''}"]

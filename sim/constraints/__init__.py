@@ -8,6 +8,11 @@ from sim.constraints.base import ConstraintParameter as ConstraintParameter
 from sim.constraints.base import constraint as constraint
 from sim.constraints.base import find_constraint as find_constraint
 from sim.constraints.bend import bend as bend
+from sim.constraints.cloth.fabric import fabric as fabric
+from sim.constraints.cloth.membrane import membrane_neo_hookean as membrane_neo_hookean
+from sim.constraints.cloth.membrane import membrane_stvk as membrane_stvk
+from sim.constraints.cloth.plate import fabric_bend as fabric_bend
+from sim.constraints.cloth.plate import plate as plate
 from sim.constraints.contact import contact_plane as contact_plane
 from sim.constraints.contact import contact_sphere as contact_sphere
 from sim.constraints.distance import distance as distance

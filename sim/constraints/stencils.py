@@ -15,7 +15,7 @@ One that means others brings a stencil along, with a function for each kind of o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -23,18 +23,22 @@ import numpy as np
 
 from sim.geometry import ClothGrid, GeometryError, TetMesh, Topology, tet_edges
 
+Given = Callable[[np.ndarray], Mapping[str, np.ndarray]]
+
 
 @dataclass(frozen=True, eq=False)
 class Elements:
     """Points (n, k) of the constraints, counted from the first point of the object.
 
     length (n,) [m]: of the edge that a constraint stretches or bends about; area (n,) [m^2]: of the triangles there, or
-    [m^3] the volume of a tetrahedron.
+    [m^3] the volume of a tetrahedron.  given: parameters of the constraint that the mesh decides, (n,) or (n, 3), for a
+    choice of held points of the object (points,) bool: those that the solver does not move.
     """
 
     points: np.ndarray
     length: np.ndarray
     area: np.ndarray
+    given: Given | None = None
 
 
 Finder = Callable[[Any], Elements]
@@ -45,10 +49,12 @@ class Stencil:
     """How elements are found, by the class of the object.
 
     elsewhere: does the number of points decide on an object without a function here?  Else the constraint is refused.
+    gives: names of the parameters that its elements bring along.
     """
 
     name: str
     elsewhere: bool = False
+    gives: tuple[str, ...] = ()
     _finders: dict[type[Meshed], Finder] = field(default_factory=dict)
 
     def on(self, kind: type[Meshed]) -> Callable[[Finder], Finder]:
@@ -93,10 +99,12 @@ HINGES, TETRAHEDRA, CELLS = Stencil("hinges"), Stencil("tetrahedra"), Stencil("c
 
 @dataclass(frozen=True, eq=False)
 class Cloth(Meshed):
-    """A surface of triangles; grid: where its edges along the axes and its diagonals are known."""
+    """A surface of triangles; grid: where its edges along the axes and its diagonals are known; axes (3, 3): rows x, y
+    and z of the object, as it is placed."""
 
     topology: Topology
     grid: ClothGrid | None
+    axes: np.ndarray = field(default_factory=lambda: np.eye(3))
 
     kind, noun = "cloth", "cloth"
     defaults = {1: POINTS, 2: EDGES, 3: TRIANGLES, 4: HINGES}

@@ -88,6 +88,37 @@ def values(c: Constraint, x: np.ndarray, parameters: dict[str, np.ndarray]) -> n
         e = strain()[1]
         return [np.trace(e) / 3**0.5, *(np.array(deviator(e)) - p["share"] * np.array([*p["normal"][:2], *p["shear"]]))]
 
+    def sheet() -> np.ndarray:
+        i, a, b = p["inverse"], x[1] - x[0], x[2] - x[0]
+        return np.stack([a, b], axis=1) @ np.array([[i[0], i[1]], [0.0, i[2]]])
+
+    def sheet_strain() -> list[float]:
+        e = 0.5 * (sheet().T @ sheet() - np.eye(2))
+        return [np.trace(e) / 2**0.5, (e[0, 0] - e[1, 1]) / 2**0.5, 2**0.5 * e[0, 1]]
+
+    def thinned() -> list[float]:
+        gram, m = sheet().T @ sheet(), p["softness"]
+        return [np.trace(gram) ** 0.5, (1 + m) / np.sqrt(m + np.linalg.det(gram)), *sheet_strain()]
+
+    def fabric() -> list[float]:
+        turn = p["along"] + p["angle"]
+        u, v = (sheet() @ np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])).T
+        stretch = np.linalg.norm([u, v], axis=1) - 1
+        return [stretch[0] + p["coupling"] * stretch[1], stretch[1], u @ v]
+
+    def curvatures() -> np.ndarray:
+        normal = np.cross(x[1] - x[0], x[2] - x[0])
+        heights = (x[3:] - x[0]) @ normal / np.linalg.norm(normal)
+        return heights @ np.stack([p[f"w{k}"] for k in range(3, 12)]) - p["curvature"] * p["rest"]
+
+    def woven_curvatures() -> list[float]:
+        k, turn = curvatures(), p["along"] + p["angle"]
+        xx, yy, xy = (k[0] + k[1]) / 2**0.5, (k[0] - k[1]) / 2**0.5, k[2] / 2**0.5
+        u, v = np.array([np.cos(turn), np.sin(turn)]), np.array([-np.sin(turn), np.cos(turn)])
+        tensor = np.array([[xx, xy], [xy, yy]])
+        across = v @ tensor @ v - p["curl_weft"]
+        return [u @ tensor @ u - p["curl_warp"] + p["coupling"] * across, across, 2 * u @ tensor @ v]
+
     edge = np.linalg.norm(x[1] - x[0]) if len(x) > 1 else 0.0
     formulas: dict[str, Callable[[], object]] = {
         "distance": lambda: edge - p["rest"],
@@ -103,6 +134,11 @@ def values(c: Constraint, x: np.ndarray, parameters: dict[str, np.ndarray]) -> n
         "viscoelastic_shape": lambda: viscoelastic()[1:],
         "deviatoric": lambda: deviator(strain()[1]),
         "cell_volume": lambda: sum(np.linalg.det(x[list(t[1:])] - x[t[0]]) for t in CELL) / (6 * p["rest"]) - 1,
+        "membrane_stvk": sheet_strain,
+        "membrane_neo_hookean": thinned,
+        "fabric": fabric,
+        "plate": curvatures,
+        "fabric_bend": woven_curvatures,
         "own_area": lambda: 0.5 * np.linalg.norm(np.cross(x[1] - x[0], x[2] - x[0])) - p["rest"],
         "own_pair": lambda: [edge - p["rest"], np.linalg.norm(x[2] - x[0]) - 2 * p["rest"]],
         "own_tetrahedron": lambda: halves() - np.concatenate([p["near"], p["far"]]),

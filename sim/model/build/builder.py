@@ -491,7 +491,7 @@ class ModelBuilder:
         self._finalized = True
         parts = ModelParts(
             self.gravity, self.groups, self._points, self._constraints, self._shapes, self._attachments, self._loads
-        )
+        ).with_held()
         return assemble(parts if self._worlds == 1 else parts.in_worlds(self._worlds), device, requires_grad, dtype)
 
     # ------------------------------------------------------------------------------------------ inside

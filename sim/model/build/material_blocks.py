@@ -7,33 +7,44 @@ from typing import Any
 import numpy as np
 
 from sim.constraints.base import Constraint
-from sim.constraints.stencils import Elements, Meshed
+from sim.constraints.stencils import Elements, Given, Meshed
 from sim.geometry import GeometryError
 from sim.model.build import checks
 from sim.model.build.blocks import ConstraintBlock, constraint_values, registered
 from sim.model.errors import ModelError
 
+_NOUNS = {"soft": "solids", "cloth": "cloth"}
+_ADDED_BY = {"soft": "Use add_soft_grid or add_soft_mesh", "cloth": "Use add_cloth_grid or add_cloth_mesh"}
+
 
 def material_blocks(label: str, start: int, material: Any, thing: Meshed) -> list[ConstraintBlock]:
-    """The constraints of an object whose first particle is `start`."""
+    """The constraints of an object whose first particle is `start`.  material: constraint, or its name -> its keys."""
     blocks = []
     material = checks.mapping("material", material)
-    for name in material:
-        constraint = registered(name, "material: constraint")
+    for named, given in material.items():
+        constraint = named if isinstance(named, Constraint) else registered(named, "material: constraint")
+        name = constraint.name
         if constraint.added_by:
             raise ModelError(f"material: {name!r} is no material", f"Use {constraint.added_by}")
-        if constraint.law is not None and thing.kind != "soft":
-            raise ModelError(f"material: {name!r} is for solids", "Use add_soft_grid or add_soft_mesh")
+        if constraint.law is not None and thing.kind != constraint.law.kind:
+            raise ModelError(f"material: {name!r} is for {_NOUNS[constraint.law.kind]}", _ADDED_BY[constraint.law.kind])
         elements = elements_of(constraint, thing)
-        spec = checks.mapping(f"material[{name!r}]", material[name])
+        spec = checks.mapping(f"material[{name!r}]", given)
         values, each = constraint_values(f"material[{name!r}]", constraint, spec, len(elements.points))
         factor = np.ones(len(elements.points))
         if not each and thing.kind in constraint.factors:
             factor = np.asarray(constraint.factors[thing.kind](elements.length, elements.area), np.float64)
         size = elements.area if constraint.law is not None else None
         points = elements.points + np.int32(start)
-        blocks.append(ConstraintBlock(label, f"{label}.{name}", constraint, points, factor, values, size=size))
+        placed = _from(start, elements.given) if elements.given is not None else None
+        prefix = f"{label}.{name}"
+        blocks.append(ConstraintBlock(label, prefix, constraint, points, factor, values, size=size, given=placed))
     return blocks
+
+
+def _from(start: int, given: Given) -> Given:
+    """The same, told about the points of the model instead of those of the object."""
+    return lambda held: given(held[start:])
 
 
 def elements_of(constraint: Constraint, thing: Meshed) -> Elements:

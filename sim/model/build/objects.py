@@ -30,6 +30,11 @@ class ObjectOptions:
     material: Mapping[str, Any] | None
     thickness: float
 
+    @property
+    def axes(self) -> np.ndarray:
+        """The axes of the object, turned: (3, 3), a row each."""
+        return np.asarray(checks.geometry(place, np.eye(3), ORIGIN, checks.rotation("rot", self.rot)))
+
     def placed(self, points: np.ndarray) -> np.ndarray:
         """Turned and scaled about the origin; `pos` is added later, because it is a material value."""
         rotation = checks.rotation("rot", self.rot)
@@ -110,7 +115,7 @@ def cloth(
     else:
         weight = "density", checks.values("density", density, len(base), positive=True), topology.point_area
     return NewObject(
-        Cloth(topology, grid),
+        Cloth(topology, grid, options.axes),
         base,
         weight,
         topology.triangles,

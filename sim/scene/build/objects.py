@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from sim.constraints import Constraint
+from sim.constraints.bend import bend_of_format_1
 from sim.files import FileError, read_npy
 from sim.geometry import (
     TET_FORMATS,
@@ -21,6 +23,9 @@ from sim.geometry import (
 )
 from sim.model import Each, Group
 from sim.scene.build.context import BuildContext, ByRegion
+
+_MEANT: dict[int, dict[str, Constraint]] = {1: {"bend": bend_of_format_1}}
+"""What the name of a constraint means in a version of the scene format, where it is another one than now."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,11 @@ class _Object:
     def body(self) -> dict[str, Any]:
         return self.entry[self.kind]
 
+    @property
+    def meant(self) -> dict[str, Constraint]:
+        """What constraints mean in the format of this scene, where it is something else than their names say now."""
+        return _MEANT.get(self.context.scene.data.get("format", 0), {})
+
     def common(self) -> dict[str, Any]:
         """What the builder wants to know of every object: its name, placement and material."""
         rotation = self.entry["rotation"]
@@ -52,7 +62,7 @@ class _Object:
             "vel": self.entry["velocity"],
             "spin": self.entry["spin"],
             "material": {
-                constraint: {
+                self.meant.get(constraint, constraint): {
                     key: _value(self.context, f"{self.path}.material.{constraint}.{key}", value)
                     for key, value in keys.items()
                 }
@@ -75,6 +85,9 @@ def add_objects(context: BuildContext) -> None:
                 if f"objects.{name}.{key}" in context.per_element:
                     context.builder.give_each_point(group, key)
             _spread_regions(made, group)
+            for constraint in made.meant.keys() & made.body["material"].keys():
+                what = f"{made.path}.material.{constraint}: compliances of format 1 are three times those of format 2"
+                context.warnings.append(f"{what}; divide them, and what is said of them, by 3 to go over to it")
             if entry["drag"] or ("objects", name, "drag") in context.varied:
                 context.builder.set_drag(group, entry["drag"])
 

@@ -48,9 +48,7 @@ def _spec(made: Constraint) -> MaterialSpec:
         )
     keys["damping"] = ParameterSpec("damping", "s", 0.0, "ratio of damping to stiffness")
     for p in made.parameters.values():
-        if p.kind == "float" and p.name not in (*made.measured, *made.derived):
+        if p.kind == "float" and p.name not in (*made.measured, *made.derived, *made.placed):
             keys[p.name] = ParameterSpec(p.name, p.unit, p.default, p.doc or f"`{p.name}` of the constraint", bounds="")
-    solid = made.law is not None or set(made.factors) == {"soft"}
-    return MaterialSpec(
-        name=made.name, doc=text or f"the constraint `{made.name}`", parameters=keys, objects=("soft",) if solid else ()
-    )
+    kinds = (made.law.kind,) if made.law is not None else ("soft",) if set(made.factors) == {"soft"} else ()
+    return MaterialSpec(name=made.name, doc=text or f"the constraint `{made.name}`", parameters=keys, objects=kinds)
