@@ -26,7 +26,7 @@ LAYERS = """
     solvers.batch solvers.fingerprint solvers.step_kernels solvers.integrators solvers.base solvers.newton solvers
     rollout io
     identify.parameters identify.data identify.losses identify.losses.terms identify.search identify.evaluate
-    identify.problem identify.assess identify.report identify.run identify
+    identify.problem identify.assess identify.numerics identify.report identify.run identify
     scene.schema.keys scene.schema scene.validate scene.build scene.scene scene.load scene
     cli.terminal cli.verbs cli
 """.split()

@@ -308,17 +308,22 @@ from sim.model import Model as Model
 from sim.model import ModelBuilder as ModelBuilder
 from sim.model import ModelError as ModelError
 from sim.model import State as State
+from sim.rollout import AdjointGrowth as AdjointGrowth
+from sim.rollout import ChaoticGradientWarning as ChaoticGradientWarning
 from sim.rollout import Checkpointed as Checkpointed
 from sim.rollout import NonFiniteState as NonFiniteState
 from sim.rollout import StoreAll as StoreAll
 from sim.rollout import Trajectory as Trajectory
 from sim.rollout import rollout as rollout
+from sim.solvers import NumericsWarning as NumericsWarning
 from sim.solvers import SolverError as SolverError
 from sim.solvers import SolverNewton as SolverNewton
 from sim.solvers import SolverSemiImplicit as SolverSemiImplicit
 from sim.solvers import SolverXPBD as SolverXPBD
+from sim.solvers import step_residuals as step_residuals
 
 _OF_SCENES = {"Scene", "SceneError", "load_scene"}
+_OF_NUMERICS = {"convergence", "numerical_error"}
 
 
 def __getattr__(name: str) -> _Any:
@@ -326,6 +331,8 @@ def __getattr__(name: str) -> _Any:
     first asked for."""
     if name in _OF_SCENES:
         return getattr(_import_module("sim.scene"), name)
+    if name in _OF_NUMERICS:
+        return getattr(_import_module("sim.identify.numerics"), name)
     if name in ("scene", "identify", "io"):
         return _import_module(f"sim.{name}")
     if name.startswith("_"):
@@ -337,4 +344,4 @@ def __getattr__(name: str) -> _Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_OF_SCENES})
+    return sorted({*globals(), *_OF_SCENES, *_OF_NUMERICS})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from sim.cli.terminal.result import show_result
@@ -34,6 +35,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="simulate the result once more with SolverNewton, or what the scene names as its reference, and compare",
     )
+    parser.add_argument(
+        "--no-numerics", action="store_true", help="do not estimate the numerical error of what is found"
+    )
     parser.add_argument("--profile", action="store_true", help="measure the time of every kernel, for the report")
 
 
@@ -44,6 +48,8 @@ def _run(options: argparse.Namespace) -> int:
     if options.reference and problem.reference is None:
         problem.reference = SolverNewton(problem.model)
         problem.reference.check_model()
+    if options.no_numerics:
+        problem.description = replace(problem.description, causes=())
     watcher: Watcher = Watcher()
     if not (options.json or options.quiet):
         watcher = LiveWatcher() if sys.stdout.isatty() else PlainWatcher()

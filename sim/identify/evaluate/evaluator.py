@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,11 +19,11 @@ from sim.identify.losses.terms.base import PreparedTerm, Term, TrajectoryTerm, V
 from sim.identify.parameters.parameters import Parameter
 from sim.identify.parameters.transforms import ParameterSpace
 from sim.identify.search.results import Evaluation
-from sim.model import Model
-from sim.rollout import Checkpointed, StoreAll, Trajectory, rollout
+from sim.model import Model, State
+from sim.rollout import AdjointGrowth, Checkpointed, StoreAll, Trajectory, rollout
 from sim.rollout.budget import gradient_bytes
 from sim.rollout.trajectory import Plan
-from sim.solvers import Solver
+from sim.solvers import Solver, leave_to_others
 
 Prepared = dict[tuple[str, str], PreparedTerm]
 """Terms made ready, by their names and those of experiments."""
@@ -33,7 +33,8 @@ Prepared = dict[tuple[str, str], PreparedTerm]
 class Evaluator:
     """Computes losses at coordinates of `space`, and what they are made of at physical values of the parameters.
 
-    prepared: terms that are ready, None: they are made ready anew for every call.
+    prepared: terms that are ready, None: they are made ready anew for every call.  growth: of the gradients that were
+    computed, by the first experiment of each rollout.
     """
 
     model: Model
@@ -46,6 +47,7 @@ class Evaluator:
     space: ParameterSpace
     prepared: Prepared | None = None
     materials: MaterialValues = field(init=False)
+    growth: dict[str, AdjointGrowth] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.materials = MaterialValues(self.model, self.parameters, self.experiments)
@@ -62,6 +64,7 @@ class Evaluator:
 
     def rollout(self, schedule: TimeGrid) -> Trajectory:
         """The motion of the model with the values that it has now."""
+        leave_to_others(self.solver, schedule.dt)  # to the report of a run, at the values that were found
         state, every = self.model.state(), schedule.substeps
         return rollout(self.solver, state, schedule.steps, schedule.dt, frame_every=every, strategy=self.strategy)
 
@@ -76,6 +79,19 @@ class Evaluator:
                 for e in group:
                     out[e.name] = Simulation(e, e.schedule.times, np.array(positions, dtype=np.float64), start)
         return {e.name: out[e.name] for e in experiments}
+
+    def states(self, values: Values, experiments: Sequence[Experiment], count: int) -> Iterator[tuple[float, State]]:
+        """The length of a step [s], and the state after it, at `count` times of every experiment, the end among them;
+        the solver has the multipliers of that step."""
+        with self.materials.kept():
+            for group in self.groups(experiments):
+                self.materials.write(group[0], values)
+                schedule, state, done = group[0].schedule, self.model.state(), 0
+                leave_to_others(self.solver, schedule.dt)
+                for end in sorted({max(1, schedule.steps * (k + 1) // count) for k in range(count)}):
+                    state = rollout(self.solver, state, end - done, schedule.dt).final
+                    done = end
+                    yield schedule.dt, state
 
     def start_positions(self, values: Values, experiment: Experiment) -> np.ndarray:
         """Where all points (n, 3) [m] are at the start of an experiment; nothing is simulated."""
@@ -113,7 +129,8 @@ class Evaluator:
             for name, slope in slopes.items():
                 gradients[name] = gradients[name] + penalty.weight * slope
         in_order = {t.name: weighted[t.name] for t in self.terms if t.name in weighted}
-        return Evaluation(loss, self.space.pull_back(x, gradients), gradients, in_order, by_experiment)
+        by_coordinates = self.space.pull_back(x, gradients)
+        return Evaluation(loss, by_coordinates, gradients, in_order, by_experiment, dict(self.growth))
 
     def measure(
         self, schedule: TimeGrid, pairs: Sequence[tuple[TrajectoryTerm, Experiment]], shares: np.ndarray | None
@@ -123,17 +140,21 @@ class Evaluator:
         ready = [self.prepare(term, experiment) for term, experiment in pairs]
         out = zeros(len(pairs), float64, self.model.device, requires_grad=shares is not None)
 
-        def run() -> None:
-            q = self.rollout(schedule).particle_q
+        def run() -> Trajectory:
+            made = self.rollout(schedule)
             for slot, prepared in enumerate(ready):
-                prepared.launch(q, out, slot)
+                prepared.launch(made.particle_q, out, slot)
+            return made
 
         if shares is None:
             run()
             return out.numpy().copy()
         with self.model.gradients_of(self.materials.bound):
             with Tape() as tape:
-                run()
+                growth = run().adjoint_growth
+            growth.quiet = True
+            if pairs:
+                self.growth[pairs[0][1].name] = growth
             for material in self.model.materials.values():
                 if material.grad is not None:
                     material.grad.zero_()

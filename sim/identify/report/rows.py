@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from sim.identify.assess.uncertainty import Uncertainty
+from sim.identify.numerics.numerical_error import NumericalError
 from sim.identify.problem import Problem
 from sim.identify.search.results import Result
+from sim.rollout import AdjointGrowth
+
+MOST_TIMES = 100
+"""Times at which the growth of a gradient is kept."""
 
 
 def parameter_rows(
-    problem: Problem, found: Result | None, uncertainty: Uncertainty | None, notes: list[str]
+    problem: Problem,
+    found: Result | None,
+    uncertainty: Uncertainty | None,
+    notes: list[str],
+    numerics: NumericalError | None = None,
 ) -> dict[str, Any]:
-    """Parameter -> start, final value, unit, gradient of the loss, standard errors, first note that names it."""
+    """Parameter -> start, final value, unit, gradient of the loss, standard errors, numerical error by cause, first
+    note that names it."""
     out = {}
     start = problem.physical()
     for p in problem.sought:
@@ -26,6 +37,9 @@ def parameter_rows(
         if uncertainty is not None:
             by = {"noise": uncertainty.by_noise[p.name], "residuals": uncertainty.by_residuals[p.name]}
             row |= {"standard_error": uncertainty.errors[p.name], "standard_error_by": by}
+        if numerics is not None:
+            by_cause = {cause: shift.errors[p.name] for cause, shift in numerics.shifts.items()}
+            row |= {"numerical_error": by_cause, "numerics": numerics.line(p.name)}
         remark = next((note for note in notes if any(f"`{label}`" in note for label in (p.name, *p.labels))), "")
         out[p.name] = row | ({"note": remark} if remark else {})
     return out
@@ -88,6 +102,18 @@ def horizon_rows(found: Result | None) -> list[dict[str, Any]] | None:
     ]
 
 
+def growth_rows(growth: Mapping[str, AdjointGrowth]) -> dict[str, Any]:
+    """Rollout, by its first experiment -> how the gradient grew on its way back, and up to which horizon it is of
+    use."""
+    out = {}
+    for name, g in growth.items():
+        some = slice(None, None, max(1, -(-len(g.times) // MOST_TIMES)))
+        gains = [finite(gain) for gain in g.gains[some]]
+        said = {"useful": g.useful, "growth": finite(g.growth), "rate": finite(g.rate), "horizon": g.horizon}
+        out[name] = {**said, "times": g.times[some], "gains": gains}
+    return out
+
+
 def uncertainty_row(known: Uncertainty | None) -> dict[str, Any] | None:
     """What the standard errors have in common: names of the coordinates, correlation, residuals over noise, cost."""
     if known is None:
@@ -98,6 +124,20 @@ def uncertainty_row(known: Uncertainty | None) -> dict[str, Any] | None:
         "scatter": known.scatter,
         "away": known.away,
         "rollouts": known.rollouts,
+    }
+
+
+def numerics_row(error: NumericalError | None) -> dict[str, Any] | None:
+    """What numerical errors have in common: causes, what was not estimated and why, how far what is compared moves."""
+    if error is None:
+        return None
+    return {
+        "missing": error.missing,
+        "evaluations": error.evaluations,
+        **{
+            cause: {"whole": shift.whole, "compared": finite(shift.compared), "measures": shift.measures}
+            for cause, shift in error.shifts.items()
+        },
     }
 
 

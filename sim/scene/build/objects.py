@@ -20,6 +20,8 @@ from sim.geometry import (
     load_tets,
     rotation_from_axis_angle,
     solid_grid,
+    subdivide_tets,
+    subdivide_triangles,
 )
 from sim.model import Each, Group
 from sim.scene.build.context import BuildContext, ByRegion
@@ -96,22 +98,27 @@ def _cloth(made: _Object) -> Group:
     cloth, builder = made.body, made.context.builder
     options = {**made.common(), "density": made.value("density"), "thickness": cloth["thickness"]}
     if "grid" in cloth:
-        (width, height), (columns, rows) = cloth["grid"]["size"], cloth["grid"]["cells"]
+        width, height = cloth["grid"]["size"]
+        columns, rows = (made.context.finer * n for n in cloth["grid"]["cells"])
         return builder.add_cloth_grid(
             dim_x=columns, dim_y=rows, cell_x=width / columns, cell_y=height / rows, **options
         )
     mesh = cloth["mesh"]
     file = made.context.scene.file(f"{made.path}.mesh.file")
-    return builder.add_cloth_mesh(mesh=load_mesh(file, mesh["unit"], mesh["axes"], mesh["mirror"]), **options)
+    loaded = load_mesh(file, mesh["unit"], mesh["axes"], mesh["mirror"])
+    if made.context.finer > 1:
+        points, triangles = subdivide_triangles(loaded.positions, loaded.triangles)
+        loaded = replace(loaded, positions=points, triangles=triangles)
+    return builder.add_cloth_mesh(mesh=loaded, **options)
 
 
 def _soft(made: _Object) -> Group:
     soft, context = made.body, made.context
-    options = {**made.common(), "density": made.value("density")}
+    options = {**made.common(), "density": made.value("density"), "element": soft["element"]}
     if "lattice" in soft:
         lattice = soft["lattice"]
-        sizes = [size / cells for size, cells in zip(lattice["size"], lattice["cells"], strict=True)]
-        box = solid_grid(*lattice["cells"], *sizes).mesh
+        cells = [context.finer * n for n in lattice["cells"]]
+        box = solid_grid(*cells, *(size / n for size, n in zip(lattice["size"], cells, strict=True))).mesh
         moved = replace(box, positions=box.positions + np.array(lattice["origin"]))
         return context.builder.add_soft_mesh(mesh=moved, **options)
     mesh = soft["mesh"]
@@ -123,11 +130,14 @@ def _soft(made: _Object) -> Group:
             what = f"`{mesh['file']}` holds tetrahedra already"
             context.problem(f"{made.path}.mesh.tetrahedralize", what, "remove it")
         solid = load_tets(file, *space)
+        if context.finer > 1:
+            solid = subdivide_tets(solid)
     else:
         closed = load_mesh(file, *space)
         if "tetrahedralize" not in mesh:
             raise GeometryError(f"`{mesh['file']}` is a surface", "Add `tetrahedralize: {lattice: 24}` to fill it")
-        solid, surface = fill_surface(closed.positions, closed.triangles, mesh["tetrahedralize"]["lattice"])
+        cells_along = context.finer * mesh["tetrahedralize"]["lattice"]
+        solid, surface = fill_surface(closed.positions, closed.triangles, cells_along)
     context.warnings += [f"{made.path}: {note}" for note in solid.notes]
     return context.builder.add_soft_mesh(mesh=solid, surface=surface, **options)
 

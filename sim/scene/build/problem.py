@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from sim.core.lang.types import float64
 from sim.core.runtime.devices.device import DeviceLike
 from sim.identify.assess.alignment import FileSpace, alignment_notes
-from sim.identify.problem import Description, Problem
+from sim.identify.problem import Description, NotRefined, Problem
 from sim.identify.search.method import Method
 from sim.model import Model, ModelBuilder
 from sim.scene.build.context import BuildContext
 from sim.scene.build.experiments import make_experiments, make_markers, make_measures
+from sim.scene.build.finer import has_mesh, marker_places, refuse_to_refine
 from sim.scene.build.method import make_expectations, make_method, make_strategy
 from sim.scene.build.parameters import make_parameters
 from sim.scene.build.parts import add_parts
 from sim.scene.build.terms import make_terms
 from sim.scene.validate.document import Document
-from sim.solvers import SOLVERS, Solver, SolverError, step_warnings
+from sim.schema.errors import SceneError
+from sim.solvers import SOLVERS, Solver, SolverError, rounding_warning, step_warnings
 
 PRECISION = float64
 """Of a scene's model where nobody says, in Python and on the command line alike: differences and far digits of
@@ -32,6 +37,38 @@ def build_problem(scene: Document, device: DeviceLike = None, dtype: Any = PRECI
     format knows and this version has not built yet.
     """
     context = BuildContext(scene, ModelBuilder(gravity=scene.data["world"]["gravity"]))
+    problem = _problem(context, device, dtype)
+    problem.finer_mesh = FinerMesh(scene, device, dtype, marker_places(context, problem.markers))
+    # Whether recordings lie where the simulation begins is seen from both.
+    if notes := alignment_notes(problem, _spaces(scene)):
+        problem.description = replace(problem.description, notes=(*problem.description.notes, *notes))
+    return problem
+
+
+@dataclass(frozen=True, eq=False)
+class FinerMesh:
+    """Makes the problem of a scene with twice as many elements along every edge, and markers at their places."""
+
+    scene: Document
+    device: DeviceLike
+    dtype: Any
+    places: Mapping[str, np.ndarray]
+
+    def __call__(self) -> Problem:
+        """Raises NotRefined where a finer mesh is not the same scene."""
+        refuse_to_refine(self.scene)
+        builder = ModelBuilder(gravity=self.scene.data["world"]["gravity"])
+        moved = {
+            name: x for name, x in self.places.items() if has_mesh(self.scene, self.scene.data["markers"][name]["on"])
+        }
+        try:
+            return _problem(BuildContext(self.scene, builder, finer=2, places=moved), self.device, self.dtype)
+        except SceneError as error:
+            raise NotRefined(f"the finer mesh cannot be built: {error.problems[0].what}") from error
+
+
+def _problem(context: BuildContext, device: DeviceLike, dtype: Any) -> Problem:
+    scene = context.scene
     # Everything is looked at before what is wrong is raised, as far as it can be without what is missing.
     held = add_parts(context)
     markers = make_markers(context, held)
@@ -47,7 +84,9 @@ def build_problem(scene: Document, device: DeviceLike = None, dtype: Any = PRECI
     reference = make_solver(context, model, "reference") if "reference" in scene.data else None
     context.finish()
     context.warnings += [f"solver: {text}" for text in step_warnings(solver, [e.schedule.dt for e in experiments])]
-    problem = Problem(
+    rounding = (rounding_warning(model, e.schedule.steps * e.schedule.dt, e.schedule.dt) for e in experiments)
+    context.warnings += [f"solver: {text}" for text in dict.fromkeys(rounding) if text]
+    return Problem(
         model,
         solver,
         experiments,
@@ -61,10 +100,6 @@ def build_problem(scene: Document, device: DeviceLike = None, dtype: Any = PRECI
         measures,
         reference,
     )
-    # Whether recordings lie where the simulation begins is seen from both.
-    if notes := alignment_notes(problem, _spaces(scene)):
-        problem.description = replace(problem.description, notes=(*problem.description.notes, *notes))
-    return problem
 
 
 def _description(context: BuildContext, method: Method) -> Description:
@@ -78,6 +113,7 @@ def _description(context: BuildContext, method: Method) -> Description:
         tuple(context.warnings),
         scene.path,
         scene.files(),
+        tuple(context.data["optimize"]["numerics"]),
     )
 
 
