@@ -136,7 +136,7 @@ what is told within a factor of two. `simopt check --converge` makes the table, 
 
 x~ being the points moved freely, by Newton's method until the last correction is `tolerance` of the way that points go
 in the step. What is identified with it does not depend on iterations or on the order of constraints, and statics do
-not depend on the step; its dissipation is that of implicit Euler, above. Multipliers of positive compliance are
+not depend on the step; its dissipation is that of its `integrator`, above. Multipliers of positive compliance are
 eliminated, those of rigid constraints and contacts without compliance (by active set) are unknowns. The gradient of a
 step is one linear solve with the matrix of the solution, without any of the iterations (a third of the time of the step
 and about two states of memory: `benchmarks/newton.py`); a step that has not converged has none. It is for reference:

@@ -1,4 +1,4 @@
-"""`SolverNewton`: implicit Euler, solved to a tolerance."""
+"""`SolverNewton`: implicit Euler or BDF2, solved to a tolerance."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from sim.core.lang.errors import GradientError
 from sim.core.lang.types import float64, vector
 from sim.core.runtime.ambient import observers, recording
 from sim.core.runtime.arrays.array import array
-from sim.core.runtime.arrays.creation import copy, zeros
+from sim.core.runtime.arrays.creation import zeros
 from sim.core.runtime.devices.graph import add_whole_node
 from sim.core.runtime.memory.buffer import before_write
 from sim.core.runtime.tape.tape import Tape
-from sim.schema.kinds import Int, Number
+from sim.schema.kinds import Choice, Int, Number
 from sim.schema.reading import SchemaLine
 from sim.solvers.base import Solver, SolverError, Substep
+from sim.solvers.integrators import INTEGRATORS, Bdf2, Integrator
 from sim.solvers.newton.adjoint import pull_back
 from sim.solvers.newton.elements import StepElements, StepInputs, host
 from sim.solvers.newton.iteration import Iteration
@@ -38,7 +39,7 @@ class Convergence:
 
 @dataclass(eq=False, repr=False)
 class SolverNewton(Solver, key="newton"):
-    """Steps a model by implicit Euler, each step solved by Newton's method to a tolerance: the reference for XPBD.
+    """Steps a model by implicit Euler or BDF2, each step solved to a tolerance by Newton's method: XPBD's reference.
 
     The same constraints with the same compliances, damping, contacts, attachments and internal variables, without what
     unconverged projections leave out.  Its gradient is that of the solution, by one linear solve a step; nothing of the
@@ -47,6 +48,7 @@ class SolverNewton(Solver, key="newton"):
     tolerance:  the last Newton step of any point, over the longest way of a point in the step.  What is left after that
                 is about the square of it.
     iterations: at most so many; a step that has not converged by then has no gradient (GradientError).
+    integrator: "euler" or "bdf2", see `sim.solvers.integrators`; chosen when the solver is made.
     convergence: how the steps have ended so far.
 
     It works on the CPU in float64 (SolverError otherwise), and needs SciPy.  Rigid constraints are solved exactly, as
@@ -58,10 +60,12 @@ class SolverNewton(Solver, key="newton"):
         SchemaLine("tolerance", Number("1", "(0, 0.01]"), "where a step ends: the last correction of any point over the"
                    " longest way of a point", 1e-8),
         SchemaLine("iterations", Int(1, 100_000), "at most so many in a step", 50),
+        SchemaLine("integrator", Choice(tuple(INTEGRATORS)), "euler: first order; bdf2: second order", "euler"),
     )  # fmt: skip
 
     tolerance: float = 1e-8
     iterations: int = 50
+    integrator: str = "euler"
     convergence: Convergence = field(default_factory=Convergence, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -90,48 +94,43 @@ class SolverNewton(Solver, key="newton"):
     def _own_scratch(self) -> None:
         super()._own_scratch()
         model = self.model
-        kind, grad = vector(3, float64), model.requires_grad
-        self._x = zeros(model.particle_count, kind, model.device, grad)
+        kind = vector(3, float64)
         self._here, self._moved = (zeros(model.particle_count, kind, model.device, True) for _ in range(2))
         self._status = zeros(3, float64, model.device)
         self._sets = [StepElements(batch) for batch in self.batches]
         self._systems = _Systems()
 
-    @property
-    def scratch(self) -> list[array]:
-        """Arrays that every step writes before it reads them."""
-        return [*super().scratch, self._x]
+    def _make_integrator(self) -> Integrator:
+        return INTEGRATORS[self.integrator](self.model)
 
     # ------------------------------------------------------------------------------------------ a step
     def _advance(self, s: Substep) -> None:
         """Predict, solve, finish: the first and the last are launches; the solution is one record of a tape."""
-        observer = observers.current()
+        observer, x = observers.current(), s.particle
         self._predict(s)
-        copy(self._x, s.after.particle_q)
         data = [b.parameters_in(s.after) for b in self.batches]
-        inputs = StepInputs(s.before.particle_q, self.model.particle_inv_mass, data, self._no_damping, s.dt)
+        inputs = StepInputs(s.reference, self.model.particle_inv_mass, data, self._no_damping, s.effective_dt)
         reads = [self.model.particle_inv_mass, *self._read_by_sets(s)]
-        if observer is not None and any(observer.tracks(a.buffer) for a in (self._x, *reads)):
+        if observer is not None and any(observer.tracks(a.buffer) for a in (x, *reads)):
             raise GradientError(
                 "forward mode does not go through SolverNewton, whose derivative is a linear solve for reverse mode",
                 hint="use sim.Tape and backward, or another solver",
             )
-        written = [self._x, self._status, *(b.multiplier for b in self.batches)]
+        written = [x, self._status, *(b.multiplier for b in self.batches)]
         for a in written:  # here, where a graph that is open captures the snapshots that are taken
             before_write(a, "SolverNewton")
-        add_whole_node(
-            partial(self._solve, inputs, s.before.clock),
-            [self._x, s.before.particle_q, s.before.clock, *reads],
-            written,
-        )
+        add_whole_node(partial(self._solve, inputs, s), [x, s.reference, s.before.clock, *reads], written)
         tape = recording.current()
-        if isinstance(tape, Tape) and any(a.requires_grad for a in (self._x, *reads)):
+        if isinstance(tape, Tape) and any(a.requires_grad for a in (x, *reads)):
             if any(b.set.damping is not None for b in self.batches):
-                reads.append(s.before.particle_q)
-            back = partial(self._back, inputs)
+                reads.append(s.reference)
+            back = partial(self._back, inputs, s)
             tape.record_function("step of SolverNewton", back, reads, [], finals=written)
-        copy(s.after.particle_q, self._x)
-        s.watch(s.after.particle_q, None, None)
+        s.watch(x, None, None)
+        if isinstance(self._integrator, Bdf2):
+            for batch in self.batches:
+                if batch.set.constraint.unilateral:
+                    self._integrator.touch(batch.set.points, batch.multiplier)
         self._finish(s)
 
     def _read_by_sets(self, s: Substep) -> list[array]:
@@ -149,13 +148,13 @@ class SolverNewton(Solver, key="newton"):
             k.begin(inputs)
         return self._systems.of(self._sets, host(self.model.particle_inv_mass))
 
-    def _solve(self, inputs: StepInputs, clock: array) -> None:
+    def _solve(self, inputs: StepInputs, s: Substep) -> None:
         with recording.paused():
-            made = Iteration(self._system(inputs), self._x, inputs)
+            made = Iteration(self._system(inputs), s.particle, inputs)
             outcome = made.run(self.tolerance, self.iterations)
-            for s, at in zip(self._sets, made.at.rows, strict=True):
-                s.batch.multiplier.assign(s.of_all_rows(at.multiplier))
-            self._status.assign([outcome.correction, float(outcome.converged), host(clock)[0]])
+            for made_of, at in zip(self._sets, made.at.rows, strict=True):
+                made_of.batch.multiplier.assign(made_of.of_all_rows(at.multiplier))
+            self._status.assign([outcome.correction, float(outcome.converged), host(s.before.clock)[0]])
         found = self.convergence
         found.steps, found.iterations = found.steps + 1, found.iterations + outcome.iterations
         found.worst = max(found.worst, outcome.correction)
@@ -163,17 +162,17 @@ class SolverNewton(Solver, key="newton"):
             found.unconverged += 1
             if found.unconverged == 1:
                 warnings.warn(
-                    f"a step of SolverNewton has not converged (t = {host(clock)[0]:.6g} s, last correction"
+                    f"a step of SolverNewton has not converged (t = {host(s.before.clock)[0]:.6g} s, last correction"
                     f" {outcome.correction:.3g} of the way of the points): take shorter steps, or more iterations",
                     stacklevel=2,
                 )
 
     # ------------------------------------------------------------------------------------------ its gradient
-    def _back(self, inputs: StepInputs) -> None:
+    def _back(self, inputs: StepInputs, s: Substep) -> None:
         correction, converged, time = host(self._status).tolist()
         if not converged:
             raise GradientError(
-                f"the step of SolverNewton from t = {time:.6g} s to {time + inputs.dt:.6g} s has not converged: after"
+                f"the step of SolverNewton from t = {time:.6g} s to {time + s.dt:.6g} s has not converged: after"
                 f" {self.iterations} iterations its last correction was {correction:.3g} of the way of the points, and"
                 f" the tolerance is {self.tolerance:.3g}",
                 hint="take shorter steps or more iterations; a gradient needs the solution",
@@ -181,14 +180,14 @@ class SolverNewton(Solver, key="newton"):
         with recording.paused():
             system = self._system(inputs)
             kept, weights = np.zeros(system.size - system.positions), list[np.ndarray | None]()
-            for s, own in zip(self._sets, system.borders, strict=True):
-                multiplier = s.batch.multiplier
-                if s.kept:
-                    kept[own - system.positions] = s.of_active_rows(host(multiplier))
-                given = s.of_active_rows(host(multiplier.grad)) if multiplier.grad is not None else None
+            for of, own in zip(self._sets, system.borders, strict=True):
+                multiplier = of.batch.multiplier
+                if of.kept:
+                    kept[own - system.positions] = of.of_active_rows(host(multiplier))
+                given = of.of_active_rows(host(multiplier.grad)) if multiplier.grad is not None else None
                 weights.append(given if given is not None and given.any() else None)
             try:
-                pull_back(system, self._x, self._here, self._moved, inputs, kept, weights)
+                pull_back(system, s.particle, self._here, self._moved, inputs, kept, weights)
             except SingularStep as error:
                 raise GradientError(
                     f"the step of SolverNewton from t = {time:.6g} s has no gradient: {error}; where it ends a small"

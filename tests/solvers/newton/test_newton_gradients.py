@@ -26,6 +26,12 @@ def test_gradients_are_those_of_differences(name):
     assert max(errors.values()) < 1e-7, errors
 
 
+@pytest.mark.parametrize("name", ["damped chain, moved", "on a soft floor"])
+def test_gradients_of_second_order_too(name):
+    errors = gradient_errors(MODELS[name](), 5, 0.01, integrator="bdf2")
+    assert max(errors.values()) < 1e-7, errors
+
+
 @pytest.mark.parametrize("tolerance", [1e-3, 1e-12])
 def test_a_gradient_is_that_of_the_solution_not_of_the_iterations(tolerance):
     errors = gradient_errors(chain(damping=0.02), 5, 0.02, tolerance=tolerance)

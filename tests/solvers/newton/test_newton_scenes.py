@@ -33,7 +33,7 @@ def scene(tmp_path):
 
 def test_a_scene_names_the_solver(scene):
     problem = load_scene(scene, {"solver": {"newton": {"tolerance": 1e-6, "iterations": 9}}}).build()
-    assert repr(problem.solver).startswith("SolverNewton(tolerance=1e-06, iterations=9;")
+    assert repr(problem.solver).startswith("SolverNewton(tolerance=1e-06, iterations=9, ")
     with pytest.raises(sim.SceneError, match="works in float64"):
         load_scene(scene, {"solver": {"newton": {}}}).build(dtype=sim.float32)
 

@@ -134,3 +134,16 @@ def test_it_refuses_single_precision():
     model = chain().finalize(dtype=sim.float32)
     with pytest.raises(sim.SolverError, match="works in float64, and the model is in float32"):
         sim.SolverNewton(model).step(model.state(), model.state(), None, None, 0.01)
+
+
+def test_bdf2_is_of_second_order():
+    """A pendulum on a stiff spring, against one with many short steps."""
+
+    def end(steps, integrator):
+        model = chain(points=2, compliance=1e-4).finalize(dtype=sim.float64)
+        return rest(model, sim.SolverNewton(model, integrator=integrator), steps, 0.4 / steps)[1]
+
+    want = end(3200, "bdf2")
+    for integrator, least in (("euler", 0.7), ("bdf2", 1.7)):
+        errors = [np.abs(end(n, integrator) - want).max() for n in (200, 400)]
+        assert np.log2(errors[0] / errors[1]) > least, (integrator, errors)
