@@ -308,6 +308,8 @@ from sim.model import Model as Model
 from sim.model import ModelBuilder as ModelBuilder
 from sim.model import ModelError as ModelError
 from sim.model import State as State
+from sim.rollout import AdjointGrowth as AdjointGrowth
+from sim.rollout import ChaoticGradientWarning as ChaoticGradientWarning
 from sim.rollout import Checkpointed as Checkpointed
 from sim.rollout import NonFiniteState as NonFiniteState
 from sim.rollout import StoreAll as StoreAll
@@ -315,6 +317,7 @@ from sim.rollout import Trajectory as Trajectory
 from sim.rollout import rollout as rollout
 from sim.solvers import NumericsWarning as NumericsWarning
 from sim.solvers import SolverError as SolverError
+from sim.solvers import SolverNewton as SolverNewton
 from sim.solvers import SolverSemiImplicit as SolverSemiImplicit
 from sim.solvers import SolverXPBD as SolverXPBD
 from sim.solvers import step_residuals as step_residuals

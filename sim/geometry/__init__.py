@@ -20,11 +20,15 @@ from sim.geometry.sampling import farthest_points as farthest_points
 from sim.geometry.select import choose_points as choose_points
 from sim.geometry.tetfile import TET_FORMATS as TET_FORMATS
 from sim.geometry.tetfile import load_tets as load_tets
+from sim.geometry.tetrahedra import ELEMENTS as ELEMENTS
+from sim.geometry.tetrahedra import QUADRATIC_TURNS as QUADRATIC_TURNS
 from sim.geometry.tetrahedra import SolidGrid as SolidGrid
 from sim.geometry.tetrahedra import TetMesh as TetMesh
+from sim.geometry.tetrahedra import element_volumes as element_volumes
 from sim.geometry.tetrahedra import lattice_cells as lattice_cells
 from sim.geometry.tetrahedra import lattice_points as lattice_points
 from sim.geometry.tetrahedra import lattice_tets as lattice_tets
+from sim.geometry.tetrahedra import nodal_volumes as nodal_volumes
 from sim.geometry.tetrahedra import solid_grid as solid_grid
 from sim.geometry.tetrahedra import solid_mesh as solid_mesh
 from sim.geometry.tetrahedra import subdivide_tets as subdivide_tets
@@ -33,6 +37,7 @@ from sim.geometry.tetrahedra import tet_edges as tet_edges
 from sim.geometry.tetrahedra import tet_quality as tet_quality
 from sim.geometry.tetrahedra import tet_surface as tet_surface
 from sim.geometry.tetrahedra import tet_volumes as tet_volumes
+from sim.geometry.tetrahedra import with_elements as with_elements
 from sim.geometry.topology import Topology as Topology
 from sim.geometry.topology import check_cloth as check_cloth
 from sim.geometry.topology import cloth_problems as cloth_problems

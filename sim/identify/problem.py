@@ -26,6 +26,7 @@ from sim.identify.search.results import Evaluation, Result, short
 from sim.identify.search.search import Search, Stage, search
 from sim.model import Model, State
 from sim.rollout import Checkpointed, StoreAll
+from sim.rollout.growth import warn_user
 from sim.solvers import Solver
 
 REMEMBERED = 64
@@ -71,6 +72,7 @@ class Problem:
     value_and_grad takes and gives NumPy, in the coordinates of the optimiser (see `space`): it suits any optimiser.
     finer_mesh: makes the same problem on a mesh of half the edge length, markers at their material places; raises
     NotRefined where that cannot be.  None: nobody knows how.
+    reference: another solver, with which a run simulates its result once more.
     """
 
     model: Model
@@ -84,12 +86,14 @@ class Problem:
     expectations: list[Expectation] = field(default_factory=list)
     description: Description = field(default_factory=Description)
     measures: list[Measure] = field(default_factory=list)
+    reference: Solver | None = None
     finer_mesh: Callable[[], Problem] | None = None
 
     def __post_init__(self) -> None:
         self.space = ParameterSpace({p.name: p.transform for p in self.sought}, {p.name: p.start for p in self.sought})
         self.method = self.method.chosen(self.terms, self.space.size)
         self._remembered: _Memory | None = None
+        self._told_of_chaos = False
 
     def __repr__(self) -> str:
         rows = [
@@ -285,7 +289,9 @@ class Problem:
             values = materials.of(self._values(last.x))
         for path, value in values.items():
             self.model[path].assign(value)
-        return Result(physical, best.loss, best.terms, best.experiments, best.physical, last, initial, *end)
+        return Result(
+            physical, best.loss, best.terms, best.experiments, best.physical, last, initial, *end, best.growth
+        )
 
     def _initial_loss(self, found: Search) -> float:
         """The loss at the stated start, which a search of several starts or horizons may not have met."""
@@ -319,4 +325,9 @@ class Problem:
         return self.space.unpack(np.asarray(x, dtype=np.float64))
 
     def _evaluate(self, x: np.ndarray, gradient: bool) -> Evaluation:
-        return self._evaluator.evaluate(x, gradient)
+        found = self._evaluator.evaluate(x, gradient)
+        chaotic = [f"experiment `{name}`: {g.message}" for name, g in found.growth.items() if not g.useful]
+        if chaotic and not self._told_of_chaos:
+            self._told_of_chaos = True
+            warn_user("; ".join(chaotic))
+        return found

@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
@@ -29,8 +30,10 @@ from sim.identify.problem import Problem
 from sim.identify.report.found import file_hashes, found_arrays
 from sim.identify.report.notes import notes_on
 from sim.identify.report.page import report_data
+from sim.identify.report.reference import reference_note, reference_row
 from sim.identify.report.rows import (
     finite,
+    growth_rows,
     horizon_rows,
     loss_row,
     numerics_row,
@@ -51,6 +54,7 @@ from sim.io import (
     write_report,
     write_scenery,
 )
+from sim.rollout import ChaoticGradientWarning
 from sim.solvers import StepResidual
 
 SCENE, RESULT, TRAJECTORY, REPORT = "scene.resolved.yaml", "result.json", "trajectory.npz", "report.html"
@@ -142,7 +146,8 @@ class _RunInProgress:
             self.watcher.iteration(entry)
 
         setting = _setting(self.problem)
-        with _interruptible(self.watcher.interrupted) as asked:
+        with warnings.catch_warnings(), _interruptible(self.watcher.interrupted) as asked:
+            warnings.simplefilter("ignore", ChaoticGradientWarning)  # a note says so
             try:
                 return self.problem.optimize(
                     iterations,
@@ -175,7 +180,10 @@ class _RunInProgress:
         if found is not None and after is not None:
             for note in notes_on(problem, found, uncertainty, misfit, self.limit, str(self.folder.path)):
                 self.note(note)
-        result = self.result(found, best, uncertainty, misfit, numerics)
+        reference = self.reference(found, best) if problem.reference is not None else None
+        result = self.result(found, best, uncertainty, misfit, numerics) | (
+            {"reference": reference} if reference else {}
+        )
         result["residuals"] = {name: asdict(residual) for name, residual in left.items()}
         every = description.record_every
         write_recording(self.folder.file(TRAJECTORY), **{
@@ -248,6 +256,16 @@ class _RunInProgress:
             self.note(text)
         return left
 
+    def reference(self, found: Result | None, best: Mapping[str, Simulation]) -> dict[str, Any] | None:
+        """What the problem's reference solver makes of the result; None, and a note, where it breaks down."""
+        try:
+            row = reference_row(self.problem, self.problem.start if found is None else found.search.x, best)
+        except FloatingPointError as error:
+            self.note(f"the reference solver: {error}")
+            return None
+        self.note(reference_note(row))
+        return row
+
     def broken(self, error: FloatingPointError) -> Outcome:
         """A run that never had a finite loss: result.json says why."""
         result = {**self.result(None, {}, None, []), "stopped_because": "non_finite", "error": str(error), "expect": []}
@@ -283,6 +301,7 @@ class _RunInProgress:
             "peak_memory_mb": peak_memory_mb(),
             "starts": start_rows(problem, found),
             "horizons": horizon_rows(found),
+            "gradient_growth": growth_rows(found.growth if found is not None else {}),
             "notes": list(self.notes),
             "scene_file": problem.description.source,
             "files": file_hashes(problem),

@@ -80,7 +80,8 @@ def _problem(context: BuildContext, device: DeviceLike, dtype: Any) -> Problem:
     method = make_method(context, experiments, terms).chosen(terms, sum(p.start.size for p in parameters))
     context.finish()
     assert model is not None
-    solver = make_solver(context, model, scene.data["solver"])
+    solver = make_solver(context, model, "solver")
+    reference = make_solver(context, model, "reference") if "reference" in scene.data else None
     context.finish()
     context.warnings += [f"solver: {text}" for text in step_warnings(solver, [e.schedule.dt for e in experiments])]
     rounding = (rounding_warning(model, e.schedule.steps * e.schedule.dt, e.schedule.dt) for e in experiments)
@@ -97,6 +98,7 @@ def _problem(context: BuildContext, device: DeviceLike, dtype: Any) -> Problem:
         make_expectations(context),
         _description(context, method),
         measures,
+        reference,
     )
 
 
@@ -129,14 +131,14 @@ def _with_method(scene: Document, method: Method) -> Document:
     return replace(scene, data={**scene.data, "optimize": {method.name: {"iterations": method.limit}, **optimize}})
 
 
-def make_solver(context: BuildContext, model: Model, data: Mapping[str, Any]) -> Solver:
-    """The solver that `solver` names."""
-    ((name, settings),) = data.items()
+def make_solver(context: BuildContext, model: Model, key: str) -> Solver:
+    """The solver that `solver` names, or `reference`."""
+    ((name, settings),) = context.data[key].items()
     solver = SOLVERS[name](model, **settings)
     try:
         solver.check_model()
     except SolverError as error:
-        context.problem(f"solver.{name}", str(error), error.hint)
+        context.problem(f"{key}.{name}", str(error), error.hint)
     return solver
 
 
