@@ -233,13 +233,16 @@ class Solver:
             launch(k.prescribe, self._prescribes, [*held, *moved, before.clock, s.dt], [x, self._target])
         s.watch(x, None, None)
 
-    def _warm_start(self, kernel: Kernel, batch: ConstraintBatch, rows: Rows, s: Substep) -> None:
-        """Elastic and damping forces at the start of a step, applied to the predicted positions."""
+    def _warm_start(self, kernel: Kernel, batch: ConstraintBatch, rows: Rows, s: Substep, sharing: array) -> None:
+        """Elastic and damping forces at the start of a step, applied to the predicted positions.
+
+        sharing: (particles,) parts that each mass counts as where the forces are limited.
+        """
         x, before = s.after.particle_q, s.before
         launch(
             kernel,
             rows.count,
-            [rows.begin, *self._constraint_data(batch, s), before.particle_q, before.particle_qd, s.dt],
+            [rows.begin, *self._constraint_data(batch, s), before.particle_q, before.particle_qd, sharing, s.dt],
             [x, batch.multiplier],
         )
         s.watch(x, batch, rows)
