@@ -15,7 +15,7 @@ MATERIAL = "objects.skirt.cloth.material"
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--stretch", type=float, default=0.01, help="true membrane compliance [m/N]")
-    parser.add_argument("--bend", type=float, default=1000.0, help="true bending compliance [1/(N m)]")
+    parser.add_argument("--bend", type=float, default=1000.0 / 3.0, help="true bending compliance [1/(N m)]")
     parser.add_argument("--noise", type=float, default=1e-3, help="standard deviation of one coordinate [m]")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=SCENES / "data" / "cloth_markers.npz")

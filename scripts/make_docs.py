@@ -14,6 +14,7 @@ import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from material_tables import tables
 from python_reference import python_reference
 from rooms import architecture
 
@@ -110,7 +111,40 @@ be told. Measured with a mass on a spring (dt omega = 0.05, 0.2, 1): ratios 0.02
 `start`. Halving the step halves it; more iterations do not. A slow mode hardly sees it: 1 Hz with steps of 1 ms has the
 ratio 0.003.
 
+What a step leaves undone shows in r = C + alpha lambda / dt^2 + gamma J (x - x_before), which is 0 after enough
+iterations. `sim.step_residuals(solver, state, dt)` gives it after a step, by kind of constraint: *force*, sqrt(sum
+r^2 / alpha) over sqrt(sum (alpha lambda / dt^2)^2 / alpha), by which a material at rest is too soft, and *strain*, r
+over the size of an element. `sim.rollout` warns (`sim.NumericsWarning`, once for a solver and a dt) where the force
+is above 10 % and the strain above 0.2 %. A hanging sheet of springs (10 x 10 cells, dt = 1/600 s, one iteration):
+force 0.0018, 0.018, 0.18, 1.8 and 18 at compliances of 1, 0.1, 0.01, 0.001 and 0.0001 m/N: it is proportional to dt^2
+/ alpha.
+
+What that means for an identified value is told by a run: the residuals of the loss are evaluated once more with half
+the step, twice the iterations and half the edge length, and moved back to their optimum by the Jacobian of the
+standard errors (Gauss-Newton; `sim.numerical_error`). The change is extrapolated by the order of the cause
+(Richardson): twice for the step (4 / 3 for a second-order integrator), 3 / 2 for iterations, 4 / 3 for the mesh. A
+sheet identified from a twin with steps of a quarter, with eight iterations, or with a mesh twice as fine is off by
+what is told within a factor of two. `simopt check --converge` makes the table, `optimize.numerics: []` or `simopt run
+--no-numerics` leaves it out.
+
 `SolverSemiImplicit` takes the same constraints as forces -J^T (C + damping dC/dt) / alpha, explicitly: the cross-check.
+
+`SolverNewton` solves the equations that XPBD solves approximately,
+
+    M (x - x~) = J(x)^T lambda,   C(x) + alpha lambda / dt^2 + gamma J(x) (x - x_before) = 0,
+
+x~ being the points moved freely, by Newton's method until the last correction is `tolerance` of the way that points go
+in the step. What is identified with it does not depend on iterations or on the order of constraints, and statics do
+not depend on the step; its dissipation is that of implicit Euler, above. Multipliers of positive compliance are
+eliminated, those of rigid constraints and contacts without compliance (by active set) are unknowns. The gradient of a
+step is one linear solve with the matrix of the solution, without any of the iterations (a third of the time of the step
+and about two states of memory: `benchmarks/newton.py`); a step that has not converged has none. It is for reference:
+some thousand points, on the CPU, in float64. XPBD at steps at which it leaves nothing over agrees to 1e-3 of the size
+of every scene in `scenes/` (even then each of its projections acts along the gradient of its own iteration).
+
+`simopt run --reference`, or the key `reference` of a scene, simulates what a run has found once more, with
+`SolverNewton` or the solver that the key names: `reference` in result.json, and a note, say how loss, measures and
+points differ. What differs belongs to the numerics, not to the material.
 
 ## Constraints
 
@@ -129,6 +163,32 @@ not lock; at nu = 0.499 it needs three iterations or short steps.
 A solid that may be crushed is `neo_hookean`: of 40 blocks with their points at random places none kept an inverted
 tetrahedron, and flattened, folded and reflected blocks found back. Of 20 with the pair 11 kept some, and `stvk` does
 not come back from inversion at all: these two are for bodies that stay in shape.
+
+### Elements that bend
+
+With `element: hexahedra` (cells of a lattice) or `element: quadratic` (tetrahedra of a lattice or a file, with points
+in the middles of their edges) a solid takes `stvk` or `neo_hookean`, and each element has several constraints with the
+values of that one law: of its mean strain, and of orthogonal modes in which its strain varies. Linear fields are exact,
+rigid motions are free of force, and Young's modulus is that of the material. The E [1e5 Pa] that gives the beam of
+`scenes/beam.yaml` a drop of 6.40 mm, with n cells across, in the linear statics of the constraints
+(`python benchmarks/elements.py`; `distorted`: inner points moved by up to a fifth of a cell):
+
+{elements}
+
+A quadratic tetrahedron has three times the points of a linear one, which lie closer, and its constraints overlap more:
+it is meant for converged steps and for meshes from files. With one sweep of projections it needs far shorter steps than
+the other elements, and `start: elastic` is not stable with it. Hexahedra have eight colours, and take longer steps than
+tetrahedra of the same lattice: prefer them on lattices, with three cells across or more. Damping acts on all of their
+bending and twisting.
+"""
+
+SHEETS = """
+Cloth has springs (`distance`, `shear`, `bend`: cheap; what they mean as a material depends on the mesh) or a material
+whose values do not: `membrane_stvk`, `membrane_neo_hookean` or `fabric` in its plane, `plate` or `fabric_bend` for
+bending. What is found on a mesh over what was given: the energy of bent sheets, and the droop of a narrow strip that is
+held by two rows of points, over those of a plate with B = 1 / compliance; and the moduli of membranes (per thickness),
+given E = 1 and nu = 0.3.
+
 """
 
 
@@ -153,7 +213,12 @@ def listed(rows: Sequence[bool]) -> str:
 
 
 def physics() -> str:
-    rows = [PHYSICS]
+    rows = [
+        PHYSICS.replace("{elements}", (ROOT / "benchmarks" / "elements.md").read_text().strip())
+        + SHEETS
+        + tables()
+        + "\n"
+    ]
     for name, c in sorted(REGISTRY.items()):
         rows += [f"### {name}\n", textwrap.dedent("    " + c.doc.strip()), "", source_of(c.function.python)]
         facts = [f"{c.points} point{'s' if c.points > 1 else ''}, {c.rows} row{'s' if c.rows > 1 else ''}"]

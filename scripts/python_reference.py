@@ -45,6 +45,7 @@ GROUPS = {  # prefix of the module that a name comes from -> heading, "" for wha
     "sim.solvers": "Simulation",
     "sim.rollout": "Simulation",
     "sim.scene": "Scenes",
+    "sim.identify.numerics": "Scenes",
     "sim.io": "Recordings and runs",
 }
 HEAD = """# The Python API
@@ -68,6 +69,7 @@ def origins() -> dict[str, str]:
         if a.asname and not a.asname.startswith("_")
     }
     lazy = {name: "sim.scene" for name in ("load_scene", "Scene", "SceneError")}
+    lazy |= {name: "sim.identify.numerics" for name in ("convergence", "numerical_error")}
     return (
         found
         | lazy

@@ -21,9 +21,12 @@ LAYERS = """
     core.lang.instrument core.lang core.backends
     core.runtime.memory core.runtime.compiled core.runtime.ambient core.runtime.devices core.runtime.arrays
     core.runtime.launch core.runtime.debug core.runtime.tape core.runtime.derivatives core.runtime.interop core.runtime
-    core.optim core files schema geometry constraints model solvers rollout io
+    core.optim core files schema geometry
+    constraints.stencils constraints.base constraints.tetrahedron constraints.cloth constraints model
+    solvers.batch solvers.fingerprint solvers.step_kernels solvers.integrators solvers.base solvers.newton solvers
+    rollout io
     identify.parameters identify.data identify.losses identify.losses.terms identify.search identify.evaluate
-    identify.problem identify.assess identify.report identify.run identify
+    identify.problem identify.assess identify.numerics identify.report identify.run identify
     scene.schema.keys scene.schema scene.validate scene.build scene.scene scene.load scene
     cli.terminal cli.verbs cli
 """.split()

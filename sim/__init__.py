@@ -65,6 +65,7 @@ from sim.core.lang.frontend.builtins import sin as sin
 from sim.core.lang.frontend.builtins import sinh as sinh
 from sim.core.lang.frontend.builtins import sqrt as sqrt
 from sim.core.lang.frontend.builtins import static as static
+from sim.core.lang.frontend.builtins import stop_gradient as stop_gradient
 from sim.core.lang.frontend.builtins import tan as tan
 from sim.core.lang.frontend.builtins import tanh as tanh
 from sim.core.lang.frontend.builtins import tid as tid
@@ -314,11 +315,15 @@ from sim.rollout import NonFiniteState as NonFiniteState
 from sim.rollout import StoreAll as StoreAll
 from sim.rollout import Trajectory as Trajectory
 from sim.rollout import rollout as rollout
+from sim.solvers import NumericsWarning as NumericsWarning
 from sim.solvers import SolverError as SolverError
+from sim.solvers import SolverNewton as SolverNewton
 from sim.solvers import SolverSemiImplicit as SolverSemiImplicit
 from sim.solvers import SolverXPBD as SolverXPBD
+from sim.solvers import step_residuals as step_residuals
 
 _OF_SCENES = {"Scene", "SceneError", "load_scene"}
+_OF_NUMERICS = {"convergence", "numerical_error"}
 
 
 def __getattr__(name: str) -> _Any:
@@ -326,6 +331,8 @@ def __getattr__(name: str) -> _Any:
     first asked for."""
     if name in _OF_SCENES:
         return getattr(_import_module("sim.scene"), name)
+    if name in _OF_NUMERICS:
+        return getattr(_import_module("sim.identify.numerics"), name)
     if name in ("scene", "identify", "io"):
         return _import_module(f"sim.{name}")
     if name.startswith("_"):
@@ -337,4 +344,4 @@ def __getattr__(name: str) -> _Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_OF_SCENES})
+    return sorted({*globals(), *_OF_SCENES, *_OF_NUMERICS})

@@ -59,12 +59,14 @@ class MaterialLaw:
     """How material values become the compliances of one element, and those parameters of C that depend on them.
 
     function: (values..., size) -> compliance of every row, then the `derived` parameters of C, in the language, so that
-    gradients pass; size: of the rest shape of an element, a volume [m^3] for tetrahedra.
+    gradients pass; size: of the rest shape of an element, a volume [m^3] for tetrahedra, an area [m^2] for triangles.
+    kind: of the objects that it is for, "soft" or "cloth".
     """
 
     function: Function
     values: dict[str, ConstraintParameter]
     derived: tuple[str, ...] = ()
+    kind: str = "soft"
 
 
 @dataclass(eq=False)
@@ -84,7 +86,9 @@ class Constraint:
     evolution:  their law: (points, parameters, dt) -> internal variables after a step of dt, from positions and
                 internal variables at its start.
     stencil:    on which elements of an object a material with it acts; None: those of so many points.
-    added_by:   the method of a builder that adds it, where it is no material.
+    added_by:   what adds it, where it is no material by itself.
+    on_element: kind of element -> the constraints that stand for this one on solids of such elements, all with the
+                values of its law; the first of them has one constraint for each element.
     """
 
     name: str
@@ -105,6 +109,7 @@ class Constraint:
     evolution: Function | None = None
     stencil: Stencil | None = None
     added_by: str = ""
+    on_element: dict[str, tuple[Constraint, ...]] = field(default_factory=dict)
 
     def factor(self, kind: str) -> Callable[[Factor], Factor]:
         """Decorator: how a material compliance becomes the compliance of one element on objects of this kind."""
@@ -121,12 +126,12 @@ class Constraint:
         return self.measure
 
     def material(
-        self, *values: ConstraintParameter, derived: tuple[str, ...] = ()
+        self, *values: ConstraintParameter, derived: tuple[str, ...] = (), kind: str = "soft"
     ) -> Callable[[Callable[..., Any]], Function]:
         """Decorator: the material law of this constraint, a function of the language; see `MaterialLaw`."""
 
         def wrap(function: Callable[..., Any]) -> Function:
-            self.law = MaterialLaw(Function(function), {value.name: value for value in values}, derived)
+            self.law = MaterialLaw(Function(function), {value.name: value for value in values}, derived, kind)
             return self.law.function
 
         return wrap
@@ -152,6 +157,11 @@ class Constraint:
         """Parameters of C that follow from material values."""
         return self.law.derived if self.law is not None else ()
 
+    @property
+    def placed(self) -> tuple[str, ...]:
+        """Parameters of C that the stencil gives."""
+        return self.stencil.gives if self.stencil is not None else ()
+
     def active(self, damped: bool) -> tuple[int, ...]:
         """The rows that do anything in a set with or without damping."""
         return tuple(r for r in range(self.rows) if self.elastic[r] or (damped and self.damped[r]))
@@ -163,8 +173,11 @@ class Constraint:
         `rest` is, where it has as many components as C has rows: another one cannot be the value of C.
         """
         if self.measure is not None:
-            return tuple(name for name in self.parameters if name not in (*self.derived, *self.internal_variables))
-        size = {"float": 1, "vec3": 3}[self.parameters["rest"].kind] if "rest" in self.parameters else 0
+            other = (*self.derived, *self.internal_variables, *self.placed)
+            return tuple(name for name in self.parameters if name not in other)
+        if "rest" not in self.parameters or "rest" in self.placed:
+            return ()
+        size = {"float": 1, "vec3": 3}[self.parameters["rest"].kind]
         return ("rest",) if size == self.rows else ()
 
     def argument_types(self, real: Scalar) -> list[Any]:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
+
 from sim.constraints.base import constraint
 from sim.constraints.stencils import HINGES
 from sim.core.lang.library.vector import cross, hinge_angle
@@ -20,10 +24,19 @@ def bend(x, rest: float):
 
 @bend.factor("cloth")
 def of_hinge(length, area):
-    """An edge of length l between triangles of area A in all, bending compliance c [1/(N m)]: alpha = c A / (3 l^2).
+    """An edge of length l between triangles of area A in all, bending compliance c [1/(N m)]: alpha = c A / l^2.
 
-    M. Bergou, M. Wardetzky, D. Harmon, D. Zorin, E. Grinspun,
-    "A Quadratic Bending Model for Inextensible Surfaces", 2006: the energy of a hinge is 3 l^2 / (2 A c) angle^2,
-    up to the convention of A.
+    The energy of a hinge is l^2 / (2 A c) angle^2 (E. Grinspun, A. N. Hirani, M. Desbrun, P. Schroeder, "Discrete
+    Shells", 2003, with the factor for which a cylinder of equilateral triangles has that of a plate of stiffness
+    1 / c).  For other meshes and shapes it is off, by what the tables above say; `plate` is not.
     """
+    return area / length**2
+
+
+def of_hinge_in_format_1(length: np.ndarray, area: np.ndarray) -> np.ndarray:
+    """alpha = c A / (3 l^2): the bending stiffness was three times 1 / c."""
     return area / (3.0 * length**2)
+
+
+bend_of_format_1 = replace(bend, factors={"cloth": of_hinge_in_format_1})
+"""What `bend` is in scenes of format 1."""

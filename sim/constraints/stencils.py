@@ -15,13 +15,15 @@ One that means others brings a stencil along, with a function for each kind of o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
-from sim.geometry import ClothGrid, GeometryError, TetMesh, Topology, tet_edges
+from sim.geometry import QUADRATIC_TURNS, ClothGrid, GeometryError, TetMesh, Topology, element_volumes, tet_edges
+
+Given = Callable[[np.ndarray], Mapping[str, np.ndarray]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,12 +31,14 @@ class Elements:
     """Points (n, k) of the constraints, counted from the first point of the object.
 
     length (n,) [m]: of the edge that a constraint stretches or bends about; area (n,) [m^2]: of the triangles there, or
-    [m^3] the volume of a tetrahedron.
+    [m^3] the volume of a tetrahedron.  given: parameters of the constraint that the mesh decides, (n,) or (n, 3), for a
+    choice of held points of the object (points,) bool: those that the solver does not move.
     """
 
     points: np.ndarray
     length: np.ndarray
     area: np.ndarray
+    given: Given | None = None
 
 
 Finder = Callable[[Any], Elements]
@@ -45,10 +49,12 @@ class Stencil:
     """How elements are found, by the class of the object.
 
     elsewhere: does the number of points decide on an object without a function here?  Else the constraint is refused.
+    gives: names of the parameters that its elements bring along.
     """
 
     name: str
     elsewhere: bool = False
+    gives: tuple[str, ...] = ()
     _finders: dict[type[Meshed], Finder] = field(default_factory=dict)
 
     def on(self, kind: type[Meshed]) -> Callable[[Finder], Finder]:
@@ -82,6 +88,11 @@ class Meshed:
     hint: ClassVar[str] = ""
     defaults: ClassVar[dict[int, Stencil]] = {}
 
+    @property
+    def element(self) -> str:
+        """The kind of its elements, which may have constraints of their own: see `Constraint.on_element`."""
+        return "tetrahedra"
+
     def default(self, points: int) -> Stencil | None:
         """What a constraint of so many points acts on, None if on nothing."""
         return self.defaults.get(points)
@@ -89,14 +100,17 @@ class Meshed:
 
 POINTS, EDGES, TRIANGLES = Stencil("points"), Stencil("edges"), Stencil("triangles")
 HINGES, TETRAHEDRA, CELLS = Stencil("hinges"), Stencil("tetrahedra"), Stencil("cells")
+ELEMENTS, TURNS = Stencil("elements of a solid"), Stencil("elements of a solid, from three sides")
 
 
 @dataclass(frozen=True, eq=False)
 class Cloth(Meshed):
-    """A surface of triangles; grid: where its edges along the axes and its diagonals are known."""
+    """A surface of triangles; grid: where its edges along the axes and its diagonals are known; axes (3, 3): rows x, y
+    and z of the object, as it is placed."""
 
     topology: Topology
     grid: ClothGrid | None
+    axes: np.ndarray = field(default_factory=lambda: np.eye(3))
 
     kind, noun = "cloth", "cloth"
     defaults = {1: POINTS, 2: EDGES, 3: TRIANGLES, 4: HINGES}
@@ -132,13 +146,17 @@ def hinges_of_cloth(cloth: Cloth) -> Elements:
 
 @dataclass(frozen=True, eq=False)
 class Solid(Meshed):
-    """A solid of tetrahedra; the mesh has cells where it is a lattice."""
+    """A solid of tetrahedra, or of other elements; the mesh has cells where it is a lattice."""
 
     mesh: TetMesh
 
     kind, noun = "soft", "a solid"
     hint = "Solids take `neo_hookean`, `stvk`, `volume`, `distance`"
     defaults = {1: POINTS, 2: EDGES, 3: TRIANGLES, 4: TETRAHEDRA, 8: CELLS}
+
+    @property
+    def element(self) -> str:
+        return self.mesh.element
 
     def sides(self, points: np.ndarray) -> np.ndarray:
         """From the first to the second of the points."""
@@ -179,6 +197,21 @@ def cells_of_solid(solid: Solid) -> Elements:
         )
     volume = solid.mesh.volumes.reshape(-1, 5).sum(axis=1)  # five tetrahedra in each cell
     return Elements(solid.mesh.cells, np.cbrt(volume), volume)
+
+
+@ELEMENTS.on(Solid)
+def elements_of_solid(solid: Solid) -> Elements:
+    """Hexahedra, or quadratic tetrahedra."""
+    volume = element_volumes(solid.mesh)
+    return Elements(solid.mesh.elements, np.cbrt(volume), volume)
+
+
+@TURNS.on(Solid)
+def turns_of_solid(solid: Solid) -> Elements:
+    """Each quadratic tetrahedron three times in a row, with its corners 1, 2, 3 turned about corner 0."""
+    one = elements_of_solid(solid)
+    points = one.points[:, QUADRATIC_TURNS].reshape(-1, 10)
+    return Elements(points, np.repeat(one.length, 3), np.repeat(one.area, 3))
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from sim.core.lang.errors import SimError
 from sim.identify.data.expectations import Expectation
 from sim.identify.data.experiments import Experiment, Markers, Simulation
 from sim.identify.data.measures import Measure
@@ -23,7 +24,7 @@ from sim.identify.search.horizon import Horizon
 from sim.identify.search.method import Method
 from sim.identify.search.results import Evaluation, Result, short
 from sim.identify.search.search import Search, Stage, search
-from sim.model import Model
+from sim.model import Model, State
 from sim.rollout import Checkpointed, StoreAll
 from sim.rollout.growth import warn_user
 from sim.solvers import Solver
@@ -37,7 +38,8 @@ class Description:
     """What people read about a problem, and what a run does besides searching.
 
     resolved: the scene as text, with all defaults; record_every: frames between recorded ones.  source: the scene's
-    file; files: those that it names, as they are written there -> where they are.
+    file; files: those that it names, as they are written there -> where they are.  causes: those of the numerical error
+    that a run estimates, of `step`, `iterations`, `mesh`.
     """
 
     name: str = "problem"
@@ -48,6 +50,7 @@ class Description:
     notes: tuple[str, ...] = ()
     source: Path | None = None
     files: Mapping[str, Path] = field(default_factory=dict)
+    causes: tuple[str, ...] = ("step", "iterations", "mesh")
 
 
 @dataclass(eq=False)
@@ -58,11 +61,18 @@ class _Memory:
     prepared: Prepared = field(default_factory=dict)
 
 
+class NotRefined(SimError, ValueError):
+    """A mesh that cannot be made finer: says why not."""
+
+
 @dataclass(eq=False)
 class Problem:
     """Made by `scene.build()`, or by hand from plain pieces.
 
     value_and_grad takes and gives NumPy, in the coordinates of the optimiser (see `space`): it suits any optimiser.
+    reference: another solver, with which a run simulates its result once more.
+    finer_mesh: makes the same problem on a mesh of half the edge length, markers at their material places; raises
+    NotRefined where that cannot be.  None: nobody knows how.
     """
 
     model: Model
@@ -76,6 +86,8 @@ class Problem:
     expectations: list[Expectation] = field(default_factory=list)
     description: Description = field(default_factory=Description)
     measures: list[Measure] = field(default_factory=list)
+    reference: Solver | None = None
+    finer_mesh: Callable[[], Problem] | None = None
 
     def __post_init__(self) -> None:
         self.space = ParameterSpace({p.name: p.transform for p in self.sought}, {p.name: p.start for p in self.sought})
@@ -163,6 +175,11 @@ class Problem:
         """Experiments (default: every one, fitted or predicted) at coordinates x (default: the start)."""
         values = self._values(self.start if x is None else x)
         return self._evaluator.simulate(values, self.experiments if experiments is None else experiments)
+
+    def states(self, x: Any, experiments: Sequence[Experiment], count: int) -> Iterator[tuple[float, State]]:
+        """Steps of experiments at coordinates x, `count` of each, the last among them: their length [s], the state
+        after it; the solver holds its multipliers."""
+        return self._evaluator.states(self._values(x), experiments, count)
 
     def start_positions(self, experiment: Experiment) -> np.ndarray:
         """Where all points (n, 3) [m] are at the start of an experiment, parameters at theirs; nothing is simulated."""

@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,15 +23,20 @@ from sim.identify.assess.misfit import Misfit, misfits
 from sim.identify.assess.uncertainty import Uncertainty, estimate
 from sim.identify.data.expectations import check_all
 from sim.identify.data.experiments import Experiment, Simulation
+from sim.identify.losses.jacobian import linearise
+from sim.identify.numerics.numerical_error import NumericalError, cannot, estimate_shifts
+from sim.identify.numerics.residuals import residual_note, residuals_of_steps
 from sim.identify.problem import Problem
 from sim.identify.report.found import file_hashes, found_arrays
 from sim.identify.report.notes import notes_on
 from sim.identify.report.page import report_data
+from sim.identify.report.reference import reference_note, reference_row
 from sim.identify.report.rows import (
     finite,
     growth_rows,
     horizon_rows,
     loss_row,
+    numerics_row,
     parameter_rows,
     start_rows,
     uncertainty_row,
@@ -50,6 +55,7 @@ from sim.io import (
     write_scenery,
 )
 from sim.rollout import ChaoticGradientWarning
+from sim.solvers import StepResidual
 
 SCENE, RESULT, TRAJECTORY, REPORT = "scene.resolved.yaml", "result.json", "trajectory.npz", "report.html"
 OK, FAILED, INTERRUPTED = 0, 1, 130
@@ -168,11 +174,17 @@ class _RunInProgress:
             after = problem.simulate(found.search.x)
         best = before if after is None else after
         uncertainty = self.uncertainty(found, best) if after is not None else None
+        numerics = self.numerics(found, uncertainty, best) if after is not None else None
+        left = self.residuals(problem.start if found is None or after is None else found.search.x)
         misfit = misfits(problem, best)
         if found is not None and after is not None:
             for note in notes_on(problem, found, uncertainty, misfit, self.limit, str(self.folder.path)):
                 self.note(note)
-        result = self.result(found, best, uncertainty, misfit)
+        reference = self.reference(found, best) if problem.reference is not None else None
+        result = self.result(found, best, uncertainty, misfit, numerics) | (
+            {"reference": reference} if reference else {}
+        )
+        result["residuals"] = {name: asdict(residual) for name, residual in left.items()}
         every = description.record_every
         write_recording(self.folder.file(TRAJECTORY), **{
             name: Recording(s.positions[every - 1 :: every], s.times[every - 1 :: every])
@@ -212,6 +224,48 @@ class _RunInProgress:
             self.note(note)
         return known
 
+    def reference(self, found: Result | None, best: Mapping[str, Simulation]) -> dict[str, Any] | None:
+        """What the problem's reference solver makes of the result; None, and a note, where it breaks down."""
+        try:
+            row = reference_row(self.problem, self.problem.start if found is None else found.search.x, best)
+        except FloatingPointError as error:
+            self.note(f"the reference solver: {error}")
+            return None
+        self.note(reference_note(row))
+        return row
+
+    def numerics(
+        self, found: Result | None, known: Uncertainty | None, best: Mapping[str, Simulation]
+    ) -> NumericalError | None:
+        """The numerical error of what was found; notes say where it is larger than the standard error."""
+        problem = self.problem
+        if found is None or found.search.stopped_because == "interrupted" or not problem.description.causes:
+            return None
+        if reason := cannot(problem):
+            self.note(reason)
+            return None
+        try:
+            there = known.linearised if known is not None else None
+            there = there or linearise(problem, found.search.x, best)
+        except FloatingPointError:
+            return None
+        error = estimate_shifts(problem, there, best, problem.description.causes)
+        for note in error.notes(problem, None if known is None else known.errors):
+            self.note(note)
+        return error
+
+    def residuals(self, x: np.ndarray) -> dict[str, StepResidual]:
+        """What the steps leave undone of the forces; a note says so where it is much."""
+        if not self.problem.description.causes:
+            return {}
+        try:
+            left = residuals_of_steps(self.problem, x)
+        except FloatingPointError:
+            return {}
+        if text := residual_note(self.problem, left):
+            self.note(text)
+        return left
+
     def broken(self, error: FloatingPointError) -> Outcome:
         """A run that never had a finite loss: result.json says why."""
         result = {**self.result(None, {}, None, []), "stopped_because": "non_finite", "error": str(error), "expect": []}
@@ -225,6 +279,7 @@ class _RunInProgress:
         best: Mapping[str, Simulation],
         uncertainty: Uncertainty | None,
         misfit: Sequence[Misfit],
+        numerics: NumericalError | None = None,
     ) -> dict[str, Any]:
         """What stands in result.json, expectations aside."""
         problem = self.problem
@@ -232,8 +287,9 @@ class _RunInProgress:
         search = found.search if found is not None else None
         return {
             "scene": problem.description.name,
-            "parameters": parameter_rows(problem, found, uncertainty, self.notes),
+            "parameters": parameter_rows(problem, found, uncertainty, self.notes, numerics),
             "uncertainty": uncertainty_row(uncertainty),
+            "numerics": numerics_row(numerics),
             "loss": loss_row(found),
             "experiments": {e.name: self.experiment(e, best[e.name], uncertainty, misfit) for e in problem.experiments
                             if e.name in best},

@@ -34,6 +34,7 @@ class ParameterRow:
         log: whether the search saw the parameter on a logarithmic scale.
         note: one remark, such as "the loss does not depend on it".
         labels: a name for each number, where there are several.
+        numerics: its numerical error by cause, in words.
     """
 
     name: str
@@ -47,6 +48,7 @@ class ParameterRow:
     log: bool = False
     note: str = ""
     labels: Sequence[str] = ()
+    numerics: str = ""
 
     @property
     def size(self) -> int:
@@ -104,13 +106,18 @@ def parameter_section(rows: Sequence[ParameterRow]) -> str:
         return ""
     has_true = any(row.true is not None for row in rows)
     has_error = any(row.error is not None for row in rows)
+    has_numerics = any(row.numerics for row in rows)
     head = ["Parameter", "#Start", "#Found", *(["#Standard error"] if has_error else []), "Unit"]
+    head += ["Numerical error"] if has_numerics else []
     head += ["#True value", "#Deviation"] if has_true else []
     head += ["#d loss / d value", "Range"]
     lines = []
     for row in rows:
         for one in [row] if row.size == 1 or row.size > MOST_ROWS else row.numbers():
-            lines.append(_line(one, has_true, has_error) if one.size == 1 else _summary(one, has_true, has_error))
+            cells = _line(one, has_true, has_error) if one.size == 1 else _summary(one, has_true, has_error)
+            if has_numerics:
+                cells.insert(5 if has_error else 4, escape(one.numerics))
+            lines.append(cells)
     many = [row for row in rows if row.size > MOST_ROWS]
     note = "".join(
         f'<p class="remark">All {row.size} numbers of <code>{escape(row.name)}</code> stand in result.json, '

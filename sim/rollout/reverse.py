@@ -57,7 +57,7 @@ class ReverseSweep:
     def run(self) -> None:
         """Turn the gradients of the result into those of the start, the forces and the model."""
         run, w, start = self.of, self.w, self.of.plan.start
-        self.at_end = [_take(a) for a in run.result.final.moving]
+        self.at_end = [_take(a) for a in run.result.final.differentiable]
         self.of_frames = _take(run.result.particle_q)
         self.meter = _meter(run.plan, self.of_frames, self.at_end)
         for a in (w.forces, *w.solver.scratch):
@@ -68,7 +68,8 @@ class ReverseSweep:
         self._reverse_segment(run.last, run.plan.steps - run.last, run.multipliers)
         for begin, end in reversed(list(zip(first, first[1:], strict=False))):
             self._reverse_interval(begin, end - begin, run.schedule.states)
-        for target, values in zip(start.moving, self.at_end, strict=True):
+        # a start without a history of its own gets no gradient for one: the history comes last
+        for target, values in zip(start.differentiable, self.at_end, strict=False):
             if target.grad is not None:
                 target.device.add(target.grad, values)
         if w.forces.grad is not None:
@@ -99,7 +100,7 @@ class ReverseSweep:
         if not segment.holds(self.of, first):
             segment = self.of.run_segment(self.w, self.kept[first], first, count, frames=False)
         for state in segment.states:
-            for a in state.moving:
+            for a in state.differentiable:
                 _forget(a)
         self._seed(segment, multipliers or [])
 
@@ -113,14 +114,14 @@ class ReverseSweep:
         if plan.frame_every > LONGEST:  # where the graphs of steps are joined
             stops |= {*range(first + LONGEST - 1, first + count, LONGEST)}
         segment.back({step - first: partial(arrive, step) for step in stops}, lambda step: plan.name(first + step))
-        for a, values in zip(segment.states[0].moving, self.at_end, strict=True):
+        for a, values in zip(segment.states[0].differentiable, self.at_end, strict=True):
             values.device.copy(values, _gradient(a))
             _forget(a)
         self.meter.look(first, self.at_end[0])
 
     def _seed(self, segment: Segment, multipliers: list[array]) -> None:
         """The gradients with which the way back through a segment begins."""
-        for target, values in zip(segment.states[segment.count % 2].moving, self.at_end, strict=True):
+        for target, values in zip(segment.states[segment.count % 2].differentiable, self.at_end, strict=True):
             target.device.copy(_gradient(target), values)
         for shown, batch in zip(multipliers, self.w.solver.batches, strict=False):
             if shown.requires_grad and batch.multiplier.requires_grad:

@@ -14,7 +14,7 @@ from sim.rollout.runs import ObservedRun, Run
 from sim.rollout.strategies import StoreAll, Strategy
 from sim.rollout.trajectory import Plan, Trajectory
 from sim.rollout.workspace import pool_of
-from sim.solvers.base import Solver
+from sim.solvers import Solver, warn_of_steps
 
 
 class RolloutError(SimError, ValueError):
@@ -40,6 +40,8 @@ def rollout(
     A rollout is bound to the arrays and settings that it was called with: what is set or put in their place later does
     not matter to it, nor to its gradient.  Inside of `sim.capture()` it is one node, and a replay runs it again on the
     present content of these arrays.
+    Warns (NumericsWarning, once for a solver and a dt) where the last step leaves much of the forces undone,
+    or steps are too short for the precision.
     Raises NonFiniteState where the simulation breaks down; then, and if it is interrupted, a tape knows nothing of it.
     """
     _check_arguments(solver, state, steps, dt, frame_every, strategy)
@@ -63,6 +65,8 @@ def rollout(
     else:
         run = Run(*parts)
     run.execute(tape)
+    if observers.current() is None:
+        warn_of_steps(solver, result.final, plan.steps, plan.dt)
     return result
 
 

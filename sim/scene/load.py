@@ -93,7 +93,7 @@ def _merged_file(
         root = YamlNode({}, Mark(source, 1, 1))
     if not isinstance(root.value, dict):
         what = "a scene is a mapping of keys and values"
-        raise SceneError([*reading.problems, Diagnostic(root.mark, "", what, "begin with `format: 1`")])
+        raise SceneError([*reading.problems, Diagnostic(root.mark, "", what, "begin with `format: 2`")])
     here = path.resolve()
     if here in above:
         chain = " -> ".join(file.name for file in (*above, here))
@@ -104,10 +104,21 @@ def _merged_file(
     names = BROKEN if include is None else List(File()).read(include, ("include",), reading)
     for item, name in zip(include.value, names, strict=True) if include is not None and names is not BROKEN else ():
         part = _merged_file(reading.base / name, reading, schema, (*above, here), item.mark)
+        _same_format(part, root, name, reading)
         merged = part if merged is None else _merge(merged, part, schema)
     # The names are read, relative to the file that gave them; the checks that follow must not see them again.
     root = replace(root, value={key: child for key, child in root.value.items() if key != "include"})
     return root if merged is None else _merge(merged, root, schema)
+
+
+def _same_format(part: YamlNode, root: YamlNode, name: str, reading: Reading) -> None:
+    """Values of another version of the format may mean something else."""
+    below, above = part.value.get("format"), root.value.get("format")
+    if below is not None and above is not None and below.value != above.value:
+        what = f"`{name}` has format {below.value}, this file {above.value}"
+        reading.problems.append(
+            Diagnostic(above.mark, "format", what, "bring both to one; see docs/reference/scene.md")
+        )
 
 
 def _text(path: Path, reading: Reading, asked: Mark | None) -> str:

@@ -1,15 +1,26 @@
-"""Whether steps are short enough for the stiffness of solids: what one sweep of projections leaves undone."""
+"""Whether steps are short enough for the stiffness of a model: what the sweeps of a step leave undone, in words."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from sim.constraints.warm_start import DAMPED, HALF_AT
+from sim.core.runtime.devices.graph import capturing
+from sim.model.model import Model
+from sim.model.state import State
 from sim.solvers.base import Solver
 from sim.solvers.batch import ConstraintBatch
+from sim.solvers.residual import StepResidual, step_residuals
 from sim.solvers.xpbd import SolverXPBD
+
+
+class NumericsWarning(UserWarning):
+    """Results that are the numerics' as much as the model's."""
+
 
 BIAS = 0.43
 """A solid is too soft by about this times its stiffness ratio (below) if multipliers start at 0: measured on a beam."""
@@ -50,6 +61,11 @@ def step_warnings(solver: Solver, steps: Sequence[float]) -> list[str]:
     out, dt = [], max(steps)
     for batch in solver.batches:
         c = batch.set.constraint
+        if solver.start == "elastic" and c.points == 10 and c.law is not None:
+            out.append(
+                f"`{c.name}`: `start: elastic` breaks down with quadratic tetrahedra, whose constraints overlap too"
+                " much; use `start: zero` and more iterations, or `element: hexahedra`"
+            )
         if c.law is None or c.points != 4:
             continue
         ratios = stiffness_ratios(solver, batch, dt).mean(axis=0)
@@ -68,3 +84,77 @@ def step_warnings(solver: Solver, steps: Sequence[float]) -> list[str]:
                 f" more substeps{damped}"
             )
     return out
+
+
+# ------------------------------------------------------------------------------------------------ rounding
+ROUNDING, ALLOWED = 0.05, 1e-3
+"""Relative error of a motion, in units of the precision's epsilon for each step, and how much of it is allowed.
+
+Measured on swinging chains of 20 links, of compliances 1e-3 and 1e-6 m/N, in steps of 1e-5 and 1e-6 s: the displacement
+of a step, and so the velocity, is rounded in every step, and the errors add up to 0.04 epsilon a step.
+"""
+
+
+def resolved_step(model: Model, duration: float) -> float:
+    """The shortest step [s] with which the precision of a model resolves a motion of so many seconds to 1e-3: shorter
+    ones lose more by rounding, step by step, than they gain."""
+    epsilon = float(np.finfo(model.dtype.np).eps)
+    return ROUNDING * epsilon * duration / ALLOWED
+
+
+def rounding_warning(model: Model, duration: float, dt: float) -> str:
+    """A sentence for people on steps of dt [s] over a duration [s] that are too short for the precision, else ""."""
+    least = resolved_step(model, duration)
+    if dt >= least:
+        return ""
+    return (
+        f"{model.dtype} resolves {duration:.3g} s of this scene down to h = {least:.2g} s, and steps are {dt:.2g} s:"
+        " rounding adds up to more than 0.1 % of the motion; take longer steps, or float64"
+    )
+
+
+# ------------------------------------------------------------------------------------------------ what steps have left
+_looked_at: WeakKeyDictionary[Solver, set[float]] = WeakKeyDictionary()
+"""Solvers whose steps of some length have been looked at."""
+
+
+def residual_warning(solver: Solver, found: Mapping[str, StepResidual], dt: float) -> str:
+    """A sentence for people on steps of dt that leave forces undone; "" where they do not."""
+    left = [
+        f"{_share(residual)} of `{name}` ({residual.strain:.2g} of an element)"
+        for name, residual in found.items()
+        if residual.unresolved
+    ]
+    if not left:
+        return ""
+    times = f"{solver.sweeps} iteration{'s' * (solver.sweeps > 1)}"
+    return (
+        f"steps of {dt:.3g} s with {times} leave forces undone, {', '.join(left)}: what they act on gives way by as"
+        " much more than its compliance says; take shorter steps, more iterations, or higher compliances"
+    )
+
+
+def _share(residual: StepResidual) -> str:
+    return f"{100 * residual.force:.2g} % of the force" if np.isfinite(residual.force) else "a part of the force"
+
+
+def leave_to_others(solver: Solver, dt: float) -> None:
+    """Who calls this tells what steps of dt leave undone: `warn_of_steps` does not."""
+    _looked_at.setdefault(solver, set()).add(dt)
+
+
+def warn_of_steps(solver: Solver, after: State, steps: int, dt: float) -> None:
+    """Emits a NumericsWarning if the last of so many steps of dt, which led to `after`, left forces undone, or if they
+    are too short for the precision.
+
+    Looks once at each solver and dt; not while a graph is captured, when nothing has run yet.
+    """
+    looked_at = _looked_at.setdefault(solver, set())
+    if dt in looked_at or capturing() is not None:
+        return
+    looked_at.add(dt)
+    texts = [rounding_warning(solver.model, steps * dt, dt)]
+    if isinstance(solver, SolverXPBD):
+        texts.append(residual_warning(solver, step_residuals(solver, after, dt), dt))
+    for text in filter(None, texts):
+        warnings.warn(text, NumericsWarning, stacklevel=4)

@@ -8,6 +8,7 @@ from solid_tools import BOX, sphere, write_tetgen
 
 from sim.geometry import (
     GeometryError,
+    cloth_grid,
     embed,
     embed_in_triangles,
     fill_surface,
@@ -15,6 +16,8 @@ from sim.geometry import (
     load_tets,
     solid_grid,
     solid_mesh,
+    subdivide_tets,
+    subdivide_triangles,
     tet_edges,
     tet_quality,
     tet_surface,
@@ -283,3 +286,22 @@ def test_a_missing_companion(tmp_path):
     (tmp_path / "body.ele").unlink()
     with pytest.raises(GeometryError, match="body.ele is missing.*copy both"):
         load_tets(tmp_path / "body.node")
+
+
+def test_a_subdivided_solid_is_the_same_body_of_eight_times_as_many_tetrahedra():
+    mesh = solid_grid(2, 1, 1, 1.0, 1.0, 1.0).mesh
+    finer = subdivide_tets(mesh)
+    assert len(finer.tets) == 8 * len(mesh.tets)
+    assert finer.volumes.min() > 0 and finer.volumes.sum() == pytest.approx(mesh.volumes.sum())
+    np.testing.assert_array_equal(finer.positions[: len(mesh.positions)], mesh.positions)
+    assert len(finer.triangles) == 4 * len(mesh.triangles)  # whose surface closes: no face hangs
+    assert tet_quality(finer.positions, finer.tets).min() > 0.5
+
+
+def test_subdivided_triangles_keep_area_and_winding():
+    grid = cloth_grid(3, 2, 1.0, 0.5)
+    points, triangles = subdivide_triangles(grid.positions, grid.triangles)
+    a, b, c = points[triangles].transpose(1, 0, 2)
+    areas = np.cross(b - a, c - a)[:, 2] / 2
+    np.testing.assert_allclose(areas, 0.5 * 0.5 / 4)
+    assert len(points) == 7 * 5

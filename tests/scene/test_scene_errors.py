@@ -91,7 +91,7 @@ CLOTH_ROWS = [
     ("gravity: [0, -9.81, 0]", "gravity: [0, -9.81]", 6, "world.gravity", "a list of 3 numbers|it has 2 items"),
     ("gravity: [0, -9.81, 0]", "gravity: [0, down, 0]", 6, "world.gravity.1", "`down` is not an acceleration"),
     ("report: true", "report: yes", 53, "output.report", "expected `true` or `false`, got `yes`"),
-    ("format: 1", "format: 2", 1, "format", "expected `1`, got `2`"),
+    ("format: 1", "format: 3", 1, "format", "expected `1` or `2`, got `3`"),
     ("loss:\n  - {match: fabric}", "loss: {match: fabric}", 46, "loss", "expected a list"),
     ("[1.12, null]", "[1.12, 0.5]", 28, "attachments.waist.where.y", "above the high end"),
     ("boundary: true", "boundary: false", 28, "attachments.waist.where.boundary", "expected `true`"),

@@ -78,7 +78,7 @@ def test_editors_accept_the_good_scenes(text):
     ("density", "densty"), ("fps: 60", "fps: sixty"), ("fps: 60", "fps: 0"), ("substeps: 20", "substeps: 2.5"),
     (", substeps: 20", ""), ("colored", "coloured"), ("solver:\n", "solver:\n  semi_implicit: {}\n"),
     ("frequency: 1 Hz", "frequency: 1 Hz, ease: smooth"), (", frequency: 1 Hz", ""), ("-9.81, 0]", "-9.81]"),
-    ("{boundary: true, y: [1.12, null]}", "{}"), ("report: true", "report: yes"), ("format: 1", "format: 2"),
+    ("{boundary: true, y: [1.12, null]}", "{}"), ("report: true", "report: yes"), ("format: 1", "format: 3"),
     ("[1.12, null]", "[1.12, x]"), ("bend: {comp", "bned: {comp"),
     ("- {match: fabric}", "- {}"), ("  skirt:", "  a b:"),
     ("{every: 24}", "{every: 24, budget: 3 MB}"), ("compliance: 33", "compliance: {each: -1}"),

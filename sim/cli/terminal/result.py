@@ -18,6 +18,7 @@ from sim.io.report_parameters import MOST_ROWS, number_cells
 def show_result(result: Mapping[str, Any], folder: Path) -> None:
     """What a run found, in tables that fit into 80 columns, and where everything else is."""
     _show_parameters(result, folder)
+    _show_numerics(result)
     if result["starts"]:
         print_starts(result["starts"])
     if result["horizons"]:
@@ -56,6 +57,21 @@ def _show_parameters(result: Mapping[str, Any], folder: Path) -> None:
         if row.size > MOST_ROWS:
             where = folder / "result.json"
             print(f"{row.name}: {row.size} numbers, lowest ... median ... highest; all of them: {where}")
+
+
+def _show_numerics(result: Mapping[str, Any]) -> None:
+    """A line for each parameter: its value, its error bar by noise, its numerical error by cause."""
+    for name, p in result["parameters"].items():
+        if "numerics" not in p:
+            continue
+        values, errors = np.ravel(p["final"]), np.ravel(p.get("standard_error", np.nan))
+        value = number_text(values[0]) if values.size == 1 else f"{values.size} numbers"
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = 100 * np.nanmax(np.abs(errors / values)) if np.isfinite(errors).any() else np.nan
+        noise = f" +- {share:.2g} % (noise)" if np.isfinite(share) else ""
+        print(f"{name} {value}{noise}, numerics: {p['numerics']}")
+    for cause, why in ((result.get("numerics") or {}).get("missing") or {}).items():
+        print(f"{cause} not estimated: {why}")
 
 
 def _show_measures(result: Mapping[str, Any]) -> None:

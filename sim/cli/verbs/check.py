@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import partial
 from typing import Any
+
+import numpy as np
 
 from sim.cli.terminal.tables import number_text, print_columns, size_text
 from sim.cli.verbs.base import Verb, load
+from sim.identify.numerics.convergence import convergence
+from sim.identify.numerics.numerical_error import share_text
+from sim.identify.numerics.residuals import residuals_of_steps
 from sim.identify.problem import Problem
 from sim.identify.run import OK
 from sim.io import to_json
@@ -15,6 +24,9 @@ from sim.io import to_json
 def _run(options: argparse.Namespace) -> int:
     problem = load(options).build(options.device, options.dtype)
     facts = describe(problem)
+    if options.converge:
+        facts["convergence"] = asdict(convergence(problem))
+        facts["residuals"] = {name: asdict(r) for name, r in residuals_of_steps(problem, problem.start).items()}
     if options.json:
         print(to_json(facts, indent=2))
         return OK
@@ -46,10 +58,64 @@ def _run(options: argparse.Namespace) -> int:
             ("high", lambda row: number_text(row[1]["bounds"][1])),
         )
         print(f"memory of the gradient: {size_text(facts['gradient_bytes'])}")
+    if options.converge:
+        show_convergence(facts)
     for warning in facts["warnings"]:
         print(f"warning: {warning}")
     print(f"{facts['scene']}: ok")
     return OK
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--converge",
+        action="store_true",
+        help="simulate with shorter steps, more iterations and a finer mesh, and show what changes",
+    )
+
+
+def show_convergence(facts: Mapping[str, Any]) -> None:
+    """What changes with step, iterations and mesh, level by level, and the order observed."""
+    levels, found = facts["convergence"]["levels"], facts["parameters"]
+    there = [level for level in levels if not level["missing"]]
+    measures = list(there[0]["measures"])
+    print_columns(
+        "convergence (parameters: how far the optimum moves, linearised at the start)",
+        there,
+        ("", lambda row: f"{row['cause']} {row['label']}".strip()),
+        ("moved [m]", lambda row: "-" if math.isnan(row["moved"]) else f"{row['moved']:.3g}"),
+        ("loss", lambda row: "-" if row["loss"] is None else f"{row['loss']:.5g}"),
+        *((name, partial(_measured, name)) for name in measures),
+        *((name, partial(_shifted, name, found[name]["start"])) for name in found),
+    )
+    if math.isfinite(facts["convergence"]["order"]):
+        print(f"observed order of the step: {facts['convergence']['order']:.2f}")
+    if facts["residuals"]:
+        print_columns(
+            "left undone by a step",
+            facts["residuals"].items(),
+            ("", lambda row: row[0]),
+            ("of the force", lambda row: f"{100 * row[1]['force']:.2g} %"),
+            ("of an element", lambda row: f"{row[1]['strain']:.2g}"),
+        )
+    for level in levels:
+        if level["missing"]:
+            print(f"{level['cause']} {level['label']}: not evaluated: {level['missing']}")
+
+
+def _measured(name: str, level: Mapping[str, Any]) -> str:
+    return number_text(level["measures"][name])
+
+
+def _shifted(name: str, start: Any, level: Mapping[str, Any]) -> str:
+    """The largest change of a parameter over its value."""
+    if level["shifts"] is None:
+        return "-"
+    moved, value = np.ravel(level["shifts"][name]), np.abs(np.broadcast_to(start, np.shape(level["shifts"][name])))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = moved / value.ravel()
+    worst = float(share[np.argmax(np.abs(share))])
+    return share_text(worst) if math.isfinite(worst) else number_text(level["shifts"][name])
 
 
 def describe(problem: Problem) -> dict[str, Any]:
@@ -72,4 +138,4 @@ def describe(problem: Problem) -> dict[str, Any]:
     }  # fmt: skip
 
 
-CHECK = Verb("check", "check a scene without running it", _run, takes_scene=True)
+CHECK = Verb("check", "check a scene without running it", _run, _add_arguments, takes_scene=True)

@@ -55,7 +55,7 @@ class Uncertainty:
     for the parameters that were fitted.  measures: number -> (standard error, parameter -> d number / d parameter).
     unseen: (n,) bool, coordinates on which no residual depends.
     away: how far x is from the optimum of the linearised problem, in standard errors, the worst coordinate.
-    notes: remarks for people.  rollouts: how many simulations it took.
+    notes: remarks for people.  rollouts: how many simulations it took.  linearised: what it follows from.
     """
 
     names: tuple[str, ...]
@@ -69,6 +69,7 @@ class Uncertainty:
     away: float = 0.0
     notes: tuple[str, ...] = ()
     rollouts: int = 0
+    linearised: Linearised | None = None
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name} {short(error)}" for name, error in self.errors.items())
@@ -100,9 +101,9 @@ def assess(problem: Problem, found: Linearised) -> Uncertainty:
     """Standard errors from residuals and derivatives at the optimum."""
     x = found.x
     names = coordinate_names(problem)
-    free = ~_held(problem, x)
+    free = ~held_by_bounds(problem, x)
     matrix = found.matrix
-    inverse, lost = _inverse(matrix, free)
+    inverse, lost = inverse_among(matrix, free)
     noise, residual = np.zeros_like(matrix), np.zeros_like(matrix)
     observed = missed = 0.0
     for part, jacobian in zip(found.residuals, found.jacobians, strict=True):
@@ -131,7 +132,9 @@ def assess(problem: Problem, found: Linearised) -> Uncertainty:
         largest, deviations, scatter
     )
     measures = _measures(problem, found, covariance, lost)
-    return Uncertainty(names, errors, own, actual, correlation, scatter, measures, unseen, away, tuple(notes), x.size)
+    return Uncertainty(
+        names, errors, own, actual, correlation, scatter, measures, unseen, away, tuple(notes), x.size, found
+    )
 
 
 def coordinate_names(problem: Problem) -> tuple[str, ...]:
@@ -173,13 +176,13 @@ def _by_residuals(part: Residuals, jacobian: np.ndarray) -> np.ndarray:
 
 
 # ------------------------------------------------------------------------------------------------ linear algebra
-def _held(problem: Problem, x: np.ndarray) -> np.ndarray:
+def held_by_bounds(problem: Problem, x: np.ndarray) -> np.ndarray:
     """Coordinates (n,) that stand on a bound: the loss would go on falling beyond it."""
     lower, upper = problem.bounds
     return (x <= lower) | (x >= upper)
 
 
-def _inverse(matrix: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def inverse_among(matrix: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Inverse of the matrix among the free coordinates, and which of them (n,) it says nothing about."""
     scale = np.sqrt(np.diagonal(matrix))
     lost = free & ~(scale > 0)

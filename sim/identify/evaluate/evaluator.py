@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,11 +19,11 @@ from sim.identify.losses.terms.base import PreparedTerm, Term, TrajectoryTerm, V
 from sim.identify.parameters.parameters import Parameter
 from sim.identify.parameters.transforms import ParameterSpace
 from sim.identify.search.results import Evaluation
-from sim.model import Model
+from sim.model import Model, State
 from sim.rollout import AdjointGrowth, Checkpointed, StoreAll, Trajectory, rollout
 from sim.rollout.budget import gradient_bytes
 from sim.rollout.trajectory import Plan
-from sim.solvers import Solver
+from sim.solvers import Solver, leave_to_others
 
 Prepared = dict[tuple[str, str], PreparedTerm]
 """Terms made ready, by their names and those of experiments."""
@@ -64,6 +64,7 @@ class Evaluator:
 
     def rollout(self, schedule: TimeGrid) -> Trajectory:
         """The motion of the model with the values that it has now."""
+        leave_to_others(self.solver, schedule.dt)  # to the report of a run, at the values that were found
         state, every = self.model.state(), schedule.substeps
         return rollout(self.solver, state, schedule.steps, schedule.dt, frame_every=every, strategy=self.strategy)
 
@@ -78,6 +79,19 @@ class Evaluator:
                 for e in group:
                     out[e.name] = Simulation(e, e.schedule.times, np.array(positions, dtype=np.float64), start)
         return {e.name: out[e.name] for e in experiments}
+
+    def states(self, values: Values, experiments: Sequence[Experiment], count: int) -> Iterator[tuple[float, State]]:
+        """The length of a step [s], and the state after it, at `count` times of every experiment, the end among them;
+        the solver has the multipliers of that step."""
+        with self.materials.kept():
+            for group in self.groups(experiments):
+                self.materials.write(group[0], values)
+                schedule, state, done = group[0].schedule, self.model.state(), 0
+                leave_to_others(self.solver, schedule.dt)
+                for end in sorted({max(1, schedule.steps * (k + 1) // count) for k in range(count)}):
+                    state = rollout(self.solver, state, end - done, schedule.dt).final
+                    done = end
+                    yield schedule.dt, state
 
     def start_positions(self, values: Values, experiment: Experiment) -> np.ndarray:
         """Where all points (n, 3) [m] are at the start of an experiment; nothing is simulated."""

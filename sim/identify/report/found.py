@@ -84,7 +84,7 @@ def fragment(problem: Problem, result: Mapping[str, Any]) -> str:
         if not not_in_scene(p) and np.ndim(p.start) == 0
     ]
     lines += [f"# {p.name} is left out: {not_in_scene(p)}" for p in problem.sought if not_in_scene(p)]
-    head = "format: 1\n" + (f"include: [{source.name}]\n" if source is not None else "")
+    head = f"format: {whole.get('format', 2)}\n" + (f"include: [{source.name}]\n" if source is not None else "")
     body = yaml.dump(tree, Dumper=_dumper(yaml), sort_keys=False, width=110, allow_unicode=True)
     return "\n".join([*lines, head + body]).rstrip() + "\n"
 

@@ -154,7 +154,7 @@ def _parameters(problem: Problem, result: Mapping[str, Any]) -> list[ParameterRo
         rows.append(ParameterRow(
             p.name, found["start"], found["final"], p.unit, found["gradient"], p.bounds, true=_true(problem, p.name),
             log=p.transform.name == "log", note=found.get("note", ""), error=found.get("standard_error"),
-            labels=p.labels,
+            labels=p.labels, numerics=found.get("numerics", ""),
         ))  # fmt: skip
     return rows
 

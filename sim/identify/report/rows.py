@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sim.identify.assess.uncertainty import Uncertainty
+from sim.identify.numerics.numerical_error import NumericalError
 from sim.identify.problem import Problem
 from sim.identify.search.results import Result
 from sim.rollout import AdjointGrowth
@@ -17,9 +18,14 @@ MOST_TIMES = 100
 
 
 def parameter_rows(
-    problem: Problem, found: Result | None, uncertainty: Uncertainty | None, notes: list[str]
+    problem: Problem,
+    found: Result | None,
+    uncertainty: Uncertainty | None,
+    notes: list[str],
+    numerics: NumericalError | None = None,
 ) -> dict[str, Any]:
-    """Parameter -> start, final value, unit, gradient of the loss, standard errors, first note that names it."""
+    """Parameter -> start, final value, unit, gradient of the loss, standard errors, numerical error by cause, first
+    note that names it."""
     out = {}
     start = problem.physical()
     for p in problem.sought:
@@ -31,6 +37,9 @@ def parameter_rows(
         if uncertainty is not None:
             by = {"noise": uncertainty.by_noise[p.name], "residuals": uncertainty.by_residuals[p.name]}
             row |= {"standard_error": uncertainty.errors[p.name], "standard_error_by": by}
+        if numerics is not None:
+            by_cause = {cause: shift.errors[p.name] for cause, shift in numerics.shifts.items()}
+            row |= {"numerical_error": by_cause, "numerics": numerics.line(p.name)}
         remark = next((note for note in notes if any(f"`{label}`" in note for label in (p.name, *p.labels))), "")
         out[p.name] = row | ({"note": remark} if remark else {})
     return out
@@ -115,6 +124,20 @@ def uncertainty_row(known: Uncertainty | None) -> dict[str, Any] | None:
         "scatter": known.scatter,
         "away": known.away,
         "rollouts": known.rollouts,
+    }
+
+
+def numerics_row(error: NumericalError | None) -> dict[str, Any] | None:
+    """What numerical errors have in common: causes, what was not estimated and why, how far what is compared moves."""
+    if error is None:
+        return None
+    return {
+        "missing": error.missing,
+        "evaluations": error.evaluations,
+        **{
+            cause: {"whole": shift.whole, "compared": finite(shift.compared), "measures": shift.measures}
+            for cause, shift in error.shifts.items()
+        },
     }
 
 

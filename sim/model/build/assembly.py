@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,14 @@ class ModelParts:
     attachments: Sequence[AttachmentBlock]
     loads: Sequence[LoadBlock] = ()
     worlds: int = 1
+
+    def with_held(self) -> ModelParts:
+        """The same, with what constraints want to know of the points that are held."""
+        mass = np.concatenate([np.zeros(0), *(block.mass for block in self.points)])
+        held = mass == 0
+        for attachment in self.attachments:
+            held[attachment.points] = attachment.pinned
+        return replace(self, constraints=[block.with_held(held) for block in self.constraints])
 
     def in_worlds(self, worlds: int) -> ModelParts:
         """The same `worlds` times."""

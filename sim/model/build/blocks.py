@@ -7,12 +7,13 @@ A *value* is an array (1,) or (n,) (with a last axis of 3 for vectors): what the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from sim.constraints.base import REGISTRY, Constraint, ConstraintParameter
+from sim.constraints.stencils import Given
 from sim.core.lang.errors import did_you_mean
 from sim.model.build import checks
 from sim.model.derived.arrays import per_element
@@ -74,7 +75,7 @@ class ConstraintBlock:
     k-th constraint = value x factor[k]; values: `compliance`, perhaps `damping`, and the parameters that were given.
     constants: parameters that are no material values, (n,) or (n, 3); directions: parameters that are made unit
     vectors; size: (n,) of the elements at rest, for a material law, whose values then stand in `values` instead of a
-    compliance.
+    compliance; given: constants that depend on which points of the model (particles,) are held.
     """
 
     label: str
@@ -86,10 +87,17 @@ class ConstraintBlock:
     constants: dict[str, np.ndarray] = field(default_factory=dict)
     directions: tuple[str, ...] = ()
     size: np.ndarray | None = None
+    given: Given | None = None
 
     @property
     def count(self) -> int:
         return len(self.points)
+
+    def with_held(self, held: np.ndarray) -> ConstraintBlock:
+        """The block with all of its constants."""
+        if self.given is None:
+            return self
+        return replace(self, constants={**self.constants, **self.given(held)}, given=None)
 
     def set_values(self, key: str, values: Any) -> None:
         """A value for each constraint (n,) instead of what they were added with."""

@@ -9,7 +9,16 @@ from typing import Any
 import numpy as np
 
 from sim.constraints.stencils import Chain, Cloth, LoosePoints, Meshed, Solid
-from sim.geometry import ClothGrid, EmbeddedSurface, TetMesh, check_cloth, mesh_topology, place, tet_edges
+from sim.geometry import (
+    ClothGrid,
+    EmbeddedSurface,
+    TetMesh,
+    check_cloth,
+    mesh_topology,
+    nodal_volumes,
+    place,
+    tet_edges,
+)
 from sim.model.build import checks
 from sim.model.errors import ModelError
 from sim.model.groups import NO_EDGES, NO_TETS, NO_TRIANGLES, Group
@@ -29,6 +38,11 @@ class ObjectOptions:
     label: str | None
     material: Mapping[str, Any] | None
     thickness: float
+
+    @property
+    def axes(self) -> np.ndarray:
+        """The axes of the object, turned: (3, 3), a row each."""
+        return np.asarray(checks.geometry(place, np.eye(3), ORIGIN, checks.rotation("rot", self.rot)))
 
     def placed(self, points: np.ndarray) -> np.ndarray:
         """Turned and scaled about the origin; `pos` is added later, because it is a material value."""
@@ -110,7 +124,7 @@ def cloth(
     else:
         weight = "density", checks.values("density", density, len(base), positive=True), topology.point_area
     return NewObject(
-        Cloth(topology, grid),
+        Cloth(topology, grid, options.axes),
         base,
         weight,
         topology.triangles,
@@ -121,12 +135,10 @@ def cloth(
 
 
 def solid(options: ObjectOptions, mesh: TetMesh, density: Any, surface: EmbeddedSurface | None = None) -> NewObject:
-    """A solid of tetrahedra, whose mass each of them gives to its points in equal parts."""
+    """A solid of tetrahedra or other elements, each of which gives its mass to its points: see `nodal_volumes`."""
     base = options.placed(mesh.positions)
     mesh = replace(mesh, positions=base)
-    volume = np.zeros(len(base))
-    np.add.at(volume, mesh.tets, np.repeat(mesh.volumes[:, None] / 4.0, 4, axis=1))
-    weight = "density", checks.values("density", density, len(base), positive=True), volume
+    weight = "density", checks.values("density", density, len(base), positive=True), nodal_volumes(mesh)
     return NewObject(
         Solid(mesh),
         base,

@@ -34,7 +34,11 @@ class ByRegion:
 
 @dataclass
 class BuildContext:
-    """A model under construction, and what is wrong with its scene."""
+    """A model under construction, and what is wrong with its scene.
+
+    finer: into how many parts every edge of a mesh is divided (1 or 2); places: markers -> where they are (n, 3) at
+    rest, on meshes that are made finer.
+    """
 
     scene: Document
     builder: ModelBuilder
@@ -43,6 +47,8 @@ class BuildContext:
     warnings: list[str] = field(default_factory=list)
     skipped: set[str] = field(default_factory=set)  # paths of entries that cannot be built
     by_region: dict[str, ByRegion] = field(default_factory=dict)  # path of a value -> where its regions are
+    finer: int = 1
+    places: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def data(self) -> dict[str, Any]:

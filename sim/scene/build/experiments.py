@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sim.geometry import GeometryError, embed, embed_in_triangles, farthest_points
 from sim.identify.data.experiments import Experiment, Markers, Target, TimeGrid
@@ -48,7 +49,9 @@ def make_markers(context: BuildContext, pinned: np.ndarray) -> dict[str, Markers
         if group is None:
             continue
         path = f"markers.{name}"
-        if "at" in entry:
+        if name in context.places:
+            out[name] = _carried(name, entry["on"], group, context.places[name])
+        elif "at" in entry:
             with context.at(f"{path}.at"):
                 out[name] = _carried(name, entry["on"], group, entry["at"])
         elif "where" in entry:
@@ -62,7 +65,7 @@ def make_markers(context: BuildContext, pinned: np.ndarray) -> dict[str, Markers
     return out
 
 
-def _carried(name: str, on: str, group: Group, places: list[list[float]]) -> Markers:
+def _carried(name: str, on: str, group: Group, places: ArrayLike) -> Markers:
     """Places that move with the nearest tetrahedron of a solid, or triangle of a cloth, extrapolated if outside."""
     x = np.asarray(places, float)
     if len(group.tets):

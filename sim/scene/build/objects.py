@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from sim.constraints import Constraint
+from sim.constraints.bend import bend_of_format_1
 from sim.files import FileError, read_npy
 from sim.geometry import (
     TET_FORMATS,
@@ -18,9 +20,14 @@ from sim.geometry import (
     load_tets,
     rotation_from_axis_angle,
     solid_grid,
+    subdivide_tets,
+    subdivide_triangles,
 )
 from sim.model import Each, Group
 from sim.scene.build.context import BuildContext, ByRegion
+
+_MEANT: dict[int, dict[str, Constraint]] = {1: {"bend": bend_of_format_1}}
+"""What the name of a constraint means in a version of the scene format, where it is another one than now."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,11 @@ class _Object:
     def body(self) -> dict[str, Any]:
         return self.entry[self.kind]
 
+    @property
+    def meant(self) -> dict[str, Constraint]:
+        """What constraints mean in the format of this scene, where it is something else than their names say now."""
+        return _MEANT.get(self.context.scene.data.get("format", 0), {})
+
     def common(self) -> dict[str, Any]:
         """What the builder wants to know of every object: its name, placement and material."""
         rotation = self.entry["rotation"]
@@ -52,7 +64,7 @@ class _Object:
             "vel": self.entry["velocity"],
             "spin": self.entry["spin"],
             "material": {
-                constraint: {
+                self.meant.get(constraint, constraint): {
                     key: _value(self.context, f"{self.path}.material.{constraint}.{key}", value)
                     for key, value in keys.items()
                 }
@@ -75,6 +87,9 @@ def add_objects(context: BuildContext) -> None:
                 if f"objects.{name}.{key}" in context.per_element:
                     context.builder.give_each_point(group, key)
             _spread_regions(made, group)
+            for constraint in made.meant.keys() & made.body["material"].keys():
+                what = f"{made.path}.material.{constraint}: compliances of format 1 are three times those of format 2"
+                context.warnings.append(f"{what}; divide them, and what is said of them, by 3 to go over to it")
             if entry["drag"] or ("objects", name, "drag") in context.varied:
                 context.builder.set_drag(group, entry["drag"])
 
@@ -83,22 +98,27 @@ def _cloth(made: _Object) -> Group:
     cloth, builder = made.body, made.context.builder
     options = {**made.common(), "density": made.value("density"), "thickness": cloth["thickness"]}
     if "grid" in cloth:
-        (width, height), (columns, rows) = cloth["grid"]["size"], cloth["grid"]["cells"]
+        width, height = cloth["grid"]["size"]
+        columns, rows = (made.context.finer * n for n in cloth["grid"]["cells"])
         return builder.add_cloth_grid(
             dim_x=columns, dim_y=rows, cell_x=width / columns, cell_y=height / rows, **options
         )
     mesh = cloth["mesh"]
     file = made.context.scene.file(f"{made.path}.mesh.file")
-    return builder.add_cloth_mesh(mesh=load_mesh(file, mesh["unit"], mesh["axes"], mesh["mirror"]), **options)
+    loaded = load_mesh(file, mesh["unit"], mesh["axes"], mesh["mirror"])
+    if made.context.finer > 1:
+        points, triangles = subdivide_triangles(loaded.positions, loaded.triangles)
+        loaded = replace(loaded, positions=points, triangles=triangles)
+    return builder.add_cloth_mesh(mesh=loaded, **options)
 
 
 def _soft(made: _Object) -> Group:
     soft, context = made.body, made.context
-    options = {**made.common(), "density": made.value("density")}
+    options = {**made.common(), "density": made.value("density"), "element": soft["element"]}
     if "lattice" in soft:
         lattice = soft["lattice"]
-        sizes = [size / cells for size, cells in zip(lattice["size"], lattice["cells"], strict=True)]
-        box = solid_grid(*lattice["cells"], *sizes).mesh
+        cells = [context.finer * n for n in lattice["cells"]]
+        box = solid_grid(*cells, *(size / n for size, n in zip(lattice["size"], cells, strict=True))).mesh
         moved = replace(box, positions=box.positions + np.array(lattice["origin"]))
         return context.builder.add_soft_mesh(mesh=moved, **options)
     mesh = soft["mesh"]
@@ -110,11 +130,14 @@ def _soft(made: _Object) -> Group:
             what = f"`{mesh['file']}` holds tetrahedra already"
             context.problem(f"{made.path}.mesh.tetrahedralize", what, "remove it")
         solid = load_tets(file, *space)
+        if context.finer > 1:
+            solid = subdivide_tets(solid)
     else:
         closed = load_mesh(file, *space)
         if "tetrahedralize" not in mesh:
             raise GeometryError(f"`{mesh['file']}` is a surface", "Add `tetrahedralize: {lattice: 24}` to fill it")
-        solid, surface = fill_surface(closed.positions, closed.triangles, mesh["tetrahedralize"]["lattice"])
+        cells_along = context.finer * mesh["tetrahedralize"]["lattice"]
+        solid, surface = fill_surface(closed.positions, closed.triangles, cells_along)
     context.warnings += [f"{made.path}: {note}" for note in solid.notes]
     return context.builder.add_soft_mesh(mesh=solid, surface=surface, **options)
 

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from sim.core.lang.types import float64
 from sim.core.runtime.devices.device import DeviceLike
 from sim.identify.assess.alignment import FileSpace, alignment_notes
-from sim.identify.problem import Description, Problem
+from sim.identify.problem import Description, NotRefined, Problem
 from sim.identify.search.method import Method
 from sim.model import Model, ModelBuilder
 from sim.scene.build.context import BuildContext
 from sim.scene.build.experiments import make_experiments, make_markers, make_measures
+from sim.scene.build.finer import has_mesh, marker_places, refuse_to_refine
 from sim.scene.build.method import make_expectations, make_method, make_strategy
 from sim.scene.build.parameters import make_parameters
 from sim.scene.build.parts import add_parts
 from sim.scene.build.terms import make_terms
 from sim.scene.validate.document import Document
-from sim.solvers import SOLVERS, Solver, SolverError, step_warnings
+from sim.schema.errors import SceneError
+from sim.solvers import SOLVERS, Solver, SolverError, rounding_warning, step_warnings
 
 PRECISION = float64
 """Of a scene's model where nobody says, in Python and on the command line alike: differences and far digits of
@@ -33,6 +37,38 @@ def build_problem(scene: Document, device: DeviceLike = None, dtype: Any = PRECI
     format knows and this version has not built yet.
     """
     context = BuildContext(scene, ModelBuilder(gravity=scene.data["world"]["gravity"]))
+    problem = _problem(context, device, dtype)
+    problem.finer_mesh = FinerMesh(scene, device, dtype, marker_places(context, problem.markers))
+    # Whether recordings lie where the simulation begins is seen from both.
+    if notes := alignment_notes(problem, _spaces(scene)):
+        problem.description = replace(problem.description, notes=(*problem.description.notes, *notes))
+    return problem
+
+
+@dataclass(frozen=True, eq=False)
+class FinerMesh:
+    """Makes the problem of a scene with twice as many elements along every edge, and markers at their places."""
+
+    scene: Document
+    device: DeviceLike
+    dtype: Any
+    places: Mapping[str, np.ndarray]
+
+    def __call__(self) -> Problem:
+        """Raises NotRefined where a finer mesh is not the same scene."""
+        refuse_to_refine(self.scene)
+        builder = ModelBuilder(gravity=self.scene.data["world"]["gravity"])
+        moved = {
+            name: x for name, x in self.places.items() if has_mesh(self.scene, self.scene.data["markers"][name]["on"])
+        }
+        try:
+            return _problem(BuildContext(self.scene, builder, finer=2, places=moved), self.device, self.dtype)
+        except SceneError as error:
+            raise NotRefined(f"the finer mesh cannot be built: {error.problems[0].what}") from error
+
+
+def _problem(context: BuildContext, device: DeviceLike, dtype: Any) -> Problem:
+    scene = context.scene
     # Everything is looked at before what is wrong is raised, as far as it can be without what is missing.
     held = add_parts(context)
     markers = make_markers(context, held)
@@ -44,10 +80,13 @@ def build_problem(scene: Document, device: DeviceLike = None, dtype: Any = PRECI
     method = make_method(context, experiments, terms).chosen(terms, sum(p.start.size for p in parameters))
     context.finish()
     assert model is not None
-    solver = make_solver(context, model, scene.data["solver"])
+    solver = make_solver(context, model, "solver")
+    reference = make_solver(context, model, "reference") if "reference" in scene.data else None
     context.finish()
     context.warnings += [f"solver: {text}" for text in step_warnings(solver, [e.schedule.dt for e in experiments])]
-    problem = Problem(
+    rounding = (rounding_warning(model, e.schedule.steps * e.schedule.dt, e.schedule.dt) for e in experiments)
+    context.warnings += [f"solver: {text}" for text in dict.fromkeys(rounding) if text]
+    return Problem(
         model,
         solver,
         experiments,
@@ -59,11 +98,8 @@ def build_problem(scene: Document, device: DeviceLike = None, dtype: Any = PRECI
         make_expectations(context),
         _description(context, method),
         measures,
+        reference,
     )
-    # Whether recordings lie where the simulation begins is seen from both.
-    if notes := alignment_notes(problem, _spaces(scene)):
-        problem.description = replace(problem.description, notes=(*problem.description.notes, *notes))
-    return problem
 
 
 def _description(context: BuildContext, method: Method) -> Description:
@@ -77,6 +113,7 @@ def _description(context: BuildContext, method: Method) -> Description:
         tuple(context.warnings),
         scene.path,
         scene.files(),
+        tuple(context.data["optimize"]["numerics"]),
     )
 
 
@@ -94,14 +131,14 @@ def _with_method(scene: Document, method: Method) -> Document:
     return replace(scene, data={**scene.data, "optimize": {method.name: {"iterations": method.limit}, **optimize}})
 
 
-def make_solver(context: BuildContext, model: Model, data: Mapping[str, Any]) -> Solver:
-    """The solver that `solver` names."""
-    ((name, settings),) = data.items()
+def make_solver(context: BuildContext, model: Model, key: str) -> Solver:
+    """The solver that `solver` names, or `reference`."""
+    ((name, settings),) = context.data[key].items()
     solver = SOLVERS[name](model, **settings)
     try:
         solver.check_model()
     except SolverError as error:
-        context.problem(f"solver.{name}", str(error), error.hint)
+        context.problem(f"{key}.{name}", str(error), error.hint)
     return solver
 
 

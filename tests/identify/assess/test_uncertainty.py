@@ -13,12 +13,12 @@ from sim.identify.assess.uncertainty import (
     MOST,
     _by_noise,
     _by_residuals,
-    _inverse,
     _notes,
     _notes_on_residuals,
     assess,
     coordinate_names,
     estimate,
+    inverse_among,
 )
 from sim.identify.losses.jacobian import Linearised
 from sim.identify.losses.residuals import Residuals, single
@@ -247,10 +247,10 @@ def test_an_inverse_among_the_free_ones():
     root = RNG.normal(size=(4, 4))
     matrix = root @ root.T * np.outer([1, 1e4, 1e-4, 1], [1, 1e4, 1e-4, 1])
     free = np.array([True, True, True, False])
-    inverse, lost = _inverse(matrix, free)
+    inverse, lost = inverse_among(matrix, free)
     np.testing.assert_allclose(inverse[:3, :3] @ matrix[:3, :3], np.eye(3), atol=1e-7)
     assert not inverse[3].any() and not inverse[:, 3].any() and not lost.any()
-    inverse, lost = _inverse(np.zeros((2, 2)), np.array([True, False]))
+    inverse, lost = inverse_among(np.zeros((2, 2)), np.array([True, False]))
     assert not inverse.any() and lost.tolist() == [True, False]
 
 

@@ -32,7 +32,7 @@ class MaterialSpec:
 
 def registered_materials() -> dict[str, MaterialSpec]:
     """Every constraint of the registry that refers to points alone, with its keys; a user's own too."""
-    return {name: _spec(made) for name, made in sorted(REGISTRY.items()) if made.internal}
+    return {name: _spec(made) for name, made in sorted(REGISTRY.items()) if made.internal and not made.added_by}
 
 
 def _spec(made: Constraint) -> MaterialSpec:
@@ -48,9 +48,7 @@ def _spec(made: Constraint) -> MaterialSpec:
         )
     keys["damping"] = ParameterSpec("damping", "s", 0.0, "ratio of damping to stiffness")
     for p in made.parameters.values():
-        if p.kind == "float" and p.name not in (*made.measured, *made.derived):
+        if p.kind == "float" and p.name not in (*made.measured, *made.derived, *made.placed):
             keys[p.name] = ParameterSpec(p.name, p.unit, p.default, p.doc or f"`{p.name}` of the constraint", bounds="")
-    solid = made.law is not None or set(made.factors) == {"soft"}
-    return MaterialSpec(
-        name=made.name, doc=text or f"the constraint `{made.name}`", parameters=keys, objects=("soft",) if solid else ()
-    )
+    kinds = (made.law.kind,) if made.law is not None else ("soft",) if set(made.factors) == {"soft"} else ()
+    return MaterialSpec(name=made.name, doc=text or f"the constraint `{made.name}`", parameters=keys, objects=kinds)

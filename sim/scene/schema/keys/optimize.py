@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sim.core.optim.base import MinimizerSpec, Setting
 from sim.core.optim.registry import MINIMIZERS
+from sim.identify.numerics.finer import CAUSES
 from sim.identify.search.method import MOST_LINEARISED
 from sim.scene.schema.keys.common import REQUIRED, key
 from sim.schema.containers import List, Table, Union
@@ -53,6 +54,9 @@ OPTIMIZE = Table((
         "fit the first part of every experiment, then go on from there with more: `[0.1, 0.3, all]`, or "
         "`[0.2 s, 0.5 s, all]`. Losses count what lies within; those at a later moment, and `custom` ones, only on the "
         "last, which is `all`", ["all"]),
+    key("numerics", List(Choice(tuple(CAUSES))),
+        "causes of numerical error that a run estimates for what it finds, a few simulations each; `[]`: none",
+        list(CAUSES)),
     key("seed", Int(), "of everything drawn at random", 0),
 ), at_most_one=(tuple(MINIMIZERS),))
 # fmt: on

@@ -18,7 +18,8 @@ from sim.schema.kinds import POSITIVE, Bool, Choice, File, Int, Number, Text
 from sim.schema.reading import SchemaLine
 from sim.solvers import SOLVERS, SolverXPBD
 
-FORMAT = 1  # the version of the format that this schema describes
+FORMAT = 2  # the version of the format that this schema describes
+FORMATS = (1, FORMAT)
 
 # fmt: off
 TIME = Table((
@@ -42,13 +43,14 @@ OUTPUT = Table((
 def scene_schema(materials: Mapping[str, MaterialSpec]) -> SchemaLine:
     """The line of the whole file, with these constraints as materials."""
     lines = (
-        key("format", Choice((FORMAT,)), "version of the scene format", REQUIRED),
+        key("format", Choice(FORMATS), "version of the format; in 1 `bend.compliance` is thrice that of 2", REQUIRED),
         key("name", Text("a name (letters, digits, `_`, `-`)", r"[A-Za-z0-9_-]+"), "default: the file's name"),
         key("about", Text(), "one sentence for people", ""),
         key("include", List(File()), "scene files merged first; this file wins, lists are replaced", []),
         key("world", WORLD, "what surrounds the objects", {}, may_be_set=True),
         key("time", TIME, "time steps", REQUIRED, may_be_set=True),
         key("solver", SOLVER, "time integration", {SolverXPBD.key: {}}),
+        key("reference", SOLVER, "another solver, which simulates the result once more, to compare"),
         key("objects", Map(objects(materials), table="objects"), "what moves", REQUIRED),
         key("shapes", Map(SHAPES, table="shapes"), "what is collided with", {}, may_be_set=True),
         key("attachments", Map(ATTACHMENTS, table="attachments"), "points that are held or moved", {}, may_be_set=True),

@@ -1,0 +1,45 @@
+"""The same problem with shorter steps, more iterations, or a finer mesh."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from sim.identify.problem import NotRefined, Problem
+from sim.solvers import SolverXPBD
+
+MOST_CONSTRAINTS = 20_000
+"""Of a finer mesh that a run still evaluates; `simopt check --converge` evaluates any."""
+
+
+def shorter_steps(problem: Problem, factor: int = 2) -> Problem:
+    """Every step in so many parts."""
+    schedules = {e.name: replace(e.schedule, substeps=factor * e.schedule.substeps) for e in problem.experiments}
+    return replace(problem, experiments=[replace(e, schedule=schedules[e.name]) for e in problem.experiments])
+
+
+def more_iterations(problem: Problem, factor: int = 2) -> Problem:
+    """So many times as many sweeps over the constraints in every step.  Raises NotRefined without sweeps."""
+    solver = problem.solver
+    if not isinstance(solver, SolverXPBD):
+        raise NotRefined(f"{type(solver).__name__} does not iterate a number of times")
+    return replace(problem, solver=replace(solver, iterations=factor * solver.iterations))
+
+
+def finer_mesh(problem: Problem, most: float = MOST_CONSTRAINTS) -> Problem:
+    """Half the edge length.  Raises NotRefined where that cannot be, or makes more than so many constraints."""
+    if problem.finer_mesh is None:
+        raise NotRefined("nobody says how to make a finer mesh (`finer_mesh` of the problem)")
+    growth = 8 if any(len(group.tets) for group in problem.model.groups.values()) else 4
+    count = growth * sum(s.count for s in problem.model.constraint_sets.values())
+    if count > most:
+        raise NotRefined(f"a finer mesh has about {count:,} constraints; `simopt check --converge` evaluates it")
+    return problem.finer_mesh()
+
+
+CAUSES: Mapping[str, Callable[[Problem], Problem]] = {
+    "step": shorter_steps,
+    "iterations": more_iterations,
+    "mesh": finer_mesh,
+}
+"""What a result may depend on that is not the material, and the problem with less of it."""

@@ -1,0 +1,272 @@
+"""How far identified values would move with shorter steps, more iterations and a finer mesh, to first order.
+
+With residuals r, their derivatives J and their weights W in the loss, the optimum of another discretisation, whose
+residuals at the same values are r + d, lies at
+
+    dx = -(J' W J)^-1 J' W d
+
+from here (Gauss-Newton).  One evaluation gives d for half the step, twice the iterations or half the edge length, and
+J is that of the standard errors; where dx is large, further steps from there follow.
+
+An error that falls like h^p is 2^p / (2^p - 1) times what halving h changes (L. F. Richardson, 1911; P. Roache,
+"Perspective: A Method for Uniform Reporting of Grid Refinement Studies", 1994), counted in coordinates, where factors
+are: twice with the first order of implicit Euler, 4 / 3 with a second-order integrator and with linear elements.  What
+twice the iterations change is counted 3 / 2 times: it is all of it where a step is nearly converged, and half of it
+where the error falls like 1 / iterations.  A finer mesh is stepped as the
+problem is: where sweeps do not converge, they do so less there, and that is part of the error by the mesh.
+
+Step and iterations are two views of one error: as steps get shorter, any number of iterations converges.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sim.identify.assess.uncertainty import MOST, coordinate_names, held_by_bounds, inverse_among
+from sim.identify.data.experiments import Simulation
+from sim.identify.losses.jacobian import Linearised, linearise
+from sim.identify.losses.residuals import Residuals
+from sim.identify.numerics.finer import CAUSES
+from sim.identify.problem import NotRefined, Problem
+from sim.identify.search.results import Result, short
+from sim.solvers import NumericsWarning, Solver
+
+EVALUATIONS, SMALL, BOLD = 4, 0.1, 2.0
+"""Evaluations of a finer problem at most: a further one where the last one moves coordinates by more than `SMALL` (10 %
+of a quantity with a logarithm), each by `BOLD` at most."""
+
+SAID_FROM = 1e-3
+"""Relative numerical error from which it is compared with the standard error at all."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shift:
+    """What one cause of numerical error does.
+
+    errors: parameter -> its value without this error minus the value found, in the parameter's shape and unit, to first
+    order.  by_refining: the same for what was evaluated, without extrapolation.  whole: what an error is taken to be,
+    over what refining changes of it.  compared: how far what the loss compares moves by refining, root mean square, in
+    units of its noise.  measures: number -> how far it moves by refining.  evaluations: of the refined problem.
+    """
+
+    cause: str
+    errors: dict[str, np.ndarray]
+    by_refining: dict[str, np.ndarray]
+    whole: float
+    compared: float
+    measures: dict[str, float] = field(default_factory=dict)
+    evaluations: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class NumericalError:
+    """The numerical error of identified values by cause.
+
+    shifts: by `step`, `iterations`, `mesh`, as far as estimated; missing: the others, and why.  values: what was found.
+    evaluations: of refined problems.
+    """
+
+    values: dict[str, np.ndarray]
+    shifts: dict[str, Shift]
+    missing: dict[str, str]
+    evaluations: int = 0
+
+    def __repr__(self) -> str:
+        return "\n".join(["NumericalError", *(f"  {name} {self.line(name)}" for name in self.values)])
+
+    @property
+    def errors(self) -> dict[str, np.ndarray]:
+        """Parameter -> size of its numerical error: of step and iterations, two views of one, the larger; and mesh."""
+        zero = {name: np.zeros(np.shape(value)) for name, value in self.values.items()}
+        by = {cause: self.shifts[cause].errors if cause in self.shifts else zero for cause in CAUSES}
+        return {
+            name: np.maximum(np.abs(by["step"][name]), np.abs(by["iterations"][name])) + np.abs(by["mesh"][name])
+            for name in self.values
+        }
+
+    def relative(self, cause: str, name: str) -> np.ndarray:
+        """Shift of a parameter over its value."""
+        value = np.asarray(self.values[name])
+        moved = self.shifts[cause].errors[name]
+        return np.divide(moved, np.abs(value), out=np.full(value.shape, np.inf), where=value != 0)
+
+    def line(self, name: str) -> str:
+        """`step -1.2 %, iterations +0.1 %, mesh not estimated`; of a parameter of many numbers the largest."""
+        parts = []
+        for cause in CAUSES:
+            if cause not in self.shifts:
+                parts.append(f"{cause} not estimated")
+                continue
+            share = self.relative(cause, name).ravel()
+            worst = float(share[np.argmax(np.abs(share))])
+            most = "up to " if share.size > 1 else ""
+            if not np.isfinite(worst):
+                parts.append(f"{cause} {short(self.shifts[cause].errors[name])}")
+            else:
+                parts.append(f"{cause} {most}{share_text(worst)}")
+        return ", ".join(parts)
+
+    def notes(self, problem: Problem, errors: Mapping[str, np.ndarray] | None = None) -> list[str]:
+        """Sentences for people: the parameters that numerics moves further than their standard errors, if they have
+        some, and why something was not estimated."""
+        worst = []
+        names = iter(coordinate_names(problem))
+        for name, size in self.errors.items():
+            value, noise = np.abs(np.ravel(self.values[name])), np.zeros(size.size)
+            if errors is not None and name in errors:
+                noise = np.nan_to_num(np.ravel(errors[name]), nan=0.0, posinf=np.inf)
+            for k, label in zip(range(size.size), names, strict=False):
+                if size.ravel()[k] > noise[k] and size.ravel()[k] > SAID_FROM * value[k]:
+                    worst.append((label, name))
+        notes = []
+        for name in dict.fromkeys(owner for _, owner in worst):
+            labels = [label for label, owner in worst if owner == name]
+            than = "" if errors is None else ", more than its standard error"
+            notes.append(
+                f"`{labels[0]}`{f' and {len(labels) - 1} more' if len(labels) > 1 else ''}: the numerics moves what was"
+                f" found{than} ({self.line(name)}): it is a value of this discretisation as much as of the material;"
+                f" {self._advice(name)}, and see `simopt check --converge`"
+            )
+        return notes
+
+    def _advice(self, name: str) -> str:
+        largest = max(self.shifts, key=lambda cause: float(np.max(np.abs(self.shifts[cause].errors[name]))))
+        return {
+            "step": "take shorter steps (`time.substeps`)",
+            "iterations": "take shorter steps (`time.substeps`) or more iterations",
+            "mesh": "take a finer mesh",
+        }[largest]
+
+
+def numerical_error(
+    problem: Problem, found: Result | np.ndarray, causes: Sequence[str] = tuple(CAUSES)
+) -> NumericalError:
+    """The numerical error of what a search found, or of coordinates x (n,), by each of the causes.
+
+    Takes a rollout of the fitted experiments per coordinate, and one to four of every refined problem.  Emits a
+    NumericsWarning where the numerics moves a value by more than 0.1 %.  Raises ValueError where a term of the loss has
+    no residuals.
+    """
+    x = np.asarray(found.search.x if isinstance(found, Result) else found, dtype=np.float64)
+    missing = cannot(problem)
+    if missing:
+        raise ValueError(missing)
+    error = estimate_shifts(problem, linearise(problem, x), causes=causes)
+    for note in error.notes(problem):
+        warnings.warn(note, NumericsWarning, stacklevel=2)
+    return error
+
+
+def cannot(problem: Problem) -> str:
+    """Why there is no numerical error to be told, if there is none."""
+    for term in problem.terms:
+        if not term.has_residuals:
+            return f"no numerical error: `{term.label}` is a loss without residuals"
+    if problem.space.size > MOST:
+        return f"no numerical error: it is estimated for up to {MOST} numbers, and {problem.space.size} are sought"
+    return ""
+
+
+def estimate_shifts(
+    problem: Problem,
+    found: Linearised,
+    base: Mapping[str, Simulation] | None = None,
+    causes: Sequence[str] = tuple(CAUSES),
+) -> NumericalError:
+    """The numerical error at the point that was linearised.  base: the simulations there, for shifts of measures."""
+    shifts, missing = {}, {}
+    for cause in causes:
+        try:
+            shifts[cause] = shift(problem, CAUSES[cause](problem), cause, found, base)
+        except NotRefined as error:
+            missing[cause] = str(error)
+        except FloatingPointError as error:
+            missing[cause] = f"the simulation breaks down ({error})"
+    return NumericalError(problem.space.unpack(found.x), shifts, missing, sum(s.evaluations for s in shifts.values()))
+
+
+def shift(
+    problem: Problem, finer: Problem, cause: str, found: Linearised, base: Mapping[str, Simulation] | None = None
+) -> Shift:
+    """What a finer problem makes of the values, extrapolated to the end of refinement."""
+    wanted = problem.fitted if base is None else list(base.values())
+    names = {e.name for e in problem.fitted} | {name for name in base or {}}
+    wanted = [e for e in finer.experiments if e.name in names]
+    there = finer.simulate(found.x, wanted)
+    fine = finer.residuals(found.x, there)
+    compared = _compared(found.residuals, fine)
+    measures = {}
+    if base is not None and problem.measures:
+        before = problem.measured(base)
+        measures = {name: value - before[name] for name, value in finer.measured(there).items()}
+    moved, evaluations = _optimum(problem, finer, found, fine)
+    whole = whole_over_change(problem.solver, cause)
+    errors, by_refining = (physical_shift(problem, found.x, factor * moved) for factor in (whole, 1.0))
+    return Shift(cause, errors, by_refining, whole, compared, measures, evaluations)
+
+
+def _optimum(problem: Problem, finer: Problem, found: Linearised, fine: Sequence[Residuals]) -> tuple[np.ndarray, int]:
+    """Where the optimum of the finer problem lies from here (n,), and evaluations: Gauss-Newton steps whose
+    derivatives are the coarse problem's, brought up to date by what a step changed (C. Broyden, 1965)."""
+    free = ~held_by_bounds(problem, found.x)
+    low, high = problem.bounds
+    jacobian = np.concatenate([j.reshape(-1, found.x.size) for j in found.jacobians])
+    x, r, weight = found.x, _flat(fine), np.concatenate([p.curvature.ravel() for p in found.residuals])
+    for evaluations in range(1, EVALUATIONS + 1):
+        inverse, _ = inverse_among(jacobian.T @ (weight[:, None] * jacobian), free)
+        step = -inverse @ (jacobian.T @ (weight * r) + found.descent)
+        step = np.clip(x + step * min(1.0, BOLD / max(float(np.max(np.abs(step))), 1e-300)), low, high) - x
+        x = x + step
+        if np.max(np.abs(step)) < SMALL or evaluations == EVALUATIONS:
+            break
+        new = _flat(finer.residuals(x, finer.simulate(x, finer.fitted)))
+        jacobian += np.outer(new - r - jacobian @ step, step / (step @ step))
+        r = new
+    return x - found.x, evaluations
+
+
+def _flat(parts: Sequence[Residuals]) -> np.ndarray:
+    return np.concatenate([part.score.ravel() for part in parts])
+
+
+def share_text(share: float) -> str:
+    """A relative change in words: in percent, or as a factor."""
+    return f"{100 * share:+.2g} %" if -0.5 < share < 1.0 else f"times {1.0 + share:.2g}"
+
+
+def whole_over_change(solver: Solver, cause: str) -> float:
+    """An error over what refining by two changes of it."""
+    if cause == "iterations":
+        return 1.5
+    second = cause == "mesh" or getattr(solver, "integrator", "euler") == "bdf2"
+    return 4.0 / 3.0 if second else 2.0
+
+
+def linear_shift(problem: Problem, found: Linearised, fine: Sequence[Residuals]) -> np.ndarray:
+    """dx (n,) from the residuals of another discretisation at the same x; 0 for what a bound holds."""
+    slope = found.descent
+    for part, other, jacobian in zip(found.residuals, fine, found.jacobians, strict=True):
+        slope += np.einsum("fmai,fm,fma->i", jacobian, part.weight, other.score)
+    inverse, _ = inverse_among(found.matrix, ~held_by_bounds(problem, found.x))
+    return -inverse @ slope
+
+
+def physical_shift(problem: Problem, x: np.ndarray, moved: np.ndarray) -> dict[str, np.ndarray]:
+    """Changes of physical values, from those of coordinates."""
+    low, high = problem.bounds
+    before, after = problem.space.unpack(x), problem.space.unpack(np.clip(x + moved, low, high))
+    return {name: after[name] - before[name] for name in before}
+
+
+def _compared(base: Sequence[Residuals], fine: Sequence[Residuals]) -> float:
+    """Root mean square of what refining changes, over all that is compared with recordings, in units of the noise."""
+    total = count = 0.0
+    for part, other in zip(base, fine, strict=True):
+        used = (part.weight > 0)[..., None]
+        total += float(np.sum(used * (other.values - part.values) ** 2))
+        count += 3.0 * float(used.sum())
+    return float(np.sqrt(total / count)) if count else 0.0
