@@ -26,8 +26,18 @@ from sim.core.runtime.launch.kernel import Kernel, kernel
 HALF_AT = 4.0
 """Where J W J^T is this many times alpha~, half of the force of a row is left to the projection.
 
-Measured by the eigenvalues of the step of a linear beam: a step with all of the force becomes unstable between 6 and
-27 times alpha~, depending on the part of neighbours in it.
+Measured by the eigenvalues of the step of a linear beam: a step with all of the force becomes unstable between 6 and 27
+times alpha~, depending on the part of neighbours in it.  That holds for solid elements.  Hinges and edges of a sheet,
+whose forces change direction as it moves, count with the masses divided among the n of the set that are on a point, w n
+in place of w: the largest eigenvalue of dt^2 M^-1 K is at most that of the stiffest element with its share of the
+masses (I. Fried, "Bounds on the Extremal Eigenvalues of the Finite Element Stiffness and Mass Matrices and Their
+Spectral Condition Number", 1972).
+"""
+DAMPED = 2.0
+"""How much more the damping part of a stiffness counts than the elastic part.
+
+A row that begins with all of a damping force larger than this overshoots, and one sweep does not take that back: blocks
+with damping of 100 steps swelled, where they rest with this.
 """
 
 
@@ -48,10 +58,10 @@ def fraction(t):
 def make_warm_start(c: Constraint, real: Scalar, damped: bool, limited: bool, exclusive: bool = False) -> Kernel:
     """Multipliers at the start of a step, of constraints `start + tid()`; moves `x_out` by W J^T lambda.
 
-    x_before, v: positions and velocities at the start.  limited: constraints that are stiff for the step (J W J^T large
-    against alpha~) get a fraction of their force only, down to none without compliance; otherwise all of it, as a step
-    of symplectic Euler takes it.  exclusive: no two of the constraints of a launch share a point, not even a pinned
-    one, and none has a point twice.
+    x_before, v: positions and velocities at the start; sharing: parts that each mass counts as.
+    limited: constraints that are stiff for the step (J W J^T large against alpha~) get a fraction of their force
+    only, down to none without compliance; otherwise all of it, as a step of symplectic Euler takes it.  exclusive: no
+    two of the constraints of a launch share a point, not even a pinned one, and none has a point twice.
     """
     vec3, Data, value = vector(3, real), parameter_struct(c, real), value_type(c, real)
     n_points, rows, unilateral = c.points, c.rows, c.unilateral
@@ -70,6 +80,7 @@ def make_warm_start(c: Constraint, real: Scalar, damped: bool, limited: bool, ex
         w: array[real],
         x_before: array[vec3],
         v: array[vec3],
+        sharing: array[real],
         dt: real,
         particle: array[particle_type],
         multiplier: array[value],
@@ -82,10 +93,10 @@ def make_warm_start(c: Constraint, real: Scalar, damped: bool, limited: bool, ex
         if limited:
             least = real(1.0)
             for r in static(active):
-                weight = (1.0 if elastic[r] else 0.0) + (damping[k] / dt if resists[r] else 0.0)
-                stiffness = weight * sum([w_k[j] * dot(J[r][j], J[r][j]) for j in static(range(n_points))])
+                weight = (1.0 if elastic[r] else 0.0) + (DAMPED * damping[k] / dt if resists[r] else 0.0)
+                shared = sum([sharing[points[k, j]] * w_k[j] * dot(J[r][j], J[r][j]) for j in static(range(n_points))])
                 alpha = (compliance[k] if rows == 1 else compliance[k][r]) / (dt * dt)
-                least = min(least, softness(alpha, stiffness) if alpha > 0.0 else real(0.0))
+                least = min(least, softness(alpha, weight * shared) if alpha > 0.0 else real(0.0))
             part = fraction(least)
         lams = value()
         for r in static(active):

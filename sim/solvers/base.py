@@ -268,13 +268,17 @@ class Solver:
             launch(self._kernels.prescribe, self._prescribes, inputs, [s.particle, self._target])
         s.watch(s.particle, None, None)
 
-    def _warm_start(self, kernel: Kernel, batch: ConstraintBatch, rows: Rows, s: Substep) -> None:
-        """Elastic and damping forces at the start of a step, applied to the predicted positions."""
+    def _warm_start(self, kernel: Kernel, batch: ConstraintBatch, rows: Rows, s: Substep, sharing: array) -> None:
+        """Elastic and damping forces at the start of a step, applied to the predicted positions.
+
+        sharing: (particles,) parts that each mass counts as where the forces are limited.
+        """
         before = s.before
+        moving = [before.particle_q, before.particle_qd, sharing]
         launch(
             kernel,
             rows.count,
-            [rows.begin, *self._constraint_data(batch, s), before.particle_q, before.particle_qd, s.effective_dt],
+            [rows.begin, *self._constraint_data(batch, s), *moving, s.effective_dt],
             [s.particle, batch.multiplier],
         )
         s.watch(s.particle, batch, rows)

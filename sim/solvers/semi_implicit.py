@@ -63,7 +63,7 @@ class SolverSemiImplicit(Solver, key="semi_implicit"):
         self._predict(s)
         for batch in self.batches:
             for rows in batch.colors:
-                self._warm_start(self._forces[batch.set.constraint, rows.disjoint], batch, rows, s)
+                self._warm_start(self._forces[batch.set.constraint, rows.disjoint], batch, rows, s, self._no_damping)
         self._finish(s)
 
     def check_model(self) -> None:

@@ -7,6 +7,7 @@ of iterations).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -79,7 +80,8 @@ class SolverXPBD(Solver, key="xpbd"):
                     self._projections[c, first, disjoint] = make_projection(c, real, first, damped, averaged, disjoint)
                 if self.start == "elastic" and not c.unilateral:
                     self._warm_starts[c, disjoint] = make_warm_start(c, real, damped, True, disjoint)
-        self._valence = self._constraints_per_point() if averaged else self._no_damping
+        self._valence = self._constraints_per_point(self.batches) if averaged else self._no_damping
+        self._sharing = {b.set.name: self._sharing_of(b) for b in self.batches if self._is_warm(b)}
         self._no_correction = zeros(1, vector(3, real), model.device)
 
     def _own_scratch(self) -> None:
@@ -101,12 +103,17 @@ class SolverXPBD(Solver, key="xpbd"):
         """How often a step goes over all constraints."""
         return self.iterations
 
-    def _constraints_per_point(self) -> array:
+    def _constraints_per_point(self, batches: Sequence[ConstraintBatch]) -> array:
         """(particles,) number of constraints on each point, as its mass is split among them."""
         count = np.zeros(self.model.particle_count)
-        for batch in self.batches:
+        for batch in batches:
             np.add.at(count, batch.set.points.numpy(), 1.0)
         return array(np.maximum(count, 1.0), dtype=self.model.dtype, device=self.model.device)
+
+    def _sharing_of(self, batch: ConstraintBatch) -> array:
+        """(particles,) in how many parts a mass counts where forces at the start of a step are limited."""
+        elements = batch.set.constraint.law is not None
+        return self._constraints_per_point([] if elements else [batch])
 
     def _advance(self, s: Substep) -> None:
         """XPBD, algorithm 1."""
@@ -114,7 +121,8 @@ class SolverXPBD(Solver, key="xpbd"):
         for batch in self.batches:  # line 4, where multipliers do not begin at zero
             if self._is_warm(batch):
                 for rows in batch.colors:
-                    self._warm_start(self._warm_starts[batch.set.constraint, rows.disjoint], batch, rows, s)
+                    kernel = self._warm_starts[batch.set.constraint, rows.disjoint]
+                    self._warm_start(kernel, batch, rows, s, self._sharing[batch.set.name])
         for iteration in range(self.iterations):  # lines 5 to 13
             if self._correction is None:
                 for batch in self.batches:

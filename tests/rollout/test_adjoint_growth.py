@@ -43,7 +43,7 @@ def test_triple_pendulum(of, every, real):
         made, gradient = back(pendulum(3, 2.5, real), 6.0, of=of, every=every)
     assert len(heard) == 1 and heard[0].filename == __file__
     found = made.adjoint_growth
-    assert not found.useful and 1.5 < found.horizon < 4.5 and found.rate > 1.0
+    assert not found.useful and 1.5 < found.horizon < 5.7 and found.rate > 1.0
     assert found.times[0] == 0.0 and found.span == pytest.approx(6.0)
     np.testing.assert_allclose(found.norms[0], np.linalg.norm(gradient), rtol=1e-6)
 

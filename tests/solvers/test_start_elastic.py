@@ -1,0 +1,67 @@
+"""`start="elastic"`: what does not grow from multipliers of zero does not grow from those of the forces either."""
+
+import numpy as np
+import pytest
+from solid_tools import MEAN, block
+
+import sim
+from sim.solvers.steplength import step_warnings
+
+
+def strip(cells=(16, 8), cell=0.005, bend=500.0, stretch=1e-5, damping=0.0, gravity=0.0) -> sim.Model:
+    """Held along two rows of points at one end."""
+    builder = sim.ModelBuilder(gravity=(0, 0, -gravity))
+    material = {"distance": {"compliance": stretch, "damping": damping}, "shear": {"compliance": stretch},
+                "bend": {"compliance": bend}}  # fmt: skip
+    sheet = builder.add_cloth_grid(
+        (0, 0, 0), dim_x=cells[0], dim_y=cells[1], cell_x=cell, cell_y=cell, density=0.2, label="s", material=material
+    )
+    builder.add_attachment(sheet.choose({"x": [None, 1.01 * cell]}))
+    return builder.finalize(dtype=sim.float64)
+
+
+def solid(material: str, cells=(2, 2, 5), damping: float = 0.0) -> sim.Model:
+    size = tuple(0.015 * n for n in cells)
+    return block(material, cells, size, damping=damping, clamp=True)[0]
+
+
+def growth(model: sim.Model, h: float, steps: int = 800) -> float:
+    """Of a disturbance of the positions by 1e-7 m."""
+    state = model.state()
+    x, free = state.particle_q.numpy(), model.particle_inv_mass.numpy()[:, None] > 0
+    state.particle_q.assign(x + 1e-7 * free * np.random.default_rng(0).normal(size=x.shape))
+    final = sim.rollout(sim.SolverXPBD(model, start="elastic"), state, steps, h).final.particle_q.numpy()
+    return float(np.abs(final - x).max() / 1e-7)
+
+
+# The first grew to centimetres where damping counted like stiffness.
+CASES = {
+    "stvk, 20 ms": (lambda: solid("stvk", (2, 2, 7), 0.02), (2e-4,)),
+    "cell pair": (lambda: solid(MEAN), (1e-3,)),
+    "cloth, 10 ms": (lambda: strip((8, 8), 0.01, stretch=1e-3, damping=0.01), (1.6e-4, 2.5e-4)),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_disturbances_do_not_grow(case):
+    make, steps = CASES[case]
+    model = make()
+    found = [growth(model, h) for h in steps]
+    print(case, found)
+    assert max(found) < 30.0
+
+
+def test_strip_falls_as_from_zero():
+    """32 x 8 cells of 5 mm, c = 500, h = 1.25e-4: was 2.3 m/s after .3 s, and 10 mm off."""
+    model, h = strip((32, 8), gravity=9.81), 1.25e-4
+    ends = [sim.rollout(sim.SolverXPBD(model, start=s), model.state(), 2400, h).final for s in ("zero", "elastic")]
+    x, v = ([end.particle_q.numpy() for end in ends], [np.abs(end.particle_qd.numpy()).max() for end in ends])
+    print("speed", v, "apart", np.abs(x[1] - x[0]).max())
+    assert v[1] == pytest.approx(v[0], rel=0.02) and np.abs(x[1] - x[0]).max() < 1e-3
+
+
+def test_what_is_left_out_is_told():
+    """Damping of 20 ms at 2e-4: hardly any of the forces can act at the start of a step."""
+    for damping, told in ((0.02, True), (0.0, False)):
+        notes = step_warnings(sim.SolverXPBD(solid("stvk", damping=damping), start="elastic"), [5e-5])
+        assert any("less damping" in n for n in notes) == told, notes
