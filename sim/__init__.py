@@ -65,6 +65,7 @@ from sim.core.lang.frontend.builtins import sin as sin
 from sim.core.lang.frontend.builtins import sinh as sinh
 from sim.core.lang.frontend.builtins import sqrt as sqrt
 from sim.core.lang.frontend.builtins import static as static
+from sim.core.lang.frontend.builtins import stop_gradient as stop_gradient
 from sim.core.lang.frontend.builtins import tan as tan
 from sim.core.lang.frontend.builtins import tanh as tanh
 from sim.core.lang.frontend.builtins import tid as tid
@@ -313,6 +314,7 @@ from sim.rollout import StoreAll as StoreAll
 from sim.rollout import Trajectory as Trajectory
 from sim.rollout import rollout as rollout
 from sim.solvers import SolverError as SolverError
+from sim.solvers import SolverNewton as SolverNewton
 from sim.solvers import SolverSemiImplicit as SolverSemiImplicit
 from sim.solvers import SolverXPBD as SolverXPBD
 

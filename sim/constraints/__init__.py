@@ -17,6 +17,13 @@ from sim.constraints.contact import contact_plane as contact_plane
 from sim.constraints.contact import contact_sphere as contact_sphere
 from sim.constraints.distance import distance as distance
 from sim.constraints.distance import shear as shear
+from sim.constraints.elements.hexahedron import hexahedron_bending as hexahedron_bending
+from sim.constraints.elements.hexahedron import hexahedron_twist as hexahedron_twist
+from sim.constraints.elements.hexahedron import neo_hookean_hexahedron as neo_hookean_hexahedron
+from sim.constraints.elements.hexahedron import stvk_hexahedron as stvk_hexahedron
+from sim.constraints.elements.quadratic import neo_hookean_quadratic as neo_hookean_quadratic
+from sim.constraints.elements.quadratic import quadratic_modes as quadratic_modes
+from sim.constraints.elements.quadratic import stvk_quadratic as stvk_quadratic
 from sim.constraints.neo_hookean import neo_hookean as neo_hookean
 from sim.constraints.stvk import deviatoric as deviatoric
 from sim.constraints.stvk import stvk as stvk

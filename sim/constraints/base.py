@@ -86,7 +86,9 @@ class Constraint:
     evolution:  their law: (points, parameters, dt) -> internal variables after a step of dt, from positions and
                 internal variables at its start.
     stencil:    on which elements of an object a material with it acts; None: those of so many points.
-    added_by:   the method of a builder that adds it, where it is no material.
+    added_by:   what adds it, where it is no material by itself.
+    on_element: kind of element -> the constraints that stand for this one on solids of such elements, all with the
+                values of its law; the first of them has one constraint for each element.
     """
 
     name: str
@@ -107,6 +109,7 @@ class Constraint:
     evolution: Function | None = None
     stencil: Stencil | None = None
     added_by: str = ""
+    on_element: dict[str, tuple[Constraint, ...]] = field(default_factory=dict)
 
     def factor(self, kind: str) -> Callable[[Factor], Factor]:
         """Decorator: how a material compliance becomes the compliance of one element on objects of this kind."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sim.constraints.base import constraint
 from sim.constraints.tetrahedron import DEVIATORIC, POISSON, REST, YOUNG, deformation, gradients, lame, shape_change
 from sim.core.lang.frontend.builtins import sqrt
+from sim.core.lang.frontend.function import func
 from sim.core.lang.library.vector import cross, dot
 from sim.core.lang.types import vec3
 
@@ -20,6 +21,12 @@ def neo_hookean(x, g1: vec3, g2: vec3, g3: vec3, softness: float):
     elasticity, give `damping` something to act on.
     """
     f0, f1, f2 = deformation(x, g1, g2, g3)
+    return neo_hookean_rows(f0, f1, f2, softness)
+
+
+@func
+def neo_hookean_rows(f0, f1, f2, softness):
+    """C_D, C_H and the deviator of the Green strain."""
     stretch = sqrt(dot(f0, f0) + dot(f1, f1) + dot(f2, f2))
     change = dot(f0, cross(f1, f2)) - 1.0 - softness
     s = shape_change(f0, f1, f2)

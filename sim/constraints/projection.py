@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from sim.constraints.base import Constraint
+from sim.constraints.particles import particle_layout
 from sim.core.lang.embedding import embed, fields_at, value_and_grad
 from sim.core.lang.frontend.builtins import static, tid
 from sim.core.lang.frontend.function import Function, func
@@ -79,10 +80,13 @@ def make_projection(
     averaged: Jacobi with mass splitting: a point of n constraints, its valence, counts as n of mass m / n, so that all
               corrections may be applied at once and momentum is conserved (R. Tonge, F. Benevolenski, A. Voroshilov,
               "Mass Splitting for Jitter-Free Parallel Rigid Body Simulation", 2012).  They are added to `correction`;
-              else to x.
+              else to dx.
     exclusive: no two of the constraints of a launch share a point, not even a pinned one, and none has a point twice.
     """
     vec3, Data, value = vector(3, real), parameter_struct(c, real), value_type(c, real)
+    layout = particle_layout(real)
+    particle_type, position = layout.type(real), layout.position
+    displacement, moved_by = layout.displacement, layout.moved_by
     n_points, rows, unilateral = c.points, c.rows, c.unilateral
     at = constraint_at(c, real, gradient=True)
     elastic, active = c.elastic, c.active(damped)
@@ -98,16 +102,17 @@ def make_projection(
         damping: array[real],
         w: array[real],
         valence: array[real],
-        x_before: array[vec3],
+        x_ref: array[vec3],
         dt: real,
-        x: array[vec3],
+        particle: array[particle_type],
         correction: array[vec3],
         multiplier: array[value],
     ):
         k = start + tid()
-        x_k = [x[points[k, j]] for j in static(range(n_points))]
-        C, J = at(x_k, data, k)
-        w_k = [w[points[k, j]] * (valence[points[k, j]] if averaged else 1.0) for j in static(range(n_points))]
+        at_k = [points[k, j] for j in static(range(n_points))]
+        of_k = [particle[at_k[j]] for j in static(range(n_points))]
+        C, J = at([position(of_k[j]) for j in static(range(n_points))], data, k)
+        w_k = [w[at_k[j]] * (valence[at_k[j]] if averaged else 1.0) for j in static(range(n_points))]
         gamma = damping[k] / dt if damped else 0.0
         lam = value() if first else multiplier[k]
         # J W J^T, and dC/dt dt: point by point, so that only the gradients at one of them have to be at hand
@@ -117,7 +122,7 @@ def make_projection(
                 for j in static(range(i, m)):
                     A[i, j] += w_k[p] * dot(J[active[i]][p], J[active[j]][p])
                 if resists[active[i]]:
-                    rates[i] += dot(J[active[i]][p], x_k[p] - x_before[points[k, p]])
+                    rates[i] += dot(J[active[i]][p], displacement(of_k[p], x_ref[at_k[p]]))
         for i in static(range(m)):
             for j in static(range(i)):
                 A[i, j] = A[j, i]
@@ -144,15 +149,15 @@ def make_projection(
         elif sum([w_k[j] for j in static(range(n_points))]) > 0.0:
             dlam = solve(A, b)
         for j in static(range(n_points)):  # eq. 17, moved by W J^T dlam
-            w_j = w[points[k, j]]
+            w_j = w[at_k[j]]
             if rows == 1:
                 moved = (w_j * dlam[0]) * J[0][j]
             else:
                 moved = w_j * sum([dlam[i] * J[active[i]][j] for i in static(range(m))])
             if averaged:
-                correction[points[k, j]] += moved
+                correction[at_k[j]] += moved
             else:
-                x[points[k, j]] += moved
+                particle[at_k[j]] += moved_by(moved)
         if rows == 1:
             lam += dlam[0]
         else:
@@ -162,5 +167,5 @@ def make_projection(
 
     project.race_free = True  # the constraints of a launch share pinned points only, which do not move
     if exclusive:
-        project.exclusive = frozenset(("x", "correction", "x_before", "w", "valence", "multiplier"))
+        project.exclusive = frozenset(("particle", "correction", "x_ref", "w", "valence", "multiplier"))
     return project

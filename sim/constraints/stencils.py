@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sim.geometry import ClothGrid, GeometryError, TetMesh, Topology, tet_edges
+from sim.geometry import QUADRATIC_TURNS, ClothGrid, GeometryError, TetMesh, Topology, element_volumes, tet_edges
 
 Given = Callable[[np.ndarray], Mapping[str, np.ndarray]]
 
@@ -88,6 +88,11 @@ class Meshed:
     hint: ClassVar[str] = ""
     defaults: ClassVar[dict[int, Stencil]] = {}
 
+    @property
+    def element(self) -> str:
+        """The kind of its elements, which may have constraints of their own: see `Constraint.on_element`."""
+        return "tetrahedra"
+
     def default(self, points: int) -> Stencil | None:
         """What a constraint of so many points acts on, None if on nothing."""
         return self.defaults.get(points)
@@ -95,6 +100,7 @@ class Meshed:
 
 POINTS, EDGES, TRIANGLES = Stencil("points"), Stencil("edges"), Stencil("triangles")
 HINGES, TETRAHEDRA, CELLS = Stencil("hinges"), Stencil("tetrahedra"), Stencil("cells")
+ELEMENTS, TURNS = Stencil("elements of a solid"), Stencil("elements of a solid, from three sides")
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,13 +146,17 @@ def hinges_of_cloth(cloth: Cloth) -> Elements:
 
 @dataclass(frozen=True, eq=False)
 class Solid(Meshed):
-    """A solid of tetrahedra; the mesh has cells where it is a lattice."""
+    """A solid of tetrahedra, or of other elements; the mesh has cells where it is a lattice."""
 
     mesh: TetMesh
 
     kind, noun = "soft", "a solid"
     hint = "Solids take `neo_hookean`, `stvk`, `volume`, `distance`"
     defaults = {1: POINTS, 2: EDGES, 3: TRIANGLES, 4: TETRAHEDRA, 8: CELLS}
+
+    @property
+    def element(self) -> str:
+        return self.mesh.element
 
     def sides(self, points: np.ndarray) -> np.ndarray:
         """From the first to the second of the points."""
@@ -187,6 +197,21 @@ def cells_of_solid(solid: Solid) -> Elements:
         )
     volume = solid.mesh.volumes.reshape(-1, 5).sum(axis=1)  # five tetrahedra in each cell
     return Elements(solid.mesh.cells, np.cbrt(volume), volume)
+
+
+@ELEMENTS.on(Solid)
+def elements_of_solid(solid: Solid) -> Elements:
+    """Hexahedra, or quadratic tetrahedra."""
+    volume = element_volumes(solid.mesh)
+    return Elements(solid.mesh.elements, np.cbrt(volume), volume)
+
+
+@TURNS.on(Solid)
+def turns_of_solid(solid: Solid) -> Elements:
+    """Each quadratic tetrahedron three times in a row, with its corners 1, 2, 3 turned about corner 0."""
+    one = elements_of_solid(solid)
+    points = one.points[:, QUADRATIC_TURNS].reshape(-1, 10)
+    return Elements(points, np.repeat(one.length, 3), np.repeat(one.area, 3))
 
 
 @dataclass(frozen=True, eq=False)

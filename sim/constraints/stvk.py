@@ -7,14 +7,13 @@ from sim.constraints.tetrahedron import (
     DEVIATORIC,
     POISSON,
     REST,
-    THIRD,
     YOUNG,
     deformation,
     gradients,
+    green_strain,
     lame,
     shape_change,
 )
-from sim.core.lang.library.vector import dot
 from sim.core.lang.types import vec3
 
 
@@ -27,9 +26,7 @@ def stvk(x, g1: vec3, g2: vec3, g3: vec3):
     in all of them.  It resists compression less and less: not for solids crushed to less than 60 % of their length.
     """
     f0, f1, f2 = deformation(x, g1, g2, g3)
-    s = shape_change(f0, f1, f2)
-    trace = 0.5 * (dot(f0, f0) + dot(f1, f1) + dot(f2, f2) - 3.0)
-    return trace * THIRD, s[0], s[1], s[2], s[3], s[4]
+    return green_strain(f0, f1, f2)
 
 
 stvk.rest(gradients)

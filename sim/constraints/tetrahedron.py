@@ -40,6 +40,29 @@ def shape_change(f0, f1, f2):
 
 
 @func
+def green_strain(f0, f1, f2):
+    """The Green strain in six rows of the same norm: tr E / sqrt 3, then its deviator as in `shape_change`."""
+    s = shape_change(f0, f1, f2)
+    trace = 0.5 * (dot(f0, f0) + dot(f1, f1) + dot(f2, f2) - 3.0)
+    return trace * THIRD, s[0], s[1], s[2], s[3], s[4]
+
+
+@func
+def strain_change(f0, f1, f2, h0, h1, h2):
+    """How the Green strain changes where F changes by H, sym(F^T H), in the rows of `green_strain`."""
+    xx, yy, zz = dot(f0, h0), dot(f1, h1), dot(f2, h2)
+    xy, yz, zx = dot(f0, h1) + dot(f1, h0), dot(f1, h2) + dot(f2, h1), dot(f2, h0) + dot(f0, h2)
+    return (
+        (xx + yy + zz) * THIRD,
+        (xx - yy) * HALF,
+        (xx + yy - 2.0 * zz) * SIXTH,
+        xy * HALF,
+        yz * HALF,
+        zx * HALF,
+    )
+
+
+@func
 def gradients(x):
     """g1, g2, g3 at rest: rows of the inverse of the matrix with the edges x_a - x_0 as columns."""
     a, b, c = x[1] - x[0], x[2] - x[0], x[3] - x[0]

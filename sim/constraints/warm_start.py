@@ -13,6 +13,7 @@ With an exact solve this is the linearly implicit Euler step (D. Baraff, A. Witk
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
+from sim.constraints.particles import particle_layout
 from sim.constraints.projection import constraint_at, parameter_struct, value_type
 from sim.core.lang.frontend.builtins import static, tid
 from sim.core.lang.frontend.function import func
@@ -57,6 +58,7 @@ def make_warm_start(c: Constraint, real: Scalar, damped: bool, limited: bool, ex
     elastic, active = c.elastic, c.active(damped)
     resists = tuple(damped and acts for acts in c.damped)
     at = constraint_at(c, real, gradient=True)
+    particle_type, moved_by = particle_layout(real).type(real), particle_layout(real).moved_by
 
     @kernel(name=f"warm_start_{c.name}")
     def warm_start(
@@ -69,7 +71,7 @@ def make_warm_start(c: Constraint, real: Scalar, damped: bool, limited: bool, ex
         x_before: array[vec3],
         v: array[vec3],
         dt: real,
-        x_out: array[vec3],
+        particle: array[particle_type],
         multiplier: array[value],
     ):
         k = start + tid()
@@ -97,7 +99,7 @@ def make_warm_start(c: Constraint, real: Scalar, damped: bool, limited: bool, ex
             if unilateral:
                 lam = max(lam, real(0.0))
             for j in static(range(n_points)):
-                x_out[points[k, j]] += (w_k[j] * lam) * J[r][j]
+                particle[points[k, j]] += moved_by((w_k[j] * lam) * J[r][j])
             if rows == 1:
                 multiplier[k] = lam
             else:
@@ -107,5 +109,5 @@ def make_warm_start(c: Constraint, real: Scalar, damped: bool, limited: bool, ex
 
     warm_start.race_free = True  # the constraints of a launch share pinned points only, which do not move
     if exclusive:
-        warm_start.exclusive = frozenset(("x_before", "v", "w", "x_out", "multiplier"))
+        warm_start.exclusive = frozenset(("x_before", "v", "w", "particle", "multiplier"))
     return warm_start

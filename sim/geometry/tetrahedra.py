@@ -1,6 +1,10 @@
-"""Solids as tetrahedra: the lattice of a box, volumes, surfaces, and what makes a mesh unfit for simulation."""
+"""Solids as tetrahedra: the lattice of a box, volumes, surfaces, other elements, and what makes a mesh unfit.
 
-from dataclasses import dataclass, field
+Hexahedra and quadratic tetrahedra come with tetrahedra too, cut so that every node is a corner of one: pictures,
+markers and surfaces see their nodes as they see those of linear tetrahedra.
+"""
+
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +22,22 @@ _ODD = ((1, 3, 0, 5), (2, 0, 3, 6), (4, 6, 5, 0), (7, 5, 6, 3), (0, 5, 3, 6))
 _FACES = ((1, 2, 3), (0, 3, 2), (0, 1, 3), (0, 2, 1))  # outward for a tetrahedron of positive volume
 
 
+ELEMENTS = ("tetrahedra", "hexahedra", "quadratic")
+EDGES = ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3))
+"""Edges of a tetrahedron: nodes 4 to 9 of a quadratic one are their midpoints."""
+QUADRATIC_TURNS = np.array(
+    [(0, 1, 2, 3, 4, 5, 6, 7, 8, 9), (0, 2, 3, 1, 5, 6, 4, 9, 7, 8), (0, 3, 1, 2, 6, 4, 5, 8, 9, 7)]
+)
+"""The nodes of a quadratic tetrahedron with its corners 1, 2, 3 turned about corner 0."""
+
+_BRICK = (0, 4, 5, 1, 6, 2, 3, 7)  # of the corners of `lattice_cells`: numbered 4 k + 2 j + i along the edges at one
+_PARTS = (  # four at the corners, four about the line between the midpoints of edges 01 and 23
+    (0, 4, 5, 6), (4, 1, 7, 8), (5, 7, 2, 9), (6, 8, 9, 3), (4, 9, 5, 6), (4, 9, 6, 8), (4, 9, 8, 7), (4, 9, 7, 5)
+)  # fmt: skip
+_SQUARE = 1e-6
+"""How far the corners of a cell may be from a box, over its longest edge."""
+
+
 @dataclass(frozen=True)
 class TetMesh:
     """A solid.
@@ -26,6 +46,9 @@ class TetMesh:
     outward; file_to_point: (nodes of the file,) int32, the point that each became, -1 where no tetrahedron uses it;
     notes: what was mended or is doubtful, in words with counts; cells: (c, 8) int32, the corners of lattice cells:
     those of the four outer tetrahedra, then those of the inner one (`lattice_cells`); none in other meshes.
+    elements: (e, 8) corners of hexahedra, numbered 4 k + 2 j + i, or (e, 10) nodes of quadratic tetrahedra, four
+    corners, then the middles of edges 01, 02, 03, 12, 13, 23; `tets` then only cut them for pictures and markers.  None
+    where the tetrahedra themselves are the elements.
     """
 
     positions: np.ndarray
@@ -34,6 +57,12 @@ class TetMesh:
     file_to_point: np.ndarray | None = None
     notes: tuple[str, ...] = ()
     cells: np.ndarray = field(default_factory=lambda: np.empty((0, 8), np.int32))
+    elements: np.ndarray = field(default_factory=lambda: np.empty((0, 0), np.int32))
+
+    @property
+    def element(self) -> str:
+        """`tetrahedra`, `hexahedra` or `quadratic`."""
+        return {0: "tetrahedra", 8: "hexahedra", 10: "quadratic"}[self.elements.shape[1]]
 
     @property
     def volumes(self) -> np.ndarray:
@@ -46,20 +75,6 @@ class TetMesh:
         mask = np.zeros(len(self.positions), bool)
         mask[self.triangles] = True
         return mask
-
-
-@dataclass(frozen=True)
-class SolidGrid:
-    """The lattice of a box, numbered as in Newton: point (i, j, k) is k (dim_x + 1)(dim_y + 1) + j (dim_x + 1) + i.
-
-    left, right, bottom, top: points at the lowest and highest x, the lowest and highest y.
-    """
-
-    mesh: TetMesh
-    left: np.ndarray
-    right: np.ndarray
-    bottom: np.ndarray
-    top: np.ndarray
 
 
 def tet_volumes(positions: ArrayLike, tets: ArrayLike) -> np.ndarray:
@@ -137,26 +152,6 @@ def lattice_points(dims: tuple[int, int, int], cell: ArrayLike, origin: ArrayLik
     return np.stack([i.ravel(), j.ravel(), k.ravel()], axis=1) * np.asarray(cell, float) + np.asarray(origin, float)
 
 
-def solid_grid(dim_x: int, dim_y: int, dim_z: int, cell_x: float, cell_y: float, cell_z: float) -> SolidGrid:
-    """A box of cells of five tetrahedra each, from the origin to (dim_x cell_x, dim_y cell_y, dim_z cell_z) [m]."""
-    dims = []
-    for name, cells in (("dim_x", dim_x), ("dim_y", dim_y), ("dim_z", dim_z)):
-        if isinstance(cells, bool) or int(cells) != cells or cells < 1:
-            raise GeometryError(f"{name} = {cells!r} must be a whole number of cells, at least 1")
-        dims.append(int(cells))
-    for name, size in (("cell_x", cell_x), ("cell_y", cell_y), ("cell_z", cell_z)):
-        if not (np.isfinite(size) and size > 0):
-            raise GeometryError(f"{name} = {size!r} must be a positive length in metres")
-    nx, ny, nz = dims
-    points = lattice_points((nx, ny, nz), (cell_x, cell_y, cell_z))
-    tets = lattice_tets(np.ones(dims, bool))
-    number = np.arange(len(points), dtype=np.int32).reshape(nz + 1, ny + 1, nx + 1)
-    sides = (number[:, :, 0], number[:, :, -1], number[:, 0], number[:, -1])
-    return SolidGrid(
-        TetMesh(points, tets, tet_surface(tets), cells=lattice_cells(tets)), *(side.ravel().copy() for side in sides)
-    )
-
-
 def solid_mesh(positions: ArrayLike, tets: ArrayLike, what: str = "the mesh") -> TetMesh:
     """A solid from nodes (n, 3) and tetrahedra (t, 4) of either orientation: mended where that is safe, else an error.
 
@@ -232,3 +227,112 @@ def tet_pieces(count: int, tets: np.ndarray) -> np.ndarray:
         if np.array_equal(new, label):
             return label
         label = new
+
+
+@dataclass(frozen=True)
+class SolidGrid:
+    """The lattice of a box, numbered as in Newton: point (i, j, k) is k (dim_x + 1)(dim_y + 1) + j (dim_x + 1) + i.
+
+    The middles of edges, if there are, come behind these points.
+
+    left, right, bottom, top: points at the lowest and highest x, the lowest and highest y.
+    """
+
+    mesh: TetMesh
+    left: np.ndarray
+    right: np.ndarray
+    bottom: np.ndarray
+    top: np.ndarray
+
+
+def with_elements(mesh: TetMesh, kind: str, what: str = "the mesh") -> TetMesh:
+    """The mesh with elements of this kind, one of `ELEMENTS`.
+
+    `hexahedra` are the cells of a lattice; `quadratic` gives every edge of a tetrahedron a point in its middle, behind
+    those there are, and cuts every tetrahedron into eight.
+    """
+    if kind not in ELEMENTS:
+        raise GeometryError(f"{what}: there are no elements called {kind!r}", f"Choose one of {', '.join(ELEMENTS)}")
+    if len(mesh.elements):
+        raise GeometryError(f"{what} has elements already", "Choose its elements once")
+    if kind == "tetrahedra":
+        return mesh
+    return _hexahedra(mesh, what) if kind == "hexahedra" else _quadratic(mesh)
+
+
+def _hexahedra(mesh: TetMesh, what: str) -> TetMesh:
+    if not len(mesh.cells):
+        raise GeometryError(
+            f"{what}: hexahedra are the cells of a lattice, and it has none", "Use `quadratic` elements"
+        )
+    bricks = mesh.cells[:, _BRICK]
+    corner = mesh.positions[bricks]
+    sides = corner[:, [1, 2, 4]] - corner[:, :1]
+    steps = np.array([[c & 1, c >> 1 & 1, c >> 2] for c in range(8)])
+    longest = np.linalg.norm(sides, axis=2).max(axis=1)
+    off = np.abs(corner - corner[:, :1] - steps @ sides).max(axis=(1, 2)) / longest
+    dots = np.abs(np.einsum("cax,cbx->cab", sides, sides)[:, [0, 1, 0], [1, 2, 2]]).max(axis=1) / longest**2
+    skew = np.flatnonzero(np.maximum(off, dots) > _SQUARE)
+    if len(skew):
+        raise GeometryError(f"{what}: cell {listed(skew)} is no box", "Use `quadratic` elements")
+    return replace(mesh, elements=bricks)
+
+
+def _quadratic(mesh: TetMesh) -> TetMesh:
+    ends = np.sort(mesh.tets[:, np.array(EDGES)], axis=2)
+    edges, number = np.unique(ends.reshape(-1, 2), axis=0, return_inverse=True)
+    middles = number.reshape(-1, 6).astype(np.int32) + np.int32(len(mesh.positions))
+    nodes = np.concatenate([mesh.tets, middles], axis=1)
+    x = np.concatenate([mesh.positions, mesh.positions[edges].mean(axis=1)])
+    parts = nodes[:, np.array(_PARTS)].reshape(-1, 4)
+    none = np.empty((0, 8), np.int32)
+    return replace(mesh, positions=x, tets=parts, triangles=tet_surface(parts), cells=none, elements=nodes)
+
+
+def solid_grid(
+    dim_x: int, dim_y: int, dim_z: int, cell_x: float, cell_y: float, cell_z: float, element: str = "tetrahedra"
+) -> SolidGrid:
+    """A box of cells of five tetrahedra each, from the origin to (dim_x cell_x, dim_y cell_y, dim_z cell_z) [m].
+
+    element: one of `ELEMENTS`; see `with_elements`.
+    """
+    dims = []
+    for name, cells in (("dim_x", dim_x), ("dim_y", dim_y), ("dim_z", dim_z)):
+        if isinstance(cells, bool) or int(cells) != cells or cells < 1:
+            raise GeometryError(f"{name} = {cells!r} must be a whole number of cells, at least 1")
+        dims.append(int(cells))
+    for name, size in (("cell_x", cell_x), ("cell_y", cell_y), ("cell_z", cell_z)):
+        if not (np.isfinite(size) and size > 0):
+            raise GeometryError(f"{name} = {size!r} must be a positive length in metres")
+    nx, ny, nz = dims
+    points = lattice_points((nx, ny, nz), (cell_x, cell_y, cell_z))
+    tets = lattice_tets(np.ones(dims, bool))
+    mesh = TetMesh(points, tets, tet_surface(tets), cells=lattice_cells(tets))
+    mesh = with_elements(mesh, element)
+    x, high = mesh.positions, points.max(axis=0)
+    sides = (x[:, 0] == 0.0, x[:, 0] == high[0], x[:, 1] == 0.0, x[:, 1] == high[1])
+    return SolidGrid(mesh, *(np.flatnonzero(side).astype(np.int32) for side in sides))
+
+
+def element_volumes(mesh: TetMesh) -> np.ndarray:
+    """(e,) [m^3] of the hexahedra, which are boxes, or quadratic tetrahedra, whose edges are straight."""
+    if mesh.element == "hexahedra":
+        return 6.0 * tet_volumes(mesh.positions, mesh.elements[:, [0, 1, 2, 4]])
+    return tet_volumes(mesh.positions, mesh.elements[:, :4])
+
+
+def nodal_volumes(mesh: TetMesh) -> np.ndarray:
+    """(n,) [m^3] the part of the volume that each point stands for: all positive, their sum and centre those of the
+    body.
+
+    A tetrahedron and a hexahedron give equal parts to their corners; of a quadratic tetrahedron a corner gets 1/36 and
+    the middle of an edge 4/27, in proportion to the diagonal of the consistent mass matrix (E. Hinton, T. Rock,
+    O. C. Zienkiewicz, "A Note on Mass Lumping and Related Processes in the Finite Element Method", 1976).
+    """
+    nodes, volume, part = mesh.tets, mesh.volumes, np.full(4, 1 / 4)
+    if len(mesh.elements):
+        nodes, volume = mesh.elements, element_volumes(mesh)
+        part = np.full(8, 1 / 8) if mesh.element == "hexahedra" else np.repeat([1 / 36, 4 / 27], [4, 6])
+    out = np.zeros(len(mesh.positions))
+    np.add.at(out, nodes, volume[:, None] * part)
+    return out

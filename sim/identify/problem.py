@@ -62,6 +62,7 @@ class Problem:
     """Made by `scene.build()`, or by hand from plain pieces.
 
     value_and_grad takes and gives NumPy, in the coordinates of the optimiser (see `space`): it suits any optimiser.
+    reference: another solver, with which a run simulates its result once more.
     """
 
     model: Model
@@ -75,6 +76,7 @@ class Problem:
     expectations: list[Expectation] = field(default_factory=list)
     description: Description = field(default_factory=Description)
     measures: list[Measure] = field(default_factory=list)
+    reference: Solver | None = None
 
     def __post_init__(self) -> None:
         self.space = ParameterSpace({p.name: p.transform for p in self.sought}, {p.name: p.start for p in self.sought})

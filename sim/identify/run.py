@@ -26,6 +26,7 @@ from sim.identify.problem import Problem
 from sim.identify.report.found import file_hashes, found_arrays
 from sim.identify.report.notes import notes_on
 from sim.identify.report.page import report_data
+from sim.identify.report.reference import reference_note, reference_row
 from sim.identify.report.rows import finite, horizon_rows, loss_row, parameter_rows, start_rows, uncertainty_row
 from sim.identify.report.takes import scenery
 from sim.identify.search.results import Result
@@ -161,7 +162,8 @@ class _RunInProgress:
         if found is not None and after is not None:
             for note in notes_on(problem, found, uncertainty, misfit, self.limit, str(self.folder.path)):
                 self.note(note)
-        result = self.result(found, best, uncertainty, misfit)
+        reference = self.reference(found, best) if problem.reference is not None else None
+        result = self.result(found, best, uncertainty, misfit) | ({"reference": reference} if reference else {})
         every = description.record_every
         write_recording(self.folder.file(TRAJECTORY), **{
             name: Recording(s.positions[every - 1 :: every], s.times[every - 1 :: every])
@@ -200,6 +202,16 @@ class _RunInProgress:
         for note in known.notes:
             self.note(note)
         return known
+
+    def reference(self, found: Result | None, best: Mapping[str, Simulation]) -> dict[str, Any] | None:
+        """What the problem's reference solver makes of the result; None, and a note, where it breaks down."""
+        try:
+            row = reference_row(self.problem, self.problem.start if found is None else found.search.x, best)
+        except FloatingPointError as error:
+            self.note(f"the reference solver: {error}")
+            return None
+        self.note(reference_note(row))
+        return row
 
     def broken(self, error: FloatingPointError) -> Outcome:
         """A run that never had a finite loss: result.json says why."""

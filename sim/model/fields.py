@@ -67,6 +67,16 @@ STATE_FIELDS: tuple[Field, ...] = (
     Field("particle_f", ("particles",), "vec3", "N", "external forces of the coming step"),
 )
 
+HISTORY_FIELDS: tuple[Field, ...] = (
+    Field("particle_q_low", ("particles",), "vec3", "m",
+          "float32: what positions have no room for; the position is the sum", True),
+    Field("particle_dq", ("particles",), "vec3", "m", "bdf2: displacement by the last step"),
+    Field("particle_qd_last", ("particles",), "vec3", "m/s", "bdf2: velocities one step before"),
+    Field("particle_qd_known", ("particles",), "vec3", "m/s", "bdf2: the velocities that the history belongs to", True),
+    Field("particle_dt", ("particles",), "real", "s", "bdf2: the last step; 0 where the history begins", True),
+)  # fmt: skip
+"""What integrators carry from step to step in `State.history`."""
+
 
 def allocate(
     fields: Iterable[Field],

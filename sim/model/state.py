@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 from sim.core.lang.errors import did_you_mean
 from sim.core.lang.types import Scalar, float64
 from sim.core.runtime.arrays.array import array, clone
-from sim.core.runtime.arrays.creation import full
+from sim.core.runtime.arrays.creation import empty_like, full, zeros
 from sim.core.runtime.devices.device import Device
 from sim.core.runtime.devices.graph import capturing
 from sim.model.errors import ModelError
-from sim.model.fields import STATE_FIELDS
+from sim.model.fields import HISTORY_FIELDS, STATE_FIELDS, Field
 
 
 class OwnerModel(Protocol):
@@ -31,6 +32,8 @@ class State:
 
     internal_variables: "constraint.parameter" -> one for each element, in the order of their set, such as
     viscous strains; mostly nothing.
+    history: what the integrator of a solver carries from step to step beside these, by name; solvers put it there.
+    Without it a state is as good: a float32 position has no second part then, and a step of BDF2 begins anew.
     """
 
     def __init__(
@@ -43,6 +46,7 @@ class State:
         internal_variables: dict[str, array] | None = None,
     ) -> None:
         self.internal_variables = internal_variables or {}
+        self.history: dict[str, array] = {}
         self.model = model
         self.particle_q, self.particle_qd, self.particle_f = particle_q, particle_qd, particle_f
         self.clock = full(1, time, float64, particle_q.device)
@@ -74,7 +78,18 @@ class State:
 
     @property
     def moving(self) -> list[array]:
-        """What a step changes, the time aside: positions, velocities, internal variables."""
+        """What a step changes, the time aside: positions, velocities, internal variables, the history last."""
+        return [*self._shared, *self.history.values()]
+
+    @property
+    def differentiable(self) -> list[array]:
+        """Of what a step changes that through which gradients flow, in the same order."""
+        constant = {field.name for field in HISTORY_FIELDS if field.constant}
+        return [*self._shared, *(a for name, a in self.history.items() if name not in constant)]
+
+    @property
+    def _shared(self) -> list[array]:
+        """What all states of a model have."""
         return [self.particle_q, self.particle_qd, *self.internal_variables.values()]
 
     def clone(self) -> State:
@@ -82,6 +97,7 @@ class State:
         internal = {name: clone(a) for name, a in self.internal_variables.items()}
         q, qd, f = clone(self.particle_q), clone(self.particle_qd), clone(self.particle_f)
         made = State(self.model, q, qd, f, internal_variables=internal)
+        made.history = {name: clone(a, requires_grad=a.requires_grad) for name, a in self.history.items()}
         made.clock.assign(self.clock)
         return made
 
@@ -89,13 +105,29 @@ class State:
         """The same arrays under another object, where those stay that this one has now."""
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__)
-        made.internal_variables = dict(self.internal_variables)
+        made.internal_variables, made.history = dict(self.internal_variables), dict(self.history)
         return made
+
+    def carry(self, history: Iterable[Field]) -> None:
+        """Makes room for the history of an integrator, where there is none yet: zeros, with which one begins."""
+        for field in history:
+            if field.name not in self.history:
+                grad = self.particle_q.requires_grad and not field.constant
+                kind = field.dtype(self.model.dtype)
+                self.history[field.name] = zeros(self.particle_q.size, kind, self.model.device, grad)
 
     def copy_from(self, other: State) -> None:
         """Copies what a step changes, and the time, from another state of the same model; forces stay."""
-        for mine, theirs in zip(self.moving, other.moving, strict=True):
+        for mine, theirs in zip(self._shared, other._shared, strict=True):
             mine.assign(theirs)
+        for name, values in other.history.items():
+            if name not in self.history:
+                self.history[name] = empty_like(values, requires_grad=values.requires_grad)
+        for name, mine in self.history.items():
+            if name in other.history:
+                mine.assign(other.history[name])
+            else:
+                mine.zero_()
         self.clock.assign(other.clock)
 
     def follow(self, other: State) -> None:

@@ -43,8 +43,8 @@ class RecordedRun(Run):
 
     @property
     def outputs(self) -> list[array]:
-        """What it writes that has a gradient."""
-        return [*self.result.arrays[:-1], *(a for a in self.multipliers if a.requires_grad)]
+        """What it writes, multipliers without a gradient aside."""
+        return [*self.result.arrays, *(a for a in self.multipliers if a.requires_grad)]
 
     def execute(self, tape: Tape | None) -> None:
         """See `Run`; then the rollout is one record of the tape.  Where it raises, the tape knows of nothing."""
@@ -55,7 +55,7 @@ class RecordedRun(Run):
             f"rollout of {self.plan.steps} steps",
             self.back,
             self.inputs,
-            [*self.outputs, self.result.final.clock],
+            self.outputs,
             self.memory,
             detached,
         )

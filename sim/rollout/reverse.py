@@ -53,7 +53,7 @@ class ReverseSweep:
     def run(self) -> None:
         """Turn the gradients of the result into those of the start, the forces and the model."""
         run, w, start = self.of, self.w, self.of.plan.start
-        self.at_end = [_take(a) for a in run.result.final.moving]
+        self.at_end = [_take(a) for a in run.result.final.differentiable]
         self.of_frames = _take(run.result.particle_q)
         for a in (w.forces, *w.solver.scratch):
             if a.grad is not None:
@@ -63,7 +63,8 @@ class ReverseSweep:
         self._reverse_segment(run.last, run.plan.steps - run.last, run.multipliers)
         for begin, end in reversed(list(zip(first, first[1:], strict=False))):
             self._reverse_interval(begin, end - begin, run.schedule.states)
-        for target, values in zip(start.moving, self.at_end, strict=True):
+        # a start without a history of its own gets no gradient for one: the history comes last
+        for target, values in zip(start.differentiable, self.at_end, strict=False):
             if target.grad is not None:
                 target.device.add(target.grad, values)
         if w.forces.grad is not None:
@@ -93,7 +94,7 @@ class ReverseSweep:
         if not segment.holds(self.of, first):
             segment = self.of.run_segment(self.w, self.kept[first], first, count, frames=False)
         for state in segment.states:
-            for a in state.moving:
+            for a in state.differentiable:
                 _forget(a)
         self._seed(segment, multipliers or [])
 
@@ -106,13 +107,13 @@ class ReverseSweep:
             if (frame := plan.frame_after(step)) is not None
         }
         segment.back(frames, lambda step: plan.name(first + step))
-        for a, values in zip(segment.states[0].moving, self.at_end, strict=True):
+        for a, values in zip(segment.states[0].differentiable, self.at_end, strict=True):
             values.device.copy(values, _gradient(a))
             _forget(a)
 
     def _seed(self, segment: Segment, multipliers: list[array]) -> None:
         """The gradients with which the way back through a segment begins."""
-        for target, values in zip(segment.states[segment.count % 2].moving, self.at_end, strict=True):
+        for target, values in zip(segment.states[segment.count % 2].differentiable, self.at_end, strict=True):
             target.device.copy(_gradient(target), values)
         for shown, batch in zip(multipliers, self.w.solver.batches, strict=False):
             if shown.requires_grad and batch.multiplier.requires_grad:

@@ -13,7 +13,6 @@ from sim.core.lang.types import vector
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import empty
 from sim.model.control import Control
-from sim.model.model import Model
 from sim.model.state import State
 from sim.solvers.base import Solver
 from sim.solvers.fingerprint import copy_containers
@@ -64,6 +63,8 @@ class Plan:
 
     def __post_init__(self) -> None:
         self.start, self.control = self.start.bound(), copy.copy(self.control)
+        history = self.start.history
+        self.start.history = {f.name: history[f.name] for f in self.solver.history if f.name in history}
         if self.control is not None:
             vars(self.control).update({name: copy_containers(value) for name, value in vars(self.control).items()})
 
@@ -81,7 +82,7 @@ class Plan:
             model.device,
             requires_grad=model.requires_grad,
         )
-        return Trajectory(frames, blank_state(model, self.start.particle_f))
+        return Trajectory(frames, blank_state(self.solver, self.start.particle_f))
 
     def name(self, step: int) -> str:
         """What a step is called in messages; the first is 1."""
@@ -97,15 +98,18 @@ class Plan:
         return range((first + every) // every * every - 1, first + count, every)
 
 
-def blank_state(model: Model, forces: array) -> State:
-    """A state of a model in memory of its own, of undefined content, under these external forces."""
+def blank_state(solver: Solver, forces: array) -> State:
+    """A state for a solver in memory of its own, of undefined content, under these external forces."""
+    model = solver.model
     kind = vector(3, model.dtype)
     q, qd = (empty(model.particle_count, kind, model.device, requires_grad=model.requires_grad) for _ in range(2))
     internal = {
         name: empty(a.shape, a.dtype, model.device, requires_grad=model.requires_grad)
         for name, a in model.internal_variables.items()
     }
-    return State(model, q, qd, forces, 0.0, internal)
+    made = State(model, q, qd, forces, 0.0, internal)
+    made.carry(solver.history)
+    return made
 
 
 def is_finite(a: array) -> bool:

@@ -56,7 +56,7 @@ class Workspace:
 
     def state(self, forces: array | None = None) -> State:
         """A state in memory of its own."""
-        return blank_state(self.solver.model, self.forces if forces is None else forces)
+        return blank_state(self.solver, self.forces if forces is None else forces)
 
     @property
     def buffers(self) -> set[Buffer]:

@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from sim.constraints.evolution import make_evolution
+from sim.constraints.particles import particle_layout
 from sim.constraints.projection import parameter_struct, value_type
 from sim.core.lang.errors import SimError, did_you_mean, entry_point
 from sim.core.lang.types import vector
@@ -19,12 +20,14 @@ from sim.core.runtime.arrays.creation import zeros, zeros_like
 from sim.core.runtime.launch.kernel import Kernel
 from sim.core.runtime.launch.launch import launch
 from sim.model.control import Contacts, Control
+from sim.model.fields import Field
 from sim.model.model import Model
 from sim.model.state import State
 from sim.schema.kinds import Choice, Int
 from sim.schema.reading import SchemaLine
 from sim.solvers.batch import ConstraintBatch, Rows
 from sim.solvers.fingerprint import copy_containers, fingerprint
+from sim.solvers.integrators import Euler, Integrator
 from sim.solvers.step_kernels import step_kernels
 
 
@@ -46,13 +49,19 @@ def _unwatched(written: array, batch: ConstraintBatch | None, rows: Rows | None)
 
 @dataclass(frozen=True, eq=False)
 class Substep:
-    """One step that is being taken.  motion: displacements of the attachments; watch: told after each launch that moves
-    points."""
+    """One step that is being taken.
+
+    motion: displacements of the attachments; effective_dt, reference, particle: see `integrators`; watch: told after
+    each launch that moves points.
+    """
 
     before: State
     after: State
     motion: array
     dt: float
+    effective_dt: float
+    reference: array
+    particle: array
     watch: Watch = _unwatched
 
 
@@ -118,8 +127,13 @@ class Solver:
             multiplier = zeros(constraints.count, value_type(c, real), model.device, grad and self._keeps)
             evolutions = {name: make_evolution(c, real, name) for name in c.internal_variables}
             self.batches.append(ConstraintBatch(constraints, parameters, multiplier, evolutions))
+        self._integrator = self._make_integrator()
         soft = model.constraint_sets.get("attachment")
         self._target = zeros(1, vector(3, real), model.device, grad) if soft is None else soft.parameters["target"]
+
+    def _make_integrator(self) -> Integrator:
+        """How a step begins and ends."""
+        return Euler(self.model)
 
     def _ready(self) -> None:
         """Prepares anew where settings were changed."""
@@ -160,10 +174,20 @@ class Solver:
     @property
     def scratch(self) -> list[array]:
         """Arrays that every step writes before it reads them."""
-        return [*(b.multiplier for b in self.batches), self._target]
+        return [*(b.multiplier for b in self.batches), self._target, *self._integrator.scratch]
+
+    @property
+    def history(self) -> tuple[Field, ...]:
+        """Fields that this solver adds to the states that it steps."""
+        return self._integrator.history
+
+    def effective_dt(self, dt: float) -> float:
+        """h~ [s] of a step of dt: a force F moves a free point by h~^2 F / m."""
+        return self._integrator.effective(dt)
 
     def multipliers(self, constraint: str) -> array:
-        """Multipliers lambda of the last step for a type, in its set's order; force = gradient lambda / dt^2."""
+        """Multipliers lambda of the last step for a type, in its set's order; force = gradient lambda / h~^2, with h~
+        as `effective_dt` gives it."""
         for batch in self.batches:
             if batch.set.name == constraint:
                 return batch.multiplier
@@ -189,14 +213,19 @@ class Solver:
         self._check_step(state_in, state_out, dt)
         self._ready()
         self.model.refresh()
-        self._advance(Substep(state_in, state_out, self._motion(control), dt))
+        for state in (state_in, state_out):
+            state.carry(self.history)
+        self._advance(self._substep(state_in, state_out, control, dt))
 
     def locate_nonfinite(self, before: State, after: State, control: Control | None, dt: float) -> str:
         """Takes the step from `before` again, into `after`, and says where a position first became non-finite."""
         found: list[str] = []
+        layout = particle_layout(self.model.dtype)
 
         def look(written: array, batch: ConstraintBatch | None, rows: Rows | None) -> None:
-            bad = np.flatnonzero(~np.isfinite(written.numpy()).all(axis=1))
+            host = written.numpy()
+            moved = layout.host_positions(host) if host.shape[1] == layout.size else host
+            bad = np.flatnonzero(~np.isfinite(moved).all(axis=1))
             if found or not len(bad):
                 return
             if batch is None or rows is None:
@@ -206,7 +235,7 @@ class Solver:
             of_it = points[np.isin(points, bad).any(axis=1)][0].tolist()
             found.append(f"at point {bad[0]}, moved by the constraint '{batch.set.name}' on points {of_it}")
 
-        self._advance(Substep(before, after, self._motion(control), dt, look))
+        self._advance(self._substep(before, after, control, dt, look))
         return found[0] if found else "in no single projection"
 
     def _advance(self, s: Substep) -> None:
@@ -218,31 +247,30 @@ class Solver:
 
         Internal variables evolve by the positions at the start of the step.
         """
-        model, k, before, x = self.model, self._kernels, s.before, s.after.particle_q
+        model, before = self.model, s.before
         for batch in self.batches:
             for name, evolution in batch.evolutions.items():
                 after = s.after.internal_variables[f"{batch.set.name}.{name}"]
                 inputs = [batch.set.points, batch.parameters_in(before), before.particle_q, s.dt]
                 launch(evolution, batch.set.count, inputs, [after])
-        moving = [before.particle_q, before.particle_qd, before.particle_f]
-        outer = [model.particle_inv_mass, model.particle_drag, model.gravity, s.dt]
-        launch(k.predict, model.particle_count, [*moving, *outer], [x])
+        self._integrator.predict(before, s.dt)
         if self._prescribes:
             held = [model.attachment_point, model.attachment_anchor, model.attachment_group, model.attachment_slot]
             moved = [model.motion_offset, model.motion_kind, s.motion, model.motion_a, model.motion_b]
-            launch(k.prescribe, self._prescribes, [*held, *moved, before.clock, s.dt], [x, self._target])
-        s.watch(x, None, None)
+            inputs = [*held, *moved, before.clock, s.dt, s.reference]
+            launch(self._kernels.prescribe, self._prescribes, inputs, [s.particle, self._target])
+        s.watch(s.particle, None, None)
 
     def _warm_start(self, kernel: Kernel, batch: ConstraintBatch, rows: Rows, s: Substep) -> None:
         """Elastic and damping forces at the start of a step, applied to the predicted positions."""
-        x, before = s.after.particle_q, s.before
+        before = s.before
         launch(
             kernel,
             rows.count,
-            [rows.begin, *self._constraint_data(batch, s), before.particle_q, before.particle_qd, s.dt],
-            [x, batch.multiplier],
+            [rows.begin, *self._constraint_data(batch, s), before.particle_q, before.particle_qd, s.effective_dt],
+            [s.particle, batch.multiplier],
         )
-        s.watch(x, batch, rows)
+        s.watch(s.particle, batch, rows)
 
     def _constraint_data(self, batch: ConstraintBatch, s: Substep) -> list[object]:
         """What the kernels of constraints read first: points, parameters, compliance, damping, inverse masses."""
@@ -256,10 +284,16 @@ class Solver:
         ]
 
     def _finish(self, s: Substep) -> None:
-        """Velocities (lines 15 and 16), and the time."""
-        before, after = s.before, s.after
-        inputs = [before.particle_q, after.particle_q, s.dt, before.clock, s.dt]
-        launch(self._kernels.finish, self.model.particle_count, inputs, [after.particle_qd, after.clock])
+        """Positions and velocities (lines 15 and 16), and the time."""
+        self._integrator.finish(s.before, s.after, s.dt)
+
+    def _substep(
+        self, before: State, after: State, control: Control | None, dt: float, watch: Watch = _unwatched
+    ) -> Substep:
+        i = self._integrator
+        return Substep(
+            before, after, self._motion(control), dt, i.effective(dt), i.reference(before), i.particle, watch
+        )
 
     def _motion(self, control: Control | None) -> array:
         return self.model.motion_vector if control is None else control.motion_vector

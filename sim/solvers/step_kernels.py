@@ -1,17 +1,21 @@
-"""The kernels of a step that do not depend on the constraints: prediction, prescribed positions, velocities."""
+"""The kernels of a step that do not depend on the constraints: prediction, prescribed positions, velocities.
+
+See `integrators` for what they do.  `particle`: see `sim.constraints.particles`.
+"""
 
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
 # mypy: ignore-errors
 from dataclasses import dataclass
 from functools import cache
 
+from sim.constraints.particles import particle_layout
 from sim.core.lang.constants import pi
-from sim.core.lang.frontend.builtins import cos, tid
+from sim.core.lang.frontend.builtins import cos, stop_gradient, tid
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.scalar import clamp
 from sim.core.lang.library.vector import length
-from sim.core.lang.types import Scalar, float64, vector
-from sim.core.runtime.arrays.array import array
+from sim.core.lang.types import Scalar, float32, float64, vector
+from sim.core.runtime.arrays.array import array, array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
 from sim.model.build.motions import MOVE_SMOOTH, SWING
 
@@ -21,15 +25,43 @@ class StepKernels:
     """The kernels for one precision."""
 
     predict: Kernel
-    prescribe: Kernel
     finish: Kernel
+    predict_bdf2: Kernel
+    finish_bdf2: Kernel
+    prescribe: Kernel
     correct: Kernel
+
+
+@func
+def two_sum(a, b):
+    """The rounded sum of a and b, and what the rounding has left out, exactly (Knuth, TAOCP 2, 4.2.2, theorem B).
+
+    The sum of both is a + b: its derivative is that of the first alone, and the second has none.
+    """
+    s = a + b
+    part = s - a
+    return s, stopped((a - (s - part)) + (b - part))
+
+
+@func
+def stopped(v):
+    """The components of a vector as constants of derivatives."""
+    return type(v)(stop_gradient(v[0]), stop_gradient(v[1]), stop_gradient(v[2]))
 
 
 @cache
 def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
     """The kernels for float32 or float64, with or without drag."""
-    vec3 = vector(3, real)
+    vec3, vec3d, compensated, layout = vector(3, real), vector(3, float64), real is float32, particle_layout(real)
+    particle_type, at_start, moved_by = layout.type(real), layout.at_start, layout.moved_by
+    position, displacement = layout.position, layout.displacement
+
+    @func
+    def slowed(v, speed, drag, dt):
+        """A velocity after drag at this speed for dt: never reversed, whatever the step."""
+        if in_air:
+            return v / (1.0 + dt * drag * speed)
+        return v
 
     @kernel
     def predict(
@@ -40,23 +72,59 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
         drag: array[real],
         gravity: array[vec3],
         dt: real,
-        x_out: array[vec3],
+        particle: array[particle_type],
     ):
         i = tid()
+        dx = vec3()
         if w[i] > 0.0:
-            slowed = v[i]
-            if in_air:
-                slowed = v[i] / (1.0 + dt * drag[i] * length(v[i]))  # never reversed, whatever the step
-            x_out[i] = x[i] + dt * slowed + (dt * dt) * (gravity[0] + w[i] * f[i])
-        else:
-            x_out[i] = x[i]
+            coasting = slowed(v[i], length(v[i]) if in_air else 0.0, drag[i], dt)
+            dx = dt * coasting + (dt * dt) * (gravity[0] + w[i] * f[i])
+        particle[i] = at_start(x[i], dx)
 
     @func
-    def progress(kind: int, a: real, b: real, time: real):
+    def follows(dt_last, dt, v, v_known):
+        """Whether the history of a point is that of the step before this one."""
+        return dt_last == dt and v[0] == v_known[0] and v[1] == v_known[1] and v[2] == v_known[2]
+
+    @kernel
+    def predict_bdf2(
+        x: array[vec3],
+        v: array[vec3],
+        f: array[vec3],
+        dq: array[vec3],
+        v_last: array[vec3],
+        v_known: array[vec3],
+        dt_last: array[real],
+        w: array[real],
+        drag: array[real],
+        gravity: array[vec3],
+        dt: real,
+        particle: array[particle_type],
+        x_ref: array[vec3],
+        touched: array[int],
+    ):
+        i = tid()
+        effective = 2.0 * dt / 3.0
+        before, v_before = dt * v[i], v[i]  # without a history: as if it had moved like this
+        if follows(dt_last[i], dt, v[i], v_known[i]):
+            before, v_before = dq[i], v_last[i]
+        ahead = before / 3.0
+        dx = -ahead
+        touched[i] = 0
+        if w[i] > 0.0:
+            coasting = v[i] + (v[i] - v_before) / 3.0
+            if in_air:  # at the speed of the end of the step, by what was before it: of second order
+                coasting = slowed(coasting, length(2.0 * v[i] - v_before), drag[i], effective)
+            dx = effective * coasting + (effective * effective) * (gravity[0] + w[i] * f[i])
+        x_ref[i] = x[i] + ahead
+        particle[i] = at_start(x_ref[i], dx)
+
+    @func
+    def progress(kind: int, a: float64, b: float64, time: float64):
         """How far along its displacement a motion is at a time."""
         if kind == SWING:
             return 0.5 * (1.0 - cos(2.0 * pi * a * time))
-        s = clamp((time - a) / (b - a), real(0.0), real(1.0))
+        s = clamp((time - a) / (b - a), float64(0.0), float64(1.0))
         if kind == MOVE_SMOOTH:
             s = s * s * (3.0 - 2.0 * s)
         return s
@@ -73,38 +141,109 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
         a: array[real],
         b: array[real],
         clock: array[float64],
-        dt: real,
-        x: array[vec3],
+        dt: float64,
+        x_ref: array[vec3],
+        particle: array[particle_type],
         target: array[vec3],
     ):
         k = tid()
-        time = real(clock[0]) + dt
-        place = anchor[k]
+        time = clock[0] + dt
+        place = vec3d(anchor[k])
         for m in range(offset[group[k]], offset[group[k] + 1]):
-            place += displacement[m] * progress(kind[m], a[m], b[m], time)
+            place += vec3d(displacement[m]) * progress(kind[m], float64(a[m]), float64(b[m]), time)
         if slot[k] < 0:
-            x[point[k]] = place
+            p = point[k]
+            particle[p] = at_start(x_ref[p], vec3(place - vec3d(x_ref[p])))
         else:
-            target[slot[k]] = place
+            target[slot[k]] = vec3(place)
 
     @kernel
     def finish(
-        x_before: array[vec3],
         x: array[vec3],
+        low: array[vec3],
+        particle: array[particle_type],
         dt: real,
         clock: array[float64],
         step: float64,
+        x_out: array[vec3],
+        low_out: array[vec3],
         v_out: array[vec3],
         clock_out: array[float64],
     ):
         i = tid()
-        v_out[i] = (x[i] - x_before[i]) / dt
+        dx = displacement(particle[i], x[i])
+        if compensated:
+            x_out[i], low_out[i] = two_sum(x[i], dx + low[i])
+        else:
+            x_out[i] = position(particle[i])
+        v_out[i] = dx / dt
         if i == 0:
             clock_out[0] = clock[0] + step
 
     @kernel
-    def correct(correction: array[vec3], x: array[vec3]):
+    def finish_bdf2(
+        x: array[vec3],
+        low: array[vec3],
+        v: array[vec3],
+        dq: array[vec3],
+        v_last: array[vec3],
+        v_known: array[vec3],
+        dt_last: array[real],
+        w: array[real],
+        particle: array[particle_type],
+        x_ref: array[vec3],
+        touched: array[int],
+        dt: real,
+        clock: array[float64],
+        step: float64,
+        x_out: array[vec3],
+        low_out: array[vec3],
+        v_out: array[vec3],
+        dq_out: array[vec3],
+        v_last_out: array[vec3],
+        v_known_out: array[vec3],
+        dt_out: array[real],
+        clock_out: array[float64],
+    ):
         i = tid()
-        x[i] += correction[i]
+        known = follows(dt_last[i], dt, v[i], v_known[i])
+        before = dt * v[i]
+        if known:
+            before = dq[i]
+        dx = displacement(particle[i], x_ref[i])
+        moved = dx + before / 3.0
+        velocity = dx * (1.5 / dt)
+        if touched[i] == 1 or (not known and w[i] == 0.0):
+            velocity = moved / dt
+        elif not known:  # v + h a, from x' = x + h v + h~^2 a
+            velocity = v[i] + (dx - (2.0 * dt / 3.0) * v[i]) * (2.25 / dt)
+        v_out[i], v_known_out[i] = velocity, velocity
+        dt_out[i] = 0.0 if touched[i] == 1 else dt
+        dq_out[i], v_last_out[i] = moved, v[i]
+        if compensated:
+            x_out[i], low_out[i] = two_sum(x[i], moved + low[i])
+        else:
+            x_out[i] = position(particle[i])
+        if i == 0:
+            clock_out[0] = clock[0] + step
 
-    return StepKernels(predict, prescribe, finish, correct)
+    @kernel
+    def correct(correction: array[vec3], particle: array[particle_type]):
+        i = tid()
+        particle[i] += moved_by(correction[i])
+
+    return StepKernels(predict, finish, predict_bdf2, finish_bdf2, prescribe, correct)
+
+
+@cache
+def mark_touched(real: Scalar) -> Kernel:
+    """A kernel, one thread per contact: 1 for the points of those that push."""
+
+    @kernel
+    def mark(points: array2d[int], multiplier: array[real], touched: array[int]):
+        k = tid()
+        if multiplier[k] > 0.0:
+            touched[points[k, 0]] = 1
+
+    mark.race_free = True  # all write the same
+    return mark

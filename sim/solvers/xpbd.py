@@ -21,6 +21,7 @@ from sim.schema.kinds import Choice, Int
 from sim.schema.reading import SchemaLine
 from sim.solvers.base import Solver, Substep
 from sim.solvers.batch import ConstraintBatch, Rows
+from sim.solvers.integrators import INTEGRATORS, Bdf2, Integrator
 
 
 @dataclass(eq=False, repr=False)
@@ -34,8 +35,9 @@ class SolverXPBD(Solver, key="xpbd"):
                 damping forces at the start of the step, which act on the predicted positions; what is at rest then
                 stays at rest exactly, and solids need far fewer steps (see `sim.constraints.warm_start`).  Contacts
                 begin at zero.
+    integrator: "euler": implicit Euler, as published; "bdf2": second order, see `sim.solvers.integrators`.
     Pinned points (zero inverse mass) never move, unless their attachment prescribes a motion.
-    All three may be changed between steps; what a tape or a graph has recorded stays as it is.
+    All four may be changed between steps; what a tape or a graph has recorded stays as it is.
     """
 
     about = "extended position-based dynamics"
@@ -45,18 +47,21 @@ class SolverXPBD(Solver, key="xpbd"):
                    "colored: one after the other (Gauss-Seidel); jacobi: at once, averaged", "colored"),
         SchemaLine("start", Choice(("zero", "elastic")), "multipliers at the start of a step: zero, or those of the"
                    " forces at hand (solids need fewer steps)", "zero"),
+        SchemaLine("integrator", Choice(tuple(INTEGRATORS)), "euler: first order, as published; bdf2: second order,"
+                   " with less damping of its own", "euler"),
     )  # fmt: skip
 
     iterations: int = 1
     order: str = "colored"
     start: str = "zero"
+    integrator: str = "euler"
 
     def __post_init__(self) -> None:
-        self._prepared: tuple[int, str, str] | None = None
+        self._prepared: tuple[int, str, str, str] | None = None
         self._ready()
 
     def _ready(self) -> None:
-        chosen = self.iterations, self.order, self.start
+        chosen = self.iterations, self.order, self.start, self.integrator
         if self._prepared != chosen:
             self._check_settings()
             self._make_kernels()
@@ -82,6 +87,9 @@ class SolverXPBD(Solver, key="xpbd"):
         model, averaged = self.model, self.order == "jacobi"
         kind = vector(3, model.dtype)
         self._correction = zeros(model.particle_count, kind, model.device, model.requires_grad) if averaged else None
+
+    def _make_integrator(self) -> Integrator:
+        return INTEGRATORS[self.integrator](self.model)
 
     @property
     def scratch(self) -> list[array]:
@@ -116,7 +124,11 @@ class SolverXPBD(Solver, key="xpbd"):
                 self._correction.zero_()
                 for batch in self.batches:
                     self._project(batch, batch.all_at_once, iteration, s)
-                launch(self._kernels.correct, self.model.particle_count, [self._correction], [s.after.particle_q])
+                launch(self._kernels.correct, self.model.particle_count, [self._correction], [s.particle])
+        if isinstance(self._integrator, Bdf2):
+            for batch in self.batches:
+                if batch.set.constraint.unilateral:
+                    self._integrator.touch(batch.set.points, batch.multiplier)
         self._finish(s)  # lines 15 and 16
 
     def _is_warm(self, batch: ConstraintBatch) -> bool:
@@ -125,12 +137,12 @@ class SolverXPBD(Solver, key="xpbd"):
 
     def _project(self, batch: ConstraintBatch, rows: Rows, iteration: int, s: Substep) -> None:
         """Lines 6 to 10: eq. 18 for d lambda, eq. 17 for d x."""
-        x, correction = s.after.particle_q, self._correction if self._correction is not None else self._no_correction
+        correction = self._correction if self._correction is not None else self._no_correction
         first = iteration == 0 and not self._is_warm(batch)  # then the multipliers are zero, and not read
         launch(
             self._projections[batch.set.constraint, first, rows.disjoint],
             rows.count,
-            [rows.begin, *self._constraint_data(batch, s), self._valence, s.before.particle_q, s.dt],
-            [x, correction, batch.multiplier],
+            [rows.begin, *self._constraint_data(batch, s), self._valence, s.reference, s.effective_dt],
+            [s.particle, correction, batch.multiplier],
         )
-        s.watch(x if self._correction is None else correction, batch, rows)
+        s.watch(s.particle if self._correction is None else correction, batch, rows)

@@ -69,7 +69,8 @@ def test_constraints_of_a_launch_that_share_nothing(name, averaged):
     plain, own = (projected(s, host, False, True, averaged, promised) for promised in (False, True))
     np.testing.assert_allclose(own[0], plain[0], rtol=1e-15)
     np.testing.assert_array_equal(own[1], plain[1])
-    assert not plain[2].exclusive and own[2].exclusive == {"x", "correction", "x_before", "w", "valence", "multiplier"}
+    assert not plain[2].exclusive
+    assert own[2].exclusive == {"particle", "correction", "x_ref", "w", "valence", "multiplier"}
     assert plain[2].race_free and own[2].race_free and plain[2].name == f"project_{name}"
 
 

@@ -93,9 +93,9 @@ def solver_variants(real: Scalar) -> list[Variant]:
             for own in (True, False):
                 label = f"project_{c.name}_{'first' if first else 'next'}_{'own' if own else 'shared'}"
                 kernel = partial(make_projection, c, real, first, not first, False, own)
-                made[label] = partial(_lazily, kernel, label, ("x", "x_out"), ("x_before",))
+                made[label] = partial(_lazily, kernel, label, ("particle", "x_out"), ("x_ref",))
         label = f"project_{c.name}_averaged"
-        made[label] = partial(_lazily, partial(make_projection, c, real, False, True, True), label, (), ("x_before",))
+        made[label] = partial(_lazily, partial(make_projection, c, real, False, True, True), label, (), ("x_ref",))
         if not c.unilateral:
             made[f"warm_start_{c.name}"] = partial(
                 _lazily, partial(make_warm_start, c, real, True, True, True), f"warm_start_{c.name}"

@@ -55,6 +55,20 @@ CELL = ((0, 4, 5, 6), (1, 5, 4, 7), (2, 6, 7, 4), (3, 7, 6, 5), (4, 5, 6, 7))
 """Corners of the tetrahedra of a lattice cell, as `sim.geometry.lattice_cells` orders them."""
 
 
+EDGES = ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3))
+
+
+def trilinear_gradient(x: np.ndarray, at: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """dx/dX (3, 3) of a box with corners (8, 3) at `at` in [-1, 1]^3."""
+    shapes = np.zeros((8, 3))
+    for corner in range(8):
+        sign = np.array([2 * (corner >> axis & 1) - 1 for axis in range(3)])
+        for axis in range(3):
+            others = [(1 + sign[k] * at[k]) / 2 for k in range(3) if k != axis]
+            shapes[corner, axis] = sign[axis] / size[axis] * others[0] * others[1]
+    return x.T @ shapes
+
+
 def values(c: Constraint, x: np.ndarray, parameters: dict[str, np.ndarray]) -> np.ndarray:
     """C of one constraint by NumPy, (rows,): x (points, 3).  An independent statement of every C that is tested."""
     p = parameters
@@ -119,6 +133,53 @@ def values(c: Constraint, x: np.ndarray, parameters: dict[str, np.ndarray]) -> n
         across = v @ tensor @ v - p["curl_weft"]
         return [u @ tensor @ u - p["curl_warp"] + p["coupling"] * across, across, 2 * u @ tensor @ v]
 
+    def strain_rows(f: np.ndarray, h: np.ndarray | None = None) -> list[float]:
+        """Of the Green strain, or of how it changes with F by H."""
+        e = 0.5 * (f.T @ f - np.eye(3)) if h is None else 0.5 * (f.T @ h + h.T @ f)
+        return [np.trace(e) / 3**0.5, *deviator(e)]
+
+    def neo_hookean_of(f: np.ndarray) -> list[float]:
+        return [np.linalg.norm(f), np.linalg.det(f) - 1 - p["softness"], *deviator(0.5 * (f.T @ f - np.eye(3)))]
+
+    def brick() -> tuple[np.ndarray, np.ndarray]:
+        """The mean F, and d2u_i / dX_i dX_j by finite differences of the trilinear map, in the frame of F."""
+        f = trilinear_gradient(x, np.zeros(3), p["size"])
+        return f, np.array(
+            [
+                f[:, i] @ (trilinear_gradient(x, unit, p["size"]) - f)[:, i] if i != j else 0.0
+                for i in range(3)
+                for j, unit in enumerate(np.eye(3))
+            ]
+        ).reshape(3, 3)
+
+    def bending() -> list[float]:
+        _, b = brick()
+        pairs = (b[0, 1], b[2, 1]), (b[0, 2], b[1, 2]), (b[1, 0], b[2, 0])
+        return [value for a, c in pairs for value in ((a + c) / 2**0.5, (a - c) / 2**0.5)]
+
+    def twist() -> list[float]:
+        f, _ = brick()
+        own = [trilinear_gradient(x, unit, p["size"]) - f for unit in np.eye(3)]
+        shear = [f[:, i] @ own[k][:, j] + f[:, j] @ own[k][:, i] for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1))]
+        corner = [np.ones(3) - unit for unit in np.eye(3)]  # the part with the product of the two other coordinates
+        warp = [
+            f[:, i] @ (trilinear_gradient(x, corner[i], p["size"]) - f - own[(i + 1) % 3] - own[(i + 2) % 3])[:, i]
+            for i in range(3)
+        ]
+        return [*(np.array(shear) / 2**0.5), *warp]
+
+    def quadratic() -> tuple[np.ndarray, np.ndarray]:
+        """The mean F, and its part that is 1, 1, -1, -1 at the Gauss points."""
+        g = np.stack([-p["g1"] - p["g2"] - p["g3"], p["g1"], p["g2"], p["g3"]])
+        at = []
+        for point in range(4):
+            share = np.full(4, (5 - 5**0.5) / 20)
+            share[point] = (5 + 3 * 5**0.5) / 20
+            shapes = [(4 * share[a] - 1) * g[a] for a in range(4)]
+            shapes += [4 * (share[a] * g[b] + share[b] * g[a]) for a, b in EDGES]
+            at.append(x.T @ np.array(shapes))
+        return sum(at) / 4, (at[0] + at[1] - at[2] - at[3]) / 4
+
     edge = np.linalg.norm(x[1] - x[0]) if len(x) > 1 else 0.0
     formulas: dict[str, Callable[[], object]] = {
         "distance": lambda: edge - p["rest"],
@@ -139,6 +200,13 @@ def values(c: Constraint, x: np.ndarray, parameters: dict[str, np.ndarray]) -> n
         "fabric": fabric,
         "plate": curvatures,
         "fabric_bend": woven_curvatures,
+        "stvk_hexahedron": lambda: strain_rows(brick()[0]),
+        "neo_hookean_hexahedron": lambda: neo_hookean_of(brick()[0]),
+        "hexahedron_bending": bending,
+        "hexahedron_twist": twist,
+        "stvk_quadratic": lambda: strain_rows(quadratic()[0]),
+        "neo_hookean_quadratic": lambda: neo_hookean_of(quadratic()[0]),
+        "quadratic_modes": lambda: strain_rows(*quadratic()),
         "own_area": lambda: 0.5 * np.linalg.norm(np.cross(x[1] - x[0], x[2] - x[0])) - p["rest"],
         "own_pair": lambda: [edge - p["rest"], np.linalg.norm(x[2] - x[0]) - 2 * p["rest"]],
         "own_tetrahedron": lambda: halves() - np.concatenate([p["near"], p["far"]]),

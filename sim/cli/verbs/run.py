@@ -15,6 +15,7 @@ from sim.cli.verbs.modules import UsageError
 from sim.identify.run import INTERRUPTED, Watcher, run_problem
 from sim.io import STATE, to_json
 from sim.scene.build.problem import PRECISION
+from sim.solvers import SolverNewton
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,6 +29,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--resume", type=Path, metavar="DIR", help="go on with the run in this folder")
     parser.add_argument("--out", type=Path, metavar="DIR", help="the run folder; default runs/<scene>/<time>")
+    parser.add_argument(
+        "--reference",
+        action="store_true",
+        help="simulate the result once more with SolverNewton, or what the scene names as its reference, and compare",
+    )
     parser.add_argument("--profile", action="store_true", help="measure the time of every kernel, for the report")
 
 
@@ -35,6 +41,9 @@ def _run(options: argparse.Namespace) -> int:
     if options.simulate and (options.resume or options.iterations):
         raise UsageError("--simulate searches nothing: --resume and --iterations do not go with it")
     problem = load(options).build(options.device, options.dtype)
+    if options.reference and problem.reference is None:
+        problem.reference = SolverNewton(problem.model)
+        problem.reference.check_model()
     watcher: Watcher = Watcher()
     if not (options.json or options.quiet):
         watcher = LiveWatcher() if sys.stdout.isatty() else PlainWatcher()
@@ -70,6 +79,7 @@ def resume_command(options: argparse.Namespace, folder: Path) -> str:
     for name in ("device", "seed", "threads", "iterations"):
         if getattr(options, name) is not None:
             words += [f"--{name}", str(getattr(options, name))]
+    words += ["--reference"] if options.reference else []
     return shlex.join([*words, *(["--allow-outside"] if options.allow_outside else [])])
 
 

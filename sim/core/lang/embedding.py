@@ -9,7 +9,7 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
-from sim.core.lang.autodiff.forward import Gradient, vjp_rule
+from sim.core.lang.autodiff.forward import Gradient, jvp, vjp_rule
 from sim.core.lang.frontend.captures import remembered
 from sim.core.lang.frontend.function import Function
 from sim.core.lang.frontend.traced import Keywords, Positional, StructValue, describe, flatten, rebuild
@@ -19,6 +19,7 @@ from sim.core.lang.frontend.tracing.components import get_field, subscript
 from sim.core.lang.frontend.tracing.context import Context
 from sim.core.lang.frontend.tracing.registry import Builtin, takes
 from sim.core.lang.ir.core import Func, Value
+from sim.core.lang.ir.inline import inline_call
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, float32
 
@@ -74,6 +75,32 @@ def value_and_grad(trace: Trace, name: str) -> Builtin:
         return tuple(values), tuple(rows)
 
     return Builtin(name, handler, f"The results of `{name}`, and their gradients by its first argument.")
+
+
+def hessian_product(trace: Trace, name: str) -> Builtin:
+    """`name(x, *args, weights, along)` in a kernel: the second derivative of sum_r weights[r] values[r] by x, along x.
+
+    weights has a number for each scalar result of the traced function; `along` and the result have the form of x.
+    Not to be differentiated once more.  Raises `KernelError` as `embed` does.
+    """
+
+    def handler(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> Any:
+        takes(t, node, name, args, kwargs, 3, len(args))
+        *inner, weights, along = args
+        func = trace()
+        flat = _components(t, func, name, tuple(inner), kwargs, node)
+        t.captures.include(func.captures)
+        second = second_derivative_of(func, len(flatten(inner[0])))
+        moved = inline_call(t.b, second, [*flat, *flatten(tuple(weights)), *flatten(tuple(along))])
+        return rebuild(inner[0], iter(moved[len(moved) // 2 :]))
+
+    return Builtin(name, handler, f"The second derivative of the weighted results of `{name}`, times a direction.")
+
+
+@memoize
+def second_derivative_of(func: Func, components: int) -> Func:
+    """Parameters of func, weights of its results, a direction of its first components -> gradient, its change."""
+    return jvp(gradient_of(func, components).func, range(components))
 
 
 @memoize

@@ -15,7 +15,17 @@ from sim.constraints.base import Constraint
 from sim.core.lang.errors import entry_point
 from sim.core.lang.types import float32
 from sim.core.runtime.devices.device import DeviceLike
-from sim.geometry import ClothGrid, EmbeddedSurface, MeshFile, SolidGrid, TetMesh, cloth_grid, solid_grid, solid_mesh
+from sim.geometry import (
+    ClothGrid,
+    EmbeddedSurface,
+    MeshFile,
+    SolidGrid,
+    TetMesh,
+    cloth_grid,
+    solid_grid,
+    solid_mesh,
+    with_elements,
+)
 from sim.model.build import checks, objects
 from sim.model.build.assembly import ModelParts, assemble
 from sim.model.build.blocks import (
@@ -210,6 +220,7 @@ class ModelBuilder:
         cell_y: float,
         cell_z: float,
         density: Any,
+        element: str = "tetrahedra",
         rot: Any = None,
         scale: float = 1.0,
         vel: Any = ORIGIN,
@@ -224,12 +235,15 @@ class ModelBuilder:
     ) -> Group:
         """A solid box of dim_x x dim_y x dim_z cells, five tetrahedra in each, its lowest corner at `pos`.
 
+        element: `tetrahedra`, `hexahedra` (the cells), or `quadratic` (tetrahedra with points in the middles of their
+        edges).  The last two bend as they should, with one value of Young's modulus on coarse and fine lattices.
+
         density: [kg/m^3], one number or one per point.  fix_*: pins the points of a side (left, right: lowest, highest
         x; bottom, top: lowest, highest y).
         material: `neo_hookean`, `stvk` with young [Pa], poisson and damping [s], ...
         """
         self._open("add_soft_grid")
-        grid = checks.geometry(solid_grid, dim_x, dim_y, dim_z, cell_x, cell_y, cell_z)
+        grid = checks.geometry(solid_grid, dim_x, dim_y, dim_z, cell_x, cell_y, cell_z, element)
         options = ObjectOptions(pos, rot, scale, vel, spin, label, material, thickness)
         group = self._add(objects.solid(options, grid.mesh, density), options)
         return self._fix_sides(group, grid, fix_left, fix_right, fix_top, fix_bottom)
@@ -242,6 +256,7 @@ class ModelBuilder:
         mesh: TetMesh | None = None,
         surface: EmbeddedSurface | None = None,
         density: Any,
+        element: str = "tetrahedra",
         pos: Sequence[float] = ORIGIN,
         rot: Any = None,
         scale: float = 1.0,
@@ -253,8 +268,8 @@ class ModelBuilder:
     ) -> Group:
         """A solid from `vertices` (n, 3), `indices` (m, 4) of tetrahedra, or `mesh` (of `sim.geometry.load_tets`).
 
-        surface: one that is carried along, as `sim.geometry.fill_surface` returns it with the mesh.  The rest as in
-        `add_soft_grid`.
+        surface: one that is carried along, as `sim.geometry.fill_surface` returns it with the mesh.  element: as in
+        `add_soft_grid`, `hexahedra` for a mesh of lattice cells only.  The rest as there.
         """
         self._open("add_soft_mesh")
         if (mesh is None) == (vertices is None) or (mesh is not None and indices is not None):
@@ -263,6 +278,7 @@ class ModelBuilder:
         if mesh is None:
             tets = index_table(indices, 4, "tetrahedra")
             mesh = checks.geometry(solid_mesh, checks.vec3s("vertices", vertices), tets, label or "the solid")
+        mesh = checks.geometry(with_elements, mesh, element, label or "the solid")
         return self._add(objects.solid(options, mesh, density, surface), options)
 
     # ------------------------------------------------------------------------------------------ constraints
@@ -366,6 +382,7 @@ class ModelBuilder:
             return
         checks.known(f"set_values: constraint of {group.name!r}", constraint, group.elements)
         prefix = f"{group.name}.{constraint}"
+        # the first has one constraint for each element; the others are parts of the same elements, with its values
         next(b for b in self._constraints if b.prefix == prefix).set_values(inner, values)
 
     def give_each_point(self, group: Group, key: str) -> None:
@@ -528,7 +545,9 @@ class ModelBuilder:
         name, start = self._label(options.label, new.thing.kind), self._count
         spin = checks.vec3("spin", options.spin)[None]
         constraints = material_blocks(name, start, options.material, new.thing)
-        group = new.group(name, start, position, {b.constraint.name: b.points for b in constraints})
+        # of the parts of an element the first stands last: it has one constraint for each of them
+        elements = {b.prefix.removeprefix(f"{name}."): b.points for b in reversed(constraints)}
+        group = new.group(name, start, position, elements)
         self.groups[name] = group
         self._labels.add(name)
         self._points.append(PointBlock(group, new.base, position[None], velocity, spin, *new.weight, thickness))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.constraints.base import Constraint
+from sim.constraints.base import REGISTRY, Constraint
 from sim.constraints.stencils import Elements, Given, Meshed
 from sim.geometry import GeometryError
 from sim.model.build import checks
@@ -28,18 +28,36 @@ def material_blocks(label: str, start: int, material: Any, thing: Meshed) -> lis
             raise ModelError(f"material: {name!r} is no material", f"Use {constraint.added_by}")
         if constraint.law is not None and thing.kind != constraint.law.kind:
             raise ModelError(f"material: {name!r} is for {_NOUNS[constraint.law.kind]}", _ADDED_BY[constraint.law.kind])
-        elements = elements_of(constraint, thing)
+        parts = parts_of(constraint, thing)
         spec = checks.mapping(f"material[{name!r}]", given)
-        values, each = constraint_values(f"material[{name!r}]", constraint, spec, len(elements.points))
-        factor = np.ones(len(elements.points))
-        if not each and thing.kind in constraint.factors:
-            factor = np.asarray(constraint.factors[thing.kind](elements.length, elements.area), np.float64)
-        size = elements.area if constraint.law is not None else None
-        points = elements.points + np.int32(start)
-        placed = _from(start, elements.given) if elements.given is not None else None
-        prefix = f"{label}.{name}"
-        blocks.append(ConstraintBlock(label, prefix, constraint, points, factor, values, size=size, given=placed))
+        count = len(elements_of(parts[0], thing).points)
+        values, each = constraint_values(f"material[{name!r}]", constraint, spec, count)
+        for part in parts:
+            elements = elements_of(part, thing)
+            factor = np.ones(len(elements.points))
+            if not each and thing.kind in part.factors:
+                factor = np.asarray(part.factors[thing.kind](elements.length, elements.area), np.float64)
+            size = elements.area if part.law is not None else None
+            points = elements.points + np.int32(start)
+            placed = _from(start, elements.given) if elements.given is not None else None
+            prefix = f"{label}.{name}"
+            blocks.append(ConstraintBlock(label, prefix, part, points, factor, values, size=size, given=placed))
+    twice = {b.constraint.name for b in blocks if sum(b.constraint is other.constraint for other in blocks) > 1}
+    if twice:
+        raise ModelError("material: two laws for the same elements", "Keep one of them")
     return blocks
+
+
+def parts_of(constraint: Constraint, thing: Meshed) -> tuple[Constraint, ...]:
+    """What stands for a constraint on an object: other ones, where its elements are not tetrahedra."""
+    if constraint.law is None or thing.element == "tetrahedra":
+        return (constraint,)
+    if thing.element not in constraint.on_element:
+        raise ModelError(
+            f"material: {constraint.name!r} is for elements that are tetrahedra, not {thing.element}",
+            f"Use {' or '.join(name for name, c in REGISTRY.items() if thing.element in c.on_element)}",
+        )
+    return constraint.on_element[thing.element]
 
 
 def _from(start: int, given: Given) -> Given:

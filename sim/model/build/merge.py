@@ -72,7 +72,8 @@ def _bind(
     chosen = np.flatnonzero(rows >= 0)
     law = made.constraint.law
     if law is not None and block.size is not None:
-        values = {name: materials.add(f"{block.prefix}.{name}", block.values[name]) for name in law.values}
+        paths = {name: f"{block.prefix}.{name}" for name in law.values}  # one value for all parts of an element
+        values = {n: materials[p] if p in materials else materials.add(p, block.values[n]) for n, p in paths.items()}
         outputs = {"compliance": made.compliance, **{name: made.parameters[name] for name in law.derived}}
         if len(chosen):
             made.derivations += law_derivations(

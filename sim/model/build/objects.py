@@ -9,7 +9,16 @@ from typing import Any
 import numpy as np
 
 from sim.constraints.stencils import Chain, Cloth, LoosePoints, Meshed, Solid
-from sim.geometry import ClothGrid, EmbeddedSurface, TetMesh, check_cloth, mesh_topology, place, tet_edges
+from sim.geometry import (
+    ClothGrid,
+    EmbeddedSurface,
+    TetMesh,
+    check_cloth,
+    mesh_topology,
+    nodal_volumes,
+    place,
+    tet_edges,
+)
 from sim.model.build import checks
 from sim.model.errors import ModelError
 from sim.model.groups import NO_EDGES, NO_TETS, NO_TRIANGLES, Group
@@ -126,12 +135,10 @@ def cloth(
 
 
 def solid(options: ObjectOptions, mesh: TetMesh, density: Any, surface: EmbeddedSurface | None = None) -> NewObject:
-    """A solid of tetrahedra, whose mass each of them gives to its points in equal parts."""
+    """A solid of tetrahedra or other elements, each of which gives its mass to its points: see `nodal_volumes`."""
     base = options.placed(mesh.positions)
     mesh = replace(mesh, positions=base)
-    volume = np.zeros(len(base))
-    np.add.at(volume, mesh.tets, np.repeat(mesh.volumes[:, None] / 4.0, 4, axis=1))
-    weight = "density", checks.values("density", density, len(base), positive=True), volume
+    weight = "density", checks.values("density", density, len(base), positive=True), nodal_volumes(mesh)
     return NewObject(
         Solid(mesh),
         base,

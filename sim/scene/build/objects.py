@@ -107,7 +107,7 @@ def _cloth(made: _Object) -> Group:
 
 def _soft(made: _Object) -> Group:
     soft, context = made.body, made.context
-    options = {**made.common(), "density": made.value("density")}
+    options = {**made.common(), "density": made.value("density"), "element": soft["element"]}
     if "lattice" in soft:
         lattice = soft["lattice"]
         sizes = [size / cells for size, cells in zip(lattice["size"], lattice["cells"], strict=True)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -44,7 +43,8 @@ def build_problem(scene: Document, device: DeviceLike = None, dtype: Any = PRECI
     method = make_method(context, experiments, terms).chosen(terms, sum(p.start.size for p in parameters))
     context.finish()
     assert model is not None
-    solver = make_solver(context, model, scene.data["solver"])
+    solver = make_solver(context, model, "solver")
+    reference = make_solver(context, model, "reference") if "reference" in scene.data else None
     context.finish()
     context.warnings += [f"solver: {text}" for text in step_warnings(solver, [e.schedule.dt for e in experiments])]
     problem = Problem(
@@ -59,6 +59,7 @@ def build_problem(scene: Document, device: DeviceLike = None, dtype: Any = PRECI
         make_expectations(context),
         _description(context, method),
         measures,
+        reference,
     )
     # Whether recordings lie where the simulation begins is seen from both.
     if notes := alignment_notes(problem, _spaces(scene)):
@@ -94,14 +95,14 @@ def _with_method(scene: Document, method: Method) -> Document:
     return replace(scene, data={**scene.data, "optimize": {method.name: {"iterations": method.limit}, **optimize}})
 
 
-def make_solver(context: BuildContext, model: Model, data: Mapping[str, Any]) -> Solver:
-    """The solver that `solver` names."""
-    ((name, settings),) = data.items()
+def make_solver(context: BuildContext, model: Model, key: str) -> Solver:
+    """The solver that `solver` names, or `reference`."""
+    ((name, settings),) = context.data[key].items()
     solver = SOLVERS[name](model, **settings)
     try:
         solver.check_model()
     except SolverError as error:
-        context.problem(f"solver.{name}", str(error), error.hint)
+        context.problem(f"{key}.{name}", str(error), error.hint)
     return solver
 
 

@@ -121,8 +121,7 @@ class LaneEmitter(LaneWriter):
         key = (op.operands[0], *values, self.masks[-1] if self.masks else "")
         known = self.rows.get(key)
         if known is None:
-            columns = [self.split(v) for v in values]
-            known = [self.address(op, [(v, c[k]) for v, c in zip(values, columns, strict=True)]) for k in ALL]
+            known = self.side_by_side(op, values) or self.each_place(op, values)
             if self.masks:
                 known = [
                     self.let(f"select i1 {m}, ptr {p}, ptr %dummy")
@@ -130,6 +129,20 @@ class LaneEmitter(LaneWriter):
                 ]
             self.rows[key] = known
         return known
+
+    def each_place(self, op: Op, values: Sequence[Value]) -> list[str]:
+        columns = [self.split(v) for v in values]
+        return [self.address(op, [(v, c[k]) for v, c in zip(values, columns, strict=True)]) for k in ALL]
+
+    def side_by_side(self, op: Op, values: Sequence[Value]) -> list[str] | None:
+        """The places where one index counts the lanes and the others are the same in all, at a known distance."""
+        lanes = [self.of(v) for v in values]
+        counting = [axis for axis, lane in enumerate(lanes) if isinstance(lane, Counting)]
+        stride = self.strides[op.operands[0], counting[0]] if len(counting) == 1 else ""
+        if not stride.isdecimal() or any(not isinstance(a, Uniform | Counting) for a in lanes):
+            return None
+        first = self.first_place(op)
+        return [self.shifted(first, k * int(stride)) for k in ALL]
 
     @staticmethod
     def leaves(op: Op) -> tuple[list[Scalar], tuple[int, ...]]:
@@ -155,18 +168,18 @@ class LaneEmitter(LaneWriter):
         counts = isinstance(lanes[-1], Counting) and all(isinstance(a, Uniform) for a in lanes[:-1])
         return "row" if full and last and counts and len(kinds) <= 4 else "rows"
 
-    def bundle(self, op: Op) -> tuple[Scalar, int] | None:
-        """(type, number) of leaves that lie side by side and are moved at once, or None."""
+    def bundles(self, op: Op) -> list[tuple[int, int, Scalar, int]]:
+        """The leaves in runs that are moved at once: (first, number, type, byte offset), at most four side by side."""
         kinds, offsets = self.leaves(op)
-        size = kinds[0].size
-        if (
-            len(kinds) not in (2, 3, 4)
-            or not kinds[0].is_float
-            or kinds[0].bits < 32
-            or len({id(k) for k in kinds}) != 1
-        ):
-            return None
-        return (kinds[0], len(kinds)) if all(o == offsets[0] + k * size for k, o in enumerate(offsets)) else None
+        out: list[tuple[int, int, Scalar, int]] = []
+        for k, (kind, offset) in enumerate(zip(kinds, offsets, strict=True)):
+            if out and kind.is_float and kind.bits >= 32:
+                first, count, same, begin = out[-1]
+                if count < 4 and kind is same and offset == begin + count * kind.size:
+                    out[-1] = first, count + 1, kind, begin
+                    continue
+            out.append((k, 1, kind, offset))
+        return out
 
     # -- loads
     def load(self, op: Op) -> None:
@@ -186,12 +199,12 @@ class LaneEmitter(LaneWriter):
             return [Uniform(self.load_one(self.shifted(at, o), k)) for k, o in zip(kinds, offsets, strict=True)]
         if how == "row":
             return [LaneVector(name) for name in self.load_row(op, kinds[0], len(kinds))]
-        together = self.bundle(op)
         places = self.places(op)
-        if together is not None:
-            return [LaneVector(name) for name in self.load_rows(op, places, *together, offsets[0])]
         out: list[Lane] = []
-        for kind, offset in zip(kinds, offsets, strict=True):
+        for _, count, kind, offset in self.bundles(op):
+            if count > 1:
+                out += [LaneVector(name) for name in self.load_rows(op, places, kind, count, offset)]
+                continue
             scalars = tuple(self.load_one(self.shifted(p, offset), kind) for p in places)
             out.append(Split(scalars) if kind.is_int else LaneVector(self.gathered(llvm_type(kind), scalars)))
         return out
@@ -258,15 +271,15 @@ class LaneEmitter(LaneWriter):
         if how == "row":
             self.store_row(op, kinds[0], [self.vector(v, a) for v, a in values])
             return
-        together = self.bundle(op)
         places = self.places(op)
-        if together is not None and how == "rows":
-            self.store_rows(places, *together, offsets[0], [self.vector(v, a) for v, a in values])
-            return
-        columns = [self.split(v, a) for v, a in values]
-        for lane in ALL:
-            for kind, offset, column in zip(kinds, offsets, columns, strict=True):
-                self.store_one(self.shifted(places[lane], offset), kind, column[lane])
+        for first, count, kind, offset in self.bundles(op):
+            run = values[first : first + count]
+            if count > 1 and how == "rows":
+                self.store_rows(places, kind, count, offset, [self.vector(v, a) for v, a in run])
+                continue
+            for k, (v, a) in enumerate(run):
+                for place, value in zip(places, self.split(v, a), strict=True):
+                    self.store_one(self.shifted(place, offset + k * kind.size), kind, value)
 
     def store_one(self, place: str, kind: Scalar, value: str) -> None:
         if kind is bool_:

@@ -166,7 +166,7 @@ def _atomic(name: str, how: str, doc: str) -> None:
             value = unary(t, ast.USub(), value, node)
         values = t.fit_lvalue(place, value, node)
         if how == "add" and t.unused is node:
-            t.write(place, values, t.b.accum)
+            t.accumulate(place, values)
             return None
         leaves = range(place.first, place.first + len(values))
         return t.compose(place.type, iter(t.b.atomic(how, place.array, place.index, leaves, values)))

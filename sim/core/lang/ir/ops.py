@@ -212,6 +212,8 @@ _op("trunc", 1, "f", "towards zero", np.trunc,
     ZERO, _intrinsic("trunc"), "trunc{f}({0})", domain=(-3.0, 3.0))
 _op("rint", 1, "f", "to the nearest, halves to even", np.rint,
     ZERO, _intrinsic("rint"), "rint{f}({0})", domain=(-3.0, 3.0))
+_op("stop_gradient", 1, "f", "a, taken for a constant by derivatives", np.positive,
+    ZERO, Instruction("bitcast {t} {0} to {t}", "", ""), "({0})")
 _op("copysign", 2, "f", "magnitude of a with the sign of b", np.copysign,
     lambda ct, y, a, b: (ct * (emit("copysign", 1.0, a) * emit("copysign", 1.0, b)), None),
     _intrinsic("copysign"), "copysign{f}({0}, {1})")

@@ -81,7 +81,11 @@ class _Forwarding:
         if settled:
             self.b.span = op.span
             moved = [old + env.get(v, v) for old, v in zip(held, values, strict=True)]
-            self.b.store(place[0], list(place[1:]), op.leaves, moved)
+            beside: Cell = (*place, op.leaves[-1] + 1)
+            if len(moved) == 3 and beside in known:  # four numbers side by side are one store, three are two
+                self.b.store(place[0], list(place[1:]), [*op.leaves, op.leaves[-1] + 1], [*moved, known[beside]])
+            else:
+                self.b.store(place[0], list(place[1:]), op.leaves, moved)
         else:
             copy_op(self.b, op, env)
             if op.name not in ("load", "store"):

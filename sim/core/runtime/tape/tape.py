@@ -212,6 +212,7 @@ class Tape:
         writes: Iterable[array],
         memory: Callable[[], list[Remembered]] = list,
         detached: Iterable[array] = (),
+        finals: Iterable[array] = (),
     ) -> None:
         """Record a part of the program that is run unrecorded.  Call it *before* that writes, unless to fresh memory.
 
@@ -219,18 +220,21 @@ class Tape:
         writes:   arrays that the part writes (their gradients are `backward`'s business).
         memory:   what is kept for `backward`.
         detached: arrays without gradients that get values that depend on what has some: they must not reach the loss.
+        finals:   arrays that the part has written already, whose present values `backward` looks at too.
         """
-        reads, writes = list(reads), list(writes)
-        touched = [*reads, *writes]
-        self._detached.refuse(reads, name, any(a.requires_grad for a in writes))
+        reads, writes, finals = list(reads), list(writes), list(finals)
+        touched = [*reads, *writes, *finals]
+        self._detached.refuse(reads, name, any(a.requires_grad for a in (*writes, *finals)))
         self._belongs_to_open_graph()
         with self.all_or_nothing():
             live_ins = [self._live_ins.add(a, name, "input") for a in reads]
+            live_ins += [self._live_ins.add(a, name, "result") for a in finals]
             for a in writes:
                 before_write(a, name)
             for a in detached:
                 self._detached.replace(a, Detachment.without_gradient(a, f"a result of the {name}"))
-            self.records.append(FunctionRecord(name, backward, live_ins, touched, writes, memory, active_now(touched)))
+            written = [*writes, *finals]
+            self.records.append(FunctionRecord(name, backward, live_ins, touched, written, memory, active_now(touched)))
 
     @contextmanager
     def all_or_nothing(self) -> Iterator[None]:

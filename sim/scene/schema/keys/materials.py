@@ -32,7 +32,7 @@ class MaterialSpec:
 
 def registered_materials() -> dict[str, MaterialSpec]:
     """Every constraint of the registry that refers to points alone, with its keys; a user's own too."""
-    return {name: _spec(made) for name, made in sorted(REGISTRY.items()) if made.internal}
+    return {name: _spec(made) for name, made in sorted(REGISTRY.items()) if made.internal and not made.added_by}
 
 
 def _spec(made: Constraint) -> MaterialSpec:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from sim.geometry import ELEMENTS
 from sim.scene.schema.keys.common import FILE_SPACE, MOST_CELLS, MOST_PER_SIDE, REQUIRED, WHERE, key, value
 from sim.scene.schema.keys.materials import MaterialSpec
 from sim.schema.containers import List, Map, Table
-from sim.schema.kinds import NOT_NEGATIVE, POSITIVE, File, Int, Number, Tuple
+from sim.schema.kinds import NOT_NEGATIVE, POSITIVE, Choice, File, Int, Number, Tuple
 
 # Paths in the model: {1} is the object's name, {4} the constraint's, {5} that of its key.
 # fmt: off
@@ -63,6 +64,8 @@ def objects(materials: Mapping[str, MaterialSpec]) -> Table:
         )), "block of cells, five tetrahedra in each"),
         key("density", value("kg/m^3", POSITIVE), "mass per volume, spread over the points", REQUIRED,
             may_vary=True, model_path="{1}.density", per_point=True),
+        key("element", Choice(ELEMENTS), "`tetrahedra` are too stiff on coarse meshes; `hexahedra` (the cells of a"
+            " lattice) and `quadratic` tetrahedra (with points in the middles of their edges) bend", "tetrahedra"),
         material,
     ), one_of=(("mesh", "lattice"),))
     chain = Table((

@@ -50,6 +50,7 @@ def scene_schema(materials: Mapping[str, MaterialSpec]) -> SchemaLine:
         key("world", WORLD, "what surrounds the objects", {}, may_be_set=True),
         key("time", TIME, "time steps", REQUIRED, may_be_set=True),
         key("solver", SOLVER, "time integration", {SolverXPBD.key: {}}),
+        key("reference", SOLVER, "another solver, which simulates the result once more, to compare"),
         key("objects", Map(objects(materials), table="objects"), "what moves", REQUIRED),
         key("shapes", Map(SHAPES, table="shapes"), "what is collided with", {}, may_be_set=True),
         key("attachments", Map(ATTACHMENTS, table="attachments"), "points that are held or moved", {}, may_be_set=True),

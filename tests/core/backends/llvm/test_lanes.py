@@ -9,6 +9,7 @@ import pytest
 
 import sim
 from sim.constraints.base import REGISTRY
+from sim.constraints.particles import particle_layout
 from sim.constraints.projection import make_projection, parameter_struct
 from sim.core.backends.base import argument_block
 from sim.core.backends.llvm.backend import LlvmBackend
@@ -126,6 +127,7 @@ def test_projections_and_their_adjoints_have_the_bits_of_single_threads(real, ad
     """Constraints of different numbers of points, exclusive, forward with records and backward."""
     rng = np.random.default_rng(SEED)
     n = 29
+    particle = particle_layout(real)
     for constraint in map(REGISTRY.get, names):
         kernel = make_projection(constraint, real, True, True, False, True)
         data = parameter_struct(constraint, real)()
@@ -148,7 +150,8 @@ def test_projections_and_their_adjoints_have_the_bits_of_single_threads(real, ad
         points = sim.array(rng.permutation(count).reshape(n, -1).astype(np.int32))
         args = [0, points, data, some(n, *rows, dtype=value), some(n), some(count), sim.ones(1, dtype=real),
                 some(count, 3, dtype=vec), real.np.type(0.01),
-                some(count, 3, dtype=vec), sim.zeros(1, dtype=vec), sim.zeros(n, dtype=value)]  # fmt: skip
+                some(count, particle.size, dtype=particle.type(real)), sim.zeros(1, dtype=vec),
+                sim.zeros(n, dtype=value)]  # fmt: skip
         call = bind(kernel, (n,), args, len(args), None)
         active, aliases = frozenset(call.spec.active(call.args)), call.spec.aliases(call.args)
         made = call.spec.differentiated(active, aliases)

@@ -314,6 +314,14 @@ class Context:
         for c, v in enumerate(values):
             how(x.array, x.index, leaves, [v], self.leaf(x.offset, c))
 
+    def accumulate(self, x: LValue, values: Sequence[Value]) -> None:
+        """Add to leaves.  A literal 0 adds nothing: that leaf is left alone."""
+        adds = [c for c, v in enumerate(values) if constant(v) != 0.0] if x.offset is None else []
+        if len(adds) == len(values) or not adds:
+            self.write(x, values, self.b.accum)
+        else:
+            self.b.accum(x.array, x.index, [x.first + c for c in adds], [values[c] for c in adds])
+
     def leaf(self, offset: Value, c: int) -> Value:
         return self.b.emit("add", offset, c) if c else offset
 

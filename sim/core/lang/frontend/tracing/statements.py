@@ -131,7 +131,7 @@ def _augmented(t: Context, node: ast.AugAssign) -> None:
         values = t.fit_lvalue(place, value, node)
         if op == "sub":
             values = flatten(unary(t, ast.USub(), t.compose(place.type, iter(values)), node))
-        t.write(place, values, t.b.accum)
+        t.accumulate(place, values)
         return
     assign_path(t, node.target, path, binary(t, op, f"{sign}=", t.load(place), value, node))
 

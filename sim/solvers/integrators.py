@@ -1,0 +1,169 @@
+"""How a step begins and ends: what points do by inertia, and what their displacement makes of velocities.
+
+A step works on the displacement `dx` of each point from a reference position x_ref.  Projections add to it and evaluate
+C at x_ref + dx.  Implicit Euler and BDF2 (C. W. Gear, 1971) are the same step then: both say x' = x_ref + dx and
+v' = dx / h~, where a force F moves a free point by h~^2 F / m:
+
+    euler   x_ref = x                    h~ = h       dx starts with h~ v + h~^2 a
+    bdf2    x_ref = x + (x - x_last)/3   h~ = 2h/3    dx starts with h~ (v + (v - v_last)/3) + h~^2 a
+
+Velocities never are differences of positions: in float32 the low bits of a small step are lost in x, not in dx.
+Positions are sums of displacements, to which a second float holds what the first has no room for (two-sum: D. Knuth,
+"The Art of Computer Programming" 2, 4.2.2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from sim.constraints.particles import particle_layout
+from sim.core.lang.types import float32, int32, vector
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.creation import zeros
+from sim.core.runtime.launch.launch import launch
+from sim.model.fields import HISTORY_FIELDS, Field
+from sim.model.model import Model
+from sim.model.state import State
+from sim.solvers.step_kernels import mark_touched, step_kernels
+
+LOW, *STEP_BEFORE = HISTORY_FIELDS
+
+
+class Integrator(Protocol):
+    """What a solver needs of one.
+
+    history: fields of a state that it reads and writes beside x and v; particle: what a step
+    works on (`sim.constraints.particles`); scratch: arrays that every step writes before it reads them.
+    """
+
+    history: tuple[Field, ...]
+    particle: array
+    scratch: list[array]
+
+    def effective(self, dt: float) -> float:
+        """h~ of a step."""
+
+    def reference(self, before: State) -> array:
+        """x_ref: (particles,) vec3 [m]."""
+
+    def predict(self, before: State, dt: float) -> None:
+        """Displacements by inertia and outer forces."""
+
+    def finish(self, before: State, after: State, dt: float) -> None:
+        """Positions, velocities, history and time after a step, from the displacements."""
+
+
+@dataclass(eq=False)
+class Euler:
+    """Implicit Euler: first order; takes energy out of a vibration of omega by h omega / 2 of critical damping."""
+
+    model: Model
+
+    def __post_init__(self) -> None:
+        model = self.model
+        self.history: tuple[Field, ...] = (LOW,) if model.dtype is float32 else ()
+        self.kernels = step_kernels(model.dtype, model.in_air)
+        self.particle = zeros(
+            model.particle_count, particle_layout(model.dtype).type(model.dtype), model.device, model.requires_grad
+        )
+        self.scratch = [self.particle]
+        self._none = zeros(1, vector(3, model.dtype), model.device)
+
+    def effective(self, dt: float) -> float:
+        """See `Integrator`."""
+        return dt
+
+    def reference(self, before: State) -> array:
+        """See `Integrator`."""
+        return before.particle_q
+
+    def predict(self, before: State, dt: float) -> None:
+        """See `Integrator`."""
+        model = self.model
+        inputs = [before.particle_q, before.particle_qd, before.particle_f, *_outer(model), dt]
+        launch(self.kernels.predict, model.particle_count, inputs, [self.particle])
+
+    def finish(self, before: State, after: State, dt: float) -> None:
+        """See `Integrator`."""
+        low, low_after = (state.history.get(LOW.name, self._none) for state in (before, after))
+        inputs = [before.particle_q, low, self.particle, dt, before.clock, dt]
+        outputs = [after.particle_q, low_after, after.particle_qd, after.clock]
+        launch(self.kernels.finish, self.model.particle_count, inputs, outputs)
+
+
+@dataclass(eq=False)
+class Bdf2:
+    """BDF2: second order, and stable for stiff forces as Euler is; takes out (h omega)^3 / 4 of critical damping.
+
+    It needs the step before.  Where there is none, or one of another length, or somebody has written another velocity
+    since, a point starts with a step of first order: x' = x + h v + h~^2 a', v' = v + h a', a' being the acceleration
+    at its end.  So it does after a step in which a contact has pushed it: a velocity that jumps has no history.  That
+    step itself ends with v' = (x' - x) / h.
+
+    touched: 1 for points that a contact has pushed.
+    """
+
+    model: Model
+
+    def __post_init__(self) -> None:
+        model, vec3 = self.model, vector(3, self.model.dtype)
+        self.history: tuple[Field, ...] = (*((LOW,) if model.dtype is float32 else ()), *STEP_BEFORE)
+        self.kernels = step_kernels(model.dtype, model.in_air)
+        self.particle = zeros(
+            model.particle_count, particle_layout(model.dtype).type(model.dtype), model.device, model.requires_grad
+        )
+        self._reference = zeros(model.particle_count, vec3, model.device, model.requires_grad)
+        self.touched = zeros(model.particle_count, int32, model.device)
+        self.scratch = [self.particle, self._reference, self.touched]
+        self._none = zeros(1, vec3, model.device)
+
+    def effective(self, dt: float) -> float:
+        """See `Integrator`."""
+        return 2.0 * dt / 3.0
+
+    def reference(self, before: State) -> array:
+        """See `Integrator`."""
+        return self._reference
+
+    def predict(self, before: State, dt: float) -> None:
+        """See `Integrator`."""
+        model = self.model
+        now = [before.particle_q, before.particle_qd, before.particle_f]
+        inputs = [*now, *self._history(before), *_outer(model), dt]
+        outputs = [self.particle, self._reference, self.touched]
+        launch(self.kernels.predict_bdf2, model.particle_count, inputs, outputs)
+
+    def finish(self, before: State, after: State, dt: float) -> None:
+        """See `Integrator`."""
+        model = self.model
+        low, low_after = (state.history.get(LOW.name, self._none) for state in (before, after))
+        now = [before.particle_q, low, before.particle_qd]
+        inputs = [
+            *now,
+            *self._history(before),
+            model.particle_inv_mass,
+            self.particle,
+            self._reference,
+            self.touched,
+            dt,
+        ]
+        outputs = [after.particle_q, low_after, after.particle_qd, *self._history(after), after.clock]
+        launch(self.kernels.finish_bdf2, model.particle_count, [*inputs, before.clock, dt], outputs)
+
+    def touch(self, points: array, multiplier: array) -> None:
+        """Notes the points that contacts have pushed in this step."""
+        launch(mark_touched(self.model.dtype), points.shape[0], [points, multiplier], [self.touched])
+
+    @staticmethod
+    def _history(state: State) -> list[array]:
+        return [state.history[field.name] for field in STEP_BEFORE]
+
+
+def _outer(model: Model) -> list[array]:
+    """What moves free points beside their velocity."""
+    return [model.particle_inv_mass, model.particle_drag, model.gravity]
+
+
+INTEGRATORS: dict[str, type[Euler] | type[Bdf2]] = {"euler": Euler, "bdf2": Bdf2}
+"""By the name that a scene gives."""

@@ -1,0 +1,3 @@
+"""Newton's method: implicit steps solved to a tolerance, with an implicit gradient."""
+
+from sim.solvers.newton.solver import SolverNewton as SolverNewton

@@ -1,0 +1,88 @@
+"""Small models for the tests of SolverNewton."""
+
+import numpy as np
+
+import sim
+
+
+def chain(compliance=1e-4, damping=0.0, points=5, motion=None, held=0.0):
+    builder = sim.ModelBuilder(gravity=(0, -9.81, 0))
+    material = {"distance": {"compliance": compliance, "damping": damping}}
+    builder.add_chain((0, 0, 0), (1, 0, 0), points, 1.0, material=material)
+    builder.add_attachment([0], motion=[motion] if motion else [], **({"compliance": held} if held else {}))
+    return builder
+
+
+def sheet(shape=None, compliance=0.0, cells=3, **held):
+    """Cloth with damping and drag, held at two corners, or above a shape."""
+    builder = sim.ModelBuilder(gravity=(0, -9.81, 0))
+    group = builder.add_cloth_grid(
+        dim_x=cells,
+        dim_y=cells,
+        cell_x=0.1,
+        cell_y=0.1,
+        density=0.3,
+        vel=(0.2, 0, 0.4),
+        material={"distance": {"compliance": 1e-4, "damping": 0.01}, "bend": {"compliance": 100.0}},
+    )
+    if shape == "plane":
+        builder.add_ground_plane(height=-0.002, normal=(0, 1, 0.05), compliance=compliance, label="floor")
+    elif shape == "sphere":
+        builder.add_shape_sphere((0.11, 0.0, -0.04), 0.05, compliance=compliance, label="ball")
+    else:
+        builder.set_drag(group, 0.5)
+        builder.add_attachment([0, 1], **held)
+    return builder
+
+
+def bar(material, **values):
+    """A soft bar that a clamp pulls sideways."""
+    builder = sim.ModelBuilder(gravity=(-9.81, 0, 0))
+    group = builder.add_soft_grid(
+        dim_x=1,
+        dim_y=1,
+        dim_z=2,
+        cell_x=0.03,
+        cell_y=0.03,
+        cell_z=0.03,
+        density=1070.0,
+        material={material: {"young": 1e4, "poisson": 0.3, "damping": 2e-3, **values}},
+    )
+    builder.add_attachment(group.choose({"z": [None, 1e-9]}), motion=[{"move": (0, 0.02, 0), "end": 0.03}])
+    return builder
+
+
+def gradient_errors(builder, steps, dt, run=None, **settings):
+    """Of positions and velocities after some steps, weighted at random, by every material value along a random
+    direction: path -> error of the gradient against differences of fourth order, relative."""
+    model = builder.finalize(dtype=sim.float64, requires_grad=True)
+    solver, rng = sim.SolverNewton(model, **settings), np.random.default_rng(7)
+    of_q, of_v = rng.normal(size=(2, model.particle_count, 3))
+
+    def end():
+        return run(solver) if run is not None else sim.rollout(solver, model.state(), steps, dt).final
+
+    with sim.Tape() as tape:
+        final = end()
+    tape.backward(grads={final.particle_q: of_q, final.particle_qd: 0.1 * of_v})
+    errors = {}
+    for path, a in model.materials.items():
+        value, gradient = a.numpy().copy(), a.grad.numpy().copy()
+        along = rng.normal(size=value.shape)
+        size = np.abs(value).max()
+        if path.endswith(("compliance", "damping", "mass", "density", "radius")):
+            along = along * value
+        if not np.abs(along).max():
+            continue
+        h = 3e-4 * (size or 1.0) / np.abs(along).max()
+
+        def loss(t, a=a, value=value, along=along):
+            a.assign(value + t * along)
+            state = end()
+            return float((state.particle_q.numpy() * of_q + 0.1 * state.particle_qd.numpy() * of_v).sum())
+
+        difference = (8 * (loss(h) - loss(-h)) - (loss(2 * h) - loss(-2 * h))) / (12 * h)
+        a.assign(value)
+        noise = 1e-9 * max(1.0, abs(loss(0.0)))  # of differences, where the value hardly matters
+        errors[path] = abs(float((gradient * along).sum()) - difference) / max(abs(difference), noise / 1e-7 * 1e-2)
+    return errors
