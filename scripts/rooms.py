@@ -23,7 +23,8 @@ LAYERS = """
     core.runtime.launch core.runtime.debug core.runtime.tape core.runtime.derivatives core.runtime.interop core.runtime
     core.optim core files schema geometry
     constraints.stencils constraints.base constraints.tetrahedron constraints.cloth constraints model
-    solvers.batch solvers.fingerprint solvers.step_kernels solvers.integrators solvers.base solvers.newton solvers rollout io
+    solvers.batch solvers.fingerprint solvers.step_kernels solvers.integrators solvers.base solvers.newton solvers
+    rollout io
     identify.parameters identify.data identify.losses identify.losses.terms identify.search identify.evaluate
     identify.problem identify.assess identify.report identify.run identify
     scene.schema.keys scene.schema scene.validate scene.build scene.scene scene.load scene

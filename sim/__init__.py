@@ -308,6 +308,8 @@ from sim.model import Model as Model
 from sim.model import ModelBuilder as ModelBuilder
 from sim.model import ModelError as ModelError
 from sim.model import State as State
+from sim.rollout import AdjointGrowth as AdjointGrowth
+from sim.rollout import ChaoticGradientWarning as ChaoticGradientWarning
 from sim.rollout import Checkpointed as Checkpointed
 from sim.rollout import NonFiniteState as NonFiniteState
 from sim.rollout import StoreAll as StoreAll

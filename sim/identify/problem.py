@@ -25,6 +25,7 @@ from sim.identify.search.results import Evaluation, Result, short
 from sim.identify.search.search import Search, Stage, search
 from sim.model import Model
 from sim.rollout import Checkpointed, StoreAll
+from sim.rollout.growth import warn_user
 from sim.solvers import Solver
 
 REMEMBERED = 64
@@ -82,6 +83,7 @@ class Problem:
         self.space = ParameterSpace({p.name: p.transform for p in self.sought}, {p.name: p.start for p in self.sought})
         self.method = self.method.chosen(self.terms, self.space.size)
         self._remembered: _Memory | None = None
+        self._told_of_chaos = False
 
     def __repr__(self) -> str:
         rows = [
@@ -272,7 +274,9 @@ class Problem:
             values = materials.of(self._values(last.x))
         for path, value in values.items():
             self.model[path].assign(value)
-        return Result(physical, best.loss, best.terms, best.experiments, best.physical, last, initial, *end)
+        return Result(
+            physical, best.loss, best.terms, best.experiments, best.physical, last, initial, *end, best.growth
+        )
 
     def _initial_loss(self, found: Search) -> float:
         """The loss at the stated start, which a search of several starts or horizons may not have met."""
@@ -306,4 +310,9 @@ class Problem:
         return self.space.unpack(np.asarray(x, dtype=np.float64))
 
     def _evaluate(self, x: np.ndarray, gradient: bool) -> Evaluation:
-        return self._evaluator.evaluate(x, gradient)
+        found = self._evaluator.evaluate(x, gradient)
+        chaotic = [f"experiment `{name}`: {g.message}" for name, g in found.growth.items() if not g.useful]
+        if chaotic and not self._told_of_chaos:
+            self._told_of_chaos = True
+            warn_user("; ".join(chaotic))
+        return found

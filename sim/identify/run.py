@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -27,7 +28,15 @@ from sim.identify.report.found import file_hashes, found_arrays
 from sim.identify.report.notes import notes_on
 from sim.identify.report.page import report_data
 from sim.identify.report.reference import reference_note, reference_row
-from sim.identify.report.rows import finite, horizon_rows, loss_row, parameter_rows, start_rows, uncertainty_row
+from sim.identify.report.rows import (
+    finite,
+    growth_rows,
+    horizon_rows,
+    loss_row,
+    parameter_rows,
+    start_rows,
+    uncertainty_row,
+)
 from sim.identify.report.takes import scenery
 from sim.identify.search.results import Result
 from sim.identify.search.search import BrokenSearch
@@ -41,6 +50,7 @@ from sim.io import (
     write_report,
     write_scenery,
 )
+from sim.rollout import ChaoticGradientWarning
 
 SCENE, RESULT, TRAJECTORY, REPORT = "scene.resolved.yaml", "result.json", "trajectory.npz", "report.html"
 OK, FAILED, INTERRUPTED = 0, 1, 130
@@ -131,7 +141,8 @@ class _RunInProgress:
             self.watcher.iteration(entry)
 
         setting = _setting(self.problem)
-        with _interruptible(self.watcher.interrupted) as asked:
+        with warnings.catch_warnings(), _interruptible(self.watcher.interrupted) as asked:
+            warnings.simplefilter("ignore", ChaoticGradientWarning)  # a note says so
             try:
                 return self.problem.optimize(
                     iterations,
@@ -246,6 +257,7 @@ class _RunInProgress:
             "peak_memory_mb": peak_memory_mb(),
             "starts": start_rows(problem, found),
             "horizons": horizon_rows(found),
+            "gradient_growth": growth_rows(found.growth if found is not None else {}),
             "notes": list(self.notes),
             "scene_file": problem.description.source,
             "files": file_hashes(problem),

@@ -12,11 +12,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
+import numpy as np
+
 from sim.core.lang.errors import GradientError
 from sim.core.runtime.arrays.array import array, clone
 from sim.model.state import State
 from sim.rollout.budget import CheckpointSchedule
-from sim.rollout.segments import Checkpoint, Segment
+from sim.rollout.growth import GrowthMeter
+from sim.rollout.segments import LONGEST, Checkpoint, Segment
 from sim.rollout.trajectory import Plan, Trajectory
 from sim.rollout.workspace import Workspace
 
@@ -49,12 +52,14 @@ class ReverseSweep:
     kept: dict[int, Checkpoint]
     at_end: list[array] = field(init=False)
     of_frames: array = field(init=False)
+    meter: GrowthMeter = field(init=False)
 
     def run(self) -> None:
         """Turn the gradients of the result into those of the start, the forces and the model."""
         run, w, start = self.of, self.w, self.of.plan.start
         self.at_end = [_take(a) for a in run.result.final.differentiable]
         self.of_frames = _take(run.result.particle_q)
+        self.meter = _meter(run.plan, self.of_frames, self.at_end)
         for a in (w.forces, *w.solver.scratch):
             if a.grad is not None:
                 _forget(a)
@@ -69,6 +74,7 @@ class ReverseSweep:
                 target.device.add(target.grad, values)
         if w.forces.grad is not None:
             w.forces.device.add(_gradient(start.particle_f), w.forces.grad)
+        self.meter.tell(run.result.adjoint_growth)
 
     def _reverse_interval(self, first: int, count: int, states: int | None) -> None:
         """Back from step `first + count` to `first`, whose state is kept; with at most so many more states at once."""
@@ -98,18 +104,20 @@ class ReverseSweep:
                 _forget(a)
         self._seed(segment, multipliers or [])
 
-        def add(frame: int, state: State) -> None:
-            state.particle_q.device.add(_gradient(state.particle_q), self.of_frames[frame])
+        def arrive(step: int, state: State) -> None:
+            gradient, frame = _gradient(state.particle_q), plan.frame_after(step)
+            if frame is not None:
+                gradient.device.add(gradient, self.of_frames[frame])
+            self.meter.look(step + 1, gradient)
 
-        frames = {
-            step - first: partial(add, frame)
-            for step in plan.frames_in(first, count)
-            if (frame := plan.frame_after(step)) is not None
-        }
-        segment.back(frames, lambda step: plan.name(first + step))
+        stops = {*plan.frames_in(first, count)}
+        if plan.frame_every > LONGEST:  # where the graphs of steps are joined
+            stops |= {*range(first + LONGEST - 1, first + count, LONGEST)}
+        segment.back({step - first: partial(arrive, step) for step in stops}, lambda step: plan.name(first + step))
         for a, values in zip(segment.states[0].differentiable, self.at_end, strict=True):
             values.device.copy(values, _gradient(a))
             _forget(a)
+        self.meter.look(first, self.at_end[0])
 
     def _seed(self, segment: Segment, multipliers: list[array]) -> None:
         """The gradients with which the way back through a segment begins."""
@@ -118,6 +126,12 @@ class ReverseSweep:
         for shown, batch in zip(multipliers, self.w.solver.batches, strict=False):
             if shown.requires_grad and batch.multiplier.requires_grad:
                 shown.device.copy(_gradient(batch.multiplier), _take(shown))
+
+
+def _meter(plan: Plan, of_frames: array, at_end: list[array]) -> GrowthMeter:
+    """What looks at the gradient on its way back: it knows all that is put in on this way."""
+    frames, q, v = (np.array(a.device.numpy(a)) for a in (of_frames, *at_end[:2]))
+    return GrowthMeter(plan.dt, [step + 1 for step in plan.frames_in(0, plan.steps)], frames, (q, v))
 
 
 def _gradient(a: array) -> array:

@@ -14,6 +14,7 @@ from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import empty
 from sim.model.control import Control
 from sim.model.state import State
+from sim.rollout.growth import AdjointGrowth
 from sim.solvers.base import Solver
 from sim.solvers.fingerprint import copy_containers
 
@@ -28,10 +29,12 @@ class Trajectory:
 
     particle_q: (frames, points) vec3 [m], positions after every `frame_every` steps (the last step alone if None).
     final:      the state after the last step.
+    adjoint_growth: how the gradient grew on its way back, after `Tape.backward`; `useful`, and up to which `horizon`.
     """
 
     particle_q: array
     final: State
+    adjoint_growth: AdjointGrowth
 
     def __repr__(self) -> str:
         frames, points = self.particle_q.shape
@@ -44,7 +47,7 @@ class Trajectory:
 
     def bound(self) -> Trajectory:
         """The same arrays under another object, where those stay that this one has now."""
-        return Trajectory(self.particle_q, self.final.bound())
+        return Trajectory(self.particle_q, self.final.bound(), self.adjoint_growth)
 
 
 @dataclass(eq=False)
@@ -82,7 +85,8 @@ class Plan:
             model.device,
             requires_grad=model.requires_grad,
         )
-        return Trajectory(frames, blank_state(self.solver, self.start.particle_f))
+        eps = float(np.finfo(f"float{8 * model.dtype.size}").eps)
+        return Trajectory(frames, blank_state(self.solver, self.start.particle_f), AdjointGrowth(eps))
 
     def name(self, step: int) -> str:
         """What a step is called in messages; the first is 1."""

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import argparse
+import warnings
 
 from sim.cli.terminal.tables import print_columns
 from sim.cli.verbs.base import Verb, load
 from sim.cli.verbs.modules import UsageError
 from sim.core.lang.types import float64
-from sim.identify.assess.gradcheck import TOLERANCE, check_gradient
+from sim.identify.assess.gradcheck import NEARBY, TOLERANCE, check_gradient
+from sim.identify.report.rows import growth_rows
 from sim.io import to_json
+from sim.rollout import ChaoticGradientWarning
 
 
 def _run(options: argparse.Namespace) -> int:
     problem = load(options).build(options.device, float64)
     if not problem.sought:
         raise UsageError(f"{options.scene}: the scene has no `parameters`, so there is no gradient to check")
-    rows = check_gradient(problem, seed=options.seed or 0)
+    with problem.remembering(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ChaoticGradientWarning)
+        rows = check_gradient(problem, seed=options.seed or 0)
+        growth = problem.evaluate(problem.start).growth
     good = all(row.ok for row in rows)
     if options.json:
-        shown = [{**vars(row), "error": row.error, "ok": row.ok} for row in rows]
-        print(to_json({"rows": shown, "ok": good}, indent=2))
+        shown = [{**vars(row), "error": row.error, "ok": row.ok, "rough": row.rough} for row in rows]
+        print(to_json({"rows": shown, "ok": good, "gradient_growth": growth_rows(growth)}, indent=2))
         return 0 if good else 1
     print_columns(
         f"gradient of the loss by coordinates (tolerance {TOLERANCE:g})",
@@ -31,8 +37,20 @@ def _run(options: argparse.Namespace) -> int:
         ("relative error", lambda row: f"{row.error:.1e}"),
         ("step", lambda row: f"{row.step:g}"),
         ("contacts switched", lambda row: str(row.switched)),
+        ("scatter nearby", lambda row: f"{row.scatter:.1e}"),
         ("", lambda row: "ok" if row.ok else "OFF"),
     )
+    for name, found in growth.items():
+        print(
+            f"experiment {name}: {found.message or f'the gradient grew {found.growth:.2g}-fold in {found.span:.3g} s'}"
+        )
+    for row in rows:
+        if row.rough:
+            print(
+                f"the derivative by {row.parameter} scatters by {100 * row.scatter:.0f} % within {NEARBY[-1]:g} of its"
+                " coordinate: contacts switch, or the motion is chaotic; its value at one point says little: make"
+                " contacts softer or steps shorter, compare shorter pieces, or search without gradients"
+            )
     if not good and any(r.switched for r in rows):
         print("contacts switch within a step: the loss has a kink there, and the difference does not see the gradient")
     return 0 if good else 1

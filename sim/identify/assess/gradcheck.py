@@ -3,6 +3,11 @@
 For every parameter the derivative along one direction of its coordinates is compared with central differences.  The
 step is chosen without a look at the gradient: where the estimates of two steps agree best (too long: curvature; too
 short: rounding).
+
+A gradient may be right and of no use all the same.  What chaos does to it the rollouts say (`sim.rollout.growth`); what
+switches do, contacts above all, shows when the derivative is taken at neighbouring points: if it scatters, so does the
+loss, and its slope at one point is not that of its mean (H. J. T. Suh, M. Simchowitz, K. Zhang, R. Tedrake, "Do
+Differentiable Simulators Give Better Policy Gradients?", 2022).
 """
 
 from __future__ import annotations
@@ -15,6 +20,10 @@ from sim.identify.problem import Problem
 
 STEPS = (1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 3e-6, 1e-6)
 TOLERANCE = 1e-5
+NEARBY = np.linspace(-1e-2, 1e-2, 7)
+"""Coordinates, about the point, at which the derivative is taken again."""
+ROUGH = 0.25
+"""Scatter from which a derivative is not worth following."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +32,7 @@ class SlopeCheck:
 
     step: of the difference, in coordinates.  switched: contacts that push at one end of the step and not at the other,
     summed over all time steps: there the loss has a kink, and differences say less.
+    scatter: of the derivative at `NEARBY` coordinates about a straight line, over its size there (root mean squares).
     """
 
     parameter: str
@@ -30,6 +40,7 @@ class SlopeCheck:
     difference: float
     step: float
     switched: int
+    scatter: float
 
     @property
     def error(self) -> float:
@@ -42,6 +53,11 @@ class SlopeCheck:
         """Whether it is below the tolerance."""
         return self.error <= TOLERANCE
 
+    @property
+    def rough(self) -> bool:
+        """Whether the derivative is so different at neighbouring points that it says little, though it is right."""
+        return self.scatter > ROUGH
+
 
 def check_gradient(problem: Problem, x: np.ndarray | None = None, seed: int = 0) -> list[SlopeCheck]:
     """A row for each parameter at coordinates x (n,) (default: the start).  Use a float64 problem.
@@ -51,15 +67,41 @@ def check_gradient(problem: Problem, x: np.ndarray | None = None, seed: int = 0)
     x = problem.start if x is None else np.asarray(x, dtype=np.float64)
     gradient = problem.evaluate(x).gradient
     rng = np.random.default_rng(seed)
-    rows = []
+    directions = {}
     for name, part in problem.space.slices.items():
         direction = np.zeros(x.size)
         own = rng.normal(size=part.stop - part.start)
         direction[part] = own / np.linalg.norm(own) if own.size > 1 else 1.0
+        directions[name] = direction
+    near = _nearby(problem, x, sum(directions.values(), np.zeros(x.size)), gradient)
+    rows = []
+    for name, direction in directions.items():
         difference, step = _difference(problem, x, direction)
         switched = switched_contacts(problem, x - step * direction, x + step * direction)
-        rows.append(SlopeCheck(name, float(gradient @ direction), difference, step, switched))
+        slope = float(gradient @ direction)
+        rows.append(SlopeCheck(name, slope, difference, step, switched, scatter(near @ direction)))
     return rows
+
+
+def scatter(slopes: np.ndarray) -> float:
+    """How far the derivatives at `NEARBY` coordinates are from a straight line, over their size; infinite where one is
+    not finite."""
+    if not np.isfinite(slopes).all():
+        return float("inf")
+    rest = slopes - np.polyval(np.polyfit(NEARBY, slopes, 1), NEARBY)
+    size = float(np.sqrt(np.mean(slopes**2)))
+    return float(np.sqrt(np.mean(rest**2))) / size if size else 0.0
+
+
+def _nearby(problem: Problem, x: np.ndarray, direction: np.ndarray, middle: np.ndarray) -> np.ndarray:
+    """Gradients (points, n) at `NEARBY` coordinates along a direction; nan where the simulation breaks down."""
+    found = []
+    for offset in NEARBY:
+        try:
+            found.append(problem.evaluate(x + offset * direction).gradient if offset else middle)
+        except FloatingPointError:
+            found.append(np.full(x.size, np.nan))
+    return np.array(found)
 
 
 def switched_contacts(problem: Problem, low: np.ndarray, high: np.ndarray) -> int:

@@ -20,7 +20,7 @@ from sim.identify.parameters.parameters import Parameter
 from sim.identify.parameters.transforms import ParameterSpace
 from sim.identify.search.results import Evaluation
 from sim.model import Model
-from sim.rollout import Checkpointed, StoreAll, Trajectory, rollout
+from sim.rollout import AdjointGrowth, Checkpointed, StoreAll, Trajectory, rollout
 from sim.rollout.budget import gradient_bytes
 from sim.rollout.trajectory import Plan
 from sim.solvers import Solver
@@ -33,7 +33,8 @@ Prepared = dict[tuple[str, str], PreparedTerm]
 class Evaluator:
     """Computes losses at coordinates of `space`, and what they are made of at physical values of the parameters.
 
-    prepared: terms that are ready, None: they are made ready anew for every call.
+    prepared: terms that are ready, None: they are made ready anew for every call.  growth: of the gradients that were
+    computed, by the first experiment of each rollout.
     """
 
     model: Model
@@ -46,6 +47,7 @@ class Evaluator:
     space: ParameterSpace
     prepared: Prepared | None = None
     materials: MaterialValues = field(init=False)
+    growth: dict[str, AdjointGrowth] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.materials = MaterialValues(self.model, self.parameters, self.experiments)
@@ -113,7 +115,8 @@ class Evaluator:
             for name, slope in slopes.items():
                 gradients[name] = gradients[name] + penalty.weight * slope
         in_order = {t.name: weighted[t.name] for t in self.terms if t.name in weighted}
-        return Evaluation(loss, self.space.pull_back(x, gradients), gradients, in_order, by_experiment)
+        by_coordinates = self.space.pull_back(x, gradients)
+        return Evaluation(loss, by_coordinates, gradients, in_order, by_experiment, dict(self.growth))
 
     def measure(
         self, schedule: TimeGrid, pairs: Sequence[tuple[TrajectoryTerm, Experiment]], shares: np.ndarray | None
@@ -123,17 +126,21 @@ class Evaluator:
         ready = [self.prepare(term, experiment) for term, experiment in pairs]
         out = zeros(len(pairs), float64, self.model.device, requires_grad=shares is not None)
 
-        def run() -> None:
-            q = self.rollout(schedule).particle_q
+        def run() -> Trajectory:
+            made = self.rollout(schedule)
             for slot, prepared in enumerate(ready):
-                prepared.launch(q, out, slot)
+                prepared.launch(made.particle_q, out, slot)
+            return made
 
         if shares is None:
             run()
             return out.numpy().copy()
         with self.model.gradients_of(self.materials.bound):
             with Tape() as tape:
-                run()
+                growth = run().adjoint_growth
+            growth.quiet = True
+            if pairs:
+                self.growth[pairs[0][1].name] = growth
             for material in self.model.materials.values():
                 if material.grad is not None:
                     material.grad.zero_()

@@ -37,8 +37,19 @@ def notes_on(
     known: its standard errors, if there are any; misfit: of what was found; limit: iterations that it was given;
     folder: of the run.
     """
-    notes = _starts(found) + _horizons(found) + _unseen(problem, found, known) + _bounds(problem, found, known)
+    notes = (
+        _chaos(found)
+        + _starts(found)
+        + _horizons(found)
+        + _unseen(problem, found, known)
+        + _bounds(problem, found, known)
+    )
     return notes + _unfinished(problem, found.search, known, limit, folder) + _too_far(problem, found, known, misfit)
+
+
+def _chaos(found: Result) -> list[str]:
+    """Rollouts whose gradient has grown beyond use."""
+    return [f"experiment `{name}`: {g.message}" for name, g in found.growth.items() if not g.useful]
 
 
 def _starts(found: Result) -> list[str]:

@@ -50,7 +50,7 @@ def report_data(
         title=problem.description.name, about=problem.description.about,
         highlights=_highlights(result), summary=_summary(result),
         takes=takes(problem, before, after), tracks=tracks(problem, before, after),
-        curves=_curves(problem, log), parameters=_parameters(problem, result),
+        curves=_curves(problem, result, log), parameters=_parameters(problem, result),
         starts=_starts(result), horizons=_horizons(result), results=_results(problem, result),
         expectations=[_expectation(problem, row) for row in result["expect"]],
         terms=_terms(result, log),
@@ -86,7 +86,7 @@ def _true(problem: Problem, name: str) -> Any:
     return next((e.value for e in problem.expectations if e.path in paths and e.value is not None), None)
 
 
-def _curves(problem: Problem, log: Sequence[Mapping[str, Any]]) -> list[Curve]:
+def _curves(problem: Problem, result: Mapping[str, Any], log: Sequence[Mapping[str, Any]]) -> list[Curve]:
     if not log:
         return []
     iterations = [entry["iteration"] for entry in log]
@@ -102,7 +102,16 @@ def _curves(problem: Problem, log: Sequence[Mapping[str, Any]]) -> list[Curve]:
             Curve(p.name, iterations, values, p.unit, log=p.transform.name == "log", reference=true, labels=labels)
         )
     norms = [entry["gradient_norm"] for entry in log]
-    return [*curves, Curve("gradient norm", iterations, norms, log=True)]
+    return [*curves, Curve("gradient norm", iterations, norms, log=True), *_growth_curves(result)]
+
+
+def _growth_curves(result: Mapping[str, Any]) -> list[Curve]:
+    """The gradient on its way back, where it grew enough to be of interest."""
+    return [
+        Curve(f"growth of the gradient: {name}", row["times"],
+              np.array([np.nan if gain is None else gain for gain in row["gains"]]), log=True, over="s")
+        for name, row in result.get("gradient_growth", {}).items() if not row["useful"]
+    ]  # fmt: skip
 
 
 def _loss_curve(iterations: Sequence[int], log: Sequence[Mapping[str, Any]]) -> Curve:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,10 @@ import numpy as np
 from sim.identify.assess.uncertainty import Uncertainty
 from sim.identify.problem import Problem
 from sim.identify.search.results import Result
+from sim.rollout import AdjointGrowth
+
+MOST_TIMES = 100
+"""Times at which the growth of a gradient is kept."""
 
 
 def parameter_rows(
@@ -86,6 +91,18 @@ def horizon_rows(found: Result | None) -> list[dict[str, Any]] | None:
         }
         for s in found.stages
     ]
+
+
+def growth_rows(growth: Mapping[str, AdjointGrowth]) -> dict[str, Any]:
+    """Rollout, by its first experiment -> how the gradient grew on its way back, and up to which horizon it is of
+    use."""
+    out = {}
+    for name, g in growth.items():
+        some = slice(None, None, max(1, -(-len(g.times) // MOST_TIMES)))
+        gains = [finite(gain) for gain in g.gains[some]]
+        said = {"useful": g.useful, "growth": finite(g.growth), "rate": finite(g.rate), "horizon": g.horizon}
+        out[name] = {**said, "times": g.times[some], "gains": gains}
+    return out
 
 
 def uncertainty_row(known: Uncertainty | None) -> dict[str, Any] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from sim.identify.search.loop import ENDED, OptimizeResult
 from sim.identify.search.search import StageEnd
 from sim.identify.search.starts import Chosen
+from sim.rollout import AdjointGrowth
 
 
 def short(value: Any) -> str:
@@ -23,13 +24,15 @@ def short(value: Any) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """The loss at one point: value, gradient by coordinates, gradient by physical values, terms, experiments."""
+    """The loss at one point: value, gradient by coordinates, gradient by physical values, terms, experiments; how the
+    gradient grew on its way back, by the first experiment of each rollout."""
 
     loss: float
     gradient: np.ndarray
     physical: dict[str, np.ndarray]
     terms: dict[str, float]
     experiments: dict[str, float]
+    growth: dict[str, AdjointGrowth] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"Evaluation(loss {self.loss:.6g}, gradient {short(self.gradient)})"
@@ -40,7 +43,7 @@ class Result:
     """What a search found: parameters (physical), loss, its terms, gradient by physical values, and how it ended.
 
     initial_loss: at the start that the problem states, counted like `loss` on everything.  search: on the last horizon
-    that was reached.  chosen: what came of several starts; stages: of every horizon.
+    that was reached.  chosen: what came of several starts; stages: of every horizon.  growth: see `Evaluation`.
     """
 
     parameters: dict[str, Any]
@@ -52,6 +55,7 @@ class Result:
     initial_loss: float = float("nan")
     chosen: Chosen | None = None
     stages: tuple[StageEnd, ...] = ()
+    growth: dict[str, AdjointGrowth] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         head = (
