@@ -61,7 +61,7 @@ class ModelParts:
         mass = np.concatenate([np.zeros(0), *(block.mass for block in self.points)])
         held = mass == 0
         for attachment in self.attachments:
-            held[attachment.points] = attachment.pinned
+            held[attachment.points] |= attachment.pinned
         return replace(self, constraints=[block.with_held(held) for block in self.constraints])
 
     def in_worlds(self, worlds: int) -> ModelParts:
