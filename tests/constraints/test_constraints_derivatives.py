@@ -114,14 +114,15 @@ def test_rigid_motions_do_not_strain(name):
         s = at_rest(name, seed)
         moved = s.x @ random_rotation(rng).T + rng.normal(size=3)
         C, J = evaluate(s, moved)
+        rounding = 1e-13 * max(10.0, np.abs(J).max())
         if "neo_hookean" not in name:  # whose two elastic rows cancel, as test_solids_statics shows of its forces
-            np.testing.assert_allclose(C, 0, atol=1e-12)
+            np.testing.assert_allclose(C, 0, atol=rounding)
             continue
-        second = s.parameters["softness"] if name == "neo_hookean" else np.ones(s.count)
+        second = s.parameters["softness"] if name.startswith("neo_hookean") else np.ones(s.count)
         compliance = np.stack([np.ones(s.count), second], axis=1)  # times mu V: 1 / (mu V), 1 / (lambda' V)
         force = np.einsum("kr,krpx->kpx", C[:, :2] / compliance, J[:, :2])
         np.testing.assert_allclose(force, 0, atol=1e-13 * np.abs(J).max() ** 2)  # slivers have large gradients
-        np.testing.assert_allclose(C[:, 2:], 0, atol=1e-12)
+        np.testing.assert_allclose(C[:, 2:], 0, atol=rounding)
 
 
 def project(s: Sample, x: np.ndarray, compliance: np.ndarray) -> np.ndarray:
