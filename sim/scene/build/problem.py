@@ -36,7 +36,7 @@ def build_problem(scene: Document, device: DeviceLike = None, dtype: Any = PRECI
     # Everything is looked at before what is wrong is raised, as far as it can be without what is missing.
     held = add_parts(context)
     markers = make_markers(context, held)
-    measures = make_measures(context)
+    measures = make_measures(context, markers)
     model = _model(context, device, dtype)
     experiments = make_experiments(context, model, markers)
     parameters = make_parameters(context, model) if model is not None else []
