@@ -12,6 +12,7 @@ from sim.constraints.contact import contact_plane as contact_plane
 from sim.constraints.contact import contact_sphere as contact_sphere
 from sim.constraints.distance import distance as distance
 from sim.constraints.distance import shear as shear
+from sim.constraints.lever import lever as lever
 from sim.constraints.neo_hookean import neo_hookean as neo_hookean
 from sim.constraints.stvk import deviatoric as deviatoric
 from sim.constraints.stvk import stvk as stvk

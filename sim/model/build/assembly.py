@@ -108,6 +108,7 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
     derivations = [
         *_masses(parts.points, parts.loads, arrays, materials, make),
         *_placements(parts.points, arrays, materials, make),
+        *_carried(parts, arrays, materials, make),
         *_of_attachments(attachments, arrays, materials, make),
         *(d for s in sets.values() for d in s.derivations),
     ]
@@ -142,7 +143,12 @@ def _masses(
     # the masses of the points alone, then with one load after the other; the last of them are those of the model
     n = arrays["particle_mass"].size
     masses = [*(make.zeros(n, make.real) for _ in loads), arrays["particle_mass"]]
+    own_mass = np.zeros(n)
     for block in blocks:
+        if block.carried:
+            own_mass[block.group.points] = block.mass
+    masses[0].assign(own_mass)
+    for block in (block for block in blocks if not block.carried):
         group, everyone = block.group, np.arange(block.group.count)
         rows = everyone + group.start
         weight = materials.add(f"{group.name}.{block.weight_key}", block.weight)
@@ -166,7 +172,7 @@ def _placements(
 ) -> list[Derivation]:
     """Initial positions and velocities."""
     own, vec3, made = kernels(make.real), vector(3, make.real), []
-    for block in blocks:
+    for block in (block for block in blocks if not block.carried):
         group, count = block.group, block.group.count
         span = slice(group.start, group.start + count)
         values = [
@@ -177,6 +183,26 @@ def _placements(
         base, center, free = make.constant(block.base, vec3), vec3(*block.center), arrays["particle_free"][span]
         outputs = [arrays["particle_q"][span], arrays["particle_qd"][span]]
         made.append(Derivation(own.place, count, [base, *values, *sources, center, free], outputs, values=values))
+    return made
+
+
+def _carried(parts: ModelParts, arrays: dict[str, array], materials: Materials, make: ArrayFactory) -> list[Derivation]:
+    """Initial positions and velocities of loads on arms: where their carriers hold them."""
+    vec3, made, q, qd = vector(3, make.real), [], arrays["particle_q"], arrays["particle_qd"]
+    levers = {b.prefix: b for b in parts.constraints if b.constraint.name == "lever"}
+    for group in (block.group for block in parts.points if block.carried):
+        lever, rows = levers[group.name], slice(group.start, group.start + group.count)
+        arm = materials[f"{group.name}.arm"]
+        inputs = [
+            q[: group.start],
+            qd[: group.start],
+            make.constant(lever.points[:, 1:], int),
+            arm,
+            make.constant(source_of(np.arange(group.count), arm.size, group.count), int),
+            *(make.constant(lever.constants[name], vec3) for name in ("shift", "axis_1", "axis_2", "axis_3")),
+        ]
+        kernel = kernels(make.real).carry
+        made.append(Derivation(kernel, group.count, inputs, [q[rows], qd[rows]], values=[arm], derived=[q, qd]))
     return made
 
 
@@ -271,7 +297,8 @@ def _of_attachments(
 # ------------------------------------------------------------------------------------------ shapes
 def _touched(shape: ShapeBlock, parts: ModelParts) -> np.ndarray:
     """The points that may touch a shape."""
-    names = list(parts.groups) if shape.touches is None else shape.touches
+    carried = {block.group.name for block in parts.points if block.carried}
+    names = [name for name in parts.groups if name not in carried] if shape.touches is None else shape.touches
     for name in names:
         checks.known(f"touches of {shape.label!r}: object", name, parts.groups)
     touching = [parts.groups[name] for name in dict.fromkeys(names)]

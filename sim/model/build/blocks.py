@@ -24,7 +24,7 @@ from sim.model.groups import Group
 class PointBlock:
     """The points of a group: base (n, 3) [m] before `position` is added; mass of point k = weight x factor[k] [kg];
     drag [1/m], None without air.  position, spin (1, 3) and the others are one for all, one for each world or one for
-    each point.
+    each point.  carried: by a load's lever, which says where they are; they have no values of their own.
     """
 
     group: Group
@@ -37,6 +37,7 @@ class PointBlock:
     factor: np.ndarray
     thickness: float = 0.0
     drag: float | None = None
+    carried: bool = False
 
     @property
     def mass(self) -> np.ndarray:

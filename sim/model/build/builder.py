@@ -16,7 +16,7 @@ from sim.core.lang.errors import entry_point
 from sim.core.lang.types import float32
 from sim.core.runtime.devices.device import DeviceLike
 from sim.geometry import ClothGrid, EmbeddedSurface, MeshFile, SolidGrid, TetMesh, cloth_grid, solid_grid, solid_mesh
-from sim.model.build import checks, objects
+from sim.model.build import checks, levers, objects
 from sim.model.build.assembly import ModelParts, assemble
 from sim.model.build.blocks import (
     AttachmentBlock,
@@ -31,6 +31,7 @@ from sim.model.build.blocks import (
 from sim.model.build.material_blocks import material_blocks
 from sim.model.build.motions import read_motions
 from sim.model.build.objects import ORIGIN, NewObject, ObjectOptions, index_table
+from sim.model.derived.arrays import per_element
 from sim.model.errors import ModelError
 from sim.model.groups import Group
 from sim.model.model import Model
@@ -374,18 +375,51 @@ class ModelBuilder:
         checks.known("give_each_point: key", key, ("position", "velocity"))
         self._block_of(group).give_each(key)
 
-    def add_load(self, points: Any, mass: float, label: str | None = None) -> str:
+    def add_load(
+        self,
+        points: Any,
+        mass: float,
+        label: str | None = None,
+        *,
+        arm: Sequence[float] | None = None,
+        compliance: float = 0.0,
+    ) -> str:
         """Additional mass [kg], shared equally by points (n,), or by all of a Group.  Returns the label.
 
         Its path is `label.mass`.  It has weight and inertia; 0 is allowed, to be changed later.
+        arm: (3,) [m], at rest, from the mean of the points to where the mass is: one particle more, of a group `label`,
+        which a rigid arm (of a `compliance` [m/N], if wanted) holds in a frame that turns with four of the points, far
+        apart (see the constraint `lever`).  Its path is `label.arm`.
         """
         self._open("add_load")
         table = checks.point_list("points", points.points if isinstance(points, Group) else points, self._count)
         value = np.array([checks.number("mass", mass)])
         label = self._label(label, "load")
+        if arm is not None:
+            table = self._add_lever(table, checks.vec3("arm", arm), checks.number("compliance", compliance), label)
+        elif compliance:
+            raise ModelError("compliance is that of an arm, and there is none", "Give arm, or leave it out")
         self._labels.add(label)
         self._loads.append(LoadBlock(label, table, value))
         return label
+
+    def _add_lever(self, points: np.ndarray, arm: np.ndarray, compliance: float, label: str) -> np.ndarray:
+        """A particle on an arm that `points` carry; returns its number, (1,)."""
+        self._close_loose()
+        blocks = self._points
+        position = np.concatenate([b.base + per_element(b.position, len(b.base)) for b in blocks])
+        carried = position[points].mean(axis=0) + arm
+        constants, carriers = levers.rest_of(position, points)
+        block = levers.point_on_arm(label, self._count, carried, np.concatenate([b.mass for b in blocks])[carriers])
+        values = {"compliance": np.array([compliance]), "arm": arm[None]}
+        row = np.concatenate([block.group.points, carriers])[None]
+        constraint = registered("lever", "constraint")
+        # In front of all others: what they hold at rest stays exactly there, if the arm is rigid.
+        self._constraints.insert(0, ConstraintBlock(label, label, constraint, row, np.ones(1), values, constants))
+        self._points.append(block)
+        self.groups[label] = block.group
+        self._count += 1
+        return block.group.points
 
     def _attach(self, label: str, points: np.ndarray, compliance: np.ndarray, motions: list[Any]) -> str:
         for point in points.tolist():

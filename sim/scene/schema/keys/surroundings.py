@@ -49,7 +49,11 @@ ATTACHMENTS = Table((
 LOADS = Table((
     key("on", NameOf("objects"), "the object", REQUIRED),
     key("where", WHERE, "the points that carry it", REQUIRED),
-    key("mass", Number("kg", NOT_NEGATIVE), "additional mass, shared equally by the points", REQUIRED,
-        may_vary=True, model_path="{1}.mass"),
+    key("mass", Number("kg", NOT_NEGATIVE), "additional mass, shared equally by the points, or at the end of `arm`",
+        REQUIRED, may_vary=True, model_path="{1}.mass"),
+    key("arm", Tuple(3, "m"), "at rest, from the middle of the points to the mass; it turns with four of them, which "
+        "lie far apart, as a rigid arm", may_vary=True, model_path="{1}.arm"),
+    key("compliance", Number("m/N", NOT_NEGATIVE), "of the arm; 0 is rigid", 0, only_with=("arm",),
+        model_path="{1}.compliance"),
 ))
 # fmt: on
