@@ -105,9 +105,12 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
     arrays = allocate(
         MODEL_FIELDS, *_geometry(parts, attachments, free, sets), make.real, make.device, make.requires_grad
     )
+    moves = any(block.displaced for block in attachments)
+    placed = make.zeros(len(free), vector(3, make.real)) if moves else arrays["particle_q"]
     derivations = [
         *_masses(parts.points, parts.loads, arrays, materials, make),
-        *_placements(parts.points, arrays, materials, make),
+        *_placements(parts.points, placed, arrays["particle_qd"], arrays["particle_free"], materials, make),
+        *_displaced(attachments, placed, arrays["particle_q"], materials, make),
         *_carried(parts, arrays, materials, make),
         *_of_attachments(attachments, arrays, materials, make),
         *(d for s in sets.values() for d in s.derivations),
@@ -125,7 +128,7 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
         worlds=parts.worlds,
     )
     model.refresh()
-    _measure(model, blocks)
+    _measure(model, placed, blocks)
     model.refresh()
     return model
 
@@ -168,9 +171,9 @@ def _masses(
 
 
 def _placements(
-    blocks: Sequence[PointBlock], arrays: dict[str, array], materials: Materials, make: ArrayFactory
+    blocks: Sequence[PointBlock], q: array, qd: array, free: array, materials: Materials, make: ArrayFactory
 ) -> list[Derivation]:
-    """Initial positions and velocities."""
+    """Initial positions and velocities, as far as objects give them."""
     own, vec3, made = kernels(make.real), vector(3, make.real), []
     for block in (block for block in blocks if not block.carried):
         group, count = block.group, block.group.count
@@ -180,9 +183,29 @@ def _placements(
             for key, host in (("position", block.position), ("velocity", block.velocity), ("spin", block.spin))
         ]
         sources = [make.constant(source_of(np.arange(count), v.size, count), int) for v in values]
-        base, center, free = make.constant(block.base, vec3), vec3(*block.center), arrays["particle_free"][span]
-        outputs = [arrays["particle_q"][span], arrays["particle_qd"][span]]
-        made.append(Derivation(own.place, count, [base, *values, *sources, center, free], outputs, values=values))
+        base, center = make.constant(block.base, vec3), vec3(*block.center)
+        inputs = [base, *values, *sources, center, free[span]]
+        made.append(Derivation(own.place, count, inputs, [q[span], qd[span]], values=values))
+    return made
+
+
+def _displaced(
+    attachments: Sequence[AttachmentBlock], placed: array, q: array, materials: Materials, make: ArrayFactory
+) -> list[Derivation]:
+    """Initial positions of points that attachments hold beside where they are at rest."""
+    own, vec3, made = kernels(make.real), vector(3, make.real), []
+    blocks = [block for block in attachments if block.displaced]
+    stages = [placed, *(make.zeros(q.size, vec3) for _ in blocks[1:]), q]
+    for block, before, after in zip(blocks, stages, stages[1:], strict=False):
+        offset, turn = (materials.add(f"{block.label}.{key}", block.displaced[key]) for key in ("offset", "turn"))
+        worlds, world = offset.size, np.full(q.size, -1)
+        rows = block.points.reshape(worlds, -1)
+        world[block.points] = np.repeat(np.arange(worlds), rows.shape[1])
+        center = make.zeros(worlds, vec3)
+        made.append(Derivation(own.middle, worlds, [before, make.constant(rows, int)], [center], derived=[before]))
+        inputs = [before, make.constant(world, int), center, offset, turn]
+        sources = [before, center]
+        made.append(Derivation(own.displace, q.size, inputs, [after], values=[offset, turn], derived=sources))
     return made
 
 
@@ -334,14 +357,15 @@ def _build_sets(
     return {name: build_set(own, free, materials, make, worlds) for name, own in merged.items()}
 
 
-def _measure(model: Model, blocks: Sequence[ConstraintBlock]) -> None:
-    """Parameters that nobody gave: C of the rest shape, which is the initial one, with those parameters 0."""
+def _measure(model: Model, rest: array, blocks: Sequence[ConstraintBlock]) -> None:
+    """Parameters that nobody gave: C of the rest shape, the initial one before attachments displace it, with those
+    parameters 0."""
     for name, made in model.constraint_sets.items():
         own = [block for block in blocks if block.constraint.name == name]
         wanted = [(p, block, unmeasured(block, p)) for p in made.constraint.measured for block in own]
         if not any(mask.any() for _, _, mask in wanted):
             continue
-        measured = measure_rest(made.constraint, model.dtype, model.particle_q, made.points, made.parameters)
+        measured = measure_rest(made.constraint, model.dtype, rest, made.points, made.parameters)
         for parameter, block, mask in wanted:
             rows = made.index_of[block.label]
             chosen = np.flatnonzero(mask & (rows >= 0))

@@ -125,12 +125,17 @@ class ShapeBlock:
 
 @dataclass(eq=False)
 class AttachmentBlock:
-    """Attached points (n,), their motions: (kind 0 eased | 1 plain move | 2 swing, a vector (3,) per world, a, b)."""
+    """Attached points (n,), their motions: (kind 0 eased | 1 plain move | 2 swing, a vector (3,) per world, a, b).
+
+    displaced: `offset` and `turn` (1, 3) of each world, how the points are held beside where they are at rest; or
+    nothing.
+    """
 
     label: str
     points: np.ndarray
     compliance: np.ndarray
     motions: list[tuple[int, np.ndarray, float, float]]
+    displaced: dict[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def worlds(self) -> int:

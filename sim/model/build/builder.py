@@ -330,12 +330,18 @@ class ModelBuilder:
         motion: Sequence[Mapping[str, Any]] | None = None,
         compliance: Any = 0.0,
         label: str | None = None,
+        *,
+        offset: Sequence[float] | None = None,
+        turn: Sequence[float] | None = None,
     ) -> str:
         """Holds points (n,), or a Group, where they are, or moves them.  Returns the label.
 
         compliance [m/N]: 0 pins them (inverse mass 0, position prescribed), one number or (n,).
         motion: displacements that are added up: `{"move": (3,), "start": 0, "end": s, "ease": "smooth" | "linear"}`,
         `{"swing": (3,), "frequency": Hz}`.
+        offset (3,) [m], turn: rotation vector (3,) [rad], about the middle of the points: they are held, and begin,
+        beside where they are at rest, turned first; the others begin where they are.  Paths: `label.offset`,
+        `label.turn`, both or none.
         """
         self._open("add_attachment")
         table = checks.point_list("points", points.points if isinstance(points, Group) else points, self._count)
@@ -346,7 +352,9 @@ class ModelBuilder:
                 "Attach the pinned ones (0) and the others by an attachment each",
             )
         motions = read_motions(motion)
-        return self._attach(self._label(label, "attachment"), table, stiff, motions)
+        given = {"offset": offset, "turn": turn} if offset is not None or turn is not None else {}
+        displaced = {key: checks.vec3(key, ORIGIN if value is None else value)[None] for key, value in given.items()}
+        return self._attach(self._label(label, "attachment"), table, stiff, motions, displaced)
 
     def set_drag(self, group: Group, drag: float) -> None:
         """Air drag on the points of an object: they are slowed down by drag |v|^2 [1/m].  Its path is `label.drag`."""
@@ -421,7 +429,14 @@ class ModelBuilder:
         self._count += 1
         return block.group.points
 
-    def _attach(self, label: str, points: np.ndarray, compliance: np.ndarray, motions: list[Any]) -> str:
+    def _attach(
+        self,
+        label: str,
+        points: np.ndarray,
+        compliance: np.ndarray,
+        motions: list[Any],
+        displaced: dict[str, np.ndarray] | None = None,
+    ) -> str:
         for point in points.tolist():
             if point in self._attached:
                 raise ModelError(
@@ -430,7 +445,7 @@ class ModelBuilder:
                 )
         self._attached.update(dict.fromkeys(points.tolist(), label))
         self._labels.add(label)
-        self._attachments.append(AttachmentBlock(label, points, compliance, motions))
+        self._attachments.append(AttachmentBlock(label, points, compliance, motions, displaced or {}))
         return label
 
     # ------------------------------------------------------------------------------------------ shapes

@@ -11,6 +11,7 @@ from functools import cache
 
 from sim.constraints.lever import carried_velocity, frame_of
 from sim.core.lang.frontend.builtins import static, tid, where
+from sim.core.lang.library.quaternion import quat_from_rotation_vector, quat_rotate
 from sim.core.lang.library.vector import cross, dot, normalize
 from sim.core.lang.types import Scalar, vector
 from sim.core.runtime.arrays.array import array, array2d
@@ -29,6 +30,8 @@ class Kernels:
     place: Kernel
     gather: Kernel
     carry: Kernel
+    middle: Kernel
+    displace: Kernel
 
 
 @cache
@@ -115,7 +118,35 @@ def kernels(real: Scalar) -> Kernels:
         q_out[k] = 0.25 * (x[0] + x[1] + x[2] + x[3]) + offset
         qd_out[k] = carried_velocity(x, v, offset)
 
-    return Kernels(broadcast, broadcast_vec3, broadcast_direction, add_load, invert, place, gather, carry)
+    @kernel
+    def middle(q: array[vec3], points: array2d[int], out: array[vec3]):
+        """out[w] = mean of q over the points of row w."""
+        w = tid()
+        total = vec3()
+        for j in range(points.shape[1]):
+            total += q[points[w, j]]
+        out[w] = total / real(points.shape[1])
+
+    @kernel
+    def displace(
+        before: array[vec3],
+        world: array[int],
+        center: array[vec3],
+        offset: array[vec3],
+        turn: array[vec3],
+        after: array[vec3],
+    ):
+        """after = before; the points of a world, -1 for none, turned about its center and moved."""
+        i = tid()
+        w = world[i]
+        if w < 0:
+            after[i] = before[i]
+        else:
+            turned = quat_rotate(quat_from_rotation_vector(turn[w]), before[i] - center[w])
+            after[i] = center[w] + turned + offset[w]
+
+    plain = (broadcast, broadcast_vec3, broadcast_direction, add_load, invert, place, gather)
+    return Kernels(*plain, carry, middle, displace)
 
 
 @cache

@@ -44,7 +44,10 @@ def add_attachments(context: BuildContext) -> dict[str, np.ndarray]:
         points = context.choose(f"attachments.{name}", entry)
         with context.at(f"attachments.{name}"):
             if points is not None:
-                context.builder.add_attachment(points, entry["motion"] or None, entry["compliance"], label=name)
+                context.builder.add_attachment(
+                    points, entry["motion"] or None, entry["compliance"], name,
+                    offset=entry.get("offset"), turn=entry.get("turn"),
+                )  # fmt: skip
                 attached[name] = points
     return attached
 
