@@ -17,7 +17,7 @@ from pathlib import Path
 from python_reference import python_reference
 from rooms import architecture
 
-from sim.constraints import REGISTRY, ConstraintParameter
+from sim.constraints import REGISTRY, ConstraintParameter, branches
 from sim.core.lang.frontend.tracing.registry import NAMES
 from sim.core.lang.ir.table import OPS, ZERO
 from sim.core.lang.library import LIBRARY, RANDOM
@@ -26,6 +26,7 @@ from sim.model import MODEL_FIELDS, STATE_FIELDS
 from sim.scene.schema.json_schema import json_schema
 from sim.scene.schema.keys.materials import registered_materials
 from sim.scene.schema.reference import scene_reference
+from sim.solvers import air
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTE = "<!-- written by scripts/make_docs.py -->\n"
@@ -187,6 +188,8 @@ def physics() -> str:
             ]
         for kind, factor in sorted(c.factors.items()):
             rows += [f"On `{kind}`: " + " ".join((factor.__doc__ or "").split()), ""]
+    for title, module in (("Branches", branches), ("Air", air)):
+        rows += [f"## {title}", "", inspect.getdoc(module) or "", ""]
     return "\n".join(rows).rstrip() + "\n"
 
 

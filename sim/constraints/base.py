@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -38,7 +38,8 @@ class ConstraintError(SimError):
 
 @dataclass(frozen=True)
 class ConstraintParameter:
-    """A parameter of C, or of its material law.  `kind` is "float" (the model's precision) or "vec3".
+    """A parameter of C, or of its material law.  `kind` is "float" (the model's precision), "vec3", or "row": a vector
+    of `length` entries.
 
     bounds: the interval that its values lie in, as text, "" for any number.
     """
@@ -49,9 +50,15 @@ class ConstraintParameter:
     doc: str = ""
     default: float | None = None
     bounds: str = ""
+    length: int = 3
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of one value."""
+        return () if self.kind == "float" else (self.length,)
 
     def type(self, real: Scalar) -> Type:
-        return real if self.kind == "float" else vector(3, real)
+        return real if self.kind == "float" else vector(self.length, real)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +72,10 @@ class MaterialLaw:
     function: Function
     values: dict[str, ConstraintParameter]
     derived: tuple[str, ...] = ()
+
+    def traced(self, real: Scalar) -> Func:
+        """`function` as a pure function of the values, in order, and the size."""
+        return traced(self.function, [real] * (len(self.values) + 1), real)
 
 
 @dataclass(eq=False)
@@ -83,6 +94,8 @@ class Constraint:
                 the beginning (J. C. Simo, T. J. R. Hughes, "Computational Inelasticity", 1998).
     evolution:  their law: (points, parameters, dt) -> internal variables after a step of dt, from positions and
                 internal variables at its start.
+    storage:    (points, parameters) -> for each row what the internal variables hold beside C: the energy of a row is
+                (C^2 + that) / (2 alpha).  None: nothing.
     stencil:    on which elements of an object a material with it acts; None: those of so many points.
     added_by:   the method of a builder that adds it, where it is no material.
     """
@@ -103,8 +116,12 @@ class Constraint:
     law: MaterialLaw | None = None
     internal_variables: tuple[str, ...] = ()
     evolution: Function | None = None
+    storage: Function | None = None
     stencil: Stencil | None = None
     added_by: str = ""
+
+    anticipates: ClassVar[bool] = False
+    """Does the evolution law also take, after the points, where their velocities bring them in the step?"""
 
     def factor(self, kind: str) -> Callable[[Factor], Factor]:
         """Decorator: how a material compliance becomes the compliance of one element on objects of this kind."""
@@ -135,13 +152,21 @@ class Constraint:
         """Decorator: these parameters of C are internal variables, which this function of the language evolves."""
 
         def wrap(function: Callable[..., Any]) -> Function:
-            # vectors are left open: they take the precision of the model
-            kinds = {name: Any if parameter.kind == "vec3" else float for name, parameter in self.parameters.items()}
             self.internal_variables = names
-            self.evolution = Function(function, None, {**kinds, "dt": float})
+            self.evolution = Function(function, None, {**self._precise, "dt": float})
             return self.evolution
 
         return wrap
+
+    def stores(self, function: Callable[..., Any]) -> Function:
+        """Decorator: what the internal variables hold beside C, a function of the language; see `storage`."""
+        self.storage = Function(function, None, self._precise)
+        return self.storage
+
+    @property
+    def _precise(self) -> dict[str, Any]:
+        """Annotations of the parameters: vectors are left open, so that they take the precision of the model."""
+        return {name: float if parameter.kind == "float" else Any for name, parameter in self.parameters.items()}
 
     def remember(self, *names: str) -> Callable[[Callable[..., Any]], Function]:
         """`evolves`, by the name that it had in version 0.1."""
@@ -151,6 +176,11 @@ class Constraint:
     def derived(self) -> tuple[str, ...]:
         """Parameters of C that follow from material values."""
         return self.law.derived if self.law is not None else ()
+
+    @property
+    def has_moduli(self) -> bool:
+        """Is its material given by moduli, and C a strain?  Else by a compliance."""
+        return self.law is not None
 
     def active(self, damped: bool) -> tuple[int, ...]:
         """The rows that do anything in a set with or without damping."""
@@ -164,7 +194,7 @@ class Constraint:
         """
         if self.measure is not None:
             return tuple(name for name in self.parameters if name not in (*self.derived, *self.internal_variables))
-        size = {"float": 1, "vec3": 3}[self.parameters["rest"].kind] if "rest" in self.parameters else 0
+        size = int(np.prod(self.parameters["rest"].shape)) if "rest" in self.parameters else 0
         return ("rest",) if size == self.rows else ()
 
     def argument_types(self, real: Scalar) -> list[Any]:
@@ -172,6 +202,25 @@ class Constraint:
             (vector(3, real),) * self.points, f"this constraint has {self.points} point{'s' if self.points > 1 else ''}"
         )
         return [points, *(p.type(real) for p in self.parameters.values())]
+
+    def evolution_types(self, real: Scalar) -> list[Any]:
+        """Of the arguments of `evolution`."""
+        return [(vector(3, real),) * self.points, *(p.type(real) for p in self.parameters.values()), real]
+
+    def evolved(self, real: Scalar) -> Func:
+        """The evolution law as a pure function of components."""
+        assert self.evolution is not None
+        return traced(self.evolution, self.evolution_types(real), real)
+
+    @property
+    def stores_energy(self) -> bool:
+        """Do the internal variables hold energy beside C?"""
+        return self.storage is not None
+
+    def stored(self, real: Scalar) -> Func:
+        """`storage` as a pure function of the components of the points, then of the parameters."""
+        assert self.storage is not None
+        return traced(self.storage, self.argument_types(real), real)
 
     @entry_point
     def traced(self, real: Scalar = float32) -> Func:

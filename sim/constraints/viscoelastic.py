@@ -61,6 +61,13 @@ def viscoelastic_evolution(
     return relaxed(shape_change(f0, f1, f2), normal, shear, 1.0 - exp(-dt / time))
 
 
+@viscoelastic.stores
+def viscoelastic_storage(x, g1: vec3, g2: vec3, g3: vec3, normal: vec3, shear: vec3, share: float, time: float):
+    """share (1 - share) |q|^2, row by row: mu' |dev E - q|^2 and mu |dev E|^2 less that of dev E - share q."""
+    held = stored(normal, shear, share)
+    return 0.0 * share, held[0], held[1], held[2], held[3], held[4]
+
+
 @constraint(points=4, rows=5, units={**REST, "time": "s"})
 def viscoelastic_shape(x, g1: vec3, g2: vec3, g3: vec3, normal: vec3, shear: vec3, share: float, time: float):
     """The part of `viscoelastic` that resists changes of shape;
@@ -87,6 +94,25 @@ def viscoelastic_shape_evolution(
     """As in `viscoelastic`."""
     f0, f1, f2 = deformation(x, g1, g2, g3)
     return relaxed(shape_change(f0, f1, f2), normal, shear, 1.0 - exp(-dt / time))
+
+
+@viscoelastic_shape.stores
+def viscoelastic_shape_storage(x, g1: vec3, g2: vec3, g3: vec3, normal: vec3, shear: vec3, share: float, time: float):
+    """As in `viscoelastic`."""
+    return stored(normal, shear, share)
+
+
+@func
+def stored(normal, shear, share):
+    """share (1 - share) q^2 of each row."""
+    part = share * (1.0 - share)
+    return (
+        part * normal[0] * normal[0],
+        part * normal[1] * normal[1],
+        part * shear[0] * shear[0],
+        part * shear[1] * shear[1],
+        part * shear[2] * shear[2],
+    )
 
 
 @func

@@ -11,6 +11,7 @@ import numpy as np
 
 from sim.constraints.base import Constraint, ConstraintError
 from sim.constraints.projection import constraint_at, parameter_struct, value_type
+from sim.core.lang.embedding import embed, fields_at
 from sim.core.lang.errors import did_you_mean, entry_point
 from sim.core.lang.frontend.builtins import atomic_add, static, tid
 from sim.core.lang.memoize import memoize
@@ -26,19 +27,25 @@ from sim.model.state import State
 
 @memoize
 def make_energy(c: Constraint, real: Scalar) -> Kernel:
-    """A kernel, one thread per constraint, that adds C^T alpha^-1 C / 2 [J] to `energy[0]`."""
+    """A kernel, one thread per constraint, that adds C^T alpha^-1 C / 2 [J] to `energy[0]`, and what its internal
+    variables hold beside C."""
     vec3, Data, value = vector(3, real), parameter_struct(c, real), value_type(c, real)
     n_points, rows, unilateral, elastic = c.points, c.rows, c.unilateral, c.active(damped=False)
     at = constraint_at(c, real, gradient=False)
+    holds, held_at = c.stores_energy, embed(lambda: c.stored(real), f"held_by_{c.name}")
 
     @kernel(name=f"energy_{c.name}")
     def energy_of(points: array2d[int], data: Data, compliance: array[value], x: array[vec3], energy: array[real]):
         k = tid()
-        C = at([x[points[k, j]] for j in static(range(n_points))], data, k)
+        x_k = [x[points[k, j]] for j in static(range(n_points))]
+        C = at(x_k, data, k)
+        if holds:
+            held = held_at(x_k, fields_at(data, k))
         total = real(0.0)
         for r in static(elastic):
             c_r = min(C[r], real(0.0)) if unilateral else C[r]
-            total += 0.5 * c_r * c_r / (compliance[k] if rows == 1 else compliance[k][r])
+            square = c_r * c_r + held[r] if holds else c_r * c_r
+            total += 0.5 * square / (compliance[k] if rows == 1 else compliance[k][r])
         atomic_add(energy, 0, total)
 
     return energy_of
@@ -66,7 +73,7 @@ def make_force(c: Constraint, real: Scalar) -> Kernel:
 
 @entry_point
 def constraint_energy(model: Model, state: State, name: str) -> float:
-    """Elastic energy [J] of all constraints of one kind of a model in a state."""
+    """Elastic energy [J] of all constraints of one kind of a model in a state, that of its internal variables too."""
     if name not in model.constraint_sets:
         raise ConstraintError(f"the model has no constraint '{name}'{did_you_mean(name, model.constraint_sets)}")
     made = model.constraint_sets[name]
@@ -92,6 +99,7 @@ def _launch(of: Kernel, model: Model, made: ConstraintSet, state: State, out: ar
             "C = 0; give it a positive compliance"
         )
     data = parameter_struct(made.constraint, model.dtype)()
+    internal = made.constraint.internal_variables
     for name, values in made.parameters.items():
-        setattr(data, name, values)
+        setattr(data, name, state.internal_variables[f"{made.name}.{name}"] if name in internal else values)
     launch(of, made.count, [made.points, data, made.compliance, state.particle_q], [out])

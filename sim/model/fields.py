@@ -46,6 +46,8 @@ MODEL_FIELDS: tuple[Field, ...] = (
     Field("particle_drag", ("particles",), "real", "1/m",
           "drag d: deceleration d |v| v by the air; derived from `.drag`"),
     Field("tri_indices", ("triangles", 3), "int", "", "points of the triangles"),
+    Field("tri_air_normal", ("triangles",), "real", "", "drag coefficient across; derived from `<label>.air.normal`"),
+    Field("tri_air_tangential", ("triangles",), "real", "", "along the triangle; from `<label>.air.tangential`"),
     Field("edge_indices", ("edges", 2), "int", "", "points of the edges of the surfaces"),
     Field("spring_indices", ("springs", 2), "int", "", "points of springs and of the links of chains"),
     Field("tet_indices", ("tetrahedra", 4), "int", "", "points of the tetrahedra"),

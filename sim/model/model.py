@@ -33,7 +33,8 @@ class Model:
     compliances and all other derived arrays follow at the next `refresh`, which `state` and the solvers call; writing
     to derived arrays is of no use.
     constraint_sets: name of the constraint -> its constraints; groups: label -> points of an object.
-    device, dtype (float32 or float64), requires_grad: of all arrays.  in_air: has any object a drag?
+    device, dtype (float32 or float64), requires_grad: of all arrays.  in_air: has any object a drag?  in_wind: have
+    faces of any?
     worlds: how many copies of everything there are, see `ModelBuilder.replicate`.
     """
 
@@ -49,6 +50,7 @@ class Model:
         attachments: list[Attachment],
         in_air: bool,
         worlds: int = 1,
+        in_wind: bool = False,
     ) -> None:
         self.__dict__.update(arrays)
         self.device: Device = make.device
@@ -56,6 +58,7 @@ class Model:
         self.requires_grad: bool = make.requires_grad
         self.materials, self.constraint_sets, self.groups = materials, constraint_sets, groups
         self.shapes, self.attachments, self.in_air, self.worlds = shapes, attachments, in_air, worlds
+        self.in_wind = in_wind
         self._derivations = list(derivations)
         self._recorded: Bookmark | None = None  # on a tape: derived data is recorded before it
         self._captured: weakref.ref[Graph] | None = None  # the graph in which derived data was captured last
@@ -76,6 +79,16 @@ class Model:
     def gravity(self) -> array:
         """(1,) vec3 [m/s^2]."""
         return self.materials["gravity"]
+
+    @property
+    def wind(self) -> array:
+        """Velocity of the air, (1,) vec3 [m/s].  Raises UnknownPathError where nothing is `in_wind`."""
+        return self.materials["wind"]
+
+    @property
+    def air_density(self) -> array:
+        """(1,) [kg/m^3].  Raises UnknownPathError where nothing is `in_wind`."""
+        return self.materials["air_density"]
 
     @property
     def particle_count(self) -> int:

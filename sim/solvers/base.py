@@ -23,6 +23,7 @@ from sim.model.model import Model
 from sim.model.state import State
 from sim.schema.kinds import Choice, Int
 from sim.schema.reading import SchemaLine
+from sim.solvers.air import FaceDrag
 from sim.solvers.batch import ConstraintBatch, Rows
 from sim.solvers.fingerprint import copy_containers, fingerprint
 from sim.solvers.step_kernels import step_kernels
@@ -118,6 +119,7 @@ class Solver:
             multiplier = zeros(constraints.count, value_type(c, real), model.device, grad and self._keeps)
             evolutions = {name: make_evolution(c, real, name) for name in c.internal_variables}
             self.batches.append(ConstraintBatch(constraints, parameters, multiplier, evolutions))
+        self._face_drag = FaceDrag(model) if model.in_wind else None
         soft = model.constraint_sets.get("attachment")
         self._target = zeros(1, vector(3, real), model.device, grad) if soft is None else soft.parameters["target"]
 
@@ -155,12 +157,14 @@ class Solver:
             for a in (b.set.points, b.set.compliance, b.set.damping, *b.set.parameters.values())
             if a is not None and not (a is self._target and self._prescribes)
         ]
-        return [*self.model.arrays.values(), self.model.gravity, *sets]
+        air = [] if self._face_drag is None else self._face_drag.inputs
+        return [*self.model.arrays.values(), self.model.gravity, *air, *sets]
 
     @property
     def scratch(self) -> list[array]:
         """Arrays that every step writes before it reads them."""
-        return [*(b.multiplier for b in self.batches), self._target]
+        air = [] if self._face_drag is None else self._face_drag.scratch
+        return [*(b.multiplier for b in self.batches), self._target, *air]
 
     def multipliers(self, constraint: str) -> array:
         """Multipliers lambda of the last step for a type, in its set's order; force = gradient lambda / dt^2."""
@@ -216,17 +220,20 @@ class Solver:
     def _predict(self, s: Substep) -> None:
         """Positions by inertia and outer forces (XPBD, alg. 1, lines 1 to 3), and positions that attachments prescribe.
 
-        Internal variables evolve by the positions at the start of the step.
+        Internal variables evolve by the positions and velocities at the start of the step.
         """
         model, k, before, x = self.model, self._kernels, s.before, s.after.particle_q
         for batch in self.batches:
             for name, evolution in batch.evolutions.items():
                 after = s.after.internal_variables[f"{batch.set.name}.{name}"]
-                inputs = [batch.set.points, batch.parameters_in(before), before.particle_q, s.dt]
+                start = [before.particle_q, before.particle_qd]
+                inputs = [batch.set.points, batch.parameters_in(before), *start, s.dt]
                 launch(evolution, batch.set.count, inputs, [after])
         moving = [before.particle_q, before.particle_qd, before.particle_f]
         outer = [model.particle_inv_mass, model.particle_drag, model.gravity, s.dt]
         launch(k.predict, model.particle_count, [*moving, *outer], [x])
+        if self._face_drag is not None:
+            self._face_drag.slow(before, s.dt, x)
         if self._prescribes:
             held = [model.attachment_point, model.attachment_anchor, model.attachment_group, model.attachment_slot]
             moved = [model.motion_offset, model.motion_kind, s.motion, model.motion_a, model.motion_b]

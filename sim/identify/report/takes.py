@@ -106,7 +106,7 @@ def _tints(problem: Problem, bodies: list[Body]) -> list[Tint]:
         group, values = problem.model.groups.get(label), problem.model[path].numpy().astype(np.float64)
         if group is None or values.ndim != 1:
             continue
-        elements = group.elements.get(key.rpartition(".")[0]) if "." in key else group.points[:, None]
+        elements = group.elements.get(key.partition(".")[0]) if "." in key else group.points[:, None]
         if elements is None or len(elements) != len(values) or np.ptp(values) == 0.0:
             continue
         log = p.transform.name == "log"

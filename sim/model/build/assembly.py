@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,8 @@ class ModelParts:
     attachments: Sequence[AttachmentBlock]
     loads: Sequence[LoadBlock] = ()
     worlds: int = 1
+    wind: np.ndarray = field(default_factory=lambda: np.zeros(3))
+    air_density: float = 0.0
 
     def in_worlds(self, worlds: int) -> ModelParts:
         """The same `worlds` times."""
@@ -67,6 +69,8 @@ class ModelParts:
             [copied_attachment(b, number) for b in self.attachments],
             [copied_load(b, number) for b in self.loads],
             worlds,
+            self.wind,
+            self.air_density,
         )
 
 
@@ -95,6 +99,10 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
 
     materials = Materials(make.real, make.device, make.requires_grad)
     materials.add("gravity", parts.gravity[None])
+    in_wind = any(block.air for block in parts.points)
+    if in_wind:
+        materials.add("wind", parts.wind[None])
+        materials.add("air_density", np.array([parts.air_density]))
     shapes = {block.label: _touched(block, parts) for block in parts.shapes}
     blocks = [
         *parts.constraints,
@@ -112,6 +120,7 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
         *_placements(parts.points, placed, arrays["particle_qd"], arrays["particle_free"], materials, make),
         *_displaced(attachments, placed, arrays["particle_q"], materials, make),
         *_carried(parts, arrays, materials, make),
+        *_air(parts.points, arrays, materials, make),
         *_of_attachments(attachments, arrays, materials, make),
         *(d for s in sets.values() for d in s.derivations),
     ]
@@ -126,6 +135,7 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
         attachments=[Attachment(b.label, b.points, b.pinned, len(b.motions)) for b in attachments],
         in_air=any(block.drag is not None for block in parts.points),
         worlds=parts.worlds,
+        in_wind=in_wind,
     )
     model.refresh()
     _measure(model, placed, blocks)
@@ -226,6 +236,23 @@ def _carried(parts: ModelParts, arrays: dict[str, array], materials: Materials, 
         ]
         kernel = kernels(make.real).carry
         made.append(Derivation(kernel, group.count, inputs, [q[rows], qd[rows]], values=[arm], derived=[q, qd]))
+    return made
+
+
+def _air(
+    blocks: Sequence[PointBlock], arrays: dict[str, array], materials: Materials, make: ArrayFactory
+) -> list[Derivation]:
+    """Drag coefficients of the triangles."""
+    made, begin = [], 0
+    for block in blocks:
+        faces = np.arange(len(block.group.triangles))
+        for key, value in block.air.items():
+            given, out = (
+                materials.add(f"{block.group.name}.air.{key}", np.full(block.group.worlds, value)),
+                arrays[f"tri_air_{key}"],
+            )
+            made.append(broadcast(make, given, len(faces), faces, begin + faces, out))
+        begin += len(faces)
     return made
 
 

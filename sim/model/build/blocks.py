@@ -23,8 +23,9 @@ from sim.model.groups import Group
 @dataclass(eq=False)
 class PointBlock:
     """The points of a group: base (n, 3) [m] before `position` is added; mass of point k = weight x factor[k] [kg];
-    drag [1/m], None without air.  position, spin (1, 3) and the others are one for all, one for each world or one for
-    each point.  carried: by a load's lever, which says where they are; they have no values of their own.
+    drag [1/m], None without any; air: drag coefficients of its faces by name.  position, spin (1, 3) and the
+    others are one for all, one for each world or one for each point.  carried: by a load's lever, which says where
+    they are; they have no values of their own.
     """
 
     group: Group
@@ -37,6 +38,7 @@ class PointBlock:
     factor: np.ndarray
     thickness: float = 0.0
     drag: float | None = None
+    air: Mapping[str, float] = field(default_factory=dict)
     carried: bool = False
 
     @property
@@ -222,9 +224,15 @@ def _law_values(where: str, constraint: Constraint, spec: Mapping[str, Any], cou
         given = spec.get(name, value.default)
         if given is None:
             raise ModelError(f"{where} needs {name!r}{f' [{value.unit}]' if value.unit else ''}", f"It is {value.doc}")
-        out[name] = _parameter(f"{where}.{name}", value, given, count)
-        checks.interval(f"{where}.{name}", out[name], value.bounds)
+        out[name] = parameter_values(f"{where}.{name}", value, given, count)
     return out | _damping(where, spec, count)
+
+
+def parameter_values(name: str, parameter: ConstraintParameter, given: Any, count: int) -> np.ndarray:
+    """One value or one for each, as `_parameter`, inside of its interval."""
+    out = _parameter(name, parameter, given, count)
+    checks.interval(name, out, parameter.bounds)
+    return out
 
 
 def _parameter(name: str, parameter: ConstraintParameter, given: Any, count: int) -> np.ndarray:

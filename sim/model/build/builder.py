@@ -28,6 +28,7 @@ from sim.model.build.blocks import (
     registered,
     springs,
 )
+from sim.model.build.branches import with_branches
 from sim.model.build.material_blocks import material_blocks
 from sim.model.build.motions import read_motions
 from sim.model.build.objects import ORIGIN, NewObject, ObjectOptions, index_table
@@ -36,16 +37,27 @@ from sim.model.errors import ModelError
 from sim.model.groups import Group
 from sim.model.model import Model
 
+AIR_DENSITY = 1.2
+"""[kg/m^3], of dry air at sea level and 21 degrees Celsius."""
+
 
 class ModelBuilder:
-    """Collects what a model consists of.  gravity: (3,) [m/s^2].
+    """Collects what a model consists of.  gravity: (3,) [m/s^2]; wind: (3,) [m/s], and the density of the air [kg/m^3],
+    for objects that have been given `set_air`.
 
     A label names a thing and its material values (`model["sheet.distance.compliance"]`); it is used once.  Things
     without one are numbered: `cloth`, `cloth_1`, ...
     """
 
-    def __init__(self, gravity: Sequence[float] = (0.0, -9.81, 0.0)) -> None:
+    def __init__(
+        self,
+        gravity: Sequence[float] = (0.0, -9.81, 0.0),
+        wind: Sequence[float] = (0.0, 0.0, 0.0),
+        air_density: float = AIR_DENSITY,
+    ) -> None:
         self.gravity = checks.vec3("gravity", gravity)
+        self.wind = checks.vec3("wind", wind)
+        self.air_density = checks.number("air_density", air_density)
         self.groups: dict[str, Group] = {}
         self._labels: set[str] = {"gravity"}
         self._points: list[PointBlock] = []
@@ -304,12 +316,15 @@ class ModelBuilder:
         compliance: Any,
         damping: Any = 0.0,
         label: str | None = None,
+        branches: Any = None,
         **parameters: Any,
     ) -> str:
         """Constraints of one kind on rows of `points` (n, k).  Returns their label.
 
         compliance: alpha of each, damping [s], and the constraint's own parameters: one value or (n,) of them.  A
         parameter that the constraint measures (`rest`) may be left out.  Their paths are `label.compliance`, ...
+        branches: what relaxes or yields beside it, `[{"stiffness": 0.2, "time": 0.03}, {"stiffness": 0.1, "yield":
+        1e-3}]`: stiffness over the lasting one, time [s], yield in the unit of C; paths `label.branches.0.time`, ...
         """
         self._open("add_constraints")
         if isinstance(constraint, str):
@@ -321,7 +336,8 @@ class ModelBuilder:
         values, _ = constraint_values(f"add_constraints({constraint.name})", constraint, spec, len(table))
         label = self._label(label, constraint.name)
         self._labels.add(label)
-        self._constraints.append(ConstraintBlock(label, label, constraint, table, np.ones(len(table)), values))
+        block = ConstraintBlock(label, label, constraint, table, np.ones(len(table)), values)
+        self._constraints.append(with_branches("branches", block, branches))
         return label
 
     def add_attachment(
@@ -361,6 +377,18 @@ class ModelBuilder:
         self._open("set_drag")
         self._block_of(group).drag = checks.number("drag", drag)
 
+    def set_air(self, group: Group, normal: float, tangential: float = 0.0) -> None:
+        """Drag of the air on the triangles of an object, by its coefficients across and along them.
+
+        A triangle of area A that moves by v relative to the wind feels -rho A / 2 (normal |v_n| v_n n + tangential
+        |v_t| v_t).  Paths: `label.air.normal`, `label.air.tangential`, `wind`, `air_density`.
+        """
+        self._open("set_air")
+        block = self._block_of(group)
+        if not len(group.triangles):
+            raise ModelError(f"{group!r} has no triangles for the air to act on", "Use set_drag: drag of its points")
+        block.air = {"normal": checks.number("normal", normal), "tangential": checks.number("tangential", tangential)}
+
     def set_values(self, group: Group, key: str, values: Any) -> None:
         """A material value for each element of an object, (n,), instead of what it was added with.
 
@@ -369,8 +397,8 @@ class ModelBuilder:
         """
         self._open("set_values")
         block = self._block_of(group)
-        constraint, _, inner = key.rpartition(".")
-        if not constraint:
+        constraint, _, inner = key.partition(".")
+        if not inner:
             block.set_values(key, values)
             return
         checks.known(f"set_values: constraint of {group.name!r}", constraint, group.elements)
@@ -539,8 +567,9 @@ class ModelBuilder:
             self._constraints.append(springs(self._label(None, "springs"), self._springs))
         self._finalized = True
         parts = ModelParts(
-            self.gravity, self.groups, self._points, self._constraints, self._shapes, self._attachments, self._loads
-        )
+            self.gravity, self.groups, self._points, self._constraints, self._shapes, self._attachments, self._loads,
+            wind=self.wind, air_density=self.air_density,
+        )  # fmt: skip
         return assemble(parts if self._worlds == 1 else parts.in_worlds(self._worlds), device, requires_grad, dtype)
 
     # ------------------------------------------------------------------------------------------ inside
@@ -577,7 +606,7 @@ class ModelBuilder:
         name, start = self._label(options.label, new.thing.kind), self._count
         spin = checks.vec3("spin", options.spin)[None]
         constraints = material_blocks(name, start, options.material, new.thing)
-        group = new.group(name, start, position, {b.constraint.name: b.points for b in constraints})
+        group = new.group(name, start, position, {b.prefix.partition(".")[2]: b.points for b in constraints})
         self.groups[name] = group
         self._labels.add(name)
         self._points.append(PointBlock(group, new.base, position[None], velocity, spin, *new.weight, thickness))

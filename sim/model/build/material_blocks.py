@@ -11,6 +11,7 @@ from sim.constraints.stencils import Elements, Meshed
 from sim.geometry import GeometryError
 from sim.model.build import checks
 from sim.model.build.blocks import ConstraintBlock, constraint_values, registered
+from sim.model.build.branches import with_branches
 from sim.model.errors import ModelError
 
 
@@ -26,13 +27,15 @@ def material_blocks(label: str, start: int, material: Any, thing: Meshed) -> lis
             raise ModelError(f"material: {name!r} is for solids", "Use add_soft_grid or add_soft_mesh")
         elements = elements_of(constraint, thing)
         spec = checks.mapping(f"material[{name!r}]", material[name])
+        branches, spec = spec.get("branches"), {key: value for key, value in spec.items() if key != "branches"}
         values, each = constraint_values(f"material[{name!r}]", constraint, spec, len(elements.points))
         factor = np.ones(len(elements.points))
         if not each and thing.kind in constraint.factors:
             factor = np.asarray(constraint.factors[thing.kind](elements.length, elements.area), np.float64)
         size = elements.area if constraint.law is not None else None
         points = elements.points + np.int32(start)
-        blocks.append(ConstraintBlock(label, f"{label}.{name}", constraint, points, factor, values, size=size))
+        block = ConstraintBlock(label, f"{label}.{name}", constraint, points, factor, values, size=size)
+        blocks.append(with_branches(f"material[{name!r}].branches", block, branches, elements, thing.kind))
     return blocks
 
 

@@ -51,7 +51,7 @@ def build_set(
     if any("damping" in block.values for block in blocks):
         made.damping = make.zeros(n, real)
     begin = 0
-    fixed = {name: np.zeros((n, *(() if p.kind == "float" else (3,)))) for name, p in constraint.parameters.items()}
+    fixed = {name: np.zeros((n, *p.shape)) for name, p in constraint.parameters.items()}
     for block in blocks:
         rows = row_of[begin : begin + block.count]
         begin += block.count

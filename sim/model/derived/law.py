@@ -8,7 +8,7 @@ import numpy as np
 
 from sim.constraints.base import Constraint
 from sim.constraints.projection import value_type
-from sim.core.lang.embedding import embed, fields_at, traced
+from sim.core.lang.embedding import embed, fields_at
 from sim.core.lang.frontend.builtins import static, tid
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, Struct, array_type
@@ -35,7 +35,7 @@ def law_derivations(
     source = np.stack([source_of(chosen, v.size, count) for v in values.values()], axis=1)
     data = value_struct(c, make.real)()
     for name, value in values.items():
-        setattr(data, name, value)
+        setattr(data, _field(name), value)
     inputs = [
         data,
         make.constant(source, int),
@@ -51,7 +51,11 @@ def law_derivations(
 @memoize
 def value_struct(c: Constraint, real: Scalar) -> Struct:
     """The values of a law: one array each."""
-    return Struct(f"{c.name}_values", {name: array_type(real) for name in c.law.values})
+    return Struct(f"{c.name}_values", {_field(name): array_type(real) for name in c.law.values})
+
+
+def _field(name: str) -> str:
+    return name.replace(".", "_")
 
 
 @memoize
@@ -61,8 +65,7 @@ def _law_kernel(c: Constraint, real: Scalar, output: str) -> Kernel:
     first, width = (0, rows) if output == "compliance" else (rows + c.law.derived.index(output), 1)
     kind = value_type(c, real) if output == "compliance" else real
 
-    types = [real] * (len(names) + 1)
-    law_at = embed(lambda: traced(c.law.function, types, real), f"law_of_{c.name}")
+    law_at = embed(lambda: c.law.traced(real), f"law_of_{c.name}")
 
     @kernel(name=f"{output}_of_{c.name}")
     def derive(values: Values, source: array2d[int], size: array[real], target: array[int], out: array[kind]):

@@ -52,10 +52,7 @@ class _Object:
             "vel": self.entry["velocity"],
             "spin": self.entry["spin"],
             "material": {
-                constraint: {
-                    key: _value(self.context, f"{self.path}.material.{constraint}.{key}", value)
-                    for key, value in keys.items()
-                }
+                constraint: _values(self.context, f"{self.path}.material.{constraint}", keys)
                 for constraint, keys in self.body["material"].items()
             },
         }
@@ -77,6 +74,9 @@ def add_objects(context: BuildContext) -> None:
             _spread_regions(made, group)
             if entry["drag"] or ("objects", name, "drag") in context.varied:
                 context.builder.set_drag(group, entry["drag"])
+            if "air" in entry:
+                with context.at(f"objects.{name}.air"):
+                    context.builder.set_air(group, **entry["air"])
 
 
 def _cloth(made: _Object) -> Group:
@@ -136,6 +136,16 @@ _ADD: dict[str, Callable[[_Object], Group]] = {
 }
 
 
+def _values(context: BuildContext, path: str, keys: dict[str, Any]) -> dict[str, Any]:
+    """The values of a constraint, and of each of its branches, as the builder takes them."""
+    return {
+        key: [_values(context, f"{path}.{key}.{k}", branch) for k, branch in enumerate(value)]
+        if isinstance(value, list)
+        else _value(context, f"{path}.{key}", value)
+        for key, value in keys.items()
+    }
+
+
 def _value(context: BuildContext, path: str, value: Any) -> Any:
     """A material value as the builder takes it: a number, an array, or {"each": alpha}."""
     if not isinstance(value, dict):
@@ -183,7 +193,7 @@ def _spread_regions(made: _Object, group: Group) -> None:
         if not isinstance(value, dict) or "regions" not in value or not value["regions"].keys() <= chosen.keys():
             continue
         key = str(context.scene.find(place).model_path).removeprefix(f"{made.name}.")
-        elements = group.elements[key.rpartition(".")[0]] if "." in key else group.points[:, None]
+        elements = group.elements[key.partition(".")[0]] if "." in key else group.points[:, None]
         # Between two regions the order of the object decides, alike for all of its values.
         names = tuple(region for region in chosen if region in value["regions"])
         with context.at(f"{place}.regions"):

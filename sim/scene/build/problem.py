@@ -32,7 +32,7 @@ def build_problem(scene: Document, device: DeviceLike = None, dtype: Any = PRECI
     Reads meshes and recordings.  Raises `SceneError` with everything that is wrong with them, and with what the scene
     format knows and this version has not built yet.
     """
-    context = BuildContext(scene, ModelBuilder(gravity=scene.data["world"]["gravity"]))
+    context = BuildContext(scene, ModelBuilder(**scene.data["world"]))
     # Everything is looked at before what is wrong is raised, as far as it can be without what is missing.
     held = add_parts(context)
     markers = make_markers(context, held)

@@ -102,7 +102,7 @@ def _pairs(model: Model, own: Sequence[Parameter], k: int) -> np.ndarray:
     each of several parameters has one."""
     label, _, key = own[0].bindings[k].path.partition(".")
     group = model.groups[label]
-    elements = group.elements[key.rpartition(".")[0]] if "." in key else group.points[:, None]
+    elements = group.elements[key.partition(".")[0]] if "." in key else group.points[:, None]
     pairs = neighbours(elements, group.edges)
     if own[0].per != "region":
         return pairs

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sim.constraints import REGISTRY, Constraint
+from sim.constraints.branches import may_branch
 
 
 @dataclass(frozen=True)
@@ -22,12 +23,15 @@ class ParameterSpec:
 
 @dataclass(frozen=True)
 class MaterialSpec:
-    """A constraint that `material` may name. `objects`: the kinds of object it acts on (none given: all)."""
+    """A constraint that `material` may name. `objects`: the kinds of object it acts on (none given: all); `branches`:
+    may it have some?
+    """
 
     name: str
     doc: str
     parameters: Mapping[str, ParameterSpec] = field(default_factory=dict)
     objects: tuple[str, ...] = ()
+    branches: bool = False
 
 
 def registered_materials() -> dict[str, MaterialSpec]:
@@ -52,5 +56,9 @@ def _spec(made: Constraint) -> MaterialSpec:
             keys[p.name] = ParameterSpec(p.name, p.unit, p.default, p.doc or f"`{p.name}` of the constraint", bounds="")
     solid = made.law is not None or set(made.factors) == {"soft"}
     return MaterialSpec(
-        name=made.name, doc=text or f"the constraint `{made.name}`", parameters=keys, objects=("soft",) if solid else ()
+        name=made.name,
+        doc=text or f"the constraint `{made.name}`",
+        parameters=keys,
+        objects=("soft",) if solid else (),
+        branches=may_branch(made),
     )

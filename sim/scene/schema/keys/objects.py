@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from sim.constraints.branches import GIVES_WAY, STIFFNESS
 from sim.scene.schema.keys.common import FILE_SPACE, MOST_CELLS, MOST_PER_SIDE, REQUIRED, WHERE, key, value
 from sim.scene.schema.keys.materials import MaterialSpec
 from sim.schema.containers import List, Map, Table
@@ -25,6 +26,12 @@ PLACEMENT = (
         may_vary=True, may_be_set=True, model_path="{1}.spin"),
     key("drag", Number("1/m", NOT_NEGATIVE), "air drag d: every point is slowed down by d times its speed squared", 0,
         may_vary=True, may_be_set=True, model_path="{1}.drag"),
+    key("air", Table((
+        key("normal", Number("", NOT_NEGATIVE), "drag coefficient across the triangles; of a plate 1.2 to 2", REQUIRED,
+            may_vary=True, model_path="{1}.air.normal"),
+        key("tangential", Number("", NOT_NEGATIVE), "drag coefficient along them, of both sides together", 0,
+            may_vary=True, model_path="{1}.air.tangential"),
+    )), "drag of the air on the triangles, in the wind of the world", may_be_set=True),
     key("regions", Map(WHERE),
         "named choices of points, none in two of them, for values that differ from region to region", {}),
 )
@@ -86,6 +93,14 @@ def objects(materials: Mapping[str, MaterialSpec]) -> Table:
         key("particles", particles, "loose points"),
         *PLACEMENT,
     ), one_of=(("cloth", "soft", "chain", "particles"),))
+
+_BRANCH = "{1}.{4}.branches.{6}.{7}"
+BRANCHES = key("branches", List(Table((
+    key("stiffness", Number("", STIFFNESS.bounds), STIFFNESS.doc, REQUIRED, may_vary=True, model_path=_BRANCH),
+    *(key(name, Number(way.unit, way.bounds), way.doc, may_vary=True, model_path=_BRANCH)
+      for name, way in GIVES_WAY.items()),
+), one_of=(tuple(GIVES_WAY),))),
+    "stiffness beside the lasting one that relaxes (a Prony series) or yields (internal friction)", [])
 # fmt: on
 
 
@@ -104,5 +119,5 @@ def material_table(materials: Mapping[str, MaterialSpec]) -> Table:
             )
             for p in spec.parameters.values()
         )
-        lines.append(key(name, Table(keys), spec.doc))
+        lines.append(key(name, Table((*keys, BRANCHES) if spec.branches else keys), spec.doc))
     return Table(tuple(lines), noun="constraint", title="a mapping: constraint -> its keys")

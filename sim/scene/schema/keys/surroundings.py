@@ -11,6 +11,10 @@ from sim.schema.kinds import NOT_NEGATIVE, POSITIVE, Choice, NameOf, Number, Tup
 WORLD = Table((
     key("gravity", Tuple(3, "m/s^2"), "its opposite is `up` in the report", [0, -9.81, 0],
         may_vary=True, model_path="gravity"),
+    key("wind", Tuple(3, "m/s"), "velocity of the air, for objects with `air`", [0, 0, 0],
+        may_vary=True, model_path="wind"),
+    key("air_density", Number("kg/m^3", NOT_NEGATIVE), "density of the air, for objects with `air`", 1.2,
+        may_vary=True, model_path="air_density"),
 ))
 
 SHAPES = Table((

@@ -362,7 +362,7 @@ def test_the_memory_of_a_constraint(monkeypatch):
     data = parameter_struct(creeping, sim.float32)(rest=ones(1), crept=ones(1))
     x, after = sim.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]], dtype=sim.vec3), sim.zeros(1)
     for expected in (2.0, 3.0):
-        sim.launch(make_evolution(creeping, sim.float32, "crept"), 1, [sim.array([[0, 1]]), data, x, 0.5], [after])
+        sim.launch(make_evolution(creeping, sim.float32, "crept"), 1, [sim.array([[0, 1]]), data, x, x, 0.5], [after])
         assert after.numpy()[0] == expected
         rate = 4.0
 

@@ -1,0 +1,126 @@
+"""Air: the drag of faces, across and along them, in a wind.
+
+A face of area A that moves through the air by v = v_face - wind, by v_n along its normal n and by v_t in its plane,
+feels
+
+    f = -rho A / 2 (c_n |v_n| v_n n + c_t |v_t| v_t)
+
+as if each part of the motion were alone (the independence principle, S. F. Hoerner, "Fluid-Dynamic Drag", 1965; of the
+faces of a cloth: J. Wejchert, D. Haumann, "Animation Aerodynamics", SIGGRAPH 1991).  A plate of infinite size has c_n
+near 2, a square one 1.2; c_t is skin friction, of both sides together.  A solid has faces in front and behind, and each
+of them counts.
+
+That is f = -D v with a symmetric D that depends on the speeds.  A third of D acts at each point; with the speeds, D
+and the normals of the start of the step the step is implicit in the velocities,
+
+    (1 + h w D) (dx - h wind) = dx~ - h wind,   dx~ as predicted without air,
+
+so that no motion through the air is ever turned round, whatever the step, and terminal velocities do not depend on it.
+"""
+
+# Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
+# mypy: ignore-errors
+from functools import cache
+
+import numpy as np
+
+from sim.constraints.projection import solve
+from sim.core.lang.frontend.builtins import abs, static, tid
+from sim.core.lang.library.vector import cross, dot, length, normalize, outer
+from sim.core.lang.types import Scalar, matrix, vector
+from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.arrays.creation import zeros
+from sim.core.runtime.launch.kernel import Kernel, kernel
+from sim.core.runtime.launch.launch import launch
+from sim.model.model import Model
+from sim.model.state import State
+
+
+class FaceDrag:
+    """The drag of the faces of a model, as a solver works on it."""
+
+    def __init__(self, model: Model) -> None:
+        points = model.tri_indices.device.numpy(model.tri_indices)
+        at_point = np.argsort(points.ravel(), kind="stable") // 3
+        counts = np.bincount(points.ravel(), minlength=model.particle_count)
+        self._model = model
+        self._face = array(at_point.astype(np.int32), dtype=int, device=model.device)
+        self._first = array(np.cumsum([0, *counts]).astype(np.int32), dtype=int, device=model.device)
+        self._drag = zeros(model.tri_count, matrix((3, 3), model.dtype), model.device, model.requires_grad)
+
+    @property
+    def scratch(self) -> list[array]:
+        """Arrays that every step writes before it reads them."""
+        return [self._drag]
+
+    @property
+    def inputs(self) -> list[array]:
+        """What a step reads beside the arrays of the model."""
+        return [self._model.wind, self._model.air_density, self._face, self._first]
+
+    def slow(self, before: State, dt: float, x: array) -> None:
+        """Lets the air act on the positions (n,) vec3 [m] that are predicted for a step of dt from a state."""
+        m, (of_faces, of_points) = self._model, drag_kernels(self._model.dtype)
+        moving = [m.tri_indices, before.particle_q, before.particle_qd]
+        launch(
+            of_faces,
+            m.tri_count,
+            [*moving, m.tri_air_normal, m.tri_air_tangential, m.wind, m.air_density],
+            [self._drag],
+        )
+        inputs = [self._first, self._face, self._drag, m.particle_inv_mass, m.wind, before.particle_q, dt]
+        launch(of_points, m.particle_count, inputs, [x])
+
+
+@cache
+def drag_kernels(real: Scalar) -> tuple[Kernel, Kernel]:
+    """A third of D of every face; what it does to the displacements of the points."""
+    vec3, square = vector(3, real), matrix((3, 3), real)
+
+    @kernel
+    def drag_of_faces(
+        points: array2d[int],
+        x: array[vec3],
+        v: array[vec3],
+        c_n: array[real],
+        c_t: array[real],
+        wind: array[vec3],
+        density: array[real],
+        drag: array[square],
+    ):
+        k = tid()
+        a, b, c = points[k, 0], points[k, 1], points[k, 2]
+        double = cross(x[b] - x[a], x[c] - x[a])
+        n = normalize(double)
+        through = (v[a] + v[b] + v[c]) / 3.0 - wind[0]
+        across = dot(through, n)
+        normal, along = c_n[k] * abs(across), c_t[k] * length(through - across * n)
+        third = density[0] * length(double) / 12.0
+        D = (third * (normal - along)) * outer(n, n)
+        for i in static(range(3)):
+            D[i, i] += third * along
+        drag[k] = D
+
+    @kernel
+    def slow_points(
+        first: array[int],
+        face: array[int],
+        drag: array[square],
+        w: array[real],
+        wind: array[vec3],
+        x_before: array[vec3],
+        dt: real,
+        x: array[vec3],
+    ):
+        i = tid()
+        if w[i] > 0.0 and first[i + 1] > first[i]:
+            D = square()
+            for m in range(first[i], first[i + 1]):
+                D += drag[face[m]]
+            D = (dt * w[i]) * D
+            for j in static(range(3)):
+                D[j, j] += 1.0
+            carried = x_before[i] + dt * wind[0]
+            x[i] = carried + solve(D, x[i] - carried)
+
+    return drag_of_faces, slow_points
