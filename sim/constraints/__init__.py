@@ -24,6 +24,7 @@ from sim.constraints.elements.hexahedron import stvk_hexahedron as stvk_hexahedr
 from sim.constraints.elements.quadratic import neo_hookean_quadratic as neo_hookean_quadratic
 from sim.constraints.elements.quadratic import quadratic_modes as quadratic_modes
 from sim.constraints.elements.quadratic import stvk_quadratic as stvk_quadratic
+from sim.constraints.lever import lever as lever
 from sim.constraints.neo_hookean import neo_hookean as neo_hookean
 from sim.constraints.stvk import deviatoric as deviatoric
 from sim.constraints.stvk import stvk as stvk

@@ -35,11 +35,14 @@ def format_number(value: Any, digits: int = 4) -> str:
 
 
 def quantity(value: float | None, unit: str, digits: int = 4) -> str:
-    """A number with its unit, lengths and speeds below 0.1 in thousandths: `12.3 mm`, `7.94 Hz`; a dash if missing."""
+    """A number with its unit, `12.3 mm`: lengths and speeds below 0.1 in thousandths, angles in degrees; a dash if
+    missing."""
     if value is None:
         return "–"
     if unit in ("m", "m/s") and 0.0 < abs(value) < 0.1:
         return f"{format_number(1e3 * value, digits)} m{unit}"
+    if unit == "rad":
+        return f"{format_number(math.degrees(value), digits)} deg"
     return f"{format_number(value, digits)} {unit}".strip()
 
 

@@ -18,6 +18,7 @@ MOST_MARKERS, MOST_FRAMES = 24, 600
 PREFIXES = {
     "m": ((1.0, "m"), (1e-3, "mm"), (1e-6, "µm"), (1e-9, "nm")),
     "m/s": ((1.0, "m/s"), (1e-3, "mm/s"), (1e-6, "µm/s")),
+    "rad": ((math.pi / 180, "deg"),),
 }
 """SI unit -> sizes and names of the units that it may be shown in."""
 

@@ -97,6 +97,12 @@ def at_rest(name: str, seed: int) -> Sample:
         s.parameters["rest"] = np.array([(1.0 + values(s.c, s.x[rows], {"rest": 1.0})[0]) for rows in s.points])
         return s
     zeros = {n: np.zeros_like(v[0]) for n, v in s.parameters.items()}
+    if name == "lever":
+        axes = dict(zip(("axis_1", "axis_2", "axis_3"), np.eye(3), strict=True))
+        s.parameters |= {n: np.tile(axis, (s.count, 1)) for n, axis in axes.items()}
+        s.parameters["shift"] = np.zeros((s.count, 3))
+        s.parameters["arm"] = np.array([values(s.c, s.x[rows], {**zeros, **axes}) for rows in s.points])
+        return s
     found = np.array([values(s.c, s.x[rows], zeros) for rows in s.points])
     if "target" in s.parameters:
         s.parameters["target"] = found

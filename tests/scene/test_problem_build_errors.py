@@ -272,3 +272,14 @@ def test_a_measure_along_no_gravity_is_a_problem(tmp_path):
     measures = "world: {gravity: [0, 0, 0]}\nmeasures:\n  sag: {of: corners, kind: settled, last: 0.1}\n"
     (problem,) = problems_of(tmp_path, SHEET + measures).problems
     assert problem.path == "measures.sag.along" and "no gravity" in problem.what
+
+
+def test_a_rotation_needs_three_markers_or_an_axis(tmp_path):
+    write_target(tmp_path, SHEET)
+    more = "measures:\n  turn: {of: pair, kind: rotation, last: 0.1}\n"
+    text = SHEET.replace("\nmarkers:\n", "\nmarkers:\n  pair: {on: sheet, farthest: 2}\n").replace(
+        "key: corners", "key: corners, markers: {corners: [0, 1, 2, 3]}"
+    )
+    (problem,) = problems_of(tmp_path, text + more).problems
+    assert problem.path == "measures.turn" and "2 marker(s) tell no rotation" in problem.what
+    assert "`about`" in problem.hint

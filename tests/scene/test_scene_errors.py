@@ -353,6 +353,9 @@ BEAM_ROWS = [
     ("drop: {of: tip", "drop: {of: top", 31, "measures.drop.of", "unknown marker `top`|known here: `tip`"),
     (", last: 0.5}", "}", 31, "measures.drop", "missing key `last`"),
     ("kind: frequency}", "kind: frequency, last: 1}", 32, "measures.ring.last", "belongs to `kind: settled`"),
+    ("kind: frequency}", "kind: rotation}", 32, "measures.ring", "missing key `last`"),
+    ("kind: frequency}", "kind: frequency, about: [1, 0, 0]}", 32, "measures.ring.about", "to `kind: rotation`"),
+    ("kind: frequency}", "kind: rotation, last: 1, about: [0, 0, 0]}", 32, "measures.ring.about", "length zero"),
     (
         "*take, set: {time.duration: 4}",
         "*take, set: {time.durations: 4}",

@@ -180,10 +180,17 @@ def values(c: Constraint, x: np.ndarray, parameters: dict[str, np.ndarray]) -> n
             at.append(x.T @ np.array(shapes))
         return sum(at) / 4, (at[0] + at[1] - at[2] - at[3]) / 4
 
+    def lever() -> np.ndarray:
+        u, v = ((q - p) / np.linalg.norm(q - p) for p, q in ((x[1], x[2]), (x[3], x[4])))
+        s, d = ((w) / np.linalg.norm(w) for w in (u + v, u - v))
+        rest = np.stack([p["axis_1"], p["axis_2"], p["axis_3"]]) @ (p["arm"] + p["shift"])
+        return np.stack([s, d, np.cross(s, d)]) @ (x[0] - x[1:].mean(axis=0)) - rest
+
     edge = np.linalg.norm(x[1] - x[0]) if len(x) > 1 else 0.0
     formulas: dict[str, Callable[[], object]] = {
         "distance": lambda: edge - p["rest"],
         "shear": lambda: edge - p["rest"],
+        "lever": lever,
         "bend": lambda: angle() - p["rest"],
         "attachment": lambda: x[0] - p["target"],
         "contact_plane": lambda: (x[0] - p["point"]) @ p["normal"] - p["thickness"],

@@ -1,5 +1,5 @@
-"""Numbers of interest, taken alike from a simulation and from a recording: where it settles, how it rings, how it
-decays.
+"""Numbers of interest, taken alike from a simulation and from a recording: where it settles, how far it has turned, how
+it rings, how it decays.
 
 A measure is a row of `MEASURE_SPECS`, all that there is to say about it; to add one, add a row and its function.
 """
@@ -8,26 +8,63 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from sim.schema.kinds import Number
+from sim.schema.kinds import Number, Tuple
 from sim.schema.reading import Reading, SchemaLine, Steps
 
 LEAST_CYCLES = 1.5
 """A frequency is given only where at least so many periods fit into the record."""
 
-Settings = Mapping[str, float]
+LEAST_SPREAD = 1e-8
+"""Markers on one line, or on the axis, tell no angle: squared distances from it are a smaller part of all than this."""
+
+Settings = Mapping[str, Any]
+Signal = Callable[[np.ndarray, np.ndarray, np.ndarray, Settings], np.ndarray]
+
+
+def displacement(positions: np.ndarray, start: np.ndarray, direction: np.ndarray, settings: Settings) -> np.ndarray:
+    """Mean displacement of markers (frames, markers, 3) from `start` (markers, 3) along a unit vector, (frames,)."""
+    return ((positions - start) @ direction).mean(axis=1)
+
+
+def turned(positions: np.ndarray, start: np.ndarray, direction: np.ndarray, settings: Settings) -> np.ndarray:
+    """Angle (frames,) [rad] by which markers have turned as a rigid body that fits them best, from `start`.
+
+    With an `about` in the settings that about this axis, right-handed, in (-pi, pi]: the least-squares rotation in the
+    plane across it.  Else the whole angle of the least-squares rotation, in [0, pi] (W. Kabsch, "A solution for the
+    best rotation to relate two sets of vectors", 1976).  nan where the markers do not determine it: on one line.
+    """
+    before, after = start - start.mean(axis=0), positions - positions.mean(axis=1, keepdims=True)
+    if "about" in settings:
+        axis = np.asarray(settings["about"], np.float64)
+        axis = axis / np.linalg.norm(axis)
+        before = before - np.outer(before @ axis, axis)
+        after = after - (after @ axis)[..., None] * axis
+        sine, cosine = np.cross(before, after).sum(axis=1) @ axis, np.einsum("mi,fmi->f", before, after)
+        return np.where(np.hypot(sine, cosine) > LEAST_SPREAD * (before**2).sum(), np.arctan2(sine, cosine), np.nan)
+    spread = np.linalg.svd(before, compute_uv=False)
+    if len(spread) < 2 or spread[1] ** 2 <= LEAST_SPREAD * spread[0] ** 2:
+        return np.full(len(positions), np.nan)
+    u, _, vt = np.linalg.svd(np.einsum("mi,fmj->fij", before, after))
+    u[..., -1] *= np.sign(np.linalg.det(u) * np.linalg.det(vt))[:, None]
+    rotation = u @ vt
+    sine = 0.5 * np.linalg.norm(np.stack([rotation[:, i, j] - rotation[:, j, i] for i, j in ((0, 1), (1, 2), (2, 0))]),
+                                axis=0)  # fmt: skip
+    return np.arctan2(sine, 0.5 * (np.trace(rotation, axis1=1, axis2=2) - 1.0))
 
 
 @dataclass(frozen=True)
 class MeasureSpec:
     """One kind of measure.
 
-    take(t, y, end, settings): the number for the mean displacement y (frames,) [m] at times t (frames,) of the frames
-    in which all markers are seen, of a record that ends at `end` [s]; None where it cannot be told.
-    is_level: whether it is a displacement, drawn as a line in charts.  lines: the keys of a scene that it needs, all
-    numbers; they are its `settings`.
+    take(t, y, end, settings): the number for the signal y (frames,) at times t (frames,) of the frames in which all
+    markers are seen, of a record that ends at `end` [s]; None where it cannot be told.
+    signal(positions, start, direction, settings): what y is, in `signal_unit`.  is_level: whether the number is a level
+    of the signal, drawn as a line in charts.  lines: the keys of a scene that it needs; options: those that it may
+    have.  Both are its `settings`.
     """
 
     unit: str
@@ -35,13 +72,22 @@ class MeasureSpec:
     take: Callable[[np.ndarray, np.ndarray, float, Settings], float | None]
     is_level: bool = False
     lines: tuple[SchemaLine, ...] = ()
+    options: tuple[SchemaLine, ...] = ()
+    signal: Signal = displacement
+    signal_unit: str = "m"
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys of a scene that belong to it."""
+        return [line.name for line in (*self.lines, *self.options)]
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A number about the mean position of some markers along a direction.
+    """A number about how some markers move: their mean position along a direction, or their rotation.
 
-    kind: its name in `MEASURE_SPECS`.  direction: (3,) of unit length.  settings: what this kind needs to know.
+    kind: its name in `MEASURE_SPECS`.  direction: (3,) of unit length; a rotation does not look at it.  settings: what
+    this kind needs to know.
     """
 
     name: str
@@ -65,19 +111,40 @@ class Measure:
 
         start: (markers, 3), where the markers are at t = 0.  Frames in which a marker is not seen are left out.
         """
-        along = (positions - start) @ np.asarray(self.direction)
-        seen = np.isfinite(along).all(axis=1)
-        return self.spec.take(times[seen], along[seen].mean(axis=1), float(times[-1]), self.settings)
+        y = self.signal(positions, start)
+        seen = np.isfinite(y)
+        return self.spec.take(times[seen], y[seen], float(times[-1]), self.settings)
+
+    def signal(self, positions: np.ndarray, start: np.ndarray) -> np.ndarray:
+        """What the number is taken of, (frames,), of markers (frames, markers, 3) that were at start (markers, 3).
+
+        nan in frames in which a marker is not seen.
+        """
+        out = np.full(len(positions), np.nan)
+        seen = np.isfinite(positions).all(axis=(1, 2))
+        if seen.any() and np.isfinite(start).all():
+            out[seen] = self.spec.signal(positions[seen], start, np.asarray(self.direction), self.settings)
+        return out
+
+
+def measure_lines() -> tuple[SchemaLine, ...]:
+    """The keys that kinds of measures have beside the common ones, each once."""
+    lines = {line.name: line for spec in MEASURE_SPECS.values() for line in (*spec.lines, *spec.options)}
+    return tuple(lines.values())
 
 
 def check_measure(steps: Steps, entry: Mapping[str, object], reading: Reading) -> None:
     """Notes keys of an entry of a scene that its kind needs and has not, or has and does not know."""
-    for name, spec in MEASURE_SPECS.items():
-        for line in spec.lines:
-            if entry.get("kind") == name and line.name not in entry and not reading.is_broken((*steps, line.name)):
-                reading.problem(steps, f"missing key `{line.name}`: {line.doc}", key=True)
-            if entry.get("kind", name) != name and line.name in entry:
-                reading.problem((*steps, line.name), f"`{line.name}` belongs to `kind: {name}`", "remove it", key=True)
+    if "kind" not in entry:
+        return
+    spec = MEASURE_SPECS[str(entry["kind"])]
+    for line in spec.lines:
+        if line.name not in entry and not reading.is_broken((*steps, line.name)):
+            reading.problem(steps, f"missing key `{line.name}`: {line.doc}", key=True)
+    for line in measure_lines():
+        if line.name in entry and line.name not in spec.keys:
+            owners = ", ".join(f"`kind: {name}`" for name, other in MEASURE_SPECS.items() if line.name in other.keys)
+            reading.problem((*steps, line.name), f"`{line.name}` belongs to {owners}", "remove it", key=True)
 
 
 def _settled(t: np.ndarray, y: np.ndarray, end: float, settings: Settings) -> float | None:
@@ -134,11 +201,15 @@ def fit_ring(t: np.ndarray, y: np.ndarray) -> tuple[float, float] | None:
     return (omega, decay) if cycles >= LEAST_CYCLES and decay < omega else None
 
 
-LAST = SchemaLine("last", Number("s", "(0, inf)"), "over which time at the end `settled` is averaged")
+LAST = SchemaLine("last", Number("s", "(0, inf)"), "over which time at the end it is averaged")
+ABOUT = SchemaLine("about", Tuple(3, nonzero=True), "axis of a rotation, right-handed; default: the whole angle")
 
 MEASURE_SPECS = {
     "settled": MeasureSpec("m", "mean displacement at the end", _settled, is_level=True, lines=(LAST,)),
+    "rotation": MeasureSpec("rad", "angle at the end by which they have turned as a rigid body, of at least three, or"
+                            " of two `about` an axis", _settled, is_level=True, lines=(LAST,), options=(ABOUT,),
+                            signal=turned, signal_unit="rad"),
     "frequency": MeasureSpec("Hz", "of the oscillation", _frequency),
     "damping_ratio": MeasureSpec("", "of the oscillation", _damping_ratio),
-}
+}  # fmt: skip
 """The kinds that a scene may write."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -31,18 +31,19 @@ def tracks(problem: Problem, before: Simulations, after: Simulations | None) -> 
 
 
 def _alike(measures: list[Measure]) -> list[list[Measure]]:
-    """Measures of the same markers along the same direction."""
+    """Measures of the same signal of the same markers."""
     groups: dict[object, list[Measure]] = {}
     for m in measures:
-        groups.setdefault((m.markers, m.direction), []).append(m)
+        way = m.direction if m.spec.signal_unit == "m" else tuple(m.settings.get("about", ()))
+        groups.setdefault((m.markers, m.spec.signal_unit, way), []).append(m)
     return list(groups.values())
 
 
 def _of_measures(problem: Problem, e: Experiment, motion: Motion, measures: list[Measure]) -> Track:
-    """The mean displacement along a direction, which measures are taken of."""
-    markers, direction = problem.markers[measures[0].markers], np.asarray(measures[0].direction)
+    """What measures are taken of, over time."""
+    first, markers = measures[0], problem.markers[measures[0].markers]
     after, before, seen = (
-        None if x is None else _mean_along(x, direction) for x in (*motion.at(markers), motion.seen(markers))
+        None if x is None else first.signal(x, x[0])[:, None, None] for x in (*motion.at(markers), motion.seen(markers))
     )
     assert after is not None
     found = problem.measure(motion.after)
@@ -55,17 +56,30 @@ def _of_measures(problem: Problem, e: Experiment, motion: Motion, measures: list
             if m.spec.is_level:
                 levels.append([measured])
         words.append(told)
-    gravity = problem.model.gravity.numpy()[0].astype(np.float64)
-    downward = gravity @ direction > (1 - 1e-9) * np.linalg.norm(gravity) > 0
-    way = "along gravity" if downward else f"along ({', '.join(f'{x:.3g}' for x in direction)})"
-    about, axes, headings = (
+    what, way = _what_is_shown(problem, first)
+    return Track(
+        e.name,
         f"measures of {markers.name}, {way}",
-        (f"mean of {markers.name}, {way}",),
-        ["; ".join(words)],
+        motion.times,
+        after,
+        before,
+        seen,
+        axes=(f"{what} of {markers.name}, {way}",),
+        unit=first.spec.signal_unit,
+        headings=["; ".join(words)],
+        levels=levels,
     )
-    return Track(e.name, about, motion.times, after, before, seen, axes=axes, headings=headings, levels=levels)
 
 
-def _mean_along(x: np.ndarray, direction: np.ndarray) -> np.ndarray:
-    """(frames, 1, 1): of the displacement of all markers; nan where one is not seen."""
-    return ((x - x[:1]) @ direction).mean(axis=1)[:, None, None]
+def _what_is_shown(problem: Problem, m: Measure) -> tuple[str, str]:
+    """What a measure is taken of, and along or about which direction."""
+    if m.spec.signal_unit == "rad":
+        about = m.settings.get("about")
+        return "rotation", "rotation" if about is None else f"rotation about ({_numbers(about)})"
+    direction, gravity = np.asarray(m.direction), problem.model.gravity.numpy()[0].astype(np.float64)
+    downward = gravity @ direction > (1 - 1e-9) * np.linalg.norm(gravity) > 0
+    return "mean", "along gravity" if downward else f"along ({_numbers(direction)})"
+
+
+def _numbers(vector: Iterable[float]) -> str:
+    return ", ".join(f"{x:.3g}" for x in vector)

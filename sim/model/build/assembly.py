@@ -121,9 +121,13 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
     arrays = allocate(
         MODEL_FIELDS, *_geometry(parts, attachments, free, sets), make.real, make.device, make.requires_grad
     )
+    moves = any(block.displaced for block in attachments)
+    placed = make.zeros(len(free), vector(3, make.real)) if moves else arrays["particle_q"]
     derivations = [
         *_masses(parts.points, parts.loads, arrays, materials, make),
-        *_placements(parts.points, arrays, materials, make),
+        *_placements(parts.points, placed, arrays["particle_qd"], arrays["particle_free"], materials, make),
+        *_displaced(attachments, placed, arrays["particle_q"], materials, make),
+        *_carried(parts, arrays, materials, make),
         *_air(parts.points, arrays, materials, make),
         *_of_attachments(attachments, arrays, materials, make),
         *(d for s in sets.values() for d in s.derivations),
@@ -142,7 +146,7 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
         in_wind=in_wind,
     )
     model.refresh()
-    _measure(model, blocks)
+    _measure(model, placed, blocks)
     model.refresh()
     return model
 
@@ -160,7 +164,12 @@ def _masses(
     # the masses of the points alone, then with one load after the other; the last of them are those of the model
     n = arrays["particle_mass"].size
     masses = [*(make.zeros(n, make.real) for _ in loads), arrays["particle_mass"]]
+    own_mass = np.zeros(n)
     for block in blocks:
+        if block.carried:
+            own_mass[block.group.points] = block.mass
+    masses[0].assign(own_mass)
+    for block in (block for block in blocks if not block.carried):
         group, everyone = block.group, np.arange(block.group.count)
         rows = everyone + group.start
         weight = materials.add(f"{group.name}.{block.weight_key}", block.weight)
@@ -180,11 +189,11 @@ def _masses(
 
 
 def _placements(
-    blocks: Sequence[PointBlock], arrays: dict[str, array], materials: Materials, make: ArrayFactory
+    blocks: Sequence[PointBlock], q: array, qd: array, free: array, materials: Materials, make: ArrayFactory
 ) -> list[Derivation]:
-    """Initial positions and velocities."""
+    """Initial positions and velocities, as far as objects give them."""
     own, vec3, made = kernels(make.real), vector(3, make.real), []
-    for block in blocks:
+    for block in (block for block in blocks if not block.carried):
         group, count = block.group, block.group.count
         span = slice(group.start, group.start + count)
         values = [
@@ -192,9 +201,49 @@ def _placements(
             for key, host in (("position", block.position), ("velocity", block.velocity), ("spin", block.spin))
         ]
         sources = [make.constant(source_of(np.arange(count), v.size, count), int) for v in values]
-        base, center, free = make.constant(block.base, vec3), vec3(*block.center), arrays["particle_free"][span]
-        outputs = [arrays["particle_q"][span], arrays["particle_qd"][span]]
-        made.append(Derivation(own.place, count, [base, *values, *sources, center, free], outputs, values=values))
+        base, center = make.constant(block.base, vec3), vec3(*block.center)
+        inputs = [base, *values, *sources, center, free[span]]
+        made.append(Derivation(own.place, count, inputs, [q[span], qd[span]], values=values))
+    return made
+
+
+def _displaced(
+    attachments: Sequence[AttachmentBlock], placed: array, q: array, materials: Materials, make: ArrayFactory
+) -> list[Derivation]:
+    """Initial positions of points that attachments hold beside where they are at rest."""
+    own, vec3, made = kernels(make.real), vector(3, make.real), []
+    blocks = [block for block in attachments if block.displaced]
+    stages = [placed, *(make.zeros(q.size, vec3) for _ in blocks[1:]), q]
+    for block, before, after in zip(blocks, stages, stages[1:], strict=False):
+        offset, turn = (materials.add(f"{block.label}.{key}", block.displaced[key]) for key in ("offset", "turn"))
+        worlds, world = offset.size, np.full(q.size, -1)
+        rows = block.points.reshape(worlds, -1)
+        world[block.points] = np.repeat(np.arange(worlds), rows.shape[1])
+        center = make.zeros(worlds, vec3)
+        made.append(Derivation(own.middle, worlds, [before, make.constant(rows, int)], [center], derived=[before]))
+        inputs = [before, make.constant(world, int), center, offset, turn]
+        sources = [before, center]
+        made.append(Derivation(own.displace, q.size, inputs, [after], values=[offset, turn], derived=sources))
+    return made
+
+
+def _carried(parts: ModelParts, arrays: dict[str, array], materials: Materials, make: ArrayFactory) -> list[Derivation]:
+    """Initial positions and velocities of loads on arms: where their carriers hold them."""
+    vec3, made, q, qd = vector(3, make.real), [], arrays["particle_q"], arrays["particle_qd"]
+    levers = {b.prefix: b for b in parts.constraints if b.constraint.name == "lever"}
+    for group in (block.group for block in parts.points if block.carried):
+        lever, rows = levers[group.name], slice(group.start, group.start + group.count)
+        arm = materials[f"{group.name}.arm"]
+        inputs = [
+            q[: group.start],
+            qd[: group.start],
+            make.constant(lever.points[:, 1:], int),
+            arm,
+            make.constant(source_of(np.arange(group.count), arm.size, group.count), int),
+            *(make.constant(lever.constants[name], vec3) for name in ("shift", "axis_1", "axis_2", "axis_3")),
+        ]
+        kernel = kernels(make.real).carry
+        made.append(Derivation(kernel, group.count, inputs, [q[rows], qd[rows]], values=[arm], derived=[q, qd]))
     return made
 
 
@@ -306,7 +355,8 @@ def _of_attachments(
 # ------------------------------------------------------------------------------------------ shapes
 def _touched(shape: ShapeBlock, parts: ModelParts) -> np.ndarray:
     """The points that may touch a shape."""
-    names = list(parts.groups) if shape.touches is None else shape.touches
+    carried = {block.group.name for block in parts.points if block.carried}
+    names = [name for name in parts.groups if name not in carried] if shape.touches is None else shape.touches
     for name in names:
         checks.known(f"touches of {shape.label!r}: object", name, parts.groups)
     touching = [parts.groups[name] for name in dict.fromkeys(names)]
@@ -342,14 +392,15 @@ def _build_sets(
     return {name: build_set(own, free, materials, make, worlds) for name, own in merged.items()}
 
 
-def _measure(model: Model, blocks: Sequence[ConstraintBlock]) -> None:
-    """Parameters that nobody gave: C of the rest shape, which is the initial one, with those parameters 0."""
+def _measure(model: Model, rest: array, blocks: Sequence[ConstraintBlock]) -> None:
+    """Parameters that nobody gave: C of the rest shape, the initial one before attachments displace it, with those
+    parameters 0."""
     for name, made in model.constraint_sets.items():
         own = [block for block in blocks if block.constraint.name == name]
         wanted = [(p, block, unmeasured(block, p)) for p in made.constraint.measured for block in own]
         if not any(mask.any() for _, _, mask in wanted):
             continue
-        measured = measure_rest(made.constraint, model.dtype, model.particle_q, made.points, made.parameters)
+        measured = measure_rest(made.constraint, model.dtype, rest, made.points, made.parameters)
         for parameter, block, mask in wanted:
             rows = made.index_of[block.label]
             chosen = np.flatnonzero(mask & (rows >= 0))

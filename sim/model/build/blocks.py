@@ -25,7 +25,8 @@ from sim.model.groups import Group
 class PointBlock:
     """The points of a group: base (n, 3) [m] before `position` is added; mass of point k = weight x factor[k] [kg];
     drag [1/m], None without any; air: drag coefficients of its faces by name.  position, spin (1, 3) and the
-    others are one for all, one for each world or one for each point.
+    others are one for all, one for each world or one for each point.  carried: by a load's lever, which says where
+    they are; they have no values of their own.
     """
 
     group: Group
@@ -39,6 +40,7 @@ class PointBlock:
     thickness: float = 0.0
     drag: float | None = None
     air: Mapping[str, float] = field(default_factory=dict)
+    carried: bool = False
 
     @property
     def mass(self) -> np.ndarray:
@@ -133,12 +135,17 @@ class ShapeBlock:
 
 @dataclass(eq=False)
 class AttachmentBlock:
-    """Attached points (n,), their motions: (kind 0 eased | 1 plain move | 2 swing, a vector (3,) per world, a, b)."""
+    """Attached points (n,), their motions: (kind 0 eased | 1 plain move | 2 swing, a vector (3,) per world, a, b).
+
+    displaced: `offset` and `turn` (1, 3) of each world, how the points are held beside where they are at rest; or
+    nothing.
+    """
 
     label: str
     points: np.ndarray
     compliance: np.ndarray
     motions: list[tuple[int, np.ndarray, float, float]]
+    displaced: dict[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def worlds(self) -> int:

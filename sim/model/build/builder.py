@@ -26,7 +26,7 @@ from sim.geometry import (
     solid_mesh,
     with_elements,
 )
-from sim.model.build import checks, objects
+from sim.model.build import checks, levers, objects
 from sim.model.build.assembly import ModelParts, assemble
 from sim.model.build.blocks import (
     AttachmentBlock,
@@ -42,6 +42,7 @@ from sim.model.build.branches import with_branches
 from sim.model.build.material_blocks import material_blocks
 from sim.model.build.motions import read_motions
 from sim.model.build.objects import ORIGIN, NewObject, ObjectOptions, index_table
+from sim.model.derived.arrays import per_element
 from sim.model.errors import ModelError
 from sim.model.groups import Group
 from sim.model.model import Model
@@ -361,12 +362,18 @@ class ModelBuilder:
         motion: Sequence[Mapping[str, Any]] | None = None,
         compliance: Any = 0.0,
         label: str | None = None,
+        *,
+        offset: Sequence[float] | None = None,
+        turn: Sequence[float] | None = None,
     ) -> str:
         """Holds points (n,), or a Group, where they are, or moves them.  Returns the label.
 
         compliance [m/N]: 0 pins them (inverse mass 0, position prescribed), one number or (n,).
         motion: displacements that are added up: `{"move": (3,), "start": 0, "end": s, "ease": "smooth" | "linear"}`,
         `{"swing": (3,), "frequency": Hz}`.
+        offset (3,) [m], turn: rotation vector (3,) [rad], about the middle of the points: they are held, and begin,
+        beside where they are at rest, turned first; the others begin where they are.  Paths: `label.offset`,
+        `label.turn`, both or none.
         """
         self._open("add_attachment")
         table = checks.point_list("points", points.points if isinstance(points, Group) else points, self._count)
@@ -377,7 +384,9 @@ class ModelBuilder:
                 "Attach the pinned ones (0) and the others by an attachment each",
             )
         motions = read_motions(motion)
-        return self._attach(self._label(label, "attachment"), table, stiff, motions)
+        given = {"offset": offset, "turn": turn} if offset is not None or turn is not None else {}
+        displaced = {key: checks.vec3(key, ORIGIN if value is None else value)[None] for key, value in given.items()}
+        return self._attach(self._label(label, "attachment"), table, stiff, motions, displaced)
 
     def set_drag(self, group: Group, drag: float) -> None:
         """Air drag on the points of an object: they are slowed down by drag |v|^2 [1/m].  Its path is `label.drag`."""
@@ -419,20 +428,60 @@ class ModelBuilder:
         checks.known("give_each_point: key", key, ("position", "velocity"))
         self._block_of(group).give_each(key)
 
-    def add_load(self, points: Any, mass: float, label: str | None = None) -> str:
+    def add_load(
+        self,
+        points: Any,
+        mass: float,
+        label: str | None = None,
+        *,
+        arm: Sequence[float] | None = None,
+        compliance: float = 0.0,
+    ) -> str:
         """Additional mass [kg], shared equally by points (n,), or by all of a Group.  Returns the label.
 
         Its path is `label.mass`.  It has weight and inertia; 0 is allowed, to be changed later.
+        arm: (3,) [m], at rest, from the mean of the points to where the mass is: one particle more, of a group `label`,
+        which a rigid arm (of a `compliance` [m/N], if wanted) holds in a frame that turns with four of the points, far
+        apart (see the constraint `lever`).  Its path is `label.arm`.
         """
         self._open("add_load")
         table = checks.point_list("points", points.points if isinstance(points, Group) else points, self._count)
         value = np.array([checks.number("mass", mass)])
         label = self._label(label, "load")
+        if arm is not None:
+            table = self._add_lever(table, checks.vec3("arm", arm), checks.number("compliance", compliance), label)
+        elif compliance:
+            raise ModelError("compliance is that of an arm, and there is none", "Give arm, or leave it out")
         self._labels.add(label)
         self._loads.append(LoadBlock(label, table, value))
         return label
 
-    def _attach(self, label: str, points: np.ndarray, compliance: np.ndarray, motions: list[Any]) -> str:
+    def _add_lever(self, points: np.ndarray, arm: np.ndarray, compliance: float, label: str) -> np.ndarray:
+        """A particle on an arm that `points` carry; returns its number, (1,)."""
+        self._close_loose()
+        blocks = self._points
+        position = np.concatenate([b.base + per_element(b.position, len(b.base)) for b in blocks])
+        carried = position[points].mean(axis=0) + arm
+        constants, carriers = levers.rest_of(position, points)
+        block = levers.point_on_arm(label, self._count, carried, np.concatenate([b.mass for b in blocks])[carriers])
+        values = {"compliance": np.array([compliance]), "arm": arm[None]}
+        row = np.concatenate([block.group.points, carriers])[None]
+        constraint = registered("lever", "constraint")
+        # In front of all others: what they hold at rest stays exactly there, if the arm is rigid.
+        self._constraints.insert(0, ConstraintBlock(label, label, constraint, row, np.ones(1), values, constants))
+        self._points.append(block)
+        self.groups[label] = block.group
+        self._count += 1
+        return block.group.points
+
+    def _attach(
+        self,
+        label: str,
+        points: np.ndarray,
+        compliance: np.ndarray,
+        motions: list[Any],
+        displaced: dict[str, np.ndarray] | None = None,
+    ) -> str:
         for point in points.tolist():
             if point in self._attached:
                 raise ModelError(
@@ -441,7 +490,7 @@ class ModelBuilder:
                 )
         self._attached.update(dict.fromkeys(points.tolist(), label))
         self._labels.add(label)
-        self._attachments.append(AttachmentBlock(label, points, compliance, motions))
+        self._attachments.append(AttachmentBlock(label, points, compliance, motions, displaced or {}))
         return label
 
     # ------------------------------------------------------------------------------------------ shapes

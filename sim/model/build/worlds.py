@@ -93,7 +93,9 @@ def copied_shape(block: ShapeBlock, worlds: int) -> ShapeBlock:
 def copied_attachment(block: AttachmentBlock, number: Numbering) -> AttachmentBlock:
     n = number.worlds
     motions = [(kind, repeated(vector, n), a, b) for kind, vector, a, b in block.motions]
-    return replace(block, points=number(block.points), compliance=repeated(block.compliance, n), motions=motions)
+    displaced = {key: repeated(value, n) for key, value in block.displaced.items()}
+    compliance = repeated(block.compliance, n)
+    return replace(block, points=number(block.points), compliance=compliance, motions=motions, displaced=displaced)
 
 
 def copied_load(block: LoadBlock, number: Numbering) -> LoadBlock:

@@ -9,10 +9,12 @@ is their sum.
 from dataclasses import dataclass
 from functools import cache
 
-from sim.core.lang.frontend.builtins import tid, where
-from sim.core.lang.library.vector import cross, normalize
+from sim.constraints.lever import carried_velocity, frame_of
+from sim.core.lang.frontend.builtins import static, tid, where
+from sim.core.lang.library.quaternion import quat_from_rotation_vector, quat_rotate
+from sim.core.lang.library.vector import cross, dot, normalize
 from sim.core.lang.types import Scalar, vector
-from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.array import array, array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
 
 
@@ -27,6 +29,9 @@ class Kernels:
     invert: Kernel
     place: Kernel
     gather: Kernel
+    carry: Kernel
+    middle: Kernel
+    displace: Kernel
 
 
 @cache
@@ -89,7 +94,59 @@ def kernels(real: Scalar) -> Kernels:
         k = tid()
         anchor[k] = q[point[k]]
 
-    return Kernels(broadcast, broadcast_vec3, broadcast_direction, add_load, invert, place, gather)
+    @kernel
+    def carry(
+        q: array[vec3],
+        qd: array[vec3],
+        carriers: array2d[int],
+        arm: array[vec3],
+        source: array[int],
+        shift: array[vec3],
+        axis_1: array[vec3],
+        axis_2: array[vec3],
+        axis_3: array[vec3],
+        q_out: array[vec3],
+        qd_out: array[vec3],
+    ):
+        """Where a lever (`sim.constraints.lever`) holds its point, and how fast it moves it."""
+        k = tid()
+        x = [q[carriers[k, j]] for j in static(range(4))]
+        v = [qd[carriers[k, j]] for j in static(range(4))]
+        e1, e2, e3 = frame_of(x[0], x[1], x[2], x[3])
+        at_rest = arm[source[k]] + shift[k]
+        offset = dot(axis_1[k], at_rest) * e1 + dot(axis_2[k], at_rest) * e2 + dot(axis_3[k], at_rest) * e3
+        q_out[k] = 0.25 * (x[0] + x[1] + x[2] + x[3]) + offset
+        qd_out[k] = carried_velocity(x, v, offset)
+
+    @kernel
+    def middle(q: array[vec3], points: array2d[int], out: array[vec3]):
+        """out[w] = mean of q over the points of row w."""
+        w = tid()
+        total = vec3()
+        for j in range(points.shape[1]):
+            total += q[points[w, j]]
+        out[w] = total / real(points.shape[1])
+
+    @kernel
+    def displace(
+        before: array[vec3],
+        world: array[int],
+        center: array[vec3],
+        offset: array[vec3],
+        turn: array[vec3],
+        after: array[vec3],
+    ):
+        """after = before; the points of a world, -1 for none, turned about its center and moved."""
+        i = tid()
+        w = world[i]
+        if w < 0:
+            after[i] = before[i]
+        else:
+            turned = quat_rotate(quat_from_rotation_vector(turn[w]), before[i] - center[w])
+            after[i] = center[w] + turned + offset[w]
+
+    plain = (broadcast, broadcast_vec3, broadcast_direction, add_load, invert, place, gather)
+    return Kernels(*plain, carry, middle, displace)
 
 
 @cache

@@ -77,7 +77,7 @@ def _carried(name: str, on: str, group: Group, places: ArrayLike) -> Markers:
     return Markers(name, on, found.points + np.int32(group.start), found.weights)
 
 
-def make_measures(context: BuildContext) -> list[Measure]:
+def make_measures(context: BuildContext, markers: dict[str, Markers]) -> list[Measure]:
     """The numbers of interest."""
     out = []
     for name, entry in context.data["measures"].items():
@@ -87,9 +87,20 @@ def make_measures(context: BuildContext) -> list[Measure]:
             context.problem(f"measures.{name}.along", "there is no gravity to measure along", "give a direction")
             continue
         x, y, z = (float(a) / size for a in along)
-        settings = {line.name: entry[line.name] for line in MEASURE_SPECS[entry["kind"]].lines}
+        settings = {key: entry[key] for key in MEASURE_SPECS[entry["kind"]].keys if key in entry}
+        _check_enough(context, name, entry, markers)
         out.append(Measure(name, entry["of"], (x, y, z), entry["kind"], settings))
     return out
+
+
+def _check_enough(context: BuildContext, name: str, entry: dict[str, Any], markers: dict[str, Markers]) -> None:
+    """A rotation takes three markers, or two with an axis."""
+    if entry["kind"] != "rotation" or entry["of"] not in markers:
+        return
+    count, needed = markers[entry["of"]].count, 2 if "about" in entry else 3
+    if count < needed:
+        hint = "observe more, or give the axis, `about`" if count == 2 else "observe more"
+        context.problem(f"measures.{name}", f"{count} marker(s) tell no rotation; {needed} do", hint)
 
 
 def make_experiments(context: BuildContext, model: Model | None, markers: dict[str, Markers]) -> list[Experiment]:

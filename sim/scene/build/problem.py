@@ -72,7 +72,7 @@ def _problem(context: BuildContext, device: DeviceLike, dtype: Any) -> Problem:
     # Everything is looked at before what is wrong is raised, as far as it can be without what is missing.
     held = add_parts(context)
     markers = make_markers(context, held)
-    measures = make_measures(context)
+    measures = make_measures(context, markers)
     model = _model(context, device, dtype)
     experiments = make_experiments(context, model, markers)
     parameters = make_parameters(context, model) if model is not None else []

@@ -33,7 +33,8 @@ def add_loads(context: BuildContext) -> None:
         points = context.choose(f"loads.{name}", entry)
         with context.at(f"loads.{name}"):
             if points is not None:
-                context.builder.add_load(points, entry["mass"], label=name)
+                more = {"arm": entry["arm"], "compliance": entry["compliance"]} if "arm" in entry else {}
+                context.builder.add_load(points, entry["mass"], label=name, **more)
 
 
 def add_attachments(context: BuildContext) -> dict[str, np.ndarray]:
@@ -43,7 +44,10 @@ def add_attachments(context: BuildContext) -> dict[str, np.ndarray]:
         points = context.choose(f"attachments.{name}", entry)
         with context.at(f"attachments.{name}"):
             if points is not None:
-                context.builder.add_attachment(points, entry["motion"] or None, entry["compliance"], label=name)
+                context.builder.add_attachment(
+                    points, entry["motion"] or None, entry["compliance"], name,
+                    offset=entry.get("offset"), turn=entry.get("turn"),
+                )  # fmt: skip
                 attached[name] = points
     return attached
 

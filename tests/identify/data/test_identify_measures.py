@@ -47,3 +47,54 @@ def test_where_nothing_can_be_told():
     assert take("settled", np.full((400, 3, 3), np.nan)) is None
     assert take("damping_ratio", record(1.5, 1.4)) is None  # less than two periods in the record
     assert fit_ring(TIMES[:5], TIMES[:5]) is None
+
+
+# ------------------------------------------------------------------------------------------ rotations
+BODY = np.array([[0.03, 0.01, 0.0], [-0.02, 0.04, 0.01], [0.0, -0.03, 0.02], [0.01, 0.0, -0.05]])
+
+
+def rotation_of(axis, angle):
+    """Rodrigues' formula."""
+    n = np.asarray(axis) / np.linalg.norm(axis)
+    k = np.array([[0, -n[2], n[1]], [n[2], 0, -n[0]], [-n[1], n[0], 0]])
+    return np.eye(3) + np.sin(angle) * k + (1 - np.cos(angle)) * k @ k
+
+
+def turn(body, axis, angle, **settings):
+    """What the measure says of a body that turns by up to `angle` within the first second, and moves away."""
+    angles = angle * np.minimum(TIMES, 1.0)
+    moved = np.stack([body @ rotation_of(axis, a).T + [a, 2.0, -a] for a in angles])
+    measure = Measure("m", "tip", (-1.0, 0.0, 0.0), "rotation", {"last": 0.5, **settings})
+    return measure, moved, body
+
+
+@pytest.mark.parametrize("angle", [1e-6, 0.3, -0.3, 2.0, 3.1])
+@pytest.mark.parametrize("points", [3, 4])
+def test_the_angle_of_a_rigid_body(angle, points):
+    axis = np.array([1.0, 2.0, -0.5])
+    measure, moved, body = turn(BODY[:points], axis, angle)
+    assert measure.take(TIMES, moved, body) == pytest.approx(abs(angle), rel=1e-9, abs=1e-12)
+    measure, moved, body = turn(BODY[:points], axis, angle, about=(3 * axis).tolist())
+    assert measure.take(TIMES, moved, body) == pytest.approx(angle, rel=1e-9)
+    assert measure.take(TIMES, moved[:, :2], body[:2]) == pytest.approx(angle, rel=1e-9)
+
+
+def test_the_least_squares_rotation_of_markers_that_are_no_rigid_body():
+    """Noise leaves of the angle what the fit leaves; the two ways to fit agree about the axis; gaps are left out."""
+    measure, moved, body = turn(BODY, (0.0, 1.0, 0.0), 0.25)
+    moved = moved + 3e-4 * np.random.default_rng(5).normal(size=moved.shape)
+    moved[350:360, 2] = np.nan
+    about = Measure("m", "tip", (-1.0, 0.0, 0.0), "rotation", {"last": 0.5, "about": (0.0, 1.0, 0.0)})
+    assert measure.take(TIMES, moved, body) == pytest.approx(0.25, rel=5e-3)
+    assert about.take(TIMES, moved, body) == pytest.approx(0.25, rel=5e-3)
+    assert np.isnan(about.signal(moved, body)[350:360]).all()
+
+
+def test_markers_that_tell_no_rotation():
+    line = np.outer(np.arange(3.0), [1.0, 0.0, 0.0])
+    measure, moved, body = turn(line, (0.0, 0.0, 1.0), 0.3)
+    assert measure.take(TIMES, moved, body) is None  # about itself the line may have turned by any angle
+    measure, moved, body = turn(line, (1.0, 0.0, 0.0), 0.3, about=(1.0, 0.0, 0.0))
+    assert measure.take(TIMES, moved, body) is None
+    measure, moved, body = turn(line, (0.0, 0.0, 1.0), 0.3, about=(0.0, 0.0, 1.0))
+    assert measure.take(TIMES, moved, body) == pytest.approx(0.3)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sim.identify.data.measures import MEASURE_SPECS
+from sim.identify.data.measures import MEASURE_SPECS, measure_lines
 from sim.identify.losses.terms import LOSS, TERMS
 from sim.identify.losses.terms.base import Penalty, TrajectoryTerm
 from sim.io.formats import FORMATS, FORMATS_HELP
@@ -38,6 +38,9 @@ def test_what_the_command_says_of_formats():
     assert FORMATS_HELP == "glb: animated 3-D file; csv: markers; mp4: a film (needs the extra [video])"
 
 
-def test_keys_of_measures_belong_to_one_kind():
-    names = [line.name for spec in MEASURE_SPECS.values() for line in spec.lines]
-    assert names == ["last"] and MEASURE_SPECS["settled"].is_level
+def test_keys_of_measures_belong_to_their_kinds():
+    assert {name: spec.keys for name, spec in MEASURE_SPECS.items() if spec.keys} == {
+        "settled": ["last"],
+        "rotation": ["last", "about"],
+    }
+    assert [line.name for line in measure_lines()] == ["last", "about"] and MEASURE_SPECS["settled"].is_level

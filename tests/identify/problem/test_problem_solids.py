@@ -97,6 +97,34 @@ loss:"""
         assert row.ok, row
 
 
+def test_the_arm_of_a_load_is_identified(folder):
+    """The same drop and ring follow from many pairs of mass and arm; one place of the arm is sought, two are given."""
+    text = BAR.replace("x: [null, 1.01 cm], z: [10.9", "z: [10.9")
+    text = text.replace("mass: 0}", "mass: 5 g, arm: [0, 1 mm, 2 cm]}")
+    extra = "  arm: {of: loads.weight.arm.2, start: 1 cm, bounds: [0, 1]}\nloss:"
+    text = text.replace("loss:", extra).replace("loads.weight.mass: 20 g, ", "")
+    problem = built(folder, text[: text.index("expect:")].replace("duration: 0.3", "duration: 0.05"))
+    assert problem.parameters == ["young", "damping", "arm"]
+    assert problem.model["weight.arm"].numpy().tolist() == [[0.0, 0.001, 0.02]]
+    rows = {row.parameter: row for row in check_gradient(problem)}
+    assert rows["arm"].ok and rows["arm"].gradient != 0.0, rows["arm"]
+
+
+def test_how_every_take_was_held_is_identified(folder):
+    """`per: experiment`: one turn of the clamp for each take, that of a predicted one as it is set."""
+    text = BAR.replace("z: [null, 2 cm]}}", "z: [null, 2 cm]}, turn: [0, 0, 0]}").replace(
+        "loads.weight.mass: 20 g,", "attachments.clamp.turn: [0, 2 deg, 0],"
+    )
+    extra = "  held: {of: attachments.clamp.turn.1, per: experiment, scale: 1 deg}\nloss:"
+    text = text.replace("loss:", extra)
+    problem = built(folder, text[: text.index("expect:")].replace("duration: 0.3", "duration: 0.05"))
+    np.testing.assert_allclose(problem.physical()["held"], [0.0, 0.0, np.radians(2.0)])
+    rows = [row for row in check_gradient(problem) if row.parameter.startswith("held")]
+    assert len(rows) == 1 and rows[0].ok and rows[0].gradient != 0.0, rows
+    found = problem.simulate()
+    assert not np.array_equal(found["loaded"].start, found["free"].start)
+
+
 def test_identification_and_prediction(folder, tmp_path):
     problem = built(folder)
     outcome = run_problem(problem, tmp_path / "run")

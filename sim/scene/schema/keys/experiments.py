@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sim.identify.data.measures import MEASURE_SPECS
+from sim.identify.data.measures import MEASURE_SPECS, measure_lines
 from sim.scene.schema.keys.common import FILE_SPACE, REQUIRED, WHERE, key
 from sim.schema.containers import Deferred, List, Map, Table, Union
 from sim.schema.kinds import POSITIVE, Choice, File, FrameText, Int, NameOf, Number, Text, Tuple
@@ -20,10 +20,10 @@ MARKERS = Table((
 ), one_of=(("farthest", "at", "where"),))
 
 MEASURES = Table((
-    key("of", NameOf("markers"), "the markers; their mean position is used", REQUIRED),
-    key("along", Union((Choice(("gravity",)), Tuple(3, nonzero=True))), "direction", "gravity"),
+    key("of", NameOf("markers"), "the markers; their mean position is used, or how they turn", REQUIRED),
+    key("along", Union((Choice(("gravity",)), Tuple(3, nonzero=True))), "direction; not of a rotation", "gravity"),
     key("kind", Choice(tuple(MEASURE_SPECS)), _MEASURES_DOC, REQUIRED),
-    *(line for spec in MEASURE_SPECS.values() for line in spec.lines),
+    *measure_lines(),
 ))
 
 TARGET = Table((

@@ -47,13 +47,21 @@ ATTACHMENTS = Table((
     key("on", NameOf("objects"), "the object", REQUIRED),
     key("where", WHERE, "its points", REQUIRED),
     key("compliance", Number("m/N", NOT_NEGATIVE), "0: pinned (zero inverse mass, position prescribed)", 0),
+    key("offset", Tuple(3, "m"), "from where its points are at rest to where it holds them from the start, the others "
+        "beginning at rest; with it or `turn` both may be sought", may_vary=True, model_path="{1}.offset"),
+    key("turn", Tuple(3, "rad"), "rotation vector, about the middle of its points, of how it holds them; then `offset`",
+        may_vary=True, model_path="{1}.turn"),
     key("motion", List(MOTION), "displacements of the attached points, added up; none: held still", []),
 ))
 
 LOADS = Table((
     key("on", NameOf("objects"), "the object", REQUIRED),
     key("where", WHERE, "the points that carry it", REQUIRED),
-    key("mass", Number("kg", NOT_NEGATIVE), "additional mass, shared equally by the points", REQUIRED,
-        may_vary=True, model_path="{1}.mass"),
+    key("mass", Number("kg", NOT_NEGATIVE), "additional mass, shared equally by the points, or at the end of `arm`",
+        REQUIRED, may_vary=True, model_path="{1}.mass"),
+    key("arm", Tuple(3, "m"), "at rest, from the middle of the points to the mass; it turns with four of them, which "
+        "lie far apart, as a rigid arm", may_vary=True, model_path="{1}.arm"),
+    key("compliance", Number("m/N", NOT_NEGATIVE), "of the arm; 0 is rigid", 0, only_with=("arm",),
+        model_path="{1}.compliance"),
 ))
 # fmt: on
