@@ -9,7 +9,7 @@ import numpy as np
 from sim.core.runtime.arrays.array import array
 from sim.solvers.newton.elements import StepInputs, host
 from sim.solvers.newton.sparse import SingularStep
-from sim.solvers.newton.system import StepResidual, StepSystem
+from sim.solvers.newton.system import KktResidual, StepSystem
 
 SHORTEST = 2.0**-14
 """Of the parts of a step that are tried."""
@@ -42,7 +42,7 @@ class Iteration:
     inputs: StepInputs
     predicted: np.ndarray = field(init=False)
     kept: np.ndarray = field(init=False)
-    at: StepResidual = field(init=False)
+    at: KktResidual = field(init=False)
 
     def __post_init__(self) -> None:
         self.predicted = host(self.x).copy()
@@ -123,7 +123,7 @@ class _LineSearch:
     def kept(self) -> np.ndarray:
         return np.asarray(self.of.kept + self.step[self.of.system.positions :])
 
-    def at(self, part: float) -> StepResidual:
+    def at(self, part: float) -> KktResidual:
         """The equations at a part of the step."""
         it, moved = self.of, self.start.copy()
         n = it.system.positions
@@ -131,7 +131,7 @@ class _LineSearch:
         it.x.assign(moved)
         return it.system.evaluate(it.x, it.predicted, it.inputs, self.kept)
 
-    def accepts(self, new: StepResidual, part: float) -> bool:
+    def accepts(self, new: KktResidual, part: float) -> bool:
         """Whether the residual is smaller, or the merit (sufficient decrease: J. Nocedal, S. Wright, "Numerical
         Optimization", 2006, eq. 3.4), or the force along the step: damping forces have no potential."""
         it = self.of

@@ -28,7 +28,7 @@ from sim.solvers.newton.system import StepSystem
 
 
 @dataclass(eq=False)
-class Convergence:
+class NewtonConvergence:
     """How the steps of a solver have ended so far, those of its rollouts included."""
 
     steps: int = 0
@@ -66,7 +66,7 @@ class SolverNewton(Solver, key="newton"):
     tolerance: float = 1e-8
     iterations: int = 50
     integrator: str = "euler"
-    convergence: Convergence = field(default_factory=Convergence, init=False, repr=False)
+    convergence: NewtonConvergence = field(default_factory=NewtonConvergence, init=False, repr=False)
 
     def __post_init__(self) -> None:
         self._check_settings()

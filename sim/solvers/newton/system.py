@@ -20,7 +20,7 @@ from sim.solvers.newton.sparse import Block, Pattern
 
 
 @dataclass(frozen=True, eq=False)
-class StepResidual:
+class KktResidual:
     """The equations at some positions and multipliers.
 
     rows: of each set; residual: of all unknowns; inertia: (x - x~) M (x - x~) / 2; norm: of W r1 [m], and of r2 over
@@ -62,7 +62,7 @@ class StepSystem:
         self.damped = any(s.resists.any() for s in sets)
         self.pattern = Pattern.of(size, blocks, size == self.positions)
 
-    def evaluate(self, x: array, predicted: np.ndarray, inputs: StepInputs, kept: np.ndarray) -> StepResidual:
+    def evaluate(self, x: array, predicted: np.ndarray, inputs: StepInputs, kept: np.ndarray) -> KktResidual:
         """The equations at positions x.  kept: the multipliers that are unknowns."""
         w = host(inputs.inv_mass)[self.free, None]
         away = (host(x) - predicted)[self.free] / w
@@ -81,18 +81,18 @@ class StepSystem:
                 residual[own] = np.where(at.acting, at.strain + s.alpha * at.multiplier, at.inertia * at.multiplier)
                 scale[own] = 1.0 / np.sqrt(np.maximum(at.inertia, np.finfo(float).tiny))
         residual[: self.positions] = (away - pulled[self.free]).ravel()
-        return StepResidual(
+        return KktResidual(
             rows, residual, 0.5 * float((away * away * w).sum()), float(np.linalg.norm(residual * scale))
         )
 
-    def merit(self, at: StepResidual, kept: np.ndarray) -> float:
+    def merit(self, at: KktResidual, kept: np.ndarray) -> float:
         """The incremental potential, augmented for the multipliers `kept`."""
         total = at.inertia
         for s, rows, own in zip(self.sets, at.rows, self.borders, strict=True):
             total += s.energy(rows, kept[own - self.positions] if s.kept else None)
         return total
 
-    def pull(self, at: StepResidual, kept: np.ndarray) -> np.ndarray:
+    def pull(self, at: KktResidual, kept: np.ndarray) -> np.ndarray:
         """J^T of the multipliers `kept` on the free points."""
         pulled = np.zeros_like(self.unknown, float)
         for s, rows, own in zip(self.sets, at.rows, self.borders, strict=True):
@@ -101,7 +101,7 @@ class StepSystem:
                 np.add.at(pulled, s.points, force.reshape(s.count, -1, 3))
         return np.asarray(pulled[self.free].ravel())
 
-    def factor(self, x: array, inputs: StepInputs, at: StepResidual, definite: bool) -> tuple[Any, list[np.ndarray]]:
+    def factor(self, x: array, inputs: StepInputs, at: KktResidual, definite: bool) -> tuple[Any, list[np.ndarray]]:
         """The factor of the matrix, and the slopes of the rows of each set.
 
         definite: every block is made positive semidefinite, so that a step goes downhill (J. Teran, E. Sifakis, G.
