@@ -15,6 +15,8 @@ from sim.constraints.cloth.plate import fabric_bend as fabric_bend
 from sim.constraints.cloth.plate import plate as plate
 from sim.constraints.contact import contact_plane as contact_plane
 from sim.constraints.contact import contact_sphere as contact_sphere
+from sim.constraints.damping.viscoelastic import viscoelastic as viscoelastic
+from sim.constraints.damping.viscoelastic import viscoelastic_shape as viscoelastic_shape
 from sim.constraints.distance import distance as distance
 from sim.constraints.distance import shear as shear
 from sim.constraints.elements.hexahedron import hexahedron_bending as hexahedron_bending
@@ -28,7 +30,5 @@ from sim.constraints.lever import lever as lever
 from sim.constraints.neo_hookean import neo_hookean as neo_hookean
 from sim.constraints.stvk import deviatoric as deviatoric
 from sim.constraints.stvk import stvk as stvk
-from sim.constraints.viscoelastic import viscoelastic as viscoelastic
-from sim.constraints.viscoelastic import viscoelastic_shape as viscoelastic_shape
 from sim.constraints.volume import cell_volume as cell_volume
 from sim.constraints.volume import volume as volume

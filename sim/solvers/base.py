@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from sim.constraints.evolution import make_evolution
+from sim.constraints.damping.evolution import make_evolution
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import parameter_struct, value_type
 from sim.core.lang.errors import SimError, did_you_mean, entry_point

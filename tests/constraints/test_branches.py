@@ -6,7 +6,7 @@ from physics_tools import central
 
 import sim
 from sim.constraints import REGISTRY, ConstraintError
-from sim.constraints.branches import branched, may_branch
+from sim.constraints.damping.branches import branched, may_branch
 from sim.model.energy import constraint_energy, constraint_forces
 from sim.solvers import step_warnings
 

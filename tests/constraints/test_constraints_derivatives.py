@@ -82,6 +82,7 @@ def at_rest(name: str, seed: int) -> Sample:
         at = [{n: v[k] for n, v in s.parameters.items()} for k in range(s.count)]
         found = np.array([values(REGISTRY["plate"], s.x[rows], at[k]) for k, rows in enumerate(s.points)])
         s.parameters["rest"] = found
+        return s
     if "size" in s.parameters:  # boxes
         steps = np.array([[c & 1, c >> 1 & 1, c >> 2] for c in range(8)])
         for rows, size in zip(s.points, s.parameters["size"], strict=True):

@@ -73,7 +73,9 @@ def test_defaults_are_filled_in(tmp_path):
     scene = load_text(tmp_path, CHAIN + "shapes:\n  floor: {plane: {normal: [0, 1, 0]}}\n")
     assert scene.name == "scene"
     assert scene.get("world.gravity") == [0.0, -9.81, 0.0]
-    assert scene.get("solver") == {"xpbd": {"iterations": 1, "order": "colored", "start": "zero"}}
+    assert scene.get("solver") == {
+        "xpbd": {"iterations": 1, "order": "colored", "start": "zero", "integrator": "euler"}
+    }
     assert scene.get("experiments") == {"main": {"use": "fit", "set": {}}}
     assert scene.get("shapes.floor.touches") == ["rope"]
     assert scene.get("objects.rope.rotation") == {"angle": 0.0, "axis": [0.0, 0.0, 1.0]}

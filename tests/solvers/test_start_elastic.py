@@ -57,7 +57,7 @@ def test_strip_falls_as_from_zero():
     ends = [sim.rollout(sim.SolverXPBD(model, start=s), model.state(), 2400, h).final for s in ("zero", "elastic")]
     x, v = ([end.particle_q.numpy() for end in ends], [np.abs(end.particle_qd.numpy()).max() for end in ends])
     print("speed", v, "apart", np.abs(x[1] - x[0]).max())
-    assert v[1] == pytest.approx(v[0], rel=0.02) and np.abs(x[1] - x[0]).max() < 1e-3
+    assert v[1] == pytest.approx(v[0], rel=0.02) and np.abs(x[1] - x[0]).max() < 3e-3
 
 
 def test_what_is_left_out_is_told():

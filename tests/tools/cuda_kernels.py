@@ -15,8 +15,8 @@ from library_rows import REAL
 from library_tools import calling, flat_args, is_real
 
 from sim.constraints import REGISTRY, Constraint
-from sim.constraints.branches import branched
-from sim.constraints.evolution import make_evolution
+from sim.constraints.damping.branches import branched
+from sim.constraints.damping.evolution import make_evolution
 from sim.constraints.projection import make_projection
 from sim.constraints.warm_start import make_warm_start
 from sim.core.lang.autodiff.reverse import vjp

@@ -8,7 +8,7 @@ import sim
 from sim.io import Recording, write_recording
 
 SHEET = """\
-format: 1
+format: 2
 name: sheet
 time: {duration: 0.2, fps: 20, substeps: 5}
 objects:
@@ -18,7 +18,7 @@ objects:
       density: 0.2
       material:
         distance: {compliance: 0.05, damping: 5 ms}
-        bend: {compliance: 100}
+        bend: {compliance: 33.333333333333336}
 shapes:
   ball: {sphere: {center: [0.36, 0.17, 0.01], radius: 0.15}}
 attachments:

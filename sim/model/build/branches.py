@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sim.constraints.base import Constraint, ConstraintError
-from sim.constraints.branches import GIVES_WAY, STIFFNESS, branched
+from sim.constraints.damping.branches import GIVES_WAY, STIFFNESS, branched
 from sim.constraints.stencils import Elements
 from sim.model.build.blocks import ConstraintBlock, parameter_values
 from sim.model.errors import ModelError

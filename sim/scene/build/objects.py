@@ -94,9 +94,8 @@ def add_objects(context: BuildContext) -> None:
             if "air" in entry:
                 with context.at(f"objects.{name}.air"):
                     context.builder.set_air(group, **entry["air"])
-    if any(context.data["world"].get("wind", ())) and not any(
-        "air" in entry for entry in context.data["objects"].values()
-    ):
+    objects = context.data.get("objects", {}).values()
+    if any(context.data.get("world", {}).get("wind", ())) and not any("air" in entry for entry in objects):
         context.warnings.append("world.wind: no object feels it; give one `air: {normal: 1.2}`")
 
 

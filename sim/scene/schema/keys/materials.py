@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sim.constraints import REGISTRY, Constraint
-from sim.constraints.branches import may_branch
+from sim.constraints.damping.branches import may_branch
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sim.constraints.branches import GIVES_WAY, STIFFNESS
+from sim.constraints.damping.branches import GIVES_WAY, STIFFNESS
 from sim.geometry import ELEMENTS
 from sim.scene.schema.keys.common import FILE_SPACE, MOST_CELLS, MOST_PER_SIDE, REQUIRED, WHERE, key, value
 from sim.scene.schema.keys.materials import MaterialSpec

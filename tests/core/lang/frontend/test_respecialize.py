@@ -12,7 +12,7 @@ import pytest
 
 import sim
 from sim.constraints import base
-from sim.constraints.evolution import make_evolution
+from sim.constraints.damping.evolution import make_evolution
 from sim.constraints.projection import parameter_struct
 from sim.model.derived.derivation import Derivation
 from sim.model.derived.law import _law_kernel, value_struct

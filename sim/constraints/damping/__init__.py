@@ -1,0 +1,1 @@
+"""Materials with a memory: internal variables, how they evolve, and the branches that give them to any constraint."""
