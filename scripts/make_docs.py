@@ -18,7 +18,8 @@ from material_tables import tables
 from python_reference import python_reference
 from rooms import architecture
 
-from sim.constraints import REGISTRY, ConstraintParameter, branches
+from sim.constraints import REGISTRY, ConstraintParameter
+from sim.constraints.damping import branches
 from sim.core.lang.frontend.tracing.registry import NAMES
 from sim.core.lang.ir.table import OPS, ZERO
 from sim.core.lang.library import LIBRARY, RANDOM

@@ -44,7 +44,7 @@ def sample(func: Func, threads: int) -> list:
         if not isinstance(p.type, ArrayType):
             out.append(0 if p.type.is_int else 0.01)  # type: ignore[attr-defined]
             continue
-        shape = {1: (8 * threads,), 2: (40, threads)}[p.type.ndim]
+        shape = {1: (8 * threads,), 2: (80, threads)}[p.type.ndim]
         if p.name == "points":
             out.append(rng.permutation(8 * threads).reshape(threads, 8).astype(np.int32))
         else:
