@@ -33,6 +33,9 @@ def test_optimize_scene():
 
 @pytest.mark.parametrize("scene", ["throw", "beam"])
 def test_expectations(scene, tmp_path):
-    """The scenes that no other test runs meet what they expect: `simopt run` fails otherwise."""
-    out = run("-m", "sim.cli", "run", f"scenes/{scene}.yaml", "--out", str(tmp_path / "run"))
+    """The scenes that no other test runs meet what they expect: `simopt run` fails otherwise.
+
+    Without the numerical error, which takes twice the time of a search.
+    """
+    out = run("-m", "sim.cli", "run", f"scenes/{scene}.yaml", "--no-numerics", "--out", str(tmp_path / "run"))
     assert "NOT MET" not in out
