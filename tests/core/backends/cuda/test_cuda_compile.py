@@ -41,7 +41,7 @@ needs_disassembler = pytest.mark.skipif(
     disassembler() is None, reason="nvdisasm is not installed (package nvidia-cuda-nvdisasm)"
 )
 
-SOLIDS = tuple(f"_{c.name}" for c in REGISTRY.values() if is_large(c))
+SOLIDS = tuple(f"_{c.name}" for c in REGISTRY.values() if is_large(c) or min(c.rows, c.points) > 2)
 
 
 def is_solid(v: Variant) -> bool:
@@ -75,14 +75,17 @@ def report(v: Variant) -> KernelReport:
 
 
 # ------------------------------------------------------------------------------------------ budgets
-SPILLED = {"project_volume_averaged_adjoint": 8}
-"""Bytes that a thread is known to spill, since eq. 18 is written once for one row and for several: two loads."""
+SPILLED = {
+    "project_volume_averaged_adjoint": 8, "project_bend_first_own_recording": 8, "prescribe": 40, "prescribe_adjoint": 40,
+}  # fmt: skip
+"""Bytes of local memory that a thread is known to use: a pair of registers here and there since eq. 18 is written once
+for one row and for several; and the reduction of the argument of a cosine in double precision."""
 
 
 def test_registers_and_spills() -> None:
     """At most 64 registers for a forward projection, 128 for its adjoint, and nothing spilled.
 
-    Solids, whose blocks have six unknowns or eight points, take up to 128 and 255; none spills more than `SPILLED`.
+    Solids and sheets, whose blocks have three unknowns or more, take up to 128 and 255; none spills more than `SPILLED`.
     """
     over = {}
     for v in chosen():
