@@ -76,7 +76,8 @@ def report(v: Variant) -> KernelReport:
 
 # ------------------------------------------------------------------------------------------ budgets
 SPILLED = {
-    "project_volume_averaged_adjoint": 8, "project_bend_first_own_recording": 8, "prescribe": 40, "prescribe_adjoint": 40,
+    "project_volume_averaged_adjoint": 8, "project_bend_first_own_recording": 8,
+    "prescribe": 40, "prescribe_adjoint": 40,
 }  # fmt: skip
 """Bytes of local memory that a thread is known to use: a pair of registers here and there since eq. 18 is written once
 for one row and for several; and the reduction of the argument of a cosine in double precision."""
@@ -85,7 +86,8 @@ for one row and for several; and the reduction of the argument of a cosine in do
 def test_registers_and_spills() -> None:
     """At most 64 registers for a forward projection, 128 for its adjoint, and nothing spilled.
 
-    Solids and sheets, whose blocks have three unknowns or more, take up to 128 and 255; none spills more than `SPILLED`.
+    Solids and sheets, whose blocks have three unknowns or more, take up to 128 and 255; none spills more than
+    `SPILLED`.
     """
     over = {}
     for v in chosen():
