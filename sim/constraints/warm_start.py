@@ -120,5 +120,5 @@ def make_warm_start(c: Constraint, real: Scalar, damped: bool, limited: bool, ex
 
     warm_start.race_free = True  # the constraints of a launch share pinned points only, which do not move
     if exclusive:
-        warm_start.exclusive = frozenset(("x_before", "v", "w", "particle", "multiplier"))
+        warm_start.exclusive = frozenset(("x_before", "v", "w", "sharing", "particle", "multiplier"))
     return warm_start

@@ -40,9 +40,8 @@ QUADRATIC_TURNS = np.array(
 """The nodes of a quadratic tetrahedron with its corners 1, 2, 3 turned about corner 0."""
 
 _BRICK = (0, 4, 5, 1, 6, 2, 3, 7)  # of the corners of `lattice_cells`: numbered 4 k + 2 j + i along the edges at one
-_PARTS = (  # four at the corners, four about the line between the midpoints of edges 01 and 23
-    (0, 4, 5, 6), (4, 1, 7, 8), (5, 7, 2, 9), (6, 8, 9, 3), (4, 9, 5, 6), (4, 9, 6, 8), (4, 9, 8, 7), (4, 9, 7, 5)
-)  # fmt: skip
+_PARTS = (*_CORNERS, (4, 9, 5, 6), (4, 9, 6, 8), (4, 9, 8, 7), (4, 9, 7, 5))
+"""Always about the same diagonal: quadratic tetrahedra are cut for pictures and markers alone."""
 _SQUARE = 1e-6
 """How far the corners of a cell may be from a box, over its longest edge."""
 
@@ -288,11 +287,8 @@ def _hexahedra(mesh: TetMesh, what: str) -> TetMesh:
 
 
 def _quadratic(mesh: TetMesh) -> TetMesh:
-    ends = np.sort(mesh.tets[:, np.array(EDGES)], axis=2)
-    edges, number = np.unique(ends.reshape(-1, 2), axis=0, return_inverse=True)
-    middles = number.reshape(-1, 6).astype(np.int32) + np.int32(len(mesh.positions))
-    nodes = np.concatenate([mesh.tets, middles], axis=1)
-    x = np.concatenate([mesh.positions, mesh.positions[edges].mean(axis=1)])
+    x, middles = _with_midpoints(mesh.positions, mesh.tets[:, np.array(EDGES)])
+    nodes = np.concatenate([mesh.tets, middles.astype(np.int32)], axis=1)
     parts = nodes[:, np.array(_PARTS)].reshape(-1, 4)
     none = np.empty((0, 8), np.int32)
     return replace(mesh, positions=x, tets=parts, triangles=tet_surface(parts), cells=none, elements=nodes)

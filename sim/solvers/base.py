@@ -185,6 +185,11 @@ class Solver:
         """Fields that this solver adds to the states that it steps."""
         return self._integrator.history
 
+    @property
+    def convergence_order(self) -> int:
+        """Of convergence of a converged step, by its length."""
+        return self._integrator.order
+
     def effective_dt(self, dt: float) -> float:
         """h~ [s] of a step of dt: a force F moves a free point by h~^2 F / m."""
         return self._integrator.effective(dt)
@@ -296,6 +301,9 @@ class Solver:
 
     def _finish(self, s: Substep) -> None:
         """Positions and velocities (lines 15 and 16), and the time."""
+        for batch in self.batches:
+            if batch.set.constraint.unilateral:
+                self._integrator.touch(batch.set.points, batch.multiplier)
         self._integrator.finish(s.before, s.after, s.dt)
 
     def _substep(

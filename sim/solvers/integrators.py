@@ -33,10 +33,11 @@ LOW, *STEP_BEFORE = HISTORY_FIELDS
 class Integrator(Protocol):
     """What a solver needs of one.
 
-    history: fields of a state that it reads and writes beside x and v; particle: what a step
-    works on (`sim.constraints.particles`); scratch: arrays that every step writes before it reads them.
+    order: of convergence, by the step; history: fields of a state that it reads and writes beside x and v; particle:
+    what a step works on (`sim.constraints.particles`); scratch: arrays that every step writes before it reads them.
     """
 
+    order: int
     history: tuple[Field, ...]
     particle: array
     scratch: list[array]
@@ -46,6 +47,9 @@ class Integrator(Protocol):
 
     def reference(self, before: State) -> array:
         """x_ref: (particles,) vec3 [m]."""
+
+    def touch(self, points: array, multiplier: array) -> None:
+        """Is told of contacts (n, 1) and their multipliers, before a step is finished."""
 
     def predict(self, before: State, dt: float) -> None:
         """Displacements by inertia and outer forces."""
@@ -62,6 +66,7 @@ class Euler:
 
     def __post_init__(self) -> None:
         model = self.model
+        self.order = 1
         self.history: tuple[Field, ...] = (LOW,) if model.dtype is float32 else ()
         self.kernels = step_kernels(model.dtype, model.in_air)
         self.particle = zeros(
@@ -77,6 +82,9 @@ class Euler:
     def reference(self, before: State) -> array:
         """See `Integrator`."""
         return before.particle_q
+
+    def touch(self, points: array, multiplier: array) -> None:
+        """Nothing: what has no history loses none."""
 
     def predict(self, before: State, dt: float) -> None:
         """See `Integrator`."""
@@ -108,6 +116,7 @@ class Bdf2:
 
     def __post_init__(self) -> None:
         model, vec3 = self.model, vector(3, self.model.dtype)
+        self.order = 2
         self.history: tuple[Field, ...] = (*((LOW,) if model.dtype is float32 else ()), *STEP_BEFORE)
         self.kernels = step_kernels(model.dtype, model.in_air)
         self.particle = zeros(

@@ -61,11 +61,10 @@ def step_residuals(solver: Solver, after: State, dt: float) -> dict[str, StepRes
     """
     if not isinstance(solver, SolverXPBD):
         raise SolverError(f"{type(solver).__name__} makes no sweeps that could leave anything; give a SolverXPBD")
-    if getattr(solver, "integrator", "euler") == "bdf2":
-        dt *= 2.0 / 3.0  # the step of the system that is solved
+    solved = solver.effective_dt(dt)
     with recording.paused():
         return {
-            batch.set.name: _residual(solver, batch, after, dt)
+            batch.set.name: _residual(solver, batch, after, solved)
             for batch in solver.batches
             if batch.set.constraint.internal and batch.set.count
         }

@@ -22,7 +22,7 @@ from sim.schema.kinds import Choice, Int
 from sim.schema.reading import SchemaLine
 from sim.solvers.base import Solver, Substep
 from sim.solvers.batch import ConstraintBatch, Rows
-from sim.solvers.integrators import INTEGRATORS, Bdf2, Integrator
+from sim.solvers.integrators import INTEGRATORS, Integrator
 
 
 @dataclass(eq=False, repr=False)
@@ -133,10 +133,6 @@ class SolverXPBD(Solver, key="xpbd"):
                 for batch in self.batches:
                     self._project(batch, batch.all_at_once, iteration, s)
                 launch(self._kernels.correct, self.model.particle_count, [self._correction], [s.particle])
-        if isinstance(self._integrator, Bdf2):
-            for batch in self.batches:
-                if batch.set.constraint.unilateral:
-                    self._integrator.touch(batch.set.points, batch.multiplier)
         self._finish(s)  # lines 15 and 16
 
     def _is_warm(self, batch: ConstraintBatch) -> bool:

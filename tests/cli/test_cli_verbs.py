@@ -109,7 +109,7 @@ def test_show_ir_of_a_generic_kernel(tmp_path, capsys):
 def test_own_constraint_in_a_scene(tmp_path):
     (tmp_path / "my_constraints.py").write_text(OWN)
     write_target(tmp_path, SHEET)
-    write_scene(tmp_path, SHEET.replace("bend: {compliance: 100}", "area: {compliance: 1e-4}"))
+    write_scene(tmp_path, SHEET.replace("bend: {compliance: 33.333333333333336}", "area: {compliance: 1e-4}"))
 
     def check(*more):
         return subprocess.run(

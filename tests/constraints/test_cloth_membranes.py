@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from physics_tools import SEED, central
+from cloth_tools import check_values_by_element
+from physics_tools import SEED
 from sheet_meshes import MESHES
 
 import sim
@@ -117,7 +118,7 @@ def test_gradients_by_every_value_of_every_element(name):
     _, triangles = MESHES["Delaunay"]((2, 2), SIZE)
     each = {key: value * rng.uniform(0.9, 1.1, len(triangles)) for key, value in (MATERIALS[name]).items()}
     model, x = sheet("Delaunay", {name: each | {"damping": 2e-3}}, grad=True, cells=(2, 2))
-    solver, weights = sim.SolverXPBD(model, 2), rng.normal(size=(len(x), 3))
+    solver = sim.SolverXPBD(model, 2)
     start = np.c_[x * [1.05, 0.98], 0.02 * rng.normal(size=len(x))]
 
     def run():
@@ -126,20 +127,7 @@ def test_gradients_by_every_value_of_every_element(name):
         final = sim.rollout(solver, state, 5, 1e-3).final.particle_q
         return final
 
-    with sim.Tape() as tape:
-        final = run()
-    tape.backward(grads={final: sim.array(weights, dtype=sim.vec3d)})
-    for key in each:
-        values = model[f"sheet.{name}.{key}"]
-        direction, got = rng.normal(size=len(triangles)) * each[key], values.grad.numpy()
-
-        def loss(at, values=values):
-            values.assign(at)
-            return float((run().numpy() * weights).sum())
-
-        want = central(loss, each[key], direction, step=1e-4)
-        values.assign(each[key])
-        assert got @ direction == pytest.approx(want, rel=1e-6, abs=1e-12), key
+    check_values_by_element(model, run, f"sheet.{name}", each, rng)
 
 
 @pytest.mark.parametrize("name", MATERIALS)

@@ -70,7 +70,7 @@ def plate(
     alpha = 1 / (B (1 + nu) A) for the first and 1 / (B (1 - nu) A) for the others.  B [N m] is that of plate theory,
     whatever the mesh; a cylinder of curvature k has the energy B k^2 / 2 per area.  Curvatures are taken from twelve
     points: exactly, where the sheet is a quadratic over its triangle.  In contrast to `bend` they converge on every
-    mesh, at about eight times the work.  The edge of triangles whose corners are all held is clamped: two rows of held
+    mesh, with three times the points.  The edge of triangles whose corners are all held is clamped: two rows of held
     points hold a strip; one row is a hinge.
     """
     k = curvatures(x, w3, w4, w5, w6, w7, w8, w9, w10, w11)

@@ -242,8 +242,8 @@ def whole_over_change(solver: Solver, cause: str) -> float:
     """An error over what refining by two changes of it."""
     if cause == "iterations":
         return 1.5
-    second = cause == "mesh" or getattr(solver, "integrator", "euler") == "bdf2"
-    return 4.0 / 3.0 if second else 2.0
+    order = 2 if cause == "mesh" else solver.convergence_order
+    return 2.0**order / (2.0**order - 1.0)
 
 
 def linear_shift(problem: Problem, found: Linearised, fine: Sequence[Residuals]) -> np.ndarray:

@@ -19,7 +19,7 @@ from sim.core.runtime.tape.tape import Tape
 from sim.schema.kinds import Choice, Int, Number
 from sim.schema.reading import SchemaLine
 from sim.solvers.base import Solver, SolverError, Substep
-from sim.solvers.integrators import INTEGRATORS, Bdf2, Integrator
+from sim.solvers.integrators import INTEGRATORS, Integrator
 from sim.solvers.newton.adjoint import pull_back
 from sim.solvers.newton.elements import StepElements, StepInputs, host
 from sim.solvers.newton.iteration import Iteration
@@ -127,10 +127,6 @@ class SolverNewton(Solver, key="newton"):
             back = partial(self._back, inputs, s)
             tape.record_function("step of SolverNewton", back, reads, [], finals=written)
         s.watch(x, None, None)
-        if isinstance(self._integrator, Bdf2):
-            for batch in self.batches:
-                if batch.set.constraint.unilateral:
-                    self._integrator.touch(batch.set.points, batch.multiplier)
         self._finish(s)
 
     def _read_by_sets(self, s: Substep) -> list[array]:
