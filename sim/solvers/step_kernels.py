@@ -112,10 +112,12 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
         dx = -ahead
         touched[i] = 0
         if w[i] > 0.0:
-            coasting = v[i] + (v[i] - v_before) / 3.0
+            faster, a = (v[i] - v_before) / 3.0, gravity[0] + w[i] * f[i]
             if in_air:  # at the speed of the end of the step, by what was before it: of second order
-                coasting = slowed(coasting, length(2.0 * v[i] - v_before), drag[i], effective)
-            dx = effective * coasting + (effective * effective) * (gravity[0] + w[i] * f[i])
+                coasting = slowed(v[i] + faster, length(2.0 * v[i] - v_before), drag[i], effective)
+                dx = effective * coasting + (effective * effective) * a
+            else:  # all that is small first: one rounding less
+                dx = effective * v[i] + effective * (faster + effective * a)
         x_ref[i] = x[i] + ahead
         particle[i] = at_start(x_ref[i], dx)
 
@@ -212,11 +214,12 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
             before = dq[i]
         dx = displacement(particle[i], x_ref[i])
         moved = dx + before / 3.0
-        velocity = dx * (1.5 / dt)
+        effective = 2.0 * dt / 3.0  # rounded as it is in the prediction, so that velocities do not drift
+        velocity = dx / effective
         if touched[i] == 1 or (not known and w[i] == 0.0):
             velocity = moved / dt
         elif not known:  # v + h a, from x' = x + h v + h~^2 a
-            velocity = v[i] + (dx - (2.0 * dt / 3.0) * v[i]) * (2.25 / dt)
+            velocity = v[i] + (dx - effective * v[i]) * (2.25 / dt)
         v_out[i], v_known_out[i] = velocity, velocity
         dt_out[i] = 0.0 if touched[i] == 1 else dt
         dq_out[i], v_last_out[i] = moved, v[i]
