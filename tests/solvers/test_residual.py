@@ -133,7 +133,9 @@ def test_places_too_coarse_for_the_precision_are_told():
         return b.finalize(dtype=dtype)
 
     assert resolved_step(links(100.0, 0.0), 0.5) == pytest.approx(100 * 1.2e-7 / (0.2 * 0.99), rel=0.02)
-    assert resolved_step(links(1.0, 0.0), 0.5) == resolved_step(links(100.0, 1e-2), 0.5) == pytest.approx(3e-6, rel=0.02)
+    assert (
+        resolved_step(links(1.0, 0.0), 0.5) == resolved_step(links(100.0, 1e-2), 0.5) == pytest.approx(3e-6, rel=0.02)
+    )
     assert rounding_warning(links(100.0, 0.0), 0.5, 1e-4) == ""
     assert "down to h = 6e-05 s" in rounding_warning(links(100.0, 0.0), 0.5, 1e-5)
     assert "lies 3e+03 m from the origin" in rounding_warning(links(3000.0, 1e-2), 0.5, 1e-4)
