@@ -28,6 +28,7 @@ class StepKernels:
     finish: Kernel
     predict_bdf2: Kernel
     finish_bdf2: Kernel
+    extrapolate: Kernel
     prescribe: Kernel
     correct: Kernel
 
@@ -120,6 +121,25 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
                 dx = effective * v[i] + effective * (faster + effective * a)
         x_ref[i] = x[i] + ahead
         particle[i] = at_start(x_ref[i], dx)
+
+    @kernel
+    def extrapolate(
+        x: array[vec3],
+        v: array[vec3],
+        dq: array[vec3],
+        v_last: array[vec3],
+        v_known: array[vec3],
+        dt_last: array[real],
+        dt: real,
+        x_end: array[vec3],
+        v_end: array[vec3],
+    ):
+        i = tid()
+        before, v_before = dt * v[i], v[i]
+        if follows(dt_last[i], dt, v[i], v_known[i]):
+            before, v_before = dq[i], v_last[i]
+        x_end[i] = x[i] + before
+        v_end[i] = 2.0 * v[i] - v_before
 
     @func
     def progress(kind: int, a: float64, b: float64, time: float64):
@@ -235,7 +255,7 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
         i = tid()
         particle[i] += moved_by(correction[i])
 
-    return StepKernels(predict, finish, predict_bdf2, finish_bdf2, prescribe, correct)
+    return StepKernels(predict, finish, predict_bdf2, finish_bdf2, extrapolate, prescribe, correct)
 
 
 @cache
