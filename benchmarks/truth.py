@@ -1,0 +1,219 @@
+"""What it costs to identify a value to 1 % and to 0.1 %, with each solver, integrator and element.
+
+    python benchmarks/truth.py                       # the tables of truth.md: some ten minutes on one core
+    python benchmarks/truth.py --quick chain         # short ladders, some of the bodies
+
+One value is sought from where markers are at frames.  The twin that they are taken from is the same body, stepped by
+SolverNewton with BDF2 in steps so short that half of them changes nothing: what is found, over what is true, is then
+what solver, integrator, step and iterations make of the value.  Ladders halve the step until two steps in a row find
+it within 0.1 %; a setting counts as good for 1 % (0.1 %) where all shorter steps are as well.
+
+Costs are processor time of one rollout under a tape and of its way back, the median of three, one thread, float64.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from truth_twins import TWINS, Twin
+
+import sim
+
+GOALS = (0.01, 0.001)
+LOST = 3.0
+"""Where the logarithm of what is found is farther than this from the truth, no shorter way back is sought."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A solver with its settings; sweeps: how often it goes over all constraints in a step, None: until converged."""
+
+    name: str
+    make: Callable[[sim.Model], sim.Solver]
+    sweeps: int | None = None
+
+
+def xpbd(integrator: str, iterations: int, start: str = "zero") -> Method:
+    name = f"XPBD {integrator}{', start: elastic' if start == 'elastic' else ''}, {iterations} sweep{'s'[iterations == 1 :]}"
+    return Method(name, lambda m: sim.SolverXPBD(m, iterations, "colored", start, integrator), iterations)
+
+
+def newton(integrator: str) -> Method:
+    return Method(f"Newton {integrator}", lambda m: sim.SolverNewton(m, integrator=integrator))
+
+
+METHODS = (
+    *(xpbd(integrator, n) for integrator in ("euler", "bdf2") for n in (1, 4, 16)),
+    *(xpbd(integrator, 1, "elastic") for integrator in ("euler", "bdf2")),
+    *(newton(integrator) for integrator in ("euler", "bdf2")),
+)
+
+
+class Identification:
+    """The value of one twin, found with one method."""
+
+    def __init__(self, twin: Twin, model: sim.Model, solver: sim.Solver) -> None:
+        self.twin, self.model, self.solver = twin, model, solver
+        self.value = model[twin.value]
+        self.slope: np.ndarray | None = None
+
+    def observed(self, log_ratio: float, substeps: int) -> np.ndarray:
+        """Markers at frames, flat [m], with the value that is exp(log_ratio) times the true one."""
+        twin = self.twin
+        self.value.fill_(twin.true * float(np.exp(log_ratio)))
+        steps, dt = twin.frames * substeps, 1.0 / (twin.fps * substeps)
+        path = sim.rollout(self.solver, self.model.state(), steps, dt, frame_every=substeps).particle_q.numpy()
+        return twin.markers(path).ravel()
+
+    def found(self, target: np.ndarray, substeps: int, guess: float = 0.0) -> float:
+        """log of what fits the target best over the truth: Gauss-Newton, its slope by secants.  nan: none."""
+        try:
+            here, y = guess, self.observed(guess, substeps)
+            if self.slope is None:
+                self.slope = (self.observed(guess + 1e-3, substeps) - y) / 1e-3
+            for _ in range(10):
+                step = float(np.clip(self.slope @ (target - y) / (self.slope @ self.slope), -1.0, 1.0))
+                if abs(step) < max(1e-5, 2e-3 * abs(here)):
+                    return here + step
+                if abs(here + step) > LOST:
+                    break
+                moved = self.observed(here + step, substeps)
+                self.slope, here, y = (moved - y) / step, here + step, moved
+        except sim.NonFiniteState:
+            pass
+        self.slope = None
+        return np.nan
+
+    def cost(self, substeps: int) -> float:
+        """Seconds of processor for a simulated second and its gradient."""
+        twin, dt = self.twin, 1.0 / (self.twin.fps * substeps)
+        steps = min(twin.frames * substeps, 300)
+        self.value.fill_(twin.true)
+        taken = []
+        for _ in range(4):
+            begin = time.process_time()
+            with sim.Tape() as tape:
+                path = sim.rollout(self.solver, self.model.state(), steps, dt)
+            tape.backward(grads={path.particle_q: np.ones((1, self.model.particle_count, 3))})
+            taken.append(time.process_time() - begin)
+        return float(np.median(taken[1:])) / (steps * dt)
+
+
+@dataclass
+class Ladder:
+    """What a method finds with shorter and shorter steps; errors: by substeps of a frame."""
+
+    twin: Twin
+    method: Method
+    errors: dict[int, float] = field(default_factory=dict)
+    costs: dict[float, tuple[int, float, float] | None] = field(default_factory=dict)
+
+    def climb(self, model: sim.Model, target: np.ndarray, most: int) -> None:
+        """Halve the step until two in a row are within the tightest goal; most: sweeps (steps of Newton) of a frame."""
+        made = Identification(self.twin, model, self.method.make(model))
+        guess, substeps = 0.0, 1
+        while substeps * (self.method.sweeps or 1) <= most:
+            found = made.found(target, substeps, guess)
+            self.errors[substeps] = float(np.expm1(found))
+            guess = 0.0 if np.isnan(found) else found
+            if len(self.errors) > 1 and all(abs(e) <= GOALS[-1] for e in list(self.errors.values())[-2:]):
+                break
+            substeps *= 2
+        for goal in GOALS:
+            self.costs[goal] = self._cost_of(made, goal)
+
+    def _cost_of(self, made: Identification, goal: float) -> tuple[int, float, float] | None:
+        """(substeps, sweeps or solutions of linear systems, seconds) of a simulated second; None: not reached."""
+        good = None
+        for substeps, error in reversed(self.errors.items()):
+            if not abs(error) <= goal:
+                break
+            good = substeps
+        if good is None:
+            return None
+        convergence = getattr(made.solver, "convergence", None)
+        if convergence is not None:
+            convergence.steps = convergence.iterations = 0
+        seconds = made.cost(good)
+        per_step = self.method.sweeps or convergence.iterations / convergence.steps
+        return good, per_step * good * self.twin.fps, seconds
+
+
+def reference(twin: Twin, model: sim.Model) -> tuple[np.ndarray, float]:
+    """Markers of the twin, and by how much half the step would move the value that they stand for."""
+    made = Identification(twin, model, sim.SolverNewton(model, integrator="bdf2"))
+    target = made.observed(0.0, twin.reference)
+    return target, made.found(made.observed(0.0, twin.reference // 2), twin.reference) / 3
+
+
+def percent(error: float) -> str:
+    return "lost" if np.isnan(error) else f"{100 * error:+.3g} %"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines) + "\n"
+
+
+def errors_of(ladders: Sequence[Ladder]) -> str:
+    """What is found over what is true, minus 1, by the step."""
+    rungs = sorted({s for ladder in ladders for s in ladder.errors})
+    fps = ladders[0].twin.fps
+    rows = [
+        [ladder.method.name, *(percent(ladder.errors[s]) if s in ladder.errors else "" for s in rungs)]
+        for ladder in ladders
+    ]
+    return table(["h [s]", *(f"1/{fps * s}" for s in rungs)], rows)
+
+
+def costs_of(ladders: Sequence[Ladder]) -> str:
+    """The longest step that reaches each goal, and what it costs, relative to the first method where it does."""
+    rows = []
+    for ladder in ladders:
+        cells = [ladder.method.name]
+        for goal in GOALS:
+            cost, unit = ladder.costs[goal], ladders[0].costs[goal]
+            if cost is None:
+                cells += [f"not within 1/{ladder.twin.fps * max(ladder.errors)}", "", "", ""]
+                continue
+            substeps, sweeps, seconds = cost
+            over = f"{seconds / unit[2]:.2f}" if unit else ""
+            cells += [f"1/{ladder.twin.fps * substeps}", f"{sweeps:.0f}", f"{1e3 * seconds:.0f}", over]
+        rows.append(cells)
+    head = ["method"]
+    for goal in GOALS:
+        head += [f"{100 * goal:g} %: h [s]", "sweeps /s", "ms /s", "relative"]
+    return table(head, rows)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("bodies", nargs="*", choices=[*TWINS, []], help="all unless named")
+    parser.add_argument("--quick", action="store_true", help="ladders of an eighth of the length")
+    given = parser.parse_args(arguments)
+    sim.set_num_threads(1)
+    warnings.simplefilter("ignore")  # the tables tell
+    for name in given.bodies or TWINS:
+        twin = TWINS[name]()
+        model = twin.model
+        target, moved = reference(twin, model)
+        print(f"### {name}\n\n{twin.about}\n")
+        print(
+            f"Reference: Newton bdf2, h = 1/{twin.fps * twin.reference}; half the step moves the value by"
+            f" {100 * abs(moved):.1g} %.\n"
+        )
+        ladders = [Ladder(twin, method) for method in METHODS]
+        for ladder in ladders:
+            most = twin.sweeps if ladder.method.sweeps else twin.solves
+            ladder.climb(model, target, most // (8 if given.quick else 1))
+        print(errors_of(ladders))
+        print(costs_of(ladders), flush=True)
+
+
+if __name__ == "__main__":
+    main()
