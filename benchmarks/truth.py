@@ -59,13 +59,17 @@ class Identification:
 
     def __init__(self, twin: Twin, model: sim.Model, solver: sim.Solver) -> None:
         self.twin, self.model, self.solver = twin, model, solver
-        self.value = model[twin.value]
+        self.values = [model[path] for path in twin.values]
         self.slope: np.ndarray | None = None
+
+    def give(self, log_ratio: float) -> None:
+        for value in self.values:
+            value.fill_(self.twin.true * float(np.exp(log_ratio)))
 
     def observed(self, log_ratio: float, substeps: int) -> np.ndarray:
         """Markers at frames, flat [m], with the value that is exp(log_ratio) times the true one."""
         twin = self.twin
-        self.value.fill_(twin.true * float(np.exp(log_ratio)))
+        self.give(log_ratio)
         steps, dt = twin.frames * substeps, 1.0 / (twin.fps * substeps)
         path = sim.rollout(self.solver, self.model.state(), steps, dt, frame_every=substeps).particle_q.numpy()
         return twin.markers(path).ravel()
@@ -75,13 +79,13 @@ class Identification:
         try:
             here, y = guess, self.observed(guess, substeps)
             if self.slope is None:
-                self.slope = (self.observed(guess + 1e-3, substeps) - y) / 1e-3
-            for _ in range(10):
+                self.slope = (self.observed(guess + 1e-2, substeps) - y) / 1e-2
+            for _ in range(8):
                 step = float(np.clip(self.slope @ (target - y) / (self.slope @ self.slope), -1.0, 1.0))
-                if abs(step) < max(1e-5, 2e-3 * abs(here)):
-                    return here + step
                 if abs(here + step) > LOST:
                     break
+                if abs(step) < max(2e-4, 0.05 * abs(here + step)):  # the slope is right to some percent
+                    return here + step
                 moved = self.observed(here + step, substeps)
                 self.slope, here, y = (moved - y) / step, here + step, moved
         except sim.NonFiniteState:
@@ -89,11 +93,11 @@ class Identification:
         self.slope = None
         return np.nan
 
-    def cost(self, substeps: int) -> float:
-        """Seconds of processor for a simulated second and its gradient."""
+    def cost(self, substeps: int, most: int) -> float:
+        """Seconds of processor for a simulated second and its gradient, from at most so many steps."""
         twin, dt = self.twin, 1.0 / (self.twin.fps * substeps)
-        steps = min(twin.frames * substeps, 300)
-        self.value.fill_(twin.true)
+        steps = min(twin.frames * substeps, most)
+        self.give(0.0)
         taken = []
         for _ in range(4):
             begin = time.process_time()
@@ -116,11 +120,12 @@ class Ladder:
     def climb(self, model: sim.Model, target: np.ndarray, most: int) -> None:
         """Halve the step until two in a row are within the tightest goal; most: sweeps (steps of Newton) of a frame."""
         made = Identification(self.twin, model, self.method.make(model))
-        guess, substeps = 0.0, 1
+        guess, last, substeps = 0.0, np.nan, 1
         while substeps * (self.method.sweeps or 1) <= most:
             found = made.found(target, substeps, guess)
             self.errors[substeps] = float(np.expm1(found))
-            guess = 0.0 if np.isnan(found) else found
+            order = float(np.clip(found / last, 0.1, 0.9)) if last else 0.5  # errors fall as they did
+            guess, last = float(np.nan_to_num(found * order)), found
             if len(self.errors) > 1 and all(abs(e) <= GOALS[-1] for e in list(self.errors.values())[-2:]):
                 break
             substeps *= 2
@@ -139,16 +144,16 @@ class Ladder:
         convergence = getattr(made.solver, "convergence", None)
         if convergence is not None:
             convergence.steps = convergence.iterations = 0
-        seconds = made.cost(good)
+        seconds = made.cost(good, 1000 if self.method.sweeps else 40)
         per_step = self.method.sweeps or convergence.iterations / convergence.steps
         return good, per_step * good * self.twin.fps, seconds
 
 
 def reference(twin: Twin, model: sim.Model) -> tuple[np.ndarray, float]:
-    """Markers of the twin, and by how much half the step would move the value that they stand for."""
+    """Markers of the twin, and by how much twice the step moves the value that they stand for."""
     made = Identification(twin, model, sim.SolverNewton(model, integrator="bdf2"))
     target = made.observed(0.0, twin.reference)
-    return target, made.found(made.observed(0.0, twin.reference // 2), twin.reference) / 3
+    return target, made.found(target, twin.reference // 2)
 
 
 def percent(error: float) -> str:
@@ -193,7 +198,7 @@ def costs_of(ladders: Sequence[Ladder]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("bodies", nargs="*", choices=[*TWINS, []], help="all unless named")
+    parser.add_argument("bodies", nargs="*", choices=[*TWINS, []], metavar="body", help="all unless named")
     parser.add_argument("--quick", action="store_true", help="ladders of an eighth of the length")
     given = parser.parse_args(arguments)
     sim.set_num_threads(1)
@@ -204,7 +209,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         target, moved = reference(twin, model)
         print(f"### {name}\n\n{twin.about}\n")
         print(
-            f"Reference: Newton bdf2, h = 1/{twin.fps * twin.reference}; half the step moves the value by"
+            f"Reference: Newton bdf2, h = 1/{twin.fps * twin.reference}; twice the step moves the value by"
             f" {100 * abs(moved):.1g} %.\n"
         )
         ladders = [Ladder(twin, method) for method in METHODS]
