@@ -14,6 +14,7 @@ Costs are processor time of one rollout under a tape and of its way back, the me
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -26,7 +27,9 @@ import sim
 
 GOALS = (0.01, 0.001)
 LOST = 3.0
-"""Where the logarithm of what is found is farther than this from the truth, no shorter way back is sought."""
+"""Where the logarithm of what is found is farther than this from the truth, no way to it is sought."""
+ALIKE = 0.7
+"""Where the cosine between how markers move with the value and how they should is less, it is not that value."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,8 @@ class Method:
 
 
 def xpbd(integrator: str, iterations: int, start: str = "zero") -> Method:
-    name = f"XPBD {integrator}{', start: elastic' if start == 'elastic' else ''}, {iterations} sweep{'s'[iterations == 1 :]}"
+    of_start = ", start: elastic" if start == "elastic" else ""
+    name = f"XPBD {integrator}{of_start}, {iterations} sweep{'s'[iterations == 1 :]}"
     return Method(name, lambda m: sim.SolverXPBD(m, iterations, "colored", start, integrator), iterations)
 
 
@@ -57,10 +61,9 @@ METHODS = (
 class Identification:
     """The value of one twin, found with one method."""
 
-    def __init__(self, twin: Twin, model: sim.Model, solver: sim.Solver) -> None:
-        self.twin, self.model, self.solver = twin, model, solver
-        self.values = [model[path] for path in twin.values]
-        self.slope: np.ndarray | None = None
+    def __init__(self, twin: Twin, solver: sim.Solver) -> None:
+        self.twin, self.model, self.solver = twin, twin.model, solver
+        self.values = [twin.model[path] for path in twin.values]
 
     def give(self, log_ratio: float) -> None:
         for value in self.values:
@@ -74,23 +77,30 @@ class Identification:
         path = sim.rollout(self.solver, self.model.state(), steps, dt, frame_every=substeps).particle_q.numpy()
         return twin.markers(path).ravel()
 
-    def found(self, target: np.ndarray, substeps: int, guess: float = 0.0) -> float:
-        """log of what fits the target best over the truth: Gauss-Newton, its slope by secants.  nan: none."""
+    def slope(self, substeps: int, log_ratio: float, y: np.ndarray) -> np.ndarray:
+        """dy / d log_ratio."""
+        return (self.observed(log_ratio + 1e-2, substeps) - y) / 1e-2
+
+    def found(self, target: np.ndarray, true_slope: np.ndarray, substeps: int, guess: float = 0.0) -> float:
+        """log of what fits the target best over the truth: Gauss-Newton, its slope by secants.
+
+        nan: it breaks down, or is farther than LOST, or moves the markers in another way than the true slope does.
+        """
         try:
             here, y = guess, self.observed(guess, substeps)
-            if self.slope is None:
-                self.slope = (self.observed(guess + 1e-2, substeps) - y) / 1e-2
+            slope = self.slope(substeps, guess, y)
+            if slope @ true_slope < ALIKE * np.linalg.norm(slope) * np.linalg.norm(true_slope):
+                return np.nan
             for _ in range(8):
-                step = float(np.clip(self.slope @ (target - y) / (self.slope @ self.slope), -1.0, 1.0))
+                step = float(np.clip(slope @ (target - y) / (slope @ slope), -1.0, 1.0))
                 if abs(here + step) > LOST:
                     break
                 if abs(step) < max(2e-4, 0.05 * abs(here + step)):  # the slope is right to some percent
                     return here + step
                 moved = self.observed(here + step, substeps)
-                self.slope, here, y = (moved - y) / step, here + step, moved
+                slope, here, y = (moved - y) / step, here + step, moved
         except sim.NonFiniteState:
             pass
-        self.slope = None
         return np.nan
 
     def cost(self, substeps: int, most: int) -> float:
@@ -117,30 +127,33 @@ class Ladder:
     errors: dict[int, float] = field(default_factory=dict)
     costs: dict[float, tuple[int, float, float] | None] = field(default_factory=dict)
 
-    def climb(self, model: sim.Model, target: np.ndarray, most: int) -> None:
+    def climb(self, truth: Truth, most: int) -> None:
         """Halve the step until two in a row are within the tightest goal; most: sweeps (steps of Newton) of a frame."""
-        made = Identification(self.twin, model, self.method.make(model))
+        made = Identification(self.twin, self.method.make(self.twin.model))
         guess, last, substeps = 0.0, np.nan, 1
         while substeps * (self.method.sweeps or 1) <= most:
-            found = made.found(target, substeps, guess)
+            found = made.found(truth.target, truth.slope, substeps, guess)
             self.errors[substeps] = float(np.expm1(found))
             order = float(np.clip(found / last, 0.1, 0.9)) if last else 0.5  # errors fall as they did
             guess, last = float(np.nan_to_num(found * order)), found
             if len(self.errors) > 1 and all(abs(e) <= GOALS[-1] for e in list(self.errors.values())[-2:]):
                 break
             substeps *= 2
-        for goal in GOALS:
-            self.costs[goal] = self._cost_of(made, goal)
+        reached = {goal: self._reached(goal) for goal in GOALS}
+        taken = {good: self._cost_of(made, good) for good in set(reached.values()) - {None}}
+        self.costs = {goal: taken.get(good) for goal, good in reached.items()}
 
-    def _cost_of(self, made: Identification, goal: float) -> tuple[int, float, float] | None:
-        """(substeps, sweeps or solutions of linear systems, seconds) of a simulated second; None: not reached."""
+    def _reached(self, goal: float) -> int | None:
+        """Substeps from which on all errors are within a goal; None: not reached."""
         good = None
         for substeps, error in reversed(self.errors.items()):
             if not abs(error) <= goal:
                 break
             good = substeps
-        if good is None:
-            return None
+        return good
+
+    def _cost_of(self, made: Identification, good: int) -> tuple[int, float, float]:
+        """(substeps, sweeps or solutions of linear systems, seconds) of a simulated second."""
         convergence = getattr(made.solver, "convergence", None)
         if convergence is not None:
             convergence.steps = convergence.iterations = 0
@@ -149,11 +162,23 @@ class Ladder:
         return good, per_step * good * self.twin.fps, seconds
 
 
-def reference(twin: Twin, model: sim.Model) -> tuple[np.ndarray, float]:
-    """Markers of the twin, and by how much twice the step moves the value that they stand for."""
-    made = Identification(twin, model, sim.SolverNewton(model, integrator="bdf2"))
-    target = made.observed(0.0, twin.reference)
-    return target, made.found(target, twin.reference // 2)
+@dataclass(frozen=True)
+class Truth:
+    """Markers of the twin, extrapolated from two steps (L. F. Richardson), and how they change with the value.
+
+    moved: the change of the value that the extrapolation stands for.
+    """
+
+    target: np.ndarray
+    slope: np.ndarray
+    moved: float
+
+
+def truth_of(twin: Twin) -> Truth:
+    made = Identification(twin, sim.SolverNewton(twin.model, integrator="bdf2"))
+    fine, coarse = (made.observed(0.0, substeps) for substeps in (twin.reference, twin.reference // 2))
+    target, slope = (4.0 * fine - coarse) / 3.0, made.slope(twin.reference // 2, 0.0, coarse)
+    return Truth(target, slope, float(slope @ (target - fine) / (slope @ slope)))
 
 
 def percent(error: float) -> str:
@@ -205,17 +230,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     warnings.simplefilter("ignore")  # the tables tell
     for name in given.bodies or TWINS:
         twin = TWINS[name]()
-        model = twin.model
-        target, moved = reference(twin, model)
+        truth = truth_of(twin)
         print(f"### {name}\n\n{twin.about}\n")
         print(
-            f"Reference: Newton bdf2, h = 1/{twin.fps * twin.reference}; twice the step moves the value by"
-            f" {100 * abs(moved):.1g} %.\n"
+            f"Reference: Newton bdf2, h = 1/{twin.fps * twin.reference} and twice that, extrapolated, which moves the"
+            f" value by {100 * abs(truth.moved):.1g} %.\n",
+            flush=True,
         )
         ladders = [Ladder(twin, method) for method in METHODS]
         for ladder in ladders:
             most = twin.sweeps if ladder.method.sweeps else twin.solves
-            ladder.climb(model, target, most // (8 if given.quick else 1))
+            ladder.climb(truth, most // (8 if given.quick else 1))
+            print(name, ladder.method.name, list(map(percent, ladder.errors.values())), file=sys.stderr, flush=True)
         print(errors_of(ladders))
         print(costs_of(ladders), flush=True)
 
