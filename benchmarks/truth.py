@@ -134,8 +134,8 @@ class Ladder:
         while substeps * (self.method.sweeps or 1) <= most:
             found = made.found(truth.target, truth.slope, substeps, guess)
             self.errors[substeps] = float(np.expm1(found))
-            order = float(np.clip(found / last, 0.1, 0.9)) if last else 0.5  # errors fall as they did
-            guess, last = float(np.nan_to_num(found * order)), found
+            fall = float(np.clip(found / last, 0.1, 0.9)) if last else 0.5
+            guess, last = float(np.nan_to_num(found * fall)), found  # errors fall as they did
             if len(self.errors) > 1 and all(abs(e) <= GOALS[-1] for e in list(self.errors.values())[-2:]):
                 break
             substeps *= 2
@@ -203,17 +203,18 @@ def errors_of(ladders: Sequence[Ladder]) -> str:
 
 def costs_of(ladders: Sequence[Ladder]) -> str:
     """The longest step that reaches each goal, and what it costs, relative to the first method where it does."""
+    unit = {goal: next((cost[2] for ladder in ladders if (cost := ladder.costs[goal])), 1.0) for goal in GOALS}
     rows = []
     for ladder in ladders:
         cells = [ladder.method.name]
         for goal in GOALS:
-            cost, unit = ladder.costs[goal], ladders[0].costs[goal]
+            cost = ladder.costs[goal]
             if cost is None:
                 cells += [f"not within 1/{ladder.twin.fps * max(ladder.errors)}", "", "", ""]
                 continue
             substeps, sweeps, seconds = cost
-            over = f"{seconds / unit[2]:.2f}" if unit else ""
-            cells += [f"1/{ladder.twin.fps * substeps}", f"{sweeps:.0f}", f"{1e3 * seconds:.0f}", over]
+            over = seconds / unit[goal]
+            cells += [f"1/{ladder.twin.fps * substeps}", f"{sweeps:.0f}", f"{1e3 * seconds:.0f}", f"{over:.2f}"]
         rows.append(cells)
     head = ["method"]
     for goal in GOALS:
