@@ -8,7 +8,8 @@ SolverNewton with BDF2 in steps so short that half of them changes nothing: what
 what solver, integrator, step and iterations make of the value.  Ladders halve the step until two steps in a row find
 it within 0.1 %; a setting counts as good for 1 % (0.1 %) where all shorter steps are as well.
 
-Costs are processor time of one rollout under a tape and of its way back, the median of three, one thread, float64.
+Costs are processor time of one rollout under a tape and of its way back, the median of three, one thread, float64:
+XPBD with a checkpoint every 50 steps, Newton with everything stored.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ class Identification:
             pass
         return np.nan
 
-    def cost(self, substeps: int, most: int) -> float:
+    def cost(self, substeps: int, most: int, strategy: sim.StoreAll | sim.Checkpointed) -> float:
         """Seconds of processor for a simulated second and its gradient, from at most so many steps."""
         twin, dt = self.twin, 1.0 / (self.twin.fps * substeps)
         steps = min(twin.frames * substeps, most)
@@ -112,7 +113,7 @@ class Identification:
         for _ in range(4):
             begin = time.process_time()
             with sim.Tape() as tape:
-                path = sim.rollout(self.solver, self.model.state(), steps, dt)
+                path = sim.rollout(self.solver, self.model.state(), steps, dt, strategy=strategy)
             tape.backward(grads={path.particle_q: np.ones((1, self.model.particle_count, 3))})
             taken.append(time.process_time() - begin)
         return float(np.median(taken[1:])) / (steps * dt)
@@ -154,11 +155,13 @@ class Ladder:
 
     def _cost_of(self, made: Identification, good: int) -> tuple[int, float, float]:
         """(substeps, sweeps or solutions of linear systems, seconds) of a simulated second."""
-        convergence = getattr(made.solver, "convergence", None)
-        if convergence is not None:
+        if isinstance(made.solver, sim.SolverNewton):  # keeps two states a step
+            convergence = made.solver.convergence
             convergence.steps = convergence.iterations = 0
-        seconds = made.cost(good, 1000 if self.method.sweeps else 40)
-        per_step = self.method.sweeps or convergence.iterations / convergence.steps
+            seconds = made.cost(good, 40, sim.StoreAll())
+            per_step = convergence.iterations / convergence.steps
+        else:
+            seconds, per_step = made.cost(good, 1000, sim.Checkpointed(every=50)), self.method.sweeps or 1
         return good, per_step * good * self.twin.fps, seconds
 
 
