@@ -265,7 +265,8 @@ class Solver:
                 launch(evolution, batch.set.count, inputs, [after])
         self._integrator.predict(before, s.dt)
         if self._face_drag is not None:
-            self._face_drag.slow(before, s.effective_dt, s.reference, s.particle)
+            moving, ahead = self._integrator.at_end(before, s.dt), self._integrator.order > 1
+            self._face_drag.slow(moving, ahead, s.effective_dt, s.reference, s.particle)
         if self._prescribes:
             held = [model.attachment_point, model.attachment_anchor, model.attachment_group, model.attachment_slot]
             moved = [model.motion_offset, model.motion_kind, s.motion, model.motion_a, model.motion_b]

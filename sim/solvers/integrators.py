@@ -54,6 +54,10 @@ class Integrator(Protocol):
     def predict(self, before: State, dt: float) -> None:
         """Displacements by inertia and outer forces."""
 
+    def at_end(self, before: State, dt: float) -> tuple[array, array]:
+        """Positions and velocities of the end of a step, as well as they are known before it to the order of the
+        integrator: for forces that are not solved for."""
+
     def finish(self, before: State, after: State, dt: float) -> None:
         """Positions, velocities, history and time after a step, from the displacements."""
 
@@ -92,6 +96,10 @@ class Euler:
         inputs = [before.particle_q, before.particle_qd, before.particle_f, *_outer(model), dt]
         launch(self.kernels.predict, model.particle_count, inputs, [self.particle])
 
+    def at_end(self, before: State, dt: float) -> tuple[array, array]:
+        """Those of the start."""
+        return before.particle_q, before.particle_qd
+
     def finish(self, before: State, after: State, dt: float) -> None:
         """See `Integrator`."""
         low, low_after = (state.history.get(LOW.name, self._none) for state in (before, after))
@@ -124,7 +132,10 @@ class Bdf2:
         )
         self._reference = zeros(model.particle_count, vec3, model.device, model.requires_grad)
         self.touched = zeros(model.particle_count, int32, model.device)
-        self.scratch = [self.particle, self._reference, self.touched]
+        count = model.particle_count if model.in_wind else 0
+        q, qd = (zeros(count, vec3, model.device, model.requires_grad) for _ in range(2))
+        self._end = q, qd
+        self.scratch = [self.particle, self._reference, self.touched, *self._end]
         self._none = zeros(1, vec3, model.device)
 
     def effective(self, dt: float) -> float:
@@ -142,6 +153,12 @@ class Bdf2:
         inputs = [*now, *self._history(before), *_outer(model), dt]
         outputs = [self.particle, self._reference, self.touched]
         launch(self.kernels.predict_bdf2, model.particle_count, inputs, outputs)
+
+    def at_end(self, before: State, dt: float) -> tuple[array, array]:
+        """Continued from the step before."""
+        inputs = [before.particle_q, before.particle_qd, *self._history(before), dt]
+        launch(self.kernels.extrapolate, self.model.particle_count, inputs, list(self._end))
+        return self._end
 
     def finish(self, before: State, after: State, dt: float) -> None:
         """See `Integrator`."""

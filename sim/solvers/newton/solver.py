@@ -72,6 +72,11 @@ class SolverNewton(Solver, key="newton"):
         self._check_settings()
         self._prepare(keeps=True)
 
+    @classmethod
+    def reference_of(cls, solver: Solver) -> SolverNewton:
+        """The reference of another solver: it steps the same model, with the same integrator."""
+        return cls(solver.model, integrator=getattr(solver, "integrator", "euler"))
+
     def _ready(self) -> None:
         """See `Solver`.  Raises SolverError where it cannot work on this model."""
         self._check_settings()
