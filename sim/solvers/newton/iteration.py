@@ -26,8 +26,8 @@ ROUNDED = 1e-4
 
 @dataclass(frozen=True)
 class StepOutcome:
-    """How a step ended.  correction: the last step of any point over the longest way of a point, inf where the iteration
-    broke down; converged: whether what a further iteration would change is negligible."""
+    """How a step ended.  correction: the last step of any point over the longest way of a point, inf where the
+    iteration broke down; converged: whether what a further iteration would change is negligible."""
 
     iterations: int
     correction: float
