@@ -96,7 +96,8 @@ FEATURES = {
         load={"arm": (-0.015, 0, 0.002), "compliance": 1e-4}, turned=True, held=1e-3, floor=1e-4,
     ),
     "springs with branches in the air": lambda: flag(
-        {"distance": {"compliance": 1e-4, "damping": 0.01, "branches": BRANCHES}, "bend": {"compliance": 33.0}}, air=True
+        {"distance": {"compliance": 1e-4, "damping": 0.01, "branches": BRANCHES}, "bend": {"compliance": 33.0}},
+        air=True,
     ),
     "springs on a ball": lambda: flag(
         {"distance": {"compliance": 1e-4, "damping": 0.01}, "bend": {"compliance": 33.0}}, ball=1e-4
