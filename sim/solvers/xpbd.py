@@ -7,14 +7,15 @@ of iterations).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from sim.constraints.projection import make_projection
-from sim.constraints.warm_start import make_warm_start
-from sim.core.lang.types import vector
+from sim.constraints.warm_start import make_softness, make_warm_start
+from sim.core.lang.types import int32, vector
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros
 from sim.core.runtime.launch.launch import launch
@@ -73,13 +74,15 @@ class SolverXPBD(Solver, key="xpbd"):
         self._prepare(keeps=self.iterations > 1 or self.start == "elastic")
         real = model.dtype
         self._projections, self._warm_starts = {}, {}
+        self._bounds = damped_beside(self.batches) if self.start == "elastic" else {}
         for batch in self.batches:
             c, damped = batch.set.constraint, batch.set.damping is not None
             for disjoint in (False, True):
                 for first in (False, True):
                     self._projections[c, first, disjoint] = make_projection(c, real, first, damped, averaged, disjoint)
                 if self.start == "elastic" and not c.unilateral:
-                    self._warm_starts[c, disjoint] = make_warm_start(c, real, damped, True, disjoint)
+                    bounded = batch.set.name in self._bounds
+                    self._warm_starts[c, disjoint] = make_warm_start(c, real, damped, True, disjoint, bounded)
         self._valence = self._constraints_per_point(self.batches) if averaged else self._no_damping
         self._sharing = {b.set.name: self._sharing_of(b) for b in self.batches if self._is_warm(b)}
         self._no_correction = zeros(1, vector(3, real), model.device)
@@ -89,6 +92,11 @@ class SolverXPBD(Solver, key="xpbd"):
         model, averaged = self.model, self.order == "jacobi"
         kind = vector(3, model.dtype)
         self._correction = zeros(model.particle_count, kind, model.device, model.requires_grad) if averaged else None
+        self._soft = {
+            b.set.name: zeros(b.set.count, model.dtype, model.device, model.requires_grad)
+            for b in self.batches
+            if self.start == "elastic" and b.set.constraint.law is not None
+        }
 
     def _make_integrator(self) -> Integrator:
         return INTEGRATORS[self.integrator](self.model)
@@ -96,7 +104,7 @@ class SolverXPBD(Solver, key="xpbd"):
     @property
     def scratch(self) -> list[array]:
         """Arrays that every step writes before it reads them."""
-        return [*super().scratch, *([self._correction] if self._correction is not None else [])]
+        return [*super().scratch, *self._soft.values(), *([self._correction] if self._correction is not None else [])]
 
     @property
     def sweeps(self) -> int:
@@ -120,9 +128,10 @@ class SolverXPBD(Solver, key="xpbd"):
         self._predict(s)  # lines 1 to 3
         for batch in self.batches:  # line 4, where multipliers do not begin at zero
             if self._is_warm(batch):
+                bound = self._bound(batch, s)
                 for rows in batch.colors:
                     kernel = self._warm_starts[batch.set.constraint, rows.disjoint]
-                    self._warm_start(kernel, batch, rows, s, self._sharing[batch.set.name])
+                    self._warm_start(kernel, batch, rows, s, self._sharing[batch.set.name], bound)
         for iteration in range(self.iterations):  # lines 5 to 13
             if self._correction is None:
                 for batch in self.batches:
@@ -134,6 +143,16 @@ class SolverXPBD(Solver, key="xpbd"):
                     self._project(batch, batch.all_at_once, iteration, s)
                 launch(self._kernels.correct, self.model.particle_count, [self._correction], [s.particle])
         self._finish(s)  # lines 15 and 16
+
+    def _bound(self, batch: ConstraintBatch, s: Substep) -> array:
+        """The softness of what damps the material of these constraints beside them, for each."""
+        name = batch.set.name
+        if name not in self._bounds:
+            return self._no_damping
+        of, beside = self._bounds[name]
+        inputs = [of, *self._constraint_data(self.batches[beside], s), s.before.particle_q, s.effective_dt]
+        launch(make_softness(self.batches[beside].set.constraint, self.model.dtype), of.size, inputs, [self._soft[name]])
+        return self._soft[name]
 
     def _is_warm(self, batch: ConstraintBatch) -> bool:
         """Do the multipliers of these constraints start with those of the forces at the start of the step?"""
@@ -150,3 +169,29 @@ class SolverXPBD(Solver, key="xpbd"):
             [s.particle, correction, batch.multiplier],
         )
         s.watch(s.particle if self._correction is None else correction, batch, rows)
+
+
+def damped_beside(batches: Sequence[ConstraintBatch]) -> dict[str, tuple[array, int]]:
+    """Constraint without damping -> for each a constraint of its material that is damped, among those of which batch.
+
+    The parts of a material have to begin with like fractions of their forces: where those of a change of shape are
+    damped, and begin with a third, and those of a change of volume with all, a body of both swells.  Of the damped
+    constraints the one with the most points in common is taken.
+    """
+    laws = [(i, b) for i, b in enumerate(batches) if b.set.constraint.law is not None]
+    found = {}
+    for _, batch in laws:
+        points = batch.set.points.device.numpy(batch.set.points)
+        for i, other in laws:
+            if batch.set.damping is not None or other.set.damping is None or batch.set.name in found:
+                continue
+            theirs = other.set.points.device.numpy(other.set.points)
+            holding: dict[int, list[int]] = {}
+            for k, row in enumerate(theirs):
+                for p in row:
+                    holding.setdefault(int(p), []).append(k)
+            common = [Counter(k for p in row for k in holding.get(int(p), ())) for row in points]
+            if all(common):
+                nearest = np.array([c.most_common(1)[0][0] for c in common], np.int32)
+                found[batch.set.name] = array(nearest, dtype=int32, device=batch.set.points.device), i
+    return found
