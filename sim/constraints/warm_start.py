@@ -73,10 +73,10 @@ def least_of(c: Constraint, real: Scalar, damped: bool) -> Function:
 
 
 @memoize
-def make_softness(c: Constraint, real: Scalar) -> Kernel:
-    """The least softness of damped constraints numbered `of`, at the start of a step."""
+def make_softness(c: Constraint, real: Scalar, damped: bool) -> Kernel:
+    """The least softness of the constraints numbered `of`, at the start of a step."""
     vec3, Data, value = vector(3, real), parameter_struct(c, real), value_type(c, real)
-    n_points, at, least_softness = c.points, constraint_at(c, real, gradient=True), least_of(c, real, True)
+    n_points, at, least_softness = c.points, constraint_at(c, real, gradient=True), least_of(c, real, damped)
 
     @kernel(name=f"softness_{c.name}")
     def softness_of(
@@ -93,7 +93,7 @@ def make_softness(c: Constraint, real: Scalar) -> Kernel:
         i = of[tid()]
         _, J = at([x[points[i, j]] for j in static(range(n_points))], data, i)
         w_i = [w[points[i, j]] for j in static(range(n_points))]
-        found[tid()] = least_softness(J, w_i, compliance[i], damping[i], dt)
+        found[tid()] = least_softness(J, w_i, compliance[i], damping[i] if damped else real(0.0), dt)
 
     return softness_of
 

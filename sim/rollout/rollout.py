@@ -42,7 +42,8 @@ def rollout(
     present content of these arrays.
     Warns (NumericsWarning, once for a solver and a dt) where the last step leaves much of the forces undone,
     or steps are too short for the precision.
-    Raises SolverError where steps are too long for what `start="elastic"` of the solver takes, NonFiniteState where the simulation breaks down; then, and if it is interrupted, a tape knows nothing of it.
+    Raises SolverError where steps are too long for `start="elastic"` of the solver, NonFiniteState where the simulation
+    breaks down; then, and if it is interrupted, a tape knows nothing of it.
     """
     _check_arguments(solver, state, steps, dt, frame_every, strategy)
     solver.begin()

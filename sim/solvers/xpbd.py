@@ -74,7 +74,7 @@ class SolverXPBD(Solver, key="xpbd"):
         self._prepare(keeps=self.iterations > 1 or self.start == "elastic")
         real = model.dtype
         self._projections, self._warm_starts = {}, {}
-        self._bounds = damped_beside(self.batches) if self.start == "elastic" else {}
+        self._bounds = leading_parts(self.batches) if self.start == "elastic" else {}
         for batch in self.batches:
             c, damped = batch.set.constraint, batch.set.damping is not None
             for disjoint in (False, True):
@@ -145,13 +145,15 @@ class SolverXPBD(Solver, key="xpbd"):
         self._finish(s)  # lines 15 and 16
 
     def _bound(self, batch: ConstraintBatch, s: Substep) -> array:
-        """The softness of what damps the material of these constraints beside them, for each."""
+        """The softness of the leading part of the material of these constraints, for each; see `leading_parts`."""
         name = batch.set.name
         if name not in self._bounds:
             return self._no_damping
-        of, beside = self._bounds[name]
-        inputs = [of, *self._constraint_data(self.batches[beside], s), s.before.particle_q, s.effective_dt]
-        launch(make_softness(self.batches[beside].set.constraint, self.model.dtype), of.size, inputs, [self._soft[name]])
+        of, leading = self._bounds[name]
+        (batch,) = (b for b in self.batches if b.set.name == leading)
+        kernel = make_softness(batch.set.constraint, self.model.dtype, batch.set.damping is not None)
+        inputs = [of, *self._constraint_data(batch, s), s.before.particle_q, s.effective_dt]
+        launch(kernel, of.size, inputs, [self._soft[name]])
         return self._soft[name]
 
     def _is_warm(self, batch: ConstraintBatch) -> bool:
@@ -171,27 +173,33 @@ class SolverXPBD(Solver, key="xpbd"):
         s.watch(s.particle if self._correction is None else correction, batch, rows)
 
 
-def damped_beside(batches: Sequence[ConstraintBatch]) -> dict[str, tuple[array, int]]:
-    """Constraint without damping -> for each a constraint of its material that is damped, among those of which batch.
+def leading_parts(batches: Sequence[ConstraintBatch]) -> dict[str, tuple[array, str]]:
+    """Part of a solid -> for each of its constraints one of a stiffer part of that solid, and the name of that part.
 
-    The parts of a material have to begin with like fractions of their forces: where those of a change of shape are
-    damped, and begin with a third, and those of a change of volume with all, a body of both swells.  Of the damped
-    constraints the one with the most points in common is taken.
+    The parts of a solid have to begin with like fractions of their forces: where the change of shape is damped and
+    begins with a third of them, and the change of volume with all, a body of both swells.  So what is not damped
+    follows what is, and the modes of a quadratic tetrahedron its mean strain.  Of the constraints of the leading part
+    the one with the most points in common is taken.
     """
-    laws = [(i, b) for i, b in enumerate(batches) if b.set.constraint.law is not None]
+    parts = [b.set for b in batches if b.set.constraint.law is not None]
     found = {}
-    for _, batch in laws:
-        points = batch.set.points.device.numpy(batch.set.points)
-        for i, other in laws:
-            if batch.set.damping is not None or other.set.damping is None or batch.set.name in found:
+    for part in parts:
+        for leading in parts:
+            damped = part.damping is None and leading.damping is not None
+            mode = part.constraint.points == leading.constraint.points == 10 and part.count > leading.count
+            if part.name in found or not (damped or mode):
                 continue
-            theirs = other.set.points.device.numpy(other.set.points)
-            holding: dict[int, list[int]] = {}
-            for k, row in enumerate(theirs):
-                for p in row:
-                    holding.setdefault(int(p), []).append(k)
-            common = [Counter(k for p in row for k in holding.get(int(p), ())) for row in points]
-            if all(common):
-                nearest = np.array([c.most_common(1)[0][0] for c in common], np.int32)
-                found[batch.set.name] = array(nearest, dtype=int32, device=batch.set.points.device), i
+            nearest = _nearest(*(s.points.device.numpy(s.points) for s in (part, leading)))
+            if (nearest >= 0).all():
+                found[part.name] = array(nearest, dtype=int32, device=part.points.device), leading.name
     return found
+
+
+def _nearest(points: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """For each row of points (n, k) the row of others (m, l) with most of them; -1 where none has any."""
+    holding: dict[int, list[int]] = {}
+    for k, row in enumerate(others.tolist()):
+        for p in row:
+            holding.setdefault(p, []).append(k)
+    common = [Counter(k for p in row for k in holding.get(p, ())) for row in points.tolist()]
+    return np.array([c.most_common(1)[0][0] if c else -1 for c in common], np.int32)
