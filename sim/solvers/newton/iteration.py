@@ -17,7 +17,7 @@ SHORTEST = 2.0**-14
 SHIFTS, GROWTH, LEAST_SHIFT = 3, 8.0, 1e-3
 """Shifts of the matrix that are tried in an iteration, each over the one before, and the least of them, in masses."""
 MOST_MERIT = 2.0
-"""The merit of a step on its way, over that of where it may start: damping, which has no potential, may raise it for a while."""
+"""The merit of a step on its way, over that of where it may start: damping has no potential, and may raise it."""
 SAFE = 1e-6
 """Full steps of Newton's method that are shorter than this, relative, are taken: what they gain is below rounding."""
 RESTING = 1e-7
