@@ -13,8 +13,8 @@ from sim.scene.convert import convert_scene
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("scene", type=Path, metavar="SCENE", help="a scene file of format 1")
-    parser.add_argument("-o", "--out", type=Path, metavar="FILE", help="write it there; default: print it")
+    parser.add_argument("scene", type=Path, metavar="FILE", help="a scene file of format 1")
+    parser.add_argument("-o", "--out", type=Path, metavar="NEW", help="write it there; default: print it")
     parser.add_argument("--allow-outside", action="store_true", help="files may lie outside the scene's folder")
 
 
