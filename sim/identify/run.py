@@ -23,8 +23,9 @@ from sim.identify.assess.misfit import Misfit, misfits
 from sim.identify.assess.uncertainty import Uncertainty, estimate
 from sim.identify.data.expectations import check_all
 from sim.identify.data.experiments import Experiment, Simulation
-from sim.identify.losses.jacobian import linearise
+from sim.identify.losses.jacobian import Linearised, linearise
 from sim.identify.numerics.numerical_error import NumericalError, cannot, estimate_shifts
+from sim.identify.numerics.own_damping import own_damping
 from sim.identify.numerics.residuals import residual_note, residuals_of_steps
 from sim.identify.problem import Problem
 from sim.identify.report.found import file_hashes, found_arrays
@@ -174,16 +175,15 @@ class _RunInProgress:
             after = problem.simulate(found.search.x)
         best = before if after is None else after
         uncertainty = self.uncertainty(found, best) if after is not None else None
-        numerics = self.numerics(found, uncertainty, best) if after is not None else None
+        there = self.linearised(found, uncertainty, best) if found is not None and after is not None else None
+        numerics = self.numerics(there, uncertainty, best) if there is not None else None
         left = self.residuals(problem.start if found is None or after is None else found.search.x)
         misfit = misfits(problem, best)
         if found is not None and after is not None:
             for note in notes_on(problem, found, uncertainty, misfit, self.limit, str(self.folder.path)):
                 self.note(note)
-        reference = self.reference(found, best) if problem.reference is not None else None
-        result = self.result(found, best, uncertainty, misfit, numerics) | (
-            {"reference": reference} if reference else {}
-        )
+        reference = self.reference(found, best, there) if problem.reference is not None else None
+        result = self.result(found, best, uncertainty, misfit, numerics, reference)
         result["residuals"] = {name: asdict(residual) for name, residual in left.items()}
         every = description.record_every
         write_recording(self.folder.file(TRAJECTORY), **{
@@ -224,10 +224,26 @@ class _RunInProgress:
             self.note(note)
         return known
 
-    def reference(self, found: Result | None, best: Mapping[str, Simulation]) -> dict[str, Any] | None:
+    def linearised(self, found: Result, known: Uncertainty | None, best: Mapping[str, Simulation]) -> Linearised | None:
+        """What numerical errors and the reference need of the result; None, and a note, where there is none."""
+        problem = self.problem
+        wanted = problem.description.causes or problem.reference is not None
+        if found.search.stopped_because == "interrupted" or not wanted:
+            return None
+        if reason := cannot(problem):
+            self.note(reason)
+            return None
+        try:
+            return (known.linearised if known is not None else None) or linearise(problem, found.search.x, best)
+        except FloatingPointError:
+            return None
+
+    def reference(
+        self, found: Result | None, best: Mapping[str, Simulation], there: Linearised | None
+    ) -> dict[str, Any] | None:
         """What the problem's reference solver makes of the result; None, and a note, where it breaks down."""
         try:
-            row = reference_row(self.problem, self.problem.start if found is None else found.search.x, best)
+            row = reference_row(self.problem, self.problem.start if found is None else found.search.x, best, there)
         except FloatingPointError as error:
             self.note(f"the reference solver: {error}")
             return None
@@ -235,19 +251,11 @@ class _RunInProgress:
         return row
 
     def numerics(
-        self, found: Result | None, known: Uncertainty | None, best: Mapping[str, Simulation]
+        self, there: Linearised, known: Uncertainty | None, best: Mapping[str, Simulation]
     ) -> NumericalError | None:
         """The numerical error of what was found; notes say where it is larger than the standard error."""
         problem = self.problem
-        if found is None or found.search.stopped_because == "interrupted" or not problem.description.causes:
-            return None
-        if reason := cannot(problem):
-            self.note(reason)
-            return None
-        try:
-            there = known.linearised if known is not None else None
-            there = there or linearise(problem, found.search.x, best)
-        except FloatingPointError:
+        if not problem.description.causes:
             return None
         error = estimate_shifts(problem, there, best, problem.description.causes)
         for note in error.notes(problem, None if known is None else known.errors):
@@ -280,16 +288,19 @@ class _RunInProgress:
         uncertainty: Uncertainty | None,
         misfit: Sequence[Misfit],
         numerics: NumericalError | None = None,
+        reference: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
         """What stands in result.json, expectations aside."""
         problem = self.problem
+        own = own_damping(problem, best) if found is not None else None
         about = environment(str(problem.model.device), str(problem.model.dtype))
         search = found.search if found is not None else None
         return {
             "scene": problem.description.name,
-            "parameters": parameter_rows(problem, found, uncertainty, self.notes, numerics),
+            "parameters": parameter_rows(problem, found, uncertainty, self.notes, numerics, own),
             "uncertainty": uncertainty_row(uncertainty),
             "numerics": numerics_row(numerics),
+            **({"reference": reference} if reference else {}),
             "loss": loss_row(found),
             "experiments": {e.name: self.experiment(e, best[e.name], uncertainty, misfit) for e in problem.experiments
                             if e.name in best},

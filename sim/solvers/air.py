@@ -16,6 +16,13 @@ and the normals of the start of the step the step is implicit in the velocities,
     (1 + h w D) (dx - h wind) = dx~ - h wind,   dx~ as predicted without air,
 
 so that no motion through the air is ever turned round, whatever the step, and terminal velocities do not depend on it.
+
+BDF2 has them of the end of the step instead, continued from the step before, with the velocity v_end there.  What else
+changes that velocity in the step, k = h v_end - dx~ + h w D h (v_end - wind), the air feels too: with
+
+    (1 + h w D) (dx - h wind) = dx~ - h wind - h w D (1 + h w D)^-2 k
+
+the force is of second order; the factor bounds it where the air is too thick for the step.
 """
 
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
@@ -34,7 +41,6 @@ from sim.core.runtime.arrays.creation import zeros
 from sim.core.runtime.launch.kernel import Kernel, kernel
 from sim.core.runtime.launch.launch import launch
 from sim.model.model import Model
-from sim.model.state import State
 
 
 class FaceDrag:
@@ -59,24 +65,23 @@ class FaceDrag:
         """What a step reads beside the arrays of the model."""
         return [self._model.wind, self._model.air_density, self._face, self._first]
 
-    def slow(self, before: State, dt: float, reference: array, particle: array) -> None:
+    def slow(self, moving: tuple[array, array], ahead: bool, dt: float, reference: array, particle: array) -> None:
         """Lets the air act on the displacements of `particle` from `reference`, predicted for a step of dt (h~ of the
-        integrator) from a state."""
-        m, (of_faces, of_points) = self._model, drag_kernels(self._model.dtype)
-        moving = [m.tri_indices, before.particle_q, before.particle_qd]
+        integrator); moving: positions and velocities at which the faces feel it, `ahead` at the end of the step."""
+        m, (of_faces, of_points) = self._model, drag_kernels(self._model.dtype, ahead)
         launch(
             of_faces,
             m.tri_count,
-            [*moving, m.tri_air_normal, m.tri_air_tangential, m.wind, m.air_density],
+            [m.tri_indices, *moving, m.tri_air_normal, m.tri_air_tangential, m.wind, m.air_density],
             [self._drag],
         )
-        inputs = [self._first, self._face, self._drag, m.particle_inv_mass, m.wind, reference, dt]
+        inputs = [self._first, self._face, self._drag, m.particle_inv_mass, m.wind, moving[1], reference, dt]
         launch(of_points, m.particle_count, inputs, [particle])
 
 
 @cache
-def drag_kernels(real: Scalar) -> tuple[Kernel, Kernel]:
-    """A third of D of every face; what it does to the displacements of the points."""
+def drag_kernels(real: Scalar, ahead: bool) -> tuple[Kernel, Kernel]:
+    """A third of D of every face; what it does to the displacements of the points.  ahead: of second order."""
     vec3, square, layout = vector(3, real), matrix((3, 3), real), particle_layout(real)
     particle_type, displacement, moved_by = layout.type(real), layout.displacement, layout.moved_by
 
@@ -111,6 +116,7 @@ def drag_kernels(real: Scalar) -> tuple[Kernel, Kernel]:
         drag: array[square],
         w: array[real],
         wind: array[vec3],
+        v_end: array[vec3],
         x_ref: array[vec3],
         dt: real,
         particle: array[particle_type],
@@ -121,9 +127,14 @@ def drag_kernels(real: Scalar) -> tuple[Kernel, Kernel]:
             for m in range(first[i], first[i + 1]):
                 D += drag[face[m]]
             D = (dt * w[i]) * D
+            dx, carried = displacement(particle[i], x_ref[i]), dt * wind[0]
+            end = dt * v_end[i]
+            felt, of_others = D, end - dx + D @ (end - carried)
             for j in static(range(3)):
                 D[j, j] += 1.0
-            dx, carried = displacement(particle[i], x_ref[i]), dt * wind[0]
-            particle[i] += moved_by(carried + solve(D, dx - carried) - dx)
+            through = dx - carried
+            if ahead:
+                through -= felt @ solve(D, solve(D, of_others))
+            particle[i] += moved_by(carried + solve(D, through) - dx)
 
     return drag_of_faces, slow_points

@@ -194,6 +194,11 @@ class Solver:
         """h~ [s] of a step of dt: a force F moves a free point by h~^2 F / m."""
         return self._integrator.effective(dt)
 
+    def damping_time(self, omega: float, dt: float) -> float:
+        """Damping time [s] that converged steps of dt add to a vibration of angular frequency omega [rad/s], as if the
+        material had it besides: a damping ratio of omega / 2 times that.  omega = 0: the limit for slow motions."""
+        return self._integrator.damping_time(omega, dt)
+
     def multipliers(self, constraint: str) -> array:
         """Multipliers lambda of the last step for a type, in its set's order; force = gradient lambda / h~^2, with h~
         as `effective_dt` gives it."""
@@ -265,7 +270,8 @@ class Solver:
                 launch(evolution, batch.set.count, inputs, [after])
         self._integrator.predict(before, s.dt)
         if self._face_drag is not None:
-            self._face_drag.slow(before, s.effective_dt, s.reference, s.particle)
+            moving, ahead = self._integrator.at_end(before, s.dt), self._integrator.order > 1
+            self._face_drag.slow(moving, ahead, s.effective_dt, s.reference, s.particle)
         if self._prescribes:
             held = [model.attachment_point, model.attachment_anchor, model.attachment_group, model.attachment_slot]
             moved = [model.motion_offset, model.motion_kind, s.motion, model.motion_a, model.motion_b]

@@ -14,7 +14,9 @@ Positions are sums of displacements, to which a second float holds what the firs
 
 from __future__ import annotations
 
+from cmath import sqrt
 from dataclasses import dataclass
+from math import log, log1p
 from typing import Protocol
 
 from sim.constraints.particles import particle_layout
@@ -28,6 +30,9 @@ from sim.model.state import State
 from sim.solvers.step_kernels import mark_touched, step_kernels
 
 LOW, *STEP_BEFORE = HISTORY_FIELDS
+
+SLOW = 1e-3
+"""h omega below which the leading term of BDF2's damping is exact to 1e-6."""
 
 
 class Integrator(Protocol):
@@ -45,6 +50,9 @@ class Integrator(Protocol):
     def effective(self, dt: float) -> float:
         """h~ of a step."""
 
+    def damping_time(self, omega: float, dt: float) -> float:
+        """Damping time [s] that steps of dt add to a vibration of omega [rad/s]: its damping ratio times 2 / omega."""
+
     def reference(self, before: State) -> array:
         """x_ref: (particles,) vec3 [m]."""
 
@@ -53,6 +61,10 @@ class Integrator(Protocol):
 
     def predict(self, before: State, dt: float) -> None:
         """Displacements by inertia and outer forces."""
+
+    def at_end(self, before: State, dt: float) -> tuple[array, array]:
+        """Positions and velocities of the end of a step, as well as they are known before it to the order of the
+        integrator: for forces that are not solved for."""
 
     def finish(self, before: State, after: State, dt: float) -> None:
         """Positions, velocities, history and time after a step, from the displacements."""
@@ -79,6 +91,11 @@ class Euler:
         """See `Integrator`."""
         return dt
 
+    def damping_time(self, omega: float, dt: float) -> float:
+        """ln(1 + (h omega)^2) / (h omega^2): about h."""
+        turn = (omega * dt) ** 2
+        return dt * log1p(turn) / turn if turn > 0.0 else dt
+
     def reference(self, before: State) -> array:
         """See `Integrator`."""
         return before.particle_q
@@ -91,6 +108,10 @@ class Euler:
         model = self.model
         inputs = [before.particle_q, before.particle_qd, before.particle_f, *_outer(model), dt]
         launch(self.kernels.predict, model.particle_count, inputs, [self.particle])
+
+    def at_end(self, before: State, dt: float) -> tuple[array, array]:
+        """Those of the start."""
+        return before.particle_q, before.particle_qd
 
     def finish(self, before: State, after: State, dt: float) -> None:
         """See `Integrator`."""
@@ -124,12 +145,24 @@ class Bdf2:
         )
         self._reference = zeros(model.particle_count, vec3, model.device, model.requires_grad)
         self.touched = zeros(model.particle_count, int32, model.device)
-        self.scratch = [self.particle, self._reference, self.touched]
+        count = model.particle_count if model.in_wind else 0
+        q, qd = (zeros(count, vec3, model.device, model.requires_grad) for _ in range(2))
+        self._end = q, qd
+        self.scratch = [self.particle, self._reference, self.touched, *self._end]
         self._none = zeros(1, vec3, model.device)
 
     def effective(self, dt: float) -> float:
         """See `Integrator`."""
         return 2.0 * dt / 3.0
+
+    def damping_time(self, omega: float, dt: float) -> float:
+        """-2 ln |z| / (h omega^2), z the larger root of (3 / 2 - i h omega) z^2 - 2 z + 1 / 2 = 0, by which a swing
+        goes on in a step: about h (h omega)^2 / 2."""
+        if omega * dt < SLOW:
+            return 0.5 * dt * (omega * dt) ** 2
+        a = 1.5 - 1j * omega * dt
+        z = max(abs((1.0 + sign * sqrt(1.0 - 0.5 * a)) / a) for sign in (1, -1))
+        return float(-2.0 * log(z) / (dt * omega**2))
 
     def reference(self, before: State) -> array:
         """See `Integrator`."""
@@ -142,6 +175,12 @@ class Bdf2:
         inputs = [*now, *self._history(before), *_outer(model), dt]
         outputs = [self.particle, self._reference, self.touched]
         launch(self.kernels.predict_bdf2, model.particle_count, inputs, outputs)
+
+    def at_end(self, before: State, dt: float) -> tuple[array, array]:
+        """Continued from the step before."""
+        inputs = [before.particle_q, before.particle_qd, *self._history(before), dt]
+        launch(self.kernels.extrapolate, self.model.particle_count, inputs, list(self._end))
+        return self._end
 
     def finish(self, before: State, after: State, dt: float) -> None:
         """See `Integrator`."""

@@ -28,6 +28,7 @@ class StepKernels:
     finish: Kernel
     predict_bdf2: Kernel
     finish_bdf2: Kernel
+    extrapolate: Kernel
     prescribe: Kernel
     correct: Kernel
 
@@ -112,12 +113,33 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
         dx = -ahead
         touched[i] = 0
         if w[i] > 0.0:
-            coasting = v[i] + (v[i] - v_before) / 3.0
+            faster, a = (v[i] - v_before) / 3.0, gravity[0] + w[i] * f[i]
             if in_air:  # at the speed of the end of the step, by what was before it: of second order
-                coasting = slowed(coasting, length(2.0 * v[i] - v_before), drag[i], effective)
-            dx = effective * coasting + (effective * effective) * (gravity[0] + w[i] * f[i])
+                coasting = slowed(v[i] + faster, length(2.0 * v[i] - v_before), drag[i], effective)
+                dx = effective * coasting + (effective * effective) * a
+            else:  # all that is small first: one rounding less
+                dx = effective * v[i] + effective * (faster + effective * a)
         x_ref[i] = x[i] + ahead
         particle[i] = at_start(x_ref[i], dx)
+
+    @kernel
+    def extrapolate(
+        x: array[vec3],
+        v: array[vec3],
+        dq: array[vec3],
+        v_last: array[vec3],
+        v_known: array[vec3],
+        dt_last: array[real],
+        dt: real,
+        x_end: array[vec3],
+        v_end: array[vec3],
+    ):
+        i = tid()
+        before, v_before = dt * v[i], v[i]
+        if follows(dt_last[i], dt, v[i], v_known[i]):
+            before, v_before = dq[i], v_last[i]
+        x_end[i] = x[i] + before
+        v_end[i] = 2.0 * v[i] - v_before
 
     @func
     def progress(kind: int, a: float64, b: float64, time: float64):
@@ -212,11 +234,12 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
             before = dq[i]
         dx = displacement(particle[i], x_ref[i])
         moved = dx + before / 3.0
-        velocity = dx * (1.5 / dt)
+        effective = 2.0 * dt / 3.0  # rounded as it is in the prediction, so that velocities do not drift
+        velocity = dx / effective
         if touched[i] == 1 or (not known and w[i] == 0.0):
             velocity = moved / dt
         elif not known:  # v + h a, from x' = x + h v + h~^2 a
-            velocity = v[i] + (dx - (2.0 * dt / 3.0) * v[i]) * (2.25 / dt)
+            velocity = v[i] + (dx - effective * v[i]) * (2.25 / dt)
         v_out[i], v_known_out[i] = velocity, velocity
         dt_out[i] = 0.0 if touched[i] == 1 else dt
         dq_out[i], v_last_out[i] = moved, v[i]
@@ -232,7 +255,7 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
         i = tid()
         particle[i] += moved_by(correction[i])
 
-    return StepKernels(predict, finish, predict_bdf2, finish_bdf2, prescribe, correct)
+    return StepKernels(predict, finish, predict_bdf2, finish_bdf2, extrapolate, prescribe, correct)
 
 
 @cache

@@ -122,3 +122,21 @@ def test_steps_too_short_for_the_precision_are_told():
     assert "float32 resolves 1 s of this scene down to h = 6e-06 s" in rounding_warning(single, 1.0, 1e-6)
     with pytest.warns(NumericsWarning, match="float32 resolves"):
         sim.rollout(SolverXPBD(single), single.state(), 200_000, 1e-6)
+
+
+def test_places_too_coarse_for_the_precision_are_told():
+    """Far from the origin, positions are rounded to more: rigid links jitter in short steps, and shapes are lost."""
+
+    def links(away, compliance, dtype=sim.float32):
+        b = sim.ModelBuilder(gravity=(0, -9.81, 0))
+        b.add_chain((away, 0, 0), (away, -1, 0), 11, mass=0.1, material={"distance": {"compliance": compliance}})
+        return b.finalize(dtype=dtype)
+
+    assert resolved_step(links(100.0, 0.0), 0.5) == pytest.approx(100 * 1.2e-7 / (0.2 * 0.99), rel=0.02)
+    assert (
+        resolved_step(links(1.0, 0.0), 0.5) == resolved_step(links(100.0, 1e-2), 0.5) == pytest.approx(3e-6, rel=0.02)
+    )
+    assert rounding_warning(links(100.0, 0.0), 0.5, 1e-4) == ""
+    assert "down to h = 6e-05 s" in rounding_warning(links(100.0, 0.0), 0.5, 1e-5)
+    assert "lies 3e+03 m from the origin" in rounding_warning(links(3000.0, 1e-2), 0.5, 1e-4)
+    assert rounding_warning(links(3000.0, 0.0, sim.float64), 0.5, 1e-7) == ""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sim.cli.terminal.tables import few_digits, number_text, print_columns, print_table
+from sim.identify.report.reference import reference_text
 from sim.identify.run import REPORT
 from sim.identify.search.loop import ENDED
 from sim.io import ParameterRow
@@ -19,6 +20,7 @@ def show_result(result: Mapping[str, Any], folder: Path) -> None:
     """What a run found, in tables that fit into 80 columns, and where everything else is."""
     _show_parameters(result, folder)
     _show_numerics(result)
+    _show_reference(result)
     if result["starts"]:
         print_starts(result["starts"])
     if result["horizons"]:
@@ -72,6 +74,13 @@ def _show_numerics(result: Mapping[str, Any]) -> None:
         print(f"{name} {value}{noise}, numerics: {p['numerics']}")
     for cause, why in ((result.get("numerics") or {}).get("missing") or {}).items():
         print(f"{cause} not estimated: {why}")
+
+
+def _show_reference(result: Mapping[str, Any]) -> None:
+    """A line for each parameter: what the reference solver would find."""
+    row = result.get("reference") or {"parameters": {}}
+    for name, p in row["parameters"].items():
+        print(f"{name} would be {reference_text(p)} with the reference solver {row['solver']}")
 
 
 def _show_measures(result: Mapping[str, Any]) -> None:

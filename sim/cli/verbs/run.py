@@ -33,7 +33,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--reference",
         action="store_true",
-        help="simulate the result once more with SolverNewton, or what the scene names as its reference, and compare",
+        help="simulate the result once more with SolverNewton, or what the scene names as its reference, compare, and"
+        " say what would be found with it",
     )
     parser.add_argument(
         "--no-numerics", action="store_true", help="do not estimate the numerical error of what is found"
@@ -46,7 +47,7 @@ def _run(options: argparse.Namespace) -> int:
         raise UsageError("--simulate searches nothing: --resume and --iterations do not go with it")
     problem = load(options).build(options.device, options.dtype)
     if options.reference and problem.reference is None:
-        problem.reference = SolverNewton(problem.model)
+        problem.reference = SolverNewton.reference_of(problem.solver)
         problem.reference.check_model()
     if options.no_numerics:
         problem.description = replace(problem.description, causes=())

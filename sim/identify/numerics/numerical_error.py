@@ -203,15 +203,20 @@ def shift(
     if base is not None and problem.measures:
         before = problem.measured(base)
         measures = {name: value - before[name] for name, value in finer.measured(there).items()}
-    moved, evaluations = _optimum(problem, finer, found, fine)
+    moved, evaluations = nearby_optimum(problem, finer, found, fine)
     whole = whole_over_change(problem.solver, cause)
     errors, by_refining = (physical_shift(problem, found.x, factor * moved) for factor in (whole, 1.0))
     return Shift(cause, errors, by_refining, whole, compared, measures, evaluations)
 
 
-def _optimum(problem: Problem, finer: Problem, found: Linearised, fine: Sequence[Residuals]) -> tuple[np.ndarray, int]:
+def nearby_optimum(
+    problem: Problem, finer: Problem, found: Linearised, fine: Sequence[Residuals]
+) -> tuple[np.ndarray, int]:
     """Where the optimum of the finer problem lies from here (n,), and evaluations: Gauss-Newton steps whose
-    derivatives are the coarse problem's, brought up to date by what a step changed (C. Broyden, 1965)."""
+    derivatives are the coarse problem's, brought up to date by what a step changed (C. Broyden, 1965).
+
+    fine: the residuals of the finer problem here.
+    """
     free = ~held_by_bounds(problem, found.x)
     low, high = problem.bounds
     jacobian = np.concatenate([j.reshape(-1, found.x.size) for j in found.jacobians])

@@ -11,6 +11,7 @@ import numpy as np
 from sim.identify.assess.misfit import Misfit
 from sim.identify.problem import Problem
 from sim.identify.report.found import command_line, found_arrays, fragment, set_options
+from sim.identify.report.reference import reference_text
 from sim.identify.report.takes import Simulations, takes
 from sim.identify.report.tracks import tracks
 from sim.identify.search.loop import ENDED
@@ -154,9 +155,17 @@ def _parameters(problem: Problem, result: Mapping[str, Any]) -> list[ParameterRo
         rows.append(ParameterRow(
             p.name, found["start"], found["final"], p.unit, found["gradient"], p.bounds, true=_true(problem, p.name),
             log=p.transform.name == "log", note=found.get("note", ""), error=found.get("standard_error"),
-            labels=p.labels, numerics=found.get("numerics", ""),
+            labels=p.labels, numerics=_numerics(p.name, result),
         ))  # fmt: skip
     return rows
+
+
+def _numerics(name: str, result: Mapping[str, Any]) -> str:
+    """The numerical error of a parameter, and what the reference would find."""
+    reference = (result.get("reference") or {}).get("parameters", {}).get(name)
+    parts = [result["parameters"][name].get("numerics", "")]
+    parts += [f"reference: {reference_text(reference)}"] if reference else []
+    return "; ".join(part for part in parts if part)
 
 
 def _expectation(problem: Problem, row: Mapping[str, Any]) -> ExpectationRow:

@@ -39,13 +39,13 @@ class StepInputs:
 class RowValues:
     """The active rows of all K constraints of a set at some positions, m of each; D components of their points.
 
-    C: its elastic part, (K, m); rate: gamma J dx over gamma, where damping acts; strain: both together; gradient: J,
+    C: its elastic part, (K, m); moved: dx, (K, D), of sets with damping; strain: C + gamma J dx; gradient: J,
     (K, m, D); multiplier: lambda; acting: whether a row can have a force: not that of a contact that is open; inertia:
     J W J^T of rows whose multipliers are unknowns.
     """
 
     C: np.ndarray
-    rate: np.ndarray
+    moved: np.ndarray | None
     strain: np.ndarray
     gradient: np.ndarray
     multiplier: np.ndarray
@@ -99,30 +99,31 @@ class StepElements:
         launch(self.kernels.linearize, self.count, [self.batch.set.points, inputs.data[k], x], [self._C, self._J])
         J = host(self._J).reshape(self.count, c.rows, self.width)[:, self.rows]
         C = host(self._C)[:, self.rows] * self.elastic
-        rate = np.zeros_like(C)
+        moved = None
         if self.batch.set.damping is not None:
             moved = (host(x) - host(inputs.x_before))[self.points].reshape(self.count, self.width)
-            rate = np.einsum("kmd,kd->km", J, moved) * self.resists
-        strain = C + self.gamma * rate
+        strain = C + self.gamma * _rate(J, moved)
         if not self.kept:
             multiplier = -strain / self.alpha
             acting = multiplier > 0.0 if c.unilateral else np.ones_like(strain, bool)
-            return RowValues(C, rate, strain, J, multiplier * acting, acting)
+            return RowValues(C, moved, strain, J, multiplier * acting, acting)
         assert multiplier is not None
         inertia = np.einsum("kmd,kd->km", J**2, np.repeat(host(inputs.inv_mass)[self.points], 3, axis=1))
         acting = np.ones_like(strain, bool)
         if c.unilateral:  # the active set (M. Hintermueller, K. Ito, K. Kunisch, 2002, eq. 2.3)
             acting = inertia * multiplier - strain > 0.0
-        return RowValues(C, rate, strain, J, multiplier, acting, inertia)
+        return RowValues(C, moved, strain, J, multiplier, acting, inertia)
 
-    def energy(self, at: RowValues, multiplier: np.ndarray | None) -> float:
-        """Of the rows, C^2 / (2 alpha~) and as much for damping.  multiplier: of kept rows, whose augmented Lagrangian
+    def energy(self, at: RowValues, near: RowValues, multiplier: np.ndarray | None) -> float:
+        """Of the rows, C^2 / (2 alpha~), and gamma (J dx)^2 / (2 alpha~) for damping with the J `near` by: damping has
+        no potential, but at those positions this has its force.  multiplier: of kept rows, whose augmented Lagrangian
         is taken instead (J. Nocedal, S. Wright, "Numerical Optimization", 2006, ch. 17.3)."""
+        rate = _rate(near.gradient, at.moved)
         if multiplier is None:
-            return 0.5 * float(((at.C**2 + self.gamma * at.rate**2) * at.acting / self.alpha).sum())
+            return 0.5 * float(((at.C**2 + self.gamma * rate**2) * at.acting / self.alpha).sum())
         assert at.inertia is not None
         soft = self.alpha + at.inertia
-        pushed = soft * multiplier - (at.strain + self.alpha * multiplier)
+        pushed = soft * multiplier - (at.C + self.gamma * rate + self.alpha * multiplier)
         if self.batch.set.constraint.unilateral:
             pushed = np.maximum(pushed, 0.0)
         return 0.5 * float((pushed**2 / np.where(soft > 0.0, soft, 1.0)).sum())
@@ -180,3 +181,11 @@ class StepElements:
     def of_active_rows(self, of_all: np.ndarray) -> np.ndarray:
         """(K, m) of the active rows from (K,) or (K, rows)."""
         return np.asarray(of_all.reshape(self.count, -1)[:, self.rows])
+
+
+def _rate(gradient: np.ndarray, moved: np.ndarray | None) -> np.ndarray:
+    """J dx of each row, (K, m)."""
+    if moved is None:
+        return np.zeros(gradient.shape[:2])
+    found: np.ndarray = np.einsum("kmd,kd->km", gradient, moved)
+    return found

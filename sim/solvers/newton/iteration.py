@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,15 +14,19 @@ from sim.solvers.newton.system import KktResidual, StepSystem
 
 SHORTEST = 2.0**-14
 """Of the parts of a step that are tried."""
+SHIFTS, GROWTH, LEAST_SHIFT = 3, 8.0, 1e-3
+"""Shifts of the matrix that are tried in an iteration, each over the one before, and the least of them, in masses."""
 SAFE = 1e-6
 """Full steps of Newton's method that are shorter than this, relative, are taken: what they gain is below rounding."""
+RESTING = 1e-7
+"""The least way of a point that counts, over its coordinates."""
 ROUNDED = 1e-4
 """Corrections below this, relative, that stop shrinking are taken for rounding errors."""
 
 
 @dataclass(frozen=True)
 class StepOutcome:
-    """How a step ended.  correction: the last Newton step of any point over the longest way of a point, inf where the
+    """How a step ended.  correction: the last step of any point over the longest way of a point, inf where the
     iteration broke down; converged: whether what a further iteration would change is negligible."""
 
     iterations: int
@@ -34,7 +39,8 @@ class Iteration:
     """The positions x of one step on their way to the solution, from the predicted ones or from those before the step:
     from where the potential is lower.
 
-    at: the equations there; kept: the multipliers that are unknowns.
+    at: the equations there; kept: the multipliers that are unknowns; least: the smallest residual so far; shift: of the
+    matrix, in masses, that is tried next.
     """
 
     system: StepSystem
@@ -43,6 +49,8 @@ class Iteration:
     predicted: np.ndarray = field(init=False)
     kept: np.ndarray = field(init=False)
     at: KktResidual = field(init=False)
+    least: float = field(init=False)
+    shift: float = field(init=False, default=1.0)
 
     def __post_init__(self) -> None:
         self.predicted = host(self.x).copy()
@@ -52,14 +60,15 @@ class Iteration:
         resting[free] = host(self.inputs.x_before)[free]
         self.x.assign(resting)
         at = self.system.evaluate(self.x, self.predicted, self.inputs, self.kept)
-        if self.system.merit(at, self.kept) < self.system.merit(self.at, self.kept):
+        if self.system.merit(at, at, self.kept) < self.system.merit(self.at, self.at, self.kept):
             self.at = at
         else:
             self.x.assign(self.predicted)
+        self.least = self.at.norm
 
     def run(self, tolerance: float, most: int) -> StepOutcome:
         """Iterate until a full step of Newton's method is shorter than `tolerance`, relative, at most so many times."""
-        last = np.inf
+        last = correction = np.inf
         for iteration in range(1, most + 1):
             moved, full = self._advance()
             correction = moved / self.way if moved > 0.0 else 0.0
@@ -68,56 +77,69 @@ class Iteration:
             if not np.isfinite(correction):
                 return StepOutcome(iteration, correction, False)
             last = correction if full else np.inf
-        return StepOutcome(most, last, False)
+        return StepOutcome(most, correction, False)
 
     @property
     def way(self) -> float:
-        """The longest way of a point in this step, as predicted or as it is."""
+        """The longest way of a point in this step, as predicted or as it is; of what is at rest, a way that rounding of
+        positions leaves to be seen."""
         before = host(self.inputs.x_before)
         ways = [float(np.abs(x - before).max(initial=0.0)) for x in (self.predicted, host(self.x))]
-        return max(*ways, np.finfo(float).tiny)
+        return max(*ways, RESTING * float(np.abs(before).max(initial=0.0)), np.finfo(float).tiny)
 
     def _advance(self) -> tuple[float, bool]:
         """The longest way of a point in one iteration, inf where none is possible; was it a full step of Newton's
         method?
 
-        Such a step is taken where it lowers residual or energy, as near the solution it always does; else one with the
-        positive definite matrix, shortened until it does.
+        Such a step is taken where it lowers residual or energy, as near the solution it always does.  Else the matrix
+        gets more and more mass, by which a body that buckles leaves its saddle in steps of a useful length (A. Longva,
+        F. Loeschner, J. A. Fernandez-Fernandez, E. Larionov, U. M. Ascher, J. Bender, "Pitfalls of Projection", 2023);
+        or it is made positive definite block by block, and the step shortened until it goes downhill.
         """
         if not np.isfinite(self.at.norm):
             return np.inf, False
         start, n = host(self.x).copy(), self.system.positions
-        for definite in (False, True):
+        for shift, definite, shortest in self._attempts():
+            full = not (shift or definite)
             try:
-                step = -self.system.factor(self.x, self.inputs, self.at, definite)[0].solve(self.at.residual)
+                step = -self.system.factor(self.x, self.inputs, self.at, definite, shift)[0].solve(self.at.residual)
             except SingularStep:
                 continue
             # along the step the multipliers are those of its end
             slope = float((self.at.residual[:n] - self.system.pull(self.at, step[n:])) @ step[:n])
-            if not np.isfinite(step).all() or (definite and slope > 0.0):
+            if not np.isfinite(step).all() or (not full and slope > 0.0):
                 continue
-            search = _LineSearch(self, start, step, slope, definite)
+            search = _LineSearch(self, start, step, slope, 0.5 if full else 0.9)
             longest, part = float(np.abs(step[:n]).max(initial=0.0)), 1.0
-            while part >= (SHORTEST if definite else 1.0):
+            while part >= shortest:
                 new = search.at(part)
-                if search.accepts(new, part) or (not definite and longest <= SAFE * self.way):
-                    self.at, self.kept = new, self.kept + step[n:]
-                    return part * longest, not definite
+                if search.accepts(new, part) or (full and longest <= SAFE * self.way):
+                    self.at, self.kept, self.least = new, self.kept + step[n:], min(self.least, new.norm)
+                    self.shift = max((shift or self.shift) / GROWTH, LEAST_SHIFT)
+                    return part * longest, full
                 part *= 0.5
             self.x.assign(start)
             self.at = self.system.evaluate(self.x, self.predicted, self.inputs, self.kept)
         return np.inf, False
 
+    def _attempts(self) -> Iterator[tuple[float, bool, float]]:
+        """Shift of the matrix, whether its blocks are made definite, shortest part of the step that is tried."""
+        yield 0.0, False, 1.0
+        for k in range(SHIFTS):
+            yield self.shift * GROWTH**k, False, 0.25
+        yield 0.0, True, SHORTEST
+
 
 @dataclass(frozen=True, eq=False)
 class _LineSearch:
-    """Parts of a step from `start`.  slope: the derivative of the merit along it."""
+    """Parts of a step from `start`.  slope: the derivative of the merit along it; enough: residual over the smallest so
+    far that is taken for progress, whatever the merit."""
 
     of: Iteration
     start: np.ndarray
     step: np.ndarray
     slope: float
-    definite: bool
+    enough: float
 
     @property
     def kept(self) -> np.ndarray:
@@ -132,14 +154,12 @@ class _LineSearch:
         return it.system.evaluate(it.x, it.predicted, it.inputs, self.kept)
 
     def accepts(self, new: KktResidual, part: float) -> bool:
-        """Whether the residual is smaller, or the merit (sufficient decrease: J. Nocedal, S. Wright, "Numerical
-        Optimization", 2006, eq. 3.4), or the force along the step: damping forces have no potential."""
+        """Whether the residual is smaller than ever, so that no steps go round in circles, or the merit is smaller
+        (sufficient decrease: J. Nocedal, S. Wright, "Numerical Optimization", 2006, eq. 3.4)."""
         it = self.of
-        if new.norm <= (0.9 if self.definite else 0.5) * it.at.norm:
+        if new.norm <= self.enough * it.least:
             return True
         if self.slope > 0.0:
             return False
-        if it.system.merit(new, self.kept) <= it.system.merit(it.at, self.kept) + 1e-4 * part * self.slope:
-            return True
-        along = float(new.residual[: it.system.positions] @ self.step[: it.system.positions])
-        return it.system.damped and (along if self.definite else abs(along)) <= -0.9 * self.slope
+        before = it.system.merit(it.at, it.at, self.kept)
+        return it.system.merit(new, it.at, self.kept) <= before + 1e-4 * part * self.slope

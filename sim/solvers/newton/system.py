@@ -59,7 +59,6 @@ class StepSystem:
                 each = own.reshape(-1, 1)
                 blocks += [(here, own), (own, here), (each, each)]
         self.size = size
-        self.damped = any(s.resists.any() for s in sets)
         self.pattern = Pattern.of(size, blocks, size == self.positions)
 
     def evaluate(self, x: array, predicted: np.ndarray, inputs: StepInputs, kept: np.ndarray) -> KktResidual:
@@ -85,11 +84,12 @@ class StepSystem:
             rows, residual, 0.5 * float((away * away * w).sum()), float(np.linalg.norm(residual * scale))
         )
 
-    def merit(self, at: KktResidual, kept: np.ndarray) -> float:
-        """The incremental potential, augmented for the multipliers `kept`."""
+    def merit(self, at: KktResidual, near: KktResidual, kept: np.ndarray) -> float:
+        """The incremental potential, augmented for the multipliers `kept`; its gradient is the residual where `at` is
+        `near` (see `StepElements.energy`)."""
         total = at.inertia
-        for s, rows, own in zip(self.sets, at.rows, self.borders, strict=True):
-            total += s.energy(rows, kept[own - self.positions] if s.kept else None)
+        for s, rows, by, own in zip(self.sets, at.rows, near.rows, self.borders, strict=True):
+            total += s.energy(rows, by, kept[own - self.positions] if s.kept else None)
         return total
 
     def pull(self, at: KktResidual, kept: np.ndarray) -> np.ndarray:
@@ -101,13 +101,15 @@ class StepSystem:
                 np.add.at(pulled, s.points, force.reshape(s.count, -1, 3))
         return np.asarray(pulled[self.free].ravel())
 
-    def factor(self, x: array, inputs: StepInputs, at: KktResidual, definite: bool) -> tuple[Any, list[np.ndarray]]:
-        """The factor of the matrix, and the slopes of the rows of each set.
+    def factor(
+        self, x: array, inputs: StepInputs, at: KktResidual, definite: bool, shift: float = 0.0
+    ) -> tuple[Any, list[np.ndarray]]:
+        """The factor of the matrix, and the slopes of the rows of each set.  shift: times the mass is added to it.
 
         definite: every block is made positive semidefinite, so that a step goes downhill (J. Teran, E. Sifakis, G.
-        Irving, R. Fedkiw, "Robust Quasistatic Finite StepElements and Flesh Simulation", 2005).
+        Irving, R. Fedkiw, "Robust Quasistatic Finite Elements and Flesh Simulation", 2005).
         """
-        values = [np.repeat(1.0 / host(inputs.inv_mass)[self.free], 3)]
+        values = [np.repeat((1.0 + shift) / host(inputs.inv_mass)[self.free], 3)]
         slopes = []
         for k, (s, rows) in enumerate(zip(self.sets, at.rows, strict=True)):
             slopes.append(s.slopes(x, k, inputs, rows))
