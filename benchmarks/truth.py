@@ -141,8 +141,8 @@ class Ladder:
                 break
             substeps *= 2
         reached = {goal: self._reached(goal) for goal in GOALS}
-        taken = {good: self._cost_of(made, good) for good in set(reached.values()) - {None}}
-        self.costs = {goal: taken.get(good) for goal, good in reached.items()}
+        taken = {good: self._cost_of(made, good) for good in set(reached.values()) if good is not None}
+        self.costs = {goal: taken[good] if good is not None else None for goal, good in reached.items()}
 
     def _reached(self, goal: float) -> int | None:
         """Substeps from which on all errors are within a goal; None: not reached."""
