@@ -216,8 +216,8 @@ def costs_of(ladders: Sequence[Ladder]) -> str:
                 cells += [f"not within 1/{ladder.twin.fps * max(ladder.errors)}", "", "", ""]
                 continue
             substeps, sweeps, seconds = cost
-            over = seconds / unit[goal]
-            cells += [f"1/{ladder.twin.fps * substeps}", f"{sweeps:.0f}", f"{1e3 * seconds:.0f}", f"{over:.2f}"]
+            taken = ["", ""] if np.isnan(seconds) else [f"{1e3 * seconds:.0f}", f"{seconds / unit[goal]:.2f}"]
+            cells += [f"1/{ladder.twin.fps * substeps}", f"{sweeps:.0f}", *taken]
         rows.append(cells)
     head = ["method"]
     for goal in GOALS:
