@@ -25,6 +25,7 @@ from sim.identify.data.expectations import check_all
 from sim.identify.data.experiments import Experiment, Simulation
 from sim.identify.losses.jacobian import Linearised, linearise
 from sim.identify.numerics.numerical_error import NumericalError, cannot, estimate_shifts
+from sim.identify.numerics.own_damping import own_damping
 from sim.identify.numerics.residuals import residual_note, residuals_of_steps
 from sim.identify.problem import Problem
 from sim.identify.report.found import file_hashes, found_arrays
@@ -291,11 +292,12 @@ class _RunInProgress:
     ) -> dict[str, Any]:
         """What stands in result.json, expectations aside."""
         problem = self.problem
+        own = own_damping(problem, best) if found is not None else None
         about = environment(str(problem.model.device), str(problem.model.dtype))
         search = found.search if found is not None else None
         return {
             "scene": problem.description.name,
-            "parameters": parameter_rows(problem, found, uncertainty, self.notes, numerics),
+            "parameters": parameter_rows(problem, found, uncertainty, self.notes, numerics, own),
             "uncertainty": uncertainty_row(uncertainty),
             "numerics": numerics_row(numerics),
             **({"reference": reference} if reference else {}),

@@ -194,6 +194,11 @@ class Solver:
         """h~ [s] of a step of dt: a force F moves a free point by h~^2 F / m."""
         return self._integrator.effective(dt)
 
+    def damping_time(self, omega: float, dt: float) -> float:
+        """Damping time [s] that converged steps of dt add to a vibration of angular frequency omega [rad/s], as if the
+        material had it besides: a damping ratio of omega / 2 times that.  omega = 0: the limit for slow motions."""
+        return self._integrator.damping_time(omega, dt)
+
     def multipliers(self, constraint: str) -> array:
         """Multipliers lambda of the last step for a type, in its set's order; force = gradient lambda / h~^2, with h~
         as `effective_dt` gives it."""

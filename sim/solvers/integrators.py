@@ -14,7 +14,9 @@ Positions are sums of displacements, to which a second float holds what the firs
 
 from __future__ import annotations
 
+from cmath import sqrt
 from dataclasses import dataclass
+from math import log, log1p
 from typing import Protocol
 
 from sim.constraints.particles import particle_layout
@@ -28,6 +30,9 @@ from sim.model.state import State
 from sim.solvers.step_kernels import mark_touched, step_kernels
 
 LOW, *STEP_BEFORE = HISTORY_FIELDS
+
+SLOW = 1e-3
+"""h omega below which the leading term of BDF2's damping is exact to 1e-6."""
 
 
 class Integrator(Protocol):
@@ -44,6 +49,9 @@ class Integrator(Protocol):
 
     def effective(self, dt: float) -> float:
         """h~ of a step."""
+
+    def damping_time(self, omega: float, dt: float) -> float:
+        """Damping time [s] that steps of dt add to a vibration of omega [rad/s]: its damping ratio times 2 / omega."""
 
     def reference(self, before: State) -> array:
         """x_ref: (particles,) vec3 [m]."""
@@ -82,6 +90,11 @@ class Euler:
     def effective(self, dt: float) -> float:
         """See `Integrator`."""
         return dt
+
+    def damping_time(self, omega: float, dt: float) -> float:
+        """ln(1 + (h omega)^2) / (h omega^2): about h."""
+        turn = (omega * dt) ** 2
+        return dt * log1p(turn) / turn if turn > 0.0 else dt
 
     def reference(self, before: State) -> array:
         """See `Integrator`."""
@@ -141,6 +154,15 @@ class Bdf2:
     def effective(self, dt: float) -> float:
         """See `Integrator`."""
         return 2.0 * dt / 3.0
+
+    def damping_time(self, omega: float, dt: float) -> float:
+        """-2 ln |z| / (h omega^2), z the larger root of (3 / 2 - i h omega) z^2 - 2 z + 1 / 2 = 0, by which a swing
+        goes on in a step: about h (h omega)^2 / 2."""
+        if omega * dt < SLOW:
+            return 0.5 * dt * (omega * dt) ** 2
+        a = 1.5 - 1j * omega * dt
+        z = max(abs((1.0 + sign * sqrt(1.0 - 0.5 * a)) / a) for sign in (1, -1))
+        return float(-2.0 * log(z) / (dt * omega**2))
 
     def reference(self, before: State) -> array:
         """See `Integrator`."""

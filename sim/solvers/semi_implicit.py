@@ -66,6 +66,10 @@ class SolverSemiImplicit(Solver, key="semi_implicit"):
                 self._warm_start(self._forces[batch.set.constraint, rows.disjoint], batch, rows, s, self._no_damping)
         self._finish(s)
 
+    def damping_time(self, omega: float, dt: float) -> float:
+        """0: symplectic Euler neither damps nor excites."""
+        return 0.0
+
     def check_model(self) -> None:
         """See `Solver`."""
         self.refuse_rigid()

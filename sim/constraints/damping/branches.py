@@ -16,6 +16,7 @@ each number may be sought. r_k is `stiffness`, and what gives way is
   and Its Steady-State Dynamic Response", 1966). At the amplitude a > y of s it dissipates 4 r y (a - y) / alpha in a
   cycle, whatever the frequency: of a mass on a spring, the damping ratio 2 r y (a - y) / (pi a^2), which rises while a
   swing decays down to a = 2 y. |s - q| is the norm of all rows that have branches: in a solid, von Mises' criterion.
+  In an element that bends, its mean, bending (by the strain at its faces) and twist yield each by itself.
 
 A yield strain is one of the material: where a compliance c becomes alpha by the mesh, that with the energy density
 strain^2 / (2 c) (of an edge of cloth, its elongation over its length); else it has the unit of C.

@@ -6,3 +6,5 @@ from sim.identify.numerics.numerical_error import NumericalError as NumericalErr
 from sim.identify.numerics.numerical_error import Shift as Shift
 from sim.identify.numerics.numerical_error import estimate_shifts as estimate_shifts
 from sim.identify.numerics.numerical_error import numerical_error as numerical_error
+from sim.identify.numerics.own_damping import OwnDamping as OwnDamping
+from sim.identify.numerics.own_damping import own_damping as own_damping

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from sim.identify.problem import NotRefined, Problem
-from sim.solvers import SolverXPBD
+from sim.solvers import SolverNewton, SolverXPBD
 
 MOST_CONSTRAINTS = 20_000
 """Of a finer mesh that a run still evaluates; `simopt check --converge` evaluates any."""
@@ -21,6 +21,8 @@ def shorter_steps(problem: Problem, factor: int = 2) -> Problem:
 def more_iterations(problem: Problem, factor: int = 2) -> Problem:
     """So many times as many sweeps over the constraints in every step.  Raises NotRefined without sweeps."""
     solver = problem.solver
+    if isinstance(solver, SolverNewton):
+        raise NotRefined("SolverNewton solves every step to its tolerance; nothing of it depends on iterations")
     if not isinstance(solver, SolverXPBD):
         raise NotRefined(f"{type(solver).__name__} does not iterate a number of times")
     return replace(problem, solver=replace(solver, iterations=factor * solver.iterations))

@@ -9,6 +9,7 @@ import numpy as np
 
 from sim.identify.assess.uncertainty import Uncertainty
 from sim.identify.numerics.numerical_error import NumericalError
+from sim.identify.numerics.own_damping import OwnDamping, damps, own_damping_line
 from sim.identify.problem import Problem
 from sim.identify.search.results import Result
 from sim.rollout import AdjointGrowth
@@ -23,9 +24,10 @@ def parameter_rows(
     uncertainty: Uncertainty | None,
     notes: list[str],
     numerics: NumericalError | None = None,
+    own: OwnDamping | None = None,
 ) -> dict[str, Any]:
-    """Parameter -> start, final value, unit, gradient of the loss, standard errors, numerical error by cause, first
-    note that names it."""
+    """Parameter -> start, final value, unit, gradient of the loss, standard errors, numerical error by cause, the
+    integrator's own damping beside a damping, first note that names it."""
     out = {}
     start = problem.physical()
     for p in problem.sought:
@@ -40,6 +42,15 @@ def parameter_rows(
         if numerics is not None:
             by_cause = {cause: shift.errors[p.name] for cause, shift in numerics.shifts.items()}
             row |= {"numerical_error": by_cause, "numerics": numerics.line(p.name)}
+        if own is not None and found is not None and damps(p):
+            said = own_damping_line(p, found.parameters[p.name], own)
+            row["numerics"] = "; ".join(filter(None, (row.get("numerics"), said)))
+            row["own_damping"] = {
+                "experiment": own.experiment,
+                "frequency": finite(own.frequency),
+                "time": own.time,
+                "ratio": finite(own.ratio),
+            }
         remark = next((note for note in notes if any(f"`{label}`" in note for label in (p.name, *p.labels))), "")
         out[p.name] = row | ({"note": remark} if remark else {})
     return out

@@ -39,9 +39,9 @@ class StepInputs:
 class RowValues:
     """The active rows of all K constraints of a set at some positions, m of each; D components of their points.
 
-    C: its elastic part, (K, m); moved: dx, (K, D), with damping; strain: C + gamma J dx; gradient: J, (K, m, D);
-    multiplier: lambda; acting: whether a row can have a force: not that of a contact that is open; inertia: J W J^T of
-    rows whose multipliers are unknowns.
+    C: its elastic part, (K, m); moved: dx, (K, D), of sets with damping; strain: C + gamma J dx; gradient: J,
+    (K, m, D); multiplier: lambda; acting: whether a row can have a force: not that of a contact that is open; inertia:
+    J W J^T of rows whose multipliers are unknowns.
     """
 
     C: np.ndarray

@@ -18,13 +18,15 @@ SHIFTS, GROWTH, LEAST_SHIFT = 3, 8.0, 1e-3
 """Shifts of the matrix that are tried in an iteration, each over the one before, and the least of them, in masses."""
 SAFE = 1e-6
 """Full steps of Newton's method that are shorter than this, relative, are taken: what they gain is below rounding."""
+RESTING = 1e-7
+"""The least way of a point that counts, over its coordinates."""
 ROUNDED = 1e-4
 """Corrections below this, relative, that stop shrinking are taken for rounding errors."""
 
 
 @dataclass(frozen=True)
 class StepOutcome:
-    """How a step ended.  correction: the last Newton step of any point over the longest way of a point, inf where the
+    """How a step ended.  correction: the last step of any point over the longest way of a point, inf where the
     iteration broke down; converged: whether what a further iteration would change is negligible."""
 
     iterations: int
@@ -66,7 +68,7 @@ class Iteration:
 
     def run(self, tolerance: float, most: int) -> StepOutcome:
         """Iterate until a full step of Newton's method is shorter than `tolerance`, relative, at most so many times."""
-        last = np.inf
+        last = correction = np.inf
         for iteration in range(1, most + 1):
             moved, full = self._advance()
             correction = moved / self.way if moved > 0.0 else 0.0
@@ -75,14 +77,15 @@ class Iteration:
             if not np.isfinite(correction):
                 return StepOutcome(iteration, correction, False)
             last = correction if full else np.inf
-        return StepOutcome(most, last, False)
+        return StepOutcome(most, correction, False)
 
     @property
     def way(self) -> float:
-        """The longest way of a point in this step, as predicted or as it is."""
+        """The longest way of a point in this step, as predicted or as it is; of what is at rest, a way that rounding of
+        positions leaves to be seen."""
         before = host(self.inputs.x_before)
         ways = [float(np.abs(x - before).max(initial=0.0)) for x in (self.predicted, host(self.x))]
-        return max(*ways, np.finfo(float).tiny)
+        return max(*ways, RESTING * float(np.abs(before).max(initial=0.0)), np.finfo(float).tiny)
 
     def _advance(self) -> tuple[float, bool]:
         """The longest way of a point in one iteration, inf where none is possible; was it a full step of Newton's

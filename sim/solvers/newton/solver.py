@@ -59,12 +59,12 @@ class SolverNewton(Solver, key="newton"):
     schema = (
         SchemaLine("tolerance", Number("1", "(0, 0.01]"), "where a step ends: the last correction of any point over the"
                    " longest way of a point", 1e-8),
-        SchemaLine("iterations", Int(1, 100_000), "at most so many in a step", 50),
+        SchemaLine("iterations", Int(1, 100_000), "at most so many in a step: few where little bends", 200),
         SchemaLine("integrator", Choice(tuple(INTEGRATORS)), "euler: first order; bdf2: second order", "euler"),
     )  # fmt: skip
 
     tolerance: float = 1e-8
-    iterations: int = 50
+    iterations: int = 200
     integrator: str = "euler"
     convergence: NewtonConvergence = field(default_factory=NewtonConvergence, init=False, repr=False)
 
