@@ -1,6 +1,6 @@
 """What it costs to identify a value to 1 % and to 0.1 %, with each solver, integrator and element.
 
-    python benchmarks/truth.py                       # the tables of truth.md: some ten minutes on one core
+    python benchmarks/truth.py                       # the tables of truth.md: minutes a body
     python benchmarks/truth.py --quick chain         # short ladders, some of the bodies
 
 One value is sought from where markers are at frames.  The twin that they are taken from is the same body, stepped by
