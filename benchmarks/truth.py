@@ -1,6 +1,6 @@
 """What it costs to identify a value to 1 % and to 0.1 %, with each solver, integrator and element.
 
-    python benchmarks/truth.py                       # the tables of truth.md: some ten minutes on one core
+    python benchmarks/truth.py                       # the tables of truth.md: minutes a body
     python benchmarks/truth.py --quick chain         # short ladders, some of the bodies
 
 One value is sought from where markers are at frames.  The twin that they are taken from is the same body, stepped by
@@ -141,8 +141,8 @@ class Ladder:
                 break
             substeps *= 2
         reached = {goal: self._reached(goal) for goal in GOALS}
-        taken = {good: self._cost_of(made, good) for good in set(reached.values()) - {None}}
-        self.costs = {goal: taken.get(good) for goal, good in reached.items()}
+        taken = {good: self._cost_of(made, good) for good in set(reached.values()) if good is not None}
+        self.costs = {goal: taken[good] if good is not None else None for goal, good in reached.items()}
 
     def _reached(self, goal: float) -> int | None:
         """Substeps from which on all errors are within a goal; None: not reached."""
@@ -216,8 +216,8 @@ def costs_of(ladders: Sequence[Ladder]) -> str:
                 cells += [f"not within 1/{ladder.twin.fps * max(ladder.errors)}", "", "", ""]
                 continue
             substeps, sweeps, seconds = cost
-            over = seconds / unit[goal]
-            cells += [f"1/{ladder.twin.fps * substeps}", f"{sweeps:.0f}", f"{1e3 * seconds:.0f}", f"{over:.2f}"]
+            taken = ["", ""] if np.isnan(seconds) else [f"{1e3 * seconds:.0f}", f"{seconds / unit[goal]:.2f}"]
+            cells += [f"1/{ladder.twin.fps * substeps}", f"{sweeps:.0f}", *taken]
         rows.append(cells)
     head = ["method"]
     for goal in GOALS:
