@@ -16,7 +16,7 @@ from sim.constraints.base import Constraint
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import constraint_at, parameter_struct, value_type
 from sim.core.lang.frontend.builtins import static, tid
-from sim.core.lang.frontend.function import func
+from sim.core.lang.frontend.function import Function, func
 from sim.core.lang.library.vector import dot
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, vector
@@ -55,15 +55,68 @@ def fraction(t):
 
 
 @memoize
-def make_warm_start(c: Constraint, real: Scalar, damped: bool, limited: bool, exclusive: bool = False) -> Kernel:
+def least_of(c: Constraint, real: Scalar, damped: bool) -> Function:
+    """(J, inverse masses, compliance, damping, dt) -> the least `softness` of the rows of a constraint."""
+    rows, elastic, resists = c.rows, c.elastic, tuple(damped and acts for acts in c.damped)
+
+    @func
+    def least_softness(J, w, compliance, damping, dt):
+        least = real(1.0)
+        for r in static(c.active(damped)):
+            weight = (1.0 if elastic[r] else 0.0) + (DAMPED * damping / dt if resists[r] else 0.0)
+            stiffness = sum([w[j] * dot(J[r][j], J[r][j]) for j in static(range(c.points))])
+            alpha = (compliance if rows == 1 else compliance[r]) / (dt * dt)
+            least = min(least, softness(alpha, weight * stiffness) if alpha > 0.0 else real(0.0))
+        return least
+
+    return least_softness
+
+
+@memoize
+def make_softness(c: Constraint, real: Scalar, damped: bool) -> Kernel:
+    """The least softness of the constraints numbered `of`, at the start of a step."""
+    vec3, Data, value = vector(3, real), parameter_struct(c, real), value_type(c, real)
+    n_points, at, least_softness = c.points, constraint_at(c, real, gradient=True), least_of(c, real, damped)
+
+    @kernel(name=f"softness_{c.name}")
+    def softness_of(
+        of: array[int],
+        points: array2d[int],
+        data: Data,
+        compliance: array[value],
+        damping: array[real],
+        w: array[real],
+        x: array[vec3],
+        dt: real,
+        found: array[real],
+    ):
+        i = of[tid()]
+        _, J = at([x[points[i, j]] for j in static(range(n_points))], data, i)
+        w_i = [w[points[i, j]] for j in static(range(n_points))]
+        found[tid()] = least_softness(J, w_i, compliance[i], damping[i] if damped else real(0.0), dt)
+
+    return softness_of
+
+
+@memoize
+def make_warm_start(
+    c: Constraint,
+    real: Scalar,
+    damped: bool,
+    limited: bool,
+    exclusive: bool = False,
+    bounded: bool = False,
+) -> Kernel:
     """Multipliers at the start of a step, of constraints `start + tid()`; moves `x_out` by W J^T lambda.
 
     x_before, v: positions and velocities at the start; sharing: parts that each mass counts as.
     limited: constraints that are stiff for the step (J W J^T large against alpha~) get a fraction of their force
     only, down to none without compliance; otherwise all of it, as a step of symplectic Euler takes it.  exclusive: no
-    two of the constraints of a launch share a point, not even a pinned one, and none has a point twice.
+    two of the constraints of a launch share a point, not even a pinned one, and none has a point twice.  bounded: the
+    softness that counts is at most that in `bound`.
     """
     vec3, Data, value = vector(3, real), parameter_struct(c, real), value_type(c, real)
+    least_softness = least_of(c, real, damped)
     n_points, rows, unilateral = c.points, c.rows, c.unilateral
     elastic, active = c.elastic, c.active(damped)
     resists = tuple(damped and acts for acts in c.damped)
@@ -81,6 +134,7 @@ def make_warm_start(c: Constraint, real: Scalar, damped: bool, limited: bool, ex
         x_before: array[vec3],
         v: array[vec3],
         sharing: array[real],
+        bound: array[real],
         dt: real,
         particle: array[particle_type],
         multiplier: array[value],
@@ -91,12 +145,10 @@ def make_warm_start(c: Constraint, real: Scalar, damped: bool, limited: bool, ex
         # one fraction for all rows of a block: those of the neo-Hookean solid balance each other
         part = real(1.0)
         if limited:
-            least = real(1.0)
-            for r in static(active):
-                weight = (1.0 if elastic[r] else 0.0) + (DAMPED * damping[k] / dt if resists[r] else 0.0)
-                shared = sum([sharing[points[k, j]] * w_k[j] * dot(J[r][j], J[r][j]) for j in static(range(n_points))])
-                alpha = (compliance[k] if rows == 1 else compliance[k][r]) / (dt * dt)
-                least = min(least, softness(alpha, weight * shared) if alpha > 0.0 else real(0.0))
+            least = least_softness(J, [sharing[points[k, j]] * w_k[j] for j in static(range(n_points))],
+                                   compliance[k], damping[k] if damped else real(0.0), dt)  # fmt: skip
+            if bounded:
+                least = min(least, bound[k])
             part = fraction(least)
         lams = value()
         for r in static(active):

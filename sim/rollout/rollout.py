@@ -14,7 +14,7 @@ from sim.rollout.runs import ObservedRun, Run
 from sim.rollout.strategies import StoreAll, Strategy
 from sim.rollout.trajectory import Plan, Trajectory
 from sim.rollout.workspace import pool_of
-from sim.solvers import Solver, warn_of_steps
+from sim.solvers import Solver, refuse_growing, warn_of_steps
 
 
 class RolloutError(SimError, ValueError):
@@ -42,10 +42,12 @@ def rollout(
     present content of these arrays.
     Warns (NumericsWarning, once for a solver and a dt) where the last step leaves much of the forces undone,
     or steps are too short for the precision.
-    Raises NonFiniteState where the simulation breaks down; then, and if it is interrupted, a tape knows nothing of it.
+    Raises SolverError where steps are too long for `start="elastic"` of the solver, NonFiniteState where the simulation
+    breaks down; then, and if it is interrupted, a tape knows nothing of it.
     """
     _check_arguments(solver, state, steps, dt, frame_every, strategy)
     solver.begin()
+    refuse_growing(solver, float(dt))
     plan = Plan(solver, state, int(steps), float(dt), control, int(steps if frame_every is None else frame_every))
     recorder = recording.current()
     tape = recorder if isinstance(recorder, Tape) else None

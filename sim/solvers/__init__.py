@@ -7,6 +7,8 @@ from sim.solvers.newton import SolverNewton as SolverNewton
 from sim.solvers.residual import StepResidual as StepResidual
 from sim.solvers.residual import step_residuals as step_residuals
 from sim.solvers.semi_implicit import SolverSemiImplicit as SolverSemiImplicit
+from sim.solvers.stability import growing as growing
+from sim.solvers.stability import refuse_growing as refuse_growing
 from sim.solvers.steplength import NumericsWarning as NumericsWarning
 from sim.solvers.steplength import leave_to_others as leave_to_others
 from sim.solvers.steplength import residual_warning as residual_warning

@@ -279,13 +279,15 @@ class Solver:
             launch(self._kernels.prescribe, self._prescribes, inputs, [s.particle, self._target])
         s.watch(s.particle, None, None)
 
-    def _warm_start(self, kernel: Kernel, batch: ConstraintBatch, rows: Rows, s: Substep, sharing: array) -> None:
+    def _warm_start(
+        self, kernel: Kernel, batch: ConstraintBatch, rows: Rows, s: Substep, sharing: array, bound: array
+    ) -> None:
         """Elastic and damping forces at the start of a step, applied to the predicted positions.
 
-        sharing: (particles,) parts that each mass counts as where the forces are limited.
+        sharing: (particles,) parts that each mass counts as where the forces are limited; bound: see `make_warm_start`.
         """
         before = s.before
-        moving = [before.particle_q, before.particle_qd, sharing]
+        moving = [before.particle_q, before.particle_qd, sharing, bound]
         launch(
             kernel,
             rows.count,

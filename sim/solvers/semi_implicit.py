@@ -63,7 +63,8 @@ class SolverSemiImplicit(Solver, key="semi_implicit"):
         self._predict(s)
         for batch in self.batches:
             for rows in batch.colors:
-                self._warm_start(self._forces[batch.set.constraint, rows.disjoint], batch, rows, s, self._no_damping)
+                kernel, none = self._forces[batch.set.constraint, rows.disjoint], self._no_damping
+                self._warm_start(kernel, batch, rows, s, none, none)
         self._finish(s)
 
     def damping_time(self, omega: float, dt: float) -> float:

@@ -7,14 +7,15 @@ of iterations).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from sim.constraints.projection import make_projection
-from sim.constraints.warm_start import make_warm_start
-from sim.core.lang.types import vector
+from sim.constraints.warm_start import make_softness, make_warm_start
+from sim.core.lang.types import int32, vector
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros
 from sim.core.runtime.launch.launch import launch
@@ -73,13 +74,15 @@ class SolverXPBD(Solver, key="xpbd"):
         self._prepare(keeps=self.iterations > 1 or self.start == "elastic")
         real = model.dtype
         self._projections, self._warm_starts = {}, {}
+        self._bounds = leading_parts(self.batches) if self.start == "elastic" else {}
         for batch in self.batches:
             c, damped = batch.set.constraint, batch.set.damping is not None
             for disjoint in (False, True):
                 for first in (False, True):
                     self._projections[c, first, disjoint] = make_projection(c, real, first, damped, averaged, disjoint)
                 if self.start == "elastic" and not c.unilateral:
-                    self._warm_starts[c, disjoint] = make_warm_start(c, real, damped, True, disjoint)
+                    bounded = batch.set.name in self._bounds
+                    self._warm_starts[c, disjoint] = make_warm_start(c, real, damped, True, disjoint, bounded)
         self._valence = self._constraints_per_point(self.batches) if averaged else self._no_damping
         self._sharing = {b.set.name: self._sharing_of(b) for b in self.batches if self._is_warm(b)}
         self._no_correction = zeros(1, vector(3, real), model.device)
@@ -89,6 +92,11 @@ class SolverXPBD(Solver, key="xpbd"):
         model, averaged = self.model, self.order == "jacobi"
         kind = vector(3, model.dtype)
         self._correction = zeros(model.particle_count, kind, model.device, model.requires_grad) if averaged else None
+        self._soft = {
+            b.set.name: zeros(b.set.count, model.dtype, model.device, model.requires_grad)
+            for b in self.batches
+            if self.start == "elastic" and b.set.constraint.law is not None
+        }
 
     def _make_integrator(self) -> Integrator:
         return INTEGRATORS[self.integrator](self.model)
@@ -96,7 +104,7 @@ class SolverXPBD(Solver, key="xpbd"):
     @property
     def scratch(self) -> list[array]:
         """Arrays that every step writes before it reads them."""
-        return [*super().scratch, *([self._correction] if self._correction is not None else [])]
+        return [*super().scratch, *self._soft.values(), *([self._correction] if self._correction is not None else [])]
 
     @property
     def sweeps(self) -> int:
@@ -120,9 +128,10 @@ class SolverXPBD(Solver, key="xpbd"):
         self._predict(s)  # lines 1 to 3
         for batch in self.batches:  # line 4, where multipliers do not begin at zero
             if self._is_warm(batch):
+                bound = self._bound(batch, s)
                 for rows in batch.colors:
                     kernel = self._warm_starts[batch.set.constraint, rows.disjoint]
-                    self._warm_start(kernel, batch, rows, s, self._sharing[batch.set.name])
+                    self._warm_start(kernel, batch, rows, s, self._sharing[batch.set.name], bound)
         for iteration in range(self.iterations):  # lines 5 to 13
             if self._correction is None:
                 for batch in self.batches:
@@ -134,6 +143,18 @@ class SolverXPBD(Solver, key="xpbd"):
                     self._project(batch, batch.all_at_once, iteration, s)
                 launch(self._kernels.correct, self.model.particle_count, [self._correction], [s.particle])
         self._finish(s)  # lines 15 and 16
+
+    def _bound(self, batch: ConstraintBatch, s: Substep) -> array:
+        """The softness of the leading part of the material of these constraints, for each; see `leading_parts`."""
+        name = batch.set.name
+        if name not in self._bounds:
+            return self._no_damping
+        of, leading = self._bounds[name]
+        (batch,) = (b for b in self.batches if b.set.name == leading)
+        kernel = make_softness(batch.set.constraint, self.model.dtype, batch.set.damping is not None)
+        inputs = [of, *self._constraint_data(batch, s), s.before.particle_q, s.effective_dt]
+        launch(kernel, of.size, inputs, [self._soft[name]])
+        return self._soft[name]
 
     def _is_warm(self, batch: ConstraintBatch) -> bool:
         """Do the multipliers of these constraints start with those of the forces at the start of the step?"""
@@ -150,3 +171,35 @@ class SolverXPBD(Solver, key="xpbd"):
             [s.particle, correction, batch.multiplier],
         )
         s.watch(s.particle if self._correction is None else correction, batch, rows)
+
+
+def leading_parts(batches: Sequence[ConstraintBatch]) -> dict[str, tuple[array, str]]:
+    """Part of a solid -> for each of its constraints one of a stiffer part of that solid, and the name of that part.
+
+    The parts of a solid have to begin with like fractions of their forces: where the change of shape is damped and
+    begins with a third of them, and the change of volume with all, a body of both swells.  So what is not damped
+    follows what is, and the modes of a quadratic tetrahedron its mean strain.  Of the constraints of the leading part
+    the one with the most points in common is taken.
+    """
+    parts = [b.set for b in batches if b.set.constraint.law is not None]
+    found = {}
+    for part in parts:
+        for leading in parts:
+            damped = part.damping is None and leading.damping is not None
+            mode = part.constraint.points == leading.constraint.points == 10 and part.count > leading.count
+            if part.name in found or not (damped or mode):
+                continue
+            nearest = _nearest(*(s.points.device.numpy(s.points) for s in (part, leading)))
+            if (nearest >= 0).all():
+                found[part.name] = array(nearest, dtype=int32, device=part.points.device), leading.name
+    return found
+
+
+def _nearest(points: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """For each row of points (n, k) the row of others (m, l) with most of them; -1 where none has any."""
+    holding: dict[int, list[int]] = {}
+    for k, row in enumerate(others.tolist()):
+        for p in row:
+            holding.setdefault(p, []).append(k)
+    common = [Counter(k for p in row for k in holding.get(p, ())) for row in points.tolist()]
+    return np.array([c.most_common(1)[0][0] if c else -1 for c in common], np.int32)

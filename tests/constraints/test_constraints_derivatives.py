@@ -13,6 +13,7 @@ from physics_tools import EDGES, NAMES, OWN, SEED, Sample, central, random_rotat
 
 import sim
 from sim.constraints import REGISTRY, Constraint
+from sim.constraints.neo_hookean import STRETCH
 from sim.constraints.projection import make_projection, value_type
 from sim.constraints.stencils import ELEMENTS, TURNS
 
@@ -125,8 +126,9 @@ def test_rigid_motions_do_not_strain(name):
         if "neo_hookean" not in name:  # whose two elastic rows cancel, as test_solids_statics shows of its forces
             np.testing.assert_allclose(C, 0, atol=rounding)
             continue
-        second = s.parameters["softness"] if name.startswith("neo_hookean") else np.ones(s.count)
-        compliance = np.stack([np.ones(s.count), second], axis=1)  # times mu V: 1 / (mu V), 1 / (lambda' V)
+        solid = name.startswith("neo_hookean")
+        first, second = (1 / STRETCH, s.parameters["softness"]) if solid else (1.0, np.ones(s.count))
+        compliance = np.stack([np.full(s.count, first), second], axis=1)  # times mu V: 1 / (m mu V), 1 / (lambda' V)
         force = np.einsum("kr,krpx->kpx", C[:, :2] / compliance, J[:, :2])
         np.testing.assert_allclose(force, 0, atol=1e-13 * np.abs(J).max() ** 2)  # slivers have large gradients
         np.testing.assert_allclose(C[:, 2:], 0, atol=rounding)

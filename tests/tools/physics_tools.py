@@ -95,8 +95,7 @@ def values(c: Constraint, x: np.ndarray, parameters: dict[str, np.ndarray]) -> n
         ]
 
     def neo_hookean() -> list[float]:
-        f, e = strain()
-        return [np.linalg.norm(f), np.linalg.det(f) - 1 - p["softness"], *deviator(e)]
+        return neo_hookean_of(strain()[0])
 
     def viscoelastic() -> list[float]:
         e = strain()[1]
@@ -139,7 +138,9 @@ def values(c: Constraint, x: np.ndarray, parameters: dict[str, np.ndarray]) -> n
         return [np.trace(e) / 3**0.5, *deviator(e)]
 
     def neo_hookean_of(f: np.ndarray) -> list[float]:
-        return [np.linalg.norm(f), np.linalg.det(f) - 1 - p["softness"], *deviator(0.5 * (f.T @ f - np.eye(3)))]
+        squares = np.sum(f * f)
+        stretch = np.sqrt(squares - 0.1 * np.log1p(10 * squares))
+        return [stretch, np.linalg.det(f) - 1 - p["softness"], *deviator(0.5 * (f.T @ f - np.eye(3)))]
 
     def brick() -> tuple[np.ndarray, np.ndarray]:
         """The mean F, and d2u_i / dX_i dX_j by finite differences of the trilinear map, in the frame of F."""

@@ -48,13 +48,14 @@ def membrane_stvk_material(young: float, poisson: float, thickness: float, area:
     damped=(False, False, True, True, True),
 )
 def membrane_neo_hookean(x, inverse: vec3, softness: float):
-    """Neo-Hookean membrane: the plane stress of `neo_hookean`, for a sheet that is stretched a lot (rubber).
+    """Neo-Hookean membrane: the plane stress of a neo-Hookean solid, for a sheet that is stretched a lot (rubber).
 
-    A sheet that nothing presses on is as thin as it likes: minimised over its thickness, the energy of `neo_hookean`
-    per volume is mu / 2 (tr F^T F + (1 + m)^2 / (m + J^2)), J the ratio of areas, m = mu / lambda' its `softness`
-    (0 for nu = 0.5, where the second term is the thickness squared, 1 / J^2).  Hence two rows, sqrt(tr F^T F) and
-    (1 + m) / sqrt(m + J^2), with alpha = 1 / (mu V), which push against each other at rest and cancel.  Three more
-    rows without elasticity, those of `membrane_stvk`, give `damping` something to act on.
+    A sheet that nothing presses on is as thin as it likes: minimised over its thickness, the energy (that of
+    `neo_hookean` without its logarithm, lambda' = lambda + mu) per volume is mu / 2 (tr F^T F + (1 + m)^2 / (m + J^2)),
+    J the ratio of areas, m = mu / lambda' its `softness` (0 for nu = 0.5, where the second term is the thickness
+    squared, 1 / J^2).  Hence two rows, sqrt(tr F^T F) and (1 + m) / sqrt(m + J^2), with alpha = 1 / (mu V), which
+    push against each other at rest and cancel.  Three more rows without elasticity, those of `membrane_stvk`, give
+    `damping` something to act on.
     """
     f0, f1 = deformation(x, inverse)
     normal = cross(f0, f1)

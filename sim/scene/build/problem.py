@@ -23,7 +23,7 @@ from sim.scene.build.parts import add_parts
 from sim.scene.build.terms import make_terms
 from sim.scene.validate.document import Document
 from sim.schema.errors import SceneError
-from sim.solvers import SOLVERS, Solver, SolverError, rounding_warning, step_warnings
+from sim.solvers import SOLVERS, Solver, SolverError, growing, rounding_warning, step_warnings
 
 PRECISION = float64
 """Of a scene's model where nobody says, in Python and on the command line alike: differences and far digits of
@@ -81,6 +81,9 @@ def _problem(context: BuildContext, device: DeviceLike, dtype: Any) -> Problem:
     context.finish()
     assert model is not None
     solver = make_solver(context, model, "solver")
+    error = growing(solver, max(e.schedule.dt for e in experiments)) if experiments else None
+    if error is not None:
+        context.problem("solver.xpbd.start", str(error), error.hint)
     reference = make_solver(context, model, "reference") if "reference" in scene.data else None
     context.finish()
     context.warnings += [f"solver: {text}" for text in step_warnings(solver, [e.schedule.dt for e in experiments])]
