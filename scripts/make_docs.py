@@ -185,8 +185,8 @@ a coarse lattice is that of the mesh. `deviatoric` (or `viscoelastic_shape`) wit
 not lock; at nu = 0.499 it needs three iterations or short steps.
 
 Take `neo_hookean` first: bodies of it that were crushed to a fifth, flattened, folded or reflected come back to their
-shape, and those whose points were put at random places of their box mostly do (`python benchmarks/recovery.py`: blocks of
-2 x 2 x 2 cells, nu = 0.3, edges within 1 %). What does not, about one in ten of these blocks, has no inverted
+shape, and those whose points were put at random places of their box mostly do (`python benchmarks/recovery.py`: blocks
+of 2 x 2 x 2 cells, nu = 0.3, edges within 1 %). What does not, about one in ten of these blocks, has no inverted
 tetrahedron and is at rest: it winds twice around a line of inner edges, passing through itself (the dihedral angles
 around an edge add up to 720 degrees), which is a minimum of the energy of any law of tetrahedra; shorter steps, more
 iterations or time do not help. None of 20 blocks of 3 x 3 x 3 cells stayed so at nu = 0.3, but nearly all random starts
