@@ -26,7 +26,7 @@ def main() -> None:
     options = parser.parse_args()
     scene = sim.load_scene(SCENES / "cloth.yaml")
     truth = {f"{MATERIAL}.membrane_stvk.young": options.young, f"{MATERIAL}.bend.compliance": options.bend}
-    finer = {"time.substeps": 4 * scene.get("time.substeps")}
+    finer = {"time.substeps": 4 * scene.get("time.substeps"), "optimize.horizon": ["all"]}
     finer["solver.xpbd.iterations"] = 4 * scene.get("solver.xpbd.iterations")
     scene = sim.load_scene(SCENES / "cloth.yaml", overrides={**truth, **finer})
     problem = scene.without("experiments", "parameters", "loss", "expect").build(dtype=sim.float64)
