@@ -118,7 +118,7 @@ damping ratio of (omega dt)^3 / 4 for short steps, as if of the damping time dt 
 (`Solver.damping_time`). It is of second order for chains, rods, sheets and solids, with damping, branches and air, once
 sweeps have converged: what one sweep leaves of damping forces is of first order, six leave nothing to see. A pendulum
 with five steps in 1/60 s keeps its period to 0.005 % and .9993 of its energy over 100 periods. `viscoelastic` materials
-evolve to first order; their branches do to second.
+evolve to first order; branches do to second.
 
 Beside a parameter that is a damping (`damping`, and the times, yield strains and stiffnesses of branches) `simopt run`
 prints what the integrator adds to it: its damping time, what share of the one found that is, and its damping ratio at

@@ -12,7 +12,7 @@ import sim
 from sim.geometry.raster import Ball, frame_camera, render, write_png
 
 ROOT = Path(__file__).resolve().parent.parent
-TRUTH = {"stretch": 0.01, "bend": 1000.0 / 3.0}  # what the markers were made with
+TRUTH = {"young": 20e3, "bend": 3000.0}  # what the markers were made with
 FRAMES = (10, 40, 64)
 VELOCITY = (2.7012, 3.2648, 0.71474)  # [m/s], as `simopt run scenes/throw.yaml` finds it
 

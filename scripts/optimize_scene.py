@@ -1,7 +1,7 @@
 """What `simopt run SCENE` does, by the public API: load, build, search, look at what was found.
 
 python scripts/optimize_scene.py scenes/chain.yaml
-python scripts/optimize_scene.py scenes/cloth.yaml --set time.substeps=10 --iterations 20
+python scripts/optimize_scene.py scenes/cloth.yaml --set time.substeps=20 --iterations 20
 """
 
 import argparse

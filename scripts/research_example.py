@@ -34,7 +34,7 @@ builder.add_cloth_grid(
     mass=0.2 / (n + 1) ** 2,
     fix_top=True,
     label="sheet",
-    material={"distance": {"compliance": 0.1, "damping": 1e-3}, "bend": {"compliance": 1e4}},
+    material={"distance": {"compliance": 0.1, "damping": 1e-3}, "bend": {"compliance": 3e3}},
 )
 builder.add_constraints(area, points=builder.tri_indices, compliance=1e-4)  # rest is measured on the rest shape
 model = builder.finalize(device="cpu", requires_grad=True)

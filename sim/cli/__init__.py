@@ -1,4 +1,4 @@
-"""The command `simopt`: run | view | export | check | gradcheck | schema | info | show-ir.
+"""The command `simopt`: run | view | export | check | gradcheck | convert | schema | info | show-ir.
 
 Exit status: 0 all well; 1 an expectation not met, a gradient off, or a run that broke down; 2 bad input, nothing
 written; 130 interrupted, state saved; 141 nobody read the output to its end.

@@ -109,7 +109,7 @@ def drag_kernels(real: Scalar, ahead: bool) -> tuple[Kernel, Kernel]:
             D[i, i] += third * along
         drag[k] = D
 
-    @kernel
+    @kernel(name="slow_points_ahead" if ahead else "slow_points")
     def slow_points(
         first: array[int],
         face: array[int],

@@ -44,8 +44,8 @@ def test_check_of_the_cloth(capsys):
     facts = json.loads(capsys.readouterr().out)
     assert facts["points"] == {"skirt": 681, "waist (pinned)": 26, "fabric (markers)": 40}
     constraints = {name: c["count"] for name, c in facts["constraints"].items()}
-    assert constraints["contact_sphere"] == 655 and constraints["distance"] > 1900 and constraints["bend"] > 1800
-    assert facts["experiments"]["swing"] == {"frames": 72, "steps": 1440, "dt": 1 / 1200, "unseen": 0}
+    assert constraints["contact_sphere"] == 655 and constraints["membrane_stvk"] == 1252 and constraints["bend"] > 1800
+    assert facts["experiments"]["swing"] == {"frames": 72, "steps": 720, "dt": 1 / 600, "unseen": 0}
     assert 1e6 < facts["gradient_bytes"] < 1e9 and facts["warnings"] == []
     assert main(["check", str(SCENES / "cloth.yaml")]) == 0
     shown = capsys.readouterr().out

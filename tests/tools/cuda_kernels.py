@@ -111,7 +111,7 @@ def solver_variants(real: Scalar) -> list[Variant]:
                 out += of()
     rheology = branched(REGISTRY["distance"], ("time", "yield"))
     out += _lazily(partial(make_evolution, rheology, real, "inner"), f"evolve_{rheology.name}")
-    for kernel in drag_kernels(real):
+    for kernel in {k.name: k for ahead in (False, True) for k in drag_kernels(real, ahead)}.values():
         out += variants(kernel, kernel.name, (), ())
     for kernel in vars(step_kernels(real, True)).values():
         out += variants(kernel, kernel.name, (), ("clock", "clock_out"))

@@ -2,6 +2,7 @@
 
 from sim.cli.verbs.base import Verb
 from sim.cli.verbs.check import CHECK
+from sim.cli.verbs.convert import CONVERT
 from sim.cli.verbs.export import EXPORT
 from sim.cli.verbs.gradcheck import GRADCHECK
 from sim.cli.verbs.info import INFO
@@ -10,4 +11,4 @@ from sim.cli.verbs.schema import SCHEMA
 from sim.cli.verbs.show_ir import SHOW_IR
 from sim.cli.verbs.view import VIEW
 
-VERBS: tuple[Verb, ...] = (RUN, VIEW, EXPORT, CHECK, GRADCHECK, SCHEMA, INFO, SHOW_IR)
+VERBS: tuple[Verb, ...] = (RUN, VIEW, EXPORT, CHECK, GRADCHECK, CONVERT, SCHEMA, INFO, SHOW_IR)

@@ -16,6 +16,8 @@ SHORTEST = 2.0**-14
 """Of the parts of a step that are tried."""
 SHIFTS, GROWTH, LEAST_SHIFT = 3, 8.0, 1e-3
 """Shifts of the matrix that are tried in an iteration, each over the one before, and the least of them, in masses."""
+MOST_MERIT = 2.0
+"""The merit of a step on its way, over that of where it may start: damping has no potential, and may raise it."""
 SAFE = 1e-6
 """Full steps of Newton's method that are shorter than this, relative, are taken: what they gain is below rounding."""
 RESTING = 1e-7
@@ -39,8 +41,8 @@ class Iteration:
     """The positions x of one step on their way to the solution, from the predicted ones or from those before the step:
     from where the potential is lower.
 
-    at: the equations there; kept: the multipliers that are unknowns; least: the smallest residual so far; shift: of the
-    matrix, in masses, that is tried next.
+    at: the equations there; kept: the multipliers that are unknowns; least: the smallest residual so far; ceiling: what
+    the merit, without `kept`, never exceeds; shift: of the matrix, in masses, that is tried next.
     """
 
     system: StepSystem
@@ -50,6 +52,7 @@ class Iteration:
     kept: np.ndarray = field(init=False)
     at: KktResidual = field(init=False)
     least: float = field(init=False)
+    ceiling: float = field(init=False)
     shift: float = field(init=False, default=1.0)
 
     def __post_init__(self) -> None:
@@ -60,11 +63,12 @@ class Iteration:
         resting[free] = host(self.inputs.x_before)[free]
         self.x.assign(resting)
         at = self.system.evaluate(self.x, self.predicted, self.inputs, self.kept)
-        if self.system.merit(at, at, self.kept) < self.system.merit(self.at, self.at, self.kept):
+        merits = self.unsupported(at), self.unsupported(self.at)
+        if merits[0] < merits[1]:
             self.at = at
         else:
             self.x.assign(self.predicted)
-        self.least = self.at.norm
+        self.least, self.ceiling = self.at.norm, MOST_MERIT * max(merits)
 
     def run(self, tolerance: float, most: int) -> StepOutcome:
         """Iterate until a full step of Newton's method is shorter than `tolerance`, relative, at most so many times."""
@@ -78,6 +82,10 @@ class Iteration:
                 return StepOutcome(iteration, correction, False)
             last = correction if full else np.inf
         return StepOutcome(most, correction, False)
+
+    def unsupported(self, at: KktResidual) -> float:
+        """The merit without multipliers that are unknowns."""
+        return self.system.merit(at, at, np.zeros_like(self.kept))
 
     @property
     def way(self) -> float:
@@ -157,6 +165,8 @@ class _LineSearch:
         """Whether the residual is smaller than ever, so that no steps go round in circles, or the merit is smaller
         (sufficient decrease: J. Nocedal, S. Wright, "Numerical Optimization", 2006, eq. 3.4)."""
         it = self.of
+        if it.unsupported(new) > it.ceiling:
+            return False
         if new.norm <= self.enough * it.least:
             return True
         if self.slope > 0.0:

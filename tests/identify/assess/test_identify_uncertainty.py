@@ -298,8 +298,8 @@ def test_a_run_states_them(tmp_path, capsys):
 @pytest.mark.slow
 def test_cloth_is_known_as_well_as_it_was_designed_to_be():
     problem = sim.load_scene(ROOT / "scenes" / "cloth.yaml").build(dtype=sim.float64)
-    x = np.log([0.010003, 332.56])
+    x = np.log([19935.0, 2976.7])
     found = known(problem, x)
-    assert found.errors["stretch"] / 0.01 == pytest.approx(0.0074, rel=0.05)
-    assert found.errors["bend"] / 333.3 == pytest.approx(0.0046, rel=0.05)
-    assert found.notes == () and found.scatter == pytest.approx(1.0026, abs=0.002)
+    assert found.errors["young"] / 2e4 == pytest.approx(0.00053, rel=0.5)  # contacts that come and go scatter it
+    assert found.errors["bend"] / 3e3 == pytest.approx(0.00048, rel=0.3)
+    assert found.notes == () and found.scatter == pytest.approx(1.032, abs=0.003)
