@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -180,6 +180,10 @@ class Problem:
         """Steps of experiments at coordinates x, `count` of each, the last among them: their length [s], the state
         after it; the solver holds its multipliers."""
         return self._evaluator.states(self._values(x), experiments, count)
+
+    def holding(self, x: Any, experiment: Experiment) -> AbstractContextManager[None]:
+        """Inside, model and solver have the values of an experiment at coordinates x; nothing is simulated."""
+        return self._evaluator.holding(self._values(x), experiment)
 
     def start_positions(self, experiment: Experiment) -> np.ndarray:
         """Where all points (n, 3) [m] are at the start of an experiment, parameters at theirs; nothing is simulated."""

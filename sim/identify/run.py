@@ -26,7 +26,7 @@ from sim.identify.data.experiments import Experiment, Simulation
 from sim.identify.losses.jacobian import Linearised, linearise
 from sim.identify.numerics.numerical_error import NumericalError, cannot, estimate_shifts
 from sim.identify.numerics.own_damping import own_damping
-from sim.identify.numerics.residuals import residual_note, residuals_of_steps
+from sim.identify.numerics.residuals import growth_note, residual_note, residuals_of_steps
 from sim.identify.problem import Problem
 from sim.identify.report.found import file_hashes, found_arrays
 from sim.identify.report.notes import notes_on
@@ -182,6 +182,8 @@ class _RunInProgress:
         if found is not None and after is not None:
             for note in notes_on(problem, found, uncertainty, misfit, self.limit, str(self.folder.path)):
                 self.note(note)
+            if text := growth_note(problem, found.search.x):
+                self.note(text)
         reference = self.reference(found, best, there) if problem.reference is not None else None
         result = self.result(found, best, uncertainty, misfit, numerics, reference)
         result["residuals"] = {name: asdict(residual) for name, residual in left.items()}

@@ -41,9 +41,9 @@ def rollout(
     not matter to it, nor to its gradient.  Inside of `sim.capture()` it is one node, and a replay runs it again on the
     present content of these arrays.
     Warns (NumericsWarning, once for a solver and a dt) where the last step leaves much of the forces undone,
-    or steps are too short for the precision.
-    Raises SolverError where steps are too long for `start="elastic"` of the solver, NonFiniteState where the simulation
-    breaks down; then, and if it is interrupted, a tape knows nothing of it.
+    steps are too short for the precision, or may be too long for the damping of a solid.
+    Raises SolverError where they certainly are too long for it and would gain energy, NonFiniteState where the
+    simulation breaks down; then, and if it is interrupted, a tape knows nothing of it.
     """
     _check_arguments(solver, state, steps, dt, frame_every, strategy)
     solver.begin()

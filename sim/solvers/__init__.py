@@ -8,6 +8,7 @@ from sim.solvers.residual import StepResidual as StepResidual
 from sim.solvers.residual import step_residuals as step_residuals
 from sim.solvers.semi_implicit import SolverSemiImplicit as SolverSemiImplicit
 from sim.solvers.stability import growing as growing
+from sim.solvers.stability import growth_warning as growth_warning
 from sim.solvers.stability import refuse_growing as refuse_growing
 from sim.solvers.steplength import NumericsWarning as NumericsWarning
 from sim.solvers.steplength import leave_to_others as leave_to_others

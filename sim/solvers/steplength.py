@@ -170,6 +170,11 @@ def leave_to_others(solver: Solver, dt: float) -> None:
     _looked_at.setdefault(solver, set()).add(dt)
 
 
+def left_to_others(solver: Solver, dt: float) -> bool:
+    """Whether steps of dt have been told of, or left to others to tell of."""
+    return dt in _looked_at.get(solver, ())
+
+
 def warn_of_steps(solver: Solver, after: State, steps: int, dt: float) -> None:
     """Emits a NumericsWarning if the last of so many steps of dt, which led to `after`, left forces undone, or if they
     are too short for the precision.

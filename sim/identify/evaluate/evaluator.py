@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -98,6 +99,14 @@ class Evaluator:
         with self.materials.kept():
             self.materials.write(experiment, values)
             return self.model.state().particle_q.numpy().astype(np.float64)
+
+    @contextmanager
+    def holding(self, values: Values, experiment: Experiment) -> Iterator[None]:
+        """The model, and what the solver derives from it, have these values inside; nothing is simulated."""
+        with self.materials.kept():
+            self.materials.write(experiment, values)
+            self.solver.begin()
+            yield
 
     # ------------------------------------------------------------------------------------------ the loss
     def evaluate(self, x: np.ndarray, gradient: bool) -> Evaluation:

@@ -23,7 +23,7 @@ from sim.scene.build.parts import add_parts
 from sim.scene.build.terms import make_terms
 from sim.scene.validate.document import Document
 from sim.schema.errors import SceneError
-from sim.solvers import SOLVERS, Solver, SolverError, growing, rounding_warning, step_warnings
+from sim.solvers import SOLVERS, Solver, SolverError, growing, growth_warning, rounding_warning, step_warnings
 
 PRECISION = float64
 """Of a scene's model where nobody says, in Python and on the command line alike: differences and far digits of
@@ -81,11 +81,13 @@ def _problem(context: BuildContext, device: DeviceLike, dtype: Any) -> Problem:
     context.finish()
     assert model is not None
     solver = make_solver(context, model, "solver")
-    error = growing(solver, max(e.schedule.dt for e in experiments)) if experiments else None
-    if error is not None:
-        context.problem("solver.xpbd.start", str(error), error.hint)
+    longest = max((e.schedule.dt for e in experiments), default=0.0)
+    if longest and (error := growing(solver, longest)) is not None:
+        context.problem("solver.xpbd", str(error), error.hint)
     reference = make_solver(context, model, "reference") if "reference" in scene.data else None
     context.finish()
+    if longest and (text := growth_warning(solver, longest)):
+        context.warnings.append(f"solver: {text}")
     context.warnings += [f"solver: {text}" for text in step_warnings(solver, [e.schedule.dt for e in experiments])]
     rounding = (rounding_warning(model, e.schedule.steps * e.schedule.dt, e.schedule.dt) for e in experiments)
     context.warnings += [f"solver: {text}" for text in dict.fromkeys(rounding) if text]
