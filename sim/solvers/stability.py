@@ -40,14 +40,14 @@ def damping_number(solver: Solver, batch: ConstraintBatch, dt: float) -> float:
     if batch.set.damping is None or not batch.set.count:
         return 0.0
     time = batch.set.damping.device.numpy(batch.set.damping).astype(float)
-    stiffest = _stiffness(solver, batch, dt, np.zeros_like(time))
+    stiffest = stiffness(solver, batch, dt, np.zeros_like(time))
     weight = DAMPED * time / dt
-    damped = _stiffness(solver, batch, dt, time) / np.maximum(weight, 1.0)
+    damped = stiffness(solver, batch, dt, time) / np.maximum(weight, 1.0)
     k = np.maximum(stiffest / np.maximum(damped, 1e-300), 1.0)
     return float(np.median(time / dt * damped * np.sqrt(k)))
 
 
-def _stiffness(solver: Solver, batch: ConstraintBatch, dt: float, time: np.ndarray) -> np.ndarray:
+def stiffness(solver: Solver, batch: ConstraintBatch, dt: float, time: np.ndarray) -> np.ndarray:
     """(constraints,) J W J^T (1 + 2 time / dt) / alpha~ of the row where that is largest, at rest."""
     model, made = solver.model, batch.set
     real, device = model.dtype, model.device
