@@ -150,10 +150,12 @@ class NumericalError:
         largest = max(self.shifts, key=lambda cause: float(np.max(np.abs(self.shifts[cause].errors[name]))))
         if largest == "mesh":
             return "take a finer mesh"
-        swept = isinstance(problem.solver, SolverXPBD)
+        solver, shorter = problem.solver, "shorter steps (`time.substeps`)"
+        if not isinstance(solver, SolverXPBD):
+            return f"take {shorter}"
         # One sweep from multipliers of zero leaves damping undone, however short the step (decision 19).
-        first = "`start: elastic`, " if swept and problem.solver.start == "zero" else ""
-        return f"take {first}{'more iterations or ' if swept else ''}shorter steps (`time.substeps`)"
+        first = "`start: elastic`, " if solver.start == "zero" else ""
+        return f"take {first}more iterations or {shorter}"
 
 
 def numerical_error(
