@@ -61,15 +61,15 @@ def relaxation(solver: Solver, batch: ConstraintBatch, dt: float) -> Relaxation 
     if batch.set.damping is None or not batch.set.count:
         return None
     time = batch.set.damping.device.numpy(batch.set.damping).astype(float)
-    stiffest = _stiffness(solver, batch, dt, np.zeros_like(time))
+    stiffest = stiffness(solver, batch, dt, np.zeros_like(time))
     weight = DAMPED * time / dt
-    damped = _stiffness(solver, batch, dt, time) / np.maximum(weight, 1.0)
+    damped = stiffness(solver, batch, dt, time) / np.maximum(weight, 1.0)
     k = np.maximum(stiffest / np.maximum(damped, 1e-300), 1.0)
     middle = np.argsort(time * damped * np.sqrt(k))[len(time) // 2]
     return Relaxation(float(time[middle] / dt * damped[middle]), float(k[middle]), float(time[middle] / dt))
 
 
-def _stiffness(solver: Solver, batch: ConstraintBatch, dt: float, time: np.ndarray) -> np.ndarray:
+def stiffness(solver: Solver, batch: ConstraintBatch, dt: float, time: np.ndarray) -> np.ndarray:
     """(constraints,) J W J^T (1 + 2 time / dt) / alpha~ of the row where that is largest, at rest."""
     model, made = solver.model, batch.set
     real, device = model.dtype, model.device

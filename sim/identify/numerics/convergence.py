@@ -11,16 +11,22 @@ import numpy as np
 
 from sim.identify.data.experiments import Simulation
 from sim.identify.losses.jacobian import Linearised, linearise
-from sim.identify.numerics.finer import finer_mesh, more_iterations, shorter_steps
+from sim.identify.numerics.finer import finer_mesh, more_iterations, shorter_steps, steps_of_finer
 from sim.identify.numerics.numerical_error import cannot, linear_shift, physical_shift
 from sim.identify.problem import NotRefined, Problem
+
+
+def _with_its_steps(problem: Problem, finer: Problem) -> Problem:
+    return shorter_steps(finer, steps_of_finer(problem, finer))
+
 
 LEVELS = {
     "step": (("h / 2", lambda p: shorter_steps(p, 2)), ("h / 4", lambda p: shorter_steps(p, 4))),
     "iterations": (("x 2", lambda p: more_iterations(p, 2)), ("x 4", lambda p: more_iterations(p, 4))),
-    "mesh": (("2 n", lambda p: finer_mesh(p, math.inf)),),
+    "mesh": (("2 n", lambda p: _with_its_steps(p, finer_mesh(p, math.inf))),),
 }
-"""Cause -> levels of refinement, each by two from the one before."""
+"""Cause -> levels of refinement, each by two from the one before; the mesh with steps that are as much shorter as its
+constraints are stiffer."""
 
 
 @dataclass(frozen=True, eq=False)

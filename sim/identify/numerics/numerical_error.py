@@ -12,8 +12,11 @@ An error that falls like h^p is 2^p / (2^p - 1) times what halving h changes (L.
 "Perspective: A Method for Uniform Reporting of Grid Refinement Studies", 1994), counted in coordinates, where factors
 are: twice with the first order of implicit Euler, 4 / 3 with a second-order integrator and with linear elements.  What
 twice the iterations change is counted 3 / 2 times: it is all of it where a step is nearly converged, and half of it
-where the error falls like 1 / iterations.  A finer mesh is stepped as the
-problem is: where sweeps do not converge, they do so less there, and that is part of the error by the mesh.
+where the error falls like 1 / iterations.
+
+Sweeps converge less on a finer mesh.  It is evaluated with steps so short that its constraints are as stiff as those of
+the mesh at hand (`steps_of_finer`), and with half of these: where that leads in the limit, against where shorter steps
+lead on the mesh at hand, is the error by the mesh.
 
 Step and iterations are two views of one error: as steps get shorter, any number of iterations converges.
 """
@@ -21,7 +24,7 @@ Step and iterations are two views of one error: as steps get shorter, any number
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -30,10 +33,10 @@ from sim.identify.assess.uncertainty import MOST, coordinate_names, held_by_boun
 from sim.identify.data.experiments import Simulation
 from sim.identify.losses.jacobian import Linearised, linearise
 from sim.identify.losses.residuals import Residuals
-from sim.identify.numerics.finer import CAUSES
+from sim.identify.numerics.finer import CAUSES, finer_mesh, shorter_steps, steps_of_finer
 from sim.identify.problem import NotRefined, Problem
 from sim.identify.search.results import Result, short
-from sim.solvers import NumericsWarning, Solver
+from sim.solvers import NumericsWarning, Solver, SolverXPBD
 
 EVALUATIONS, SMALL, BOLD = 4, 0.1, 2.0
 """Evaluations of a finer problem at most: a further one where the last one moves coordinates by more than `SMALL` (10 %
@@ -60,6 +63,16 @@ class Shift:
     compared: float
     measures: dict[str, float] = field(default_factory=dict)
     evaluations: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Refined:
+    """A finer problem at the values found: its residuals, measures, and how far its optimum lies from here (n,)."""
+
+    residuals: Sequence[Residuals]
+    measures: dict[str, float]
+    moved: np.ndarray
+    evaluations: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,17 +142,20 @@ class NumericalError:
             notes.append(
                 f"`{labels[0]}`{f' and {len(labels) - 1} more' if len(labels) > 1 else ''}: the numerics moves what was"
                 f" found{than} ({self.line(name)}): it is a value of this discretisation as much as of the material;"
-                f" {self._advice(name)}, and see `simopt check --converge`"
+                f" {self._advice(problem, name)}, and see `simopt check --converge`"
             )
         return notes
 
-    def _advice(self, name: str) -> str:
+    def _advice(self, problem: Problem, name: str) -> str:
         largest = max(self.shifts, key=lambda cause: float(np.max(np.abs(self.shifts[cause].errors[name]))))
-        return {
-            "step": "take shorter steps (`time.substeps`)",
-            "iterations": "take shorter steps (`time.substeps`) or more iterations",
-            "mesh": "take a finer mesh",
-        }[largest]
+        if largest == "mesh":
+            return "take a finer mesh"
+        solver, shorter = problem.solver, "shorter steps (`time.substeps`)"
+        if not isinstance(solver, SolverXPBD):
+            return f"take {shorter}"
+        # One sweep from multipliers of zero leaves damping undone, however short the step (decision 19).
+        first = "`start: elastic`, " if solver.start == "zero" else ""
+        return f"take {first}more iterations or {shorter}"
 
 
 def numerical_error(
@@ -178,35 +194,72 @@ def estimate_shifts(
     causes: Sequence[str] = tuple(CAUSES),
 ) -> NumericalError:
     """The numerical error at the point that was linearised.  base: the simulations there, for shifts of measures."""
+    study = _Study(problem, found, base)
     shifts, missing = {}, {}
     for cause in causes:
         try:
-            shifts[cause] = shift(problem, CAUSES[cause](problem), cause, found, base)
+            shifts[cause] = study.of_mesh() if cause == "mesh" else study.of(cause)
         except NotRefined as error:
             missing[cause] = str(error)
         except FloatingPointError as error:
             missing[cause] = f"the simulation breaks down ({error})"
-    return NumericalError(problem.space.unpack(found.x), shifts, missing, sum(s.evaluations for s in shifts.values()))
+    return NumericalError(problem.space.unpack(found.x), shifts, missing, study.evaluations)
 
 
-def shift(
-    problem: Problem, finer: Problem, cause: str, found: Linearised, base: Mapping[str, Simulation] | None = None
-) -> Shift:
-    """What a finer problem makes of the values, extrapolated to the end of refinement."""
-    wanted = problem.fitted if base is None else list(base.values())
-    names = {e.name for e in problem.fitted} | {name for name in base or {}}
-    wanted = [e for e in finer.experiments if e.name in names]
-    there = finer.simulate(found.x, wanted)
-    fine = finer.residuals(found.x, there)
-    compared = _compared(found.residuals, fine)
-    measures = {}
-    if base is not None and problem.measures:
-        before = problem.measured(base)
-        measures = {name: value - before[name] for name, value in finer.measured(there).items()}
-    moved, evaluations = nearby_optimum(problem, finer, found, fine)
-    whole = whole_over_change(problem.solver, cause)
-    errors, by_refining = (physical_shift(problem, found.x, factor * moved) for factor in (whole, 1.0))
-    return Shift(cause, errors, by_refining, whole, compared, measures, evaluations)
+class _Study:
+    """The refined problems of an estimate, each evaluated once."""
+
+    def __init__(self, problem: Problem, found: Linearised, base: Mapping[str, Simulation] | None) -> None:
+        self.problem, self.found, self.base = problem, found, base
+        measures = {} if base is None else problem.measured(base)
+        self.present = Refined(found.residuals, measures, np.zeros(found.x.size))
+        self.refined: dict[str, Refined] = {}
+
+    @property
+    def evaluations(self) -> int:
+        """Of refined problems."""
+        return sum(r.evaluations for r in self.refined.values())
+
+    def of(self, cause: str) -> Shift:
+        """What refining by a cause makes of the values, extrapolated to the end of refinement."""
+        whole = whole_over_change(self.problem.solver, cause)
+        after = self.refine(cause, lambda: CAUSES[cause](self.problem))
+        return self.shift(cause, self.present, after, after.moved, whole)
+
+    def of_mesh(self) -> Shift:
+        """As `of`, both meshes in the limit of short steps."""
+        finer, order = finer_mesh(self.problem), self.problem.solver.convergence_order
+        parts, whole = steps_of_finer(self.problem, finer), whole_over_change(self.problem.solver, "mesh")
+        if parts == 1:
+            after = self.refine("mesh", lambda: finer)
+            return self.shift("mesh", self.present, after, after.moved, whole)
+        coarse = self.refine("step", lambda: shorter_steps(self.problem))
+        fine = self.refine("mesh", lambda: shorter_steps(finer, parts))
+        finest = self.refine("mesh, half the step", lambda: shorter_steps(finer, 2 * parts))
+        limits = [
+            before.moved + (after.moved - before.moved) * 2.0**order / (2.0**order - 1.0)
+            for before, after in ((self.present, coarse), (fine, finest))
+        ]
+        return self.shift("mesh", coarse, finest, limits[1] - limits[0], whole)
+
+    def refine(self, name: str, make: Callable[[], Problem]) -> Refined:
+        """What a finer problem has at the values found, and where its optimum lies."""
+        if name not in self.refined:
+            finer, x = make(), self.found.x
+            names = {e.name for e in self.problem.fitted} | set(self.base or {})
+            there = finer.simulate(x, [e for e in finer.experiments if e.name in names])
+            fine = finer.residuals(x, there)
+            moved, evaluations = nearby_optimum(self.problem, finer, self.found, fine)
+            measures = {} if self.base is None else finer.measured(there)
+            self.refined[name] = Refined(fine, measures, moved, evaluations)
+        return self.refined[name]
+
+    def shift(self, cause: str, before: Refined, after: Refined, moved: np.ndarray, whole: float) -> Shift:
+        """What lies between two of them."""
+        measures = {name: value - before.measures[name] for name, value in after.measures.items()}
+        errors, by_refining = (physical_shift(self.problem, self.found.x, f * moved) for f in (whole, 1.0))
+        compared = _compared(before.residuals, after.residuals)
+        return Shift(cause, errors, by_refining, whole, compared, measures, after.evaluations)
 
 
 def nearby_optimum(

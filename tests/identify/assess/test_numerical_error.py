@@ -63,7 +63,7 @@ def found_and_error(problem):
     [
         ("step", {"time.substeps": 200}),
         ("iterations", {"solver.xpbd.iterations": 8}),
-        ("mesh", {"objects.sheet.cloth.grid.cells": [16, 16]}),
+        ("mesh", {"objects.sheet.cloth.grid.cells": [16, 16], "time.substeps": 800}),
     ],
     ids=["step", "iterations", "mesh"],
 )
@@ -72,10 +72,11 @@ def test_a_value_found_from_a_finer_twin_is_off_by_what_is_told(tmp_path, cause,
     found, error = found_and_error(problem)
     off = math.log(TRUTH / found)
     told = math.log(1.0 + float(error.relative(cause, "bend")))
+    if cause == "mesh":  # the twin is of half the edge length, not of none, and of short steps
+        told = told / error.shifts[cause].whole + math.log(1.0 + float(error.relative("step", "bend")))
     assert abs(off) > 0.01
     assert 0.5 < told / off < 2.0
-    if cause != "mesh":
-        assert abs(TRUTH - found) < float(error.errors["bend"])
+    assert abs(TRUTH - found) < float(error.errors["bend"])
     assert error.missing == {}
     assert 1 <= error.shifts[cause].evaluations <= 4
     assert error.shifts[cause].compared > 1.0  # the data would tell the difference
