@@ -65,3 +65,49 @@ def test_what_is_left_out_is_told():
     for damping, told in ((0.02, True), (0.0, False)):
         notes = step_warnings(sim.SolverXPBD(solid("stvk", damping=damping), start="elastic"), [5e-5])
         assert any("less damping" in n for n in notes) == told, notes
+
+
+ELASTIC = {"young": 1e5, "poisson": 0.4}
+LEADING = {
+    "damped pair": ({"deviatoric": {**ELASTIC, "damping": 4e-3}, "cell_volume": ELASTIC}, {}),
+    "quadratic": ({"stvk": {**ELASTIC, "damping": 4e-3}}, {"element": "quadratic"}),
+}
+"""Solids of two constraints, one of which begins a step with no more of its force than the other: `leading_parts`."""
+
+
+@pytest.mark.parametrize("case", ["damped pair", pytest.param("quadratic", marks=pytest.mark.slow)])
+def test_gradients_through_the_leading_part(case):
+    """The part of a force that a step begins with depends on another constraint: on its places, values and damping."""
+    materials, more = LEADING[case]
+    builder = sim.ModelBuilder(gravity=(-9.81, 0, 0))
+    group = builder.add_soft_grid(
+        dim_x=1, dim_y=1, dim_z=2, cell_x=0.03, cell_y=0.03, cell_z=0.03, density=1070.0, label="block",
+        vel=(-0.3, 0.1, 0.0), spin=(0.0, 2.0, 1.0), material=materials, **more,
+    )  # fmt: skip
+    builder.add_attachment(group.choose({"z": [None, 1e-9]}))
+    model, rng = builder.finalize(dtype=sim.float64, requires_grad=True), np.random.default_rng(5)
+    stepper, weights = sim.SolverXPBD(model, start="elastic"), rng.normal(size=(1, model.particle_count, 3))
+    names = [f"block.{material}.{key}" for material, values in materials.items() for key in values]
+    names += ["block.density", "block.velocity"]
+
+    def value():
+        return float(np.sum(weights * sim.rollout(stepper, model.state(), 12, 5e-4).particle_q.numpy()))
+
+    found = []
+    for strategy in (sim.StoreAll(), sim.Checkpointed(every=5)):
+        with sim.Tape() as tape:
+            final = sim.rollout(stepper, model.state(), 12, 5e-4, strategy=strategy).particle_q
+        tape.backward(grads={final: sim.array(weights, dtype=sim.vec3d)})
+        found.append({name: model[name].grad.numpy().copy() for name in names})
+        tape.zero()
+    for name in names:
+        np.testing.assert_array_equal(found[0][name], found[1][name])
+        array = model[name]
+        before = array.numpy().copy()
+        direction, ends = np.abs(before).max() * rng.normal(size=before.shape), []
+        for step in (1e-3, -1e-3, 2e-3, -2e-3):
+            array.assign(before + step * direction)
+            ends.append(value())
+        array.assign(before)
+        want = (4 * (ends[0] - ends[1]) / 2e-3 - (ends[2] - ends[3]) / 4e-3) / 3
+        assert np.sum(found[0][name] * direction) == pytest.approx(want, rel=2e-6), name
