@@ -18,7 +18,7 @@ from sim.constraints import REGISTRY, Constraint
 from sim.constraints.damping.branches import branched
 from sim.constraints.damping.evolution import make_evolution
 from sim.constraints.projection import make_projection
-from sim.constraints.warm_start import make_warm_start
+from sim.constraints.warm_start import make_softness, make_warm_start
 from sim.core.lang.autodiff.reverse import vjp
 from sim.core.lang.frontend.tracer import trace_function
 from sim.core.lang.ir.core import Func, emit
@@ -73,7 +73,8 @@ def variants(
 LARGE = (
     "project_neo_hookean_first_own", "project_stvk_next_own", "project_viscoelastic_first_own",
     "project_deviatoric_first_own",
-    "project_cell_volume_next_own", "push_neo_hookean", "force_stvk", "energy_stvk", "flow_",
+    "project_cell_volume_next_own", "push_neo_hookean", "softness_deviatoric",
+    "warm_start_bounded_cell_volume", "force_stvk", "energy_stvk", "flow_",
 )  # fmt: skip
 """Kernels that stand for those of solids, which are large: every constraint once, and every kind of kernel once."""
 
@@ -102,6 +103,14 @@ def solver_variants(real: Scalar) -> list[Variant]:
             made[f"warm_start_{c.name}"] = partial(
                 _lazily, partial(make_warm_start, c, real, True, True, True), f"warm_start_{c.name}"
             )
+            if c.law is not None:
+                label = f"warm_start_bounded_{c.name}"
+                made[label] = partial(
+                    _lazily, partial(make_warm_start, c, real, False, True, False, True), label, passive=("sharing",)
+                )
+                made[f"softness_{c.name}"] = partial(
+                    _lazily, partial(make_softness, c, real, True), f"softness_{c.name}"
+                )
             made[f"force_{c.name}"] = partial(_lazily, partial(make_force, c, real), f"force_{c.name}")
             made[f"energy_{c.name}"] = partial(_lazily, partial(make_energy, c, real), f"energy_{c.name}")
         for m in c.internal_variables:
