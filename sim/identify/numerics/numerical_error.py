@@ -36,7 +36,7 @@ from sim.identify.losses.residuals import Residuals
 from sim.identify.numerics.finer import CAUSES, finer_mesh, shorter_steps, steps_of_finer
 from sim.identify.problem import NotRefined, Problem
 from sim.identify.search.results import Result, short
-from sim.solvers import NumericsWarning, Solver
+from sim.solvers import NumericsWarning, Solver, SolverXPBD
 
 EVALUATIONS, SMALL, BOLD = 4, 0.1, 2.0
 """Evaluations of a finer problem at most: a further one where the last one moves coordinates by more than `SMALL` (10 %
@@ -142,17 +142,20 @@ class NumericalError:
             notes.append(
                 f"`{labels[0]}`{f' and {len(labels) - 1} more' if len(labels) > 1 else ''}: the numerics moves what was"
                 f" found{than} ({self.line(name)}): it is a value of this discretisation as much as of the material;"
-                f" {self._advice(name)}, and see `simopt check --converge`"
+                f" {self._advice(problem, name)}, and see `simopt check --converge`"
             )
         return notes
 
-    def _advice(self, name: str) -> str:
+    def _advice(self, problem: Problem, name: str) -> str:
         largest = max(self.shifts, key=lambda cause: float(np.max(np.abs(self.shifts[cause].errors[name]))))
-        return {
-            "step": "take shorter steps (`time.substeps`)",
-            "iterations": "take shorter steps (`time.substeps`) or more iterations",
-            "mesh": "take a finer mesh",
-        }[largest]
+        if largest == "mesh":
+            return "take a finer mesh"
+        solver, shorter = problem.solver, "shorter steps (`time.substeps`)"
+        if not isinstance(solver, SolverXPBD):
+            return f"take {shorter}"
+        # One sweep from multipliers of zero leaves damping undone, however short the step (decision 19).
+        first = "`start: elastic`, " if solver.start == "zero" else ""
+        return f"take {first}more iterations or {shorter}"
 
 
 def numerical_error(
