@@ -122,7 +122,7 @@ def _too_long(solver: SolverXPBD, batch: ConstraintBatch, longest: float) -> str
         )
     if solver.start == "elastic":
         left_out = 1.0 - forces_kept(solver, batch, dt)
-        if left_out > 1.0 - KEPT and bias * left_out > WORTH_SAYING:
+        if left_out > 1.0 - KEPT:
             return (
                 f"{begin} only {100 * (1.0 - left_out):.0f} % of its forces can act at the start of a step, and it will"
                 f" be too soft by up to {100 * bias * left_out:.0f} %; use more substeps"
