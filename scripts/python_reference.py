@@ -37,6 +37,8 @@ GROUPS = {  # prefix of the module that a name comes from -> heading, "" for wha
     "sim.core.runtime.devices.device": _DEVICES,
     "sim.core.runtime.devices.streams": _DEVICES,
     "sim.core.runtime.devices.graph": _DEVICES,
+    "sim.core.runtime.devices.captures": _DEVICES,
+    "sim.core.runtime.devices.queries": _DEVICES,
     "sim.core.runtime.launch.conditionals": _DEVICES,
     "sim.core.runtime.ambient.profile": "Time",
     "sim.core.optim": "Optimisers",

@@ -19,8 +19,8 @@ LAYERS = """
     core.lang.frontend.captures core.lang.frontend.traced core.lang.frontend.tracing core.lang.frontend
     core.lang.library core.lang.autodiff
     core.lang.instrument core.lang core.backends
-    core.runtime.memory core.runtime.compiled core.runtime.ambient core.runtime.devices core.runtime.arrays
-    core.runtime.launch core.runtime.debug core.runtime.tape core.runtime.derivatives core.runtime.interop core.runtime
+    core.runtime.ambient.stacks core.runtime.memory core.runtime.compiled core.runtime.ambient
+    core.runtime.devices core.runtime.arrays core.runtime.launch core.runtime.debug core.runtime.tape core.runtime.derivatives core.runtime.interop core.runtime
     core.optim core files schema geometry
     constraints.stencils constraints.base constraints.tetrahedron constraints.cloth constraints model
     solvers.air solvers.batch solvers.fingerprint solvers.step_kernels solvers.integrators solvers.base solvers.newton

@@ -18,7 +18,8 @@ import numpy as np
 from sim.core.lang.errors import GradientError
 from sim.core.lang.types import Type, array_type, as_type, size_of
 from sim.core.runtime.ambient import recording
-from sim.core.runtime.arrays.operations import Copy, Fill, HostWrite, copy_detached, perform
+from sim.core.runtime.ambient.stacks import anywhere
+from sim.core.runtime.arrays.operations import Copy, Fill, HostWrite, copy_detached, perform, refill_fresh
 from sim.core.runtime.arrays.placement import (
     DType,
     ShapeLike,
@@ -393,6 +394,8 @@ def fresh(
 ) -> array:
     """An array in new packed memory; undefined content unless `zero`."""
     made = make_array(*in_fresh_memory(shape, dtype, device, zero, pinned))
+    if zero and anywhere:
+        refill_fresh(made)
     if requires_grad:
         made.requires_grad = True
     return made

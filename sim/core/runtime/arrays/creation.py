@@ -11,7 +11,7 @@ from sim.core.lang.frontend.tracing.registry import Refusal, in_kernels
 from sim.core.lang.types import as_type
 from sim.core.lang.types import from_numpy as scalar_from_numpy
 from sim.core.runtime.arrays.array import array, fresh, like, make_array
-from sim.core.runtime.arrays.operations import Copy, perform
+from sim.core.runtime.arrays.operations import Copy, perform, refill_fresh
 from sim.core.runtime.arrays.placement import DType, ShapeLike, as_shape
 from sim.core.runtime.devices.device import DeviceLike, get_device
 from sim.core.runtime.memory import dlpack
@@ -56,7 +56,9 @@ def full(
     """Every element `value`, which also gives the type if `dtype` does not.  pinned: see `zeros`."""
     kind = infer_type(value) if dtype is None else as_type(dtype)
     made = fresh(shape, kind, device, requires_grad, zero=False, pinned=pinned)
-    made.device.write(made, element_value(value, kind))
+    content = element_value(value, kind)
+    made.device.write(made, content)
+    refill_fresh(made, content)
     return made
 
 
@@ -81,7 +83,9 @@ def empty_like(src: array, device: DeviceLike = None, requires_grad: bool | None
 def full_like(src: array, value: HostData, device: DeviceLike = None, requires_grad: bool | None = None) -> array:
     """As `zeros_like`, with every element `value`."""
     made = like(src, device, requires_grad, zero=False)
-    made.device.write(made, element_value(value, made.dtype))
+    content = element_value(value, made.dtype)
+    made.device.write(made, content)
+    refill_fresh(made, content)
     return made
 
 

@@ -139,15 +139,14 @@ class Call:
 
     def run_as(self, compiled: Compiled, args: FlatArguments) -> None:
         """Run a variant of the kernel that writes what the kernel writes."""
-        args_now, written = self.args, []
+        args_now, written, graph = self.args, [], capturing()
         for k in self.spec.written:
             a = args_now[k]
             if a is not None:
                 written.append(a)
-                if a.buffer.watchers:
+                if a.buffer.watchers or graph is not None:
                     before_write(a, f"launch of '{self.spec.kernel.name}'")
         run(compiled, self.device, self.dims, args)
-        graph = capturing()
         if graph is not None:
             graph.carries |= bool(self.spec.active(args_now))
             graph.uses(self.spec.captures)
