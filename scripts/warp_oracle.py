@@ -1,16 +1,17 @@
 """The same programs with Warp and with sim: `record` writes what Warp computes, `compare` runs sim against that.
 
-    WARPS_PYTHON scripts/warp_oracle.py record [NAME ...]      where `pip install warp-lang numpy` was done; no sim needed
-    python scripts/warp_oracle.py compare [-v] [NAME ...]      a table of the programs that agree, differ, or do not run
+    PYTHON_WITH_WARP scripts/warp_oracle.py record [NAME ...]      (`pip install warp-lang numpy`; it needs no sim)
+    python scripts/warp_oracle.py compare [-v] [NAME ...]          what agrees, what differs, what does not run
 
-Programs are in tests/oracle: functions of `programs_*.py`, and rows of `rows_*.py`, from which kernels of one expression are
-made.  A program is a module of its own, with `import sim as wp` in it, or `import warp as wp`: nothing else is different.
-What was recorded is tests/oracle/expected.json, which tests compare with, so that they need no Warp.
+Programs are in tests/oracle: functions of `programs_*.py`, and rows of `rows_*.py`, which become kernels of one expression
+each.  A program is a module of its own, with `import sim as wp` in it or `import warp as wp`, no other
+difference.  What was recorded is tests/oracle/expected.json, so that the tests need no Warp.
 """
 
 from __future__ import annotations
 
 import ast
+import functools
 import importlib.util
 import json
 import re
@@ -35,9 +36,16 @@ _LETTERS = {
 }
 _VARIANTS = {"": [("", "")], "~": [("32", "f"), ("64", "d")], "~~": [("16", "h"), ("32", "f"), ("64", "d")]}
 _DIFFERENT_SHAPES = re.compile(r"vec5|mat(23|32|34|24)")
-HELPERS = "from oracle_helpers import plain_values, random_values, text_numbers, values_and_gradients, values_only"
+HELPERS = "from oracle_helpers import plain_values, random_values, values_and_gradients"
 
 
+@functools.cache
+def expected() -> dict[str, list[Any]]:
+    """Name -> what Warp computed; programs that Warp does not run are not among them."""
+    return json.loads(EXPECTED.read_text()) if EXPECTED.exists() else {}
+
+
+@functools.cache
 def programs() -> dict[str, str]:
     """Name -> text of a module whose last function is the program."""
     found = {}
@@ -52,7 +60,7 @@ def programs() -> dict[str, str]:
         shared = [n for n in shared if not isinstance(n, ast.Expr)]
         for node in tree.body:
             if isinstance(node, ast.FunctionDef) and node.name[0] != "_":
-                parts = [HELPERS, *map(ast.unparse, shared), ast.unparse(node), f"program = {node.name}"]
+                parts = [*map(ast.unparse, shared), ast.unparse(node), f"program = {node.name}"]
                 found[f"{group}/{node.name}"] = "\n\n\n".join(parts) + "\n"
     return found
 
@@ -77,7 +85,7 @@ def _of_row(name: str, signature: str, expression: str, low: float = -2, high: f
         call = f"values_and_gradients(wp, work, [{', '.join(inputs)}], {types}, {_type(result)})"
         if not smooth:
             call = call.replace("values_and_gradients", "plain_values")
-        text = f'''import numpy as np
+        text = f"""import numpy as np
 import sim as wp
 {HELPERS}
 
@@ -92,7 +100,7 @@ def work({parameters}, out: wp.array(dtype={_type(result)})):
 
 def program():
     return {call}
-'''
+"""
         yield f"{name}_{letter}" if letter else name, text
 
 
@@ -171,6 +179,19 @@ def _large(value: Any) -> bool:
     return any(isinstance(v, int) and abs(v) >= 2**63 for v in np.ravel(np.asarray(value, dtype=object)))
 
 
+def agreeing(group: str) -> list[str]:
+    """The programs of a group that have to agree with what is recorded: all but those in `known.py`."""
+    known = _module("known", FOLDER / "known.py")
+    names = [n for n in programs() if n in expected() and n.startswith(f"{group}/")]
+    return [n for n in names if n not in known.DIFFERENT and n not in known.PENDING]
+
+
+def check(name: str, folder: Path) -> str:
+    """Empty where a program computes what Warp did, else what is different."""
+    text = programs()[name]
+    return agree(run(name, text, "sim", folder), expected()[name], tolerance(name, text))
+
+
 def tolerance(name: str, text: str) -> float:
     """Of a program: rounding of the least precise type that it names."""
     if re.search(r"float16|vec\dh|mat22h|quath", text):
@@ -197,7 +218,7 @@ def record(names: list[str]) -> None:
     import warp
 
     warp.config.quiet = True
-    known = json.loads(EXPECTED.read_text()) if names and EXPECTED.exists() else {}
+    known = dict(expected()) if names else {}
     with tempfile.TemporaryDirectory() as folder:
         for name, text in _chosen(names).items():
             try:
@@ -211,15 +232,14 @@ def record(names: list[str]) -> None:
 
 
 def compare(names: list[str]) -> None:
-    expected = json.loads(EXPECTED.read_text())
     counts: dict[str, list[int]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        for name, text in _chosen([n for n in names if n != "-v"]).items():
-            if name not in expected:
+        for name in _chosen([n for n in names if n != "-v"]):
+            if name not in expected():
                 continue
             count = counts.setdefault(name.split("/")[0], [0, 0, 0])
             try:
-                why = agree(run(name, text, "sim", Path(folder)), expected[name], tolerance(name, text))
+                why = check(name, Path(folder))
                 count[0 if not why else 1] += 1
             except Exception as error:
                 count[2] += 1

@@ -15,7 +15,7 @@ def values_and_gradients(wp, kernel, inputs, types=(), out=None):
     for k, value in enumerate(inputs):
         if isinstance(value, np.ndarray):
             n = n or len(value)
-            kind = types[k] if k < len(types) and types[k] is not None else wp.dtype_from_numpy(value.dtype)
+            kind = types[k] if k < len(types) and types[k] is not None else getattr(wp, value.dtype.name)
             value = wp.array(value, dtype=kind, requires_grad=value.dtype.kind == "f")
             arrays += [value] * bool(value.requires_grad)
             out = out or (wp.float64 if value.numpy().dtype == np.float64 else wp.float32)
@@ -34,7 +34,7 @@ def values_only(wp, kernel, inputs, out):
     """As `values_and_gradients`, with arrays of numbers, and without gradients."""
     n = next((len(v) for v in inputs if isinstance(v, np.ndarray)), 1)
     result = wp.zeros(n, dtype=out)
-    arguments = [wp.array(v, dtype=wp.dtype_from_numpy(v.dtype)) if isinstance(v, np.ndarray) else v for v in inputs]
+    arguments = [wp.array(v, dtype=getattr(wp, v.dtype.name)) if isinstance(v, np.ndarray) else v for v in inputs]
     wp.launch(kernel, dim=n, inputs=arguments, outputs=[result])
     return [result.numpy()]
 

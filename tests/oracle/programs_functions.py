@@ -1,12 +1,13 @@
 """Programs about functions, structs and control flow; each returns the numbers that are compared.
 
-`import sim as wp` is what the oracle replaces.  Each function below is a module of its own there, with this file's imports.
+`import sim as wp` is what the oracle replaces.  There each function is a module of its own, with this file's imports.
 """
 
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
+from oracle_helpers import values_and_gradients, values_only
 
 import sim as wp
 

@@ -1,6 +1,7 @@
 """Programs about values and types in Python (form: `programs_functions`)."""
 
 import numpy as np
+from oracle_helpers import text_numbers
 
 import sim as wp
 
@@ -13,25 +14,49 @@ def vector_arithmetic():
 def vector_functions():
     a, b = wp.vec3(1.0, 2.0, 3.0), wp.vec3(-1.0, 0.5, 2.0)
     numbers = [wp.dot(a, b), wp.length(a), wp.length_sq(b), wp.min(a), wp.max(b)]
-    return [numbers, list(wp.cross(a, b)), list(wp.normalize(a)), list(wp.cw_mul(a, b)), list(wp.abs(b)), list(wp.min(a, b))]
+    return [
+        numbers,
+        list(wp.cross(a, b)),
+        list(wp.normalize(a)),
+        list(wp.cw_mul(a, b)),
+        list(wp.abs(b)),
+        list(wp.min(a, b)),
+    ]
 
 
 def scalar_functions():
-    return [[wp.sin(1.0), wp.cos(1.0), wp.pow(2.0, 3.0), wp.clamp(3.0, 0.0, 1.0), wp.min(2, 3), wp.max(2.0, 3.0), wp.sqrt(2.0), wp.lerp(1.0, 3.0, 0.25)]]
+    return [
+        [
+            wp.sin(1.0),
+            wp.cos(1.0),
+            wp.pow(2.0, 3.0),
+            wp.clamp(3.0, 0.0, 1.0),
+            wp.min(2, 3),
+            wp.max(2.0, 3.0),
+            wp.sqrt(2.0),
+            wp.lerp(1.0, 3.0, 0.25),
+        ]
+    ]
 
 
 def vector_items():
     a = wp.vec4(1.0, 2.0, 3.0, 4.0)
     a[1] = 7.0
     a.w = 9.0
-    return [[a[0], a[-1], a.x, a.y, len(a)], list(a[1:3]), list(a), np.array(a), [int(a == wp.vec4(1.0, 7.0, 3.0, 9.0)), int(a != a)]]
+    return [
+        [a[0], a[-1], a.x, a.y, len(a)],
+        list(a[1:3]),
+        list(a),
+        np.array(a),
+        [int(a == wp.vec4(1.0, 7.0, 3.0, 9.0)), int(a != a)],
+    ]
 
 
 def matrix_arithmetic():
     m, n = wp.mat22(1.0, 2.0, 3.0, 4.0), wp.mat22(0.5, -1.0, 2.0, 1.0)
-    return [np.array(x) for x in (m + n, m - n, m @ n, 2.0 * m, m * wp.vec2(1.0, 2.0), wp.transpose(m), wp.inverse(m), m[1])] + [
-        [wp.determinant(m), wp.trace(m), m[0, 1]]
-    ]
+    return [
+        np.array(x) for x in (m + n, m - n, m @ n, 2.0 * m, m * wp.vec2(1.0, 2.0), wp.transpose(m), wp.inverse(m), m[1])
+    ] + [[wp.determinant(m), wp.trace(m), m[0, 1]]]
 
 
 def matrix_constructors():
@@ -52,14 +77,30 @@ def quaternion_arithmetic():
     q = wp.quat_from_axis_angle(wp.vec3(0.0, 0.0, 1.0), 0.5)
     p = wp.quat(0.1, 0.2, 0.3, 0.9)
     return [
-        list(x) for x in (q, p * q, wp.quat_inverse(p), wp.quat_rotate(q, wp.vec3(1.0, 2.0, 3.0)), wp.normalize(p), wp.quat_identity())
+        list(x)
+        for x in (
+            q,
+            p * q,
+            wp.quat_inverse(p),
+            wp.quat_rotate(q, wp.vec3(1.0, 2.0, 3.0)),
+            wp.normalize(p),
+            wp.quat_identity(),
+        )
     ] + [np.array(wp.quat_to_matrix(q))]
 
 
 def transform_arithmetic():
     t = wp.transform(wp.vec3(1.0, 2.0, 3.0), wp.quat_from_axis_angle(wp.vec3(1.0, 0.0, 0.0), 0.3))
     s = wp.transform_inverse(t)
-    return [list(t), list(s), list(t * t), list(wp.transform_point(t, wp.vec3(1.0, 1.0, 1.0))), list(t.p), list(t.q), list(wp.transform_identity())]
+    return [
+        list(t),
+        list(s),
+        list(t * t),
+        list(wp.transform_point(t, wp.vec3(1.0, 1.0, 1.0))),
+        list(t.p),
+        list(t.q),
+        list(wp.transform_identity()),
+    ]
 
 
 def transform_forms():
@@ -74,7 +115,13 @@ def transform_forms():
 def spatial_values():
     a = wp.spatial_vector(1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
     b = wp.spatial_vector(wp.vec3(1.0), wp.vec3(2.0))
-    return [list(a + b), list(wp.spatial_top(a)), list(wp.spatial_bottom(b)), [wp.spatial_dot(a, b)], np.array(wp.spatial_matrix()).shape]
+    return [
+        list(a + b),
+        list(wp.spatial_top(a)),
+        list(wp.spatial_bottom(b)),
+        [wp.spatial_dot(a, b)],
+        np.array(wp.spatial_matrix()).shape,
+    ]
 
 
 def integer_vectors():
@@ -83,7 +130,11 @@ def integer_vectors():
 
 
 def precisions():
-    return [list(wp.vec3d(1.0, 2.0, 1.0 / 3.0)), list(wp.vec3(1.0, 2.0, 1.0 / 3.0)), list(wp.vec3h(1.0, 2.0, 1.0 / 3.0))]
+    return [
+        list(wp.vec3d(1.0, 2.0, 1.0 / 3.0)),
+        list(wp.vec3(1.0, 2.0, 1.0 / 3.0)),
+        list(wp.vec3h(1.0, 2.0, 1.0 / 3.0)),
+    ]
 
 
 def scalar_types():
@@ -111,17 +162,36 @@ def type_properties():
 
 def type_groups():
     kinds = [wp.types.scalar_types, wp.types.int_types, wp.types.float_types]
-    return [[int(wp.int32 in k) for k in kinds], [int(wp.float64 in k) for k in kinds], [int(wp.float16 in k) for k in kinds]]
+    return [
+        [int(wp.int32 in k) for k in kinds],
+        [int(wp.float64 in k) for k in kinds],
+        [int(wp.float16 in k) for k in kinds],
+    ]
 
 
 def numpy_conversions():
-    kinds = [wp.float16, wp.float32, wp.float64, wp.int8, wp.uint8, wp.int16, wp.uint16, wp.int32, wp.uint32, wp.int64, wp.uint64]
+    kinds = [
+        wp.float16,
+        wp.float32,
+        wp.float64,
+        wp.int8,
+        wp.uint8,
+        wp.int16,
+        wp.uint16,
+        wp.int32,
+        wp.uint32,
+        wp.int64,
+        wp.uint64,
+    ]
     back = [int(wp.dtype_from_numpy(wp.dtype_to_numpy(k)) == k) for k in kinds]
     return [back, [np.dtype(wp.dtype_to_numpy(k)).itemsize for k in kinds]]
 
 
 def text_of_values():
-    return [text_numbers(str(v)) for v in (wp.vec3(1.0, 2.0, 3.0), wp.mat22(1.0, 2.0, 3.0, 4.0), wp.quat(1.0, 2.0, 3.0, 4.0))]
+    return [
+        text_numbers(str(v))
+        for v in (wp.vec3(1.0, 2.0, 3.0), wp.mat22(1.0, 2.0, 3.0, 4.0), wp.quat(1.0, 2.0, 3.0, 4.0))
+    ]
 
 
 def function_on_host():

@@ -1,13 +1,20 @@
 """Programs about hash grids, bounding volume hierarchies and meshes (form: `programs_functions`)."""
 
 import numpy as np
+from oracle_helpers import values_and_gradients
 
 import sim as wp
 
 
 def grid_neighbours():
     @wp.kernel
-    def count(grid: wp.uint64, x: wp.array(dtype=wp.vec3), radius: float, out: wp.array(dtype=int), sums: wp.array(dtype=wp.vec3)):
+    def count(
+        grid: wp.uint64,
+        x: wp.array(dtype=wp.vec3),
+        radius: float,
+        out: wp.array(dtype=int),
+        sums: wp.array(dtype=wp.vec3),
+    ):
         i = wp.tid()
         p = x[i]
         query = wp.hash_grid_query(grid, p, radius)
@@ -92,8 +99,24 @@ def hierarchy_rays():
 def _ball():
     """Points and triangles of an icosahedron, its faces pointing outwards."""
     g = (1 + 5**0.5) / 2
-    points = [(-1, g, 0), (1, g, 0), (-1, -g, 0), (1, -g, 0), (0, -1, g), (0, 1, g), (0, -1, -g), (0, 1, -g), (g, 0, -1), (g, 0, 1), (-g, 0, -1), (-g, 0, 1)]
-    faces = "0 11 5 0 5 1 0 1 7 0 7 10 0 10 11 1 5 9 5 11 4 11 10 2 10 7 6 7 1 8 3 9 4 3 4 2 3 2 6 3 6 8 3 8 9 4 9 5 2 4 11 6 2 10 8 6 7 9 8 1"
+    points = [
+        (-1, g, 0),
+        (1, g, 0),
+        (-1, -g, 0),
+        (1, -g, 0),
+        (0, -1, g),
+        (0, 1, g),
+        (0, -1, -g),
+        (0, 1, -g),
+        (g, 0, -1),
+        (g, 0, 1),
+        (-g, 0, -1),
+        (-g, 0, 1),
+    ]
+    faces = (
+        "0 11 5 0 5 1 0 1 7 0 7 10 0 10 11 1 5 9 5 11 4 11 10 2 10 7 6 7 1 8 3 9 4 "
+        "3 4 2 3 2 6 3 6 8 3 8 9 4 9 5 2 4 11 6 2 10 8 6 7 9 8 1"
+    )
     return np.float32(points), np.int32(faces.split())
 
 

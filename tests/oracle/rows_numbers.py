@@ -162,7 +162,13 @@ NOISE = [
         ("pnoise", "vec4", 4, ", 3, 4, 5, 6"),
     ]
 ] + [
-    (f"curlnoise_{n}", f"x: {kind} -> {out}", f"state = wp.rand_init(5)\n    result = wp.curlnoise(state, x{more})", -3, 3)
+    (
+        f"curlnoise_{n}",
+        f"x: {kind} -> {out}",
+        f"state = wp.rand_init(5)\n    result = wp.curlnoise(state, x{more})",
+        -3,
+        3,
+    )
     for n, kind, out, more in [
         (2, "vec2", "vec2", ""),
         (3, "vec3", "vec3", ""),

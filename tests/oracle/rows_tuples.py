@@ -43,10 +43,18 @@ VECTORS = [
     ("vec_slice_step", "a: vec4 -> vec2", "a[::2]"),
     ("vec_vector_form", "a: vec2, x: float32 -> vec3", "wp.vector(a[0], x, a[1])"),
     ("vec_vector_dtype", "x: float32 -> vec3d", "wp.vector(x, length=3, dtype=wp.float64) if x > 99.0 else wp.vec3d()"),
-    ("vec_component_store", "a: vec3, x: float32 -> vec3", "v = wp.vec3(a)\n    v[1] = x * a[0]\n    v.z += x\n    result = v"),
+    (
+        "vec_component_store",
+        "a: vec3, x: float32 -> vec3",
+        "v = wp.vec3(a)\n    v[1] = x * a[0]\n    v.z += x\n    result = v",
+    ),
     ("vec_slice_store", "a: vec4, b: vec2 -> vec4", "v = a + wp.vec4()\n    v[1:3] = b\n    result = v"),
     ("vec_index_known_late", "a: vec4, k: int32 -> float32", "a[k % 4] * 2.0", 0, 3),
-    ("vec_loop_store", "a: vec4 -> vec4", "v = wp.vec4()\n    for k in range(4):\n        v[k] = a[k] * float(k)\n    result = v"),
+    (
+        "vec_loop_store",
+        "a: vec4 -> vec4",
+        "v = wp.vec4()\n    for k in range(4):\n        v[k] = a[k] * float(k)\n    result = v",
+    ),
     ("vec_len", "a: vec4 -> int32", "len(a)"),
 ]
 MATRICES = [
@@ -78,7 +86,11 @@ MATRICES = [
     ("mat_of_precision", "m: mat22d -> mat22", "wp.mat22(m)"),
     ("mat_matrix_form", "x: float32 -> mat23", "wp.matrix(x, shape=(2, 3))"),
     ("mat_matrix_scalars", "x: float32 -> mat22", "wp.matrix(x, 2.0, 3.0, x * x, shape=(2, 2))"),
-    ("mat_store", "m: mat33, x: float32 -> mat33", "n = m + wp.mat33()\n    n[0, 1] = x\n    n[2] = wp.vec3(x, x * x, 1.0)\n    n[1, 1] += x\n    result = n"),
+    (
+        "mat_store",
+        "m: mat33, x: float32 -> mat33",
+        "n = m + wp.mat33()\n    n[0, 1] = x\n    n[2] = wp.vec3(x, x * x, 1.0)\n    n[1, 1] += x\n    result = n",
+    ),
     ("mat_block_store", "m: mat33, b: mat22 -> mat33", "n = m + wp.mat33()\n    n[:2, 1:] = b\n    result = n"),
     ("mat_equal", "m: mat22, n: mat22 -> bool", "m == n or m != m"),
     ("svd3", "m: mat33 -> vec3", "u, s, v = wp.svd3(m)\n    result = s"),
@@ -121,7 +133,11 @@ TRANSFORMS = [
     ("transform_from_matrix", "t: transform -> transform", "wp.transform_from_matrix(wp.transform_to_matrix(t))"),
     ("transform_make", "v: vec3, q: quat -> transform", "wp.transformation(v, q)"),
     ("transform_make_short", "v: vec3, q: quat -> transform", "wp.transform(v * 2.0, q)"),
-    ("transform_set", "t: transform, v: vec3 -> transform", "s = t * wp.transform_identity()\n    s.p = v\n    result = s"),
+    (
+        "transform_set",
+        "t: transform, v: vec3 -> transform",
+        "s = t * wp.transform_identity()\n    s.p = v\n    result = s",
+    ),
     ("transform_mat_point", "m: mat44, v: vec3 -> vec3", "wp.transform_point(m, v)"),
     ("transform_mat_vector", "m: mat44, v: vec3 -> vec3", "wp.transform_vector(m, v)"),
     ("transform_compose", "v: vec3, q: quat, s: vec3 -> mat44", "wp.transform_compose(v, q, s)"),
