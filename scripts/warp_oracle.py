@@ -3,8 +3,8 @@
     PYTHON_WITH_WARP scripts/warp_oracle.py record [NAME ...]      (`pip install warp-lang numpy`; it needs no sim)
     python scripts/warp_oracle.py compare [-v] [NAME ...]          what agrees, what differs, what does not run
 
-Programs are in tests/oracle: functions of `programs_*.py`, and rows of `rows_*.py`, each of which becomes a kernel of one
-expression.  A program is a module of its own, with `import sim as wp` in it or `import warp as wp`, no other
+Programs are in tests/oracle: functions of `programs_*.py`, and rows of `rows_*.py`, each of which becomes a kernel of
+one expression.  A program is a module of its own, with `import sim as wp` in it or `import warp as wp`, no other
 difference.  What was recorded is tests/oracle/expected.json, so that the tests need no Warp.
 """
 
