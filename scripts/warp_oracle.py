@@ -151,9 +151,15 @@ def run(name: str, text: str, package: str, folder: Path) -> list[np.ndarray]:
     """The numbers that a program returns."""
     stem = "oracle_" + name.replace("/", "_")
     path = folder / f"{stem}.py"
-    path.write_text(text.replace("import sim as wp", f"import {package} as wp"))
+    path.write_text(re.sub(r"^(from|import) sim\b", rf"\1 {package}", text, flags=re.M))
     program: Callable[[], list[Any]] = _module(stem, path).program
-    return [np.asarray(part) for part in program()]
+    return [_numbers(part) for part in program()]
+
+
+def _numbers(part: Any) -> np.ndarray:
+    """An array of what a program has returned: scalars of either package have a `value`."""
+    found = np.asarray(part)
+    return found if found.dtype != object else np.array([getattr(v, "value", v) for v in part])
 
 
 def agree(ours: list[np.ndarray], theirs: list[Any], tolerance: float) -> str:

@@ -97,13 +97,13 @@ def function_parameter():
         return x * x
 
     @wp.func
-    def apply_twice(f: Any, x: float):
+    def apply_twice(f: wp.Function, x: float):
         return f(f(x))
 
     @wp.kernel
     def work(x: wp.array(dtype=float), out: wp.array(dtype=float)):
         i = wp.tid()
-        out[i] = apply_twice(square, x[i])
+        out[i] = apply_twice(square, x[i]) + apply_twice(wp.sin, x[i])
 
     return values_and_gradients(wp, work, [np.float32([0.5, -1.5, 2.0])])
 

@@ -72,7 +72,6 @@ FLOATS = [
     ("lerp", "a: float~, b: float~, t: float~ -> float~", "wp.lerp(a, b, t)", -2, 2),
     ("smoothstep", "x: float32 -> float32", "wp.smoothstep(-1.0, 1.0, x)", -0.9, 0.9),
     ("where", "x: float32, y: float32 -> float32", "wp.where(x > y, x * x, y * 3.0)", -2, 2),
-    ("select", "x: float32, y: float32 -> float32", "wp.select(x > y, x * x, y * 3.0)", -2, 2),
     ("ifexp", "x: float32, y: float32 -> float32", "x * y if x > 0.0 else y", -2, 2),
     ("add", "x: float32, y: float32 -> float32", "wp.add(x, y)", -2, 2),
     ("sub", "x: float32, y: float32 -> float32", "wp.sub(x, y)", -2, 2),
