@@ -6,9 +6,14 @@
 from collections.abc import Iterable as _Iterable
 from typing import Any as _Any
 
+from sim.core import config as config
 from sim.core import modules as _modules
 from sim.core import optim as optim
 from sim.core.backends.cache import clear_kernel_cache as clear_kernel_cache
+from sim.core.config import LOG_DEBUG as LOG_DEBUG
+from sim.core.config import LOG_ERROR as LOG_ERROR
+from sim.core.config import LOG_INFO as LOG_INFO
+from sim.core.config import LOG_WARNING as LOG_WARNING
 from sim.core.lang import constants as constants
 from sim.core.lang import types as types
 from sim.core.lang.constants import HALF_PI as HALF_PI

@@ -128,7 +128,6 @@ PYTHON: Mapping[str, str] = {
 """Functions of Python that the language does not have."""
 _LATER = "are not there yet"
 _COMPILED = "there is nothing to load: a kernel is compiled at its first launch, and kept on disk"
-_OPTIONS = "write sim.set_check_bounds(True), sim.set_num_threads(n), ...; there is no object of settings"
 WARP: Mapping[str, str] = {
     "tile": f"tiles {_LATER}; write a kernel per element, sums with sim.atomic_add",
     "tile_*": f"tiles {_LATER}; write a kernel per element, sums with sim.atomic_add",
@@ -145,8 +144,7 @@ WARP: Mapping[str, str] = {
     **dict.fromkeys(("fem", "sparse"), "it is not there yet"),
     "sim": "models are built by sim.ModelBuilder, and moved by sim.SolverXPBD",
     "render": "write `simopt run scene.yaml`: it makes a report with a player",
-    "config": _OPTIONS,
-    "context": _OPTIONS,
+    "context": "see sim.config, sim.get_device() and sim.set_num_threads(n)",
     **dict.fromkeys(
         ("load_module", "force_load", "get_module", "set_module_options", "get_module_options", "*_aot_module"),
         _COMPILED,

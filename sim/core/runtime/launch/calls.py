@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from sim.core import config
 from sim.core.backends.base import Executable
 from sim.core.runtime.ambient import observers, recording
 from sim.core.runtime.ambient.profile import open_profiles, timed
@@ -36,6 +37,9 @@ def set_check_bounds(check: bool) -> None:
     """
     global _check_bounds
     _check_bounds = bool(check)
+
+
+config.follow("mode", lambda mode: set_check_bounds(mode == "debug"))
 
 
 def thread_count(dims: Sequence[int]) -> int:
