@@ -92,7 +92,7 @@ def python_reference() -> str:
         if heading is None:
             raise KeyError(f"`sim.{name}` comes from {module}, which has no heading in GROUPS")
         if isinstance(value, types.ModuleType):
-            inside = [(f"{name}.{n}", v) for n, v in vars(value).items() if _shown(n, v, value.__name__)]
+            inside = [(f"{name}.{n}", v) for n, v in vars(value).items() if _shown(n, v, value.__name__.removesuffix(".utils"))]
             groups.setdefault(heading, []).extend(inside if heading and name != "types" else [])
         elif heading:
             groups.setdefault(heading, []).append((name, value))
