@@ -23,6 +23,7 @@ GROUPS = {  # prefix of the module that a name comes from -> heading, "" for wha
     "sim.core.runtime.compiled.argument_packing": "Kernels",
     "sim.core.runtime.launch.kernel": "Kernels",
     "sim.core.runtime.launch.launch": "Kernels",
+    "sim.core.runtime.launch.module": "Kernels",
     "sim.core.runtime.launch.calls": "Kernels",
     "sim.core.runtime.launch.faults": "Kernels",
     "sim.core.runtime.ambient.threads": "Kernels",
