@@ -190,7 +190,20 @@ def _where(t: Context, node: ast.AST, args: list[ast.expr], kwargs: dict[str, as
     return choose(t, args[0], args[1], args[2], node)
 
 
-@builtin("static", lazy=True)
+class Shape:
+    """What `static(...)` sees of a vector, matrix or tuple of the run: how long it is."""
+
+    def __init__(self, length: int) -> None:
+        self._length = length
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __repr__(self) -> str:
+        return f"a value of the run with {self._length} components"
+
+
+@builtin("static", lazy=True, host=lambda value: value)
 def _static(t: Context, node: ast.AST, args: list[ast.expr], kwargs: dict[str, ast.expr]) -> TracedValue:
     """static(expression): evaluated by Python while compiling; sees captured names and constants of the kernel."""
     takes(t, node, "static", tuple(args), kwargs, 1)
@@ -200,6 +213,8 @@ def _static(t: Context, node: ast.AST, args: list[ast.expr], kwargs: dict[str, a
             continue
         if isinstance(value, (StructValue, ArrayRef, Undefined)) or flatten(value):
             space.pop(key, None)  # a value of the run hides a captured name
+            if isinstance(value, (VectorValue, tuple)):
+                space[key] = Shape(len(value.type) if isinstance(value, VectorValue) else len(value))
         else:
             space[key] = value
     t.captures.expression(t.frame.function, args[0], t.env)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import enum
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -177,7 +178,7 @@ class Context:
             raise Mismatch(f"expected {ty}, got {describe(x)}", self._cast_hint(ty))
         if ty.is_int and not np.iinfo(ty.np).min <= x <= np.iinfo(ty.np).max:
             raise Mismatch(f"the number {x} does not fit into {ty}", "use a wider type, as in sim.int64(...)")
-        return self.b.const(x, ty)
+        return self.b.const(x.value if isinstance(x, enum.Enum) else x, ty)
 
     def zero(self, ty: Type) -> TracedValue:
         """The zero of a type (structs: all fields zero, arrays None)."""
@@ -266,6 +267,8 @@ class Context:
         if isinstance(x, np.generic):
             # the kinds that NumPy makes by default are as weak as Python's own numbers
             return x.item() if isinstance(x, (np.bool_, np.int64, np.float64)) else self.b.const(x, from_numpy(x.dtype))
+        if isinstance(x, enum.Enum):
+            return x
         if is_number(x):
             return bool(x) if isinstance(x, bool) else int(x) if isinstance(x, int) else float(x)
         if isinstance(x, Composite):
