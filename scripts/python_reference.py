@@ -15,6 +15,7 @@ GROUPS = {  # prefix of the module that a name comes from -> heading, "" for wha
     "sim.core.lang.errors": "Errors",
     "sim.core.lang.frontend.builtins": "",
     "sim.core.lang.library": "",
+    "sim.core.lang.embedding": "",
     "sim.core.lang.constants": "",
     "sim.core.lang.frontend.constructors": "",
     "sim.core.lang.types": "Types",

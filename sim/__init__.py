@@ -32,6 +32,7 @@ from sim.core.lang.constants import nan as nan
 from sim.core.lang.constants import phi as phi
 from sim.core.lang.constants import pi as pi
 from sim.core.lang.constants import tau as tau
+from sim.core.lang.embedding import grad as grad
 from sim.core.lang.errors import GradientError as GradientError
 from sim.core.lang.errors import KernelError as KernelError
 from sim.core.lang.errors import SimError as SimError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Protocol
@@ -134,6 +135,12 @@ class Function:
         return f"<function {self.name} of the kernel language>"
 
 
+@typing.overload
+def func(f: Callable[..., Any]) -> Function: ...
+@typing.overload
+def func(
+    f: None = None, *, name: str | None = None, module: Any = None
+) -> Callable[[Callable[..., Any]], Function]: ...
 @entry_point
 def func(f: Callable[..., Any] | None = None, *, name: str | None = None, module: Any = None) -> Any:
     """Decorator `@func` or `@func(name=...)`: makes a Python function callable inside of kernels.

@@ -223,3 +223,67 @@ def test_a_variable_that_the_loop_assigns_itself_has_no_known_value():
 
     with pytest.raises(KernelError, match="`i` may have no value"):
         call(changed, [int32], 3)
+
+
+# ---- structs with operators, and attributes that are set
+@sim.struct
+class Complex:
+    real: float
+    imag: float
+
+
+@sim.func
+def add(a: Complex, b: Complex):
+    return Complex(a.real + b.real, a.imag + b.imag)
+
+
+@sim.func
+def mul(a: Complex, b: Complex):
+    return Complex(a.real * b.real - a.imag * b.imag, a.real * b.imag + a.imag * b.real)
+
+
+@sim.func
+def mul(a: float, b: Complex):  # noqa: F811
+    return Complex(a * b.real, a * b.imag)
+
+
+def test_functions_named_as_operators_serve_structs():
+    def compute(x: float):
+        a, b = Complex(x, 2.0), Complex(3.0, 4.0)
+        c = a * b + 2.0 * b
+        c += a
+        return c.real, c.imag
+
+    assert call(compute, [float32], 1.0) == [2.0, 20.0]
+
+    def missing(x: float):
+        return (Complex(x, x) - Complex(x, x)).real
+
+    with pytest.raises(KernelError, match="- is not defined for Complex and Complex"):
+        call(missing, [float32], 1.0)
+
+
+@sim.struct
+class WithArray:
+    data: sim.array[float]
+    scale: float
+
+
+@sim.func
+def with_array(data: sim.array[float], scale: float):
+    s = WithArray()
+    s.data = data
+    s.scale = scale
+    return s
+
+
+def test_an_array_attribute_that_was_not_set_can_be_set():
+    @sim.kernel
+    def scaled(x: sim.array[float], y: sim.array[float]):
+        i = sim.tid()
+        s = with_array(x, 3.0)
+        y[i] = s.scale * s.data[i]
+
+    x, y = sim.array([1.0, 2.0], dtype=float), sim.zeros(2, dtype=float)
+    sim.launch(scaled, 2, inputs=[x, y])
+    assert y.list() == [3.0, 6.0]

@@ -109,7 +109,7 @@ def call_function(
     t: Context, function: Function, args: Sequence[TracedValue], kwargs: Keywords, node: ast.AST
 ) -> TracedValue:
     """A call of a function of the language: traced in place, or kept if its derivative is in closed form."""
-    function, values = _overload(t, function, args, kwargs, node)
+    function, values = chosen(t, function, args, kwargs, node)
     t.captures.rule(function)
     if function.adjoint is not None:
         return call_closed_form(t, function, values, node)
@@ -126,7 +126,7 @@ def call_function(
         t.at(node)
 
 
-def _overload(
+def chosen(
     t: Context, function: Function, args: Sequence[TracedValue], kwargs: Keywords, node: ast.AST
 ) -> tuple[Function, Keywords]:
     """The definition that fits these arguments best, of several the last, and the arguments by name."""
