@@ -121,12 +121,13 @@ def _sum(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> Trace
 # ---- launch and memory
 @builtin("tid")
 def _tid(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> TracedValue:
-    """`i = tid()`: the linear index of the thread;
+    """`i = tid()`: the index of the thread, in a launch of several dimensions the first;
     `i, j = tid()`: its indices in a launch of 2 (up to 4) dimensions."""
     takes(t, node, "tid", args, kwargs, 0)
     call, count = t.unpack
     if call is not node:
-        return t.b.tid(-1)
+        t.single_tids.append(t.b.tid(-1))
+        return t.single_tids[-1]
     if not 1 <= count <= 4:
         raise t.error(node, f"tid() gives 1 to 4 indices, not {count}")
     t.dims = max(t.dims, count)

@@ -146,6 +146,8 @@ class Kernel:
         self.generic_parent: Kernel | None = None
         """Of an overload: the generic kernel."""
         self._overloads: dict[str, Kernel] = {}
+        self._dims = 1
+        self._of_dims: dict[int, Kernel] = {}
         self.module.register_kernel(self.key, self)
 
     @property
@@ -191,9 +193,19 @@ class Kernel:
         if signature not in self._overloads:
             made = copy.copy(self)  # shares what has been traced: one specialisation for one choice of types
             made.function = Function(self.func, self.function.name, kinds)
-            made.generic_parent, made._overloads, made.bindings = self, {}, {}
+            made.generic_parent, made._overloads, made._of_dims, made.bindings = self, {}, {}, {}
             self._overloads[signature] = made
         return self._overloads[signature]
+
+    def in_launches_of(self, dims: int) -> Kernel:
+        """This kernel in launches of several dimensions, where `i = tid()` is the first index."""
+        made = self._of_dims.get(dims)
+        if made is None:
+            made = self._of_dims[dims] = copy.copy(self)
+            made._of_dims = {}
+            made._dims, made.specialisations, made._earlier, made.bindings = dims, {}, {}, {}
+        made.exclusive, made.race_free = self.exclusive, self.race_free
+        return made
 
     def compile(self, device: Device) -> None:
         """Compiles it, or its overloads, for packed arrays on a device.  Raises KernelError."""
@@ -208,7 +220,7 @@ class Kernel:
         """Forgets what was traced and compiled; tapes and graphs keep what they have recorded."""
         for known in (self.specialisations, self._earlier, self.bindings):
             known.clear()
-        for made in self._overloads.values():
+        for made in (*self._overloads.values(), *self._of_dims.values()):
             made.unload()
 
     @property
@@ -230,7 +242,7 @@ class Kernel:
     def _trace(self, types: tuple[Type, ...], earlier: list[Specialisation]) -> Specialisation:
         """A new specialisation; or one of the `earlier` ones, where what has changed makes no difference."""
         source = assume_disjoint(
-            dce(trace_kernel(self.function, types, name=self.name, real=self.real)), self.exclusive
+            dce(trace_kernel(self.function, types, self.name, self.real, self._dims)), self.exclusive
         )
         # What has changed may make no difference: the same code keeps the same specialisation, and what was compiled.
         text, ops = to_text(source), list(walk(source.body))

@@ -137,14 +137,17 @@ def _result(t: Context, function: Function, result: TracedValue) -> tuple[Traced
     return result, ty
 
 
-def trace_kernel(syntax: Syntax, function: Function, arg_types: Sequence[Type], name: str | None, real: Scalar) -> Func:
-    """A kernel for these argument types.
+def trace_kernel(
+    syntax: Syntax, function: Function, arg_types: Sequence[Type], name: str | None, real: Scalar, dims: int = 1
+) -> Func:
+    """A kernel for these argument types, in launches of so many dimensions (or as many as `tid()` asks for).
 
     Parameters: a scalar takes one, an array or a `Reference` one array, a struct its leaves and arrays in field order
     (`s.mass`, `s.x.0`).
     `attrs["signature"]` = [(argument, type, first parameter, number of parameters), ...]; `dims` as `tid()` asks for.
     """
     t = Context(syntax, real)
+    t.dims = dims
     frame = Frame(function, None, (function, *map(str, arg_types)))
     t.frames.append(frame)
     node = function.source.node

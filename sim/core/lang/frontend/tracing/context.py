@@ -85,7 +85,8 @@ class Context:
         self.real = real
         self.frames: list[Frame] = []
         self.captures = Captures()
-        self.dims = 1
+        self.dims = 1  # of the launch
+        self.single_tids: list[Value] = []  # of `i = tid()`: how many dimensions there are shows later
         self.unpack: tuple[ast.AST | None, int] = (None, 1)  # a call whose result is unpacked into so many names
         self.unused: ast.AST | None = None  # a call whose result nobody reads
         self.copies = 1  # how many times the unrolled loops around here repeat it
@@ -356,6 +357,9 @@ class Context:
 
     def finish(self, name: str, span: Span | None, values: Sequence[Value]) -> Func:
         self.block.yields = list(values)
+        if self.dims > 1:
+            for v in self.single_tids:
+                v.op.attrs["axis"] = 0  # type: ignore[union-attr]
         return Func(name, self.block, span, self.dims, {"captures": self.captures})
 
     def inline(self, func: Func, args: Sequence[Value]) -> list[Value]:
