@@ -33,6 +33,7 @@ def launch(
     adjoint: bool = False,
     record_tape: bool = True,
     record_cmd: bool = False,
+    max_blocks: int = 0,
     block_dim: int | None = None,
 ) -> Launch | None:
     """Run a kernel once for every index of `dim` (an int, or up to four of them).
@@ -43,7 +44,7 @@ def launch(
         The arrays must hold the values that they had before the forward launch.
     record_cmd: do not run; return a `Launch`, whose `launch()` does.
     record_tape: False hides the launch from an open tape.
-    Raises LaunchError where the arguments do not fit.  `stream` and `block_dim` matter on GPUs only.
+    Raises LaunchError where the arguments do not fit.  `stream`, `max_blocks` and `block_dim` matter on GPUs only.
     """
     try:
         if not isinstance(kernel, Kernel):

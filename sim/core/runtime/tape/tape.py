@@ -117,6 +117,9 @@ class Tape:
         shared = [args[k] for k in active if args[k].buffer.shared]
         if shared:
             self._foreign.refuse(shared, f"launch of '{spec.kernel.name}'")
+        if active and not spec.kernel.enable_backward:
+            self._run_detached(call, active)
+            return
         made = spec.differentiated(active, aliases) if active else None
         if self._detached.by_buffer or (made is not None and made.tbr.detached):
             self._detached.before_launch(call, active, made.tbr.detached if made is not None else frozenset())
@@ -139,6 +142,14 @@ class Tape:
         except BaseException:
             self.broke_off((args[k] for k in spec.written if args[k] is not None), f"launch of '{spec.kernel.name}'")
             raise
+
+    def _run_detached(self, call: Call, active: frozenset[int]) -> None:
+        """A launch of a kernel with enable_backward=False: what depends on a gradient in it must not reach the loss."""
+        spec, args = call.spec, call.args
+        call.run()
+        for k in spec.reached(active) | (spec.writes & active):
+            if args[k] is not None:
+                self._detached.replace(args[k], Detachment.without_backward(args[k], spec.kernel.name))
 
     def _belongs_to_open_graph(self) -> None:
         """What is recorded now has live-ins: a replay of the graph that is open has to ask for `replayed`."""
@@ -273,6 +284,8 @@ class Tape:
         Where it raises, or is interrupted, all gradients are as before.
         Threads that share a gradient go backward one after the other.
         """
+        named = [a for a in (loss, *(grads or ())) if isinstance(a, array)]
+        self._detached.refuse(named, "backward", True)  # says more than that the loss is not on the tape
         self._refuse_unfit()
         # 1. What it starts from, and all memory whose gradients it may change.
         seeds = Seeds.of(loss, grads or {}, self._recorded.update(self.records), self._order)
