@@ -17,6 +17,7 @@ from sim.core.lang.frontend.traced import (
     Undefined,
     VectorValue,
     describe,
+    extents,
     flatten,
     is_number,
     kind_of,
@@ -250,7 +251,7 @@ def _len(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> Trace
     if isinstance(x, VectorValue):
         return len(x.type)
     if isinstance(x, ArrayRef):
-        return t.b.shape(x.array, len(x.index))
+        return extents(t.b, x)[0]
     if isinstance(x, (tuple, str, range, Homogeneous)):
         return len(x)
     raise t.error(node, f"{describe(x)} has no length")

@@ -23,9 +23,12 @@ from sim.core.lang.frontend.traced import (
     VectorValue,
     constant,
     describe,
+    extents,
     flatten,
     is_number,
     is_traced,
+    like_views,
+    rebuild,
     same,
     type_of,
 )
@@ -249,9 +252,9 @@ class Context:
         if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
             both = [self.unify(x, y) for x, y in zip(a, b, strict=True)]
             return tuple(x for x, _ in both), tuple(y for _, y in both)
-        if isinstance(a, ArrayRef) and isinstance(b, ArrayRef) and a.array is b.array and len(a.index) == len(b.index):
-            rows = [self.unify(x, y) for x, y in zip(a.index, b.index, strict=True)]
-            return ArrayRef(a.array, tuple(x for x, _ in rows)), ArrayRef(a.array, tuple(y for _, y in rows))
+        if isinstance(a, ArrayRef) and isinstance(b, ArrayRef) and like_views(a, b):
+            rows = [self.unify(x, y) for x, y in zip(flatten(a), flatten(b), strict=True)]
+            return rebuild(a, iter([x for x, _ in rows])), rebuild(b, iter([y for _, y in rows]))
         raise Mismatch(f"{describe(a)} and {describe(b)}")
 
     def _or_mismatch(self, typed: Value, other: TracedValue, ty: Type) -> Value:
@@ -342,7 +345,7 @@ class Context:
                 return bool(known)
             return x if x.type is bool_ else self.b.emit("ne", x, self.b.const(0, x.type))
         if isinstance(x, ArrayRef):  # as in Warp: false where None has been passed
-            return self.b.emit("gt", self.b.shape(x.array, len(x.index)), 0)
+            return self.b.emit("gt", extents(self.b, x)[0], 0)
         if is_traced(x) or isinstance(x, Range):
             raise self.error(node, f"{describe(x)} is neither true nor false", "compare it with something")
         return bool(x)
