@@ -16,7 +16,7 @@ import numpy as np
 from sim.core.lang.frontend.function import rules
 from sim.core.lang.references import Reference
 from sim.core.lang.types import ArrayType, Composite, HostStruct, Struct
-from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.array import array, indexedarray
 from sim.core.runtime.compiled.argument_packing import FlatArguments, LaunchError
 from sim.core.runtime.devices.device import Device, DeviceLike, get_device
 from sim.core.runtime.launch.arguments import Argument, argument_type, flatten_argument
@@ -44,7 +44,7 @@ def argument_label(position: int, n_inputs: int) -> str:
     return f"inputs[{position}]" if position < n_inputs else f"outputs[{position - n_inputs}]"
 
 
-_SLOW_KINDS = frozenset((Composite, HostStruct, tuple, list, np.ndarray))
+_SLOW_KINDS = frozenset((Composite, HostStruct, tuple, list, np.ndarray, indexedarray))
 
 
 @cache
@@ -73,6 +73,8 @@ def bind(kernel: Kernel, dims: tuple[int, ...], args: Sequence[Argument], n_inpu
                 part = getattr(a, name)
                 key.append(None if part is None else (part.dtype, part.ndim) if type(part) is array else type(part))
                 flat.append(part)
+                if type(part) is indexedarray:
+                    plain = False
         else:
             key.append(kind)
             flat.append(a)

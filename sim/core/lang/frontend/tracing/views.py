@@ -23,7 +23,8 @@ from sim.core.lang.frontend.traced import (
 )
 from sim.core.lang.frontend.tracing.context import Context
 from sim.core.lang.ir.core import Op, Value
-from sim.core.lang.types import Scalar, int32
+from sim.core.lang.references import IndexedReference
+from sim.core.lang.types import Scalar, array_type, int32
 
 
 def part_of_array(t: Context, x: ArrayRef, keys: Positional, node: ast.AST) -> TracedValue:
@@ -44,6 +45,20 @@ def part_of_array(t: Context, x: ArrayRef, keys: Positional, node: ast.AST) -> T
             parts.append(_sliced(t, x, k, key, node) if isinstance(key, slice) else _at(t, x, k, key, node))
     index = tuple(part for part in parts if isinstance(part, Value))
     return LValue(x.array, index, x.dtype) if len(index) == ndim else ArrayRef(x.array, tuple(parts))
+
+
+def seen_through_indices(t: Context, name: str, ty: IndexedReference) -> ArrayRef:
+    """An argument that is passed as an array and indices, with its parameters added to the function."""
+    array = Value(ty.array, name)
+    t.block.params.append(array)
+    shown: list[Axis] = []
+    for k, chosen in enumerate(ty.chosen):
+        indices = Value(array_type(int32, 1), f"{name}.indices[{k}]") if chosen else None
+        if indices is not None:
+            t.block.params.append(indices)
+        extent = t.b.shape(array if indices is None else indices, 0 if chosen else k)
+        shown.append(Axis(t.b.const(0, int32), t.b.const(1, int32), extent, indices))
+    return ArrayRef(array, tuple(shown))
 
 
 def _at(t: Context, x: ArrayRef, k: int, key: TracedValue, node: ast.AST) -> Value:
