@@ -27,6 +27,7 @@ from sim.core.lang.types import (
     type_of_value,
 )
 from sim.core.runtime.arrays.array import AnyArray, array, indexedarray
+from sim.core.runtime.arrays.creation import from_dlpack
 from sim.core.runtime.compiled.argument_packing import LaunchError
 from sim.core.runtime.launch.kernel import Kernel
 
@@ -57,12 +58,7 @@ def argument_type(kernel: Kernel, position: int, value: Argument, label: str) ->
                     f"{where} is None, and its element type cannot be guessed; annotate the kernel's parameter"
                 )
             return array_type(wanted.dtype, wanted.ndim)
-        if isinstance(value, np.ndarray):
-            element = wanted.dtype.name.split("<")[0] if wanted.dtype else value.dtype
-            raise LaunchError(
-                f"{where} is a NumPy array; pass sim.array(a, dtype=sim.{element}, copy=False), which is zero-copy"
-            )
-        raise LaunchError(f"{where} is a {type(value).__name__}; expected {wanted}{_how_to_share(value)}")
+        raise LaunchError(f"{where} is a {type(value).__name__}; expected {wanted}")
     if isinstance(value, np.ndarray) and value.ndim and not isinstance(wanted, Homogeneous):
         raise LaunchError(f"{where} is a NumPy array; pass sim.array(a), or a scalar")
     if wanted is not None:
@@ -72,6 +68,32 @@ def argument_type(kernel: Kernel, position: int, value: Argument, label: str) ->
             )
         return _struct_type(wanted, value, where) if isinstance(wanted, Struct) else wanted
     return _type_of_value(value, kernel, where)
+
+
+def shared_argument(kernel: Kernel, position: int, value: Argument, label: str) -> Argument:
+    """The memory of an array of another library as an array, where the kernel declares one; anything else as it is.
+
+    Raises LaunchError where it cannot be shared, and for a tensor that asks for a gradient: none would come back.
+    """
+    parameter = kernel.parameters[position]
+    wanted, kind = parameter.type, type(value)
+    of_others = hasattr(kind, "__array_interface__") or hasattr(kind, "__dlpack__")
+    if not of_others or not isinstance(wanted, ArrayType) or isinstance(value, (array, indexedarray, Composite)):
+        return value
+    where = f"{label} ('{parameter.name}') of kernel '{kernel.name}'"
+    if getattr(value, "requires_grad", False):
+        raise LaunchError(
+            f"{where} is a tensor that requires a gradient, and none would reach it; pass sim.from_torch(t), whose"
+            " gradient is t.grad, wrap the launch by sim.torch_function, or pass t.detach()"
+        )
+    try:
+        if hasattr(kind, "__array_interface__"):
+            return array(value, dtype=wanted.dtype, copy=False, device="cpu")
+        return from_dlpack(value, wanted.dtype)
+    except (TypeError, ValueError, BufferError, RuntimeError) as problem:
+        what = "NumPy array" if isinstance(value, np.ndarray) else kind.__name__
+        element = wanted.dtype.name.split("<")[0] if wanted.dtype else "float32"
+        raise LaunchError(f"{where} is a {what}; pass sim.array(a, dtype=sim.{element}): {problem}") from None
 
 
 def _array_form(value: AnyArray) -> Type:
@@ -124,10 +146,8 @@ def _how_to_share(value: Argument) -> str:
     """What to do with an array of another library."""
     if not hasattr(value, "__dlpack__"):
         return ""
-    return (
-        "; pass sim.from_torch(t), or for gradients call the launches through sim.torch_function"
-        if type(value).__module__.startswith("torch")
-        else ("; pass sim.from_dlpack(a), which is zero-copy")
+    return "; annotate the parameter as an array, or pass " + (
+        "sim.from_torch(t)" if type(value).__module__.startswith("torch") else "sim.from_dlpack(a)"
     )
 
 
