@@ -257,6 +257,7 @@ from sim.core.runtime.arrays.array import array2d as array2d
 from sim.core.runtime.arrays.array import array3d as array3d
 from sim.core.runtime.arrays.array import array4d as array4d
 from sim.core.runtime.arrays.array import clone as clone
+from sim.core.runtime.arrays.array import fixedarray as fixedarray
 from sim.core.runtime.arrays.array import indexedarray as indexedarray
 from sim.core.runtime.arrays.array import indexedarray1d as indexedarray1d
 from sim.core.runtime.arrays.array import indexedarray2d as indexedarray2d

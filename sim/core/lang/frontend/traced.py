@@ -72,11 +72,20 @@ class Axis:
 
 
 @dataclass(frozen=True, eq=False)
-class ArrayRef:
-    """An array parameter, or a view of it of `ndim` dimensions: its first `len(index)` dimensions are fixed by an index
-    or shown in part (`Axis`), the others are whole."""
+class LocalArray:
+    """A small array of the thread; its content is the variable `name`: see `local_arrays`."""
 
-    array: Value
+    name: str
+    type: ArrayType
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayRef:
+    """An array parameter or a local array, or a view of it of `ndim` dimensions: its first `len(index)` dimensions are
+    fixed by an index or shown in part (`Axis`), the others are whole."""
+
+    array: Value | LocalArray
     index: tuple[Value | Axis, ...] = ()
 
     @property
@@ -96,7 +105,7 @@ class LValue:
     offset: a run-time leaf number that counts from `first` inside of `extent` leaves (a component chosen at run time).
     """
 
-    array: Value
+    array: Value | LocalArray
     index: tuple[Value, ...]
     type: Type
     first: int = 0
@@ -261,10 +270,15 @@ def rebuild(x: TracedValue, values: Iterator[Value]) -> TracedValue:
     return x
 
 
+def extent_of(b: Builder, array: Value | LocalArray, k: int) -> Value:
+    """The extent of dimension k of an array."""
+    return b.const(array.shape[k], int32) if isinstance(array, LocalArray) else b.shape(array, k)
+
+
 def dimensions(b: Builder, x: ArrayRef) -> list[Value | Axis]:
     """For each dimension of the array: the index that is fixed, or the part that the view shows."""
     rest = range(len(x.index), x.array.type.ndim)  # type: ignore[attr-defined]
-    return [*x.index, *(Axis(b.const(0, int32), b.const(1, int32), b.shape(x.array, k)) for k in rest)]
+    return [*x.index, *(Axis(b.const(0, int32), b.const(1, int32), extent_of(b, x.array, k)) for k in rest)]
 
 
 def extents(b: Builder, x: ArrayRef) -> Extents:

@@ -32,6 +32,7 @@ from sim.core.runtime.arrays.placement import (
     DType,
     ShapeLike,
     annotated,
+    as_shape,
     at_pointer,
     host_layout,
     in_fresh_memory,
@@ -305,6 +306,13 @@ class array4d(array):  # noqa: N801
     """`array` of four dimensions."""
 
     _dimensions = 4
+
+
+class fixedarray(array):  # noqa: N801
+    """The annotation of a small array that a kernel makes by `zeros(shape=..., dtype=...)`; not for the host."""
+
+    def __new__(cls, dtype: DType = Any, shape: ShapeLike | None = None) -> Any:
+        return array_type(dtype, 1 if shape is None else len(as_shape(shape)))
 
 
 class indexedarray:  # noqa: N801  Warp's name

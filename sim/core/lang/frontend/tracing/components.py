@@ -13,6 +13,7 @@ from sim.core.lang.frontend.source import own_module
 from sim.core.lang.frontend.traced import (
     ArrayRef,
     Extents,
+    LocalArray,
     LValue,
     Members,
     Positional,
@@ -61,6 +62,8 @@ def iterate(t: Context, x: TracedValue, node: ast.AST) -> list[TracedValue]:
         raise t.error(node, "this range has to be constant", "use a `for` loop")
     if isinstance(x, VectorValue):
         return [subscript(t, x, (k,), node) for k in range(len(x.type))]
+    if isinstance(x, ArrayRef) and isinstance(x.array, LocalArray) and whole(extents(t.b, x)[0]) is not None:
+        return [t.load(subscript(t, x, (k,), node)) for k in range(whole(extents(t.b, x)[0]) or 0)]
     if isinstance(x, ArrayRef):
         raise t.error(node, "a loop over an array", "loop over its indices: `for i in range(len(a))`")
     raise t.error(node, f"{describe(x)} cannot be looped over", "write `for i in range(n)`")

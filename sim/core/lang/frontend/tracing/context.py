@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 
 from sim.core.lang.errors import KernelError, Span
+from sim.core.lang.frontend import local_arrays
 from sim.core.lang.frontend.captures import Captures
 from sim.core.lang.frontend.function import Function
 from sim.core.lang.frontend.traced import (
     ArrayRef,
+    LocalArray,
     LValue,
     Mismatch,
     Range,
@@ -43,6 +45,7 @@ from sim.core.lang.types import (
     Scalar,
     Struct,
     Type,
+    array_type,
     bool_,
     float32,
     from_numpy,
@@ -53,6 +56,8 @@ from sim.core.lang.types import (
 
 RETURNED, BROKE, CONTINUED, VALUE = "$returned", "$broke", "$continued", "$value"
 FLAGS = (RETURNED, BROKE, CONTINUED)
+LOCAL = "$local"
+"""What the names of the contents of local arrays begin with."""
 
 
 class Frame:
@@ -90,6 +95,7 @@ class Context:
         self.dims = 1
         self.unpack: tuple[ast.AST | None, int] = (None, 1)  # a call whose result is unpacked into so many names
         self.unused: ast.AST | None = None  # a call whose result nobody reads
+        self._local_arrays = 0
         self.copies = 1  # how many times the unrolled loops around here repeat it
 
     @property
@@ -103,6 +109,17 @@ class Context:
     @env.setter
     def env(self, env: dict[str, TracedValue]) -> None:
         self.frames[-1].env = env
+
+    def local_array(self, dtype: Type, shape: tuple[int, ...], content: tuple[Value, ...]) -> ArrayRef:
+        """A small array of the thread with this content."""
+        self._local_arrays += 1
+        made = LocalArray(f"{LOCAL}{self._local_arrays}", array_type(dtype, len(shape)), shape)
+        self.env[made.name] = content
+        return ArrayRef(made)
+
+    def share_local_arrays(self, source: dict[str, TracedValue], target: dict[str, TracedValue]) -> None:
+        """What one function has written to local arrays, the other sees: before and after a call."""
+        target.update((name, content) for name, content in source.items() if name.startswith(LOCAL))
 
     # -- syntax
     def lazy(self, node: ast.expr) -> TracedValue:
@@ -301,7 +318,9 @@ class Context:
         if not isinstance(x, LValue):
             return x
         count = len(leaves_of(x.type))
-        if x.offset is None:
+        if isinstance(x.array, LocalArray):
+            values = local_arrays.read(self.b, x, self.env[x.array.name])
+        elif x.offset is None:
             values = self.b.load(x.array, x.index, range(x.first, x.first + count))
         else:
             leaves = range(x.first, x.first + x.extent)
@@ -310,6 +329,10 @@ class Context:
 
     def write(self, x: LValue, values: Sequence[Value], how: Callable[..., Any]) -> None:
         """Store or accumulate leaves; `how`: `Builder.store` or `Builder.accum`."""
+        if isinstance(x.array, LocalArray):
+            content = self.env[x.array.name]
+            self.env[x.array.name] = local_arrays.written(self.b, x, content, values, how == self.b.accum)
+            return
         if x.offset is None:
             how(x.array, x.index, range(x.first, x.first + len(values)), values)
             return
@@ -320,7 +343,7 @@ class Context:
     def accumulate(self, x: LValue, values: Sequence[Value]) -> None:
         """Add to leaves.  A literal 0 adds nothing: that leaf is left alone."""
         adds = [c for c, v in enumerate(values) if constant(v) != 0.0] if x.offset is None else []
-        if len(adds) == len(values) or not adds:
+        if len(adds) == len(values) or not adds or isinstance(x.array, LocalArray):
             self.write(x, values, self.b.accum)
         else:
             self.b.accum(x.array, x.index, [x.first + c for c in adds], [values[c] for c in adds])
@@ -334,7 +357,15 @@ class Context:
             return flatten(self.fit(self.load(value), x.type))
         except Mismatch as problem:
             what, hint = _what_and_hint(problem)
-            raise self.error(node, f"an element of `{x.array.name}` is {x.type}: {what}", hint) from None
+            raise self.error(node, f"an element of `{self._shown(x.array)}` is {x.type}: {what}", hint) from None
+
+    def _shown(self, array: Value | LocalArray) -> str:
+        """The name of an array in a message."""
+        if isinstance(array, Value):
+            return array.name
+        return next(
+            (name for name, x in self.env.items() if isinstance(x, ArrayRef) and x.array is array), "a local array"
+        )
 
     def logical(self, x: TracedValue, node: ast.AST) -> TracedValue:
         """x as a condition: a Python bool if it is known, else a bool `Value`."""

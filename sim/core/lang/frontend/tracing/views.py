@@ -12,11 +12,13 @@ from typing import Any
 from sim.core.lang.frontend.traced import (
     ArrayRef,
     Axis,
+    LocalArray,
     LValue,
     Positional,
     TracedValue,
     describe,
     dimensions,
+    extent_of,
     is_number,
     type_of,
     whole,
@@ -68,8 +70,12 @@ def _at(t: Context, x: ArrayRef, k: int, key: TracedValue, node: ast.AST) -> Val
     index = _integer(t, key, "an array index", node)
     axis = x.index[k] if k < len(x.index) else None
     known = whole(index)
+    if isinstance(x.array, LocalArray) and known is not None and axis is None:
+        n = x.array.shape[k]
+        if not -n <= known < n:
+            raise t.error(node, f"index {known} is outside of 0 .. {n - 1}")
     if known is not None and known < 0:
-        index = t.b.emit("add", axis.extent if isinstance(axis, Axis) else t.b.shape(x.array, k), known)
+        index = t.b.emit("add", axis.extent if isinstance(axis, Axis) else extent_of(t.b, x.array, k), known)
     if not isinstance(axis, Axis):
         return index
     index = t.b.emit("in_bounds", t.b.emit("cast", index, type=int32), axis.extent)
