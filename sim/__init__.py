@@ -258,6 +258,12 @@ from sim.core.runtime.arrays.array import array2d as array2d
 from sim.core.runtime.arrays.array import array3d as array3d
 from sim.core.runtime.arrays.array import array4d as array4d
 from sim.core.runtime.arrays.array import clone as clone
+from sim.core.runtime.arrays.array import fixedarray as fixedarray
+from sim.core.runtime.arrays.array import indexedarray as indexedarray
+from sim.core.runtime.arrays.array import indexedarray1d as indexedarray1d
+from sim.core.runtime.arrays.array import indexedarray2d as indexedarray2d
+from sim.core.runtime.arrays.array import indexedarray3d as indexedarray3d
+from sim.core.runtime.arrays.array import indexedarray4d as indexedarray4d
 from sim.core.runtime.arrays.creation import copy as copy
 from sim.core.runtime.arrays.creation import empty as empty
 from sim.core.runtime.arrays.creation import empty_like as empty_like

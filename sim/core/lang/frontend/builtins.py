@@ -9,6 +9,7 @@ from functools import reduce
 from sim.core.lang.frontend.traced import (
     ArrayRef,
     Keywords,
+    LocalArray,
     LValue,
     Positional,
     Range,
@@ -17,6 +18,7 @@ from sim.core.lang.frontend.traced import (
     Undefined,
     VectorValue,
     describe,
+    extents,
     flatten,
     is_number,
     kind_of,
@@ -158,6 +160,8 @@ def _atomic(name: str, how: str, doc: str) -> None:
         if kwargs:
             raise t.error(node, f"{name} takes no argument '{next(iter(kwargs))}'")
         place, value = element(t, name, args, node)
+        if isinstance(place.array, LocalArray):
+            raise t.error(node, f"{name} on an array of one thread", "no other thread sees it: write a[i] += value")
         scalar = scalar_of(place.type)
         if scalar is None or (scalar is bool_ and how != "exch"):
             raise t.error(node, f"{name} is not defined for elements of type {place.type}")
@@ -266,7 +270,7 @@ def _len(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> Trace
     if isinstance(x, VectorValue):
         return len(x.type)
     if isinstance(x, ArrayRef):
-        return t.b.shape(x.array, len(x.index))
+        return extents(t.b, x)[0]
     if isinstance(x, (tuple, str, range, Homogeneous)):
         return len(x)
     raise t.error(node, f"{describe(x)} has no length")

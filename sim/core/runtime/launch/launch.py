@@ -7,7 +7,7 @@ from typing import Any
 
 from sim.core.lang.errors import SimError, entry_point, hide_internals
 from sim.core.lang.references import Reference
-from sim.core.lang.types import ArrayType, Type
+from sim.core.lang.types import ArrayType, Scalar, Type
 from sim.core.runtime.ambient import observers, recording
 from sim.core.runtime.ambient.profile import open_profiles
 from sim.core.runtime.ambient.stacks import anywhere
@@ -107,7 +107,7 @@ def named_gradients(call: Call, args: Sequence[Argument], named: Sequence[Argume
     return {
         first: check_gradient(call.spec.kernel, name, kind, value, given)
         for (name, kind, first, _), value, given in zip(signature, args, named, strict=True)
-        if given is not None
+        if given is not None and not (isinstance(kind, Scalar) and kind.is_int and isinstance(given, int))
     }
 
 

@@ -37,6 +37,7 @@ from sim.core.runtime.tape.launch_records import LaunchRecord, adjoint_of, live_
 from sim.core.runtime.tape.live_ins import LiveIns
 from sim.core.runtime.tape.memory_report import Remembered, TapeMemory
 from sim.core.runtime.tape.records import FunctionRecord, Probe, TapeRecord, WriteRecord, active_now
+from sim.core.runtime.tape.retained import RetainedGradients
 from sim.core.runtime.tape.seeds import Seeds, Weights, clear
 from sim.core.runtime.tape.visualize import TapeGraph
 
@@ -341,7 +342,9 @@ class Tape:
         try:
             with recording.paused():
                 add_node(begin)
-                self.sweep()
+                retained = RetainedGradients()
+                self.sweep(before=retained.before)
+                add_node(retained.put_back)
                 self._seeded = seeded
                 if outer is not None:
                     outer.gradients_change(self.gradients)
@@ -351,11 +354,18 @@ class Tape:
             seeds.abort()
             raise
 
-    def sweep(self, begin: int = 0, end: int | None = None) -> None:
-        """Take gradients back through records begin .. end - 1, without seeds: a part of what `backward` does."""
+    def sweep(
+        self, begin: int = 0, end: int | None = None, *, before: Callable[[TapeRecord], None] | None = None
+    ) -> None:
+        """Take gradients back through records begin .. end - 1, without seeds: a part of what `backward` does.
+
+        before: is told of each record before its turn.
+        """
         end = len(self.records) if end is None else end
         for k in range(end - 1, begin - 1, -1):
             try:
+                if before is not None:
+                    before(self.records[k])
                 self.records[k].backward()
             except NonFiniteError as problem:  # found when the launch had ended
                 raise problem.at(f"backward pass{self._place(k)}, {self.records[k]}") from None

@@ -23,8 +23,9 @@ from sim.core.lang.frontend.traced import (
     type_of,
 )
 from sim.core.lang.frontend.tracing.context import FLAGS, VALUE, Context, Frame, Syntax
+from sim.core.lang.frontend.tracing.views import seen_through_indices
 from sim.core.lang.ir.core import Func, Value
-from sim.core.lang.references import Reference, StructOfReferences
+from sim.core.lang.references import IndexedReference, Reference, StructOfReferences
 from sim.core.lang.types import ArrayType, CompositeType, Scalar, Struct, Type, int32
 
 Arguments = Sequence[Type | tuple[Type, ...]]
@@ -183,6 +184,8 @@ def parameter_value(t: Context, name: str, ty: TracedValue) -> TracedValue:
         value = Value(ty.array, name)
         t.block.params.append(value)
         return t.load(LValue(value, (t.b.const(0, int32),), ty.value))
+    if isinstance(ty, IndexedReference):
+        return seen_through_indices(t, name, ty)
     if isinstance(ty, StructOfReferences):
         return StructValue(
             ty.struct, {key: parameter_value(t, f"{name}.{key}", part) for key, part in ty.fields.items()}

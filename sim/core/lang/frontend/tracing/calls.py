@@ -118,9 +118,13 @@ def call_function(
         raise t.error(node, f"`{function.name}` calls itself", "kernels cannot recurse: use a loop")
     frame = Frame(function, node, key)
     frame.env.update(values)
+    caller = t.env
+    t.share_local_arrays(caller, frame.env)
     t.frames.append(frame)
     try:
-        return run_body(t, frame)
+        result = run_body(t, frame)
+        t.share_local_arrays(frame.env, caller)
+        return result
     finally:
         t.frames.pop()
         t.at(node)
