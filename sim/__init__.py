@@ -60,6 +60,8 @@ from sim.core.lang.frontend.builtins import cos as cos
 from sim.core.lang.frontend.builtins import cosh as cosh
 from sim.core.lang.frontend.builtins import div as div
 from sim.core.lang.frontend.builtins import div_approx as div_approx
+from sim.core.lang.frontend.builtins import erf as erf
+from sim.core.lang.frontend.builtins import erfc as erfc
 from sim.core.lang.frontend.builtins import exp as exp
 from sim.core.lang.frontend.builtins import expect_eq as expect_eq
 from sim.core.lang.frontend.builtins import expect_near as expect_near
@@ -111,6 +113,8 @@ from sim.core.lang.library.decompose import polar3 as polar3
 from sim.core.lang.library.decompose import qr3 as qr3
 from sim.core.lang.library.decompose import svd2 as svd2
 from sim.core.lang.library.decompose import svd3 as svd3
+from sim.core.lang.library.intersect import closest_point_edge_edge as closest_point_edge_edge
+from sim.core.lang.library.intersect import intersect_tri_tri as intersect_tri_tri
 from sim.core.lang.library.matrix import ddot as ddot
 from sim.core.lang.library.matrix import determinant as determinant
 from sim.core.lang.library.matrix import get_diag as get_diag
@@ -121,6 +125,7 @@ from sim.core.lang.library.matrix import matrix_from_rows as matrix_from_rows
 from sim.core.lang.library.matrix import spatial_adjoint as spatial_adjoint
 from sim.core.lang.library.matrix import trace as trace
 from sim.core.lang.library.matrix import transpose as transpose
+from sim.core.lang.library.noise import curlnoise as curlnoise
 from sim.core.lang.library.noise import noise as noise
 from sim.core.lang.library.noise import pnoise as pnoise
 from sim.core.lang.library.quaternion import quat_from_axis_angle as quat_from_axis_angle
@@ -140,6 +145,7 @@ from sim.core.lang.library.quaternion import quat_to_rpy as quat_to_rpy
 from sim.core.lang.library.quaternion import quat_twist as quat_twist
 from sim.core.lang.library.quaternion import quat_twist_angle as quat_twist_angle
 from sim.core.lang.library.quaternion import quat_twist_angle_signed as quat_twist_angle_signed
+from sim.core.lang.library.rand import poisson as poisson
 from sim.core.lang.library.rand import rand_init as rand_init
 from sim.core.lang.library.rand import randf as randf
 from sim.core.lang.library.rand import randi as randi
@@ -171,6 +177,10 @@ from sim.core.lang.library.scalar import round as round
 from sim.core.lang.library.scalar import sign as sign
 from sim.core.lang.library.scalar import smoothstep as smoothstep
 from sim.core.lang.library.scalar import step as step
+from sim.core.lang.library.search import lower_bound as lower_bound
+from sim.core.lang.library.special import bit_count as bit_count
+from sim.core.lang.library.special import erfcinv as erfcinv
+from sim.core.lang.library.special import erfinv as erfinv
 from sim.core.lang.library.transform import transform_compose as transform_compose
 from sim.core.lang.library.transform import transform_decompose as transform_decompose
 from sim.core.lang.library.transform import transform_from_matrix as transform_from_matrix
