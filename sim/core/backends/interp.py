@@ -35,6 +35,7 @@ from sim.core.lang.types import ArrayType, Scalar, Type, size_of
 Order = Callable[[int], Iterable[int]]
 _ATOMIC: dict[str, Callable[[Any, Any], Any]] = {
     "add": np.add, "min": np.fmin, "max": np.fmax, "exch": lambda old, new: new,
+    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
 }  # fmt: skip
 
 
@@ -167,7 +168,10 @@ class Thread:
         return []
 
     def do_atomic(self, op: Op) -> list[Any]:
-        return self.update(op, _ATOMIC[op.how])
+        if op.how != "cas":
+            return self.update(op, _ATOMIC[op.how])
+        compared = iter(self.get(op.compared))
+        return self.update(op, lambda old, new: new if old == next(compared) else old)
 
     def update(self, op: Op, how: Callable[[Any, Any], Any]) -> list[Any]:
         kinds = moved_scalars(op)

@@ -155,10 +155,8 @@ WARP: Mapping[str, str] = {
         ("indexedarray*", "fabricarray*", "indexedfabricarray*"),
         "pass the indices as an array, and write a[index[i]] in the kernel",
     ),
-    "atomic_cas": "there are sim.atomic_add, sim.atomic_min, sim.atomic_max and sim.atomic_exch",
     "select": "write sim.where(cond, if_true, if_false)",
     "func_native": f"snippets of C++ or CUDA {_LATER}; write it with @sim.func",
-    **dict.fromkeys(("expect_eq", "expect_neq", "expect_near"), 'write `assert a == b, "message"` in the kernel'),
     **dict.fromkeys(("jax_kernel", "jax_callable"), "write sim.from_jax(a) and sim.to_jax(a)"),
     **dict.fromkeys(
         ("spatial_vectorf", "spatial_vectord"),
