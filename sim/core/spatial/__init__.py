@@ -24,18 +24,3 @@ group; points of one cell and group keep their order.  Word 0: first position of
 number of the point at each position, 2: group at each position or 0, 3 to 5: cells along x, y, z, 6: 1 / width of a
 cell (bits of a float64), 7: number of points.
 """
-
-from sim.core.spatial.bvh import Bvh as Bvh
-from sim.core.spatial.bvh import BvhConstructor as BvhConstructor
-from sim.core.spatial.bvh_queries import BvhQuery as BvhQuery
-from sim.core.spatial.bvh_queries import bvh_get_group_root as bvh_get_group_root
-from sim.core.spatial.bvh_queries import bvh_query_aabb as bvh_query_aabb
-from sim.core.spatial.bvh_queries import bvh_query_capsule as bvh_query_capsule
-from sim.core.spatial.bvh_queries import bvh_query_next as bvh_query_next
-from sim.core.spatial.bvh_queries import bvh_query_ray as bvh_query_ray
-from sim.core.spatial.bvh_queries import bvh_query_sphere as bvh_query_sphere
-from sim.core.spatial.hash_grid import HashGrid as HashGrid
-from sim.core.spatial.hash_grid_queries import HashGridQuery as HashGridQuery
-from sim.core.spatial.hash_grid_queries import hash_grid_point_id as hash_grid_point_id
-from sim.core.spatial.hash_grid_queries import hash_grid_query as hash_grid_query
-from sim.core.spatial.hash_grid_queries import hash_grid_query_next as hash_grid_query_next
