@@ -11,7 +11,7 @@ import sim
 @sim.kernel
 def in_box(bvh: sim.uint64, low: sim.vec3, high: sim.vec3, found: sim.array(dtype=int)):
     query = sim.bvh_query_aabb(bvh, low, high)
-    item = int(0)
+    item = 0
     while sim.bvh_query_next(query, item):
         found[item] = found[item] + 1
 
@@ -19,7 +19,7 @@ def in_box(bvh: sim.uint64, low: sim.vec3, high: sim.vec3, found: sim.array(dtyp
 @sim.kernel
 def on_ray(bvh: sim.uint64, start: sim.vec3, dir: sim.vec3, furthest: float, found: sim.array(dtype=int)):
     query = sim.bvh_query_ray(bvh, start, dir)
-    item = int(0)
+    item = 0
     while sim.bvh_query_next(query, item, furthest):
         found[item] = found[item] + 1
 
@@ -33,7 +33,7 @@ def in_ball(bvh: sim.uint64, center: sim.vec3, radius: float, found: sim.array(d
 @sim.kernel
 def in_capsule(bvh: sim.uint64, start: sim.vec3, end: sim.vec3, radius: float, found: sim.array(dtype=int)):
     query = sim.bvh_query_capsule(bvh, start, end - start, radius)
-    item = int(0)
+    item = 0
     while sim.bvh_query_next(query, item, 1.0):
         found[item] = found[item] + 1
 
@@ -45,7 +45,7 @@ START, DIR, RADIUS = np.array([0.3, 0.2, 0.5]), np.array([1.2, 1.0, 0.9]), 1.5
 def random_boxes(count, seed=0):
     rng = np.random.default_rng(seed)
     lowers = (5.0 * rng.random((count, 3))).astype(np.float32)
-    return lowers, lowers + rng.random((count, 3)).astype(np.float32)
+    return lowers, lowers + 1.5 * rng.random((count, 3)).astype(np.float32)
 
 
 def tree_of(lowers, uppers, **options):
@@ -87,7 +87,7 @@ def test_queries_find_each_box_that_they_touch_once(kind, leaf_size):
     lowers, uppers = random_boxes(300)
     bvh = tree_of(lowers, uppers, leaf_size=leaf_size)
     wanted = expected(kind, lowers, uppers)
-    assert 5 < wanted.sum() < 200
+    assert 5 < wanted.sum() < 250
     np.testing.assert_array_equal(ask(kind, bvh, 300), wanted)
     # the same tree around other boxes, and then a new one
     lowers, uppers = random_boxes(300, seed=1)
@@ -157,7 +157,7 @@ def either(bvh: sim.uint64, ball: sim.bool, low: sim.vec3, high: sim.vec3, radiu
 
 @sim.func
 def count_all(query: sim.BvhQuery, found: sim.array(dtype=int)):
-    item = int(0)
+    item = 0
     while sim.bvh_query_next(query, item):
         found[item] = found[item] + 1
 
@@ -173,8 +173,8 @@ def test_a_branch_may_mix_kinds_and_functions_take_queries():
 
 @sim.kernel
 def order_of(bvh: sim.uint64, found: sim.array(dtype=int)):
-    count = int(0)
-    item = int(-7)
+    count = 0
+    item = -7
     query = sim.bvh_query_aabb(bvh, sim.vec3(0.0), sim.vec3(5.0))
     while sim.bvh_query_next(query, item):
         found[count] = item

@@ -1,4 +1,4 @@
-"""Grids of points: neighbours against all pairs, in every precision, at the ends of the range; groups, graphs, tapes."""
+"""Grids of points: neighbours against all pairs, at the ends of the range, in groups, in graphs and on tapes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ VECTORS = {sim.float32: sim.vec3, sim.float64: sim.vec3d}
 @sim.kernel
 def count_neighbours(grid: sim.uint64, radius: float, x: sim.array(dtype=sim.vec3), counts: sim.array(dtype=int)):
     i = sim.hash_grid_point_id(grid, sim.tid())
-    count = int(0)
+    count = 0
     for j in sim.hash_grid_query(grid, x[i], radius):
         if sim.length(x[i] - x[j]) <= radius:
             count += 1
@@ -30,7 +30,7 @@ def count_in_group(
 ):
     i = sim.tid()
     query = sim.hash_grid_query(grid, x[i], radius, groups[i])
-    j = int(0)
+    j = 0
     while sim.hash_grid_query_next(query, j):
         if sim.length(x[i] - x[j]) <= radius:
             counts[i] = counts[i] + 1
@@ -63,7 +63,7 @@ def test_every_neighbour_is_found_once(dims, radius):
 
 @sim.kernel
 def list_neighbours(grid: sim.uint64, x: sim.vec3d, radius: sim.float64, found: sim.array(dtype=int)):
-    count = int(0)
+    count = 0
     for j in sim.hash_grid_query(grid, x, radius):
         if count < found.shape[0]:
             found[count] = j
