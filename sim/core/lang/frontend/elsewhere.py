@@ -135,10 +135,9 @@ WARP: Mapping[str, str] = {
     "tile_*": f"tiles {_LATER}; write a kernel per element, sums with sim.atomic_add",
     "launch_tiled": f"tiles {_LATER}; write a kernel per element with sim.launch",
     **dict.fromkeys(
-        ("Mesh", "mesh_*", "Bvh", "bvh_*"),
+        ("Mesh", "mesh_*"),
         f"queries of meshes {_LATER}; shapes to collide with are planes and spheres (sim.ModelBuilder)",
     ),
-    **dict.fromkeys(("HashGrid", "hash_grid_*"), f"grids of neighbours {_LATER}; pass pairs of neighbours as an array"),
     **dict.fromkeys(
         ("Volume", "volume_*", "Texture*", "texture_*", "MarchingCubes"),
         f"sampled fields {_LATER}; index a sim.array3d in the kernel",

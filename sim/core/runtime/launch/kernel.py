@@ -8,6 +8,7 @@ import re
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
@@ -26,7 +27,7 @@ from sim.core.lang.ir.store_forwarding import assume_disjoint, settle_updates
 from sim.core.lang.ir.verifier import verify
 from sim.core.lang.memoize import compiling
 from sim.core.lang.references import Reference, StructOfReferences
-from sim.core.lang.types import ArrayType, Scalar, Type, float32
+from sim.core.lang.types import ArrayType, Scalar, Type, float32, uint64
 from sim.core.runtime.compiled.argument_packing import FlatArguments, LaunchError, layout_flags_of
 from sim.core.runtime.compiled.compiled import Compiled
 from sim.core.runtime.devices.device import Device
@@ -72,6 +73,16 @@ class Specialisation:
     @property
     def func(self) -> Func:
         return self.forward.func
+
+    @cached_property
+    def peeks(self) -> bool:
+        """Whether it reads structures by address."""
+        return any(op.name == "peek" for op in walk(self.func.body))
+
+    @cached_property
+    def loads_addresses(self) -> bool:
+        """Whether addresses of structures may come from its arrays."""
+        return any(op.row.loads and any(r.type is uint64 for r in op.results) for op in walk(self.func.body))
 
     def active(self, args: FlatArguments) -> tuple[int, ...]:
         """Numbers of the arguments that are arrays with a gradient."""
