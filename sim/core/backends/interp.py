@@ -180,6 +180,11 @@ class Thread:
             _write(place, how(old[-1], value).astype(kind.np))
         return old
 
+    def do_peek(self, op: Op) -> list[Any]:
+        kind = op.results[0].type
+        assert isinstance(kind, Scalar)
+        return [_read(int(self.env[op.operands[0]]), kind)]
+
     def do_tape(self, op: Op) -> list[Any]:
         return [np.zeros(op.attrs["slots"], op.attrs["scalar"].np)]
 

@@ -102,6 +102,10 @@ class CudaAccesses(CudaBody):
         self.put(f"const {cuda_type(kind)} {made} = sim_at<{cuda_type(kind)}>({place});")
         return made
 
+    def emit_peek(self, op: Op) -> None:
+        t = cuda_type(op.results[0].type)
+        self.define(op.results[0], f"*(const {t}*){self.ref(op.operands[0])}")
+
     def emit_load(self, op: Op) -> None:
         def act() -> list[str]:
             size = self.wide(op)

@@ -19,6 +19,9 @@ from sim.core.lang.memoize import compiling
 from sim.core.lang.types import Scalar, float32
 
 
+_INTERNAL = ("sim.core.lang.library", "sim.core.spatial")
+
+
 class _Rules:
     """version: grows whenever a function gets another derivative in closed form."""
 
@@ -68,7 +71,7 @@ class Function:
         self.adjoint: Function | None = None
         self.separator: Function | None = None
         self.earlier: Function | None = None  # of this name with other argument types: see `func`
-        self.internal = (python.__module__ or "").startswith("sim.core.lang.library")
+        self.internal = (python.__module__ or "").startswith(_INTERNAL)
         self.traces: dict[Any, Any] = {}  # by argument types: see `captures.remembered`
         self._annotations = annotations
         self._parameters: dict[Scalar, list[KernelParameter]] = {}

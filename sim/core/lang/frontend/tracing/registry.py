@@ -16,6 +16,7 @@ from sim.core.lang.frontend.function import Function, host
 from sim.core.lang.frontend.traced import Keywords, Positional
 from sim.core.lang.frontend.tracing.context import Context
 from sim.core.lang.ir.table import OPS
+from sim.core.lang.types import Type
 
 Handler = Callable[..., Any]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -63,6 +64,10 @@ def builtin(name: str, lazy: bool = False, host: Callable[..., Any] | None = Non
         return made
 
     return wrap
+
+
+ADVANCE: dict[Type, Builtin] = {}
+"""Types whose values a `for` can go through: `advance(query, index)` changes both variables, and says whether it did."""
 
 
 @dataclass(frozen=True)
