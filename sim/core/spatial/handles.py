@@ -13,7 +13,6 @@ from sim.core.lang.frontend.traced import Keywords, Positional, StructValue, des
 from sim.core.lang.frontend.tracing.calls import call_function
 from sim.core.lang.frontend.tracing.context import Context
 from sim.core.lang.frontend.tracing.registry import ADVANCE, Builtin, register
-from sim.core.lang.ir.core import Value
 from sim.core.lang.types import Struct, Type, leaves_of, uint64
 
 
@@ -21,7 +20,9 @@ def _peek(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> Any:
     kind, address = args
     assert isinstance(kind, Type)
     base = t.as_value(address, uint64, node)
-    values = [t.b.peek(t.b.emit("add", base, leaf.offset) if leaf.offset else base, leaf.scalar) for leaf in leaves_of(kind)]
+    values = [
+        t.b.peek(t.b.emit("add", base, leaf.offset) if leaf.offset else base, leaf.scalar) for leaf in leaves_of(kind)
+    ]
     return t.compose(kind, iter(values))
 
 

@@ -18,7 +18,6 @@ from sim.core.lang.frontend.source import (
 from sim.core.lang.memoize import compiling
 from sim.core.lang.types import Scalar, float32
 
-
 _INTERNAL = ("sim.core.lang.library", "sim.core.spatial")
 
 

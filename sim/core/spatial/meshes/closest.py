@@ -101,7 +101,7 @@ def place_on_face(mesh, face, point, sign):
     if face >= 0:
         a, b, c = corners_of(mesh, face)
         v, w = closest_on_triangle(a, b, c, point)
-        found = MeshQueryPoint(True, sign, face, 1.0 - v - w, v)
+        found = MeshQueryPoint(result=True, sign=sign, face=face, u=1.0 - v - w, v=v)
     return found
 
 
@@ -118,7 +118,7 @@ def query_furthest_point_no_sign(mesh, point, min_dist):
     face, which = furthest_face(mesh, stop_gradient(point), stop_gradient(float32(min_dist)))
     found = MeshQueryPoint()
     if face >= 0:
-        found = MeshQueryPoint(True, 0.0, face, where(which == 0, 1.0, 0.0), where(which == 1, 1.0, 0.0))
+        found = MeshQueryPoint(result=True, face=face, u=where(which == 0, 1.0, 0.0), v=where(which == 1, 1.0, 0.0))
     return found
 
 

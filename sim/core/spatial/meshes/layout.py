@@ -53,5 +53,6 @@ MeshQueryRay = Struct(
 )
 MeshQueryRay.__doc__ = """Result of `mesh_query_ray`: start + t dir = u p + v q + (1 - u - v) r of `face`.
 
-result: whether there is a hit.  sign: positive where the front of the face is hit.  normal: of the face, a unit vector.
+result: whether there is a hit.  sign: positive where the front of the face is hit; its size is twice the area of the face
+as seen along the ray, and it has no derivative.  normal: of the face, a unit vector.
 """

@@ -31,7 +31,15 @@ else behind that many faces of the leaf.
 @func
 def begin(mesh, lower, upper, radius_sq):
     return MeshQuery(
-        mesh.boxes, mesh.triangles, mesh.faces, mesh.firsts, mesh.trees, lower, upper, radius_sq, int32(1), int32(0)
+        boxes=mesh.boxes,
+        triangles=mesh.triangles,
+        faces=mesh.faces,
+        firsts=mesh.firsts,
+        trees=mesh.trees,
+        lower=lower,
+        upper=upper,
+        radius_sq=radius_sq,
+        node=1,
     )
 
 

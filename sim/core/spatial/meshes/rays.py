@@ -6,7 +6,7 @@ As in `closest.py`, the walk finds the face, and what can be differentiated is c
 from __future__ import annotations
 
 from sim.core.lang.constants import INF
-from sim.core.lang.frontend.builtins import rolled, stop_gradient, where
+from sim.core.lang.frontend.builtins import abs, rolled, stop_gradient, where
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.rand import rand_init, randf
 from sim.core.lang.library.vector import cross, dot, length_sq, normalize
@@ -40,7 +40,7 @@ def first_face(mesh, start, direction, max_t, root):
         if arrived:
             for k in range(mesh.firsts[entry + node - leaves], mesh.firsts[entry + node - leaves + 1]):
                 abc = mesh.triangles[k]
-                hit, t, _u, _v = ray_triangle(
+                hit, _area, t, _u, _v = ray_triangle(
                     fx, fy, fz, corner(abc, 0) - start, corner(abc, 1) - start, corner(abc, 2) - start
                 )
                 if hit and t >= 0.0 and (t < best or (t == best and face >= 0 and mesh.faces[k] < face)):
@@ -82,7 +82,7 @@ def count_hits(mesh, start, direction, max_t, root, enough):
             if inside:
                 for k in range(mesh.firsts[entry + node - leaves], mesh.firsts[entry + node - leaves + 1]):
                     abc = mesh.triangles[k]
-                    hit, t, _u, _v = ray_triangle(
+                    hit, _area, t, _u, _v = ray_triangle(
                         fx, fy, fz, corner(abc, 0) - start, corner(abc, 1) - start, corner(abc, 2) - start
                     )
                     count += int32(hit and t >= 0.0 and t < max_t)
@@ -100,9 +100,10 @@ def query_ray(mesh, start, dir, max_t, root=-1):
     if face >= 0:
         a, b, c = corners_of(mesh, face)
         fx, fy, fz = ray_frame(dir)
-        _hit, t, u, v = ray_triangle(fx, fy, fz, a - start, b - start, c - start)
+        _hit, area, t, u, v = ray_triangle(fx, fy, fz, a - start, b - start, c - start)
         normal = normalize(cross(b - a, c - a))
-        found = MeshQueryRay(True, where(dot(normal, along) < 0.0, 1.0, -1.0), face, t, u, v, normal)
+        sign = stop_gradient(where(dot(normal, along) < 0.0, abs(area), -abs(area)))
+        found = MeshQueryRay(result=True, sign=sign, face=face, t=t, u=u, v=v, normal=normal)
     return found
 
 

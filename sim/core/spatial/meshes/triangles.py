@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sim.core.lang.frontend.builtins import abs, where
 from sim.core.lang.frontend.function import func
-from sim.core.lang.library.vector import cross, dot
+from sim.core.lang.library.vector import dot
 from sim.core.lang.types import bool_, float32
 from sim.core.spatial.meshes.layout import vec3
 
@@ -42,8 +42,8 @@ def _closest_on_edges(a, b, c, p):
 def closest_on_triangle(a, b, c, p):
     """Weights (v, w) of b and c of the point of a triangle that is closest to p; for a triangle without area too.
 
-    By the region of the plane that p lies above: a corner, an edge, the inside (Ericson, "Real-Time Collision Detection",
-    5.1.5).  The derivative is that of the region.
+    By the region of the plane that p lies above: a corner, an edge, the inside (Ericson, "Real-Time Collision
+    Detection", 5.1.5).  The derivative is that of the region.
     """
     ab, ac, ap = b - a, c - a, p - a
     bp, cp = p - b, p - c
@@ -100,9 +100,9 @@ def ray_frame(direction):
 
 @func
 def ray_triangle(fx, fy, fz, a, b, c):
-    """A ray (its frame) against a triangle with corners seen from its start: is the line hit, t, weights of a and b.
+    """A ray (its frame) against a triangle with corners seen from its start.
 
-    A hit on an edge counts for both triangles beside it.
+    Whether the line is hit, twice the area of the triangle as seen along the ray, t, weights of a and b.  A hit on an edge counts for both triangles beside it.
     """
     xa, ya = dot(a, fx), dot(a, fy)
     xb, yb = dot(b, fx), dot(b, fy)
@@ -113,7 +113,7 @@ def ray_triangle(fx, fy, fz, a, b, c):
     hit = bool_(inside and total != 0.0)
     inverse = 1.0 / where(total != 0.0, total, 1.0)
     t = (u * dot(a, fz) + v * dot(b, fz) + w * dot(c, fz)) * inverse
-    return hit, t, u * inverse, v * inverse
+    return hit, total, t, u * inverse, v * inverse
 
 
 @func
