@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import sim
+import sim.core
 
 _DEVICES = "Devices, streams and graphs"
 GROUPS = {  # prefix of the module that a name comes from -> heading, "" for what other pages hold; the first that fits
@@ -57,12 +58,13 @@ units in [brackets].
 
 
 def origins() -> dict[str, str]:
-    """Public name -> the module that it is imported from, in the order of `sim/__init__.py`."""
-    tree = ast.parse(Path(sim.__file__).read_text(encoding="utf-8"))
+    """Public name -> module that it is imported from, in the order of `sim/__init__.py`, `sim/core/__init__.py`."""
+    trees = [ast.parse(Path(module.__file__).read_text(encoding="utf-8")) for module in (sim, sim.core)]
     found = {
         a.asname: (
             f"{node.module}.{a.name}" if isinstance(getattr(sim, a.asname), types.ModuleType) else str(node.module)
         )
+        for tree in trees
         for node in tree.body
         if isinstance(node, ast.ImportFrom)
         for a in node.names

@@ -46,6 +46,6 @@ def hidden_arguments(spec: Specialisation, args: FlatArguments) -> Sequence[Any]
                 f"'{spec.func.params[source].name}' of kernel '{spec.kernel.name}' is {number}, which is {what}; expected"
                 f" the `id` of a {kind.name}, which you keep as long as you launch with it"
             )
-        nothing = None if isinstance(kind.parts.fields[part], ArrayType) else 0
+        nothing = None if isinstance(kind.parts[part], ArrayType) else 0
         found.append(getattr(target, part) if target is not None else nothing)
     return found

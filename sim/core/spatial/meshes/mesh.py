@@ -10,11 +10,12 @@ from sim.core.lang.errors import entry_point
 from sim.core.lang.types import float32, int32
 from sim.core.runtime.ambient import recording
 from sim.core.runtime.arrays.array import array
-from sim.core.runtime.arrays.creation import empty
+from sim.core.runtime.arrays.creation import empty, empty_like
 from sim.core.runtime.launch.hidden import new_handle
-from sim.core.spatial.bvh import BvhConstructor, check_groups, constructor_of
+from sim.core.runtime.launch.launch import launch
+from sim.core.spatial.bvh import Bvh, BvhConstructor, check_groups, constructor_of
 from sim.core.spatial.meshes.layout import MESH, Box, Moments, TreeRow, Triangle, vec3
-from sim.core.spatial.meshes.tree import build_tree, refit_tree
+from sim.core.spatial.meshes.tree import build_tree, face_boxes, refit_tree
 from sim.core.spatial.meshes.winding import refit_moments
 
 LEAF_SIZE = 2
@@ -62,6 +63,7 @@ class Mesh:
         if bvh_leaf_size is not None and bvh_leaf_size < 1:
             raise RuntimeError(f"bvh_leaf_size is {bvh_leaf_size}; expected 1 or more")
         self._points, self._velocities, self.indices, self.groups = points, velocities, indices, groups
+        self._bvh: Bvh | None = None
         self._rows: list[tuple[int, int, int, int]] = []
         self._build(bvh_leaf_size or LEAF_SIZE, support_winding_number)
         self.id = new_handle(self)
@@ -99,6 +101,25 @@ class Mesh:
                 refit_tree(self, row)
             if self.areas is not None:
                 refit_moments(self, self._rows[0][1])
+            if self._bvh is not None:
+                self._fill_boxes(self._bvh)
+                self._bvh.refit()
+
+    @property
+    def bvh_id(self) -> int:
+        """The id of a `Bvh` of the boxes around the faces: made when first asked for, refitted with the mesh."""
+        if self._bvh is None:
+            with recording.paused():
+                lowers = empty(self.indices.size // 3, vec3, self.device)
+                made = Bvh(lowers, empty_like(lowers))
+                self._fill_boxes(made)
+                made.rebuild()
+                self._bvh = made
+        assert self._bvh.id is not None
+        return self._bvh.id
+
+    def _fill_boxes(self, bvh: Bvh) -> None:
+        launch(face_boxes, len(bvh.lowers), [self._points, self.indices], [bvh.lowers, bvh.uppers])
 
     def _build(self, leaf_size: int, support_winding_number: bool) -> None:
         corners = self._points.numpy()[self.indices.numpy().reshape(-1, 3)]

@@ -6,14 +6,14 @@ from sim.core.lang.frontend.builtins import max as larger
 from sim.core.lang.frontend.builtins import min as smaller
 from sim.core.lang.frontend.function import func
 from sim.core.lang.types import Struct, bool_, float32, int32
-from sim.core.spatial.meshes.layout import MESH, vec3
+from sim.core.spatial.meshes.layout import MeshParts, vec3
 from sim.core.spatial.meshes.triangles import corner, distance_sq_to_triangle
 from sim.core.spatial.meshes.walk import behind, distance_sq_to_box
 
 MeshQuery = Struct(
     "MeshQuery",
     {
-        **{part: MESH.parts.fields[part] for part in ("boxes", "triangles", "faces", "firsts", "trees")},
+        **{part: MeshParts.fields[part] for part in ("boxes", "triangles", "faces", "firsts", "trees")},
         "lower": vec3,
         "upper": vec3,
         "radius_sq": float32,
@@ -23,8 +23,8 @@ MeshQuery = Struct(
 )
 MeshQuery.__doc__ = """A walk over the faces of a mesh, as `mesh_query_aabb` and `mesh_query_sphere` begin it.
 
-radius_sq: of a sphere around `lower`; negative: a box.  node, place: where the walk goes on; place 0: at the node itself,
-else behind that many faces of the leaf.
+radius_sq: of a sphere around `lower`; negative: a box.  node, place: where the walk goes on; place 0: at the node
+itself, else behind that many faces of the leaf.
 """
 
 

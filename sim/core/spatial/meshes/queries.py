@@ -13,14 +13,12 @@ from sim.core.lang.frontend.traced import Keywords, Positional, TracedValue, fla
 from sim.core.lang.frontend.tracing.assignments import assign
 from sim.core.lang.frontend.tracing.calls import call_function
 from sim.core.lang.frontend.tracing.context import Context
-from sim.core.lang.frontend.tracing.hidden import HandleKind, opened
-from sim.core.lang.frontend.tracing.registry import Builtin, register
-from sim.core.lang.types import Struct, int32
+from sim.core.lang.frontend.tracing.hidden import opened, part_of
+from sim.core.lang.frontend.tracing.registry import Builtin, builtin, register, takes
+from sim.core.lang.types import Struct, float32, int32
 from sim.core.spatial.handles import advancing
 from sim.core.spatial.meshes import closest, overlaps, rays, signs
-from sim.core.spatial.meshes.layout import MESH, MeshQueryPoint, MeshQueryRay, vec3
-
-BVH_OF_MESH = HandleKind("Mesh", Struct("BvhOfMesh", {"bvh_id": MESH.parts.fields["faces"]}))
+from sim.core.spatial.meshes.layout import MESH, MeshParts, MeshQueryPoint, MeshQueryRay, vec3
 
 
 def _of_mesh(name: str, function: Function, results: Struct | None = None) -> Builtin:
@@ -28,16 +26,16 @@ def _of_mesh(name: str, function: Function, results: Struct | None = None) -> Bu
 
     results: what the older form `name(id, x, y, z, *results, ...)` assigns: the fields of this struct but `result`.
     """
-    parameters = [p.name for p in function.parameters(MESH.parts.fields["mean_edge"])]
+    parameters = [p.name for p in function.parameters(float32)]
     fields = [] if results is None else _order_of_results(name, results)
-    inputs = len([p for p in function.parameters(MESH.parts.fields["mean_edge"]) if p.required])
+    inputs = sum(p.required for p in function.parameters(float32))
 
     def handler(t: Context, node: ast.Call, args: Positional, kwargs: Keywords) -> TracedValue:
         if "id" in kwargs:
             args = (kwargs.pop("id"), *args)
         if not args:
             raise t.error(node, f"{name} needs the id of a Mesh", f"its parameters: id, {', '.join(parameters[1:])}")
-        mesh = opened(t, MESH, args[0], node)
+        mesh = opened(t, MESH, MeshParts, args[0], node)
         places = node.args[inputs : inputs + len(fields)] if len(args) >= inputs + len(fields) and fields else []
         given = (*args[1:inputs], *args[inputs + len(places) :])
         found = call_function(t, function, (mesh, *given), kwargs, node)
@@ -161,3 +159,10 @@ mesh_get_velocity = _of_mesh("mesh_get_velocity", _get_velocity)
 mesh_get_index = _of_mesh("mesh_get_index", _get_index)
 mesh_get_group_root = _of_mesh("mesh_get_group_root", _get_group_root)
 mesh_get = _of_mesh("mesh_get", _get)
+
+
+@builtin("mesh_get_bvh")
+def mesh_get_bvh(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> TracedValue:
+    """mesh_get_bvh(id): the id of a `Bvh` of the boxes around the faces, for `bvh_query_ray` and others."""
+    takes(t, node, "mesh_get_bvh", args, kwargs, 1)
+    return part_of(t, MESH, args[0], "bvh_id", node)

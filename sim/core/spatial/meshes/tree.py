@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from sim.core.lang.frontend.builtins import max as larger
+from sim.core.lang.frontend.builtins import min as smaller
 from sim.core.lang.frontend.builtins import tid, where
-from sim.core.lang.types import array_type, int32
+from sim.core.lang.types import int32
+from sim.core.runtime.arrays.array import array
 from sim.core.runtime.launch.kernel import kernel
 from sim.core.runtime.launch.launch import launch
 from sim.core.spatial.meshes.layout import Box, Triangle, vec3
@@ -44,14 +47,14 @@ def build_tree(corners: np.ndarray, leaf_size: int) -> Tree:
 
 @kernel
 def refit_leaves(
-    points: array_type(vec3, 1),
-    indices: array_type(int32, 1),
-    faces: array_type(int32, 1),
-    firsts: array_type(int32, 1),
+    points: array[vec3],
+    indices: array[int32],
+    faces: array[int32],
+    firsts: array[int32],
     first_leaf: int,
     first_entry: int,
-    boxes: array_type(Box, 1),
-    triangles: array_type(Triangle, 1),
+    boxes: array[Box],
+    triangles: array[Triangle],
 ):
     """The triangles of a leaf from the points of the mesh, and the box around them."""
     leaf = tid()
@@ -74,7 +77,7 @@ def refit_leaves(
 
 
 @kernel
-def refit_level(first: int, below: int, boxes: array_type(Box, 1)):
+def refit_level(first: int, below: int, boxes: array[Box]):
     """The boxes of the nodes of a level, from the level below."""
     k = tid()
     left, right = boxes[below + 2 * k], boxes[below + 2 * k + 1]
@@ -82,6 +85,15 @@ def refit_level(first: int, below: int, boxes: array_type(Box, 1)):
         left[axis] = where(right[axis] < left[axis], right[axis], left[axis])
         left[axis + 3] = where(right[axis + 3] > left[axis + 3], right[axis + 3], left[axis + 3])
     boxes[first + k] = left
+
+
+@kernel
+def face_boxes(points: array[vec3], indices: array[int32], lowers: array[vec3], uppers: array[vec3]):
+    """The corners of the boxes around the faces."""
+    face = tid()
+    a, b, c = points[indices[3 * face]], points[indices[3 * face + 1]], points[indices[3 * face + 2]]
+    lowers[face] = smaller(smaller(a, b), c)
+    uppers[face] = larger(larger(a, b), c)
 
 
 def refit_tree(mesh: Any, row: tuple[int, int, int, int]) -> None:

@@ -102,7 +102,8 @@ def ray_frame(direction):
 def ray_triangle(fx, fy, fz, a, b, c):
     """A ray (its frame) against a triangle with corners seen from its start.
 
-    Whether the line is hit, twice the area of the triangle as seen along the ray, t, weights of a and b.  A hit on an edge counts for both triangles beside it.
+    Whether the line is hit, twice the area of the triangle as seen along the ray, t, weights of a and b.  A hit on an
+    edge counts for both triangles beside it.
     """
     xa, ya = dot(a, fx), dot(a, fy)
     xb, yb = dot(b, fx), dot(b, fy)

@@ -11,7 +11,8 @@ from typing import Any
 from sim.core.lang.frontend.builtins import atan2, max, sqrt, tid, where
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.vector import cross, dot, length
-from sim.core.lang.types import array_type, float32, int32
+from sim.core.lang.types import float32, int32
+from sim.core.runtime.arrays.array import array
 from sim.core.runtime.launch.kernel import kernel
 from sim.core.runtime.launch.launch import launch
 from sim.core.spatial.meshes.layout import Moments, Triangle, vec3
@@ -93,11 +94,11 @@ def moments_of_faces(triangles, first, end):
 
 @kernel
 def moments_of_leaves(
-    triangles: array_type(Triangle, 1),
-    firsts: array_type(int32, 1),
+    triangles: array[Triangle],
+    firsts: array[int32],
     leaves: int,
-    moments: array_type(Moments, 1),
-    areas: array_type(float32, 1),
+    moments: array[Moments],
+    areas: array[float32],
 ):
     """The moments of the leaves."""
     k = tid()
@@ -119,7 +120,7 @@ def moved(m, child, centre):
 
 
 @kernel
-def moments_of_level(first: int, moments: array_type(Moments, 1), areas: array_type(float32, 1)):
+def moments_of_level(first: int, moments: array[Moments], areas: array[float32]):
     """The moments of the nodes of a level, from those below; a radius is a bound, not the smallest one."""
     node = first + tid()
     left, right = moments[2 * node], moments[2 * node + 1]

@@ -8,13 +8,14 @@ its callers do not see: at a launch the runtime looks the object up by the numbe
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from sim.core.lang.frontend.traced import ArrayRef, StructValue, TracedValue, constant, describe
 from sim.core.lang.frontend.tracing.context import Context
 from sim.core.lang.ir.core import Value
-from sim.core.lang.types import ArrayType, Struct, uint64
+from sim.core.lang.types import ArrayType, Struct, Type, uint64
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +23,7 @@ class HandleKind:
     """What handles of one kind stand for.  `parts`: the type of each part; the host's object has them as attributes."""
 
     name: str
-    parts: Struct
+    parts: Mapping[str, Type]
 
 
 class HiddenParameter(NamedTuple):
@@ -33,9 +34,9 @@ class HiddenParameter(NamedTuple):
     part: str
 
 
-def opened(t: Context, kind: HandleKind, handle: TracedValue, node: ast.AST) -> StructValue:
-    """The object that a handle stands for, as a struct of its parts."""
-    return StructValue(kind.parts, {part: part_of(t, kind, handle, part, node) for part in kind.parts.fields})
+def opened(t: Context, kind: HandleKind, form: Struct, handle: TracedValue, node: ast.AST) -> StructValue:
+    """The object that a handle stands for, as a struct of some of its parts."""
+    return StructValue(form, {part: part_of(t, kind, handle, part, node) for part in form.fields})
 
 
 def part_of(t: Context, kind: HandleKind, handle: TracedValue, part: str, node: ast.AST) -> TracedValue:
@@ -43,7 +44,7 @@ def part_of(t: Context, kind: HandleKind, handle: TracedValue, part: str, node: 
     source = _parameter(t, kind, handle, node)
     found = t.hidden.get((source, kind, part))
     if found is None:
-        ty = kind.parts.fields[part]
+        ty = kind.parts[part]
         found = t.hidden[source, kind, part] = Value(ty, f"{source.name}.{part}")
         t.block.params.append(found)
     return ArrayRef(found) if isinstance(found.type, ArrayType) else found
