@@ -39,12 +39,10 @@ def hidden_arguments(spec: Specialisation, args: FlatArguments) -> Sequence[Any]
         number = int(args[source])
         target = _objects.get(number)
         if number and (target is None or target.handle_kind is not kind):
-            what = (
-                f"that of a {target.handle_kind.name}" if target is not None else "no id, or that of one that is gone"
-            )
+            what = f"that of a {target.handle_kind.name}" if target is not None else "no id of anything that lives"
             raise LaunchError(
-                f"'{spec.func.params[source].name}' of kernel '{spec.kernel.name}' is {number}, which is {what}; expected"
-                f" the `id` of a {kind.name}, which you keep as long as you launch with it"
+                f"'{spec.func.params[source].name}' of kernel '{spec.kernel.name}' is {number}, {what}; expected the"
+                f" `id` of a {kind.name}, which you keep as long as you launch with it"
             )
         nothing = None if isinstance(kind.parts[part], ArrayType) else 0
         found.append(getattr(target, part) if target is not None else nothing)
