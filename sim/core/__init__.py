@@ -306,6 +306,7 @@ from sim.core.runtime.launch.launch import launch as launch
 from sim.core.runtime.tape.tape import Tape as Tape
 from sim.core.spatial.bvh import Bvh as Bvh
 from sim.core.spatial.bvh import BvhConstructor as BvhConstructor
+from sim.core.spatial.bvh import is_cubql_available as is_cubql_available
 from sim.core.spatial.bvh_queries import BvhQuery as BvhQuery
 from sim.core.spatial.bvh_queries import bvh_get_group_root as bvh_get_group_root
 from sim.core.spatial.bvh_queries import bvh_query_aabb as bvh_query_aabb

@@ -28,6 +28,11 @@ class BvhConstructor(IntEnum):
     CUBQL = -1
 
 
+def is_cubql_available() -> bool:
+    """Whether `constructor="cubql"` is accepted.  It is, and builds the same tree as the others."""
+    return True
+
+
 class Tree:
     """The arrays of a tree over a fixed number of boxes, and what builds and refits it.
 

@@ -17,36 +17,35 @@ from sim.core.lang.frontend.tracing.calls import call_function
 from sim.core.lang.frontend.tracing.context import Context
 from sim.core.lang.frontend.tracing.registry import Builtin, register
 from sim.core.lang.library.static import scalar_type
-from sim.core.lang.types import float64, int32, int64, struct, uint32, uint64
+from sim.core.lang.types import Struct, as_scalar, float64, int32, int64, uint32, uint64
 from sim.core.spatial.handles import advancing, peek
 
 FURTHEST = 2147483646
 """The last cell: coordinates beyond it, and infinite ones, count as in it."""
 
 
-@struct
-class HashGridQuery:
-    """A query of a grid, and how far it has come: `at` and `end` are positions in the present run, `run` is the number
-    of the next run of `runs`.  Opaque to users."""
+class QueryType(Struct):
+    """The type of queries of grids.  `HashGridQuery[float64]` is the same one: a query has no coordinates in it."""
 
-    starts: uint64
-    points: uint64
-    groups: uint64
-    dim_x: int32
-    dim_y: int32
-    dim_z: int32
-    x: int32
-    y: int32
-    z: int32
-    across: int32
-    runs_x: int32
-    rows: int32
-    runs: int32
-    run: int32
-    at: int32
-    end: int32
-    group: int32
-    grouped: int32
+    def __getitem__(self, dtype: Any) -> QueryType:
+        if not as_scalar(dtype).is_float:
+            raise TypeError(f"Unsupported dtype {dtype} for HashGridQuery. Supported types: float16, float32, float64")
+        return self
+
+
+HashGridQuery = QueryType(
+    "HashGridQuery",
+    {
+        **dict.fromkeys(("starts", "points", "groups"), uint64),
+        **dict.fromkeys(("dim_x", "dim_y", "dim_z", "x", "y", "z"), int32),
+        **dict.fromkeys(("across", "runs_x", "rows", "runs", "run", "at", "end", "group", "grouped"), int32),
+    },
+)
+"""A query of a grid, and how far it has come; opaque to users.
+
+x, y, z: the first cell.  across, rows: how many along x and y.  runs_x: runs in a row.  run: the next one of `runs`.
+at, end: positions in the present run.
+"""
 
 
 @func

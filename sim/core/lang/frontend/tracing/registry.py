@@ -67,7 +67,7 @@ def builtin(name: str, lazy: bool = False, host: Callable[..., Any] | None = Non
 
 
 ADVANCE: dict[Type, Builtin] = {}
-"""Types whose values a `for` can go through: `advance(query, index)` changes both variables, and says whether it did."""
+"""Types whose values a `for` goes through: `advance(query, index)` changes both variables, and says whether it did."""
 
 
 @dataclass(frozen=True)
