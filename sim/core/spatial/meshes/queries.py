@@ -15,7 +15,7 @@ from sim.core.lang.frontend.tracing.calls import call_function
 from sim.core.lang.frontend.tracing.context import Context
 from sim.core.lang.frontend.tracing.hidden import opened, part_of
 from sim.core.lang.frontend.tracing.registry import Builtin, builtin, register, takes
-from sim.core.lang.types import Struct, float32, int32
+from sim.core.lang.types import Struct, int32
 from sim.core.spatial.handles import advancing
 from sim.core.spatial.meshes import closest, overlaps, rays, signs
 from sim.core.spatial.meshes.layout import MESH, MeshParts, MeshQueryPoint, MeshQueryRay, vec3
@@ -26,15 +26,16 @@ def _of_mesh(name: str, function: Function, results: Struct | None = None) -> Bu
 
     results: what the older form `name(id, x, y, z, *results, ...)` assigns: the fields of this struct but `result`.
     """
-    parameters = [p.name for p in function.parameters(float32)]
+    code = function.python.__code__  # the source is not read before a kernel calls it
+    parameters = code.co_varnames[1 : code.co_argcount]
     fields = [] if results is None else _order_of_results(name, results)
-    inputs = sum(p.required for p in function.parameters(float32))
+    inputs = code.co_argcount - len(function.python.__defaults__ or ())
 
     def handler(t: Context, node: ast.Call, args: Positional, kwargs: Keywords) -> TracedValue:
         if "id" in kwargs:
             args = (kwargs.pop("id"), *args)
         if not args:
-            raise t.error(node, f"{name} needs the id of a Mesh", f"its parameters: id, {', '.join(parameters[1:])}")
+            raise t.error(node, f"{name} needs the id of a Mesh", f"its parameters: id, {', '.join(parameters)}")
         mesh = opened(t, MESH, MeshParts, args[0], node)
         places = node.args[inputs : inputs + len(fields)] if len(args) >= inputs + len(fields) and fields else []
         given = (*args[1:inputs], *args[inputs + len(places) :])
@@ -45,7 +46,9 @@ def _of_mesh(name: str, function: Function, results: Struct | None = None) -> Bu
             assign(t, place, _chosen(t, found.values["result"], found.values[field], before, place))
         return found.values["result"]
 
-    made = Builtin(name, handler, function.__doc__ or "")
+    shown = ["id", *parameters[: inputs - 1]]
+    shown += [f"{p}={x}" for p, x in zip(parameters[inputs - 1 :], function.python.__defaults__ or (), strict=True)]
+    made = Builtin(name, handler, f"{name}({', '.join(shown)}): {function.__doc__}")
     register({name: made})
     return made
 
