@@ -368,6 +368,33 @@ from sim.core.spatial.hash_grid_queries import HashGridQuery as HashGridQuery
 from sim.core.spatial.hash_grid_queries import hash_grid_point_id as hash_grid_point_id
 from sim.core.spatial.hash_grid_queries import hash_grid_query as hash_grid_query
 from sim.core.spatial.hash_grid_queries import hash_grid_query_next as hash_grid_query_next
+from sim.core.spatial.meshes.layout import MeshQueryPoint as MeshQueryPoint
+from sim.core.spatial.meshes.layout import MeshQueryRay as MeshQueryRay
+from sim.core.spatial.meshes.mesh import Mesh as Mesh
+from sim.core.spatial.meshes.overlaps import MeshQuery as MeshQuery
+from sim.core.spatial.meshes.overlaps import MeshQuery as MeshQueryAABB
+from sim.core.spatial.meshes.queries import mesh_eval_face_normal as mesh_eval_face_normal
+from sim.core.spatial.meshes.queries import mesh_eval_position as mesh_eval_position
+from sim.core.spatial.meshes.queries import mesh_eval_velocity as mesh_eval_velocity
+from sim.core.spatial.meshes.queries import mesh_get as mesh_get
+from sim.core.spatial.meshes.queries import mesh_get_bvh as mesh_get_bvh
+from sim.core.spatial.meshes.queries import mesh_get_group_root as mesh_get_group_root
+from sim.core.spatial.meshes.queries import mesh_get_index as mesh_get_index
+from sim.core.spatial.meshes.queries import mesh_get_point as mesh_get_point
+from sim.core.spatial.meshes.queries import mesh_get_velocity as mesh_get_velocity
+from sim.core.spatial.meshes.queries import mesh_query_aabb as mesh_query_aabb
+from sim.core.spatial.meshes.queries import mesh_query_aabb_next as mesh_query_aabb_next
+from sim.core.spatial.meshes.queries import mesh_query_furthest_point_no_sign as mesh_query_furthest_point_no_sign
+from sim.core.spatial.meshes.queries import mesh_query_next as mesh_query_next
+from sim.core.spatial.meshes.queries import mesh_query_point as mesh_query_point
+from sim.core.spatial.meshes.queries import mesh_query_point_no_sign as mesh_query_point_no_sign
+from sim.core.spatial.meshes.queries import mesh_query_point_sign_normal as mesh_query_point_sign_normal
+from sim.core.spatial.meshes.queries import mesh_query_point_sign_parity as mesh_query_point_sign_parity
+from sim.core.spatial.meshes.queries import mesh_query_point_sign_winding_number as mesh_query_point_sign_winding_number
+from sim.core.spatial.meshes.queries import mesh_query_ray as mesh_query_ray
+from sim.core.spatial.meshes.queries import mesh_query_ray_anyhit as mesh_query_ray_anyhit
+from sim.core.spatial.meshes.queries import mesh_query_ray_count_intersections as mesh_query_ray_count_intersections
+from sim.core.spatial.meshes.queries import mesh_query_sphere as mesh_query_sphere
 
 _ROOMS = {"backends", "lang", "modules", "runtime", "spatial"}
 __all__ = [_name for _name in globals() if _name[0] != "_" and _name not in _ROOMS]  # noqa: PLE0605

@@ -134,10 +134,7 @@ WARP: Mapping[str, str] = {
     "tile": f"tiles {_LATER}; write a kernel per element, sums with sim.atomic_add",
     "tile_*": f"tiles {_LATER}; write a kernel per element, sums with sim.atomic_add",
     "launch_tiled": f"tiles {_LATER}; write a kernel per element with sim.launch",
-    **dict.fromkeys(
-        ("Mesh", "mesh_*"),
-        f"queries of meshes {_LATER}; shapes to collide with are planes and spheres (sim.ModelBuilder)",
-    ),
+    "mesh_query_aabb*tiled": f"tiles {_LATER}; write mesh_query_aabb and mesh_query_aabb_next, in every thread",
     **dict.fromkeys(
         ("Volume", "volume_*", "Texture*", "texture_*", "MarchingCubes"),
         f"sampled fields {_LATER}; index a sim.array3d in the kernel",

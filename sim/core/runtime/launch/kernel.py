@@ -19,6 +19,7 @@ from sim.core.lang.frontend.captures import Captures, same_calls
 from sim.core.lang.frontend.function import Function, local_annotations
 from sim.core.lang.frontend.source import FunctionSource, KernelParameter, annotated_type, caller_locals
 from sim.core.lang.frontend.tracer import trace_kernel
+from sim.core.lang.frontend.tracing.hidden import HiddenParameter
 from sim.core.lang.ir.core import Func, walk
 from sim.core.lang.ir.dce import dce
 from sim.core.lang.ir.inline import inline
@@ -59,6 +60,7 @@ class Specialisation:
     writes: frozenset[int] = field(init=False)  # of those that are written
     written: tuple[int, ...] = field(init=False)  # the same in order
     arrays: tuple[int, ...] = field(init=False)  # of all array parameters
+    hidden: tuple[HiddenParameter, ...] = field(init=False)  # parameters that callers do not see, behind all others
     _reals: tuple[int, ...] = field(init=False)  # of those whose elements can have a gradient
     _differentiated: dict[tuple[frozenset[int], Aliases], Differentiated] = field(default_factory=dict)
     _reached: dict[frozenset[int], frozenset[int]] = field(default_factory=dict)
@@ -66,6 +68,7 @@ class Specialisation:
     def __post_init__(self) -> None:
         kinds = {k: p.type for k, p in enumerate(self.func.params) if isinstance(p.type, ArrayType)}
         self.arrays = tuple(kinds)
+        self.hidden = self.source.attrs["hidden"]
         self.reads, self.writes = self.forward.reads, self.forward.writes
         self.written = tuple(sorted(self.writes))
         self._reals = tuple(k for k, kind in kinds.items() if kind.dtype is not None and differentiable(kind.dtype))

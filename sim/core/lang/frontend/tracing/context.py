@@ -98,6 +98,8 @@ class Context:
         self.unpack: tuple[ast.AST | None, int] = (None, 1)  # a call whose result is unpacked into so many names
         self.unused: ast.AST | None = None  # a call whose result nobody reads
         self._local_arrays = 0
+        self.is_kernel = False
+        self.hidden: dict[Any, Value] = {}  # parameters that callers do not see (`hidden.py`)
         self.copies = 1  # how many times the unrolled loops around here repeat it
 
     @property
