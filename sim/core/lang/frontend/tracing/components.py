@@ -37,7 +37,6 @@ from sim.core.lang.types import (
     Transformation,
     Type,
     Vector,
-    quaternion,
     vector,
 )
 
@@ -65,7 +64,7 @@ def iterate(t: Context, x: TracedValue, node: ast.AST) -> list[TracedValue]:
 def get_attribute(t: Context, x: TracedValue, name: str, node: ast.AST) -> TracedValue:
     """`x.name`."""
     if isinstance(x, (VectorValue, LValue)) and isinstance(x.type, Homogeneous):
-        part = _named_part(x.type, name)
+        part = x.type.named_part(name)
         if part is not None:
             return component_of(t, x, *part)
     if isinstance(x, LValue) and isinstance(x.type, Struct) and name in x.type.fields:
@@ -255,7 +254,7 @@ def with_component(
     if not isinstance(x, VectorValue):
         raise t.error(node, f"a component of {describe(x)} cannot be assigned to")
     if how == "attribute":
-        found = _named_part(x.type, what)
+        found = x.type.named_part(what)
         if found is None:
             get_attribute(t, x, what, node)
         assert found is not None
@@ -292,12 +291,3 @@ def _with_item(t: Context, x: VectorValue, keys: Positional, value: TracedValue,
         here = t.b.emit("eq", key, r)
         leaves += [t.b.emit("select", here, parts[c], x.leaves[r * stride + c]) for c in range(stride)]
     return VectorValue(x.type, tuple(leaves))
-
-
-def _named_part(ty: Homogeneous, name: str) -> tuple[Type, int] | None:
-    """Type and first leaf of `.x`, `.y`, ... of a vector or quaternion, `.p`, `.q` of a transform."""
-    if isinstance(ty, (Vector, Quaternion)) and len(name) == 1 and name in _XYZW[: ty.length]:
-        return ty.dtype, _XYZW.index(name)
-    if isinstance(ty, Transformation) and name in ("p", "q"):
-        return (vector(3, ty.dtype), 0) if name == "p" else (quaternion(ty.dtype), 3)
-    return None

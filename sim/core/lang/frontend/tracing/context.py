@@ -36,6 +36,7 @@ from sim.core.lang.types import (
     ArrayType,
     Composite,
     Homogeneous,
+    HostNumber,
     HostStruct,
     Scalar,
     Struct,
@@ -266,6 +267,8 @@ class Context:
         if isinstance(x, np.generic):
             # the kinds that NumPy makes by default are as weak as Python's own numbers
             return x.item() if isinstance(x, (np.bool_, np.int64, np.float64)) else self.b.const(x, from_numpy(x.dtype))
+        if isinstance(x, HostNumber):
+            return self.b.const(x.value, x.type)
         if is_number(x):
             return bool(x) if isinstance(x, bool) else int(x) if isinstance(x, int) else float(x)
         if isinstance(x, Composite):
