@@ -76,6 +76,13 @@ def _neg(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> Trace
     return unary(t, ast.USub(), args[0], node)
 
 
+@builtin("pos")
+def _pos(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> TracedValue:
+    """+a."""
+    takes(t, node, "pos", args, kwargs, 1)
+    return unary(t, ast.UAdd(), args[0], node)
+
+
 @builtin("pow")
 def _pow(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> TracedValue:
     """a ** b: small constant whole exponents multiply."""

@@ -27,6 +27,7 @@ from sim.core.lang.frontend.traced import (
 from sim.core.lang.frontend.tracing.construct import fit_field
 from sim.core.lang.frontend.tracing.context import Context
 from sim.core.lang.frontend.tracing.registry import NAMES
+from sim.core.lang.frontend.tracing.slices import flat_value, has_slice, positions
 from sim.core.lang.ir.core import Value
 from sim.core.lang.types import (
     Homogeneous,
@@ -148,6 +149,10 @@ def component_of(t: Context, x: VectorValue | LValue, ty: Type, first: int) -> T
 
 def subscript(t: Context, x: TracedValue, keys: Positional, node: ast.AST) -> TracedValue:
     """`x[keys]`."""
+    if isinstance(x, (VectorValue, LValue)) and isinstance(x.type, Homogeneous) and has_slice(keys):
+        places, shape = positions(t, x.type, keys, node)
+        parts = t.load(x)
+        return VectorValue(x.type.part(shape), tuple(t.load(subscript(t, parts, at, node)) for at in places))
     for key in keys:
         if not isinstance(x, dict) and isinstance(key, tuple):
             raise t.error(node, "an index is a tuple", "write a[i, j]")
@@ -269,6 +274,11 @@ def _with_leaves(t: Context, x: VectorValue, ty: Type, first: int, value: Traced
 
 
 def _with_item(t: Context, x: VectorValue, keys: Positional, value: TracedValue, node: ast.AST) -> VectorValue:
+    if has_slice(keys):
+        places, shape = positions(t, x.type, keys, node)
+        for at, part in zip(places, flat_value(t, x.type, shape, value, node), strict=True):
+            x = _with_item(t, x, at, part, node)
+        return x
     key, rest = keys[0], keys[1:]
     if rest:  # m[i, j] = ...: row i with its component j replaced
         row = subscript(t, x, (key,), node)

@@ -31,7 +31,6 @@ REFUSED_EXPRESSIONS: dict[type, tuple[str, str]] = {
     ast.Await: ("await", "kernels run in parallel by themselves"),
     ast.Yield: ("yield", "return values, or write them to an array"),
     ast.YieldFrom: ("yield from", "return values, or write them to an array"),
-    ast.Slice: ("a slice", "use a loop, or slice the array before the launch"),
 }
 
 
@@ -159,6 +158,10 @@ def _subscript(t: Context, node: ast.Subscript) -> TracedValue:
     return subscript(t, base, keys, node)
 
 
+def _slice(t: Context, node: ast.Slice) -> slice:
+    return slice(*(None if part is None else t.eval(part) for part in (node.lower, node.upper, node.step)))
+
+
 def _call(t: Context, node: ast.Call) -> TracedValue:
     callee = t.lazy(node.func)
     for keyword in node.keywords:
@@ -189,6 +192,7 @@ _EXPRESSIONS: dict[type, Callable[[Context, TracedValue], TracedValue]] = {
     ast.IfExp: _ternary,
     ast.Attribute: _attribute,
     ast.Subscript: _subscript,
+    ast.Slice: _slice,
     ast.Call: _call,
     ast.ListComp: _comprehension,
 }
