@@ -30,7 +30,7 @@ from sim.core.backends.base import (
 from sim.core.lang.errors import SimError
 from sim.core.lang.ir.core import Block, Func, Op, Value, moved_scalars, split_memory
 from sim.core.lang.ir.table import OPS
-from sim.core.lang.types import ArrayType, Scalar, Type, size_of
+from sim.core.lang.types import ArrayType, Scalar, Type, float16, size_of
 
 Order = Callable[[int], Iterable[int]]
 _ATOMIC: dict[str, Callable[[Any, Any], Any]] = {
@@ -67,6 +67,8 @@ def convert(value: Any, kind: Scalar) -> Any:
         if np.isinf(value):
             return kind.np.type(limits.max if value > 0 else limits.min)
         return kind.np.type(min(max(int(value), limits.min), limits.max))
+    if kind is float16:  # by way of single precision, as hardware does
+        value = np.asarray(value).astype(np.float32)
     return np.asarray(value).astype(kind.np)[()]
 
 

@@ -162,7 +162,7 @@ class CudaAccesses(CudaBody):
                 t = cuda_type(kind)
                 if self.func.attrs.get("serial") or not needs_atomics(op, self.own):
                     self.put(f"sim_at<{t}>({place}) = {arithmetic('add', kind, [f'sim_at<{t}>({place})', value])};")
-                elif kind.is_float and how != "sim_atomic_add":
+                elif kind.is_float and kind.bits >= 32 and how != "sim_atomic_add":
                     self.put(f"{how}<{t}>({place}, {value});")
                 else:
                     self.put(f"sim_atomic_add({place}, ({t}){value});")

@@ -155,13 +155,6 @@ WARP: Mapping[str, str] = {
     "func_native": f"snippets of C++ or CUDA {_LATER}; write it with @sim.func",
     **dict.fromkeys(("jax_kernel", "jax_callable"), "write sim.from_jax(a) and sim.to_jax(a)"),
     **dict.fromkeys(
-        ("spatial_vectorf", "spatial_vectord"),
-        "write sim.spatial_vector(w, v) in kernels, and sim.types.vector(6, float) for the type",
-    ),
-    **dict.fromkeys(
-        ("spatial_matrix", "spatial_matrixf", "spatial_matrixd"), "write sim.types.matrix((6, 6), float) for the type"
-    ),
-    **dict.fromkeys(
         (
             "is_cuda_available",
             "is_device_available",
@@ -174,9 +167,6 @@ WARP: Mapping[str, str] = {
     ),
     **dict.fromkeys(("svd3x3", "eig3x3"), "write sim.svd3(m), sim.eig3(m)"),
     "map": "write a @sim.kernel, and sim.launch",
-    "vec?h": "half precision is not there; write sim.vec3",
-    "mat??h": "half precision is not there; write sim.mat33",
-    "float16": "half precision is not there",
     "autograd_*": "see sim.autograd",
     "ScopedMempool*": "memory is kept by the device itself",
     "set_mempool_*": "memory is kept by the device itself",

@@ -116,18 +116,18 @@ def trace_function(syntax: Syntax, function: Function, arg_types: Arguments, rea
     with t.b:
         frame.env.update(bind_arguments(t, function, args, {}, function.source.node))
         result = run_body(t, frame)
-        value, ty = _result(t, function, result)
+        value, ty = result_of(t, function, result)
     out = t.finish(function.name, function.source.span(function.source.node), flatten(value))
     out.attrs["result"] = ty
     return out
 
 
-def _result(t: Context, function: Function, result: TracedValue) -> tuple[TracedValue, TracedValue]:
+def result_of(t: Context, function: Function, result: TracedValue) -> tuple[TracedValue, TracedValue]:
     """The result with weak numbers made values, and its type or tuple of types."""
     if result is None:
         raise t.error(None, f"`{function.name}` returns nothing", "add a `return`")
     if isinstance(result, tuple):
-        both = [_result(t, function, r) for r in result]
+        both = [result_of(t, function, r) for r in result]
         return tuple(v for v, _ in both), tuple(k for _, k in both)
     if is_number(result):
         result = t.as_value(result)

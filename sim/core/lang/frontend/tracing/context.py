@@ -42,6 +42,7 @@ from sim.core.lang.types import (
     ArrayType,
     Composite,
     Homogeneous,
+    HostNumber,
     HostStruct,
     Scalar,
     Struct,
@@ -292,6 +293,8 @@ class Context:
             return x.item() if isinstance(x, (np.bool_, np.int64, np.float64)) else self.b.const(x, from_numpy(x.dtype))
         if isinstance(x, enum.Enum):
             return x
+        if isinstance(x, HostNumber):
+            return self.b.const(x.value, x.type)
         if is_number(x):
             return bool(x) if isinstance(x, bool) else int(x) if isinstance(x, int) else float(x)
         if isinstance(x, Composite):
