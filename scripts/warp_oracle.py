@@ -2,6 +2,7 @@
 
     PYTHON_WITH_WARP scripts/warp_oracle.py record [NAME ...]      (`pip install warp-lang numpy`; it needs no sim)
     python scripts/warp_oracle.py compare [-v] [NAME ...]          what agrees, what differs, what does not run
+    python scripts/warp_oracle.py pending                          the same, and writes the last two to pending.txt
 
 Programs are in tests/oracle: functions of `programs_*.py`, and rows of `rows_*.py`, each of which becomes a kernel of
 one expression.  A program is a module of its own, with `import sim as wp` in it or `import warp as wp`, no other
@@ -19,6 +20,7 @@ import sys
 import tempfile
 import traceback
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,8 @@ import numpy as np
 
 FOLDER = Path(__file__).resolve().parent.parent / "tests" / "oracle"
 EXPECTED = FOLDER / "expected.json"
+PENDING = FOLDER / "pending.txt"
+"""Names of programs that do not run, or not as they should, for now."""
 sys.path.insert(0, str(FOLDER))
 
 _SCALARS = "bool float16 float32 float64 int8 uint8 int16 uint16 int32 uint32 int64 uint64".split()
@@ -186,10 +190,14 @@ def _large(value: Any) -> bool:
 
 
 def agreeing(group: str) -> list[str]:
-    """The programs of a group that have to agree with what is recorded: all but those in `known.py`."""
-    known = _module("known", FOLDER / "known.py")
-    names = [n for n in programs() if n in expected() and n.startswith(f"{group}/")]
-    return [n for n in names if n not in known.DIFFERENT and n not in known.PENDING]
+    """The programs of a group that have to agree with what is recorded: all but `different` and pending ones."""
+    others = {*different(), *PENDING.read_text().split()}
+    return [n for n in programs() if n in expected() and n.startswith(f"{group}/") and n not in others]
+
+
+def different() -> dict[str, str]:
+    """The programs whose numbers are not those of Warp, and what is right."""
+    return _module("known", FOLDER / "known.py").DIFFERENT
 
 
 def check(name: str, folder: Path) -> str:
@@ -238,26 +246,27 @@ def record(names: list[str]) -> None:
 
 
 def compare(names: list[str]) -> None:
-    counts: dict[str, list[int]] = {}
+    counts: dict[str, Counter[str]] = {}
+    pending = []
     with tempfile.TemporaryDirectory() as folder:
         for name in _chosen([n for n in names if n != "-v"]):
             if name not in expected():
                 continue
-            count = counts.setdefault(name.split("/")[0], [0, 0, 0])
             try:
                 why = check(name, Path(folder))
-                count[0 if not why else 1] += 1
+                how = "agree" if not why else "differ, and should" if name in different() else "differ"
             except Exception as error:
-                count[2] += 1
-                why = f"{type(error).__name__}: {error}"
-                if "-v" in names:
-                    why = traceback.format_exc()
-            if why:
-                print(f"{name}: {why if '-v' in names else why.splitlines()[0][:200]}", flush=True)
-    for group, count in sorted(counts.items()):
-        print(f"{group:12} {count[0]:4} agree, {count[1]:3} differ, {count[2]:3} do not run")
-    print(f"{'all':12} {sum(c[0] for c in counts.values()):4} of {sum(map(sum, counts.values()))}")
+                why = traceback.format_exc() if "-v" in names else f"{type(error).__name__}: {error}".splitlines()[0]
+                how = "do not run"
+            counts.setdefault(name.split("/")[0], Counter())[how] += 1
+            if how in ("differ", "do not run"):
+                pending.append(name)
+                print(f"{name}: {why if '-v' in names else why[:200]}", flush=True)
+    for group, count in sorted({**counts, "all": sum(counts.values(), Counter())}.items()):
+        print(f"{group:12}", ", ".join(f"{n:3} {how}" for how, n in sorted(count.items())))
+    if "pending" in sys.argv[1]:
+        PENDING.write_text("".join(f"{name}\n" for name in sorted(pending)))
 
 
 if __name__ == "__main__":
-    {"record": record, "compare": compare}[sys.argv[1]](sys.argv[2:])
+    {"record": record, "compare": compare, "pending": compare}[sys.argv[1]](sys.argv[2:])

@@ -55,7 +55,8 @@ def vector_items():
 def matrix_arithmetic():
     m, n = wp.mat22(1.0, 2.0, 3.0, 4.0), wp.mat22(0.5, -1.0, 2.0, 1.0)
     return [
-        np.array(x) for x in (m + n, m - n, m @ n, 2.0 * m, m * wp.vec2(1.0, 2.0), wp.transpose(m), wp.inverse(m), m[1])
+        np.array(x).ravel()
+        for x in (m + n, m - n, m @ n, 2.0 * m, m * wp.vec2(1.0, 2.0), wp.transpose(m), wp.inverse(m), m[1])
     ] + [[wp.determinant(m), wp.trace(m), m[0, 1]]]
 
 
@@ -69,7 +70,7 @@ def matrix_constructors():
         wp.diag(wp.vec2(2.0, 3.0)),
         wp.mat33d(np.arange(9).reshape(3, 3)),
     ]
-    return [np.array(m) for m in made]
+    return [np.array(m).ravel() for m in made]
 
 
 def quaternion_arithmetic():
@@ -85,7 +86,7 @@ def quaternion_arithmetic():
             wp.normalize(p),
             wp.quat_identity(),
         )
-    ] + [np.array(wp.quat_to_matrix(q))]
+    ] + [np.array(wp.quat_to_matrix(q)).ravel()]
 
 
 def transform_arithmetic():
@@ -119,7 +120,7 @@ def spatial_values():
         list(wp.spatial_top(a)),
         list(wp.spatial_bottom(b)),
         [wp.spatial_dot(a, b)],
-        np.array(wp.spatial_matrix()).shape,
+        np.array(wp.spatial_matrix()).ravel(),
     ]
 
 
@@ -142,7 +143,7 @@ def scalar_types():
 
 
 def sets_of_types():
-    b = {wp.float32, wp.float32, wp.int32, wp.vec3, wp.vec3f, wp.types.vector(3, wp.float32)}
+    b = {wp.float32, wp.float32, wp.int32, wp.vec3, wp.vec3f, wp.vec3d}
     return [[len(b)]]
 
 
@@ -153,7 +154,7 @@ def type_properties():
     return [
         [int(same), int(wp.vec3 == wp.vec3f), int(wp.types.vector(length=3, dtype=wp.float32) == wp.vec3)],
         list(v(1.0, 2.0, 3.0, 4.0, 5.0)),
-        np.array(m(1.0, 2.0, 3.0, 4.0, 5.0, 6.0)),
+        np.array(m(1.0, 2.0, 3.0, 4.0, 5.0, 6.0)).ravel(),
         [wp.types.type_size_in_bytes(t) for t in (wp.float32, wp.vec3, wp.mat33d, wp.int8)],
     ]
 

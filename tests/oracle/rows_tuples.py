@@ -95,7 +95,7 @@ MATRICES = [
     ("svd3", "m: mat33 -> vec3", "u, s, v = wp.svd3(m)\n    result = s"),
     ("svd3_product", "m: mat33 -> mat33", "u, s, v = wp.svd3(m)\n    result = u * wp.diag(s) * wp.transpose(v)"),
     ("svd2", "m: mat22 -> vec2", "u, s, v = wp.svd2(m)\n    result = s"),
-    ("eig3", "m: mat33 -> vec3", "q, d = wp.eig3(m + wp.transpose(m))\n    result = d"),
+    ("eig3", "m: mat33 -> mat33", "q, d = wp.eig3(m + wp.transpose(m))\n    result = q * wp.diag(d) * wp.transpose(q)"),
     ("qr3", "m: mat33 -> mat33", "q, r = wp.qr3(m)\n    result = q * r"),
 ]
 QUATERNIONS = [
