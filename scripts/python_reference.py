@@ -39,6 +39,7 @@ GROUPS = {  # prefix of the module that a name comes from -> heading, "" for wha
     "sim.core.runtime.devices.streams": _DEVICES,
     "sim.core.runtime.devices.graph": _DEVICES,
     "sim.core.runtime.launch.conditionals": _DEVICES,
+    "sim.core.spatial": "Spatial structures",
     "sim.core.runtime.ambient.profile": "Time",
     "sim.core.optim": "Optimisers",
     "sim.constraints": "Models",
