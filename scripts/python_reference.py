@@ -44,7 +44,6 @@ GROUPS = {  # prefix of the module that a name comes from -> heading, "" for wha
     "sim.core.runtime.devices.captures": _DEVICES,
     "sim.core.runtime.devices.queries": _DEVICES,
     "sim.core.runtime.launch.conditionals": _DEVICES,
-    "sim.core.spatial": "Spatial structures",
     "sim.core.runtime.ambient.profile": "Time",
     "sim.core.spatial.bvh_queries": "",
     "sim.core.spatial.hash_grid_queries": "",
