@@ -233,8 +233,14 @@ def test_errors():
     def no_variable(bvh: sim.uint64):
         sim.bvh_query_next(sim.bvh_query_aabb(bvh, sim.vec3(), sim.vec3()), 0)
 
+    bvh, found = sim.Bvh(a, a), sim.zeros(3, dtype=int)
     with pytest.raises(sim.KernelError, match="needs two local variables"):
-        sim.launch(no_variable, 1, [sim.Bvh(a, a).id])
+        sim.launch(no_variable, 1, [bvh.id])
+    asked = [bvh.id, sim.vec3(), sim.vec3()]
+    sim.launch(in_box, 1, asked, [found])
+    del bvh
+    with pytest.raises(sim.SimError, match="'bvh' of kernel 'in_box' is .* one that is gone; expected the `id`"):
+        sim.launch(in_box, 1, asked, [found])
 
 
 @sim.kernel
