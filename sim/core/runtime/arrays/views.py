@@ -98,3 +98,17 @@ def viewed_as(a: Operand, dtype: DType) -> Placement:
     if a.requires_grad and scalar_of(kind) is not scalar_of(a.dtype):
         raise TypeError(f"{a.dtype} elements with a gradient cannot be viewed as {kind}; clone it without")
     return a.buffer, a.offset, a.shape, a.strides, kind
+
+
+def with_elements(a: Operand, dtype: DType) -> Placement:
+    """The same memory of scalars as vectors or matrices of them, also where the last axis has those of several."""
+    kind = as_type(dtype)
+    if not (isinstance(kind, Homogeneous) and kind.dtype is a.dtype):
+        return viewed_as(a, dtype)
+    if len(a.shape) > len(kind.shape) and a.shape[-len(kind.shape) :] == kind.shape:
+        return viewed_as(a, dtype)
+    count = len(kind.leaves)
+    if a.shape[-1] % count or not a.is_contiguous:
+        raise ValueError(f"elements of {a.dtype} in shape {a.shape} do not make {kind} elements")
+    outer = a.shape[:-1] if a.shape[-1] == count and len(a.shape) > 1 else (*a.shape[:-1], a.shape[-1] // count)
+    return a.buffer, a.offset, outer, packed_strides(outer, size_of(kind)), kind
