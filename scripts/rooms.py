@@ -22,7 +22,7 @@ LAYERS = """
     core.lang.instrument core.lang core.backends
     core.runtime.memory core.runtime.compiled core.runtime.ambient core.runtime.devices core.runtime.arrays
     core.runtime.launch core.runtime.debug core.runtime.tape core.runtime.derivatives core.runtime.interop core.runtime
-    core.optim core files schema geometry
+    core.spatial core.optim core.modules core files schema geometry
     constraints.stencils constraints.base constraints.tetrahedron constraints.cloth constraints model
     solvers.air solvers.batch solvers.fingerprint solvers.step_kernels solvers.integrators solvers.base solvers.newton
     solvers rollout io

@@ -134,11 +134,7 @@ WARP: Mapping[str, str] = {
     "tile": f"tiles {_LATER}; write a kernel per element, sums with sim.atomic_add",
     "tile_*": f"tiles {_LATER}; write a kernel per element, sums with sim.atomic_add",
     "launch_tiled": f"tiles {_LATER}; write a kernel per element with sim.launch",
-    **dict.fromkeys(
-        ("Mesh", "mesh_*", "Bvh", "bvh_*"),
-        f"queries of meshes {_LATER}; shapes to collide with are planes and spheres (sim.ModelBuilder)",
-    ),
-    **dict.fromkeys(("HashGrid", "hash_grid_*"), f"grids of neighbours {_LATER}; pass pairs of neighbours as an array"),
+    "mesh_query_aabb*tiled": f"tiles {_LATER}; write mesh_query_aabb and mesh_query_aabb_next, in every thread",
     **dict.fromkeys(
         ("Volume", "volume_*", "Texture*", "texture_*", "MarchingCubes"),
         f"sampled fields {_LATER}; index a sim.array3d in the kernel",
@@ -149,28 +145,15 @@ WARP: Mapping[str, str] = {
     "config": _OPTIONS,
     "context": _OPTIONS,
     **dict.fromkeys(("capture_begin", "capture_end", "capture_launch", "ScopedCapture", "is_capturing"), _GRAPH),
-    **dict.fromkeys(
-        ("load_module", "force_load", "get_module", "set_module_options", "get_module_options", "*_aot_module"),
-        _COMPILED,
-    ),
+    "*_aot_module": _COMPILED,
     "from_ptr": "write sim.array(ptr=..., shape=..., dtype=...)",
     **dict.fromkeys(
         ("indexedarray*", "fabricarray*", "indexedfabricarray*"),
         "pass the indices as an array, and write a[index[i]] in the kernel",
     ),
-    "atomic_cas": "there are sim.atomic_add, sim.atomic_min, sim.atomic_max and sim.atomic_exch",
     "select": "write sim.where(cond, if_true, if_false)",
     "func_native": f"snippets of C++ or CUDA {_LATER}; write it with @sim.func",
-    "overload": "a kernel with `Any` in its annotations is compiled for the types of each launch by itself",
-    **dict.fromkeys(("expect_eq", "expect_neq", "expect_near"), 'write `assert a == b, "message"` in the kernel'),
     **dict.fromkeys(("jax_kernel", "jax_callable"), "write sim.from_jax(a) and sim.to_jax(a)"),
-    **dict.fromkeys(
-        ("spatial_vectorf", "spatial_vectord"),
-        "write sim.spatial_vector(w, v) in kernels, and sim.types.vector(6, float) for the type",
-    ),
-    **dict.fromkeys(
-        ("spatial_matrix", "spatial_matrixf", "spatial_matrixd"), "write sim.types.matrix((6, 6), float) for the type"
-    ),
     **dict.fromkeys(
         (
             "is_cuda_available",
@@ -184,9 +167,6 @@ WARP: Mapping[str, str] = {
     ),
     **dict.fromkeys(("svd3x3", "eig3x3"), "write sim.svd3(m), sim.eig3(m)"),
     "map": "write a @sim.kernel, and sim.launch",
-    "vec?h": "half precision is not there; write sim.vec3",
-    "mat??h": "half precision is not there; write sim.mat33",
-    "float16": "half precision is not there",
     "autograd_*": "see sim.autograd",
     "ScopedMempool*": "memory is kept by the device itself",
     "set_mempool_*": "memory is kept by the device itself",

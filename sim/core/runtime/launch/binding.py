@@ -21,6 +21,7 @@ from sim.core.runtime.compiled.argument_packing import FlatArguments, LaunchErro
 from sim.core.runtime.devices.device import Device, DeviceLike, get_device
 from sim.core.runtime.launch.arguments import Argument, argument_type, flatten_argument, shared_argument
 from sim.core.runtime.launch.calls import Call, thread_count
+from sim.core.runtime.launch.hidden import hidden_arguments
 from sim.core.runtime.launch.kernel import Kernel, Specialisation
 
 
@@ -93,7 +94,11 @@ def bind(kernel: Kernel, dims: tuple[int, ...], args: Sequence[Argument], n_inpu
         if plain and len(flat) == len(slow) and not any(isinstance(kind, Reference) for kind in spec.types):
             kernel.bindings[tuple(key)] = spec
         flat = slow
+    if len(dims) > 1 and spec.forward.func.dims == 1:
+        return bind(kernel.in_launches_of(len(dims)), dims, args, n_inputs, device)
     check_dims(spec, dims)
+    if spec.hidden:
+        flat, together = [*flat, *hidden_arguments(spec, flat)], False
     if not (together and plain):
         target = _common_device(kernel, flat, target, device is not None)
     return Call(spec, dims, flat, target)
@@ -117,8 +122,9 @@ def check_dims(spec: Specialisation, dims: tuple[int, ...]) -> None:
     wanted = spec.forward.func.dims
     if wanted == len(dims) == 1 and dims[0] < 2**31:
         return
-    if wanted > len(dims) or (1 < wanted < len(dims)):
-        raise LaunchError(f"kernel '{spec.kernel.name}' asks for {wanted} indices of tid(); dim={dims} has {len(dims)}")
+    if wanted != len(dims):
+        asked = "1 index" if wanted == 1 else f"{wanted} indices"
+        raise LaunchError(f"kernel '{spec.kernel.name}' asks for {asked} of tid(); dim={dims} has {len(dims)}")
     if thread_count(dims) >= 2**31:
         raise LaunchError(f"dim={dims} is {thread_count(dims)} threads; a launch has less than 2^31")
 

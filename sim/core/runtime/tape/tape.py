@@ -33,7 +33,13 @@ from sim.core.runtime.tape.detached import Detached, Detachment
 from sim.core.runtime.tape.exclusive import exclusive
 from sim.core.runtime.tape.footprints import Footprint, Footprints
 from sim.core.runtime.tape.foreign_writes import ForeignWrites
-from sim.core.runtime.tape.launch_records import LaunchRecord, adjoint_of, live_ins_of, run_recorded
+from sim.core.runtime.tape.launch_records import (
+    LaunchRecord,
+    adjoint_of,
+    live_ins_of,
+    run_recorded,
+    structures_of,
+)
 from sim.core.runtime.tape.live_ins import LiveIns
 from sim.core.runtime.tape.memory_report import Remembered, TapeMemory
 from sim.core.runtime.tape.records import FunctionRecord, Probe, TapeRecord, WriteRecord, active_now
@@ -118,6 +124,9 @@ class Tape:
         shared = [args[k] for k in active if args[k].buffer.shared]
         if shared:
             self._foreign.refuse(shared, f"launch of '{spec.kernel.name}'")
+        if active and not spec.kernel.enable_backward:
+            self._run_detached(call, active)
+            return
         made = spec.differentiated(active, aliases) if active else None
         if self._detached.by_buffer or (made is not None and made.tbr.detached):
             self._detached.before_launch(call, active, made.tbr.detached if made is not None else frozenset())
@@ -128,18 +137,28 @@ class Tape:
         # 2. What its adjoint will load is live-in: noted before the launch runs and overwrites it.
         pair = adjoint_of(call, made)
         before = {}
-        if pair.plan.live_in:
+        if pair.plan.live_in or spec.peeks:
             self._belongs_to_open_graph()
             before = live_ins_of(call, pair, made, aliases, self._live_ins)
+        structures = structures_of(call, self._live_ins) if spec.peeks else ()
         # 3. It runs, and takes snapshots of what others have as live-ins.
         try:
             record = run_recorded(call, pair, before, self._live_ins)
+            record.structures = structures
             if shared:
                 self._foreign.look(args[k] for k in active if k in spec.writes)
             self.records.append(record)
         except BaseException:
             self.broke_off((args[k] for k in spec.written if args[k] is not None), f"launch of '{spec.kernel.name}'")
             raise
+
+    def _run_detached(self, call: Call, active: frozenset[int]) -> None:
+        """A launch of a kernel with enable_backward=False: what depends on a gradient in it must not reach the loss."""
+        spec, args = call.spec, call.args
+        call.run()
+        for k in spec.reached(active) | (spec.writes & active):
+            if args[k] is not None:
+                self._detached.replace(args[k], Detachment.without_backward(args[k], spec.kernel.name))
 
     def _belongs_to_open_graph(self) -> None:
         """What is recorded now has live-ins: a replay of the graph that is open has to ask for `replayed`."""
@@ -274,6 +293,8 @@ class Tape:
         Where it raises, or is interrupted, all gradients are as before.
         Threads that share a gradient go backward one after the other.
         """
+        named = [a for a in (loss, *(grads or ())) if isinstance(a, array)]
+        self._detached.refuse(named, "backward", True)  # says more than that the loss is not on the tape
         self._refuse_unfit()
         # 1. What it starts from, and all memory whose gradients it may change.
         seeds = Seeds.of(loss, grads or {}, self._recorded.update(self.records), self._order)

@@ -110,7 +110,13 @@ ROWS: list[tuple[str, str, str, str, str]] = [
         "an assignment inside of an expression (:=) cannot be used in a kernel",
         "assign on a line of its own",
     ),
-    ("star argument", "y = max(*x)", "*x", "* in a call cannot be used in a kernel", "write the arguments one by one"),
+    (
+        "star argument",
+        "y = max(*x)",
+        "*x",
+        "how many elements this is has to be known while compiling",
+        "write *a[0:3]",
+    ),
     (
         "star keyword",
         "y = helper(**x)",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import enum
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -41,6 +42,7 @@ from sim.core.lang.types import (
     ArrayType,
     Composite,
     Homogeneous,
+    HostNumber,
     HostStruct,
     Scalar,
     Struct,
@@ -92,10 +94,13 @@ class Context:
         self.real = real
         self.frames: list[Frame] = []
         self.captures = Captures()
-        self.dims = 1
+        self.dims = 1  # of the launch
+        self.single_tids: list[Value] = []  # of `i = tid()`: how many dimensions there are shows later
         self.unpack: tuple[ast.AST | None, int] = (None, 1)  # a call whose result is unpacked into so many names
         self.unused: ast.AST | None = None  # a call whose result nobody reads
         self._local_arrays = 0
+        self.is_kernel = False
+        self.hidden: dict[Any, Value] = {}  # parameters that callers do not see (`hidden.py`)
         self.copies = 1  # how many times the unrolled loops around here repeat it
 
     @property
@@ -197,7 +202,7 @@ class Context:
             raise Mismatch(f"expected {ty}, got {describe(x)}", self._cast_hint(ty))
         if ty.is_int and not np.iinfo(ty.np).min <= x <= np.iinfo(ty.np).max:
             raise Mismatch(f"the number {x} does not fit into {ty}", "use a wider type, as in sim.int64(...)")
-        return self.b.const(x, ty)
+        return self.b.const(x.value if isinstance(x, enum.Enum) else x, ty)
 
     def zero(self, ty: Type) -> TracedValue:
         """The zero of a type (structs: all fields zero, arrays None)."""
@@ -286,6 +291,10 @@ class Context:
         if isinstance(x, np.generic):
             # the kinds that NumPy makes by default are as weak as Python's own numbers
             return x.item() if isinstance(x, (np.bool_, np.int64, np.float64)) else self.b.const(x, from_numpy(x.dtype))
+        if isinstance(x, enum.Enum):
+            return x
+        if isinstance(x, HostNumber):
+            return self.b.const(x.value, x.type)
         if is_number(x):
             return bool(x) if isinstance(x, bool) else int(x) if isinstance(x, int) else float(x)
         if isinstance(x, Composite):
@@ -387,6 +396,9 @@ class Context:
 
     def finish(self, name: str, span: Span | None, values: Sequence[Value]) -> Func:
         self.block.yields = list(values)
+        if self.dims > 1:
+            for v in self.single_tids:
+                v.op.attrs["axis"] = 0  # type: ignore[union-attr]
         return Func(name, self.block, span, self.dims, {"captures": self.captures})
 
     def inline(self, func: Func, args: Sequence[Value]) -> list[Value]:
