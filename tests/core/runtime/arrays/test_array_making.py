@@ -17,6 +17,7 @@ import sim
         (np.arange(12).reshape(4, 3), sim.vec3, (4,)),
         (np.arange(24).reshape(4, 6), sim.vec3, (4, 2)),
         (np.arange(16).reshape(4, 4), sim.mat22, (4,)),
+        (np.arange(4).reshape(2, 2), sim.mat22, (1,)),
         (np.arange(6).reshape(3, 2, 1), sim.vec2, (3,)),
     ],
 )
