@@ -29,6 +29,7 @@ from sim.core.lang.frontend.tracing.context import Context
 from sim.core.lang.frontend.tracing.loops import trip_count
 from sim.core.lang.frontend.tracing.operators import binary, elementwise, power, unary
 from sim.core.lang.frontend.tracing.registry import NAMES, Builtin, builtin, takes
+from sim.core.lang.ir.core import Value
 from sim.core.lang.ir.ops import OPS  # the table with its rows
 from sim.core.lang.types import Homogeneous, Scalar, Type
 
