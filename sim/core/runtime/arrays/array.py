@@ -19,6 +19,7 @@ from sim.core.lang.errors import GradientError
 from sim.core.lang.references import indexed_array_type
 from sim.core.lang.types import Type, array_type, as_type, int32, scalar_of, size_of
 from sim.core.runtime.ambient import recording
+from sim.core.runtime.ambient.stacks import anywhere
 from sim.core.runtime.arrays.host_side import HostSide
 from sim.core.runtime.arrays.operations import (
     Copy,
@@ -29,6 +30,7 @@ from sim.core.runtime.arrays.operations import (
     copy_detached,
     describe,
     perform,
+    refill_fresh,
 )
 from sim.core.runtime.arrays.placement import (
     DType,
@@ -523,6 +525,8 @@ def fresh(
 ) -> array:
     """An array in new memory, packed where no `strides` are given; undefined content unless `zero`."""
     made = make_array(*in_fresh_memory(shape, dtype, device, zero, pinned, strides))
+    if zero and anywhere:
+        refill_fresh(made)
     if requires_grad:
         made.requires_grad = True
     return made
