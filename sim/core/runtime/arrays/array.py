@@ -16,6 +16,8 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from sim.core.lang.errors import GradientError
+from sim.core.lang.frontend.constructors import array as array_by_its_address
+from sim.core.lang.frontend.tracing.registry import in_kernels
 from sim.core.lang.references import indexed_array_type
 from sim.core.lang.types import Type, array_type, as_type, int32, scalar_of, size_of
 from sim.core.runtime.ambient import recording
@@ -286,6 +288,9 @@ class array(HostSide):  # noqa: N801  Warp's name
         values = np.array2string(self.numpy(), separator=", ", prefix="array(", threshold=100)
         grad = ", requires_grad=True" if self.requires_grad else ""
         return f"array({values}, shape={self.shape}, dtype={self.dtype}, device={self.device}{grad})"
+
+
+in_kernels(array_by_its_address)(array)
 
 
 class array1d(array):  # noqa: N801
