@@ -323,6 +323,8 @@ from sim.core.runtime.arrays.array import indexedarray2d as indexedarray2d
 from sim.core.runtime.arrays.array import indexedarray3d as indexedarray3d
 from sim.core.runtime.arrays.array import indexedarray4d as indexedarray4d
 from sim.core.runtime.arrays.creation import copy as copy
+from sim.core.runtime.arrays.creation import dtype_from_numpy as dtype_from_numpy
+from sim.core.runtime.arrays.creation import dtype_to_numpy as dtype_to_numpy
 from sim.core.runtime.arrays.creation import empty as empty
 from sim.core.runtime.arrays.creation import empty_like as empty_like
 from sim.core.runtime.arrays.creation import from_dlpack as from_dlpack

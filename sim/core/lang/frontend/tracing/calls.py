@@ -72,7 +72,7 @@ def callee_of(t: Context, x: TracedValue, node: ast.Call) -> TracedValue:
         raise t.error(
             node, f"`{module or 'numpy'}.{name}` is a NumPy function: it cannot run inside of a kernel", known
         )
-    meaning = HOST_FUNCTIONS.get(x) if isinstance(x, python_types.FunctionType) else None
+    meaning = HOST_FUNCTIONS.get(x) if isinstance(x, (type, python_types.FunctionType)) else None
     if isinstance(meaning, Builtin):
         return meaning
     if meaning is not None:
