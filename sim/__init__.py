@@ -336,6 +336,7 @@ from sim.core.runtime.launch.kernel import Kernel as Kernel
 from sim.core.runtime.launch.kernel import kernel as kernel
 from sim.core.runtime.launch.launch import Launch as Launch
 from sim.core.runtime.launch.launch import launch as launch
+from sim.core.runtime.launch.mapping import map as map
 from sim.core.runtime.tape.tape import Tape as Tape
 from sim.model import Control as Control
 from sim.model import Group as Group

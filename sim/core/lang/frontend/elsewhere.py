@@ -181,7 +181,6 @@ WARP: Mapping[str, str] = {
         'write sim.get_devices(), or sim.get_device("cuda:0")',
     ),
     **dict.fromkeys(("svd3x3", "eig3x3"), "write sim.svd3(m), sim.eig3(m)"),
-    "map": "write a @sim.kernel, and sim.launch",
     "vec?h": "half precision is not there; write sim.vec3",
     "mat??h": "half precision is not there; write sim.mat33",
     "float16": "half precision is not there",
