@@ -32,6 +32,7 @@ from sim.core.lang.constants import nan as nan
 from sim.core.lang.constants import phi as phi
 from sim.core.lang.constants import pi as pi
 from sim.core.lang.constants import tau as tau
+from sim.core.lang.embedding import grad as grad
 from sim.core.lang.errors import GradientError as GradientError
 from sim.core.lang.errors import KernelError as KernelError
 from sim.core.lang.errors import SimError as SimError
@@ -292,6 +293,12 @@ from sim.core.runtime.arrays.array import array2d as array2d
 from sim.core.runtime.arrays.array import array3d as array3d
 from sim.core.runtime.arrays.array import array4d as array4d
 from sim.core.runtime.arrays.array import clone as clone
+from sim.core.runtime.arrays.array import fixedarray as fixedarray
+from sim.core.runtime.arrays.array import indexedarray as indexedarray
+from sim.core.runtime.arrays.array import indexedarray1d as indexedarray1d
+from sim.core.runtime.arrays.array import indexedarray2d as indexedarray2d
+from sim.core.runtime.arrays.array import indexedarray3d as indexedarray3d
+from sim.core.runtime.arrays.array import indexedarray4d as indexedarray4d
 from sim.core.runtime.arrays.creation import copy as copy
 from sim.core.runtime.arrays.creation import empty as empty
 from sim.core.runtime.arrays.creation import empty_like as empty_like
@@ -334,9 +341,16 @@ from sim.core.runtime.launch.conditionals import capture_while as capture_while
 from sim.core.runtime.launch.faults import KernelFault as KernelFault
 from sim.core.runtime.launch.kernel import Kernel as Kernel
 from sim.core.runtime.launch.kernel import kernel as kernel
+from sim.core.runtime.launch.kernel import overload as overload
 from sim.core.runtime.launch.launch import Launch as Launch
 from sim.core.runtime.launch.launch import launch as launch
 from sim.core.runtime.launch.mapping import map as map
+from sim.core.runtime.launch.module import Module as Module
+from sim.core.runtime.launch.module import force_load as force_load
+from sim.core.runtime.launch.module import get_module as get_module
+from sim.core.runtime.launch.module import get_module_options as get_module_options
+from sim.core.runtime.launch.module import load_module as load_module
+from sim.core.runtime.launch.module import set_module_options as set_module_options
 from sim.core.runtime.tape.tape import Tape as Tape
 from sim.model import Control as Control
 from sim.model import Group as Group

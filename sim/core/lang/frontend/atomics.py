@@ -7,6 +7,7 @@ import ast
 from sim.core.lang.frontend.traced import (
     ArrayRef,
     Keywords,
+    LocalArray,
     LValue,
     Positional,
     TracedValue,
@@ -58,6 +59,8 @@ def _atomic(name: str, how: str, doc: str) -> None:
         if kwargs:
             raise t.error(node, f"{name} takes no argument '{next(iter(kwargs))}'")
         place, (*expected, value) = element(t, name, args, node, takes)
+        if isinstance(place.array, LocalArray):
+            raise t.error(node, f"{name} on an array of one thread", "no other thread sees it: write a[i] += value")
         scalar = scalar_of(place.type)
         if scalar is None or (scalar is bool_ and how not in ("exch", "cas")):
             raise t.error(node, f"{name} is not defined for elements of type {place.type}")

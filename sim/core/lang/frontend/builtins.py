@@ -17,6 +17,7 @@ from sim.core.lang.frontend.traced import (
     Undefined,
     VectorValue,
     describe,
+    extents,
     flatten,
     kind_of,
     type_of,
@@ -138,12 +139,13 @@ def _sum(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> Trace
 # ---- launch and memory
 @builtin("tid")
 def _tid(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> TracedValue:
-    """`i = tid()`: the linear index of the thread;
+    """`i = tid()`: the index of the thread, in a launch of several dimensions the first;
     `i, j = tid()`: its indices in a launch of 2 (up to 4) dimensions."""
     takes(t, node, "tid", args, kwargs, 0)
     call, count = t.unpack
     if call is not node:
-        return t.b.tid(-1)
+        t.single_tids.append(t.b.tid(-1))
+        return t.single_tids[-1]
     if not 1 <= count <= 4:
         raise t.error(node, f"tid() gives 1 to 4 indices, not {count}")
     t.dims = max(t.dims, count)
@@ -159,7 +161,20 @@ def _where(t: Context, node: ast.AST, args: list[ast.expr], kwargs: dict[str, as
     return choose(t, args[0], args[1], args[2], node)
 
 
-@builtin("static", lazy=True)
+class Shape:
+    """What `static(...)` sees of a vector, matrix or tuple of the run: how long it is."""
+
+    def __init__(self, length: int) -> None:
+        self._length = length
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __repr__(self) -> str:
+        return f"a value of the run with {self._length} components"
+
+
+@builtin("static", lazy=True, host=lambda value: value)
 def _static(t: Context, node: ast.AST, args: list[ast.expr], kwargs: dict[str, ast.expr]) -> TracedValue:
     """static(expression): evaluated by Python while compiling; sees captured names and constants of the kernel."""
     takes(t, node, "static", tuple(args), kwargs, 1)
@@ -169,6 +184,8 @@ def _static(t: Context, node: ast.AST, args: list[ast.expr], kwargs: dict[str, a
             continue
         if isinstance(value, (StructValue, ArrayRef, Undefined)) or flatten(value):
             space.pop(key, None)  # a value of the run hides a captured name
+            if isinstance(value, (VectorValue, tuple)):
+                space[key] = Shape(len(value.type) if isinstance(value, VectorValue) else len(value))
         else:
             space[key] = value
     t.captures.expression(t.frame.function, args[0], t.env)
@@ -219,7 +236,7 @@ def _len(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> Trace
     if isinstance(x, VectorValue):
         return len(x.type)
     if isinstance(x, ArrayRef):
-        return t.b.shape(x.array, len(x.index))
+        return extents(t.b, x)[0]
     if isinstance(x, (tuple, str, range, Homogeneous)):
         return len(x)
     raise t.error(node, f"{describe(x)} has no length")

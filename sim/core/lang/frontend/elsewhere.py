@@ -149,10 +149,7 @@ WARP: Mapping[str, str] = {
     "config": _OPTIONS,
     "context": _OPTIONS,
     **dict.fromkeys(("capture_begin", "capture_end", "capture_launch", "ScopedCapture", "is_capturing"), _GRAPH),
-    **dict.fromkeys(
-        ("load_module", "force_load", "get_module", "set_module_options", "get_module_options", "*_aot_module"),
-        _COMPILED,
-    ),
+    "*_aot_module": _COMPILED,
     "from_ptr": "write sim.array(ptr=..., shape=..., dtype=...)",
     **dict.fromkeys(
         ("indexedarray*", "fabricarray*", "indexedfabricarray*"),
@@ -160,7 +157,6 @@ WARP: Mapping[str, str] = {
     ),
     "select": "write sim.where(cond, if_true, if_false)",
     "func_native": f"snippets of C++ or CUDA {_LATER}; write it with @sim.func",
-    "overload": "a kernel with `Any` in its annotations is compiled for the types of each launch by itself",
     **dict.fromkeys(("jax_kernel", "jax_callable"), "write sim.from_jax(a) and sim.to_jax(a)"),
     **dict.fromkeys(
         ("spatial_vectorf", "spatial_vectord"),

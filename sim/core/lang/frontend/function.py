@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Protocol
@@ -134,12 +135,20 @@ class Function:
         return f"<function {self.name} of the kernel language>"
 
 
+@typing.overload
+def func(f: Callable[..., Any]) -> Function: ...
+@typing.overload
+def func(
+    f: None = None, *, name: str | None = None, module: Any = None
+) -> Callable[[Callable[..., Any]], Function]: ...
 @entry_point
-def func(python: Callable[..., Any] | None = None, *, name: str | None = None) -> Any:
+def func(f: Callable[..., Any] | None = None, *, name: str | None = None, module: Any = None) -> Any:
     """Decorator `@func` or `@func(name=...)`: makes a Python function callable inside of kernels.
 
-    Defined again in the same place with other argument types, a function is an overload: a call takes the last
-    definition that its arguments fit.
+    Defined again in the same place with other argument types, a function is an overload: a call takes the definition
+    that fits its arguments best, where numbers without a type keep their own if they can, and a parameter with a type
+    fits better than one without; of several the last.  `module` is accepted as in Warp: a function is compiled with
+    the kernels that call it.
     """
     caller = caller_locals(2)
 
@@ -155,7 +164,7 @@ def func(python: Callable[..., Any] | None = None, *, name: str | None = None) -
             made.earlier = before if _arguments(before.python) != _arguments(f) else before.earlier
         return made
 
-    return wrap(python) if python is not None else wrap
+    return wrap(f) if f is not None else wrap
 
 
 def _arguments(python: Callable[..., Any]) -> list[tuple[str, str]]:

@@ -20,6 +20,9 @@ known: WeakValueDictionary[int, Buffer] = WeakValueDictionary()
 live: WeakSet[Buffer] = WeakSet()
 """All buffers."""
 
+retaining: WeakSet[Buffer] = WeakSet()
+"""Buffers whose gradient, as it was with their last content, is there after a backward (`array.retain_grad`)."""
+
 
 AnyDevice = Any
 """A `Device`, which is defined above this room: it hands out buffers, and copies between them."""
