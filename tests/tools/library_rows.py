@@ -386,7 +386,6 @@ ROWS: dict[str, Row] = {
     "spatial_dot": Row([V6, V6], np.dot),
     "spatial_top": Row([V6], lambda a: a[:3]),
     "spatial_bottom": Row([V6], lambda a: a[3:]),
-    "spatial_vector": Row([V3, V3], _spatial),
     "spatial_cross": Row(
         [V6, V6], lambda a, b: _spatial(np.cross(a[:3], b[:3]), np.cross(a[3:], b[:3]) + np.cross(a[:3], b[3:]))
     ),

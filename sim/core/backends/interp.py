@@ -30,7 +30,7 @@ from sim.core.backends.base import (
 from sim.core.lang.errors import SimError
 from sim.core.lang.ir.core import Block, Func, Op, Value, moved_scalars, split_memory
 from sim.core.lang.ir.table import OPS
-from sim.core.lang.types import ArrayType, Scalar, Type, size_of
+from sim.core.lang.types import ArrayType, Scalar, Type, float16, size_of
 
 Order = Callable[[int], Iterable[int]]
 _ATOMIC: dict[str, Callable[[Any, Any], Any]] = {
@@ -67,6 +67,8 @@ def convert(value: Any, kind: Scalar) -> Any:
         if np.isinf(value):
             return kind.np.type(limits.max if value > 0 else limits.min)
         return kind.np.type(min(max(int(value), limits.min), limits.max))
+    if kind is float16:  # by way of single precision, as hardware does
+        value = np.asarray(value).astype(np.float32)
     return np.asarray(value).astype(kind.np)[()]
 
 
@@ -183,6 +185,11 @@ class Thread:
             old.append(_read(place, kind))
             _write(place, how(old[-1], value).astype(kind.np))
         return old
+
+    def do_peek(self, op: Op) -> list[Any]:
+        kind = op.results[0].type
+        assert isinstance(kind, Scalar)
+        return [_read(int(self.env[op.operands[0]]), kind)]
 
     def do_tape(self, op: Op) -> list[Any]:
         return [np.zeros(op.attrs["slots"], op.attrs["scalar"].np)]

@@ -110,6 +110,10 @@ class CudaAccesses(CudaBody):
         self.put(f"const {cuda_type(kind)} {made} = sim_at<{cuda_type(kind)}>({place});")
         return made
 
+    def emit_peek(self, op: Op) -> None:
+        t = cuda_type(op.results[0].type)
+        self.define(op.results[0], f"*(const {t}*){self.ref(op.operands[0])}")
+
     def emit_load(self, op: Op) -> None:
         def act() -> list[str]:
             size = self.wide(op)
@@ -158,7 +162,7 @@ class CudaAccesses(CudaBody):
                 t = cuda_type(kind)
                 if self.func.attrs.get("serial") or not needs_atomics(op, self.own):
                     self.put(f"sim_at<{t}>({place}) = {arithmetic('add', kind, [f'sim_at<{t}>({place})', value])};")
-                elif kind.is_float and how != "sim_atomic_add":
+                elif kind.is_float and kind.bits >= 32 and how != "sim_atomic_add":
                     self.put(f"{how}<{t}>({place}, {value});")
                 else:
                     self.put(f"sim_atomic_add({place}, ({t}){value});")

@@ -9,11 +9,22 @@ BLOCK = 256
 
 PRELUDE = r"""
 #define SIM_INLINE static __device__ __forceinline__
+#define SIM_CONVERSION __device__ __forceinline__
 
 // An array argument: address, extents, byte strides.  The layout is that of the host's argument block.
 template <int D> struct sim_array { char *data; long long n[D]; long long s[D]; };
 
 template <class T> SIM_INLINE T &sim_at(char *place) { return *reinterpret_cast<T *>(place); }
+
+// Half precision: stored so, computed in single precision and rounded.
+struct sim_half {
+    unsigned short bits;
+    sim_half() = default;
+    SIM_CONVERSION explicit sim_half(float x) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x)); }
+    SIM_CONVERSION operator float() const { float x; asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits)); return x; }
+};
+SIM_INLINE sim_half sim_min(sim_half a, sim_half b) { return sim_half(fminf(a, b)); }
+SIM_INLINE sim_half sim_max(sim_half a, sim_half b) { return sim_half(fmaxf(a, b)); }
 
 // Integers: a division by zero gives 0, the smallest number divided by -1 wraps.
 template <class T> SIM_INLINE T sim_div(T a, T b) {

@@ -19,6 +19,8 @@ from sim.core.lang.types import ArrayType, Scalar, bool_, size_of
 PRINT_SYMBOL = "simopt_print"
 _GROUP = ", !llvm.access.group !0"
 """Of plain accesses: see the loop over the threads."""
+_CONSTANT = ", !invariant.load !{}"
+"""Of what nothing writes while the launch runs."""
 
 
 class BodyEmitter(Writer):
@@ -242,6 +244,12 @@ class BodyEmitter(Writer):
             assert isinstance(value.type, Scalar)
             zero = literal(value.type.np.type(0).item(), value.type)
             self.name([value], [self.let(f"phi {llvm_type(value.type)} [ {result}, %{ok} ], [ {zero}, %{bad} ]")])
+
+    def emit_peek(self, op: Op) -> None:
+        kind = op.results[0].type
+        assert isinstance(kind, Scalar)
+        place = self.let(f"inttoptr i64 {self.ref(op.operands[0])} to ptr")
+        self.name(op.results, [self.load(place, kind, _CONSTANT)])
 
     def emit_load(self, op: Op) -> None:
         kinds = moved_scalars(op)

@@ -94,6 +94,13 @@ _unary("invert", ast.Invert(), "~a: every bit flipped.")
 _unary("unot", ast.Not(), "not a.")
 
 
+@builtin("pos")
+def _pos(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> TracedValue:
+    """+a."""
+    takes(t, node, "pos", args, kwargs, 1)
+    return unary(t, ast.UAdd(), args[0], node)
+
+
 @builtin("pow")
 def _pow(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> TracedValue:
     """a ** b: small constant whole exponents multiply."""

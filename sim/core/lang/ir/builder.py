@@ -198,6 +198,9 @@ class Builder:
     def shape(self, array: Value, axis: int) -> Value:
         return self.leaf_op("shape", (array,), int32, axis=axis)
 
+    def peek(self, address: Value, kind: Type) -> Value:
+        return self.leaf_op("peek", (address,), kind)
+
 
 def _fits(value: Any, target: Scalar) -> bool:
     """Can a constant be converted by the compiler?  Not floats outside of an integer type, where devices saturate."""

@@ -156,6 +156,8 @@ STRUCTURAL = {row.name: row for row in (
     # axis -1: the linear index of the thread
     Structural("tid", "{axis} -> int32", free=True),
     Structural("shape", "array {axis} -> int32", free=True),
+    # what a structure keeps at this address (uint64): constant while the launch runs, and not differentiated
+    Structural("peek", "address -> value"),
     # storage of one thread (bounded: checkpoints of loops)
     Structural("tape", "{slots, scalar} -> tape"),
     Structural("tape_load", "tape, index -> value"),

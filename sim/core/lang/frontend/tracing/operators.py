@@ -76,6 +76,7 @@ _PYTHON: dict[str, Callable[[Any, Any], Any]] = {
     "eq": operator.eq,
     "ne": operator.ne,
 }
+_OF_BITS = ("and", "or", "xor", "shl", "shr")
 _MAX_POWER = 16
 
 
@@ -238,9 +239,11 @@ def _composites(
     if hook is not None:
         return call_function(t, hook, (a, b), {}, node)
     if isinstance(a, VectorValue) and isinstance(b, VectorValue):
-        if op in ("add", "sub"):
+        if op in ("add", "sub", *_OF_BITS):
             if a.type is not b.type:
                 raise t.error(node, f"{sign} of {a.type} and {b.type}: the types differ")
+            for x in a.leaves[:1]:
+                _check_kind(t, op, sign, x, node)
             return VectorValue(a.type, tuple(t.b.emit(op, x, y) for x, y in zip(a.leaves, b.leaves, strict=True)))
         if ka == kb == "vector":
             hint = (
@@ -274,7 +277,7 @@ def unary(t: Context, op: ast.unaryop, x: TracedValue, node: ast.AST) -> TracedV
         return t.logical_not(t.logical(x, node))
     if is_number(x):
         return -x if isinstance(op, ast.USub) else +x if isinstance(op, ast.UAdd) else ~x
-    if isinstance(x, VectorValue) and isinstance(op, (ast.USub, ast.UAdd)):
+    if isinstance(x, VectorValue) and isinstance(op, (ast.USub, ast.UAdd, ast.Invert)):
         return VectorValue(x.type, tuple(unary(t, op, v, node) for v in x.leaves))
     if isinstance(x, Value) and isinstance(x.type, Scalar):
         if isinstance(op, ast.UAdd):
