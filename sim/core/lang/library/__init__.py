@@ -10,6 +10,7 @@ from sim.core.lang.frontend.function import Function
 from sim.core.lang.frontend.tracing.operators import OPERATORS
 from sim.core.lang.library import (
     decompose,
+    dense,
     intersect,
     matrix,
     noise,
@@ -23,7 +24,19 @@ from sim.core.lang.library import (
 )
 from sim.core.lang.library.export import LIBRARY, RANDOM
 
-__all__ = ["LIBRARY", "RANDOM", "decompose", "intersect", "noise", "rand", "scalar", "search", "special", "vector"]
+__all__ = [
+    "LIBRARY",
+    "RANDOM",
+    "decompose",
+    "dense",
+    "intersect",
+    "noise",
+    "rand",
+    "scalar",
+    "search",
+    "special",
+    "vector",
+]
 
 OPERATORS.update(
     {

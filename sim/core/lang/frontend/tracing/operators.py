@@ -119,6 +119,9 @@ def _not_defined(t: Context, sign: str, a: TracedValue, b: TracedValue, node: as
 
 def _static(t: Context, op: str, sign: str, a: TracedValue, b: TracedValue, node: ast.AST) -> TracedValue:
     """Of two numbers that are known now."""
+    if op == "div" and b == 0 and float in (type(a), type(b)):
+        with np.errstate(all="ignore"):  # infinite or a NaN, as at run time
+            return float(np.float64(a) / np.float64(b))
     if op in ("div", "mod", "floordiv") and b == 0:
         raise t.error(node, f"{a!r} {sign} {b!r}: division by zero")
     if op == "div":
