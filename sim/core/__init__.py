@@ -122,6 +122,10 @@ from sim.core.lang.library.decompose import polar3 as polar3
 from sim.core.lang.library.decompose import qr3 as qr3
 from sim.core.lang.library.decompose import svd2 as svd2
 from sim.core.lang.library.decompose import svd3 as svd3
+from sim.core.lang.library.dense import dense_chol as dense_chol
+from sim.core.lang.library.dense import dense_gemm as dense_gemm
+from sim.core.lang.library.dense import dense_solve as dense_solve
+from sim.core.lang.library.dense import dense_subs as dense_subs
 from sim.core.lang.library.intersect import closest_point_edge_edge as closest_point_edge_edge
 from sim.core.lang.library.intersect import intersect_tri_tri as intersect_tri_tri
 from sim.core.lang.library.matrix import ddot as ddot
@@ -424,6 +428,7 @@ from sim.core.runtime.launch.kernel import kernel as kernel
 from sim.core.runtime.launch.kernel import overload as overload
 from sim.core.runtime.launch.launch import Launch as Launch
 from sim.core.runtime.launch.launch import launch as launch
+from sim.core.runtime.launch.mapping import map as map
 from sim.core.runtime.launch.module import Module as Module
 from sim.core.runtime.launch.module import force_load as force_load
 from sim.core.runtime.launch.module import get_module as get_module

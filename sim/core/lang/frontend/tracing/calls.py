@@ -23,6 +23,7 @@ from sim.core.lang.frontend.traced import (
     is_traced,
     type_of,
 )
+from sim.core.lang.frontend.tracing.assignments import assign
 from sim.core.lang.frontend.tracing.bodies import bind_arguments, match_arguments, run_body
 from sim.core.lang.frontend.tracing.closed_form import call_closed_form
 from sim.core.lang.frontend.tracing.construct import construct
@@ -96,6 +97,12 @@ def apply(t: Context, target: TracedValue, args: Positional, kwargs: Keywords, n
     if isinstance(target, Type):
         return construct(t, target, args, kwargs, node)
     if isinstance(target, Function):
+        kwargs = {target.synonyms.get(key, key): x for key, x in kwargs.items()}
+        own = len(target.parameters(t.real)) if target.outputs else 0
+        if own and len(args) == own + target.outputs and isinstance(node, ast.Call):
+            for place, result in zip(node.args[own:], call_function(t, target, args[:own], kwargs, node), strict=True):
+                assign(t, place, result)
+            return None
         return call_function(t, target, args, kwargs, node)
     try:
         return target(
