@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from sim.core.lang.types.base import (
     FLOATS,
@@ -69,6 +69,12 @@ def public_name(kind: Type) -> str:
 
 
 # ------------------------------------------------------------------------------------------------ Warp's questions
+Int = TypeVar("Int")
+"""In annotations: any integer type, as `Any` for what follows from it."""
+Float = TypeVar("Float")
+"""In annotations: any floating-point type."""
+AnyScalar = TypeVar("AnyScalar")
+"""In annotations: any integer or floating-point type (Warp: Scalar)."""
 int_types = INTEGERS
 float_types = FLOATS
 scalar_types = (*INTEGERS, *FLOATS)

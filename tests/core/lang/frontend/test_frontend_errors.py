@@ -121,11 +121,11 @@ ROWS: list[tuple[str, str, str, str, str]] = [
     ("star target", "p, *q = v[0]", "p, *q", "3 values for 2 names", ""),
     ("yield", "yield s", "yield s", "yield cannot be used in a kernel", "return values, or write them to an array"),
     (
-        "slice",
-        "y = a[1:2]",
-        "1:2",
-        "a slice cannot be used in a kernel",
-        "use a loop, or slice the array before the launch",
+        "slice of the run",
+        "y = v[0][0:n]",
+        "v[0][0:n]",
+        "a slice of vec3<float32> takes constants",
+        "write a loop over the components",
     ),
     (
         "run-time comprehension",

@@ -232,7 +232,7 @@ def _composites(
     if hook is not None:
         return call_function(t, hook, (a, b), {}, node)
     if isinstance(a, VectorValue) and isinstance(b, VectorValue):
-        if op in ("add", "sub"):
+        if op in ("add", "sub") or (op == "mod" and ka == kb == "vector"):
             if a.type is not b.type:
                 raise t.error(node, f"{sign} of {a.type} and {b.type}: the types differ")
             return VectorValue(a.type, tuple(t.b.emit(op, x, y) for x, y in zip(a.leaves, b.leaves, strict=True)))
@@ -246,7 +246,7 @@ def _composites(
     elif (
         op in ("mul", "div", "mod")
         and (ka == "scalar" or kb == "scalar")
-        and (isinstance(a, VectorValue) or op == "mul")
+        and (isinstance(a, VectorValue) or op != "mod")
     ):
         parts, scalar = (a, b) if isinstance(a, VectorValue) else (b, a)
         assert isinstance(parts, VectorValue)

@@ -33,8 +33,6 @@ def positions(t: Context, ty: Homogeneous, keys: Positional, node: ast.AST) -> t
             at = list(range(*slice(*bounds).indices(extent)))
             shape.append(len(at))
         found = [(*place, k) for place in found for k in at]
-    if 0 in shape:
-        raise t.error(node, "a slice with no components")
     return found, tuple(shape)
 
 
