@@ -312,15 +312,14 @@ def compare(t: Context, op: ast.cmpop, a: TracedValue, b: TracedValue, node: ast
         raise t.error(node, str(problem)) from None
 
 
-def _compare_parts(t: Context, name: str, sign: str, a: VectorValue, b: VectorValue, node: ast.AST) -> Value:
+def _compare_parts(t: Context, name: str, sign: str, a: VectorValue, b: VectorValue, node: ast.AST) -> TracedValue:
     if a.type is not b.type:
         raise t.error(node, f"{sign} of {a.type} and {b.type}: the types differ")
     out: Value | None = None
     for x, y in zip(a.leaves, b.leaves, strict=True):
         each = t.b.emit(name, x, y)
         out = each if out is None else t.b.emit("and" if name == "eq" else "or", out, each)
-    assert out is not None
-    return out
+    return name == "eq" if out is None else out  # of no components
 
 
 def elementwise(t: Context, name: str, args: Positional, node: ast.AST) -> TracedValue:
