@@ -51,7 +51,6 @@ def test_chain_meets_what_it_expects(tmp_path, capsys):
     assert "parameters.compliance" in capsys.readouterr().out
 
 
-@pytest.mark.slow
 def test_cloth_meets_what_it_expects(tmp_path):
     assert main(["run", str(ROOT / "scenes" / "cloth.yaml"), "--out", str(tmp_path / "run"), "--json"]) == 0
     result = json.loads((tmp_path / "run" / "result.json").read_text())

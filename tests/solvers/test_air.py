@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from physics_tools import central, take_steps
+from physics_tools import take_steps
+from rollout_tools import check_model_gradients
 
 import sim
 from sim.geometry import rotation_from_axis_angle
@@ -120,28 +121,12 @@ def test_gradients():
     """By coefficients, wind, density, positions and velocities, through XPBD steps; against differences."""
     model = sheet(wind=(1.0, 0.5, 2.0), rot=rotation_from_axis_angle([1.0, 2.0, 0.5], 0.8), cells=1)
     rng = np.random.default_rng(7)
-    weights = rng.normal(size=(model.particle_count, 3))
 
     def final():
         return sim.rollout(sim.SolverXPBD(model), model.state(), 12, 5e-3).final
 
-    with sim.Tape() as tape:
-        end = final()
-    tape.backward(grads={end.particle_q: sim.array(weights, dtype=sim.vec3d)})
     paths = ("sheet.air.normal", "sheet.air.tangential", "wind", "air_density", "sheet.velocity", "sheet.spin")
-    found = {path: model[path].grad.numpy().copy() for path in paths}
-    for path in paths:
-        value = model[path].numpy().copy()
-
-        def loss(at, path=path):
-            model[path].assign(at)
-            return float(np.sum(weights * final().particle_q.numpy()))
-
-        direction = rng.normal(size=value.shape)
-        want = central(loss, value, direction, 1e-4)
-        model[path].assign(value)
-        assert abs(want) > 1e-6
-        assert np.sum(found[path] * direction) == pytest.approx(want, rel=1e-6), path
+    check_model_gradients(model, final, paths, 1e-4, lambda value: rng.normal(size=value.shape), rel=1e-6)
 
 
 def test_checkpoints_and_branches_give_the_same_gradients():

@@ -4,12 +4,14 @@ exceptions at any line."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
+from physics_tools import central
 
 import sim
 
@@ -218,3 +220,33 @@ def interrupted(action: Callable[[], Any], at: int | None, event: str = "line", 
     finally:
         sys.settrace(None)
     return count
+
+
+def check_model_gradients(
+    model: sim.Model,
+    final: Callable[[], sim.State],
+    paths: Iterable[str],
+    step: float = 2e-5,
+    direction: Callable[[np.ndarray], np.ndarray] | None = None,
+    **tolerance: float,
+) -> None:
+    """Gradients of weighted final positions by each of the model's values, against central differences along
+    `direction(value)`: by default each value's own size, ones where all are zero."""
+    along = direction or (lambda value: np.abs(value) + (not value.any()))
+    weights = np.random.default_rng(5).normal(size=(model.particle_count, 3))
+    with sim.Tape() as tape:
+        state = final()
+    tape.backward(grads={state.particle_q: sim.array(weights, dtype=sim.vec3d)})
+    found = {path: model[path].grad.numpy().copy() for path in paths}
+    for path, gradient in found.items():
+        value = model[path].numpy().copy()
+
+        def loss(values: np.ndarray, path: str = path) -> float:
+            model[path].assign(values)
+            return float(np.sum(weights * final().particle_q.numpy()))
+
+        ray = along(value)
+        want = central(loss, value, ray, step)
+        model[path].assign(value)
+        assert abs(want) > 1e-6, path
+        assert np.sum(gradient * ray) == pytest.approx(want, **tolerance), path

@@ -295,7 +295,6 @@ def test_a_run_states_them(tmp_path, capsys):
     assert "standard error" in shown and "not identifiable" in shown
 
 
-@pytest.mark.slow
 def test_cloth_is_known_as_well_as_it_was_designed_to_be():
     problem = sim.load_scene(ROOT / "scenes" / "cloth.yaml").build(dtype=sim.float64)
     x = np.log([19935.0, 2976.7])

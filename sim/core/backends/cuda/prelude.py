@@ -83,6 +83,13 @@ struct sim_adds { template <class T> __device__ T operator()(T a, T b) const { r
 struct sim_smaller { template <class T> __device__ T operator()(T a, T b) const { return sim_min(a, b); } };
 struct sim_larger { template <class T> __device__ T operator()(T a, T b) const { return sim_max(a, b); } };
 struct sim_new { template <class T> __device__ T operator()(T, T b) const { return b; } };
+struct sim_ands { template <class T> __device__ T operator()(T a, T b) const { return T(a & b); } };
+struct sim_ors { template <class T> __device__ T operator()(T a, T b) const { return T(a | b); } };
+struct sim_xors { template <class T> __device__ T operator()(T a, T b) const { return T(a ^ b); } };
+template <class T> struct sim_new_if {
+    T compared;
+    __device__ T operator()(T a, T b) const { return a == compared ? b : a; }
+};
 
 template <class T> SIM_INLINE T sim_atomic_add(char *place, T value) { return sim_update(place, value, sim_adds()); }
 SIM_INLINE float sim_atomic_add(char *place, float value) { return atomicAdd(reinterpret_cast<float *>(place), value); }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
@@ -17,6 +18,8 @@ from sim.core.lang.frontend.source import (
 )
 from sim.core.lang.memoize import compiling
 from sim.core.lang.types import Scalar, float32, host
+
+_INTERNAL = ("sim.core.lang.library", "sim.core.spatial")
 
 
 class _Rules:
@@ -46,7 +49,7 @@ class Function:
         self.adjoint: Function | None = None
         self.separator: Function | None = None
         self.earlier: Function | None = None  # of this name with other argument types: see `func`
-        self.internal = (python.__module__ or "").startswith("sim.core.lang.library")
+        self.internal = (python.__module__ or "").startswith(_INTERNAL)
         self.traces: dict[Any, Any] = {}  # by argument types: see `captures.remembered`
         self._annotations = annotations
         self._parameters: dict[Scalar, list[KernelParameter]] = {}
@@ -112,12 +115,20 @@ class Function:
         return f"<function {self.name} of the kernel language>"
 
 
+@typing.overload
+def func(f: Callable[..., Any]) -> Function: ...
+@typing.overload
+def func(
+    f: None = None, *, name: str | None = None, module: Any = None
+) -> Callable[[Callable[..., Any]], Function]: ...
 @entry_point
-def func(python: Callable[..., Any] | None = None, *, name: str | None = None) -> Any:
+def func(f: Callable[..., Any] | None = None, *, name: str | None = None, module: Any = None) -> Any:
     """Decorator `@func` or `@func(name=...)`: makes a Python function callable inside of kernels.
 
-    Defined again in the same place with other argument types, a function is an overload: a call takes the last
-    definition that its arguments fit.
+    Defined again in the same place with other argument types, a function is an overload: a call takes the definition
+    that fits its arguments best, where numbers without a type keep their own if they can, and a parameter with a type
+    fits better than one without; of several the last.  `module` is accepted as in Warp: a function is compiled with
+    the kernels that call it.
     """
     caller = caller_locals(2)
 
@@ -133,7 +144,7 @@ def func(python: Callable[..., Any] | None = None, *, name: str | None = None) -
             made.earlier = before if _arguments(before.python) != _arguments(f) else before.earlier
         return made
 
-    return wrap(python) if python is not None else wrap
+    return wrap(f) if f is not None else wrap
 
 
 def _arguments(python: Callable[..., Any]) -> list[tuple[str, str]]:

@@ -33,10 +33,14 @@ def trace_function(function: Function | Callable[..., Any], arg_types: Arguments
 
 
 def trace_kernel(
-    python: Function | Callable[..., Any], arg_types: Sequence[Type], name: str | None = None, real: Scalar = float32
+    python: Function | Callable[..., Any],
+    arg_types: Sequence[Type],
+    name: str | None = None,
+    real: Scalar = float32,
+    dims: int = 1,
 ) -> Func:
     """`bodies.trace_kernel` of a function of the language, or of Python."""
-    return bodies.trace_kernel(SYNTAX, _function(python), arg_types, name, real)
+    return bodies.trace_kernel(SYNTAX, _function(python), arg_types, name, real, dims)
 
 
 def trace_call(

@@ -122,6 +122,15 @@ def add_into(total: np.ndarray, values: np.ndarray) -> None:
         total += values
 
 
+def add_at(total: np.ndarray, where: tuple[Any, ...], values: np.ndarray) -> None:
+    """total[where] += values, over the floating-point fields, as often as an element is chosen."""
+    if total.dtype.names:
+        for name in total.dtype.names:
+            add_at(total[name], where, values[name])
+    elif total.dtype.kind == "f":
+        np.add.at(total, where, values)
+
+
 def clear(host: np.ndarray) -> None:
     """host = 0, field by field where the elements are structs."""
     host[...] = np.zeros((), host.dtype)

@@ -9,6 +9,7 @@ from sim.core.lang.frontend.traced import (
     LValue,
     Members,
     Positional,
+    StructValue,
     TracedValue,
     VectorValue,
     describe,
@@ -58,6 +59,9 @@ def target_path(t: Context, target: ast.expr) -> tuple[str | None, list[tuple[st
     for step in reversed(steps):
         if isinstance(step, ast.Attribute):
             keys.append(("attribute", step.attr))
+            if step is target and isinstance(values[-1], StructValue) and step.attr in values[-1].values:
+                values.append(values[-1].values[step.attr])  # an array that was not set may be set now
+                continue
             values.append(get_attribute(t, values[-1], step.attr, step))
         else:
             assert isinstance(step, ast.Subscript)

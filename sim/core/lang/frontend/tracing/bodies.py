@@ -8,6 +8,7 @@ from itertools import chain
 
 from sim.core.lang.errors import did_you_mean
 from sim.core.lang.frontend.function import Function
+from sim.core.lang.frontend.source import KernelParameter
 from sim.core.lang.frontend.traced import (
     ArrayRef,
     Keywords,
@@ -22,8 +23,10 @@ from sim.core.lang.frontend.traced import (
     type_of,
 )
 from sim.core.lang.frontend.tracing.context import FLAGS, VALUE, Context, Frame, Syntax
+from sim.core.lang.frontend.tracing.hidden import hidden_parameters
+from sim.core.lang.frontend.tracing.views import seen_through_indices
 from sim.core.lang.ir.core import Func, Value
-from sim.core.lang.references import Reference, StructOfReferences
+from sim.core.lang.references import IndexedReference, Reference, StructOfReferences
 from sim.core.lang.types import ArrayType, CompositeType, Scalar, Struct, Type, int32
 
 Arguments = Sequence[Type | tuple[Type, ...]]
@@ -33,6 +36,21 @@ def bind_arguments(
     t: Context, function: Function, args: Sequence[TracedValue], kwargs: Keywords, node: ast.AST
 ) -> Keywords:
     """Arguments by parameter name, converted to the annotated types."""
+    given = match_arguments(t, function, args, kwargs, node)
+    return {p.name: _fitted(t, function, p, given[p.name], node) for p in function.parameters(t.real)}
+
+
+def _fitted(t: Context, function: Function, p: KernelParameter, value: TracedValue, node: ast.AST) -> TracedValue:
+    value = t.load(value)
+    if p.type is None:
+        return value
+    return t.fit_or_error(value, p.type, f"argument '{p.name}' of `{function.name}`", node)
+
+
+def match_arguments(
+    t: Context, function: Function, args: Sequence[TracedValue], kwargs: Keywords, node: ast.AST
+) -> Keywords:
+    """Arguments by parameter name, defaults filled in."""
     parameters = function.parameters(t.real)
     names = [p.name for p in parameters]
     if len(args) > len(parameters):
@@ -53,18 +71,14 @@ def bind_arguments(
         if key in given:
             raise t.error(node, f"`{function.name}` got '{key}' twice")
         given[key] = value
-    out = {}
     for p in parameters:
         if p.name not in given and p.required:
             raise t.error(
                 node, f"`{function.name}` needs a value for '{p.name}'", f"its parameters: {', '.join(names)}"
             )
-        value = given[p.name] if p.name in given else t.static(p.default, p.name, node)
-        value = t.load(value)
-        if p.type is not None:
-            value = t.fit_or_error(value, p.type, f"argument '{p.name}' of `{function.name}`", node)
-        out[p.name] = value
-    return out
+        if p.name not in given:
+            given[p.name] = t.static(p.default, p.name, node)
+    return given
 
 
 def run_body(t: Context, frame: Frame) -> TracedValue:
@@ -125,14 +139,19 @@ def result_of(t: Context, function: Function, result: TracedValue) -> tuple[Trac
     return result, ty
 
 
-def trace_kernel(syntax: Syntax, function: Function, arg_types: Sequence[Type], name: str | None, real: Scalar) -> Func:
-    """A kernel for these argument types.
+def trace_kernel(
+    syntax: Syntax, function: Function, arg_types: Sequence[Type], name: str | None, real: Scalar, dims: int = 1
+) -> Func:
+    """A kernel for these argument types, in launches of so many dimensions (or as many as `tid()` asks for).
 
     Parameters: a scalar takes one, an array or a `Reference` one array, a struct its leaves and arrays in field order
     (`s.mass`, `s.x.0`).
-    `attrs["signature"]` = [(argument, type, first parameter, number of parameters), ...]; `dims` as `tid()` asks for.
+    `attrs["signature"]` = [(argument, type, first parameter, number of parameters), ...]; `dims` as `tid()` asks for;
+    `attrs["hidden"]`: parameters behind those, which the runtime fills in.
     """
     t = Context(syntax, real)
+    t.dims = dims
+    t.is_kernel = True
     frame = Frame(function, None, (function, *map(str, arg_types)))
     t.frames.append(frame)
     node = function.source.node
@@ -149,7 +168,7 @@ def trace_kernel(syntax: Syntax, function: Function, arg_types: Sequence[Type], 
         if run_body(t, frame) is not None:
             raise t.error(node, f"kernel `{function.name}` returns a value", "write it to an array")
     out = t.finish(name or function.name, function.source.span(node), ())
-    out.attrs["signature"] = layout
+    out.attrs["signature"], out.attrs["hidden"] = layout, hidden_parameters(t)
     return out
 
 
@@ -168,6 +187,8 @@ def parameter_value(t: Context, name: str, ty: TracedValue) -> TracedValue:
         value = Value(ty.array, name)
         t.block.params.append(value)
         return t.load(LValue(value, (t.b.const(0, int32),), ty.value))
+    if isinstance(ty, IndexedReference):
+        return seen_through_indices(t, name, ty)
     if isinstance(ty, StructOfReferences):
         return StructValue(
             ty.struct, {key: parameter_value(t, f"{name}.{key}", part) for key, part in ty.fields.items()}

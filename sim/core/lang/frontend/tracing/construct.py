@@ -146,10 +146,14 @@ def identity_quaternion(t: Context, dtype: Scalar) -> VectorValue:
 
 
 def _struct(t: Context, ty: Struct, args: Positional, kwargs: Keywords, node: ast.AST) -> StructValue:
-    if args:
-        raise t.error(node, f"{ty}(...) takes its fields by name: {', '.join(ty.fields)}")
+    if len(args) > len(ty.fields):
+        raise t.error(node, f"{ty}(...) takes {len(ty.fields)} fields, got {len(args)}: {', '.join(ty.fields)}")
+    given = dict(zip(ty.fields, args, strict=False))
+    for key in kwargs:
+        if key in given:
+            raise t.error(node, f"{ty}(...) got '{key}' twice")
     out = dict(t.zero(ty).values)
-    for key, value in kwargs.items():
+    for key, value in {**given, **kwargs}.items():
         if key not in ty.fields:
             raise t.error(
                 node,

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from sim.core.lang.frontend.function import Function
 from sim.core.lang.frontend.traced import Keywords, Positional
 from sim.core.lang.frontend.tracing.context import Context
-from sim.core.lang.types import host
+from sim.core.lang.types import Type, host
 
 Handler = Callable[..., Any]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -63,6 +63,10 @@ def builtin(name: str, lazy: bool = False, host: Callable[..., Any] | None = Non
         return made
 
     return wrap
+
+
+ADVANCE: dict[Type, Builtin] = {}
+"""Types whose values a `for` goes through: `advance(query, index)` changes both variables, and says whether it did."""
 
 
 @dataclass(frozen=True)
