@@ -34,6 +34,10 @@ class Type:
         """`isinstance(value, vec3)`: whether a host value has this type."""
         return type_of_value(value, float32) is self if not isinstance(value, (int, float)) else False
 
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
+        """`class Point(vec3)`: another name for the type."""
+        return (type(self()),)  # type: ignore[operator]
+
     def __reduce__(self) -> Any:
         return (_restore, (self.name,)) if self.name in _NAMED else object.__reduce__(self)
 

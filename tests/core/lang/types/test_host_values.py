@@ -85,6 +85,19 @@ def test_transforms_and_quaternions(real):
     assert sim.transform_point(t, vec3(1, 0, 0)) == (6, 5, 6)
 
 
+def test_the_class_of_a_value_is_its_type():
+    v = sim.vec3(1, 2, 3)
+    made = type(v)
+    assert made == sim.vec3 and sim.vec3 == made and made != sim.vec4 and {sim.vec3: 1}[made] == 1
+    assert type(v)(4, 5, 6) == (4, 5, 6) and type(v)._shape_ == (3,) and type(sim.float64(1))(2) == 2
+    assert sim.zeros(2, dtype=type(v)).dtype is sim.vec3 and sim.types.types_equal(type(v), sim.vec3)
+
+    class Point(sim.vec3):
+        pass
+
+    assert sim.zeros(2, dtype=Point).dtype is sim.vec3 and Point(1, 2, 3) == v
+
+
 def test_text():
     assert repr(sim.vec3(1, 2, 3)) == "vec3f([1.0, 2.0, 3.0])" and str(sim.vec2i(1, 2)) == "[1, 2]"
     assert repr(sim.vec2d(1, 2)) == "vec2d([float64(1.0), float64(2.0)])"
