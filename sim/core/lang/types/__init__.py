@@ -50,6 +50,7 @@ from sim.core.lang.types.evaluation import host as host
 from sim.core.lang.types.evaluation import operation as operation
 from sim.core.lang.types.evaluation import provide_host as provide_host
 from sim.core.lang.types.names import NAMED as NAMED
+from sim.core.lang.types.names import AnyScalar as AnyScalar
 from sim.core.lang.types.names import Float as Float
 from sim.core.lang.types.names import Int as Int
 from sim.core.lang.types.names import float_types as float_types

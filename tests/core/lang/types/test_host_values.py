@@ -81,6 +81,8 @@ def test_transforms_and_quaternions(real):
     t.p = (4, 5, 6)
     t.p.x = 7
     assert t.p == (7, 5, 6)
+    sim.transform_set_rotation(t, quat(0, 0, 1, 0))
+    sim.transform_set_translation(t, vec3(7, 5, 6))
     assert sim.quat_rotate(t.q, vec3(1, 2, 3)) == (-1, -2, 3) and t * transform() == t
     assert sim.transform_point(t, vec3(1, 0, 0)) == (6, 5, 6)
 
