@@ -3,6 +3,8 @@
 `import sim.core as wp` is what a program needs without physics takes: the language, the runtime, in Warp's names.
 """
 
+from builtins import float as float
+from builtins import int as int
 from collections.abc import Iterable as _Iterable
 from typing import Any as _Any
 
@@ -233,6 +235,9 @@ from sim.core.lang.library.vector import spatial_cross_dual as spatial_cross_dua
 from sim.core.lang.library.vector import spatial_dot as spatial_dot
 from sim.core.lang.library.vector import spatial_top as spatial_top
 from sim.core.lang.library.vector import velocity_at_point as velocity_at_point
+from sim.core.lang.types import AnyScalar as Scalar
+from sim.core.lang.types import Float as Float
+from sim.core.lang.types import Int as Int
 from sim.core.lang.types import bool_ as bool
 from sim.core.lang.types import float16 as float16
 from sim.core.lang.types import float32 as float32
