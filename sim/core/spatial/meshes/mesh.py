@@ -18,7 +18,7 @@ from sim.core.spatial.meshes.layout import MESH, Box, Moments, TreeRow, Triangle
 from sim.core.spatial.meshes.tree import build_tree, face_boxes, refit_tree
 from sim.core.spatial.meshes.winding import refit_moments
 
-LEAF_SIZE = 2
+LEAF_SIZE = 8
 """Faces in a leaf, at most, where nobody says."""
 
 

@@ -15,7 +15,8 @@ def height(mesh: sim.uint64, q: sim.array(dtype=sim.vec3), out: sim.array(dtype=
     i = sim.tid()
     r = sim.mesh_query_point_sign_winding_number(mesh, q[i], 100.0)
     h = sim.mesh_query_ray(mesh, q[i], sim.vec3(0.0, 0.0, -1.0), 100.0)
-    out[i] = sim.vec3(float(r.face), r.sign + r.u, h.t)
+    away = sim.length(sim.mesh_eval_position(mesh, r.face, r.u, r.v) - q[i])
+    out[i] = sim.vec3(float(r.face), r.sign * away, h.t)
 
 
 def asked(mesh: sim.Mesh, q: sim.array) -> np.ndarray:
