@@ -72,6 +72,17 @@ def test_answers_do_not_depend_on_the_number_of_threads() -> None:
         sim.set_num_threads(before)
 
 
+def test_a_recorded_launch_follows_a_mesh_to_other_points() -> None:
+    points, faces = bumpy_sphere(8)
+    mesh, q = mesh_of(points, faces), points_around(50)
+    out = sim.zeros(50, dtype=sim.vec3)
+    launch = sim.launch(height, 50, [mesh.id, q], [out], record_cmd=True)
+    for factor in (1.0, 0.5):
+        mesh.points = sim.array((points * factor).astype(np.float32), dtype=sim.vec3)
+        launch.launch()
+        assert (out.numpy() == asked(mesh, q)).all()
+
+
 @sim.struct
 class Settings:
     scale: float

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from sim.core.lang.frontend.traced import ArrayRef, StructValue, TracedValue, constant, describe
 from sim.core.lang.frontend.tracing.context import Context
-from sim.core.lang.ir.core import Value
+from sim.core.lang.ir.core import Value, walk
 from sim.core.lang.types import ArrayType, Struct, Type, uint64
 
 
@@ -68,6 +68,10 @@ def _parameter(t: Context, kind: HandleKind, handle: TracedValue, node: ast.AST)
 
 
 def hidden_parameters(t: Context) -> tuple[HiddenParameter, ...]:
-    """The hidden parameters of a traced kernel, in order."""
+    """The hidden parameters of a traced kernel, in order; those that nothing looks at are taken out."""
+    used = {v for op in walk(t.block) for v in op.operands}
+    t.block.params = [p for p in t.block.params if p in used or p not in t.hidden.values()]
     number = {p: k for k, p in enumerate(t.block.params)}
-    return tuple(HiddenParameter(number[source], kind, part) for source, kind, part in t.hidden)
+    return tuple(
+        HiddenParameter(number[source], kind, part) for (source, kind, part), p in t.hidden.items() if p in used
+    )
