@@ -6,22 +6,34 @@ For code that writes kernels around functions it has been given, as constraints 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
+from sim.core.lang.analysis.activity import is_float
 from sim.core.lang.autodiff.forward import Gradient, jvp, vjp_rule
 from sim.core.lang.frontend.captures import remembered
 from sim.core.lang.frontend.function import Function
-from sim.core.lang.frontend.traced import Keywords, Positional, StructValue, describe, flatten, rebuild
+from sim.core.lang.frontend.traced import (
+    Keywords,
+    Positional,
+    StructValue,
+    TracedValue,
+    describe,
+    flatten,
+    rebuild,
+    type_of,
+)
 from sim.core.lang.frontend.tracer import trace_function
-from sim.core.lang.frontend.tracing.bodies import Arguments
+from sim.core.lang.frontend.tracing.bodies import Arguments, parameter_value
+from sim.core.lang.frontend.tracing.calls import apply, chosen
 from sim.core.lang.frontend.tracing.components import get_field, subscript
-from sim.core.lang.frontend.tracing.context import Context
-from sim.core.lang.frontend.tracing.registry import Builtin, takes
+from sim.core.lang.frontend.tracing.context import Context, Frame
+from sim.core.lang.frontend.tracing.registry import Builtin, builtin, takes
 from sim.core.lang.ir.core import Func, Value
 from sim.core.lang.ir.inline import inline_call
 from sim.core.lang.memoize import memoize
-from sim.core.lang.types import Scalar, float32
+from sim.core.lang.types import CompositeType, Scalar, Struct, Type, float32
 
 
 def traced(function: Function, arg_types: Arguments, real: Scalar = float32) -> Func:
@@ -133,4 +145,63 @@ def _fields_at(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) ->
     return tuple(t.load(subscript(t, get_field(t, arrays, key, node), (i,), node)) for key, i in pairs)
 
 
+def _grad(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> Builtin:
+    """grad(f)(x, y, ...): the derivatives of f(x, y, ...), a function with one floating result, by its arguments.
+
+    For one argument its derivative, for several a tuple of them, zero for those that are no floats.  Can be
+    differentiated once more, by a tape too.
+    """
+    takes(t, node, "grad", args, kwargs, 1)
+    f = args[0]
+    if not isinstance(f, (Function, Builtin)) or (isinstance(f, Builtin) and f.lazy):
+        raise t.error(node, f"grad takes a function of the language, got {describe(f)}")
+    return Builtin(f"grad({f.name})", partial(_gradient, f))
+
+
+def _gradient(f: Function | Builtin, t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> TracedValue:
+    if isinstance(f, Function):
+        args = tuple(chosen(t, f, args, kwargs, node)[1].values())
+    elif kwargs:
+        raise t.error(node, f"{f.name} takes no argument '{next(iter(kwargs))}'")
+    kinds = [_kind_of(t, f, x, node) for x in args]
+    given = tuple(x if kind is None else t.fit(x, kind) for x, kind in zip(args, kinds, strict=True))
+    func = _call_of(f, t, given, kinds, node)
+    t.captures.include(func.captures)
+    seed = t.b.const(1, func.body.yields[0].type)
+    found = iter(vjp_rule(func).emit(t.b, [*flatten(given), seed]))
+    rows = []
+    for x, kind in zip(given, kinds, strict=True):
+        leaves = [next(found) if is_float(v) else t.b.const(0, v.type) for v in flatten(x)]
+        rows += [rebuild(x, iter(leaves))] if kind is not None else []
+    return rows[0] if len(rows) == 1 else tuple(rows)
+
+
+def _kind_of(t: Context, f: Function | Builtin, x: TracedValue, node: ast.AST) -> Type | None:
+    """The type of an argument of f; None for a function, which is known."""
+    kind = type_of(x, t.real)
+    if kind is None and isinstance(x, (Function, Builtin)):
+        return None
+    if not isinstance(kind, (Scalar, CompositeType)) or (isinstance(kind, Struct) and kind.has_arrays):
+        raise t.error(node, f"grad({f.name}) takes numbers, vectors, matrices and structs of them, got {describe(x)}")
+    return kind
+
+
+def _call_of(f: Function | Builtin, t: Context, args: Positional, kinds: Sequence[Type | None], node: ast.AST) -> Func:
+    """f as a pure function of the scalars of those arguments that have a type."""
+    inner = Context(t.syntax, t.real)
+    inner.frames.append(Frame(t.frame.function, None, ("grad", f)))
+    with inner.b:
+        inner.at(node)
+        own = [
+            x if kind is None else parameter_value(inner, f"x{k}", kind)
+            for k, (x, kind) in enumerate(zip(args, kinds, strict=True))
+        ]
+        result = apply(inner, f, tuple(own), {}, node)
+        kind = type_of(result)
+        if not (isinstance(kind, Scalar) and kind.is_float):
+            raise t.error(node, f"grad({f.name}) takes a function with one floating result, not {describe(result)}")
+    return inner.finish(f.name, t.b.span, [result])
+
+
+grad = builtin("grad")(_grad)
 fields_at = Builtin("fields_at", _fields_at, _fields_at.__doc__ or "")

@@ -70,7 +70,7 @@ def entry_point(function: F) -> F:
     return call  # type: ignore[return-value]
 
 
-class KernelError(SimError):
+class KernelError(SimError, RuntimeError):
     """A kernel that the language refuses.  The message has the place, the line with a caret, what, and what to do
     instead."""
 

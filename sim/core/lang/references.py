@@ -1,11 +1,14 @@
-"""Value arguments that lie in memory: where a kernel declares a number and gets an array of one element, it reads that.
+"""Arguments that come in another form than the kernel declares.
 
-So a scalar argument, or a scalar field of a struct argument, can carry a gradient: that of the array.
+Where a kernel declares a number and gets an array of one element, it reads that: so a scalar argument, or a scalar
+field of a struct argument, can carry a gradient, that of the array.  And an array that is seen through indices comes as
+the array and the indices.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from sim.core.lang.types import ArrayType, Struct, Type, array_type
 
@@ -23,8 +26,24 @@ class Reference(Type):
         return array_type(self.value, 1)
 
 
+class IndexedArrayType(ArrayType):
+    """What a kernel declares for an array of which it sees chosen elements, or for a whole one."""
+
+    def __init__(self, dtype: Type | None, ndim: int) -> None:
+        super().__init__(dtype, ndim)
+        self.name = f"indexed{self.name}"
+
+
+class IndexedReference(Type):
+    """An argument that is passed as an array, and an array of indices for each dimension where `chosen` is true."""
+
+    def __init__(self, array: ArrayType, chosen: tuple[bool, ...]) -> None:
+        self.array, self.chosen = array, chosen
+        self.name = f"indexed{array.name}({', '.join('indices' if c else ':' for c in chosen)})"
+
+
 class StructOfReferences(Type):
-    """A struct argument some of whose fields are passed as arrays of one element: `fields` says which."""
+    """A struct argument some of whose fields are passed in another form: `fields` says which."""
 
     def __init__(self, struct: Struct, fields: Mapping[str, Type]) -> None:
         self.struct, self.fields = struct, dict(fields)
@@ -33,18 +52,29 @@ class StructOfReferences(Type):
         )
 
 
-_interned: dict[tuple[Type, ...], Type] = {}
+_interned: dict[tuple[Any, ...], Any] = {}
 
 
 def reference(value: Type) -> Reference:
     """The one type of references to values of this type."""
-    made = _interned.setdefault((value,), Reference(value))
-    assert isinstance(made, Reference)
+    made: Reference = _interned.setdefault((value,), Reference(value))
+    return made
+
+
+def indexed_array_type(dtype: Any, ndim: int = 1) -> IndexedArrayType:
+    """The one type of arrays of these that are seen through indices."""
+    plain = array_type(dtype, ndim)
+    made: IndexedArrayType = _interned.setdefault(("indexed", plain), IndexedArrayType(plain.dtype, plain.ndim))
+    return made
+
+
+def indexed_reference(array: ArrayType, chosen: tuple[bool, ...]) -> IndexedReference:
+    """The one type of such an argument."""
+    made: IndexedReference = _interned.setdefault((array, chosen), IndexedReference(array, chosen))
     return made
 
 
 def struct_of_references(struct: Struct, fields: Mapping[str, Type]) -> StructOfReferences:
     """The one type of this struct with these field types."""
-    made = _interned.setdefault((struct, *fields.values()), StructOfReferences(struct, fields))
-    assert isinstance(made, StructOfReferences)
+    made: StructOfReferences = _interned.setdefault((struct, *fields.values()), StructOfReferences(struct, fields))
     return made

@@ -13,6 +13,7 @@ from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import copy, empty, zeros
 from sim.core.runtime.devices.device import Device
 from sim.core.runtime.launch.launch import launch
+from sim.core.runtime.launch.structures import add_structure
 from sim.core.spatial.sorting import RadixSort, number
 from sim.core.spatial.tree_build import BINS, STACK, TreeBox, TreeNode, fit_tree, gather_boxes, split_tree
 
@@ -48,6 +49,7 @@ class Tree:
         self.roots = empty(2 * count if groups is not None else 1, int32, device)
         self.header = zeros(7, uint64, device)
         self._write_header()
+        add_structure(self.id, self)
         self._scratch = [
             empty(3 * STACK, int32, device),
             empty(3 * BINS, TreeBox, device),
@@ -63,6 +65,11 @@ class Tree:
     def id(self) -> int:
         """The address of the header."""
         return int(self.header.ptr)
+
+    @property
+    def memory(self) -> list[array]:
+        """What kernels read through the id."""
+        return [self.header, self.nodes, self.items, self.boxes, self.roots]
 
     def build(self, lowers: array, uppers: array) -> None:
         """A new tree over these boxes."""

@@ -16,6 +16,7 @@ from sim.core.runtime.devices.device import DeviceLike, get_device
 from sim.core.runtime.devices.graph import capturing
 from sim.core.runtime.launch.kernel import kernel
 from sim.core.runtime.launch.launch import launch
+from sim.core.runtime.launch.structures import add_structure
 from sim.core.spatial.bvh import check_groups
 from sim.core.spatial.hash_grid_queries import cell_index
 from sim.core.spatial.sorting import RadixSort, number
@@ -95,6 +96,13 @@ class HashGrid:
         self._room: _Room | None = None
         self._header = zeros(8, uint64, self.device)
         self.id = int(self._header.ptr)
+        add_structure(self.id, self)
+
+    @property
+    def memory(self) -> list[array]:
+        """What kernels read through the id."""
+        room = [] if self._room is None else [self._room.points, self._room.groups]
+        return [self._header, *room, *([] if self._starts is None else [self._starts])]
 
     def reserve(self, num_points: int, with_groups: bool = False) -> None:
         """Take the memory for this many points, so that `build` takes none.

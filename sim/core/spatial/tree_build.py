@@ -225,20 +225,20 @@ def split_tree(
             nodes[node].first = begin
             nodes[node].skip = begin - end
         else:
-            middle = begin
-            if one_group:
-                middle = _split(items, boxes, begin, end, depth, bin_boxes, counts, costs)
-                depth += 1
-            else:
-                middle = _group_boundary(groups, begin, end)
+            middle = (
+                _split(items, boxes, begin, end, depth, bin_boxes, counts, costs)
+                if one_group
+                else _group_boundary(groups, begin, end)
+            )
+            deeper = depth + int(one_group)
             nodes[node].first = 0
             nodes[node].skip = 1
             stack[3 * top] = middle
             stack[3 * top + 1] = end
-            stack[3 * top + 2] = depth
+            stack[3 * top + 2] = deeper
             stack[3 * top + 3] = begin
             stack[3 * top + 4] = middle
-            stack[3 * top + 5] = depth
+            stack[3 * top + 5] = deeper
             top += 2
         node += 1
     header[3] = uint64(node)

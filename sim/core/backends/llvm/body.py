@@ -274,9 +274,14 @@ class BodyEmitter(Writer):
 
         def act(places: list[str], values: list[str]) -> list[str]:
             old = []
-            for place, kind, value in zip(places, moved_scalars(op), values, strict=True):
+            for k, (place, kind, value) in enumerate(zip(places, moved_scalars(op), values, strict=True)):
                 old.append(self.load(place, kind, ""))
-                self.store(place, kind, value if how == "exch" else self.arithmetic(how, kind, [old[-1], value]), "")
+                if how == "cas":
+                    equal = self.arithmetic("eq", kind, [old[-1], self.ref(op.compared[k])])
+                    value = self.arithmetic("select", kind, [equal, value, old[-1]])
+                elif how != "exch":
+                    value = self.arithmetic(how, kind, [old[-1], value])
+                self.store(place, kind, value, "")
             return old if op.results else []
 
         self.access(op, act)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import ast
-from functools import reduce
+from math import prod
 
 from sim.core.lang import types
+from sim.core.lang.frontend import local_arrays
 from sim.core.lang.frontend.traced import Keywords, Positional, TracedValue, VectorValue, flatten, type_of, whole
 from sim.core.lang.frontend.tracing.construct import construct, identity_quaternion
 from sim.core.lang.frontend.tracing.context import Context
 from sim.core.lang.frontend.tracing.registry import builtin, takes
 from sim.core.lang.ir.core import Value
-from sim.core.lang.types import Homogeneous, Matrix, Scalar, as_scalar, int32, leaves_of
+from sim.core.lang.types import Matrix, Scalar, Struct, as_scalar, as_type, int32, leaves_of
 
 
 def _dtype(t: Context, kwargs: Keywords, values: list[TracedValue], node: ast.AST) -> Scalar:
@@ -87,41 +88,36 @@ def transformation(t: Context, node: ast.AST, args: Positional, kwargs: Keywords
     return construct(t, types.transformation(_dtype(t, kwargs, values, node)), args, kwargs, node)
 
 
-LOCAL = 64
-"""Numbers of a local array at most: they are values, not memory."""
-
-
 @builtin("zeros")
 def zeros(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> TracedValue:
-    """In a kernel: zeros(shape=4, dtype=float), a small array of the thread.
-    It is a value: assigning or passing it copies it."""
+    """In a kernel: zeros(shape=(4, 2), dtype=float), a small array of the thread, of up to four constant extents.
+    A function that gets it works on it, `b = a` copies it."""
     shape = kwargs.pop("shape", args[0] if args else None)
     dtype = kwargs.pop("dtype", args[1] if len(args) > 1 else t.real)
     takes(t, node, "zeros", args[2:], kwargs, 0)
     given = shape if isinstance(shape, tuple) else (shape,)
-    extents = [n for n in map(whole, given) if n]
-    ty = dtype if isinstance(dtype, Homogeneous) else None
-    if ty is not None and len(ty.shape) == 1 and len(given) == 1:
-        extents, dtype = [*extents, ty.shape[0]], ty.dtype
-    if len(extents) < len(given) or not 1 <= len(extents) <= 2 or (ty is not None and dtype is ty):
+    extents = tuple(n for n in map(whole, given) if n)
+    if len(extents) < len(given) or not 1 <= len(extents) <= 4 or min(extents) < 0:
         raise t.error(
             node,
-            "zeros(shape=..., dtype=...) in a kernel takes one or two constant extents of numbers, or one of vectors",
+            "zeros(shape=..., dtype=...) in a kernel takes one to four constant extents",
             "pass other arrays as arguments of the kernel",
         )
-    if reduce(lambda a, b: a * b, extents) > LOCAL:
-        raise t.error(
-            node,
-            f"an array made in a kernel has at most {LOCAL} numbers",
-            "pass a larger one as an argument, with a row for each thread",
-        )
     try:
-        scalar = t.real if dtype is float else as_scalar(dtype)
+        ty = t.real if dtype is float else as_type(dtype)
+        leaves = leaves_of(ty)
     except TypeError as problem:
         raise t.error(node, f"dtype: {problem}") from None
-    return t.zero(
-        types.vector(extents[0], scalar) if len(extents) == 1 else types.matrix((extents[0], extents[1]), scalar)
-    )
+    if isinstance(ty, Struct) and ty.has_arrays:
+        raise t.error(node, f"an array of {ty}, which has array fields, cannot be made in a kernel")
+    if prod(extents) * len(leaves) > local_arrays.LIMIT:
+        raise t.error(
+            node,
+            f"an array made in a kernel has at most {local_arrays.LIMIT} numbers",
+            "pass a larger one as an argument, with a row for each thread",
+        )
+    content = [t.b.const(0, leaf.scalar) for leaf in leaves] * prod(extents)
+    return t.local_array(ty, extents, tuple(content))
 
 
 @builtin("identity")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 from sim.core.lang.errors import entry_point
 from sim.core.lang.frontend.source import (
@@ -16,7 +17,7 @@ from sim.core.lang.frontend.source import (
     signature,
 )
 from sim.core.lang.memoize import compiling
-from sim.core.lang.types import Scalar, float32
+from sim.core.lang.types import Scalar, float32, host
 
 _INTERNAL = ("sim.core.lang.library", "sim.core.spatial")
 
@@ -28,28 +29,6 @@ class _Rules:
 
 
 rules = _Rules()
-
-
-class HostEvaluator(Protocol):
-    """What calls outside of kernels go to.  The language cannot evaluate: whoever has an interpreter provides one."""
-
-    def function(self, function: Function, args: tuple[Any, ...]) -> Any:
-        """The result of a function of the language for values of the host."""
-
-    def primitive(self, name: str, args: tuple[Any, ...]) -> Any:
-        """The result of a primitive of the op table for numbers."""
-
-
-class _Host:
-    evaluator: HostEvaluator | None = None
-
-
-host = _Host()
-
-
-def provide_host(evaluator: HostEvaluator) -> None:
-    """From here on, calls outside of kernels go to `evaluator`."""
-    host.evaluator = evaluator
 
 
 class Function:
@@ -125,23 +104,31 @@ class Function:
 
     @entry_point
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if host.evaluator is None or kwargs:
+        if host.evaluator is None:
             raise TypeError(
                 f"`{self.name}` is a function of the kernel language: call it inside of a kernel or another such"
                 " function"
             )
-        return host.evaluator.function(self, args)
+        return host.evaluator.call(self, args, kwargs)
 
     def __repr__(self) -> str:
         return f"<function {self.name} of the kernel language>"
 
 
+@typing.overload
+def func(f: Callable[..., Any]) -> Function: ...
+@typing.overload
+def func(
+    f: None = None, *, name: str | None = None, module: Any = None
+) -> Callable[[Callable[..., Any]], Function]: ...
 @entry_point
-def func(python: Callable[..., Any] | None = None, *, name: str | None = None) -> Any:
+def func(f: Callable[..., Any] | None = None, *, name: str | None = None, module: Any = None) -> Any:
     """Decorator `@func` or `@func(name=...)`: makes a Python function callable inside of kernels.
 
-    Defined again in the same place with other argument types, a function is an overload: a call takes the last
-    definition that its arguments fit.
+    Defined again in the same place with other argument types, a function is an overload: a call takes the definition
+    that fits its arguments best, where numbers without a type keep their own if they can, and a parameter with a type
+    fits better than one without; of several the last.  `module` is accepted as in Warp: a function is compiled with
+    the kernels that call it.
     """
     caller = caller_locals(2)
 
@@ -157,7 +144,7 @@ def func(python: Callable[..., Any] | None = None, *, name: str | None = None) -
             made.earlier = before if _arguments(before.python) != _arguments(f) else before.earlier
         return made
 
-    return wrap(python) if python is not None else wrap
+    return wrap(f) if f is not None else wrap
 
 
 def _arguments(python: Callable[..., Any]) -> list[tuple[str, str]]:

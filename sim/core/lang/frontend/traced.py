@@ -4,7 +4,7 @@
 * a Python number, bool, string, type, function, module: *static*, known now.  Numbers are weak: they take the type of
   what they meet, and alone become int32 or the tracer's `real`;
 * `VectorValue`: a vector, matrix, quaternion or transform, a row of scalar `Value`s;  `StructValue`: a struct;  tuples;
-* `ArrayRef`: an array, or a view of one with leading indices fixed;
+* `ArrayRef`: an array, or a view of one with some of its indices fixed, or dimensions shown in part;
 * `Undefined`: a name that has no value on some path.
 
 All are immutable: assigning to a component makes a new one.  `LValue` is an element of an array (or a part of one) that
@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from sim.core.lang.ir.builder import Builder
 from sim.core.lang.ir.core import Value
 from sim.core.lang.types import (
     ArrayType,
@@ -57,15 +58,40 @@ class StructValue:
 
 
 @dataclass(frozen=True, eq=False)
-class ArrayRef:
-    """An array parameter with its first `len(index)` indices fixed: a view of `ndim` dimensions."""
+class Axis:
+    """A dimension of an array of which a view shows a part: its element k is start + k * step of the array, or of
+    `indices`, where there are some, and these say which of the array.
 
-    array: Value
-    index: tuple[Value, ...] = ()
+    extent: how many there are.
+    """
+
+    start: Value
+    step: Value
+    extent: Value
+    indices: Value | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class LocalArray:
+    """A small array of the thread; its content is the variable `name`: see `local_arrays`."""
+
+    name: str
+    type: ArrayType
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayRef:
+    """An array parameter or a local array, or a view of it of `ndim` dimensions: its first `len(index)` dimensions are
+    fixed by an index or shown in part (`Axis`), the others are whole."""
+
+    array: Value | LocalArray
+    index: tuple[Value | Axis, ...] = ()
 
     @property
     def ndim(self) -> int:
-        return self.array.type.ndim - len(self.index)  # type: ignore[attr-defined, no-any-return]
+        fixed = sum(not isinstance(k, Axis) for k in self.index)
+        return self.array.type.ndim - fixed  # type: ignore[attr-defined, no-any-return]
 
     @property
     def dtype(self) -> Type:
@@ -79,12 +105,16 @@ class LValue:
     offset: a run-time leaf number that counts from `first` inside of `extent` leaves (a component chosen at run time).
     """
 
-    array: Value
+    array: Value | LocalArray
     index: tuple[Value, ...]
     type: Type
     first: int = 0
     offset: Value | None = None
     extent: int = 0
+
+
+class Extents(tuple[Value, ...]):
+    """The shape of an array: as in Warp it can be asked for four extents, those that it does not have are zero."""
 
 
 class Members(tuple[TracedValue, ...]):
@@ -208,7 +238,7 @@ def flatten(x: TracedValue) -> list[Value]:
     if isinstance(x, tuple):
         return [v for part in x for v in flatten(part)]
     if isinstance(x, ArrayRef):
-        return list(x.index)
+        return [v for k in x.index for v in ((k.start, k.step, k.extent) if isinstance(k, Axis) else (k,))]
     return []
 
 
@@ -230,8 +260,39 @@ def rebuild(x: TracedValue, values: Iterator[Value]) -> TracedValue:
     if isinstance(x, tuple):
         return tuple(rebuild(v, values) for v in x)
     if isinstance(x, ArrayRef):
-        return ArrayRef(x.array, tuple(next(values) for _ in x.index))
+        return ArrayRef(
+            x.array,
+            tuple(
+                Axis(next(values), next(values), next(values), k.indices) if isinstance(k, Axis) else next(values)
+                for k in x.index
+            ),
+        )
     return x
+
+
+def extent_of(b: Builder, array: Value | LocalArray, k: int) -> Value:
+    """The extent of dimension k of an array."""
+    return b.const(array.shape[k], int32) if isinstance(array, LocalArray) else b.shape(array, k)
+
+
+def dimensions(b: Builder, x: ArrayRef) -> list[Value | Axis]:
+    """For each dimension of the array: the index that is fixed, or the part that the view shows."""
+    rest = range(len(x.index), x.array.type.ndim)  # type: ignore[attr-defined]
+    return [*x.index, *(Axis(b.const(0, int32), b.const(1, int32), extent_of(b, x.array, k)) for k in rest)]
+
+
+def extents(b: Builder, x: ArrayRef) -> Extents:
+    """The shape of a view."""
+    return Extents(k.extent for k in dimensions(b, x) if isinstance(k, Axis))
+
+
+def like_views(a: ArrayRef, b: ArrayRef) -> bool:
+    """Whether two views of one array show its dimensions in the same way, so that only numbers tell them apart."""
+    return a.array is b.array and [_way(k) for k in a.index] == [_way(k) for k in b.index]
+
+
+def _way(k: Value | Axis) -> int | str:
+    return (id(k.indices) if k.indices is not None else "part") if isinstance(k, Axis) else "fixed"
 
 
 def is_typed(x: TracedValue) -> bool:
@@ -254,11 +315,7 @@ def same(a: TracedValue, b: TracedValue) -> bool:
     if isinstance(a, tuple) and isinstance(b, tuple):
         return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
     if isinstance(a, ArrayRef) and isinstance(b, ArrayRef):
-        return (
-            a.array is b.array
-            and len(a.index) == len(b.index)
-            and all(x is y for x, y in zip(a.index, b.index, strict=True))
-        )
+        return like_views(a, b) and all(x is y for x, y in zip(flatten(a), flatten(b), strict=True))
     if is_number(a) and is_number(b):
         return type(a) is type(b) and repr(a) == repr(b)  # tells -0.0 from 0.0, and a NaN equals itself
     if is_traced(a) or is_traced(b):

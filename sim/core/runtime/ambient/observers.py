@@ -35,6 +35,9 @@ class MemoryObserver(Protocol[ArrayT, SnapshotT, OperationT, DeviceT]):
     def overwritten(self, dest: ArrayT) -> None:
         """Array `dest` has got values that depend on nothing."""
 
+    def repeated(self, operation: OperationT) -> None:
+        """An operation that is linear in the arrays that it reads has run, and is to be applied to the tangents."""
+
     def saved(self, snapshot: SnapshotT) -> None:
         """A snapshot has saved live memory."""
 
@@ -68,6 +71,9 @@ class PassiveObserver:
         pass
 
     def overwritten(self, dest: object) -> None:
+        pass
+
+    def repeated(self, operation: object) -> None:
         pass
 
     def saved(self, snapshot: object) -> None:

@@ -10,18 +10,31 @@ A tape cannot take part in writes made through a NumPy view (`x.numpy()[:] = ...
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from sim.core.lang.errors import GradientError
-from sim.core.lang.types import Type, array_type, as_type, size_of
-from sim.core.runtime.ambient import recording
-from sim.core.runtime.arrays.operations import Copy, Fill, HostWrite, copy_detached, perform
+from sim.core.lang.references import indexed_array_type
+from sim.core.lang.types import Type, array_type, as_type, int32, size_of
+from sim.core.runtime.ambient.stacks import anywhere
+from sim.core.runtime.arrays.host_side import HostSide
+from sim.core.runtime.arrays.operations import (
+    Copy,
+    Fill,
+    Gather,
+    HostWrite,
+    Scatter,
+    copy_detached,
+    describe,
+    perform,
+    refill_fresh,
+)
 from sim.core.runtime.arrays.placement import (
     DType,
     ShapeLike,
+    annotated,
+    as_shape,
     at_pointer,
     host_layout,
     in_fresh_memory,
@@ -30,15 +43,14 @@ from sim.core.runtime.arrays.placement import (
 from sim.core.runtime.arrays.views import indexed, normal_keys, reshaped, transposed, viewed_as
 from sim.core.runtime.compiled.argument_packing import layout_flags_of, slots_of
 from sim.core.runtime.devices.device import Device, DeviceLike, get_device
-from sim.core.runtime.memory import dlpack
-from sim.core.runtime.memory.buffer import Buffer, before_write
+from sim.core.runtime.memory.buffer import Buffer, retaining
 from sim.core.runtime.memory.elements import HostData, differentiable, element, element_value, python_values, to_host
 from sim.core.runtime.memory.spans import is_packed
 
 _object_new = object.__new__
 
 
-class array:  # noqa: N801  Warp's name
+class array(HostSide):  # noqa: N801  Warp's name
     """An array on a device, or, without data, shape and pointer, an annotation (`array(dtype=vec3)`, `array[vec3]`).
 
     data: numbers, nested lists, host vectors or structs, NumPy or DLPack arrays, another array.
@@ -46,8 +58,11 @@ class array:  # noqa: N801  Warp's name
         Vector types take their components from the last axes: shape (n, 3) gives n elements of vec3.
     shape: reshapes the data; without data, the shape of fresh memory (zero).
     strides, ptr: bytes per step of each dimension, and the address of memory that is not ours.
+    capacity, deleter: bytes that are there at ptr; what is called with ptr and capacity when that is used no more.
+    pinned: memory of the CPU that GPUs read and write on their own (see `zeros`).
     copy: False shares memory with NumPy data, or raises if that cannot be done.
     grad: the array to hold the gradient; requires_grad: whether there is one (None: as `data`, an array, has it).
+    retain_grad: see the property.
     """
 
     # fmt: off
@@ -79,25 +94,30 @@ class array:  # noqa: N801  Warp's name
         shape: ShapeLike | None = None,
         strides: Sequence[int] | None = None,
         ptr: int | None = None,
+        capacity: int | None = None,
         device: DeviceLike = None,
+        pinned: bool = False,
         copy: bool = True,
+        deleter: Callable[[int, int], object] | None = None,
         ndim: int | None = None,
         grad: array | None = None,
         requires_grad: bool | None = None,
+        retain_grad: bool = False,
     ) -> Any:
         ndim = cls._dimensions if ndim is None else ndim
+        dtype = None if dtype is Any else dtype
         if data is None and shape is None and ptr is None:
             return array_type(dtype, 1 if ndim is None else ndim)
         if data is not None and ptr is not None:
             raise TypeError("give either data or ptr, not both")
         if ptr is not None:
-            made = make_array(*at_pointer(ptr, dtype, shape, strides, device))
+            made = make_array(*at_pointer(ptr, dtype, shape, strides, device, capacity, deleter))
         elif data is None and shape is not None:
-            made = fresh(shape, float if dtype is None else dtype, device, False, zero=True)
-        elif isinstance(data, array):
+            made = make_array(*in_fresh_memory(shape, float if dtype is None else dtype, device, True, pinned, strides))
+        elif isinstance(data, (array, indexedarray)):
             made = _from_array(data, dtype, device, copy, requires_grad)
         elif copy:
-            made = _from_data(data, dtype, device)
+            made = _from_data(data, dtype, device, pinned)
         else:
             made = make_array(*in_host_memory(data, dtype, device))
         if data is not None and shape is not None:
@@ -108,26 +128,23 @@ class array:  # noqa: N801  Warp's name
             made.requires_grad = True
         if grad is not None:
             made.grad = grad
+        if retain_grad:
+            made.retain_grad = True
         return made
 
     def __class_getitem__(cls, dtype: DType) -> Type:
-        return array_type(dtype, cls._dimensions or 1)
+        return array_type(*annotated(dtype, cls._dimensions or 1))
 
     # ------------------------------------------------------------------------------------------ what it is
-    @property
-    def device(self) -> Device:
-        device: Device = self.buffer.device
-        return device
-
     @property
     def pinned(self) -> bool:
         """Whether this is memory of the CPU that GPUs copy from and to on their own."""
         return self.buffer.pinned
 
     @property
-    def nbytes(self) -> int:
-        """Bytes of all elements (a strided view spans more)."""
-        return self.size * size_of(self.dtype)
+    def capacity(self) -> int:
+        """Bytes from the first element to the end of the memory that it lies in."""
+        return self.buffer.nbytes - self.offset
 
     @property
     def requires_grad(self) -> bool:
@@ -141,6 +158,22 @@ class array:  # noqa: N801  Warp's name
         self.buffer.requires_grad = bool(value)
         if not value:
             self.buffer.drop_gradient()
+            retaining.discard(self.buffer)
+
+    @property
+    def retain_grad(self) -> bool:
+        """Whether a backward leaves the gradient of the last content, although what was there before has another.
+
+        Without it `.grad` is, after a backward, that of the content before all recorded writes: zero, where these have
+        written everything.  Raises ValueError when set without `requires_grad`.
+        """
+        return self.buffer in retaining
+
+    @retain_grad.setter
+    def retain_grad(self, value: bool) -> None:
+        if value and not self.requires_grad:
+            raise ValueError(f"retain_grad of {describe(self)} without requires_grad: there is no gradient to retain")
+        (retaining.add if value else retaining.discard)(self.buffer)
 
     @property
     def grad(self) -> array | None:
@@ -168,7 +201,7 @@ class array:  # noqa: N801  Warp's name
         if not isinstance(value, array):
             raise TypeError(f"a gradient is an array, not {type(value).__name__}; host data: x.grad.assign(values)")
         if value.dtype is not self.dtype or value.shape != self.shape:
-            raise ValueError(f"the gradient of {self._brief()} must have its shape and dtype, got {value._brief()}")
+            raise ValueError(f"the gradient of {describe(self)} must have its shape and dtype, got {describe(value)}")
         if self.nbytes != self.buffer.nbytes or not (self.is_contiguous and value.is_contiguous):
             raise ValueError("a view has no gradient of its own; set it on the whole array, or use x.grad.assign(...)")
         if value.buffer is self.buffer:
@@ -177,18 +210,22 @@ class array:  # noqa: N801  Warp's name
         self.buffer.hold_gradient_in(value.buffer, value.offset - self.offset)
 
     # ------------------------------------------------------------------------------------------ views
-    def __getitem__(self, key: Any) -> array:
-        """A view: an integer drops its dimension, a slice keeps it (any step)."""
-        return make_array(*indexed(self, normal_keys(self.shape, key)))
+    def __getitem__(self, key: Any) -> Any:
+        """A view: an integer drops its dimension, a slice keeps it (any step); an array of indices: an indexedarray."""
+        keys = normal_keys(self.shape, key)
+        if not any(isinstance(k, array) for k in keys):
+            return make_array(*indexed(self, keys))
+        sliced = make_array(*indexed(self, [slice(None) if isinstance(k, array) else k for k in keys]))
+        return indexedarray(sliced, [k if isinstance(k, array) else None for k in keys if not isinstance(k, int)])
 
     def __setitem__(self, key: Any, value: HostData) -> None:
         """x[2:5] = array, host data of that shape, or one element for all.  Recorded, as `assign` and `fill_` are."""
         keys = normal_keys(self.shape, key)
-        indices = [k for k in keys if not isinstance(k, slice)]
+        indices = [k for k in keys if isinstance(k, int)]
         if len(indices) == self.ndim:  # one element: a view of length one
             keys = [*indices[:-1], slice(indices[-1], indices[-1] + 1)]
-        view = make_array(*indexed(self, keys))
-        if not isinstance(value, array) and np.shape(value) in ((), element(self.dtype)[1]):
+        view = self[tuple(keys)]
+        if not isinstance(value, (array, indexedarray)) and np.shape(value) in ((), element(self.dtype)[1]):
             view.fill_(value)
         else:
             view.assign(value)
@@ -216,16 +253,10 @@ class array:  # noqa: N801  Warp's name
     # ------------------------------------------------------------------------------------------ writing
     def assign(self, src: Any) -> None:
         """Copies an array (differentiable) or host data (a constant) of the same shape into this one."""
-        if isinstance(src, array):
-            perform(Copy(self, src))
-            return
-        host = to_host(src, self.dtype)[1]
-        inner = element(self.dtype)[1]
-        if host.shape != self.shape + inner:
-            given = host.shape[: host.ndim - len(inner)]
-            hint = "; fill_ sets all elements to one value" if given == (1,) else ""
-            raise ValueError(f"cannot assign data of shape {given} to {self._brief()}{hint}")
-        perform(HostWrite(self, host))
+        if isinstance(src, (array, indexedarray)):
+            transfer(self, src)
+        else:
+            perform(HostWrite(self, _matching(self, src)))
 
     def fill_(self, value: HostData) -> None:
         """Sets every element to `value`: a scalar (for all components), a host vector or struct, or its components."""
@@ -235,100 +266,9 @@ class array:  # noqa: N801  Warp's name
         """Sets every element to zero."""
         perform(Fill(self, element_value(0, self.dtype)))
 
-    # ------------------------------------------------------------------------------------------ to the host
-    def numpy(self) -> np.ndarray:
-        """A NumPy view of shape `shape` + component shape; structs as structured arrays.  No copy on the CPU.
-
-        A tape cannot see what is written through it.  While one is recording the view is read-only; after that, what
-        the tape still needs of this array is saved before (a tape that refuses overwrites: the view is read-only).
-        While a view from before lives, a tape compares: writes that would spoil a gradient are errors.
-        """
-        view = self.device.numpy(self)
-        writable = self.may_be_written()
-        memory = self.buffer.export(writable)
-        if not writable or memory is None:
-            view.flags.writeable = False
-            return view
-        return np.ndarray(view.shape, view.dtype, memory, self.offset, view.strides) if self.size else view
-
-    def may_be_written(self) -> bool:
-        """Whether no tape minds if others write here from now on; what tapes still need is saved first."""
-        if recording.current() is not None:
-            return False
-        if self.buffer.watchers:
-            try:
-                before_write(self, "write through a view of another library")
-            except GradientError:
-                return False
-        return True
-
-    def list(self) -> list[Any]:
-        """All elements in order, as Python numbers or host vectors and structs."""
-        return python_values(self.buffer.device.numpy(self), self.dtype)
-
-    def item(self) -> Any:
-        """The one element of an array of size 1."""
-        if self.size != 1:
-            raise ValueError(f"item() needs one element, {self._brief()} has {self.size}")
-        return self.list()[0]
-
     def to(self, device: DeviceLike) -> array:
         """Itself if it lies on `device`, else a copy there."""
         return self if get_device(device) is self.device else clone(self, device)
-
-    def __array__(self, dtype: DType = None, copy: bool | None = None) -> np.ndarray:
-        host = self.numpy()
-        if copy is False and dtype is not None and np.dtype(dtype) != host.dtype:
-            raise ValueError(f"a {np.dtype(dtype)} view of {host.dtype} elements needs a copy")
-        return np.array(host, dtype=dtype, copy=copy)
-
-    @property
-    def __array_interface__(self) -> dict[str, Any]:
-        if not self.device.is_cpu:
-            raise AttributeError("__array_interface__ is for arrays on the CPU")
-        self.buffer.share()  # whoever takes the address keeps no view whose end could be seen
-        return self.numpy().__array_interface__
-
-    def __dlpack__(self, **options: Any) -> Any:
-        """A DLPack capsule of shape `shape` + component shape, sharing memory.
-
-        Raises GradientError while a tape is recording, or refuses that others write here.
-        """
-        if not self.may_be_written():
-            raise GradientError(
-                "a tape that is recording, or refuses overwrites, cannot see what another library does with this"
-                " memory",
-                hint="leave its `with` block first, or share a copy: sim.clone(a)",
-            )
-        capsule = self.device.dlpack(self, options.get("stream"))
-        return self.numpy().__dlpack__(**options) if capsule is None else capsule
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return (dlpack.CUDA, int(self.device.name.partition(":")[2] or 0)) if self.device.is_cuda else (1, 0)
-
-    @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        shown = self.device.cuda_interface(self)
-        self.buffer.share()  # whoever takes the address keeps no view whose end could be seen
-        return shown
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __iter__(self) -> Iterator[Any]:
-        """Over the rows, as NumPy has them."""
-        return iter(self.numpy())
-
-    def __bool__(self) -> bool:
-        if self.size != 1:
-            raise ValueError(f"the truth of {self._brief()} is ambiguous; compare x.numpy(), or test `x is not None`")
-        return bool(np.any(self.numpy()))
-
-    def __float__(self) -> float:
-        return float(self.item())
-
-    def __int__(self) -> int:
-        return int(self.item())
 
     def __copy__(self) -> array:
         return clone(self)
@@ -339,12 +279,6 @@ class array:  # noqa: N801  Warp's name
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (np.array(self.numpy()), self.dtype, self.device.name, self.requires_grad)
-
-    def _brief(self) -> str:
-        return f"array(shape={self.shape}, dtype={self.dtype})"
-
-    def __str__(self) -> str:
-        return str(self.numpy())
 
     def __repr__(self) -> str:
         values = np.array2string(self.numpy(), separator=", ", prefix="array(", threshold=100)
@@ -376,6 +310,196 @@ class array4d(array):  # noqa: N801
     _dimensions = 4
 
 
+class fixedarray(array):  # noqa: N801
+    """The annotation of a small array that a kernel makes by `zeros(shape=..., dtype=...)`; not for the host."""
+
+    def __new__(cls, dtype: DType = Any, shape: ShapeLike | None = None) -> Any:
+        return array_type(dtype, 1 if shape is None else len(as_shape(shape)))
+
+
+class indexedarray:  # noqa: N801  Warp's name
+    """Chosen elements of an array: where there are indices for a dimension, element k of it is `indices[k]` of `data`.
+
+    Of no data, an annotation (`indexedarray(dtype=vec3, ndim=2)`, `indexedarray[vec3]`).
+    data: the array whose memory, and gradient, this shows.
+    indices: an int32 array of one dimension, or None for all, for each dimension; later dimensions are whole.
+    Kernels take one as they take an array.  On the host, `numpy`, `list`, `contiguous` copy what was chosen.
+    """
+
+    __slots__ = ("data", "indices", "shape", "ndim", "size", "__weakref__")
+    __array_ufunc__ = None
+    _dimensions: ClassVar[int | None] = None
+    is_contiguous = False
+
+    data: array
+    indices: list[array | None]
+    shape: tuple[int, ...]
+    ndim: int
+    size: int
+
+    def __new__(
+        cls,
+        data: array | None = None,
+        indices: array | Sequence[array | None] | None = None,
+        dtype: DType = None,
+        ndim: int | None = None,
+    ) -> Any:
+        ndim = cls._dimensions if ndim is None else ndim
+        if data is None:
+            return indexed_array_type(dtype, ndim or 1)
+        if not isinstance(data, array):
+            raise TypeError(f"an indexedarray shows a part of an array, not of a {type(data).__name__}")
+        if dtype not in (None, Any) and as_type(dtype) is not data.dtype:
+            raise TypeError(f"the elements of an indexedarray are those of its data, {data.dtype}, not {dtype}")
+        if ndim not in (None, data.ndim):
+            raise ValueError(f"data of {data.ndim} dimensions cannot be seen as an indexedarray of {ndim}")
+        given = [indices] if isinstance(indices, array) else list(indices or ())
+        if len(given) > data.ndim:
+            raise ValueError(f"indices for {len(given)} dimensions of an array that has {data.ndim}")
+        made: indexedarray = _object_new(cls if cls._dimensions is None else indexedarray)
+        made.data, made.indices = data, [_checked_indices(a, data) for a in given] + [None] * (4 - len(given))
+        made.shape = tuple(n if a is None else a.size for n, a in zip(data.shape, made.indices, strict=False))
+        made.ndim, made.size = data.ndim, math.prod(made.shape)
+        return made
+
+    def __class_getitem__(cls, dtype: DType) -> Type:
+        return indexed_array_type(*annotated(dtype, cls._dimensions or 1))
+
+    @property
+    def dtype(self) -> Type:
+        return self.data.dtype
+
+    @property
+    def device(self) -> Device:
+        return self.data.device
+
+    @property
+    def pinned(self) -> bool:
+        return self.data.pinned
+
+    @property
+    def requires_grad(self) -> bool:
+        """That of its data."""
+        return self.data.requires_grad
+
+    @property
+    def grad(self) -> indexedarray | None:
+        """The gradient of the elements: those of the gradient of its data."""
+        gradient = self.data.grad
+        return None if gradient is None else indexedarray(gradient, self.indices[: self.ndim])
+
+    @property
+    def where(self) -> tuple[array | None, ...]:
+        """Indices, or None, for each dimension."""
+        return tuple(self.indices[: self.ndim])
+
+    def contiguous(self) -> array:
+        """A packed copy, differentiable."""
+        return clone(self)
+
+    def to(self, device: DeviceLike) -> Any:
+        """Itself if it lies on `device`, else a packed copy there."""
+        return self if get_device(device) is self.device else clone(self, device)
+
+    def assign(self, src: Any) -> None:
+        """Copies an array (differentiable) or host data (a constant) of the same shape to the chosen elements."""
+        if isinstance(src, (array, indexedarray)):
+            transfer(self, src)
+        else:
+            perform(Scatter(self.data, self.where, _matching(self, src)))
+
+    def fill_(self, value: HostData) -> None:
+        """Sets every chosen element to `value`."""
+        perform(Scatter(self.data, self.where, element_value(value, self.dtype)))
+
+    def zero_(self) -> None:
+        """Sets every chosen element to zero."""
+        self.fill_(0)
+
+    def numpy(self) -> np.ndarray:
+        """A copy of the chosen elements."""
+        return Gather.values(self.data, self.where)
+
+    def list(self) -> list[Any]:
+        """The chosen elements in order, as Python numbers or host vectors and structs."""
+        return python_values(self.numpy(), self.dtype)
+
+    def __array__(self, dtype: DType = None, copy: bool | None = None) -> np.ndarray:
+        if copy is False:
+            raise ValueError("the elements of an indexedarray do not lie in order; NumPy gets a copy")
+        return np.asarray(self.numpy(), dtype=dtype)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __str__(self) -> str:
+        return str(self.numpy())
+
+    def __repr__(self) -> str:
+        return f"indexed{describe(self)}"
+
+
+class indexedarray1d(indexedarray):  # noqa: N801
+    """`indexedarray` of one dimension."""
+
+    _dimensions = 1
+
+
+class indexedarray2d(indexedarray):  # noqa: N801
+    """`indexedarray` of two dimensions."""
+
+    _dimensions = 2
+
+
+class indexedarray3d(indexedarray):  # noqa: N801
+    """`indexedarray` of three dimensions."""
+
+    _dimensions = 3
+
+
+class indexedarray4d(indexedarray):  # noqa: N801
+    """`indexedarray` of four dimensions."""
+
+    _dimensions = 4
+
+
+AnyArray: TypeAlias = array | indexedarray
+
+
+def _checked_indices(indices: array | None, data: array) -> array | None:
+    if indices is None:
+        return None
+    if not isinstance(indices, array) or indices.ndim != 1 or indices.dtype is not int32:
+        found = describe(indices) if isinstance(indices, array) else f"a {type(indices).__name__}"
+        raise TypeError(f"indices are arrays of int32 of one dimension, not {found}")
+    if indices.device is not data.device:
+        raise ValueError(f"the indices lie on {indices.device}, the data on {data.device}")
+    return indices
+
+
+# ------------------------------------------------------------------------------------------ copying
+def transfer(dest: AnyArray, src: AnyArray) -> None:
+    """dest = src, of the same shape and type, as the operation, or the two, that this takes."""
+    if isinstance(src, indexedarray):
+        if isinstance(dest, indexedarray):
+            src = clone(src, dest.device)
+        else:
+            perform(Gather(dest, src.data, src.where))
+            return
+    perform(Scatter(dest.data, dest.where, src) if isinstance(dest, indexedarray) else Copy(dest, src))
+
+
+def _matching(dest: AnyArray, src: HostData) -> np.ndarray:
+    """Host data in the type and shape of an array."""
+    host = to_host(src, dest.dtype)[1]
+    inner = element(dest.dtype)[1]
+    if host.shape != dest.shape + inner:
+        given = host.shape[: host.ndim - len(inner)]
+        hint = "; fill_ sets all elements to one value" if given == (1,) else ""
+        raise ValueError(f"cannot assign data of shape {given} to {describe(dest)}{hint}")
+    return host
+
+
 # ------------------------------------------------------------------------------------------ making arrays
 def make_array(buffer: Buffer, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: Type) -> array:
     """The one place where array objects come from."""
@@ -393,43 +517,50 @@ def fresh(
 ) -> array:
     """An array in new packed memory; undefined content unless `zero`."""
     made = make_array(*in_fresh_memory(shape, dtype, device, zero, pinned))
+    if zero and anywhere:
+        refill_fresh(made)
     if requires_grad:
         made.requires_grad = True
     return made
 
 
-def like(src: array, device: DeviceLike, requires_grad: bool | None, zero: bool) -> array:
+def like(src: AnyArray, device: DeviceLike, requires_grad: bool | None, zero: bool) -> array:
     """An array in new memory with shape, type and, unless told, device and `requires_grad` of `src`."""
     wanted = src.requires_grad if requires_grad is None else requires_grad
     return fresh(src.shape, src.dtype, src.device if device is None else device, wanted, zero)
 
 
-def clone(src: array, device: DeviceLike = None, requires_grad: bool | None = None) -> array:
+def clone(src: AnyArray, device: DeviceLike = None, requires_grad: bool | None = None) -> array:
     """A packed copy, differentiable: it inherits `requires_grad` unless told, and has a gradient of its own.
 
     `requires_grad=False` makes a detached copy, through which no gradient flows.
     """
     made = like(src, device, requires_grad, zero=False)
     if requires_grad is False or (src.requires_grad and not made.requires_grad):
-        copy_detached(made, src)
+        copy_detached(made, clone(src) if isinstance(src, indexedarray) else src)
     else:
-        perform(Copy(made, src))
+        transfer(made, src)
     return made
 
 
-def _from_array(src: array, dtype: DType, device: DeviceLike, share: bool, requires_grad: bool | None) -> array:
-    if dtype is not None and as_type(dtype) is not src.dtype:
-        src = src.view(dtype)
-    if share:
-        return clone(src, device, requires_grad)
-    if get_device(device) is not src.device:
+def _from_array(src: AnyArray, dtype: DType, device: DeviceLike, copy: bool, requires_grad: bool | None) -> array:
+    if isinstance(src, indexedarray):
+        if not copy:
+            raise ValueError("the elements of an indexedarray do not lie in order; use copy=True")
+        whole = clone(src, device, requires_grad)
+    elif copy:
+        whole = src if dtype is None or as_type(dtype) is src.dtype else src.view(dtype)
+        return clone(whole, device, requires_grad)
+    elif get_device(device) is not src.device:
         raise ValueError(f"an array on {src.device} cannot be shared with {get_device(device)}; use copy=True")
-    return make_array(src.buffer, src.offset, src.shape, src.strides, src.dtype)
+    else:
+        whole = make_array(src.buffer, src.offset, src.shape, src.strides, src.dtype)
+    return whole if dtype is None or as_type(dtype) is src.dtype else whole.view(dtype)
 
 
-def _from_data(data: HostData, dtype: DType, device: DeviceLike) -> array:
+def _from_data(data: HostData, dtype: DType, device: DeviceLike, pinned: bool) -> array:
     host, kind, shape = host_layout(data, dtype)
-    made = fresh(shape, kind, device, False, zero=False)
+    made = fresh(shape, kind, device, False, zero=False, pinned=pinned)
     made.device.write(made, host)
     return made
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,8 @@ from sim.core.lang.frontend.constructors import zeros as zeros_of_a_thread
 from sim.core.lang.frontend.tracing.registry import Refusal, in_kernels
 from sim.core.lang.types import as_type
 from sim.core.lang.types import from_numpy as scalar_from_numpy
-from sim.core.runtime.arrays.array import array, fresh, like, make_array
-from sim.core.runtime.arrays.operations import Copy, perform
+from sim.core.runtime.arrays.array import AnyArray, array, fresh, indexedarray, like, make_array, transfer
+from sim.core.runtime.arrays.operations import refill_fresh
 from sim.core.runtime.arrays.placement import DType, ShapeLike, as_shape
 from sim.core.runtime.devices.device import DeviceLike, get_device
 from sim.core.runtime.memory import dlpack
@@ -25,23 +26,34 @@ _MAKES_AN_ARRAY = Refusal(
 
 @in_kernels(zeros_of_a_thread)
 def zeros(
-    shape: ShapeLike, dtype: DType = float, device: DeviceLike = None, requires_grad: bool = False, pinned: bool = False
+    shape: ShapeLike,
+    dtype: DType = float,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    pinned: bool = False,
+    retain_grad: bool = False,
 ) -> array:
     """Zeros.
 
     pinned: memory of the CPU from which and to which `copy` works on the stream of a GPU, while the host goes on: what
     a copy reads must stay as it is, and what it writes is there, when the stream has been waited for.  Plain memory
     where there is no GPU.
+    retain_grad: see `array.retain_grad`.
     """
-    return fresh(shape, dtype, device, requires_grad, zero=True, pinned=pinned)
+    return _retaining(fresh(shape, dtype, device, requires_grad, zero=True, pinned=pinned), retain_grad)
 
 
 @in_kernels(_MAKES_AN_ARRAY)
 def empty(
-    shape: ShapeLike, dtype: DType = float, device: DeviceLike = None, requires_grad: bool = False, pinned: bool = False
+    shape: ShapeLike,
+    dtype: DType = float,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    pinned: bool = False,
+    retain_grad: bool = False,
 ) -> array:
-    """Memory whose content is undefined.  pinned: see `zeros`."""
-    return fresh(shape, dtype, device, requires_grad, zero=False, pinned=pinned)
+    """Memory whose content is undefined.  pinned, retain_grad: see `zeros`."""
+    return _retaining(fresh(shape, dtype, device, requires_grad, zero=False, pinned=pinned), retain_grad)
 
 
 @in_kernels(_MAKES_AN_ARRAY)
@@ -52,68 +64,92 @@ def full(
     device: DeviceLike = None,
     requires_grad: bool = False,
     pinned: bool = False,
+    retain_grad: bool = False,
 ) -> array:
-    """Every element `value`, which also gives the type if `dtype` does not.  pinned: see `zeros`."""
+    """Every element `value`, which also gives the type if `dtype` does not.  pinned, retain_grad: see `zeros`."""
     kind = infer_type(value) if dtype is None else as_type(dtype)
     made = fresh(shape, kind, device, requires_grad, zero=False, pinned=pinned)
-    made.device.write(made, element_value(value, kind))
+    content = element_value(value, kind)
+    made.device.write(made, content)
+    refill_fresh(made, content)
+    return _retaining(made, retain_grad)
+
+
+def _retaining(made: array, wanted: bool) -> array:
+    if wanted:
+        made.retain_grad = True
     return made
 
 
 @in_kernels(_MAKES_AN_ARRAY)
 def ones(
-    shape: ShapeLike, dtype: DType = float, device: DeviceLike = None, requires_grad: bool = False, pinned: bool = False
+    shape: ShapeLike,
+    dtype: DType = float,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    pinned: bool = False,
+    retain_grad: bool = False,
 ) -> array:
-    """Ones, in every component.  pinned: see `zeros`."""
-    return full(shape, 1, dtype, device, requires_grad, pinned)
+    """Ones, in every component.  pinned, retain_grad: see `zeros`."""
+    return full(shape, 1, dtype, device, requires_grad, pinned, retain_grad)
 
 
-def zeros_like(src: array, device: DeviceLike = None, requires_grad: bool | None = None) -> array:
+def zeros_like(src: AnyArray, device: DeviceLike = None, requires_grad: bool | None = None) -> array:
     """Zeros of the shape, type and (unless told) device and `requires_grad` of `src`."""
     return like(src, device, requires_grad, zero=True)
 
 
-def empty_like(src: array, device: DeviceLike = None, requires_grad: bool | None = None) -> array:
+def empty_like(src: AnyArray, device: DeviceLike = None, requires_grad: bool | None = None) -> array:
     """As `zeros_like`, with undefined content."""
     return like(src, device, requires_grad, zero=False)
 
 
-def full_like(src: array, value: HostData, device: DeviceLike = None, requires_grad: bool | None = None) -> array:
+def full_like(src: AnyArray, value: HostData, device: DeviceLike = None, requires_grad: bool | None = None) -> array:
     """As `zeros_like`, with every element `value`."""
     made = like(src, device, requires_grad, zero=False)
-    made.device.write(made, element_value(value, made.dtype))
+    content = element_value(value, made.dtype)
+    made.device.write(made, content)
+    refill_fresh(made, content)
     return made
 
 
-def ones_like(src: array, device: DeviceLike = None, requires_grad: bool | None = None) -> array:
+def ones_like(src: AnyArray, device: DeviceLike = None, requires_grad: bool | None = None) -> array:
     """As `zeros_like`, with ones in every component."""
     return full_like(src, 1, device, requires_grad)
 
 
-def copy(dest: array, src: array, dest_offset: int = 0, src_offset: int = 0, count: int = 0) -> None:
-    """Copies `src` into `dest`, differentiable.
+def copy(dest: AnyArray, src: AnyArray, dest_offset: int = 0, src_offset: int = 0, count: int = 0) -> None:
+    """Copies `src` into `dest`, differentiable.  Either may be an indexedarray.
 
     With offsets or a count [elements]: `count` elements (0: all from `src_offset` on) of the flattened arrays; they
     must be contiguous or one-dimensional.  One-dimensional arrays of different length copy all of `src`.
     """
     for name, value in (("dest", dest), ("src", src)):
-        if not isinstance(value, array):
+        if not isinstance(value, (array, indexedarray)):
             given = type(value).__name__
             raise TypeError(f"{name} of copy is not an array but {given}; use dest.assign(data) for host data")
+    dest_offset, src_offset, count = (operator.index(k) for k in (dest_offset, src_offset, count))
     whole = not (dest_offset or src_offset or count)
     if whole and (dest.shape == src.shape or not dest.ndim == src.ndim == 1):
-        perform(Copy(dest, src))
+        transfer(dest, src)
         return
     number = count or max(src.size - src_offset, 0)
     for name, value, start in (("dest", dest, dest_offset), ("src", src, src_offset)):
         if start < 0 or number < 0 or start + number > value.size:
             raise ValueError(f"{number} elements from {name}_offset={start} do not fit {name}, which has {value.size}")
-    perform(Copy(_run(dest, dest_offset, number), _run(src, src_offset, number)))
+    transfer(_run(dest, dest_offset, number), _run(src, src_offset, number))
 
 
-def _run(view: array, start: int, number: int) -> array:
-    flat = view if view.ndim == 1 else view.flatten()
-    return flat[start : start + number]
+def _run(view: AnyArray, start: int, number: int) -> AnyArray:
+    """So many elements of the flattened array."""
+    if isinstance(view, indexedarray):
+        if view.ndim > 1:
+            raise ValueError("offsets and counts are for indexedarrays of one dimension; copy all, or x.contiguous()")
+        chosen = view.indices[0]
+        part: AnyArray = view.data[slice(start, start + number) if chosen is None else chosen[start : start + number]]
+    else:
+        part = (view if view.ndim == 1 else view.flatten())[start : start + number]
+    return part
 
 
 def from_numpy(

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from sim.core.lang.errors import GradientError
+from sim.core.lang.types import Type
 from sim.core.runtime.ambient import observers, recording
 from sim.core.runtime.devices.base_device import Device, NodeForm
 from sim.core.runtime.devices.graph import add_native_node, capturing
 from sim.core.runtime.memory.buffer import Operand, before_write
+from sim.core.runtime.memory.elements import add_at, add_into
 
 GradientOf = Callable[[Any], Operand | None]
 """Array -> its gradient, an array of the same shape and type, or None where there is none."""
@@ -96,23 +98,45 @@ def copy_detached(dest: Operand, src: Operand) -> None:
         graph.writes(dest)
 
 
+def refill_fresh(dest: Operand, value: np.ndarray | None = None) -> None:
+    """Fresh memory was filled with `value` (None: zeros): graphs that own such memory fill it anew at each replay."""
+    graph = capturing()
+    if graph is None or not graph.owns_fresh_memory:
+        return
+    device = dest.buffer.device
+    fill = partial(device.clear, dest) if value is None else partial(device.write, dest, value)
+    content = np.zeros((), np.float32) if value is None else value
+    add_native_node(fill, partial(device.write_row, dest, content), (dest, content))
+    graph.writes(dest)
+
+
 class Copy(Operation):
     """dest = src, of the same shape and type.  The two may overlap."""
 
     name = "copy"
 
     def __init__(self, dest: Operand, src: Operand) -> None:
-        if dest.dtype is not src.dtype:
-            raise TypeError(f"cannot copy {src.dtype} elements into an array of {dest.dtype}; convert with a kernel")
-        if dest.shape != src.shape:
-            raise ValueError(f"cannot copy shape {src.shape} into shape {dest.shape}; copy a slice, or pass count=")
+        self.check_forms(dest.dtype, src.dtype, dest.shape, src.shape)
         self.dest, self.src = dest, src
         self.reads, self.writes = (src,), (dest,)
 
+    @staticmethod
+    def check_forms(to: Type, what: Type, shape: tuple[int, ...], given: tuple[int, ...]) -> None:
+        """Raises where elements of one type and shape cannot be copied to those of another."""
+        if to is not what:
+            raise TypeError(f"cannot copy {what} elements into an array of {to}; convert with a kernel")
+        if shape != given:
+            raise ValueError(f"cannot copy shape {given} into shape {shape}; copy a slice, or pass count=")
+
     def check(self) -> None:
-        if self.src.requires_grad and not self.dest.requires_grad:
+        self.check_gradients(self.dest, self.src)
+
+    @staticmethod
+    def check_gradients(dest: Operand, src: Operand) -> None:
+        """Raises where a gradient would be lost."""
+        if src.requires_grad and not dest.requires_grad:
             raise GradientError(
-                f"copy of {describe(self.src)}, which requires a gradient, into {describe(self.dest)}, which has none: "
+                f"copy of {describe(src)}, which requires a gradient, into {describe(dest)}, which has none: "
                 "the gradient would be lost",
                 hint="make the destination with requires_grad=True, or copy from clone(source, requires_grad=False)",
             )
@@ -186,11 +210,150 @@ class HostWrite(_Overwrite):
         super().__init__(dest, data if recording.current() is None and capturing() is None else data.copy())
 
 
+Indices = tuple[Any, ...]
+"""For each dimension of an array one of indices, or None for all."""
+
+
+class _Choice(Operation):
+    """Something with chosen elements of `data`: those at `indices`, of which each dimension has some, or None for all.
+
+    On the host: memory of a GPU is copied there, and back.  Indices are read when it runs; the adjoint takes the same.
+    """
+
+    def __init__(self, data: Operand, indices: Indices) -> None:
+        self.data, self.indices = data, indices
+        self._where: tuple[Any, ...] = ()
+
+    @staticmethod
+    def place(data: Operand, indices: Indices) -> tuple[Any, ...]:
+        """The key with which NumPy finds the elements."""
+        chosen = [k for k, a in enumerate(indices) if a is not None]
+        rows = [None if a is None else _device(a).numpy(a) for a in indices]
+        if len(chosen) == 1:
+            return (*(slice(None),) * chosen[0], rows[chosen[0]])
+        count = max(chosen, default=-1) + 1
+        return np.ix_(*(np.arange(n) if row is None else row for n, row in zip(data.shape[:count], rows, strict=False)))
+
+    def run(self) -> None:
+        self._where = self.place(self.data, self.indices)
+        self.apply(lambda a: a)
+        observer = observers.current()
+        if observer is not None:
+            observer.repeated(self)
+
+    def apply(self, of: Callable[[Any], Any]) -> None:
+        """Does it, with `of(a)` in place of array a: itself, or a tangent."""
+        raise NotImplementedError
+
+    @staticmethod
+    def changed(view: Operand, change: Callable[[np.ndarray], None]) -> None:
+        """Changes the elements of a view by NumPy."""
+        device = _device(view)
+        if device.is_cpu:
+            change(device.numpy(view))
+            return
+        host = np.array(device.numpy(view))
+        change(host)
+        device.write(view, host)
+
+    def taken(self, gradient: Operand) -> np.ndarray:
+        """The gradient of the chosen elements, which has been set to zero."""
+        values = np.array(_device(gradient).numpy(gradient)[self._where])
+        self.changed(gradient, lambda host: host.__setitem__(self._where, np.zeros((), host.dtype)))
+        return values
+
+
+class Gather(_Choice):
+    """dest = chosen elements of data."""
+
+    name = "copy of chosen elements"
+
+    def __init__(self, dest: Operand, data: Operand, indices: Indices) -> None:
+        super().__init__(data, indices)
+        shape = tuple(n if a is None else a.shape[0] for n, a in zip(data.shape, indices, strict=True))
+        Copy.check_forms(dest.dtype, data.dtype, dest.shape, shape)
+        self.dest = dest
+        self.reads, self.writes = (data, *(a for a in indices if a is not None)), (dest,)
+
+    @staticmethod
+    def values(data: Operand, indices: Indices) -> np.ndarray:
+        """The elements, without an array for them."""
+        return np.array(_device(data).numpy(data)[_Choice.place(data, indices)])
+
+    def check(self) -> None:
+        Copy.check_gradients(self.dest, self.data)
+
+    def apply(self, of: Callable[[Any], Any]) -> None:
+        values = _device(self.data).numpy(of(self.data))[self._where]
+        _device(self.dest).write(of(self.dest), values)
+
+    def adjoint(self, gradient_of: GradientOf) -> None:
+        after, before = gradient_of(self.dest), gradient_of(self.data)
+        if after is None:
+            return
+        values = np.array(_device(after).numpy(after))
+        _device(after).clear(after)
+        if before is not None:
+            self.changed(before, lambda host: add_at(host, self._where, values))
+
+
+class Scatter(_Choice):
+    """Chosen elements of data = an array, or values from the host, which carry no gradient."""
+
+    name = "copy to chosen elements"
+
+    def __init__(self, data: Operand, indices: Indices, src: Any) -> None:
+        super().__init__(data, indices)
+        self.src = src
+        self._of_host = isinstance(src, np.ndarray)
+        if self._of_host:
+            self.src = src if recording.current() is None and capturing() is None else src.copy()
+        else:
+            shape = tuple(n if a is None else a.shape[0] for n, a in zip(data.shape, indices, strict=True))
+            Copy.check_forms(data.dtype, src.dtype, shape, src.shape)
+        read = (data, *(a for a in indices if a is not None))  # what is not chosen stays
+        self.reads, self.writes = read if self._of_host else (src, *read), (data,)
+
+    def check(self) -> None:
+        if self._of_host:
+            return
+        Copy.check_gradients(self.data, self.src)
+        for a in self.indices:
+            if self.src.requires_grad and a is not None and len(np.unique(_device(a).numpy(a))) < a.shape[0]:
+                raise GradientError(
+                    f"{self.name}: an index occurs twice, and which of the two values stays decides about the gradient",
+                    hint="choose every element once, or add with sim.atomic_add in a kernel",
+                )
+
+    def apply(self, of: Callable[[Any], Any]) -> None:
+        target, values = of(self.data), self.src
+        if not self._of_host:
+            values = np.array(_device(self.src).numpy(of(self.src)))
+        elif target is not self.data:
+            values = np.zeros((), self.src.dtype)  # the tangent of a constant
+        self.changed(target, lambda host: host.__setitem__(self._where, values))
+
+    def adjoint(self, gradient_of: GradientOf) -> None:
+        after = gradient_of(self.data)
+        if after is None:
+            return
+        values, before = self.taken(after), None if self._of_host else gradient_of(self.src)
+        if before is not None:
+            self.changed(before, lambda host: add_into(host, values))
+
+
 def _device(view: Operand) -> Device:
     device: Device = view.buffer.device
     return device
 
 
-def describe(view: Operand) -> str:
+class _Formed(Protocol):
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> Type: ...
+
+
+def describe(view: _Formed) -> str:
     """An array in a message."""
     return f"array(shape={view.shape}, dtype={view.dtype})"

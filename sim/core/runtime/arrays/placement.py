@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import operator
-from collections.abc import Sequence
-from typing import Any
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, get_args
 
 import numpy as np
 
@@ -42,13 +42,45 @@ def as_shape(shape: ShapeLike) -> tuple[int, ...]:
     return extents
 
 
-def in_fresh_memory(shape: ShapeLike, dtype: DType, device: DeviceLike, zero: bool, pinned: bool = False) -> Placement:
-    """Packed elements in new memory; its content is undefined unless `zero`.  pinned: at hand for GPUs."""
+def annotated(item: Any, ndim: int) -> tuple[DType, int]:
+    """Element type and dimensions of `array[dtype]` and `array[dtype, Literal[2]]`.  ndim: where none are named."""
+    if not isinstance(item, tuple):
+        return item, ndim
+    if len(item) != 2:
+        raise TypeError(f"array[dtype] or array[dtype, Literal[2]] is an annotation; {len(item)} items are not")
+    named = get_args(item[1])[0] if get_args(item[1]) else item[1]
+    return item[0], operator.index(named)
+
+
+def in_fresh_memory(
+    shape: ShapeLike,
+    dtype: DType,
+    device: DeviceLike,
+    zero: bool,
+    pinned: bool = False,
+    strides: Sequence[int] | None = None,
+) -> Placement:
+    """Elements in new memory, packed where no `strides` are given; its content is undefined unless `zero`.
+
+    pinned: at hand for GPUs.
+    """
     kind, extents = as_type(dtype), as_shape(shape)
     element(kind)  # refuses types that memory cannot hold
-    on, nbytes = get_device(device), math.prod(extents) * size_of(kind)
+    steps = _as_strides(strides, extents, kind)
+    if min(steps) < 0:
+        raise ValueError(f"strides {steps}: those of new memory are not negative; make it, and take x[::-1]")
+    nbytes = 0 if 0 in extents else reach(extents, steps)[1] + size_of(kind)
+    on = get_device(device)
     buffer = on.allocate_pinned(nbytes) if pinned else on.allocate(nbytes, zero)
-    return buffer, 0, extents, packed_strides(extents, size_of(kind)), kind
+    return buffer, 0, extents, steps, kind
+
+
+def _as_strides(strides: Sequence[int] | None, extents: tuple[int, ...], kind: Type) -> tuple[int, ...]:
+    if strides is None:
+        return packed_strides(extents, size_of(kind))
+    if len(strides) != len(extents):
+        raise ValueError(f"{len(strides)} strides for {len(extents)} dimensions")
+    return tuple(operator.index(s) for s in strides)
 
 
 def host_layout(data: HostData, dtype: DType) -> tuple[np.ndarray, Type, tuple[int, ...]]:
@@ -87,20 +119,32 @@ def _unshareable(data: HostData, host: np.ndarray, kind: Type, outer: int) -> st
 
 
 def at_pointer(
-    ptr: int, dtype: DType, shape: ShapeLike | None, strides: Sequence[int] | None, device: DeviceLike
+    ptr: int,
+    dtype: DType,
+    shape: ShapeLike | None,
+    strides: Sequence[int] | None,
+    device: DeviceLike,
+    capacity: int | None = None,
+    deleter: Callable[[int, int], object] | None = None,
 ) -> Placement:
-    """Memory by its address [bytes]: that of another array, or of somebody else, who keeps it alive."""
+    """Memory by its address [bytes]: that of another array, or of somebody else, who keeps it alive, or whose `deleter`
+    is called with address and bytes when no array uses it any more.
+
+    capacity: bytes that are there, if there are more than the elements take.
+    """
     if dtype is None or shape is None:
         raise TypeError("memory given by ptr needs dtype and shape")
     kind, extents = as_type(dtype), as_shape(shape)
     element(kind)
-    steps = packed_strides(extents, size_of(kind)) if strides is None else tuple(int(s) for s in strides)
-    if len(steps) != len(extents):
-        raise ValueError(f"{len(steps)} strides for {len(extents)} dimensions")
+    steps = _as_strides(strides, extents, kind)
     low = high = 0
     if min(extents):
         low, last = reach(extents, steps)
         high = last + size_of(kind)
     target = get_device(device)
-    buffer = find(ptr + low, high - low, target) or target.foreign(ptr + low, high - low)
+    buffer = find(ptr + low, high - low, target)
+    if buffer is None:
+        buffer = target.foreign(ptr + low, max(high, capacity or 0) - low)
+    if deleter is not None:
+        weakref.finalize(buffer, deleter, ptr, high if capacity is None else capacity)
     return buffer, ptr - buffer.address, extents, steps, kind

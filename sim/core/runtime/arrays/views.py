@@ -15,11 +15,12 @@ from sim.core.runtime.memory.buffer import Operand, Strided
 from sim.core.runtime.memory.elements import element
 from sim.core.runtime.memory.spans import packed_strides
 
-Keys = list[slice | int]
+Keys = list[Any]
+"""Slices, integers, and arrays of indices."""
 
 
 def normal_keys(shape: tuple[int, ...], key: Any) -> Keys:
-    """A key as slices and non-negative integers, Ellipsis expanded.  Raises IndexError and TypeError as NumPy does."""
+    """A key as slices, non-negative integers and arrays, ... expanded.  Raises IndexError and TypeError as NumPy."""
     keys = list(key) if isinstance(key, tuple) else [key]
     dots = [k for k, item in enumerate(keys) if item is Ellipsis]
     if dots:
@@ -27,7 +28,7 @@ def normal_keys(shape: tuple[int, ...], key: Any) -> Keys:
     if len(keys) > len(shape):
         raise IndexError(f"{len(keys)} indices for an array of {len(shape)} dimensions")
     for axis, item in enumerate(keys):
-        if isinstance(item, slice):
+        if isinstance(item, slice) or hasattr(item, "buffer"):
             continue
         if isinstance(item, bool) or not hasattr(item, "__index__"):
             raise TypeError(f"an index is an integer or a slice, not {type(item).__name__}; use x.numpy()[...]")

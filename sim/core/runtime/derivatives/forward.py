@@ -18,7 +18,7 @@ from sim.core.lang.ir.dce import dce
 from sim.core.lang.ir.inline import inline
 from sim.core.runtime.ambient import observers
 from sim.core.runtime.arrays.array import array, make_array
-from sim.core.runtime.arrays.operations import Operation, describe
+from sim.core.runtime.arrays.operations import Gather, Operation, Scatter, describe
 from sim.core.runtime.compiled.argument_packing import FlatArguments, Memory
 from sim.core.runtime.compiled.compiled import Compiled
 from sim.core.runtime.devices.device import Device
@@ -140,6 +140,11 @@ class Forward:
         if dest.buffer in self._of_buffers:
             tangent = self.tangent(dest)
             tangent.device.clear(tangent)
+
+    def repeated(self, operation: Gather | Scatter) -> None:
+        """See `MemoryObserver`."""
+        if any(a.buffer in self._of_buffers for a in (*operation.reads, *operation.writes)):
+            operation.apply(self.tangent)
 
     def saved(self, snapshot: RangeSnapshot) -> None:
         """See `MemoryObserver`."""

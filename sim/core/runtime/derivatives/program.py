@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from sim.core.lang.errors import GradientError
-from sim.core.lang.references import Reference
+from sim.core.lang.references import IndexedReference, Reference
 from sim.core.lang.types import ArrayType, Homogeneous, HostStruct, Scalar
 from sim.core.runtime.ambient import recording
-from sim.core.runtime.arrays.array import array, make_array
+from sim.core.runtime.arrays.array import array, indexedarray, make_array
 from sim.core.runtime.launch.binding import as_dims, bind
 from sim.core.runtime.launch.calls import Call
 from sim.core.runtime.launch.kernel import Kernel
@@ -110,7 +110,9 @@ def program_of_call(call: Call, n_inputs: int | None = None) -> Program:
     params = call.spec.func.params
     signature = call.spec.func.attrs["signature"]
     position = {
-        first: place for place, (_, kind, first, _) in enumerate(signature) if isinstance(kind, (ArrayType, Reference))
+        first: place
+        for place, (_, kind, first, _) in enumerate(signature)
+        if isinstance(kind, (ArrayType, IndexedReference, Reference))
     }
     number: dict[int, Number] = {k: position.get(k, p.name) for k, p in enumerate(params)}
     read = [k for k in sorted(call.spec.reads) if plain_float(args[k])]
@@ -149,6 +151,8 @@ class Copies:
         """The copy of an array, of a struct with arrays; anything else as it is."""
         if isinstance(value, HostStruct):
             return HostStruct(value._sim_struct_, **{k: self.of(getattr(value, k)) for k in value._sim_struct_.fields})
+        if isinstance(value, indexedarray):
+            return indexedarray(self.of(value.data), [self.of(a) for a in value.where])
         if not isinstance(value, array):
             return value
         buffer = self._of.get(value.buffer)

@@ -6,7 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from sim.core.lang.references import Reference, StructOfReferences, reference, struct_of_references
+from sim.core.lang.references import (
+    IndexedArrayType,
+    IndexedReference,
+    Reference,
+    StructOfReferences,
+    indexed_reference,
+    reference,
+    struct_of_references,
+)
 from sim.core.lang.types import (
     ArrayType,
     Composite,
@@ -18,7 +26,8 @@ from sim.core.lang.types import (
     array_type,
     type_of_value,
 )
-from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.array import AnyArray, array, indexedarray
+from sim.core.runtime.arrays.creation import from_dlpack
 from sim.core.runtime.compiled.argument_packing import LaunchError
 from sim.core.runtime.launch.kernel import Kernel
 
@@ -31,8 +40,8 @@ def argument_type(kernel: Kernel, position: int, value: Argument, label: str) ->
     parameter = kernel.parameters[position]
     wanted = parameter.type
     where = f"{label} ('{parameter.name}') of kernel '{kernel.name}'"
-    if isinstance(value, array):
-        have: Type = array_type(value.dtype, value.ndim)
+    if isinstance(value, (array, indexedarray)):
+        have = _array_form(value)
         if wanted is None:
             return have
         if not isinstance(wanted, ArrayType):
@@ -48,13 +57,8 @@ def argument_type(kernel: Kernel, position: int, value: Argument, label: str) ->
                 raise LaunchError(
                     f"{where} is None, and its element type cannot be guessed; annotate the kernel's parameter"
                 )
-            return wanted
-        if isinstance(value, np.ndarray):
-            element = wanted.dtype.name.split("<")[0] if wanted.dtype else value.dtype
-            raise LaunchError(
-                f"{where} is a NumPy array; pass sim.array(a, dtype=sim.{element}, copy=False), which is zero-copy"
-            )
-        raise LaunchError(f"{where} is a {type(value).__name__}; expected {wanted}{_how_to_share(value)}")
+            return array_type(wanted.dtype, wanted.ndim)
+        raise LaunchError(f"{where} is a {type(value).__name__}; expected {wanted}")
     if isinstance(value, np.ndarray) and value.ndim and not isinstance(wanted, Homogeneous):
         raise LaunchError(f"{where} is a NumPy array; pass sim.array(a), or a scalar")
     if wanted is not None:
@@ -66,9 +70,43 @@ def argument_type(kernel: Kernel, position: int, value: Argument, label: str) ->
     return _type_of_value(value, kernel, where)
 
 
-def _referenced(wanted: Type, value: array, where: str) -> Type:
+def shared_argument(kernel: Kernel, position: int, value: Argument, label: str) -> Argument:
+    """The memory of an array of another library as an array, where the kernel declares one; anything else as it is.
+
+    Raises LaunchError where it cannot be shared, and for a tensor that asks for a gradient: none would come back.
+    """
+    parameter = kernel.parameters[position]
+    wanted, kind = parameter.type, type(value)
+    of_others = hasattr(kind, "__array_interface__") or hasattr(kind, "__dlpack__")
+    if not of_others or not isinstance(wanted, ArrayType) or isinstance(value, (array, indexedarray, Composite)):
+        return value
+    where = f"{label} ('{parameter.name}') of kernel '{kernel.name}'"
+    if getattr(value, "requires_grad", False):
+        raise LaunchError(
+            f"{where} is a tensor that requires a gradient, and none would reach it; pass sim.from_torch(t), whose"
+            " gradient is t.grad, wrap the launch by sim.torch_function, or pass t.detach()"
+        )
+    try:
+        if hasattr(kind, "__array_interface__"):
+            return array(value, dtype=wanted.dtype, copy=False, device="cpu")
+        return from_dlpack(value, wanted.dtype)
+    except (TypeError, ValueError, BufferError, RuntimeError) as problem:
+        what = "NumPy array" if isinstance(value, np.ndarray) else kind.__name__
+        element = wanted.dtype.name.split("<")[0] if wanted.dtype else "float32"
+        raise LaunchError(f"{where} is a {what}; pass sim.array(a, dtype=sim.{element}): {problem}") from None
+
+
+def _array_form(value: AnyArray) -> Type:
+    """The type of an array as an argument."""
+    plain = array_type(value.dtype, value.ndim)
+    if isinstance(value, array):
+        return plain
+    return indexed_reference(plain, tuple(a is not None for a in value.where))
+
+
+def _referenced(wanted: Type, value: AnyArray, where: str) -> Type:
     """The type of an array that is given where a value is declared: its one element is that value."""
-    if value.size != 1 or value.dtype is not wanted:
+    if not isinstance(value, array) or value.size != 1 or value.dtype is not wanted:
         raise LaunchError(
             f"{where} is an array of shape {value.shape} of {value.dtype}; expected a value of type {wanted}, "
             "or an array of one such element, which can carry a gradient"
@@ -84,7 +122,13 @@ def _struct_type(kind: Struct, value: HostStruct, where: str) -> Type:
         fields[key] = field_type
         if isinstance(field_type, Struct) and isinstance(part, HostStruct):
             fields[key] = _struct_type(field_type, part, f"field '{key}' of {where}")
-        elif isinstance(part, array) and not isinstance(field_type, ArrayType):
+        elif isinstance(field_type, ArrayType):
+            _check_field(field_type, part, f"field '{key}' of {where}")
+            if isinstance(part, indexedarray):
+                fields[key] = _array_form(part)
+            elif isinstance(field_type, IndexedArrayType):
+                fields[key] = array_type(field_type.dtype, field_type.ndim)
+        elif isinstance(part, (array, indexedarray)):
             fields[key] = _referenced(field_type, part, f"field '{key}' of {where}")
     return kind if all(fields[key] is kind.fields[key] for key in fields) else struct_of_references(kind, fields)
 
@@ -102,10 +146,8 @@ def _how_to_share(value: Argument) -> str:
     """What to do with an array of another library."""
     if not hasattr(value, "__dlpack__"):
         return ""
-    return (
-        "; pass sim.from_torch(t), or for gradients call the launches through sim.torch_function"
-        if type(value).__module__.startswith("torch")
-        else ("; pass sim.from_dlpack(a), which is zero-copy")
+    return "; annotate the parameter as an array, or pass " + (
+        "sim.from_torch(t)" if type(value).__module__.startswith("torch") else "sim.from_dlpack(a)"
     )
 
 
@@ -115,6 +157,8 @@ def flatten_argument(kind: Type, value: Argument, where: str) -> list[Any]:
         return [value]
     if isinstance(kind, Reference):
         return [value.flatten()]
+    if isinstance(kind, IndexedReference):
+        return [value.data, *(a for a in value.where if a is not None)]
     if isinstance(kind, Scalar):
         try:
             if value is None or isinstance(value, (str, bytes)) or (kind.is_int and not hasattr(value, "__index__")):
@@ -137,8 +181,6 @@ def flatten_argument(kind: Type, value: Argument, where: str) -> list[Any]:
     flat: list[Any] = []
     for key, field_type in kind.fields.items():
         part = getattr(value, key)
-        if isinstance(field_type, ArrayType):
-            _check_field(field_type, part, f"field '{key}' of {where}")
         flat += flatten_argument(field_type, part, f"field '{key}' of {where}")
     return flat
 
@@ -146,7 +188,7 @@ def flatten_argument(kind: Type, value: Argument, where: str) -> list[Any]:
 def _check_field(wanted: ArrayType, value: Argument, where: str) -> None:
     if value is None:
         return
-    if not isinstance(value, array):
+    if not isinstance(value, (array, indexedarray)):
         raise LaunchError(f"{where} is a {type(value).__name__}; expected {wanted}")
     if value.dtype is not wanted.dtype or value.ndim != wanted.ndim:
         raise LaunchError(f"{where} is {array_type(value.dtype, value.ndim)}; expected {wanted}")

@@ -15,11 +15,11 @@ import numpy as np
 
 from sim.core.lang.frontend.function import rules
 from sim.core.lang.references import Reference
-from sim.core.lang.types import ArrayType, Composite, HostStruct, Struct
-from sim.core.runtime.arrays.array import array
+from sim.core.lang.types import SCALARS, ArrayType, HostStruct, Struct
+from sim.core.runtime.arrays.array import array, indexedarray
 from sim.core.runtime.compiled.argument_packing import FlatArguments, LaunchError
 from sim.core.runtime.devices.device import Device, DeviceLike, get_device
-from sim.core.runtime.launch.arguments import Argument, argument_type, flatten_argument
+from sim.core.runtime.launch.arguments import Argument, argument_type, flatten_argument, shared_argument
 from sim.core.runtime.launch.calls import Call, thread_count
 from sim.core.runtime.launch.hidden import hidden_arguments
 from sim.core.runtime.launch.kernel import Kernel, Specialisation
@@ -45,7 +45,8 @@ def argument_label(position: int, n_inputs: int) -> str:
     return f"inputs[{position}]" if position < n_inputs else f"outputs[{position - n_inputs}]"
 
 
-_SLOW_KINDS = frozenset((Composite, HostStruct, tuple, list, np.ndarray))
+_SCALAR_KINDS = frozenset((int, float, bool, type(None), *(kind.np.type for kind in SCALARS)))
+"""Kinds of arguments that say all of the type that they have in a specialisation."""
 
 
 @cache
@@ -74,10 +75,12 @@ def bind(kernel: Kernel, dims: tuple[int, ...], args: Sequence[Argument], n_inpu
                 part = getattr(a, name)
                 key.append(None if part is None else (part.dtype, part.ndim) if type(part) is array else type(part))
                 flat.append(part)
+                if type(part) is indexedarray:
+                    plain = False
         else:
             key.append(kind)
             flat.append(a)
-            if kind in _SLOW_KINDS:
+            if kind not in _SCALAR_KINDS:
                 plain = False
     spec = kernel.bindings.get(tuple(key)) if plain else None
     if (
@@ -91,6 +94,8 @@ def bind(kernel: Kernel, dims: tuple[int, ...], args: Sequence[Argument], n_inpu
         if plain and len(flat) == len(slow) and not any(isinstance(kind, Reference) for kind in spec.types):
             kernel.bindings[tuple(key)] = spec
         flat = slow
+    if len(dims) > 1 and spec.forward.func.dims == 1:
+        return bind(kernel.in_launches_of(len(dims)), dims, args, n_inputs, device)
     check_dims(spec, dims)
     if spec.hidden:
         flat, together = [*flat, *hidden_arguments(spec, flat)], False
@@ -117,8 +122,9 @@ def check_dims(spec: Specialisation, dims: tuple[int, ...]) -> None:
     wanted = spec.forward.func.dims
     if wanted == len(dims) == 1 and dims[0] < 2**31:
         return
-    if wanted > len(dims) or (1 < wanted < len(dims)):
-        raise LaunchError(f"kernel '{spec.kernel.name}' asks for {wanted} indices of tid(); dim={dims} has {len(dims)}")
+    if wanted != len(dims):
+        asked = "1 index" if wanted == 1 else f"{wanted} indices"
+        raise LaunchError(f"kernel '{spec.kernel.name}' asks for {asked} of tid(); dim={dims} has {len(dims)}")
     if thread_count(dims) >= 2**31:
         raise LaunchError(f"dim={dims} is {thread_count(dims)} threads; a launch has less than 2^31")
 
@@ -141,6 +147,7 @@ def _bind_slowly(kernel: Kernel, args: Sequence[Argument], n_inputs: int) -> tup
             f"kernel '{kernel.name}' takes {len(parameters)} arguments, got {len(args)}: {missing} is missing from"
             f" inputs or outputs{unused}"
         )
+    args = [shared_argument(kernel, k, a, argument_label(k, n_inputs)) for k, a in enumerate(args)]
     types = tuple(argument_type(kernel, k, a, argument_label(k, n_inputs)) for k, a in enumerate(args))
     flat: list[Any] = []
     for k, (kind, a) in enumerate(zip(types, args, strict=True)):

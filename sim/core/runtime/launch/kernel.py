@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import ast
+import copy
+import re
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, overload
+from functools import cached_property
+from hashlib import sha256
+from typing import Any
 
 from sim.core.lang.analysis.activity import reached_arrays
 from sim.core.lang.autodiff.to_be_recorded import to_be_recorded
-from sim.core.lang.errors import entry_point
+from sim.core.lang.errors import KernelError, did_you_mean, entry_point
 from sim.core.lang.frontend.captures import Captures, same_calls
 from sim.core.lang.frontend.function import Function, local_annotations
-from sim.core.lang.frontend.source import KernelParameter, caller_locals
+from sim.core.lang.frontend.source import FunctionSource, KernelParameter, annotated_type, caller_locals
 from sim.core.lang.frontend.tracer import trace_kernel
 from sim.core.lang.frontend.tracing.hidden import HiddenParameter
 from sim.core.lang.ir.core import Func, walk
@@ -21,11 +27,14 @@ from sim.core.lang.ir.printer import to_text
 from sim.core.lang.ir.store_forwarding import assume_disjoint, settle_updates
 from sim.core.lang.ir.verifier import verify
 from sim.core.lang.memoize import compiling
-from sim.core.lang.types import ArrayType, Scalar, Type, float32
-from sim.core.runtime.compiled.argument_packing import FlatArguments, LaunchError
+from sim.core.lang.references import Reference, StructOfReferences
+from sim.core.lang.types import ArrayType, Scalar, Type, float32, uint64
+from sim.core.runtime.compiled.argument_packing import FlatArguments, LaunchError, layout_flags_of
 from sim.core.runtime.compiled.compiled import Compiled
+from sim.core.runtime.devices.device import Device
 from sim.core.runtime.launch.adjoints import Differentiated
 from sim.core.runtime.launch.aliases import Aliases, overlaps
+from sim.core.runtime.launch.module import Module, get_module
 from sim.core.runtime.memory.elements import differentiable
 
 VARIANTS = 8
@@ -68,6 +77,16 @@ class Specialisation:
     def func(self) -> Func:
         return self.forward.func
 
+    @cached_property
+    def peeks(self) -> bool:
+        """Whether it reads structures by address."""
+        return any(op.name == "peek" for op in walk(self.func.body))
+
+    @cached_property
+    def loads_addresses(self) -> bool:
+        """Whether addresses of structures may come from its arrays."""
+        return any(op.row.loads and any(r.type is uint64 for r in op.results) for op in walk(self.func.body))
+
     def active(self, args: FlatArguments) -> tuple[int, ...]:
         """Numbers of the arguments that are arrays with a gradient."""
         return tuple([k for k in self._reals if (a := args[k]) is not None and a.buffer.requires_grad])
@@ -105,19 +124,30 @@ class Specialisation:
 
 
 class Kernel:
-    """A kernel.  Made by `@kernel`; run by `launch`."""
+    """A kernel.  Made by `@kernel`; run by `launch`.
+
+    func: the Python function.  key: its name among the kernels of `module`; by default made of the qualified name.
+    options: its own ("enable_backward", "launch_bounds", ...), which count before those of its module.
+    annotations: types of the parameters, where they are not those of the function.
+    """
 
     def __init__(
         self,
-        python: Callable[..., Any],
-        name: str | None = None,
+        func: Callable[..., Any],
+        key: str | None = None,
+        module: Module | None = None,
+        options: Mapping[str, Any] | None = None,
+        *,
         annotations: dict[str, Any] | None = None,
         real: Scalar = float32,
     ) -> None:
-        self.function = Function(python, name, annotations)
+        self.func = self.__wrapped__ = func
+        self.function = Function(func, key, annotations)
         self.name = self.__name__ = self.function.name
-        self.__doc__ = python.__doc__
-        self.__module__ = python.__module__
+        self.__qualname__, self.__doc__, self.__module__ = func.__qualname__, func.__doc__, func.__module__
+        self.key = key or re.sub(r"\W", "", func.__qualname__.replace(".", "__"))
+        self.module = get_module(func.__module__) if module is None else module
+        self.options = dict(options or {})
         self.real = real
         self.exclusive: frozenset[str] = frozenset()
         """Names of parameters; a promise: no two threads of one launch touch the same element of these arrays, nor does
@@ -127,11 +157,85 @@ class Kernel:
         self.specialisations: dict[tuple[Type, ...], Specialisation] = {}
         self._earlier: dict[tuple[Type, ...], list[Specialisation]] = {}
         self.bindings: dict[tuple[object, ...], Specialisation] = {}
+        self.generic_parent: Kernel | None = None
+        """Of an overload: the generic kernel."""
+        self._overloads: dict[str, Kernel] = {}
+        self._dims = 1
+        self._of_dims: dict[int, Kernel] = {}
+        self.module.register_kernel(self.key, self)
 
     @property
     def parameters(self) -> list[KernelParameter]:
         """Name, type (None: generic) and default of each argument."""
         return self.function.parameters(self.real)
+
+    @property
+    def is_generic(self) -> bool:
+        """Whether the type of a parameter comes from the argument."""
+        return any(is_generic(p.type) for p in self.parameters)
+
+    @property
+    def enable_backward(self) -> bool:
+        """Whether a tape may differentiate it: its own option, else that of its module."""
+        return bool(self.options.get("enable_backward", self.module.options["enable_backward"]))
+
+    @property
+    def overloads(self) -> dict[str, Kernel]:
+        """Of a generic kernel: those made by `overload`, and one for the types of each launch, by their types."""
+        if self.is_generic:
+            for types in list(self.specialisations):
+                if not any(isinstance(kind, (Reference, StructOfReferences)) for kind in types):
+                    self.add_overload(types)
+        return self._overloads
+
+    def add_overload(self, arg_types: Sequence[Any]) -> Kernel:
+        """This generic kernel for given types of its arguments: a launch converts to them.  Raises KernelError."""
+        if not self.is_generic:
+            raise KernelError(f"kernel '{self.name}' is not generic: it has no overloads", hint="launch it as it is")
+        parameters = self.parameters
+        if len(arg_types) != len(parameters):
+            raise KernelError(f"kernel '{self.name}' takes {len(parameters)} arguments, got {len(arg_types)} types")
+        kinds = {}
+        for p, spec in zip(parameters, arg_types, strict=True):
+            kinds[p.name] = annotated_type(spec, self.real)
+            if not _instance_of(kinds[p.name], p.type):
+                raise KernelError(
+                    f"an overload of kernel '{self.name}': argument '{p.name}' is {p.type or 'generic'}, got {spec!r}",
+                    hint="name a type of values or of arrays",
+                )
+        signature = ", ".join(map(str, kinds.values()))
+        if signature not in self._overloads:
+            made = copy.copy(self)  # shares what has been traced: one specialisation for one choice of types
+            made.function = Function(self.func, self.function.name, kinds)
+            made.generic_parent, made._overloads, made._of_dims, made.bindings = self, {}, {}, {}
+            self._overloads[signature] = made
+        return self._overloads[signature]
+
+    def in_launches_of(self, dims: int) -> Kernel:
+        """This kernel in launches of several dimensions, where `i = tid()` is the first index."""
+        made = self._of_dims.get(dims)
+        if made is None:
+            made = self._of_dims[dims] = copy.copy(self)
+            made._of_dims = {}
+            made._dims, made.specialisations, made._earlier, made.bindings = dims, {}, {}, {}
+        made.exclusive, made.race_free = self.exclusive, self.race_free
+        return made
+
+    def compile(self, device: Device) -> None:
+        """Compiles it, or its overloads, for packed arrays on a device.  Raises KernelError."""
+        if self.is_generic:
+            for made in list(self._overloads.values()):
+                made.compile(device)
+            return
+        spec = self.specialise(tuple(p.type for p in self.parameters if p.type is not None))
+        spec.forward.executable(device, (layout_flags_of(True, False, ()),) * len(spec.arrays), False)
+
+    def unload(self) -> None:
+        """Forgets what was traced and compiled; tapes and graphs keep what they have recorded."""
+        for known in (self.specialisations, self._earlier, self.bindings):
+            known.clear()
+        for made in (*self._overloads.values(), *self._of_dims.values()):
+            made.unload()
 
     @property
     def outdated(self) -> bool:
@@ -152,7 +256,7 @@ class Kernel:
     def _trace(self, types: tuple[Type, ...], earlier: list[Specialisation]) -> Specialisation:
         """A new specialisation; or one of the `earlier` ones, where what has changed makes no difference."""
         source = assume_disjoint(
-            dce(trace_kernel(self.function, types, name=self.name, real=self.real)), self.exclusive
+            dce(trace_kernel(self.function, types, self.name, self.real, self._dims)), self.exclusive
         )
         # What has changed may make no difference: the same code keeps the same specialisation, and what was compiled.
         text, ops = to_text(source), list(walk(source.body))
@@ -176,23 +280,140 @@ class Kernel:
         return f"<kernel {self.name}>"
 
 
-@overload
-def kernel(python: Callable[..., Any]) -> Kernel: ...
-@overload
-def kernel(python: None = None, *, name: str | None = None) -> Callable[[Callable[..., Any]], Kernel]: ...
+def is_generic(kind: Type | None) -> bool:
+    """Whether a parameter of this type takes the type of its argument."""
+    return kind is None or (isinstance(kind, ArrayType) and kind.dtype is None)
+
+
+def _instance_of(kind: Type | None, template: Type | None) -> bool:
+    """Whether a type is one of those that a parameter takes, and generic no more."""
+    if is_generic(kind):
+        return False
+    if isinstance(template, ArrayType) and template.dtype is None:
+        return isinstance(kind, ArrayType) and kind.ndim == template.ndim
+    return template is None or kind is template
+
+
+@typing.overload
+def kernel(f: Callable[..., Any]) -> Kernel: ...
+@typing.overload
+def kernel(
+    f: None = None,
+    *,
+    name: str | None = None,
+    enable_backward: bool | None = None,
+    launch_bounds: tuple[int, ...] | int | None = None,
+    module: Module | str | None = None,
+    module_options: Mapping[str, Any] | None = None,
+    **hints: Any,
+) -> Callable[[Callable[..., Any]], Kernel]: ...
 @entry_point
-def kernel(python: Callable[..., Any] | None = None, *, name: str | None = None, **options: Any) -> Any:
+def kernel(
+    f: Callable[..., Any] | None = None,
+    *,
+    name: str | None = None,
+    enable_backward: bool | None = None,
+    launch_bounds: tuple[int, ...] | int | None = None,
+    module: Module | str | None = None,
+    module_options: Mapping[str, Any] | None = None,
+    **hints: Any,
+) -> Any:
     """`@kernel`: a function of the kernel language that runs once per thread of a launch.
 
     Compiled when first launched, for the types of its arguments; its adjoint only when a gradient asks for it.
+
+    enable_backward: False: a tape runs it without recording, and refuses a gradient that would go through what it has
+        written (None: as the module says).
+    module: the `Module` or its name, None for that of the Python module; "unique": one of its own, and a definition
+        with the same text that captures no local names is the same kernel.  `module_options` are the options of that.
+    launch_bounds, and the hints cuda_max_registers, enable_cuda_smem_spilling, cluster_dim and grid_stride: as in Warp
+        for its compiler of GPUs; kept in `options`.
     """
-    unknown = set(options) - {"enable_backward", "module"}
+    unknown = set(hints) - _HINTS
     if unknown:
         raise TypeError(f"@kernel takes no option '{unknown.pop()}'")
+    if module_options is not None and module != "unique":
+        raise ValueError(
+            '@kernel: module_options asks for module="unique"; sim.set_module_options is for a whole module'
+        )
+    options = {"enable_backward": enable_backward, "launch_bounds": launch_bounds, **hints}
+    own = {key: value for key, value in options.items() if value is not None}
     caller = caller_locals(2)
 
     @entry_point
     def wrap(f: Callable[..., Any]) -> Kernel:
-        return Kernel(f, name, local_annotations(f, caller))
+        annotations = local_annotations(f, caller)
+        if module == "unique":
+            return _unique(f, name, dict(module_options or {}), own, annotations)
+        home = get_module(module) if isinstance(module, str) else module
+        return Kernel(f, name, home, own, annotations=annotations)
 
-    return wrap if python is None else wrap(python)
+    return wrap if f is None else wrap(f)
+
+
+_HINTS = {"cuda_max_registers", "enable_cuda_smem_spilling", "cluster_dim", "grid_stride"}
+_uniques: dict[Any, Kernel] = {}
+
+
+def _unique(
+    f: Callable[..., Any],
+    name: str | None,
+    module_options: dict[str, Any],
+    options: dict[str, Any],
+    annotations: dict[str, Any] | None,
+) -> Kernel:
+    """A kernel in a module of its own; the one that is there where it was defined before with the same text."""
+    module = Module(f.__module__)
+    module.set_options(module_options)
+    made = Kernel(f, name, module, options, annotations=annotations)
+    text = ast.unparse(made.function.source.node)
+    types = tuple(p.type for p in made.parameters)
+    settings = repr((sorted(module.options.items()), sorted(options.items())))
+    key = (id(f.__globals__), f.__qualname__, name, text, types, settings)
+    module.name = f"{made.key}_{sha256(repr(key).encode()).hexdigest()[:8]}"
+    # a local name of where it is defined may be another thing there each time, now or later
+    return made if f.__closure__ else _uniques.setdefault(key, made)
+
+
+@entry_point
+def overload(kernel: Kernel | Callable[..., Any], arg_types: Sequence[Any] | Mapping[str, Any] | None = None) -> Kernel:
+    """A generic kernel for given types: `overload(k, [sim.array[float], float])`, or by name for the generic ones,
+    `overload(k, {"value": float})`.
+
+    Decorator of a function without a body: the kernel of that name gets an overload with the types that it declares.
+    A launch of the generic kernel needs none; an overload converts the numbers that it is launched with.
+    """
+    if isinstance(kernel, Kernel):
+        if isinstance(arg_types, Mapping):
+            names = [p.name for p in kernel.parameters]
+            for key in arg_types:
+                if key not in names:
+                    raise KernelError(f"kernel '{kernel.name}' has no argument '{key}'{did_you_mean(key, names)}")
+            arg_types = [arg_types.get(p.name, p.type) for p in kernel.parameters]
+        return kernel.add_overload(arg_types or ())
+    if not callable(kernel):
+        raise TypeError(f"overload takes a kernel or decorates a function, got {kernel!r}")
+    return _overload_as_declared(kernel, local_annotations(kernel, caller_locals(2)))
+
+
+def _overload_as_declared(stub: Callable[..., Any], annotations: dict[str, Any] | None) -> Kernel:
+    kernels: Iterable[Kernel] = get_module(stub.__module__).kernels.values()
+    known = [k for k in kernels if k.func.__qualname__ == stub.__qualname__]
+    source = FunctionSource(stub)
+    span = source.span(source.node)
+    if len(known) != 1:
+        found = "no kernel" if not known else "more than one kernel"
+        raise KernelError(
+            f"there is {found} `{stub.__name__}` to overload", span, "write sim.overload(kernel, [types])"
+        )
+    if not all(isinstance(part, ast.Pass) or _is_constant(part) for part in source.node.body):
+        raise KernelError(f"an overload of `{stub.__name__}` has a body", span, "write `...`: it gives types only")
+    given = stub.__annotations__ if annotations is None else annotations
+    if given.get("return") not in (None, type(None)):
+        raise KernelError(f"an overload of `{stub.__name__}` returns something", span, "kernels write to arrays")
+    known[0].add_overload([kind for key, kind in given.items() if key != "return"])
+    return known[0]
+
+
+def _is_constant(part: ast.stmt) -> bool:
+    return isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant)

@@ -7,7 +7,7 @@ from typing import Any
 
 from sim.core.lang.errors import SimError, entry_point, hide_internals
 from sim.core.lang.references import Reference
-from sim.core.lang.types import ArrayType, Type
+from sim.core.lang.types import ArrayType, Scalar, Type
 from sim.core.runtime.ambient import observers, recording
 from sim.core.runtime.ambient.profile import open_profiles
 from sim.core.runtime.ambient.stacks import anywhere
@@ -34,6 +34,7 @@ def launch(
     adjoint: bool = False,
     record_tape: bool = True,
     record_cmd: bool = False,
+    max_blocks: int = 0,
     block_dim: int | None = None,
 ) -> Launch | None:
     """Run a kernel once for every index of `dim` (an int, or up to four of them).
@@ -44,7 +45,7 @@ def launch(
         The arrays must hold the values that they had before the forward launch.
     record_cmd: do not run; return a `Launch`, whose `launch()` does.
     record_tape: False hides the launch from an open tape.
-    Raises LaunchError where the arguments do not fit.  `stream` and `block_dim` matter on GPUs only.
+    Raises LaunchError where the arguments do not fit.  `stream`, `max_blocks` and `block_dim` matter on GPUs only.
     """
     try:
         if not isinstance(kernel, Kernel):
@@ -107,7 +108,7 @@ def named_gradients(call: Call, args: Sequence[Argument], named: Sequence[Argume
     return {
         first: check_gradient(call.spec.kernel, name, kind, value, given)
         for (name, kind, first, _), value, given in zip(signature, args, named, strict=True)
-        if given is not None
+        if given is not None and not (isinstance(kind, Scalar) and kind.is_int and isinstance(given, int))
     }
 
 

@@ -36,6 +36,15 @@ class Detachment(NamedTuple):
         )
 
     @classmethod
+    def without_backward(cls, a: array, kernel: str) -> Detachment:
+        """A kernel that is not to be differentiated has written there."""
+        return cls(
+            a,
+            f"was written by kernel '{kernel}', which has enable_backward=False: the gradient would be lost",
+            "switch enable_backward on for that kernel or its module, or read a copy without a gradient",
+        )
+
+    @classmethod
     def half_written(cls, a: array, writer: str) -> Detachment:
         """What has written there was not recorded."""
         return cls(

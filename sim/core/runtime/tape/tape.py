@@ -21,6 +21,7 @@ from pathlib import Path
 from sim.core.lang.errors import GradientError, entry_point
 from sim.core.runtime.ambient import recording
 from sim.core.runtime.ambient.recording import Bookmark
+from sim.core.runtime.ambient.stacks import anywhere
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.operations import Operation
 from sim.core.runtime.debug.nonfinite import NonFiniteError
@@ -33,10 +34,17 @@ from sim.core.runtime.tape.detached import Detached, Detachment
 from sim.core.runtime.tape.exclusive import exclusive
 from sim.core.runtime.tape.footprints import Footprint, Footprints
 from sim.core.runtime.tape.foreign_writes import ForeignWrites
-from sim.core.runtime.tape.launch_records import LaunchRecord, adjoint_of, live_ins_of, run_recorded
+from sim.core.runtime.tape.launch_records import (
+    LaunchRecord,
+    adjoint_of,
+    live_ins_of,
+    run_recorded,
+    structures_of,
+)
 from sim.core.runtime.tape.live_ins import LiveIns
 from sim.core.runtime.tape.memory_report import Remembered, TapeMemory
 from sim.core.runtime.tape.records import FunctionRecord, Probe, TapeRecord, WriteRecord, active_now
+from sim.core.runtime.tape.retained import RetainedGradients
 from sim.core.runtime.tape.seeds import Seeds, Weights, clear
 from sim.core.runtime.tape.visualize import TapeGraph
 
@@ -117,6 +125,9 @@ class Tape:
         shared = [args[k] for k in active if args[k].buffer.shared]
         if shared:
             self._foreign.refuse(shared, f"launch of '{spec.kernel.name}'")
+        if active and not spec.kernel.enable_backward:
+            self._run_detached(call, active)
+            return
         made = spec.differentiated(active, aliases) if active else None
         if self._detached.by_buffer or (made is not None and made.tbr.detached):
             self._detached.before_launch(call, active, made.tbr.detached if made is not None else frozenset())
@@ -127,18 +138,28 @@ class Tape:
         # 2. What its adjoint will load is live-in: noted before the launch runs and overwrites it.
         pair = adjoint_of(call, made)
         before = {}
-        if pair.plan.live_in:
+        if pair.plan.live_in or spec.peeks:
             self._belongs_to_open_graph()
             before = live_ins_of(call, pair, made, aliases, self._live_ins)
+        structures = structures_of(call, self._live_ins) if spec.peeks else ()
         # 3. It runs, and takes snapshots of what others have as live-ins.
         try:
             record = run_recorded(call, pair, before, self._live_ins)
+            record.structures = structures
             if shared:
                 self._foreign.look(args[k] for k in active if k in spec.writes)
             self.records.append(record)
         except BaseException:
             self.broke_off((args[k] for k in spec.written if args[k] is not None), f"launch of '{spec.kernel.name}'")
             raise
+
+    def _run_detached(self, call: Call, active: frozenset[int]) -> None:
+        """A launch of a kernel with enable_backward=False: what depends on a gradient in it must not reach the loss."""
+        spec, args = call.spec, call.args
+        call.run()
+        for k in spec.reached(active) | (spec.writes & active):
+            if args[k] is not None:
+                self._detached.replace(args[k], Detachment.without_backward(args[k], spec.kernel.name))
 
     def _belongs_to_open_graph(self) -> None:
         """What is recorded now has live-ins: a replay of the graph that is open has to ask for `replayed`."""
@@ -273,6 +294,8 @@ class Tape:
         Where it raises, or is interrupted, all gradients are as before.
         Threads that share a gradient go backward one after the other.
         """
+        named = [a for a in (loss, *(grads or ())) if isinstance(a, array)]
+        self._detached.refuse(named, "backward", True)  # says more than that the loss is not on the tape
         self._refuse_unfit()
         # 1. What it starts from, and all memory whose gradients it may change.
         seeds = Seeds.of(loss, grads or {}, self._recorded.update(self.records), self._order)
@@ -328,7 +351,9 @@ class Tape:
         try:
             with recording.paused():
                 add_node(begin)
-                self.sweep()
+                retained = RetainedGradients()
+                self.sweep(before=retained.before)
+                add_node(retained.put_back)
                 self._seeded = seeded
                 if outer is not None:
                     outer.gradients_change(self.gradients)
@@ -338,11 +363,18 @@ class Tape:
             seeds.abort()
             raise
 
-    def sweep(self, begin: int = 0, end: int | None = None) -> None:
-        """Take gradients back through records begin .. end - 1, without seeds: a part of what `backward` does."""
+    def sweep(
+        self, begin: int = 0, end: int | None = None, *, before: Callable[[TapeRecord], None] | None = None
+    ) -> None:
+        """Take gradients back through records begin .. end - 1, without seeds: a part of what `backward` does.
+
+        before: is told of each record before its turn.
+        """
         end = len(self.records) if end is None else end
         for k in range(end - 1, begin - 1, -1):
             try:
+                if before is not None:
+                    before(self.records[k])
                 self.records[k].backward()
             except NonFiniteError as problem:  # found when the launch had ended
                 raise problem.at(f"backward pass{self._place(k)}, {self.records[k]}") from None
@@ -436,12 +468,12 @@ def _before_gradients_change(memory: Mapping[Buffer, Footprint], writer: str) ->
     """Gradients are about to change: another tape may have read them as values."""
     for buffer in memory:
         gradient = buffer.gradient
-        if gradient is not None and gradient.watchers:
+        if gradient is not None and (gradient.watchers or anywhere):
             before_write(ByteRange(gradient), writer)
 
 
 def _before_zero(gradient: Buffer, spans: Spans) -> None:
     """Part of a gradient is about to be cleared: another tape may have read it as values."""
-    if gradient.watchers:
+    if gradient.watchers or anywhere:
         for low, high in spans.runs:
             before_write(ByteRange(gradient, low, high), "zero() of a tape")

@@ -110,7 +110,13 @@ ROWS: list[tuple[str, str, str, str, str]] = [
         "an assignment inside of an expression (:=) cannot be used in a kernel",
         "assign on a line of its own",
     ),
-    ("star argument", "y = max(*x)", "*x", "* in a call cannot be used in a kernel", "write the arguments one by one"),
+    (
+        "star argument",
+        "y = max(*x)",
+        "*x",
+        "how many elements this is has to be known while compiling",
+        "write *a[0:3]",
+    ),
     (
         "star keyword",
         "y = helper(**x)",
@@ -120,12 +126,13 @@ ROWS: list[tuple[str, str, str, str, str]] = [
     ),
     ("star target", "p, *q = v[0]", "p, *q", "3 values for 2 names", ""),
     ("yield", "yield s", "yield s", "yield cannot be used in a kernel", "return values, or write them to an array"),
+    ("slice without a step", "y = x[0:2:0]", "x[0:2:0]", "the step of a slice is zero", ""),
     (
-        "slice",
-        "y = a[1:2]",
-        "1:2",
-        "a slice cannot be used in a kernel",
-        "use a loop, or slice the array before the launch",
+        "slice from a float",
+        "y = x[1.5:]",
+        "x[1.5:]",
+        "a bound of a slice is an integer, not the number 1.5",
+        "write int(...)",
     ),
     (
         "run-time comprehension",
@@ -371,7 +378,6 @@ ROWS: list[tuple[str, str, str, str, str]] = [
     ),
     # memory
     ("float index", "y = x[s]", "x[s]", "an array index is an integer, not float32", "write int(...)"),
-    ("negative index", "y = x[-1]", "x[-1]", "negative array index -1", "count from the end with `x.shape[0] - 1`"),
     ("too many indices", "y = x[0, 1]", "x[0, 1]", "float32 cannot be indexed", "too many indices?"),
     ("component out of range", "y = v[0][3]", "v[0][3]", "index 3 is outside of 0 .. 2", ""),
     ("unknown component", "y = v[0].a", "v[0].a", "vec3<float32> has no component 'a'", "it has x, y, z"),

@@ -179,9 +179,7 @@ def test_points_and_parameters_of_a_constraint(tmp_path, own_registry):
 def test_names_of_warp_are_hinted_at():
     for name, hint in {
         "Mesh": "meshes",
-        "HashGrid": "neighbours",
         "tile_sum": "tiles",
-        "capture_begin": "sim.capture()",
         "select": "sim.where",
     }.items():
         with pytest.raises(AttributeError, match=rf"module 'sim' has no attribute '{name}': .*{re.escape(hint)}"):

@@ -162,7 +162,7 @@ def test_what_cannot_be_right_is_refused():
     with pytest.raises(sim.GradientError, match="torch_function"):
         sim.from_torch(2.0 * t)
     with pytest.raises(sim.LaunchError, match="from_torch"):
-        sim.launch(square, 3, [t.detach(), sim.zeros(3, dtype=float)])
+        sim.launch(square, 3, [t, sim.zeros(3, dtype=float)])
     with pytest.raises(TypeError, match="bfloat16"):
         sim.from_torch(torch.ones(3, dtype=torch.bfloat16))
     with pytest.raises(TypeError, match="the gradient is a ndarray"):
@@ -172,6 +172,17 @@ def test_what_cannot_be_right_is_refused():
     x = sim.ones(3, dtype=float, requires_grad=True)
     with sim.Tape(), pytest.raises(sim.GradientError, match="recording"):
         sim.to_torch(x)
+
+
+def test_a_kernel_takes_a_tensor_as_data_but_not_one_that_asks_for_a_gradient():
+    x, y = torch.arange(4, dtype=torch.float32), torch.zeros(6)
+    for _ in range(2):
+        sim.launch(square, 4, [x, y[2:]])
+    assert y.tolist() == [0, 0, 0, 1, 4, 9]
+    with pytest.raises(sim.LaunchError, match=r"is a tensor that requires a gradient.*sim.from_torch.*t.detach"):
+        sim.launch(square, 4, [x.requires_grad_(), y])
+    with pytest.raises(sim.LaunchError, match=r"inputs\[0\] \('x'\).*sim.array\(a, dtype=sim.float32\)"):
+        sim.launch(square, 4, [torch.zeros(4, dtype=torch.float64), y])
 
 
 def test_a_tensor_on_its_own_is_no_array():

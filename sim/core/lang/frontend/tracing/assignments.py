@@ -9,6 +9,7 @@ from sim.core.lang.frontend.traced import (
     LValue,
     Members,
     Positional,
+    StructValue,
     TracedValue,
     VectorValue,
     describe,
@@ -58,6 +59,9 @@ def target_path(t: Context, target: ast.expr) -> tuple[str | None, list[tuple[st
     for step in reversed(steps):
         if isinstance(step, ast.Attribute):
             keys.append(("attribute", step.attr))
+            if step is target and isinstance(values[-1], StructValue) and step.attr in values[-1].values:
+                values.append(values[-1].values[step.attr])  # an array that was not set may be set now
+                continue
             values.append(get_attribute(t, values[-1], step.attr, step))
         else:
             assert isinstance(step, ast.Subscript)
@@ -77,6 +81,12 @@ def assign_path(
     last = values[-1]
     if isinstance(last, LValue):
         t.write(last, t.fit_lvalue(last, value, target), t.b.store)
+        return
+    place = next((k for k in range(len(keys) - 1, 0, -1) if isinstance(values[k], LValue)), 0)
+    if place:  # a slice of what lies in an array
+        for k in range(len(keys) - 1, place - 1, -1):
+            value = with_component(t, t.load(values[k]), keys[k], value, target)
+        t.write(values[place], t.fit_lvalue(values[place], value, target), t.b.store)
         return
     if isinstance(values[-2], ArrayRef):
         if keys[-1][0] == "attribute":

@@ -8,6 +8,7 @@ from itertools import chain
 
 from sim.core.lang.errors import did_you_mean
 from sim.core.lang.frontend.function import Function
+from sim.core.lang.frontend.source import KernelParameter
 from sim.core.lang.frontend.traced import (
     ArrayRef,
     Keywords,
@@ -23,8 +24,9 @@ from sim.core.lang.frontend.traced import (
 )
 from sim.core.lang.frontend.tracing.context import FLAGS, VALUE, Context, Frame, Syntax
 from sim.core.lang.frontend.tracing.hidden import hidden_parameters
+from sim.core.lang.frontend.tracing.views import seen_through_indices
 from sim.core.lang.ir.core import Func, Value
-from sim.core.lang.references import Reference, StructOfReferences
+from sim.core.lang.references import IndexedReference, Reference, StructOfReferences
 from sim.core.lang.types import ArrayType, CompositeType, Scalar, Struct, Type, int32
 
 Arguments = Sequence[Type | tuple[Type, ...]]
@@ -34,6 +36,21 @@ def bind_arguments(
     t: Context, function: Function, args: Sequence[TracedValue], kwargs: Keywords, node: ast.AST
 ) -> Keywords:
     """Arguments by parameter name, converted to the annotated types."""
+    given = match_arguments(t, function, args, kwargs, node)
+    return {p.name: _fitted(t, function, p, given[p.name], node) for p in function.parameters(t.real)}
+
+
+def _fitted(t: Context, function: Function, p: KernelParameter, value: TracedValue, node: ast.AST) -> TracedValue:
+    value = t.load(value)
+    if p.type is None:
+        return value
+    return t.fit_or_error(value, p.type, f"argument '{p.name}' of `{function.name}`", node)
+
+
+def match_arguments(
+    t: Context, function: Function, args: Sequence[TracedValue], kwargs: Keywords, node: ast.AST
+) -> Keywords:
+    """Arguments by parameter name, defaults filled in."""
     parameters = function.parameters(t.real)
     names = [p.name for p in parameters]
     if len(args) > len(parameters):
@@ -54,18 +71,14 @@ def bind_arguments(
         if key in given:
             raise t.error(node, f"`{function.name}` got '{key}' twice")
         given[key] = value
-    out = {}
     for p in parameters:
         if p.name not in given and p.required:
             raise t.error(
                 node, f"`{function.name}` needs a value for '{p.name}'", f"its parameters: {', '.join(names)}"
             )
-        value = given[p.name] if p.name in given else t.static(p.default, p.name, node)
-        value = t.load(value)
-        if p.type is not None:
-            value = t.fit_or_error(value, p.type, f"argument '{p.name}' of `{function.name}`", node)
-        out[p.name] = value
-    return out
+        if p.name not in given:
+            given[p.name] = t.static(p.default, p.name, node)
+    return given
 
 
 def run_body(t: Context, frame: Frame) -> TracedValue:
@@ -103,18 +116,18 @@ def trace_function(syntax: Syntax, function: Function, arg_types: Arguments, rea
     with t.b:
         frame.env.update(bind_arguments(t, function, args, {}, function.source.node))
         result = run_body(t, frame)
-        value, ty = _result(t, function, result)
+        value, ty = result_of(t, function, result)
     out = t.finish(function.name, function.source.span(function.source.node), flatten(value))
     out.attrs["result"] = ty
     return out
 
 
-def _result(t: Context, function: Function, result: TracedValue) -> tuple[TracedValue, TracedValue]:
+def result_of(t: Context, function: Function, result: TracedValue) -> tuple[TracedValue, TracedValue]:
     """The result with weak numbers made values, and its type or tuple of types."""
     if result is None:
         raise t.error(None, f"`{function.name}` returns nothing", "add a `return`")
     if isinstance(result, tuple):
-        both = [_result(t, function, r) for r in result]
+        both = [result_of(t, function, r) for r in result]
         return tuple(v for v, _ in both), tuple(k for _, k in both)
     if is_number(result):
         result = t.as_value(result)
@@ -126,8 +139,10 @@ def _result(t: Context, function: Function, result: TracedValue) -> tuple[Traced
     return result, ty
 
 
-def trace_kernel(syntax: Syntax, function: Function, arg_types: Sequence[Type], name: str | None, real: Scalar) -> Func:
-    """A kernel for these argument types.
+def trace_kernel(
+    syntax: Syntax, function: Function, arg_types: Sequence[Type], name: str | None, real: Scalar, dims: int = 1
+) -> Func:
+    """A kernel for these argument types, in launches of so many dimensions (or as many as `tid()` asks for).
 
     Parameters: a scalar takes one, an array or a `Reference` one array, a struct its leaves and arrays in field order
     (`s.mass`, `s.x.0`).
@@ -135,6 +150,7 @@ def trace_kernel(syntax: Syntax, function: Function, arg_types: Sequence[Type], 
     `attrs["hidden"]`: parameters behind those, which the runtime fills in.
     """
     t = Context(syntax, real)
+    t.dims = dims
     t.is_kernel = True
     frame = Frame(function, None, (function, *map(str, arg_types)))
     t.frames.append(frame)
@@ -171,6 +187,8 @@ def parameter_value(t: Context, name: str, ty: TracedValue) -> TracedValue:
         value = Value(ty.array, name)
         t.block.params.append(value)
         return t.load(LValue(value, (t.b.const(0, int32),), ty.value))
+    if isinstance(ty, IndexedReference):
+        return seen_through_indices(t, name, ty)
     if isinstance(ty, StructOfReferences):
         return StructValue(
             ty.struct, {key: parameter_value(t, f"{name}.{key}", part) for key, part in ty.fields.items()}

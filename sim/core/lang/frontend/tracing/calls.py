@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins as python_builtins
+import enum
 import types as python_types
 from collections.abc import Sequence
 from typing import Any
@@ -12,13 +13,22 @@ from sim.core.lang import types as language_types
 from sim.core.lang.errors import KernelError, did_you_mean
 from sim.core.lang.frontend.elsewhere import NUMPY, PYTHON, instead
 from sim.core.lang.frontend.function import Function
-from sim.core.lang.frontend.traced import Keywords, LValue, Positional, TracedValue, describe, is_number, is_traced
-from sim.core.lang.frontend.tracing.bodies import bind_arguments, run_body
+from sim.core.lang.frontend.traced import (
+    Keywords,
+    LValue,
+    Positional,
+    TracedValue,
+    describe,
+    is_number,
+    is_traced,
+    type_of,
+)
+from sim.core.lang.frontend.tracing.bodies import bind_arguments, match_arguments, run_body
 from sim.core.lang.frontend.tracing.closed_form import call_closed_form
 from sim.core.lang.frontend.tracing.construct import construct
 from sim.core.lang.frontend.tracing.context import Context, Frame
 from sim.core.lang.frontend.tracing.registry import HOST_FUNCTIONS, NAMES, Builtin
-from sim.core.lang.types import Type, bool_, int32
+from sim.core.lang.types import ArrayType, Type, bool_, int32
 
 _DEEPEST = 48
 
@@ -34,7 +44,7 @@ _RENAMED = {"asin": "asin_unclamped", "acos": "acos_unclamped"}  # until the lib
 
 def callee_of(t: Context, x: TracedValue, node: ast.Call) -> TracedValue:
     """What a call calls: a function of the language, a builtin, a type, or a maker of types."""
-    if isinstance(x, (Function, Builtin, Type)) or x in _TYPE_MAKERS:
+    if isinstance(x, (Function, Builtin, Type, enum.EnumMeta)) or x in _TYPE_MAKERS:
         return x
     if x is float:
         return t.real
@@ -99,7 +109,7 @@ def call_function(
     t: Context, function: Function, args: Sequence[TracedValue], kwargs: Keywords, node: ast.AST
 ) -> TracedValue:
     """A call of a function of the language: traced in place, or kept if its derivative is in closed form."""
-    function, values = _overload(t, function, args, kwargs, node)
+    function, values = chosen(t, function, args, kwargs, node)
     t.captures.rule(function)
     if function.adjoint is not None:
         return call_closed_form(t, function, values, node)
@@ -108,30 +118,52 @@ def call_function(
         raise t.error(node, f"`{function.name}` calls itself", "kernels cannot recurse: use a loop")
     frame = Frame(function, node, key)
     frame.env.update(values)
+    caller = t.env
+    t.share_local_arrays(caller, frame.env)
     t.frames.append(frame)
     try:
-        return run_body(t, frame)
+        result = run_body(t, frame)
+        t.share_local_arrays(frame.env, caller)
+        return result
     finally:
         t.frames.pop()
         t.at(node)
 
 
-def _overload(
+def chosen(
     t: Context, function: Function, args: Sequence[TracedValue], kwargs: Keywords, node: ast.AST
 ) -> tuple[Function, Keywords]:
-    """The definition that these arguments fit, the last one first, and the arguments by name."""
+    """The definition that fits these arguments best, of several the last, and the arguments by name."""
     if function.earlier is None:
         return function, bind_arguments(t, function, args, kwargs, node)
+    best: tuple[tuple[int, int], Function, Keywords] | None = None
     candidate: Function | None = function
     while candidate is not None:
         try:
-            return candidate, bind_arguments(t, candidate, args, kwargs, node)
+            bound = bind_arguments(t, candidate, args, kwargs, node)
+            cost = _cost(t, candidate, match_arguments(t, candidate, args, kwargs, node))
+            if best is None or cost < best[0]:
+                best = cost, candidate, bound
         except KernelError:
-            candidate = candidate.earlier
+            pass
+        candidate = candidate.earlier
+    if best is not None:
+        return best[1:]
     given = ", ".join([*map(describe, args), *(f"{key}={describe(x)}" for key, x in kwargs.items())])
     raise t.error(
         node, f"no definition of `{function.name}` takes ({given})", "it is defined more than once, for other types"
     )
+
+
+def _cost(t: Context, function: Function, given: Keywords) -> tuple[int, int]:
+    """How far arguments are from what a definition asks for: numbers that it converts, parameters without a type."""
+    converted = generic = 0
+    for p in function.parameters(t.real):
+        if p.type is None or (isinstance(p.type, ArrayType) and p.type.dtype is None):
+            generic += 1
+        elif is_number(given[p.name]) and type_of(given[p.name], t.real) is not p.type:
+            converted += 1
+    return converted, generic
 
 
 def _as_ours(name: str) -> str:

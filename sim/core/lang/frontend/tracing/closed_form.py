@@ -21,7 +21,8 @@ from sim.core.lang.types import ArrayType, Scalar, Struct, Type, has_float, leav
 def call_closed_form(t: Context, function: Function, values: Keywords, node: ast.AST) -> TracedValue:
     """A call that stays one, because its derivative is given in closed form."""
     real = next((s for v in values.values() if (s := _float_of(v)) is not None), t.real)
-    typed, kinds = [], []
+    typed: list[Any] = []
+    kinds: list[Any] = []
     for name, x in values.items():
         ty = _argument_type(t, function, name, x, real, node)
         kinds.append(ty)
@@ -68,7 +69,12 @@ def _argument_type(t: Context, function: Function, name: str, x: TracedValue, re
     if isinstance(x, tuple):
         return tuple(_argument_type(t, function, name, v, real, node) for v in x)
     ty = type_of(x, real)
-    whole_array = isinstance(x, ArrayRef) and not x.index and isinstance(function.adjoint, GradientFunction)
+    whole_array = (
+        isinstance(x, ArrayRef)
+        and isinstance(x.array, Value)
+        and not x.index
+        and isinstance(function.adjoint, GradientFunction)
+    )
     if ty is None or (isinstance(ty, ArrayType) and not whole_array) or (isinstance(ty, Struct) and ty.has_arrays):
         raise t.error(
             node,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from functools import reduce
 from types import ModuleType
 
 from sim.core.lang.errors import did_you_mean
@@ -11,6 +12,8 @@ from sim.core.lang.frontend.elsewhere import NUMPY, WARP, instead
 from sim.core.lang.frontend.source import own_module
 from sim.core.lang.frontend.traced import (
     ArrayRef,
+    Extents,
+    LocalArray,
     LValue,
     Members,
     Positional,
@@ -19,6 +22,7 @@ from sim.core.lang.frontend.traced import (
     TracedValue,
     VectorValue,
     describe,
+    extents,
     is_number,
     is_traced,
     type_of,
@@ -27,6 +31,8 @@ from sim.core.lang.frontend.traced import (
 from sim.core.lang.frontend.tracing.construct import fit_field
 from sim.core.lang.frontend.tracing.context import Context
 from sim.core.lang.frontend.tracing.registry import NAMES
+from sim.core.lang.frontend.tracing.slices import flat_value, has_slice, positions
+from sim.core.lang.frontend.tracing.views import part_of_array
 from sim.core.lang.ir.core import Value
 from sim.core.lang.types import (
     Homogeneous,
@@ -37,7 +43,6 @@ from sim.core.lang.types import (
     Transformation,
     Type,
     Vector,
-    quaternion,
     vector,
 )
 
@@ -57,6 +62,8 @@ def iterate(t: Context, x: TracedValue, node: ast.AST) -> list[TracedValue]:
         raise t.error(node, "this range has to be constant", "use a `for` loop")
     if isinstance(x, VectorValue):
         return [subscript(t, x, (k,), node) for k in range(len(x.type))]
+    if isinstance(x, ArrayRef) and isinstance(x.array, LocalArray) and whole(extents(t.b, x)[0]) is not None:
+        return [t.load(subscript(t, x, (k,), node)) for k in range(whole(extents(t.b, x)[0]) or 0)]
     if isinstance(x, ArrayRef):
         raise t.error(node, "a loop over an array", "loop over its indices: `for i in range(len(a))`")
     raise t.error(node, f"{describe(x)} cannot be looped over", "write `for i in range(n)`")
@@ -65,7 +72,7 @@ def iterate(t: Context, x: TracedValue, node: ast.AST) -> list[TracedValue]:
 def get_attribute(t: Context, x: TracedValue, name: str, node: ast.AST) -> TracedValue:
     """`x.name`."""
     if isinstance(x, (VectorValue, LValue)) and isinstance(x.type, Homogeneous):
-        part = _named_part(x.type, name)
+        part = x.type.named_part(name)
         if part is not None:
             return component_of(t, x, *part)
     if isinstance(x, LValue) and isinstance(x.type, Struct) and name in x.type.fields:
@@ -105,16 +112,13 @@ def get_field(t: Context, x: StructValue, name: str, node: ast.AST) -> TracedVal
 
 def _array_attribute(t: Context, x: ArrayRef, name: str, node: ast.AST) -> TracedValue:
     if name == "shape":
-        return tuple(t.b.shape(x.array, k) for k in range(len(x.index), len(x.index) + x.ndim))
+        return extents(t.b, x)
     if name == "ndim":
         return x.ndim
     if name == "dtype":
         return x.dtype
     if name == "size":
-        size = t.b.shape(x.array, len(x.index))
-        for k in range(len(x.index) + 1, len(x.index) + x.ndim):
-            size = t.b.emit("mul", size, t.b.shape(x.array, k))
-        return size
+        return reduce(lambda a, b: t.b.emit("mul", a, b), extents(t.b, x))
     raise t.error(
         node, f"an array has no attribute '{name}' in a kernel{did_you_mean(name, ('shape', 'ndim', 'dtype', 'size'))}"
     )
@@ -149,6 +153,12 @@ def component_of(t: Context, x: VectorValue | LValue, ty: Type, first: int) -> T
 
 def subscript(t: Context, x: TracedValue, keys: Positional, node: ast.AST) -> TracedValue:
     """`x[keys]`."""
+    if isinstance(x, ArrayRef):
+        x, keys = part_of_array(t, x, keys[: x.ndim], node), keys[x.ndim :]
+    if isinstance(x, (VectorValue, LValue)) and isinstance(x.type, Homogeneous) and has_slice(keys):
+        places, shape = positions(t, x.type, keys, node)
+        parts = t.load(x)
+        return VectorValue(x.type.part(shape), tuple(t.load(subscript(t, parts, at, node)) for at in places))
     for key in keys:
         if not isinstance(x, dict) and isinstance(key, tuple):
             raise t.error(node, "an index is a tuple", "write a[i, j]")
@@ -157,14 +167,11 @@ def subscript(t: Context, x: TracedValue, keys: Positional, node: ast.AST) -> Tr
 
 
 def _subscript_once(t: Context, x: TracedValue, key: TracedValue, node: ast.AST) -> TracedValue:
-    if isinstance(x, ArrayRef):
-        index = (*x.index, array_index(t, x, key, node))
-        if len(index) < x.array.type.ndim:  # type: ignore[attr-defined]
-            return ArrayRef(x.array, index)
-        return LValue(x.array, index, x.dtype)
     if isinstance(x, (VectorValue, LValue)) and isinstance(x.type, Homogeneous):
         return _component(t, x, key, node)
     k = whole(key)
+    if isinstance(x, Extents) and k is not None and len(x) <= k < 4:
+        return 0
     if isinstance(x, tuple) and k is not None:
         return x[_position(t, k, len(x), node, x.what if isinstance(x, Members) else "")]
     if isinstance(x, tuple) and x and isinstance(key, Value):
@@ -177,22 +184,6 @@ def _subscript_once(t: Context, x: TracedValue, key: TracedValue, node: ast.AST)
         return t.static(x[key], "[...]", node)
     except Exception as problem:
         raise t.error(node, f"{describe(x)}[{key!r}]: {type(problem).__name__}: {problem}") from None
-
-
-def array_index(t: Context, x: ArrayRef, key: TracedValue, node: ast.AST) -> Value:
-    k = whole(key)
-    if k is not None and k < 0:
-        name = x.array.name or "a"
-        raise t.error(
-            node, f"negative array index {k}", f"count from the end with `{name}.shape[{len(x.index)}] - {-k}`"
-        )
-    if is_number(key) and not isinstance(key, (bool, float)):
-        return t.as_value(key, None, node)
-    if isinstance(key, Value) and isinstance(key.type, Scalar) and key.type.is_int:
-        return key
-    raise t.error(
-        node, f"an array index is an integer, not {describe(key)}", "write int(...)" if type_of(key, t.real) else ""
-    )
 
 
 def _position(t: Context, k: int, size: int, node: ast.AST, what: str = "") -> int:
@@ -255,7 +246,7 @@ def with_component(
     if not isinstance(x, VectorValue):
         raise t.error(node, f"a component of {describe(x)} cannot be assigned to")
     if how == "attribute":
-        found = _named_part(x.type, what)
+        found = x.type.named_part(what)
         if found is None:
             get_attribute(t, x, what, node)
         assert found is not None
@@ -270,6 +261,11 @@ def _with_leaves(t: Context, x: VectorValue, ty: Type, first: int, value: Traced
 
 
 def _with_item(t: Context, x: VectorValue, keys: Positional, value: TracedValue, node: ast.AST) -> VectorValue:
+    if has_slice(keys):
+        places, shape = positions(t, x.type, keys, node)
+        for at, part in zip(places, flat_value(t, x.type, shape, value, node), strict=True):
+            x = _with_item(t, x, at, part, node)
+        return x
     key, rest = keys[0], keys[1:]
     if rest:  # m[i, j] = ...: row i with its component j replaced
         row = subscript(t, x, (key,), node)
@@ -292,12 +288,3 @@ def _with_item(t: Context, x: VectorValue, keys: Positional, value: TracedValue,
         here = t.b.emit("eq", key, r)
         leaves += [t.b.emit("select", here, parts[c], x.leaves[r * stride + c]) for c in range(stride)]
     return VectorValue(x.type, tuple(leaves))
-
-
-def _named_part(ty: Homogeneous, name: str) -> tuple[Type, int] | None:
-    """Type and first leaf of `.x`, `.y`, ... of a vector or quaternion, `.p`, `.q` of a transform."""
-    if isinstance(ty, (Vector, Quaternion)) and len(name) == 1 and name in _XYZW[: ty.length]:
-        return ty.dtype, _XYZW.index(name)
-    if isinstance(ty, Transformation) and name in ("p", "q"):
-        return (vector(3, ty.dtype), 0) if name == "p" else (quaternion(ty.dtype), 3)
-    return None

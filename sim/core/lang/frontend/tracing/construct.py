@@ -27,7 +27,9 @@ from sim.core.lang.types import (
     Struct,
     Transformation,
     Type,
+    Vector,
     bool_,
+    float32,
     quaternion,
     vector,
 )
@@ -48,7 +50,7 @@ def construct(t: Context, ty: Type, args: Positional, kwargs: Keywords, node: as
             raise t.error(node, f"{ty}(...) takes one number, got {len(args)}")
         return cast(t, args[0], ty, node) if args else t.b.const(0, ty)
     if isinstance(ty, Homogeneous):
-        return _homogeneous(t, ty, args, node)
+        return _homogeneous(t, _spatial(ty, args), args, node)
     raise t.error(node, f"{ty} cannot be made inside of a kernel", "pass arrays as arguments")
 
 
@@ -97,6 +99,13 @@ def _homogeneous(t: Context, ty: Homogeneous, args: Positional, node: ast.AST) -
     return VectorValue(ty, tuple(_component(t, ty, k, v, node) for k, v in enumerate(flat)))
 
 
+def _spatial(ty: Homogeneous, args: Positional) -> Homogeneous:
+    """The type of `spatial_vector(w, v)`: its two parts say the precision, as the name does not."""
+    parts = {a.type if isinstance(a, VectorValue) else None for a in args}
+    part = parts.pop() if ty is vector(6, float32) and len(args) == 2 and len(parts) == 1 else None
+    return vector(6, part.dtype) if isinstance(part, Vector) and part.dtype.is_float else ty
+
+
 def _scalars_of(x: TracedValue) -> list[TracedValue]:
     if isinstance(x, VectorValue):
         return list(x.leaves)
@@ -137,10 +146,14 @@ def identity_quaternion(t: Context, dtype: Scalar) -> VectorValue:
 
 
 def _struct(t: Context, ty: Struct, args: Positional, kwargs: Keywords, node: ast.AST) -> StructValue:
-    if args:
-        raise t.error(node, f"{ty}(...) takes its fields by name: {', '.join(ty.fields)}")
+    if len(args) > len(ty.fields):
+        raise t.error(node, f"{ty}(...) takes {len(ty.fields)} fields, got {len(args)}: {', '.join(ty.fields)}")
+    given = dict(zip(ty.fields, args, strict=False))
+    for key in kwargs:
+        if key in given:
+            raise t.error(node, f"{ty}(...) got '{key}' twice")
     out = dict(t.zero(ty).values)
-    for key, value in kwargs.items():
+    for key, value in {**given, **kwargs}.items():
         if key not in ty.fields:
             raise t.error(
                 node,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import enum
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,10 +11,12 @@ from typing import Any
 import numpy as np
 
 from sim.core.lang.errors import KernelError, Span
+from sim.core.lang.frontend import local_arrays
 from sim.core.lang.frontend.captures import Captures
 from sim.core.lang.frontend.function import Function
 from sim.core.lang.frontend.traced import (
     ArrayRef,
+    LocalArray,
     LValue,
     Mismatch,
     Range,
@@ -23,9 +26,12 @@ from sim.core.lang.frontend.traced import (
     VectorValue,
     constant,
     describe,
+    extents,
     flatten,
     is_number,
     is_traced,
+    like_views,
+    rebuild,
     same,
     type_of,
 )
@@ -36,10 +42,12 @@ from sim.core.lang.types import (
     ArrayType,
     Composite,
     Homogeneous,
+    HostNumber,
     HostStruct,
     Scalar,
     Struct,
     Type,
+    array_type,
     bool_,
     float32,
     from_numpy,
@@ -50,6 +58,8 @@ from sim.core.lang.types import (
 
 RETURNED, BROKE, CONTINUED, VALUE = "$returned", "$broke", "$continued", "$value"
 FLAGS = (RETURNED, BROKE, CONTINUED)
+LOCAL = "$local"
+"""What the names of the contents of local arrays begin with."""
 
 
 class Frame:
@@ -84,9 +94,11 @@ class Context:
         self.real = real
         self.frames: list[Frame] = []
         self.captures = Captures()
-        self.dims = 1
+        self.dims = 1  # of the launch
+        self.single_tids: list[Value] = []  # of `i = tid()`: how many dimensions there are shows later
         self.unpack: tuple[ast.AST | None, int] = (None, 1)  # a call whose result is unpacked into so many names
         self.unused: ast.AST | None = None  # a call whose result nobody reads
+        self._local_arrays = 0
         self.is_kernel = False
         self.hidden: dict[Any, Value] = {}  # parameters that callers do not see (`hidden.py`)
         self.copies = 1  # how many times the unrolled loops around here repeat it
@@ -102,6 +114,17 @@ class Context:
     @env.setter
     def env(self, env: dict[str, TracedValue]) -> None:
         self.frames[-1].env = env
+
+    def local_array(self, dtype: Type, shape: tuple[int, ...], content: tuple[Value, ...]) -> ArrayRef:
+        """A small array of the thread with this content."""
+        self._local_arrays += 1
+        made = LocalArray(f"{LOCAL}{self._local_arrays}", array_type(dtype, len(shape)), shape)
+        self.env[made.name] = content
+        return ArrayRef(made)
+
+    def share_local_arrays(self, source: dict[str, TracedValue], target: dict[str, TracedValue]) -> None:
+        """What one function has written to local arrays, the other sees: before and after a call."""
+        target.update((name, content) for name, content in source.items() if name.startswith(LOCAL))
 
     # -- syntax
     def lazy(self, node: ast.expr) -> TracedValue:
@@ -179,7 +202,7 @@ class Context:
             raise Mismatch(f"expected {ty}, got {describe(x)}", self._cast_hint(ty))
         if ty.is_int and not np.iinfo(ty.np).min <= x <= np.iinfo(ty.np).max:
             raise Mismatch(f"the number {x} does not fit into {ty}", "use a wider type, as in sim.int64(...)")
-        return self.b.const(x, ty)
+        return self.b.const(x.value if isinstance(x, enum.Enum) else x, ty)
 
     def zero(self, ty: Type) -> TracedValue:
         """The zero of a type (structs: all fields zero, arrays None)."""
@@ -251,9 +274,9 @@ class Context:
         if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
             both = [self.unify(x, y) for x, y in zip(a, b, strict=True)]
             return tuple(x for x, _ in both), tuple(y for _, y in both)
-        if isinstance(a, ArrayRef) and isinstance(b, ArrayRef) and a.array is b.array and len(a.index) == len(b.index):
-            rows = [self.unify(x, y) for x, y in zip(a.index, b.index, strict=True)]
-            return ArrayRef(a.array, tuple(x for x, _ in rows)), ArrayRef(a.array, tuple(y for _, y in rows))
+        if isinstance(a, ArrayRef) and isinstance(b, ArrayRef) and like_views(a, b):
+            rows = [self.unify(x, y) for x, y in zip(flatten(a), flatten(b), strict=True)]
+            return rebuild(a, iter([x for x, _ in rows])), rebuild(b, iter([y for _, y in rows]))
         raise Mismatch(f"{describe(a)} and {describe(b)}")
 
     def _or_mismatch(self, typed: Value, other: TracedValue, ty: Type) -> Value:
@@ -268,6 +291,10 @@ class Context:
         if isinstance(x, np.generic):
             # the kinds that NumPy makes by default are as weak as Python's own numbers
             return x.item() if isinstance(x, (np.bool_, np.int64, np.float64)) else self.b.const(x, from_numpy(x.dtype))
+        if isinstance(x, enum.Enum):
+            return x
+        if isinstance(x, HostNumber):
+            return self.b.const(x.value, x.type)
         if is_number(x):
             return bool(x) if isinstance(x, bool) else int(x) if isinstance(x, int) else float(x)
         if isinstance(x, Composite):
@@ -300,7 +327,9 @@ class Context:
         if not isinstance(x, LValue):
             return x
         count = len(leaves_of(x.type))
-        if x.offset is None:
+        if isinstance(x.array, LocalArray):
+            values = local_arrays.read(self.b, x, self.env[x.array.name])
+        elif x.offset is None:
             values = self.b.load(x.array, x.index, range(x.first, x.first + count))
         else:
             leaves = range(x.first, x.first + x.extent)
@@ -309,6 +338,10 @@ class Context:
 
     def write(self, x: LValue, values: Sequence[Value], how: Callable[..., Any]) -> None:
         """Store or accumulate leaves; `how`: `Builder.store` or `Builder.accum`."""
+        if isinstance(x.array, LocalArray):
+            content = self.env[x.array.name]
+            self.env[x.array.name] = local_arrays.written(self.b, x, content, values, how == self.b.accum)
+            return
         if x.offset is None:
             how(x.array, x.index, range(x.first, x.first + len(values)), values)
             return
@@ -319,7 +352,7 @@ class Context:
     def accumulate(self, x: LValue, values: Sequence[Value]) -> None:
         """Add to leaves.  A literal 0 adds nothing: that leaf is left alone."""
         adds = [c for c, v in enumerate(values) if constant(v) != 0.0] if x.offset is None else []
-        if len(adds) == len(values) or not adds:
+        if len(adds) == len(values) or not adds or isinstance(x.array, LocalArray):
             self.write(x, values, self.b.accum)
         else:
             self.b.accum(x.array, x.index, [x.first + c for c in adds], [values[c] for c in adds])
@@ -333,7 +366,15 @@ class Context:
             return flatten(self.fit(self.load(value), x.type))
         except Mismatch as problem:
             what, hint = _what_and_hint(problem)
-            raise self.error(node, f"an element of `{x.array.name}` is {x.type}: {what}", hint) from None
+            raise self.error(node, f"an element of `{self._shown(x.array)}` is {x.type}: {what}", hint) from None
+
+    def _shown(self, array: Value | LocalArray) -> str:
+        """The name of an array in a message."""
+        if isinstance(array, Value):
+            return array.name
+        return next(
+            (name for name, x in self.env.items() if isinstance(x, ArrayRef) and x.array is array), "a local array"
+        )
 
     def logical(self, x: TracedValue, node: ast.AST) -> TracedValue:
         """x as a condition: a Python bool if it is known, else a bool `Value`."""
@@ -344,7 +385,7 @@ class Context:
                 return bool(known)
             return x if x.type is bool_ else self.b.emit("ne", x, self.b.const(0, x.type))
         if isinstance(x, ArrayRef):  # as in Warp: false where None has been passed
-            return self.b.emit("gt", self.b.shape(x.array, len(x.index)), 0)
+            return self.b.emit("gt", extents(self.b, x)[0], 0)
         if is_traced(x) or isinstance(x, Range):
             raise self.error(node, f"{describe(x)} is neither true nor false", "compare it with something")
         return bool(x)
@@ -355,6 +396,9 @@ class Context:
 
     def finish(self, name: str, span: Span | None, values: Sequence[Value]) -> Func:
         self.block.yields = list(values)
+        if self.dims > 1:
+            for v in self.single_tids:
+                v.op.attrs["axis"] = 0  # type: ignore[union-attr]
         return Func(name, self.block, span, self.dims, {"captures": self.captures})
 
     def inline(self, func: Func, args: Sequence[Value]) -> list[Value]:

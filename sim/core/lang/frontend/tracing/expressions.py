@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+import enum
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from sim.core.lang.errors import did_you_mean
 from sim.core.lang.frontend.source import MISSING
-from sim.core.lang.frontend.traced import Positional, TracedValue, Undefined
+from sim.core.lang.frontend.traced import ArrayRef, Positional, TracedValue, Undefined, whole
 from sim.core.lang.frontend.tracing.assignments import assign, subscript_keys
 from sim.core.lang.frontend.tracing.branches import choose, short_circuit
 from sim.core.lang.frontend.tracing.calls import apply, callee_of
@@ -31,7 +32,6 @@ REFUSED_EXPRESSIONS: dict[type, tuple[str, str]] = {
     ast.Await: ("await", "kernels run in parallel by themselves"),
     ast.Yield: ("yield", "return values, or write them to an array"),
     ast.YieldFrom: ("yield from", "return values, or write them to an array"),
-    ast.Slice: ("a slice", "use a loop, or slice the array before the launch"),
 }
 
 
@@ -73,7 +73,7 @@ def _constant(t: Context, node: ast.Constant) -> TracedValue:
 
 
 def _tuple(t: Context, node: ast.Tuple | ast.List) -> Positional:
-    return tuple(t.eval(e) for e in node.elts)
+    return tuple(x for e in node.elts for x in _items(t, e))
 
 
 def _binary(t: Context, node: ast.BinOp) -> TracedValue:
@@ -149,6 +149,8 @@ def _comprehension(t: Context, node: ast.ListComp) -> Positional:
 def _attribute(t: Context, node: ast.Attribute) -> TracedValue:
     base = t.lazy(node.value)
     t.at(node)
+    if isinstance(base, enum.Enum):  # `Kind.A.value`, although Kind.A may be a number
+        return t.static(getattr(base, node.attr, None), node.attr, node)
     return get_attribute(t, base, node.attr, node)
 
 
@@ -159,22 +161,50 @@ def _subscript(t: Context, node: ast.Subscript) -> TracedValue:
     return subscript(t, base, keys, node)
 
 
+def _slice(t: Context, node: ast.Slice) -> slice:
+    return slice(*(None if part is None else t.eval(part) for part in (node.lower, node.upper, node.step)))
+
+
 def _call(t: Context, node: ast.Call) -> TracedValue:
     callee = t.lazy(node.func)
     for keyword in node.keywords:
         if keyword.arg is None:
             raise t.error(node, "** in a call cannot be used in a kernel", "write the arguments one by one")
-    for arg in node.args:
-        if isinstance(arg, ast.Starred):
-            raise t.error(arg, "* in a call cannot be used in a kernel", "write the arguments one by one")
     target = callee_of(t, callee, node)
     if isinstance(target, Builtin) and target.lazy:
+        for arg in node.args:
+            if isinstance(arg, ast.Starred):
+                raise t.error(arg, f"* in a call of {target.name}", "write the arguments one by one")
         t.at(node)
         return target.handler(t, node, list(node.args), {k.arg: k.value for k in node.keywords})
-    args = tuple(t.eval(a) for a in node.args)
+    args = tuple(x for a in node.args for x in _items(t, a))
     kwargs = {str(k.arg): t.eval(k.value) for k in node.keywords}
     t.at(node)
     return apply(t, target, args, kwargs, node)
+
+
+def _items(t: Context, node: ast.expr) -> Sequence[TracedValue]:
+    """What an argument, or an item of a tuple, stands for: one value, or with a star several."""
+    return _unpacked(t, node) if isinstance(node, ast.Starred) else (t.eval(node),)
+
+
+def _unpacked(t: Context, node: ast.Starred) -> Sequence[TracedValue]:
+    """The arguments that `*x` stands for: items of a tuple, components of a vector, elements of a part of an array."""
+    part = node.value
+    not_known = t.error(node, "how many elements this is has to be known while compiling", "write *a[0:3]")
+    if not (isinstance(part, ast.Subscript) and isinstance(part.slice, ast.Slice)):
+        whole_value = t.eval(part)
+        if isinstance(whole_value, ArrayRef):
+            raise not_known
+        return iterate(t, whole_value, node)
+    base = t.eval(part.value)
+    if not isinstance(base, ArrayRef):
+        return iterate(t, t.eval(part), node)
+    bounds = (part.slice.lower, part.slice.upper, part.slice.step)
+    low, high, step = (None if k is None else whole(t.eval(k)) for k in bounds)
+    if high is None or min(low or 0, high, step or 1) < 0 or step == 0:
+        raise not_known
+    return [t.load(subscript(t, base, (k,), node)) for k in range(low or 0, high, step or 1)]
 
 
 _EXPRESSIONS: dict[type, Callable[[Context, TracedValue], TracedValue]] = {
@@ -189,6 +219,7 @@ _EXPRESSIONS: dict[type, Callable[[Context, TracedValue], TracedValue]] = {
     ast.IfExp: _ternary,
     ast.Attribute: _attribute,
     ast.Subscript: _subscript,
+    ast.Slice: _slice,
     ast.Call: _call,
     ast.ListComp: _comprehension,
 }

@@ -164,11 +164,14 @@ def _counted(t: Context, node: ast.For, over: Range) -> None:
     def bind(k: Value) -> None:
         t.env[target] = t.b.emit("add", start, t.b.emit("mul", k, step))
 
+    ran = None not in (bounds := [constant(v) for v in (start, stop, step)]) and len(range(*bounds)) > 0
+    last: TracedValue = None  # what the variable holds after the loop, where it certainly ran
     if not exits(node.body):
         carried, block = _stable(t, node, [target], [ty], bind)
         results = t.b.append(
             Op("for", [count, *carried.init], [Value(v.type) for v in carried.init], {"reverse": False}, [block])
         ).results
+        last = range(*bounds)[-1] if ran else None
     else:
         # `for` has no exit: the count becomes a variable of a `while`, whose condition asks the flags too
         carried, block = _stable(t, node, [target], [ty], bind)
@@ -176,8 +179,12 @@ def _counted(t: Context, node: ast.For, over: Range) -> None:
         block.yields = [advanced, *block.yields]
         cond = _condition(t, carried, [ty], lambda k: t.b.emit("lt", k, count), node)
         init = [t.b.const(0, ty), *carried.init]
-        results = t.b.append(Op("while", init, [Value(v.type) for v in init], {}, [cond, block])).results[1:]
+        trips, *results = t.b.append(Op("while", init, [Value(v.type) for v in init], {}, [cond, block])).results
+        if ran:
+            last = t.b.emit("add", start, t.b.emit("mul", t.b.emit("sub", trips, t.b.const(1, ty)), step))
     _leave(t, carried, results, node, [target])
+    if last is not None and target not in assigned(node.body):
+        t.env[target] = last
 
 
 def _append_in(t: Context, block: Block, fill: Callable[[], Value]) -> Value:

@@ -14,6 +14,7 @@ from sim.core.lang.errors import KernelError
 from sim.core.lang.frontend.function import Function
 from sim.core.lang.frontend.traced import (
     Positional,
+    StructValue,
     TracedValue,
     VectorValue,
     constant,
@@ -87,6 +88,11 @@ def binary(t: Context, op: str, sign: str, a: TracedValue, b: TracedValue, node:
         return _scalars(t, op, sign, a, b, node)
     if isinstance(a, VectorValue) or isinstance(b, VectorValue):
         return _composites(t, op, sign, a, b, ka, kb, node)
+    if isinstance(a, StructValue) or isinstance(b, StructValue):
+        own = t.frame.function.scope.find(op)  # as in Warp: `def add(a: Complex, b: Complex)` where it is used
+        t.captures.name(t.frame.function, op, own)
+        if isinstance(own, Function):
+            return call_function(t, own, (a, b), {}, node)
     if isinstance(a, str) and isinstance(b, str) and op == "add":
         return a + b
     if isinstance(a, tuple) and isinstance(b, tuple) and op == "add":

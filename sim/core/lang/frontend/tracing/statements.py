@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from sim.core.lang.frontend.source import annotated_type
-from sim.core.lang.frontend.traced import LValue, TracedValue, describe, flatten, kind_of
+from sim.core.lang.frontend.traced import ArrayRef, LocalArray, LValue, TracedValue, describe, flatten, kind_of
 from sim.core.lang.frontend.tracing.assignments import assign, assign_path, target_path
 from sim.core.lang.frontend.tracing.branches import branch
 from sim.core.lang.frontend.tracing.context import BROKE, CONTINUED, RETURNED, VALUE, Context
@@ -97,6 +97,9 @@ def _assign(t: Context, node: ast.Assign) -> None:
         t.unpack = (node.value, len(target.elts))
     value = t.eval(node.value)
     t.unpack = kept
+    if isinstance(node.value, ast.Name) and isinstance(value, ArrayRef) and isinstance(value.array, LocalArray):
+        if not value.index:  # `b = a` copies
+            value = t.local_array(value.dtype, value.array.shape, t.env[value.array.name])
     for target in node.targets:
         assign(t, target, value)
 

@@ -1,0 +1,165 @@
+"""Modules of kernels: what Warp compiles together, here the place of options and of compiling ahead of a launch.
+
+Every kernel belongs to the module of the Python module that defines it, or to one of its own (`module="unique"`).  A
+kernel is compiled for itself: an option or an error of one does not touch the others.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Iterable, Mapping
+from types import ModuleType
+from typing import Any, Protocol
+
+from sim.core.lang.errors import KernelError, did_you_mean
+from sim.core.lang.frontend.source import own_module
+from sim.core.runtime.devices.device import Device, DeviceLike, get_device, get_devices
+
+OPTIONS: Mapping[str, Any] = {
+    "enable_backward": True,
+    "max_unroll": 16,
+    "mode": None,
+    "optimization_level": None,
+    "fast_math": False,
+    "fuse_fp": True,
+    "lineinfo": False,
+    "cuda_output": None,
+    "cpu_compiler_flags": None,
+    "block_dim": 256,
+    "compile_time_trace": False,
+    "strip_hash": False,
+    "extra_build_options": None,
+    "deterministic": None,
+    "deterministic_max_records": 0,
+    "default_grid_stride": None,
+    "enable_mathdx_gemm": None,
+    "enable_mathdx_solver": None,
+    "enable_mathdx_fft": None,
+}
+"""The options of Warp's modules.  `enable_backward` is followed; the others choose how Warp's compilers work, and are
+kept for programs that ask for them."""
+
+
+class Compilable(Protocol):
+    """What a module asks of its kernels."""
+
+    def compile(self, device: Device) -> None:
+        """Make it ready for launches on a device, as far as its types are known."""
+
+    def unload(self) -> None:
+        """Forget what was compiled."""
+
+
+class Module:
+    """The kernels of a Python module, and their options.  `options` may be changed in place."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.options: dict[str, Any] = dict(OPTIONS)
+        self._kernels: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
+
+    @property
+    def kernels(self) -> dict[str, Any]:
+        """The kernels by key; of those with one key the last."""
+        return dict(self._kernels)
+
+    def register_kernel(self, key: str, kernel: Compilable) -> None:
+        self._kernels[key] = kernel
+
+    def load(self, device: DeviceLike = None, block_dim: int | None = None) -> bool:
+        """Compile the kernels whose types are known; those that cannot be compiled say so when they are launched.
+
+        Returns whether all could be compiled.  `block_dim` is accepted as in Warp.
+        """
+        good = True
+        for kernel in self.kernels.values():
+            try:
+                kernel.compile(get_device(device))
+            except KernelError:
+                good = False
+        return good
+
+    def unload(self) -> None:
+        """Forget what was compiled: the next launches trace and compile anew."""
+        for kernel in self.kernels.values():
+            kernel.unload()
+
+    def mark_modified(self) -> None:
+        """Nothing to do: a launch looks by itself whether what its kernel captures has changed."""
+
+    def set_options(self, options: Mapping[str, Any]) -> None:
+        """Changes some options; raises ValueError where there is no such option."""
+        for key in options:
+            if key not in OPTIONS:
+                raise ValueError(f"a module has no option '{key}'{did_you_mean(key, OPTIONS)}")
+        self.options.update(options)
+
+    def __repr__(self) -> str:
+        return f"<module {self.name} of kernels>"
+
+
+_modules: dict[str, Module] = {}
+
+
+def get_module(name: str) -> Module:
+    """The kernels of a Python module; made where there is none yet."""
+    return _modules.get(name) or _modules.setdefault(name, Module(name))
+
+
+def _found(module: Module | ModuleType | str | None) -> Module:
+    if isinstance(module, Module):
+        return module
+    if module is None:
+        return get_module(sys._getframe(2).f_globals["__name__"])
+    return get_module(module if isinstance(module, str) else module.__name__)
+
+
+def set_module_options(options: Mapping[str, Any], module: Module | ModuleType | str | None = None) -> None:
+    """Sets options of a module, by default of the one that calls: `set_module_options({"enable_backward": False})`."""
+    _found(module).set_options(options)
+
+
+def get_module_options(module: Module | ModuleType | str | None = None) -> dict[str, Any]:
+    """The options of a module, by default of the one that calls."""
+    return _found(module).options
+
+
+def load_module(
+    module: Module | ModuleType | str | None = None,
+    device: DeviceLike | Iterable[DeviceLike] = None,
+    recursive: bool = False,
+    block_dim: int | None = None,
+    max_workers: int | None = None,
+) -> None:
+    """Compiles the kernels of a module ahead of their first launch, by default of the module that calls.
+
+    recursive: those of its submodules too.  device: one or several; None: all.  `block_dim` and `max_workers` are
+    accepted as in Warp.  Raises RuntimeError where no kernel is defined there.
+    """
+    found = _found(module)
+    modules = [found] if found.kernels else []
+    if recursive:
+        modules += [m for name, m in list(_modules.items()) if name.startswith(f"{found.name}.")]
+    if not modules:
+        raise RuntimeError(f"module '{found.name}' defines no kernels, or has not been imported yet")
+    force_load(device, modules)
+
+
+def force_load(
+    device: DeviceLike | Iterable[DeviceLike] = None,
+    modules: Iterable[Module | ModuleType | str] | None = None,
+    block_dim: int | None = None,
+    max_workers: int | None = None,
+) -> None:
+    """Compiles the kernels of these modules, by default of all of the user's, for one device, several or all."""
+    if device is None:
+        devices: list[DeviceLike] = list(get_devices())
+    elif isinstance(device, (str, Device)):
+        devices = [device]
+    else:
+        devices = list(device)
+    own = [module for name, module in list(_modules.items()) if not own_module(name)]
+    for module in own if modules is None else modules:
+        for each in devices:
+            _found(module).load(each)

@@ -1,0 +1,289 @@
+"""Calls as programs for Warp write them: overloads, unpacked arguments, enums, tuples, `static`, loop variables."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sim
+from sim.core.backends.interp import evaluate
+from sim.core.lang.errors import KernelError
+from sim.core.lang.frontend.tracer import trace_function
+from sim.core.lang.ir.verifier import verify
+from sim.core.lang.types import float32, float64, int32, vector
+
+vec2, vec3, vec4 = (vector(n, float32) for n in (2, 3, 4))
+
+
+def call(function, kinds=(), *args):
+    """The results of a function of the language, by the interpreter."""
+    found = evaluate(verify(trace_function(function, kinds)), *args)
+    return list(found) if len(found) > 1 else found[0]
+
+
+# ---- overloads
+@sim.func
+def kind(x: float):
+    return 1
+
+
+@sim.func
+def kind(x: int):  # noqa: F811
+    return 2
+
+
+@sim.func
+def kind(x: sim.vec3):  # noqa: F811
+    return 3
+
+
+@sim.func
+def kind(x: sim.float64):  # noqa: F811
+    return 4
+
+
+@sim.func
+def kind(x: Any):  # noqa: F811
+    return 5
+
+
+@sim.func
+def kind(x: float, y: Any):  # noqa: F811
+    return 6
+
+
+@sim.func
+def kind(x: Any, y: Any):  # noqa: F811
+    return 7
+
+
+def test_the_definition_that_fits_best_is_called():
+    def literals():
+        return kind(1.0), kind(1), kind(True), kind(sim.vec2())
+
+    assert call(literals) == [1, 2, 5, 5]
+
+    def typed(a, b):
+        return kind(a), kind(b), kind(a, b), kind(b, a), kind(y=1, x=a)
+
+    assert call(typed, [float32, float64], 1.0, 1.0) == [1, 4, 6, 7, 6]
+
+
+def test_without_an_exact_one_a_number_takes_the_type_that_is_asked_for():
+    @sim.func
+    def half(x: sim.float64):
+        return 0.5 * x
+
+    @sim.func
+    def half(x: sim.vec3):  # noqa: F811
+        return 0.5 * x
+
+    assert call(lambda_free(half)) == 1.5
+
+
+def lambda_free(f):
+    def three():
+        return f(3)
+
+    return three
+
+
+# ---- unpacked arguments
+def test_vectors_matrices_quaternions_and_tuples_are_unpacked():
+    def spread(v: sim.vec3, m: sim.mat22, q: sim.quat):
+        pair = (5.0, 6.0)
+        return (
+            sim.vec4(*v, 4.0),
+            *pair,
+            sim.vec2(*pair),
+            max(*v),
+            sim.dot(*m),
+            sim.vec4(*q),
+            sim.vec2(v[0], v[1]),
+        )
+
+    flat = call(spread, [vec3, sim.mat22, sim.quat], 1.0, 2.0, 3.0, 1.0, 2.0, 3.0, 4.0, 1.0, 2.0, 3.0, 4.0)
+    assert flat == [1, 2, 3, 4, 5, 6, 5, 6, 3, 11, 1, 2, 3, 4, 1, 2]
+
+
+def test_part_of_an_array_is_unpacked():
+    @sim.kernel
+    def gather(a: sim.array[float], n: int, out: sim.array[sim.vec3]):
+        out[0] = sim.vec3(*a[1:4])
+        out[1] = sim.vec3(*a[:5:2])
+
+    @sim.kernel
+    def unknown(a: sim.array[float], n: int, out: sim.array[sim.vec3]):
+        out[0] = sim.vec3(*a[0:n])
+
+    a, out = sim.array(np.arange(6.0), dtype=float), sim.zeros(2, dtype=sim.vec3)
+    sim.launch(gather, 1, inputs=[a, 3, out])
+    np.testing.assert_array_equal(out.numpy(), [[1, 2, 3], [0, 2, 4]])
+    with pytest.raises(KernelError, match="known while compiling"):
+        sim.launch(unknown, 1, inputs=[a, 3, out])
+
+
+# ---- enums
+class Mode(enum.IntEnum):
+    FAST = 1
+    EXACT = 4
+
+
+class Letter(enum.Enum):
+    A = 2.5
+
+
+def test_members_of_enums_are_numbers_or_have_a_value():
+    def members(x: int):
+        y = 0
+        if x == Mode.EXACT:
+            y = Mode.FAST
+        return x + Mode.EXACT, int(Mode.EXACT.value), Mode["FAST"] * 3, int(Mode(4)), y, 2.0 * Letter.A.value
+
+    assert call(members, [int32], 4) == [8, 4, 3, 4, 1, 5.0]
+
+
+# ---- static
+def test_static_sees_how_long_a_value_of_the_run_is():
+    def lengths(v: sim.vec3):
+        pair = (v[0], v[1])
+        return sim.static(len(v) + 1), sim.static(len(pair))
+
+    assert call(lengths, [vec3], 1.0, 2.0, 3.0) == [4, 2]
+
+
+def test_static_outside_of_a_kernel_is_its_argument():
+    assert sim.static(3 + 4) == 7
+
+
+# ---- structs
+@sim.struct
+class Pair:
+    a: float
+    b: int
+
+
+def test_fields_of_a_struct_by_position():
+    def make(x: float):
+        p, q = Pair(x, 3), Pair(x, b=4)
+        return p.a + q.a, p.b + q.b, Pair(x).b
+
+    assert call(make, [float32], 2.0) == [4.0, 7, 0]
+
+    def twice(x: float):
+        return Pair(x, a=1.0).a
+
+    with pytest.raises(KernelError, match="got 'a' twice"):
+        call(twice, [float32], 2.0)
+
+    def much(x: float):
+        return Pair(x, 1, 2).a
+
+    with pytest.raises(KernelError, match=r"takes 2 fields, got 3: a, b"):
+        call(much, [float32], 2.0)
+
+
+# ---- the variable of a loop, after it
+def test_the_variable_of_a_loop_that_certainly_ran():
+    def after(n: int):
+        for i in range(3):  # noqa: B007
+            pass
+        for j in range(10, 200, 7):  # noqa: B007
+            pass
+        for k in range(100):
+            if k == n:
+                break
+        for m in range(50, 3, -2):
+            if m < n:
+                continue
+        return i, j, k, m
+
+    for n in (0, 17, 99, 1000):
+        assert call(after, [int32], n) == [2, 199, min(n, 99), 4]
+
+
+@pytest.mark.parametrize("bounds", ["range(n)", "range(40, 3)", "range(3, n)"])
+def test_the_variable_of_a_loop_that_may_not_have_run(bounds, tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(f"def f(n: int):\n    for i in {bounds}:\n        pass\n    return i\n")
+    space: dict[str, Any] = {}
+    exec(compile(path.read_text(), str(path), "exec"), space)  # noqa: S102
+    with pytest.raises(KernelError, match="`i`"):
+        call(space["f"], [int32], 3)
+
+
+def test_a_variable_that_the_loop_assigns_itself_has_no_known_value():
+    def changed(n: int):
+        for i in range(100):
+            i = i + n  # noqa: PLW2901
+        return i
+
+    with pytest.raises(KernelError, match="`i` may have no value"):
+        call(changed, [int32], 3)
+
+
+# ---- structs with operators, and attributes that are set
+@sim.struct
+class Complex:
+    real: float
+    imag: float
+
+
+@sim.func
+def add(a: Complex, b: Complex):
+    return Complex(a.real + b.real, a.imag + b.imag)
+
+
+@sim.func
+def mul(a: Complex, b: Complex):
+    return Complex(a.real * b.real - a.imag * b.imag, a.real * b.imag + a.imag * b.real)
+
+
+@sim.func
+def mul(a: float, b: Complex):  # noqa: F811
+    return Complex(a * b.real, a * b.imag)
+
+
+def test_functions_named_as_operators_serve_structs():
+    def compute(x: float):
+        a, b = Complex(x, 2.0), Complex(3.0, 4.0)
+        c = a * b + 2.0 * b
+        c += a
+        return c.real, c.imag
+
+    assert call(compute, [float32], 1.0) == [2.0, 20.0]
+
+    def missing(x: float):
+        return (Complex(x, x) - Complex(x, x)).real
+
+    with pytest.raises(KernelError, match="- is not defined for Complex and Complex"):
+        call(missing, [float32], 1.0)
+
+
+@sim.struct
+class WithArray:
+    data: sim.array[float]
+    scale: float
+
+
+@sim.func
+def with_array(data: sim.array[float], scale: float):
+    s = WithArray()
+    s.data = data
+    s.scale = scale
+    return s
+
+
+def test_an_array_attribute_that_was_not_set_can_be_set():
+    @sim.kernel
+    def scaled(x: sim.array[float], y: sim.array[float]):
+        i = sim.tid()
+        s = with_array(x, 3.0)
+        y[i] = s.scale * s.data[i]
+
+    x, y = sim.array([1.0, 2.0], dtype=float), sim.zeros(2, dtype=float)
+    sim.launch(scaled, 2, inputs=[x, y])
+    assert y.list() == [3.0, 6.0]
