@@ -28,6 +28,16 @@ def add_structure(address: int, structure: Structure) -> None:
     _structures[address] = structure
 
 
+def structure_at(address: int) -> Structure | None:
+    """The structure of this address, if it lives."""
+    return _structures.get(address)
+
+
+def all_structures() -> list[Structure]:
+    """All that live."""
+    return list(_structures.values())
+
+
 def structure_memory(call: Call) -> list[array]:
     """What a launch may read by address: of the structures that it is given, or of all where it loads addresses."""
     given = [int(a) for a, p in zip(call.args, call.spec.func.params, strict=False) if p.type is uint64]

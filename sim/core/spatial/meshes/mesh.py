@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from sim.core.lang.errors import entry_point
-from sim.core.lang.types import float32, float64, int32
+from sim.core.lang.types import float32, float64, int32, uint64
 from sim.core.runtime.ambient import recording
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import empty, empty_like, zeros
-from sim.core.runtime.launch.hidden import new_handle
 from sim.core.runtime.launch.launch import launch
+from sim.core.runtime.launch.structures import add_structure
 from sim.core.spatial.bvh import Bvh, BvhConstructor, check_groups, constructor_of
-from sim.core.spatial.meshes.layout import MESH, Box, Moments, TreeRow, Triangle, vec3
+from sim.core.spatial.meshes.layout import MESH, WORDS, Box, Moments, TreeRow, Triangle, vec3
 from sim.core.spatial.meshes.tree import (
     build_tree,
     face_boxes,
@@ -74,11 +74,31 @@ class Mesh:
         self._bvh: Bvh | None = None
         self._rows: list[tuple[int, int, int, int]] = []
         self._build(bvh_leaf_size or LEAF_SIZE, support_winding_number)
-        self.id = new_handle(self)
+        self._header = zeros(3 * len(WORDS), uint64, self.device)
+        self._write_header()
+        self.id = int(self._header.ptr)
+        add_structure(self.id, self)
         self.refit()
 
     def __del__(self) -> None:
         """Warp's programs call it; the memory goes with the last reference."""
+
+    @property
+    def memory(self) -> list[array]:
+        """All arrays that queries read."""
+        parts = [getattr(self, part) for part in WORDS]
+        return [self._header, *(a for a in parts if isinstance(a, array))]
+
+    def _write_header(self) -> None:
+        """What kernels find at the address `id`, where they have loaded it (`HandleKind.words`)."""
+        words = np.zeros(3 * len(WORDS), np.uint64)
+        for part, place in WORDS.items():
+            value = getattr(self, part)
+            if isinstance(value, array):
+                words[place : place + 3] = value.ptr, value.strides[0], value.size
+            elif value is not None:
+                words[place : place + 1].view(np.float32)[0] = value
+        self._header.assign(words)
 
     @property
     def points(self) -> array:
@@ -89,6 +109,7 @@ class Mesh:
     def points(self, points: array) -> None:
         _same_size(_checked(points, "points", vec3, self._points), self._points, "points")
         self._points = points
+        self._write_header()
         self.refit()
 
     @property
@@ -100,6 +121,7 @@ class Mesh:
     def velocities(self, velocities: array) -> None:
         _same_size(_checked(velocities, "velocities", vec3, self._points), self._points, "velocities")
         self._velocities = velocities
+        self._write_header()
 
     @entry_point
     def refit(self) -> None:
