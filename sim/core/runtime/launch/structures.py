@@ -33,6 +33,16 @@ def add_structure(address: int, structure: Structure) -> None:
     _structures[address] = structure
 
 
+def structure_at(address: int) -> Structure | None:
+    """The structure of this address, if it lives."""
+    return _structures.get(address)
+
+
+def all_structures() -> list[Structure]:
+    """All that live."""
+    return list(_structures.values())
+
+
 def check_addresses(spec: Specialisation, args: FlatArguments, device: Device) -> None:
     """Raises LaunchError for a number that is no address of a structure on this device: a kernel would read there."""
     for k in spec.addresses:
