@@ -11,6 +11,8 @@ DIFFERENT = {
     "numbers/mod": "the gradient by y is -trunc(x / y); Warp gives 0",
     "tuples/vec_component_store": _COMPONENTS,
     "tuples/mat_store": _COMPONENTS,
+    "tuples/vec_slice_store": _COMPONENTS,
+    "tuples/mat_block_store": _COMPONENTS,
     "tuples/transform_set": _COMPONENTS,
     "functions/tuples_in_kernels": "the gradient goes through tuples; Warp gives 0",
     "functions/struct_made_in_kernel": "a field that was stored twice is differentiated as it is used",
