@@ -14,6 +14,7 @@ import sim.core
 _DEVICES = "Devices, streams and graphs"
 GROUPS = {  # prefix of the module that a name comes from -> heading, "" for what other pages hold; the first that fits
     "sim.core.lang.errors": "Errors",
+    "sim.core.config": "Settings",
     "sim.core.lang.frontend.builtins": "",
     "sim.core.lang.library": "",
     "sim.core.lang.embedding": "",
@@ -40,6 +41,8 @@ GROUPS = {  # prefix of the module that a name comes from -> heading, "" for wha
     "sim.core.runtime.devices.device": _DEVICES,
     "sim.core.runtime.devices.streams": _DEVICES,
     "sim.core.runtime.devices.graph": _DEVICES,
+    "sim.core.runtime.devices.captures": _DEVICES,
+    "sim.core.runtime.devices.queries": _DEVICES,
     "sim.core.runtime.launch.conditionals": _DEVICES,
     "sim.core.runtime.ambient.profile": "Time",
     "sim.core.spatial.bvh_queries": "",

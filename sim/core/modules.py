@@ -17,6 +17,7 @@ from sim.core.lang.frontend import elsewhere
 
 PLACES = {
     "autograd": "sim.core.runtime.derivatives.autograd",
+    "config": "sim.core.config",
     "constants": "sim.core.lang.constants",
     "optim": "sim.core.optim",
     "types": "sim.core.lang.types",

@@ -253,6 +253,12 @@ class HostDriver:
         self.stream, self.capability, self.version, self.label = 1000, 90, 13000, "the CPU, as a stand-in"
         self.noted: list[Callable[[], None]] | None = None
 
+    def attribute(self, name: str) -> int:
+        return {"MULTIPROCESSOR_COUNT": 4, "MAX_SHARED_MEMORY_PER_BLOCK": 49152}[name]
+
+    def memory_info(self) -> tuple[int, int]:
+        return 2**30, 2**31
+
     def _do(self, action: Callable[[], None], *call: Any) -> None:
         self.calls.append(call)
         if self.noted is not None:

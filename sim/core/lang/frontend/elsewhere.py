@@ -127,9 +127,7 @@ PYTHON: Mapping[str, str] = {
 }
 """Functions of Python that the language does not have."""
 _LATER = "are not there yet"
-_GRAPH = "write `with sim.capture() as graph:`, then graph.replay()"
 _COMPILED = "there is nothing to load: a kernel is compiled at its first launch, and kept on disk"
-_OPTIONS = "write sim.set_check_bounds(True), sim.set_num_threads(n), ...; there is no object of settings"
 WARP: Mapping[str, str] = {
     "tile": f"tiles {_LATER}; write a kernel per element, sums with sim.atomic_add",
     "tile_*": f"tiles {_LATER}; write a kernel per element, sums with sim.atomic_add",
@@ -142,9 +140,7 @@ WARP: Mapping[str, str] = {
     **dict.fromkeys(("fem", "sparse"), "it is not there yet"),
     "sim": "models are built by sim.ModelBuilder, and moved by sim.SolverXPBD",
     "render": "write `simopt run scene.yaml`: it makes a report with a player",
-    "config": _OPTIONS,
-    "context": _OPTIONS,
-    **dict.fromkeys(("capture_begin", "capture_end", "capture_launch", "ScopedCapture", "is_capturing"), _GRAPH),
+    "context": "see sim.config, sim.get_device() and sim.set_num_threads(n)",
     "*_aot_module": _COMPILED,
     "from_ptr": "write sim.array(ptr=..., shape=..., dtype=...)",
     **dict.fromkeys(
@@ -154,22 +150,9 @@ WARP: Mapping[str, str] = {
     "select": "write sim.where(cond, if_true, if_false)",
     "func_native": f"snippets of C++ or CUDA {_LATER}; write it with @sim.func",
     **dict.fromkeys(("jax_kernel", "jax_callable"), "write sim.from_jax(a) and sim.to_jax(a)"),
-    **dict.fromkeys(
-        (
-            "is_cuda_available",
-            "is_device_available",
-            "get_cuda_devices",
-            "get_cuda_device",
-            "get_cuda_device_count",
-            "get_preferred_device",
-        ),
-        'write sim.get_devices(), or sim.get_device("cuda:0")',
-    ),
     **dict.fromkeys(("svd3x3", "eig3x3"), "write sim.svd3(m), sim.eig3(m)"),
     "map": "write a @sim.kernel, and sim.launch",
     "autograd_*": "see sim.autograd",
-    "ScopedMempool*": "memory is kept by the device itself",
-    "set_mempool_*": "memory is kept by the device itself",
 }
 """Names of Warp that this package does not have."""
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from sim.core.lang.errors import GradientError, entry_point
 from sim.core.runtime.ambient import recording
 from sim.core.runtime.ambient.recording import Bookmark
+from sim.core.runtime.ambient.stacks import anywhere
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.operations import Operation
 from sim.core.runtime.debug.nonfinite import NonFiniteError
@@ -467,12 +468,12 @@ def _before_gradients_change(memory: Mapping[Buffer, Footprint], writer: str) ->
     """Gradients are about to change: another tape may have read them as values."""
     for buffer in memory:
         gradient = buffer.gradient
-        if gradient is not None and gradient.watchers:
+        if gradient is not None and (gradient.watchers or anywhere):
             before_write(ByteRange(gradient), writer)
 
 
 def _before_zero(gradient: Buffer, spans: Spans) -> None:
     """Part of a gradient is about to be cleared: another tape may have read it as values."""
-    if gradient.watchers:
+    if gradient.watchers or anywhere:
         for low, high in spans.runs:
             before_write(ByteRange(gradient, low, high), "zero() of a tape")

@@ -180,7 +180,6 @@ def test_names_of_warp_are_hinted_at():
     for name, hint in {
         "Mesh": "meshes",
         "tile_sum": "tiles",
-        "capture_begin": "sim.capture()",
         "select": "sim.where",
     }.items():
         with pytest.raises(AttributeError, match=rf"module 'sim' has no attribute '{name}': .*{re.escape(hint)}"):
