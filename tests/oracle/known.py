@@ -9,7 +9,7 @@ DIFFERENT = {
     "numbers/frac_f": "the gradient is 1; Warp gives 0",
     "numbers/frac_d": "the gradient is 1; Warp gives 0",
     "numbers/mod": "the gradient by y is -trunc(x / y); Warp gives 0",
-    "numbers/pnoise_below_zero": "the noise is periodic below zero too, with the values that it has above; Warp's is not",
+    "numbers/pnoise_below_zero": "the noise is periodic across zero; that of Warp is not",
     "tuples/vec_component_store": _COMPONENTS,
     "tuples/mat_store": _COMPONENTS,
     "tuples/vec_slice_store": _COMPONENTS,
