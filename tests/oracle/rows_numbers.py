@@ -178,8 +178,23 @@ NOISE = [
     for n, kind, out, more in [
         (2, "vec2", "vec2", ""),
         (3, "vec3", "vec3", ""),
-        (4, "vec4", "vec3", ""),
-        ("octaves", "vec3", "vec3", ", wp.uint32(3), 2.0, 0.5"),
     ]
 ]
-ROWS = [*ONE_FLOAT, *HALF, *FLOATS, *INTEGERS, *RANDOM, *RANDOM_BODIES, *NOISE]
+# values alone: the arguments are integers
+CURLS = [
+    (
+        "curlnoise_4",
+        "a: vec4i -> vec3",
+        "state = wp.rand_init(5)\n    result = wp.curlnoise(state, wp.vec4(a) * 0.37)",
+        -9,
+        9,
+    ),
+    (
+        "curlnoise_octaves",
+        "a: vec3i -> vec3",
+        "state = wp.rand_init(5)\n    result = wp.curlnoise(state, wp.vec3(a) * 0.37, wp.uint32(3), 2.0, 0.5)",
+        -9,
+        9,
+    ),
+]
+ROWS = [*ONE_FLOAT, *HALF, *FLOATS, *INTEGERS, *RANDOM, *RANDOM_BODIES, *NOISE, *CURLS]
