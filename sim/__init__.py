@@ -81,6 +81,7 @@ from sim.core.lang.frontend.constructors import vector as vector
 from sim.core.lang.frontend.custom import adjoint as adjoint
 from sim.core.lang.frontend.custom import func_grad as func_grad
 from sim.core.lang.frontend.custom import func_replay as func_replay
+from sim.core.lang.frontend.function import Function as Function
 from sim.core.lang.frontend.function import func as func
 from sim.core.lang.library.decompose import eig3 as eig3
 from sim.core.lang.library.decompose import polar3 as polar3

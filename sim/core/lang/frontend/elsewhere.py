@@ -156,6 +156,10 @@ WARP: Mapping[str, str] = {
         "pass the indices as an array, and write a[index[i]] in the kernel",
     ),
     "atomic_cas": "there are sim.atomic_add, sim.atomic_min, sim.atomic_max and sim.atomic_exch",
+    "cast": "write sim.int32(x), ... to convert a number; to read its bits as another type there is no way yet",
+    **dict.fromkeys(
+        ("ref", "address_of"), "a function returns what it changes: write x = f(x), or pass an array and an index"
+    ),
     "select": "write sim.where(cond, if_true, if_false)",
     "func_native": f"snippets of C++ or CUDA {_LATER}; write it with @sim.func",
     **dict.fromkeys(("expect_eq", "expect_neq", "expect_near"), 'write `assert a == b, "message"` in the kernel'),
