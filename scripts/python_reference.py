@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import sim
+import sim.core
 
 _DEVICES = "Devices, streams and graphs"
 GROUPS = {  # prefix of the module that a name comes from -> heading, "" for what other pages hold; the first that fits
     "sim.core.lang.errors": "Errors",
+    "sim.core.config": "Settings",
     "sim.core.lang.frontend.builtins": "",
     "sim.core.lang.library": "",
     "sim.core.lang.embedding": "",
@@ -39,8 +41,14 @@ GROUPS = {  # prefix of the module that a name comes from -> heading, "" for wha
     "sim.core.runtime.devices.device": _DEVICES,
     "sim.core.runtime.devices.streams": _DEVICES,
     "sim.core.runtime.devices.graph": _DEVICES,
+    "sim.core.runtime.devices.captures": _DEVICES,
+    "sim.core.runtime.devices.queries": _DEVICES,
     "sim.core.runtime.launch.conditionals": _DEVICES,
     "sim.core.runtime.ambient.profile": "Time",
+    "sim.core.spatial.bvh_queries": "",
+    "sim.core.spatial.hash_grid_queries": "",
+    "sim.core.spatial.meshes.queries": "",
+    "sim.core.spatial": "Spatial structures",
     "sim.core.optim": "Optimisers",
     "sim.constraints": "Models",
     "sim.model": "Models",
@@ -59,12 +67,13 @@ units in [brackets].
 
 
 def origins() -> dict[str, str]:
-    """Public name -> the module that it is imported from, in the order of `sim/__init__.py`."""
-    tree = ast.parse(Path(sim.__file__).read_text(encoding="utf-8"))
+    """Public name -> module that it is imported from, in the order of `sim/__init__.py`, `sim/core/__init__.py`."""
+    trees = [ast.parse(Path(module.__file__).read_text(encoding="utf-8")) for module in (sim, sim.core)]
     found = {
         a.asname: (
             f"{node.module}.{a.name}" if isinstance(getattr(sim, a.asname), types.ModuleType) else str(node.module)
         )
+        for tree in trees
         for node in tree.body
         if isinstance(node, ast.ImportFrom)
         for a in node.names

@@ -13,16 +13,17 @@ BEGIN, END = "<!-- rooms: written by scripts/make_docs.py -->", "<!-- /rooms -->
 
 # What stands in a room imports from it and from rooms before it in this list, never from one behind it.
 LAYERS = """
-    core.lang.errors core.lang.constants core.lang.memoize core.lang.types core.lang.references
+    core.lang.errors core.config core.lang.constants core.lang.memoize core.lang.types core.lang.references
     core.lang.ir core.lang.analysis
     core.lang.frontend.source core.lang.frontend.elsewhere core.lang.frontend.function core.lang.frontend.custom
     core.lang.frontend.captures core.lang.frontend.traced core.lang.frontend.local_arrays core.lang.frontend.tracing
     core.lang.frontend
     core.lang.library core.lang.autodiff
     core.lang.instrument core.lang core.backends
-    core.runtime.memory core.runtime.compiled core.runtime.ambient core.runtime.devices core.runtime.arrays
-    core.runtime.launch core.runtime.debug core.runtime.tape core.runtime.derivatives core.runtime.interop core.runtime
-    core.optim core files schema geometry
+    core.runtime.ambient.stacks core.runtime.memory core.runtime.compiled core.runtime.ambient
+    core.runtime.devices core.runtime.arrays core.runtime.launch core.runtime.debug core.runtime.tape
+    core.runtime.derivatives core.runtime.interop core.runtime core.spatial
+    core.optim core.modules core files schema geometry
     constraints.stencils constraints.base constraints.tetrahedron constraints.cloth constraints model
     solvers.air solvers.batch solvers.fingerprint solvers.step_kernels solvers.integrators solvers.base solvers.newton
     solvers rollout io

@@ -22,7 +22,8 @@ def edges(kind: Scalar) -> np.ndarray:
         chosen = [info.min, info.min + 1, info.max, info.max - 1, 0, 1, 2, 7, kind.bits - 1, kind.bits]
         return np.array([kind.np.type(v) for v in chosen], kind.np)
     tiny = np.finfo(kind.np).smallest_subnormal
-    return np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 0.5, 2.5, -2.5, 1e30, tiny], kind.np)
+    large = np.finfo(kind.np).max
+    return np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 0.5, 2.5, -2.5, large, tiny], kind.np)
 
 
 def samples(name: str, kind: Scalar) -> list[np.ndarray]:

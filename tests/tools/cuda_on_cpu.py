@@ -163,6 +163,11 @@ _KERNEL = re.compile(
     r'extern "C" __global__ void __launch_bounds__\(\d+\) (\w+)\(const __grid_constant__ (\w+) args(, long long \*const'
     r" printed)?\)"
 )
+_PTX = {
+    'asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));': "_Float16 h = x; memcpy(&bits, &h, 2);",
+    'asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));': "_Float16 h; memcpy(&h, &bits, 2); x = (float)h;",
+}
+"""Instructions of a GPU that the texts name, and what they do."""
 _FLAGS = [
     "-std=c++17",
     "-O0",
@@ -191,6 +196,8 @@ void run_{symbol}(unsigned blocks, unsigned threads, const {struct} *block, long
         RUN({symbol}(*block{more}));
 }}
 }}""")
+    for instruction, meaning in _PTX.items():
+        text = text.replace(instruction, meaning)
     return SHIM + (WARPS if warps else ALONE) + text + "\n".join(runs)
 
 
@@ -245,6 +252,12 @@ class HostDriver:
         self.live: dict[int, np.ndarray] = {}
         self.stream, self.capability, self.version, self.label = 1000, 90, 13000, "the CPU, as a stand-in"
         self.noted: list[Callable[[], None]] | None = None
+
+    def attribute(self, name: str) -> int:
+        return {"MULTIPROCESSOR_COUNT": 4, "MAX_SHARED_MEMORY_PER_BLOCK": 49152}[name]
+
+    def memory_info(self) -> tuple[int, int]:
+        return 2**30, 2**31
 
     def _do(self, action: Callable[[], None], *call: Any) -> None:
         self.calls.append(call)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -73,6 +74,7 @@ def word(value: int) -> Kind:
     return Kind(lambda s: t.uint32, lambda rng: value)
 
 
+EPSILON = Kind(lambda s: s, lambda rng: 1e-9)
 UNIT3 = Kind(lambda s: t.vector(3, s), lambda rng: _unit(rng, 3))
 QUAT = Kind(t.quaternion, lambda rng: _unit(rng, 4))
 ANY_QUAT = Kind(t.quaternion, lambda rng: rng.uniform(-1, 1, 4))
@@ -306,6 +308,45 @@ def _angle(a: np.ndarray, b: np.ndarray, axis: np.ndarray) -> float:
     return np.arctan2(np.cross(a, b) @ axis / np.linalg.norm(axis), a @ b)
 
 
+def _slopes(state: int, x: np.ndarray) -> np.ndarray:
+    """The gradient of noise by central differences."""
+    moves = np.eye(len(x)) * 1e-5
+    return np.array([(_noise(state, x + d) - _noise(state, x - d)) / 2e-5 for d in moves])
+
+
+def _check_curl(args: Sequence[Any], results: Sequence[Any]) -> None:
+    """Two octaves of lacunarity 2 and gain 1/2, from the definition of the curl."""
+    state, x = int(args[0]), np.asarray(args[1], np.float64)
+    total = np.zeros(min(len(x), 3))
+    for octave in range(2):
+        at = x * 2.0**octave
+        if len(x) == 2:
+            a = _slopes(state, at)
+            part = np.array([-a[1], a[0]])
+        else:
+            seeds = [state]
+            for offset in (10019689, 13112221):
+                seeds.append(pcg((seeds[-1] + pcg(offset)) & 0xFFFFFFFF))
+            a, b, c = (_slopes(seed, at) for seed in seeds)
+            part = np.array([c[1] - b[2], a[2] - c[0], b[0] - a[1]])
+            state = seeds[-1]
+        total += part * 0.5**octave
+    np.testing.assert_allclose(
+        np.ravel(results[0]), total, atol=2e-4 if np.asarray(args[1]).dtype == np.float32 else 1e-7
+    )
+
+
+def _edge_edge(p1: np.ndarray, q1: np.ndarray, p2: np.ndarray, q2: np.ndarray, _: float) -> np.ndarray:
+    """The best of all candidates: the lines' closest points, and those of an end of one and the other."""
+    a, b, r = q1 - p1, q2 - p2, p1 - p2
+    inner = np.linalg.solve([[a @ a, -a @ b], [-a @ b, b @ b]], [-a @ r, b @ r])
+    ends = [(np.clip(a @ (t * b - r) / (a @ a), 0, 1), t) for t in (0, 1)]
+    ends += [(s, np.clip(b @ (s * a + r) / (b @ b), 0, 1)) for s in (0, 1)]
+    inside = [tuple(inner)] if (inner >= 0).all() and (inner <= 1).all() else []
+    size, s, t = min((np.linalg.norm(r + s * a - t * b), s, t) for s, t in [*ends, *inside])
+    return np.array([s, t, size])
+
+
 ROWS: dict[str, Row] = {
     # scalars
     "sign": Row([num()], lambda x: -1.0 if x < 0 else 1.0),
@@ -345,7 +386,6 @@ ROWS: dict[str, Row] = {
     "spatial_dot": Row([V6, V6], np.dot),
     "spatial_top": Row([V6], lambda a: a[:3]),
     "spatial_bottom": Row([V6], lambda a: a[3:]),
-    "spatial_vector": Row([V3, V3], _spatial),
     "spatial_cross": Row(
         [V6, V6], lambda a, b: _spatial(np.cross(a[:3], b[:3]), np.cross(a[3:], b[:3]) + np.cross(a[:3], b[3:]))
     ),
@@ -369,6 +409,11 @@ ROWS: dict[str, Row] = {
     "qr3": Row([M33], check=check_qr3),
     "eig3": Row([M33], check=check_eig3),
     "polar3": Row([M33], check=check_polar3),
+    # error functions
+    "erfinv": Row([num(-0.99, 0.99)], lambda p: NormalDist().inv_cdf((p + 1) / 2) / np.sqrt(2)),
+    "erfcinv": Row([num(0.01, 1.99)], lambda p: -NormalDist().inv_cdf(p / 2) / np.sqrt(2)),
+    # geometry
+    "closest_point_edge_edge": Row([V3, V3, V3, V3, EPSILON], _edge_edge),
     # quaternions
     "quat_inverse": Row([QUAT], lambda q: np.append(-q[:3], q[3])),
     "quat_rotate": Row([QUAT, V3], lambda q, x: rotation(q) @ x),
@@ -390,6 +435,7 @@ ROWS: dict[str, Row] = {
     # noise
     "noise": Row([word(5), vec(3, -3, 3)], _noise),
     "pnoise": Row([word(5), vec(3, -9, 9), whole(2), whole(3), whole(4)], _noise),
+    "curlnoise": Row([word(5), vec(2, -3, 3), whole(2)], check=_check_curl),
     # transformations
     "transform_get_translation": Row([POSE], lambda p: p[:3]),
     "transform_get_rotation": Row([POSE], lambda p: p[3:]),
@@ -431,6 +477,7 @@ VARIANTS: list[tuple[str, Row]] = [
     ("noise", Row([word(7), vec(2, -3, 3)], _noise)),
     ("noise", Row([word(1 << 31), V4], _noise)),
     ("pnoise", Row([word(9), num(-9, 9), whole(3)], _noise)),
+    ("curlnoise", Row([word(5), vec(3, -3, 3), whole(2)], check=_check_curl)),
     ("quat_from_matrix", Row([RIGID], check=_check_rotation(lambda m: m[:3, :3]))),
     ("transform_point", Row([M44, V3], lambda m, x: (m @ np.append(x, 1))[:3])),
     ("transform_vector", Row([M44, V3], lambda m, x: m[:3, :3] @ x)),

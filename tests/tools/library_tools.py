@@ -59,7 +59,11 @@ def calling(f: Any, count: int) -> Any:
     def five(a, b, c, d, e):
         return f(a, b, c, d, e)
 
-    return (one, two, three, four, five)[count - 1]
+    @func
+    def six(a, b, c, d, e, g):
+        return f(a, b, c, d, e, g)
+
+    return (one, two, three, four, five, six)[count - 1]
 
 
 class Traced:

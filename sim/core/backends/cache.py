@@ -16,6 +16,8 @@ import tempfile
 import warnings
 from pathlib import Path
 
+from sim.core import config
+
 FORMAT = 1
 """Part of every key: raise it when what is stored, or how it is made, changes in a way that the key does not see."""
 
@@ -29,8 +31,8 @@ _puts = 0
 
 
 def kernel_cache_dir() -> Path:
-    """`$SIM_CACHE_DIR`, else `simopt` in the platform's cache directory of the user."""
-    chosen = os.environ.get("SIM_CACHE_DIR")
+    """`sim.config.kernel_cache_dir`, `$SIM_CACHE_DIR`, else `simopt` in the platform's cache directory of the user."""
+    chosen = config.kernel_cache_dir or os.environ.get("SIM_CACHE_DIR")
     if chosen:
         return Path(chosen)
     home = Path.home()
@@ -54,6 +56,8 @@ def cache_key(*parts: str) -> str:
 
 def load(key: str) -> bytes | None:
     """The payload stored under a key, or None."""
+    if not config.cache_kernels:
+        return None
     path = kernel_cache_dir() / (key + _SUFFIX)
     try:
         raw = path.read_bytes()
@@ -73,6 +77,8 @@ def load(key: str) -> bytes | None:
 def save(key: str, payload: bytes) -> None:
     """Stores a payload; a directory that cannot be written gives one warning per process."""
     global _puts
+    if not config.cache_kernels:
+        return
     folder = kernel_cache_dir()
     header = _HEADER.pack(_MAGIC, len(payload), hashlib.sha256(payload).digest())
     try:

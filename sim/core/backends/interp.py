@@ -30,11 +30,12 @@ from sim.core.backends.base import (
 from sim.core.lang.errors import SimError
 from sim.core.lang.ir.core import Block, Func, Op, Value, moved_scalars, split_memory
 from sim.core.lang.ir.table import OPS
-from sim.core.lang.types import ArrayType, Scalar, Type, size_of
+from sim.core.lang.types import ArrayType, Scalar, Type, float16, size_of
 
 Order = Callable[[int], Iterable[int]]
 _ATOMIC: dict[str, Callable[[Any, Any], Any]] = {
     "add": np.add, "min": np.fmin, "max": np.fmax, "exch": lambda old, new: new,
+    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
 }  # fmt: skip
 
 
@@ -66,6 +67,8 @@ def convert(value: Any, kind: Scalar) -> Any:
         if np.isinf(value):
             return kind.np.type(limits.max if value > 0 else limits.min)
         return kind.np.type(min(max(int(value), limits.min), limits.max))
+    if kind is float16:  # by way of single precision, as hardware does
+        value = np.asarray(value).astype(np.float32)
     return np.asarray(value).astype(kind.np)[()]
 
 
@@ -167,7 +170,10 @@ class Thread:
         return []
 
     def do_atomic(self, op: Op) -> list[Any]:
-        return self.update(op, _ATOMIC[op.how])
+        if op.how != "cas":
+            return self.update(op, _ATOMIC[op.how])
+        compared = iter(self.get(op.compared))
+        return self.update(op, lambda old, new: new if old == next(compared) else old)
 
     def update(self, op: Op, how: Callable[[Any, Any], Any]) -> list[Any]:
         kinds = moved_scalars(op)
@@ -179,6 +185,11 @@ class Thread:
             old.append(_read(place, kind))
             _write(place, how(old[-1], value).astype(kind.np))
         return old
+
+    def do_peek(self, op: Op) -> list[Any]:
+        kind = op.results[0].type
+        assert isinstance(kind, Scalar)
+        return [_read(int(self.env[op.operands[0]]), kind)]
 
     def do_tape(self, op: Op) -> list[Any]:
         return [np.zeros(op.attrs["slots"], op.attrs["scalar"].np)]

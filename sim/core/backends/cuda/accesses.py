@@ -12,7 +12,15 @@ from sim.core.lang.ir.core import Op, Value, moved_scalars, split_memory
 from sim.core.lang.ir.verifier import InvalidIR
 from sim.core.lang.types import ArrayType, Homogeneous, Scalar, Type, size_of
 
-_UPDATES = {"add": "sim_adds", "min": "sim_smaller", "max": "sim_larger", "exch": "sim_new"}
+_UPDATES = {
+    "min": "sim_smaller()",
+    "max": "sim_larger()",
+    "exch": "sim_new()",
+    "and": "sim_ands()",
+    "or": "sim_ors()",
+    "xor": "sim_xors()",
+    "cas": "sim_new_if<{t}>{{{compared}}}",
+}
 _WIDE = {(4, 2): 2, (4, 4): 4, (8, 2): 2}
 """(bytes of a scalar, scalars) that one instruction moves -> scalars of the built-in vector type."""
 
@@ -102,6 +110,10 @@ class CudaAccesses(CudaBody):
         self.put(f"const {cuda_type(kind)} {made} = sim_at<{cuda_type(kind)}>({place});")
         return made
 
+    def emit_peek(self, op: Op) -> None:
+        t = cuda_type(op.results[0].type)
+        self.define(op.results[0], f"*(const {t}*){self.ref(op.operands[0])}")
+
     def emit_load(self, op: Op) -> None:
         def act() -> list[str]:
             size = self.wide(op)
@@ -150,7 +162,7 @@ class CudaAccesses(CudaBody):
                 t = cuda_type(kind)
                 if self.func.attrs.get("serial") or not needs_atomics(op, self.own):
                     self.put(f"sim_at<{t}>({place}) = {arithmetic('add', kind, [f'sim_at<{t}>({place})', value])};")
-                elif kind.is_float and how != "sim_atomic_add":
+                elif kind.is_float and kind.bits >= 32 and how != "sim_atomic_add":
                     self.put(f"{how}<{t}>({place}, {value});")
                 else:
                     self.put(f"sim_atomic_add({place}, ({t}){value});")
@@ -170,15 +182,14 @@ class CudaAccesses(CudaBody):
     def emit_atomic(self, op: Op) -> None:
         def act() -> list[str]:
             out = []
-            for place, kind, value in zip(
-                self.places(op), moved_scalars(op), map(self.ref, split_memory(op)[3]), strict=True
-            ):
+            moved = zip(self.places(op), moved_scalars(op), map(self.ref, split_memory(op)[3]), strict=True)
+            for k, (place, kind, value) in enumerate(moved):
                 t, how = cuda_type(kind), op.how
-                text = (
-                    f"sim_atomic_add({place}, ({t}){value})"
-                    if how == "add"
-                    else f"sim_update<{t}>({place}, {value}, {_UPDATES[how]}())"
-                )
+                if how == "add":
+                    text = f"sim_atomic_add({place}, ({t}){value})"
+                else:
+                    compared = self.ref(op.compared[k]) if how == "cas" else ""
+                    text = f"sim_update<{t}>({place}, {value}, {_UPDATES[how].format(t=t, compared=compared)})"
                 out.append(self.fresh("old"))
                 self.put(f"const {t} {out[-1]} = {text};")
             return out if op.results else []

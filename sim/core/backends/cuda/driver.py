@@ -98,6 +98,16 @@ class CudaDriver:
     def _attribute(self, which: Any) -> int:
         return int(_check(self._cu.cuDeviceGetAttribute(which, self._device)))
 
+    def attribute(self, name: str) -> int:
+        """An attribute of the device, by its name after CU_DEVICE_ATTRIBUTE_."""
+        return self._attribute(getattr(self._cu.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}"))
+
+    def memory_info(self) -> tuple[int, int]:
+        """Free and total bytes."""
+        self._enter()
+        free, total = _check(self._cu.cuMemGetInfo())
+        return free, total
+
     def _enter(self) -> None:
         """Make this GPU the one that calls of this thread go to: another library may have chosen another since."""
         if getattr(_thread, "ordinal", None) != self.ordinal or find_gpus()[0] > 1:

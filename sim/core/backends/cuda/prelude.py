@@ -9,11 +9,22 @@ BLOCK = 256
 
 PRELUDE = r"""
 #define SIM_INLINE static __device__ __forceinline__
+#define SIM_CONVERSION __device__ __forceinline__
 
 // An array argument: address, extents, byte strides.  The layout is that of the host's argument block.
 template <int D> struct sim_array { char *data; long long n[D]; long long s[D]; };
 
 template <class T> SIM_INLINE T &sim_at(char *place) { return *reinterpret_cast<T *>(place); }
+
+// Half precision: stored so, computed in single precision and rounded.
+struct sim_half {
+    unsigned short bits;
+    sim_half() = default;
+    SIM_CONVERSION explicit sim_half(float x) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x)); }
+    SIM_CONVERSION operator float() const { float x; asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits)); return x; }
+};
+SIM_INLINE sim_half sim_min(sim_half a, sim_half b) { return sim_half(fminf(a, b)); }
+SIM_INLINE sim_half sim_max(sim_half a, sim_half b) { return sim_half(fmaxf(a, b)); }
 
 // Integers: a division by zero gives 0, the smallest number divided by -1 wraps.
 template <class T> SIM_INLINE T sim_div(T a, T b) {
@@ -72,6 +83,13 @@ struct sim_adds { template <class T> __device__ T operator()(T a, T b) const { r
 struct sim_smaller { template <class T> __device__ T operator()(T a, T b) const { return sim_min(a, b); } };
 struct sim_larger { template <class T> __device__ T operator()(T a, T b) const { return sim_max(a, b); } };
 struct sim_new { template <class T> __device__ T operator()(T, T b) const { return b; } };
+struct sim_ands { template <class T> __device__ T operator()(T a, T b) const { return T(a & b); } };
+struct sim_ors { template <class T> __device__ T operator()(T a, T b) const { return T(a | b); } };
+struct sim_xors { template <class T> __device__ T operator()(T a, T b) const { return T(a ^ b); } };
+template <class T> struct sim_new_if {
+    T compared;
+    __device__ T operator()(T a, T b) const { return a == compared ? b : a; }
+};
 
 template <class T> SIM_INLINE T sim_atomic_add(char *place, T value) { return sim_update(place, value, sim_adds()); }
 SIM_INLINE float sim_atomic_add(char *place, float value) { return atomicAdd(reinterpret_cast<float *>(place), value); }

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from sim.core.lang.ir.table import OPS
-from sim.core.lang.types import Scalar, Type, bool_
+from sim.core.lang.types import Scalar, Type, bool_, float16, float32
 
 _TYPES = {
-    "bool": "bool", "float32": "float", "float64": "double",
+    "bool": "bool", "float16": "sim_half", "float32": "float", "float64": "double",
     "int8": "signed char", "int16": "short", "int32": "int", "int64": "long long",
     "uint8": "unsigned char", "uint16": "unsigned short", "uint32": "unsigned", "uint64": "unsigned long long",
 }  # fmt: skip
@@ -44,6 +44,8 @@ def literal(value: Any, kind: Scalar) -> str:
     """A constant; the shortest decimals that give the same bits."""
     if kind is bool_:
         return "true" if value else "false"
+    if kind is float16:
+        return f"sim_half({literal(kind.np.type(value), float32)})"
     if kind.is_float:
         exact = kind.np.type(value)
         if not np.isfinite(exact):
@@ -65,10 +67,13 @@ def arithmetic(name: str, kind: Scalar, args: Sequence[str]) -> str:
     """One row of the table on operands of type `kind`, as an expression."""
     texts = OPS[name].cuda
     text = texts[min(0 if kind.is_float else 2 if kind is bool_ else 1, len(texts) - 1)]
+    if kind is float16 and name != "select":  # computed in single precision, then rounded
+        made = arithmetic(name, float32, [f"float({a})" for a in args])
+        return made if OPS[name].result == "bool" else f"sim_half({made})"
     t, narrow = cuda_type(kind), not kind.is_float and kind is not bool_ and kind.bits < 32
     return text.format(
         *args,
-        f="f" if kind.bits == 32 else "",
+        f="f" if kind.bits <= 32 else "",
         t=t,
         u="unsigned long long" if kind.bits == 64 else "unsigned",
         low=f"({t})" if narrow else "",
@@ -80,6 +85,10 @@ def cast(a: str, source: Scalar, target: Scalar) -> str:
     """A conversion: floats to integers truncate and saturate, a NaN becomes 0; to bool: not equal to zero."""
     if target is bool_:
         return f"({a} != 0)"
+    if source is float16 and target is not float16:
+        return cast(f"float({a})", float32, target)
+    if target is float16 and source is not float16:
+        return f"sim_half({cast(a, source, float32)})"
     if source.is_float and target.is_int:
         info = np.iinfo(target.np)
         above = literal(2.0 ** (target.bits - (target.kind == "i")), source)

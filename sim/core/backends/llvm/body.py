@@ -19,6 +19,8 @@ from sim.core.lang.types import ArrayType, Scalar, bool_, size_of
 PRINT_SYMBOL = "simopt_print"
 _GROUP = ", !llvm.access.group !0"
 """Of plain accesses: see the loop over the threads."""
+_CONSTANT = ", !invariant.load !{}"
+"""Of what nothing writes while the launch runs."""
 
 
 class BodyEmitter(Writer):
@@ -243,6 +245,12 @@ class BodyEmitter(Writer):
             zero = literal(value.type.np.type(0).item(), value.type)
             self.name([value], [self.let(f"phi {llvm_type(value.type)} [ {result}, %{ok} ], [ {zero}, %{bad} ]")])
 
+    def emit_peek(self, op: Op) -> None:
+        kind = op.results[0].type
+        assert isinstance(kind, Scalar)
+        place = self.let(f"inttoptr i64 {self.ref(op.operands[0])} to ptr")
+        self.name(op.results, [self.load(place, kind, _CONSTANT)])
+
     def emit_load(self, op: Op) -> None:
         kinds = moved_scalars(op)
         self.access(op, lambda places, _: [self.load(p, k, _GROUP) for p, k in zip(places, kinds, strict=True)])
@@ -266,9 +274,14 @@ class BodyEmitter(Writer):
 
         def act(places: list[str], values: list[str]) -> list[str]:
             old = []
-            for place, kind, value in zip(places, moved_scalars(op), values, strict=True):
+            for k, (place, kind, value) in enumerate(zip(places, moved_scalars(op), values, strict=True)):
                 old.append(self.load(place, kind, ""))
-                self.store(place, kind, value if how == "exch" else self.arithmetic(how, kind, [old[-1], value]), "")
+                if how == "cas":
+                    equal = self.arithmetic("eq", kind, [old[-1], self.ref(op.compared[k])])
+                    value = self.arithmetic("select", kind, [equal, value, old[-1]])
+                elif how != "exch":
+                    value = self.arithmetic(how, kind, [old[-1], value])
+                self.store(place, kind, value, "")
             return old if op.results else []
 
         self.access(op, act)

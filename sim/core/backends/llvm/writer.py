@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sim.core.lang.ir.table import OPS, Instruction, Intrinsic, Libm, Special
-from sim.core.lang.types import Scalar, Type, bool_
+from sim.core.lang.types import Scalar, Type, bool_, float16, float32
 
 
 def llvm_type(kind: Type) -> str:
     """The SSA type of a scalar (a bool is an i1)."""
     assert isinstance(kind, Scalar)
     if kind.is_float:
-        return "float" if kind.bits == 32 else "double"
+        return {16: "half", 32: "float", 64: "double"}[kind.bits]
     return "i1" if kind is bool_ else f"i{kind.bits}"
 
 
@@ -24,7 +24,9 @@ def memory_type(kind: Type) -> str:
 
 
 def literal(value: Any, kind: Scalar) -> str:
-    """A constant; floats by the bits of a double, which is exact for both widths."""
+    """A constant; floats by the bits of a double, which is exact for narrower ones (halves have bits of their own)."""
+    if kind is float16:
+        return f"0xH{struct.unpack('<H', struct.pack('<e', kind.np.type(value)))[0]:04X}"
     if kind.is_float:
         return f"0x{struct.unpack('<Q', struct.pack('<d', kind.np.type(value)))[0]:016X}"
     return ("true" if value else "false") if kind is bool_ else str(value)
@@ -97,7 +99,10 @@ class Writer:
         return one if self.lanes == 1 else f"v{self.lanes}{one}"
 
     def arithmetic(self, name: str, kind: Scalar, args: list[str]) -> str:
-        """One row of the table on operands of type `kind`."""
+        """One row of the table on operands of type `kind`; halves are computed in single precision, then rounded."""
+        if kind is float16 and name != "select":
+            made = self.arithmetic(name, float32, [self.cast(a, float16, float32) for a in args])
+            return made if OPS[name].result == "bool" else self.cast(made, float32, float16)
         t, how = self.type(kind), OPS[name].llvm
         if isinstance(how, Intrinsic):
             return self.intrinsic(_entry_of(kind, how.names), kind, *args)
@@ -159,6 +164,10 @@ class Writer:
         return self.let(f"{'srem' if kind.kind == 'i' else 'urem'} {t} {a}, {self.divisor(kind, b)[0]}")
 
     def cast(self, a: str, source: Scalar, target: Scalar) -> str:
+        if float16 in (source, target) and float32 not in (source, target) and bool_ is not target:
+            if source is target:
+                return a
+            return self.cast(self.cast(a, source, float32), float32, target)  # hardware has no other conversions
         s, t = self.type(source), self.type(target)
         signed = "s" if source.kind == "i" else "u"
         if s == t:

@@ -263,7 +263,10 @@ class TangentEmitter:
         else:
             for k, place in zip(hit, leaves, strict=True):
                 new, old = self.copied(values[k]), self.copied(op.results[k])
-                wins = emit("or", emit("lt" if how == "min" else "gt", new, old), emit("ne", old, old))
+                if how == "cas":
+                    wins = emit("eq", old, self.copied(op.compared[k]))
+                else:
+                    wins = emit("or", emit("lt" if how == "min" else "gt", new, old), emit("ne", old, old))
                 move = self.tangent(values[k])
 
                 def store(place: int = place, move: Value = move) -> None:

@@ -194,4 +194,4 @@ def _disjoint(a: Op, b: Op) -> bool:
 
 
 def _spelled(kind: str) -> str:
-    return f"atomic_{kind}" if kind in ("min", "max", "exch") else kind
+    return f"atomic_{kind}" if kind in ("min", "max", "exch", "cas") else kind

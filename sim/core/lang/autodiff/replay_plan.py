@@ -198,5 +198,5 @@ def _is_perfect_nest(loop: Op, plan: ReplayPlan, spoilt: set[Value], tbr: ToBeRe
 def is_invariant_value(op: Op, plan: ReplayPlan) -> bool:
     """Can an operation of an address-invariant region be computed at any time while its stores are taken back?"""
     branch = op.name == "if" and op not in plan.storing
-    plain = op.name in OPS or op.name in ("const", "tid", "shape", "load", "call")
+    plain = op.name in OPS or op.name in ("const", "tid", "shape", "peek", "load", "call")
     return (branch or plain) and not any(r in plan.changing for r in op.results)

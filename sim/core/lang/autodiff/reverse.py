@@ -148,9 +148,9 @@ class ReverseEmitter:
                 op.span,
                 "use the result for nothing that reaches the loss, or sum in another way",
             )
-        if how == "exch":
+        if how in ("exch", "cas"):
             raise GradientError(
-                f"atomic_exch on '{name}' carries a gradient: which thread's value stays depends on the order of the"
+                f"atomic_{how} on '{name}' carries a gradient: which thread's value stays depends on the order of the"
                 " threads",
                 op.span,
                 "store with one thread per element, or give the array no gradient",

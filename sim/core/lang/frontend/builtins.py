@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
-import re
 from functools import reduce
 
+from sim.core.lang.frontend import atomics as atomics  # fill the registry of names
+from sim.core.lang.frontend import output as output
 from sim.core.lang.frontend.traced import (
     ArrayRef,
     Keywords,
-    LocalArray,
-    LValue,
     Positional,
     Range,
     StructValue,
@@ -20,20 +19,17 @@ from sim.core.lang.frontend.traced import (
     describe,
     extents,
     flatten,
-    is_number,
     kind_of,
     type_of,
     whole,
 )
 from sim.core.lang.frontend.tracing.branches import choose
-from sim.core.lang.frontend.tracing.components import iterate, subscript
-from sim.core.lang.frontend.tracing.construct import construct
+from sim.core.lang.frontend.tracing.components import iterate
 from sim.core.lang.frontend.tracing.context import Context
 from sim.core.lang.frontend.tracing.operators import binary, elementwise, power, unary
 from sim.core.lang.frontend.tracing.registry import NAMES, Builtin, builtin, takes
-from sim.core.lang.ir.core import Op, Value
 from sim.core.lang.ir.ops import OPS  # the table with its rows
-from sim.core.lang.types import Homogeneous, Scalar, Type, bool_, scalar_of
+from sim.core.lang.types import Homogeneous, Scalar, Type
 
 
 def __getattr__(name: str) -> TracedValue:
@@ -59,23 +55,50 @@ for _name, _row in OPS.items():
 NAMES["fabs"] = NAMES["abs"]
 
 
-def _operator(name: str, sign: str) -> None:
+def _operator(name: str, op: str, sign: str) -> None:
     def handler(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> TracedValue:
         takes(t, node, name, args, kwargs, 2)
-        return binary(t, name, sign, args[0], args[1], node)
+        return binary(t, op, sign, args[0], args[1], node)
 
     NAMES[name] = Builtin(name, handler, f"a {sign} b")
 
 
-for _name, _sign in (("add", "+"), ("sub", "-"), ("mul", "*"), ("div", "/"), ("mod", "%"), ("floordiv", "//")):
-    _operator(_name, _sign)
+for _name, _op, _sign in (
+    ("add", "add", "+"),
+    ("sub", "sub", "-"),
+    ("mul", "mul", "*"),
+    ("div", "div", "/"),
+    ("mod", "mod", "%"),
+    ("floordiv", "floordiv", "//"),
+    ("bit_and", "and", "&"),
+    ("bit_or", "or", "|"),
+    ("bit_xor", "xor", "^"),
+    ("lshift", "shl", "<<"),
+    ("rshift", "shr", ">>"),
+):
+    _operator(_name, _op, _sign)
+NAMES["div_approx"] = NAMES["div"]
 
 
-@builtin("neg")
-def _neg(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> TracedValue:
-    """-a."""
-    takes(t, node, "neg", args, kwargs, 1)
-    return unary(t, ast.USub(), args[0], node)
+def _unary(name: str, op: ast.unaryop, doc: str) -> None:
+    def handler(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> TracedValue:
+        takes(t, node, name, args, kwargs, 1)
+        return unary(t, op, args[0], node)
+
+    NAMES[name] = Builtin(name, handler, doc)
+
+
+_unary("neg", ast.USub(), "-a.")
+_unary("pos", ast.UAdd(), "+a.")
+_unary("invert", ast.Invert(), "~a: every bit flipped.")
+_unary("unot", ast.Not(), "not a.")
+
+
+@builtin("pos")
+def _pos(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> TracedValue:
+    """+a."""
+    takes(t, node, "pos", args, kwargs, 1)
+    return unary(t, ast.UAdd(), args[0], node)
 
 
 @builtin("pow")
@@ -134,56 +157,6 @@ def _tid(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> Trace
         raise t.error(node, f"tid() gives 1 to 4 indices, not {count}")
     t.dims = max(t.dims, count)
     return tuple(t.b.tid(axis) for axis in range(count))
-
-
-def element(t: Context, name: str, args: Positional, node: ast.AST) -> tuple[LValue, TracedValue]:
-    """Array element and value of `atomic_add(array, i, j, value)`."""
-    ref = args[0] if args else None
-    if not isinstance(ref, ArrayRef):
-        raise t.error(
-            node,
-            f"{name} takes an array, indices and a value, got {describe(ref) if args else 'nothing'}",
-            f"write {name}(array, i, value)",
-        )
-    if len(args) != ref.ndim + 2:
-        raise t.error(
-            node,
-            f"{name} on {type_of(ref)} takes {ref.ndim} ind{'ex' if ref.ndim == 1 else 'ices'} and a value, "
-            f"got {len(args) - 1} argument{'s' if len(args) != 2 else ''} after the array",
-        )
-    place = subscript(t, ref, args[1:-1], node)
-    return place, args[-1]
-
-
-def _atomic(name: str, how: str, doc: str) -> None:
-    def handler(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> TracedValue:
-        if kwargs:
-            raise t.error(node, f"{name} takes no argument '{next(iter(kwargs))}'")
-        place, value = element(t, name, args, node)
-        if isinstance(place.array, LocalArray):
-            raise t.error(node, f"{name} on an array of one thread", "no other thread sees it: write a[i] += value")
-        scalar = scalar_of(place.type)
-        if scalar is None or (scalar is bool_ and how != "exch"):
-            raise t.error(node, f"{name} is not defined for elements of type {place.type}")
-        if isinstance(place.type, Homogeneous) and is_number(value):
-            value = construct(t, place.type, (value,), {}, node)
-        if name == "atomic_sub":
-            value = unary(t, ast.USub(), value, node)
-        values = t.fit_lvalue(place, value, node)
-        if how == "add" and t.unused is node:
-            t.accumulate(place, values)
-            return None
-        leaves = range(place.first, place.first + len(values))
-        return t.compose(place.type, iter(t.b.atomic(how, place.array, place.index, leaves, values)))
-
-    NAMES[name] = Builtin(name, handler, doc)
-
-
-_atomic("atomic_add", "add", "array[i] += value without races; gives the old value.")
-_atomic("atomic_sub", "add", "array[i] -= value without races; gives the old value.")
-_atomic("atomic_min", "min", "array[i] = min(array[i], value) without races; gives the old value.")
-_atomic("atomic_max", "max", "array[i] = max(array[i], value) without races; gives the old value.")
-_atomic("atomic_exch", "exch", "array[i] = value without races; gives the old value.")
 
 
 # ---- choice and compile time
@@ -297,57 +270,3 @@ def _enumerate(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) ->
 def _zip(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> TracedValue:
     """zip of tuples or vectors: as in Python, unrolled."""
     return tuple(zip(*(iterate(t, a, node) for a in args), strict=False))
-
-
-# ---- output
-@builtin("print")
-def _print(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> None:
-    """print(a, "text", b): shows values of the run, one line per thread that comes by."""
-    takes(t, node, "print", args, kwargs, 0, 1000)
-    values: list[Value] = []
-    text = " ".join(_template(t, a, values, node) for a in args)
-    t.b.append(Op("print", values, [], {"format": text + "\n"}))
-
-
-def _template(t: Context, x: TracedValue, values: list[Value], node: ast.AST) -> str:
-    if isinstance(x, str):
-        return x.replace("{", "{{").replace("}", "}}")
-    if isinstance(x, tuple):
-        return "(" + ", ".join(_template(t, v, values, node) for v in x) + ")"
-    if is_number(x):
-        return str(x)
-    if isinstance(x, StructValue):
-        return f"{x.type}(" + ", ".join(f"{k}={_template(t, v, values, node)}" for k, v in x.values.items()) + ")"
-    if isinstance(x, (Value, VectorValue)):
-        found = flatten(x)
-        values.extend(found)
-        return "{}" if isinstance(x, Value) else "[" + ", ".join("{}" for _ in found) + "]"
-    return describe(x).replace("{", "{{").replace("}", "}}")
-
-
-@builtin("printf")
-def _printf(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> None:
-    """printf("x = %f\\n", x): output with the formats of C."""
-    takes(t, node, "printf", args, kwargs, 1, 1000)
-    if not isinstance(args[0], str):
-        raise t.error(node, "printf takes a format string first")
-    values = [t.as_value(a, None, node) for a in args[1:]]
-    pieces = re.split(r"%([-+ 0]*\d*(?:\.\d+)?)(?:l|ll|h)?([diufFgGeExXs%])", args[0])
-    text, used = "", 0
-    for k in range(0, len(pieces), 3):
-        text += pieces[k].replace("{", "{{").replace("}", "}}")
-        if k + 2 < len(pieces):
-            flags, letter = pieces[k + 1], pieces[k + 2]
-            used += letter != "%"
-            text += (
-                "%"
-                if letter == "%"
-                else (
-                    "{}"
-                    if letter == "s"
-                    else "{:" + flags.replace("-", "<") + ("d" if letter in "iu" else letter) + "}"
-                )
-            )
-    if used != len(values):
-        raise t.error(node, f"the format takes {used} value{'s' if used != 1 else ''}, got {len(values)}")
-    t.b.append(Op("print", values, [], {"format": text}))

@@ -19,7 +19,7 @@ from sim.core.lang.frontend.function import Function, rules
 from sim.core.lang.frontend.source import MISSING, own_module
 from sim.core.lang.ir.core import Op
 from sim.core.lang.memoize import compiling
-from sim.core.lang.types import Composite, HostStruct, Type
+from sim.core.lang.types import Composite, HostNumber, HostStruct, Type
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _ROWS = (list, tuple, dict, HostStruct)
@@ -209,6 +209,8 @@ def _alike(a: Any, b: Any) -> bool:
         return repr(a) == repr(b)  # tells -0.0 from 0.0, and a NaN is like itself
     if isinstance(a, np.generic):
         return bool(a.dtype == b.dtype) and a.tobytes() == b.tobytes()
+    if isinstance(a, HostNumber):
+        return a.type is b.type and repr(a) == repr(b)
     if isinstance(a, Composite):
         return a.type is b.type and a.data.tobytes() == b.data.tobytes()
     if isinstance(a, tuple):

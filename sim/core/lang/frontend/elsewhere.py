@@ -127,18 +127,12 @@ PYTHON: Mapping[str, str] = {
 }
 """Functions of Python that the language does not have."""
 _LATER = "are not there yet"
-_GRAPH = "write `with sim.capture() as graph:`, then graph.replay()"
 _COMPILED = "there is nothing to load: a kernel is compiled at its first launch, and kept on disk"
-_OPTIONS = "write sim.set_check_bounds(True), sim.set_num_threads(n), ...; there is no object of settings"
 WARP: Mapping[str, str] = {
     "tile": f"tiles {_LATER}; write a kernel per element, sums with sim.atomic_add",
     "tile_*": f"tiles {_LATER}; write a kernel per element, sums with sim.atomic_add",
     "launch_tiled": f"tiles {_LATER}; write a kernel per element with sim.launch",
-    **dict.fromkeys(
-        ("Mesh", "mesh_*", "Bvh", "bvh_*"),
-        f"queries of meshes {_LATER}; shapes to collide with are planes and spheres (sim.ModelBuilder)",
-    ),
-    **dict.fromkeys(("HashGrid", "hash_grid_*"), f"grids of neighbours {_LATER}; pass pairs of neighbours as an array"),
+    "mesh_query_aabb*tiled": f"tiles {_LATER}; write mesh_query_aabb and mesh_query_aabb_next, in every thread",
     **dict.fromkeys(
         ("Volume", "volume_*", "Texture*", "texture_*", "MarchingCubes"),
         f"sampled fields {_LATER}; index a sim.array3d in the kernel",
@@ -146,50 +140,23 @@ WARP: Mapping[str, str] = {
     **dict.fromkeys(("fem", "sparse"), "it is not there yet"),
     "sim": "models are built by sim.ModelBuilder, and moved by sim.SolverXPBD",
     "render": "write `simopt run scene.yaml`: it makes a report with a player",
-    "config": _OPTIONS,
-    "context": _OPTIONS,
-    **dict.fromkeys(("capture_begin", "capture_end", "capture_launch", "ScopedCapture", "is_capturing"), _GRAPH),
+    "context": "see sim.config, sim.get_device() and sim.set_num_threads(n)",
     "*_aot_module": _COMPILED,
     "from_ptr": "write sim.array(ptr=..., shape=..., dtype=...)",
     **dict.fromkeys(
         ("indexedarray*", "fabricarray*", "indexedfabricarray*"),
         "pass the indices as an array, and write a[index[i]] in the kernel",
     ),
-    "atomic_cas": "there are sim.atomic_add, sim.atomic_min, sim.atomic_max and sim.atomic_exch",
     "cast": "write sim.int32(x), ... to convert a number; to read its bits as another type there is no way yet",
     **dict.fromkeys(
         ("ref", "address_of"), "a function returns what it changes: write x = f(x), or pass an array and an index"
     ),
     "select": "write sim.where(cond, if_true, if_false)",
     "func_native": f"snippets of C++ or CUDA {_LATER}; write it with @sim.func",
-    **dict.fromkeys(("expect_eq", "expect_neq", "expect_near"), 'write `assert a == b, "message"` in the kernel'),
     **dict.fromkeys(("jax_kernel", "jax_callable"), "write sim.from_jax(a) and sim.to_jax(a)"),
-    **dict.fromkeys(
-        ("spatial_vectorf", "spatial_vectord"),
-        "write sim.spatial_vector(w, v) in kernels, and sim.types.vector(6, float) for the type",
-    ),
-    **dict.fromkeys(
-        ("spatial_matrix", "spatial_matrixf", "spatial_matrixd"), "write sim.types.matrix((6, 6), float) for the type"
-    ),
-    **dict.fromkeys(
-        (
-            "is_cuda_available",
-            "is_device_available",
-            "get_cuda_devices",
-            "get_cuda_device",
-            "get_cuda_device_count",
-            "get_preferred_device",
-        ),
-        'write sim.get_devices(), or sim.get_device("cuda:0")',
-    ),
     **dict.fromkeys(("svd3x3", "eig3x3"), "write sim.svd3(m), sim.eig3(m)"),
     "map": "write a @sim.kernel, and sim.launch",
-    "vec?h": "half precision is not there; write sim.vec3",
-    "mat??h": "half precision is not there; write sim.mat33",
-    "float16": "half precision is not there",
     "autograd_*": "see sim.autograd",
-    "ScopedMempool*": "memory is kept by the device itself",
-    "set_mempool_*": "memory is kept by the device itself",
 }
 """Names of Warp that this package does not have."""
 

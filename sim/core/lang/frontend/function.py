@@ -5,7 +5,7 @@ from __future__ import annotations
 import typing
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 from sim.core.lang.errors import entry_point
 from sim.core.lang.frontend.source import (
@@ -17,7 +17,9 @@ from sim.core.lang.frontend.source import (
     signature,
 )
 from sim.core.lang.memoize import compiling
-from sim.core.lang.types import Scalar, float32
+from sim.core.lang.types import Scalar, float32, host
+
+_INTERNAL = ("sim.core.lang.library", "sim.core.spatial")
 
 
 class _Rules:
@@ -27,28 +29,6 @@ class _Rules:
 
 
 rules = _Rules()
-
-
-class HostEvaluator(Protocol):
-    """What calls outside of kernels go to.  The language cannot evaluate: whoever has an interpreter provides one."""
-
-    def function(self, function: Function, args: tuple[Any, ...]) -> Any:
-        """The result of a function of the language for values of the host."""
-
-    def primitive(self, name: str, args: tuple[Any, ...]) -> Any:
-        """The result of a primitive of the op table for numbers."""
-
-
-class _Host:
-    evaluator: HostEvaluator | None = None
-
-
-host = _Host()
-
-
-def provide_host(evaluator: HostEvaluator) -> None:
-    """From here on, calls outside of kernels go to `evaluator`."""
-    host.evaluator = evaluator
 
 
 class Function:
@@ -69,7 +49,7 @@ class Function:
         self.adjoint: Function | None = None
         self.separator: Function | None = None
         self.earlier: Function | None = None  # of this name with other argument types: see `func`
-        self.internal = (python.__module__ or "").startswith("sim.core.lang.library")
+        self.internal = (python.__module__ or "").startswith(_INTERNAL)
         self.traces: dict[Any, Any] = {}  # by argument types: see `captures.remembered`
         self._annotations = annotations
         self._parameters: dict[Scalar, list[KernelParameter]] = {}
@@ -124,12 +104,12 @@ class Function:
 
     @entry_point
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if host.evaluator is None or kwargs:
+        if host.evaluator is None:
             raise TypeError(
                 f"`{self.name}` is a function of the kernel language: call it inside of a kernel or another such"
                 " function"
             )
-        return host.evaluator.function(self, args)
+        return host.evaluator.call(self, args, kwargs)
 
     def __repr__(self) -> str:
         return f"<function {self.name} of the kernel language>"

@@ -7,15 +7,18 @@ argument types, into a `Func`.  The tracer runs the Python syntax tree on traced
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from sim.core.lang.errors import KernelError
 from sim.core.lang.frontend import builtins as builtins  # fills the registry of names
 from sim.core.lang.frontend.function import Function
+from sim.core.lang.frontend.traced import TracedValue, flatten
 from sim.core.lang.frontend.tracing import bodies
-from sim.core.lang.frontend.tracing.bodies import Arguments
+from sim.core.lang.frontend.tracing.bodies import Arguments, parameter_value, result_of
+from sim.core.lang.frontend.tracing.calls import apply
 from sim.core.lang.frontend.tracing.closed_form import ClosedForm
-from sim.core.lang.frontend.tracing.context import Syntax
+from sim.core.lang.frontend.tracing.context import Context, Frame, Syntax
 from sim.core.lang.frontend.tracing.expressions import evaluate
 from sim.core.lang.frontend.tracing.statements import execute
 from sim.core.lang.ir.core import Func
@@ -38,6 +41,40 @@ def trace_kernel(
 ) -> Func:
     """`bodies.trace_kernel` of a function of the language, or of Python."""
     return bodies.trace_kernel(SYNTAX, _function(python), arg_types, name, real, dims)
+
+
+def trace_call(
+    target: TracedValue, args: Sequence[TracedValue], kwargs: Mapping[str, TracedValue], real: Scalar
+) -> Func:
+    """A call from outside of kernels as a pure function: its parameters are the arguments given as types, in order.
+
+    Other arguments are constants.  Raises `KernelError` without a place: there is no line of a kernel.
+    """
+    t = Context(SYNTAX, real)
+    t.frames.append(Frame(_OUTSIDE, None, ("outside",)))
+    node = _OUTSIDE.source.node
+    with t.b:
+        given = {
+            key: parameter_value(t, str(key), x) if isinstance(x, Type) else t.static(x, str(key), node)
+            for key, x in [*enumerate(args), *kwargs.items()]
+        }
+        try:
+            made = apply(
+                t, target, tuple(given[k] for k in range(len(args))), {key: given[key] for key in kwargs}, node
+            )
+            value, kind = (None, None) if made is None else result_of(t, _OUTSIDE, made)
+        except KernelError as problem:
+            raise type(problem)(problem.what, None, problem.hint) from None
+    out = t.finish(target.name, None, flatten(value))
+    out.attrs["result"] = kind
+    return out
+
+
+def _outside() -> None:
+    """Whoever calls a function outside of kernels."""
+
+
+_OUTSIDE = Function(_outside, "a call outside of kernels")
 
 
 def closed_form(function: Function, arg_types: Arguments, real: Scalar) -> ClosedForm:

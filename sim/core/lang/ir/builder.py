@@ -167,10 +167,12 @@ class Builder:
         leaves: Sequence[int],
         values: Sequence[Value],
         leaf: Value | None = None,
+        compared: Sequence[Value] = (),
     ) -> list[Value]:
         results = [Value(v.type) for v in values]
         attrs = {**self._touch(leaves, leaf), "how": how}
-        return self.append(Op("atomic", [*self._address(array, index, leaf), *values], results, attrs)).results
+        operands = [*self._address(array, index, leaf), *values, *compared]
+        return self.append(Op("atomic", operands, results, attrs)).results
 
     @staticmethod
     def _address(array: Value, index: Sequence[Value], leaf: Value | None) -> list[Value]:
@@ -195,6 +197,9 @@ class Builder:
 
     def shape(self, array: Value, axis: int) -> Value:
         return self.leaf_op("shape", (array,), int32, axis=axis)
+
+    def peek(self, address: Value, kind: Type) -> Value:
+        return self.leaf_op("peek", (address,), kind)
 
 
 def _fits(value: Any, target: Scalar) -> bool:

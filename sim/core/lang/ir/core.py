@@ -9,7 +9,7 @@ of operations stands in `table.py`; `builder.py` makes them, `printer.py` shows 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -126,9 +126,15 @@ class Op:
 
     @property
     def how(self) -> str:
-        """Of an atomic: "add", "min", "max" or "exch"."""
+        """Of an atomic: "add", "min", "max", "exch", "cas", "and", "or" or "xor"."""
         how: str = self.attrs["how"]
         return how
+
+    @property
+    def compared(self) -> Sequence[Value]:
+        """Of an atomic compare-and-swap: for each value the one that the element has to have."""
+        values = self.operands[1 + self.operands[0].type.ndim + self.dynamic :]  # type: ignore[attr-defined]
+        return values[len(values) // 2 :] if self.how == "cas" else ()
 
     @property
     def axis(self) -> int:
@@ -217,6 +223,8 @@ def split_memory(op: Op) -> Access:
     """The operands of load/store/accum/atomic."""
     array, ndim = op.operands[0], op.operands[0].type.ndim  # type: ignore[attr-defined]
     rest = op.operands[1 + ndim :]
+    if op.name == "atomic" and op.how == "cas":
+        rest = rest[: len(rest) - len(op.compared)]
     leaf = rest[0] if op.dynamic else None
     return Access(array, op.operands[1 : 1 + ndim], leaf, rest[1:] if leaf is not None else rest)
 

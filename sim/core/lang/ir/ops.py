@@ -59,6 +59,20 @@ def _shift(how: Callable[..., Any]) -> Callable[..., Any]:
     return lambda a, b: how(a, b & np.asarray(b).dtype.type(8 * np.asarray(b).dtype.itemsize - 1))
 
 
+def _of_python(function: Callable[[float], float]) -> Callable[[Any], Any]:
+    """A function of Python's numbers, for NumPy's scalars and arrays of them, in their precision."""
+    each = np.frompyfunc(function, 1, 1)
+    return lambda a: np.asarray(each(np.asarray(a, np.float64))).astype(np.asarray(a).dtype)[()]
+
+
+_erf, _erfc = _of_python(math.erf), _of_python(math.erfc)
+
+
+def _bits_set(a: Any) -> Any:
+    x = np.asarray(a)
+    return np.bitwise_count(x.view(f"u{x.itemsize}")).astype(x.dtype)[()]
+
+
 # ------------------------------------------------------------------------------------------------ helpers of rows
 def define_op(
     name: str,
@@ -203,6 +217,14 @@ _op("cosh", 1, "f", "hyperbolic cosine", np.cosh,
 _op("tanh", 1, "f", "hyperbolic tangent", np.tanh,
     lambda ct, y, a: (ct * (1.0 - y * y),), Libm("tanh"), "tanh{f}({0})", expensive=True)
 
+# ---- error functions
+_op("erf", 1, "f", "error function, 2 / sqrt(pi) times the integral of e^(-t^2) from 0 to a", _erf,
+    lambda ct, y, a: (ct * (emit("exp", -(a * a)) * (2.0 / math.sqrt(math.pi))),),
+    Libm("erf"), "erf{f}({0})", singular=True, expensive=True)
+_op("erfc", 1, "f", "1 - erf(a), without cancellation", _erfc,
+    lambda ct, y, a: (-(ct * (emit("exp", -(a * a)) * (2.0 / math.sqrt(math.pi)))),),
+    Libm("erfc"), "erfc{f}({0})", singular=True, expensive=True)
+
 # ---- rounding: the derivative is zero
 _op("floor", 1, "f", "largest integer not above a", np.floor,
     ZERO, _intrinsic("floor"), "floor{f}({0})", domain=(-3.0, 3.0))
@@ -243,6 +265,8 @@ _op("xor", 2, "iub", "bitwise or logical exclusive or", np.bitwise_xor,
 _op("not", 1, "iub", "bitwise complement or logical not", np.invert,
     ZERO, Instruction("", "xor {t} {0}, {ones}", "xor {t} {0}, {ones}"), "", "({t})~{0}", "!{0}",
     builtin=False, folds=_always, simplify=_undone("not"))
+_op("bits_set", 1, "iu", "how many bits are set, in the type of a", _bits_set,
+    ZERO, Intrinsic(("ctpop",)), "", "({t})__popcll((unsigned long long)({u}){0})")
 _op("shl", 2, "iu", "shift left", _shift(np.left_shift),
     ZERO, Special(), "", "({t})(({u}){0} << ({1} & {last}))", builtin=False)
 _op("shr", 2, "iu", "shift right, arithmetic for signed integers", _shift(np.right_shift),

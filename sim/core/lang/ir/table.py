@@ -150,12 +150,14 @@ STRUCTURAL = {row.name: row for row in (
     Structural("store", "array, *index[, leaf], *values {leaves, dynamic}", writes=True, effect=True),
     # array element += values
     Structural("accum", "array, *index[, leaf], *values {leaves, dynamic, exclusive}", writes=True, effect=True),
-    # how: add, min, max, exch
+    # how: add, min, max, exch, cas, and, or, xor; cas has as many values again, to compare with
     Structural("atomic", "array, *index[, leaf], *values {leaves, dynamic, how} -> the old values",
                loads=True, writes=True, effect=True),
     # axis -1: the linear index of the thread
     Structural("tid", "{axis} -> int32", free=True),
     Structural("shape", "array {axis} -> int32", free=True),
+    # what a structure keeps at this address (uint64): constant while the launch runs, and not differentiated
+    Structural("peek", "address -> value"),
     # storage of one thread (bounded: checkpoints of loops)
     Structural("tape", "{slots, scalar} -> tape"),
     Structural("tape_load", "tape, index -> value"),

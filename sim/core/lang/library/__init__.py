@@ -7,10 +7,22 @@ primitives of the op table (sin, sqrt, floor, ...) need no entry here.
 from __future__ import annotations
 
 from sim.core.lang.frontend.tracing.operators import OPERATORS
-from sim.core.lang.library import decompose, matrix, noise, quaternion, rand, scalar, transform, vector
+from sim.core.lang.library import (
+    decompose,
+    intersect,
+    matrix,
+    noise,
+    quaternion,
+    rand,
+    scalar,
+    search,
+    special,
+    transform,
+    vector,
+)
 from sim.core.lang.library.export import LIBRARY, RANDOM
 
-__all__ = ["LIBRARY", "RANDOM", "decompose", "noise", "rand", "scalar", "vector"]
+__all__ = ["LIBRARY", "RANDOM", "decompose", "intersect", "noise", "rand", "scalar", "search", "special", "vector"]
 
 OPERATORS.update(
     {

@@ -9,7 +9,7 @@ from __future__ import annotations
 from sim.core.lang.frontend.builtins import floor
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.export import export
-from sim.core.lang.library.rand import randf, sample_unit_cube, sample_unit_hypercube, sample_unit_square
+from sim.core.lang.library.rand import rand_init, randf, sample_unit_cube, sample_unit_hypercube, sample_unit_square
 from sim.core.lang.library.static import is_scalar, scalar_type, vector_type
 from sim.core.lang.library.vector import normalize
 from sim.core.lang.types import int32, uint32
@@ -65,6 +65,36 @@ def _lattice(state, x, period):
 
 
 @func
+def _lattice_gradient(state, x):
+    """The gradient of `_lattice` without a period, by the product rule."""
+    n = len(x)
+    cell, rest, weight, change = vector_type(int32, n)(), x, x, x
+    for k in range(n):
+        cell[k] = int32(floor(x[k]))
+        rest[k] = x[k] - floor(x[k])
+        weight[k] = rest[k] * rest[k] * rest[k] * (rest[k] * (rest[k] * 6.0 - 15.0) + 10.0)
+        change[k] = 30.0 * rest[k] * rest[k] * (rest[k] * (rest[k] - 2.0) + 1.0)
+    total = type(x)()
+    for corner in range(2**n):
+        at, shares, changes = cell, x, x
+        for k in range(n):
+            bit = (corner >> k) & 1
+            at[k] = cell[k] + bit
+            shares[k] = weight[k] if bit == 1 else 1.0 - weight[k]
+            changes[k] = change[k] if bit == 1 else -change[k]
+        slope = _slope(state, at, x)
+        value = scalar_type(x)(0)
+        for k in range(n):
+            value += slope[k] * (rest[k] - ((corner >> k) & 1))
+        for k in range(n):
+            others = scalar_type(x)(1)
+            for j in range(n):
+                others = others * (shares[j] if j != k else 1.0)
+            total[k] += (slope[k] * shares[k] + value * changes[k]) * others
+    return total
+
+
+@func
 def _wrapped(i, period, k):
     if period is None:
         return i
@@ -85,3 +115,29 @@ def pnoise(state, x, px, py=1, pz=1, pt=1):
     if is_scalar(x):
         return _lattice(state, vector_type(x, 1)(x), (px,))
     return _lattice(state, x, (px, py, pz, pt))
+
+
+@export
+def curlnoise(state, x, octaves=1, lacunarity=2.0, gain=0.5):
+    """A smooth field without divergence: the curl of noise, a vec2 at a vec2, a vec3 at a vec3, or at (x, y, z, time).
+
+    Sum over `octaves`, octave i with frequency lacunarity^i and weight gain^i.  In three dimensions the potential has
+    three components with seeds of their own, which go on from octave to octave (R. Bridson and others, "Curl-Noise for
+    Procedural Fluid Flow", SIGGRAPH 2007).
+    """
+    frequency, weight = scalar_type(x)(1), scalar_type(x)(1)
+    seed = uint32(state)
+    a, b, c = type(x)(), type(x)(), type(x)()
+    for _ in range(int32(octaves)):
+        at = x * frequency
+        a += _lattice_gradient(seed, at) * weight
+        if len(x) > 2:
+            seed = rand_init(seed, 10019689)
+            b += _lattice_gradient(seed, at) * weight
+            seed = rand_init(seed, 13112221)
+            c += _lattice_gradient(seed, at) * weight
+        weight *= gain
+        frequency *= lacunarity
+    if len(x) == 2:
+        return type(x)(-a[1], a[0])
+    return vector_type(x, 3)(c[1] - b[2], a[2] - c[0], b[0] - a[1])

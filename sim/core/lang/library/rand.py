@@ -13,17 +13,24 @@ import ast
 import math
 from typing import Any
 
-from sim.core.lang.frontend.builtins import cos, log, sin, sqrt
+from sim.core.lang.frontend.builtins import abs, cos, exp, floor, log, sin, sqrt, where
 from sim.core.lang.frontend.function import Function, func
 from sim.core.lang.frontend.traced import Keywords, Positional
 from sim.core.lang.frontend.tracing.calls import call_function
 from sim.core.lang.frontend.tracing.context import Context
 from sim.core.lang.frontend.tracing.registry import Builtin
 from sim.core.lang.library.export import RANDOM, public
+from sim.core.lang.library.search import lower_bound
 from sim.core.lang.types import float32, int32, uint32, vector
 
 vec2, vec3, vec4 = vector(2, float32), vector(3, float32), vector(4, float32)
 TWO_PI = 2.0 * math.pi
+LOG_TWO_PI = math.log(2.0 * math.pi)
+STIRLING = (
+    8.333333333333333e-02, -2.777777777777778e-03, 7.936507936507937e-04, -5.952380952380952e-04, 8.417508417508418e-04,
+    -1.917526917526918e-03, 6.410256410256410e-03, -2.955065359477124e-02, 1.796443723688307e-01, -1.39243221690590,
+)  # fmt: skip
+"""B_2k / (2k (2k - 1)), k = 1 .. 10."""
 ABOVE_ZERO = 5.96e-8  # added to a number of [0, 1 - 2^-24] it keeps a logarithm finite and negative
 
 
@@ -160,14 +167,65 @@ def _sample_unit_hypercube(state):
 @func
 def _sample_cdf(state, cdf):
     state, u = _randf(state)
-    low, high = int32(0), cdf.shape[0]
-    while low < high:
-        middle = (low + high) // 2
-        if cdf[middle] < u:
-            low = middle + 1
-        else:
-            high = middle
-    return state, low
+    return state, lower_bound(cdf, u)
+
+
+@func
+def _log_gamma(x):
+    """log Gamma(x) for x > 0, in float32: Stirling's series from 7 on, and log Gamma(x + 1) = log(x) + log Gamma(x)
+    (Zhang and Jin, "Computation of Special Functions", 1996, 3.1)."""
+    shift = int32(0)
+    if x < 7.0:
+        shift = int32(7.0 - x)
+    y = x + float32(shift)
+    z = (1.0 / y) * (1.0 / y)
+    series = float32(STIRLING[9])
+    for k in range(8, -1, -1):
+        series = series * z + STIRLING[k]
+    total = series / y + 0.5 * LOG_TWO_PI + (y - 0.5) * log(y) - y
+    for _ in range(shift):
+        total -= log(y - 1.0)
+        y -= 1.0
+    return where(x == 1.0 or x == 2.0, 0.0, total)
+
+
+@func
+def _poisson(state, lam):
+    """Products of uniform numbers for a small mean, else W. Hormann's transformed rejection ("The transformed rejection
+    method for generating Poisson random variables", Insurance: Mathematics and Economics 12, 1993)."""
+    count = uint32(0)
+    mean = float32(lam)
+    if mean >= 10.0:
+        b = 0.931 + 2.53 * sqrt(mean)
+        a = -0.059 + 0.02483 * b
+        log_inverse_alpha = log(1.1239 + 1.1328 / (b - 3.4))
+        log_mean = log(mean)
+        squeeze = 0.9277 - 3.6224 / (b - 2.0)
+        drawing = True
+        while drawing:
+            state, u = _randf(state)
+            state, v = _randf(state)
+            u -= 0.5
+            side = 0.5 - abs(u)
+            k = floor((2.0 * a / side + b) * u + mean + 0.43)
+            accepted = side >= 0.07 and v <= squeeze
+            if not accepted and k >= 0.0 and not (side < 0.013 and v > side):
+                height = log(v) + log_inverse_alpha - log(a / (side * side) + b)
+                accepted = height <= -mean + k * log_mean - _log_gamma(k + 1.0)
+            if accepted:
+                count = uint32(k)
+                drawing = False
+    elif mean != 0.0:
+        limit, product = exp(-mean), float32(1.0)
+        drawing = True
+        while drawing:
+            state, u = _randf(state)
+            product *= u
+            if product > limit:
+                count += uint32(1)
+            else:
+                drawing = False
+    return state, count
 
 
 def _drawing(name: str, function: Function, doc: str) -> Builtin:
@@ -215,5 +273,6 @@ sample_unit_hypercube = _drawing("sample_unit_hypercube", _sample_unit_hypercube
 sample_cdf = _drawing(
     "sample_cdf",
     _sample_cdf,
-    "The number of the first entry of the array `cdf` (ascending) that is not below randf(state).",
+    "The number of the first entry of the array `cdf` (ascending) that is not below randf(state); else of the last.",
 )
+poisson = _drawing("poisson", _poisson, "A Poisson number (uint32): poisson(state, mean).")

@@ -213,7 +213,7 @@ def spatial_bottom(a):
     return vector_type(a, 3)(a[3], a[4], a[5])
 
 
-@export
+@func
 def spatial_vector(w, v):
     """The spatial vector (w, v) of an angular and a linear part."""
     return vector_type(w, 6)(w[0], w[1], w[2], v[0], v[1], v[2])

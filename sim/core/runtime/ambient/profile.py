@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
+from sim.core import config
+
 
 @dataclass(eq=False)
 class KernelTime:
@@ -81,6 +83,36 @@ def profile() -> Iterator[Profile]:
     finally:
         found.wall = time.perf_counter() - begun
         open_profiles.remove(found)
+
+
+class _Printed(Profile):
+    """(`sim.config.print_launches`) Prints every kernel that runs."""
+
+    def add(self, name: str, seconds: float, nbytes: int) -> None:
+        print(f"kernel: {name:30} {1e3 * seconds:10.3f} ms {nbytes:12d} bytes")
+
+
+class _Awaited(Profile):
+    """(`sim.config.verify_cuda`) Counts nothing: a launch that is timed is waited for."""
+
+    def add(self, name: str, seconds: float, nbytes: int) -> None:
+        """Nothing to count."""
+
+
+def _follow(name: str, kind: type[Profile]) -> None:
+    """While a setting is on, such a profile is open below those of the user."""
+
+    def changed(on: bool) -> None:
+        if on:
+            open_profiles.insert(0, kind())
+        else:
+            open_profiles[:] = [p for p in open_profiles if not isinstance(p, kind)]
+
+    config.follow(name, changed)
+
+
+_follow("verify_cuda", _Awaited)
+_follow("print_launches", _Printed)
 
 
 def timed(name: str, nbytes: int, action: Callable[[], None]) -> None:

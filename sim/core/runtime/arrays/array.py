@@ -17,6 +17,7 @@ import numpy as np
 
 from sim.core.lang.references import indexed_array_type
 from sim.core.lang.types import Type, array_type, as_type, int32, size_of
+from sim.core.runtime.ambient.stacks import anywhere
 from sim.core.runtime.arrays.host_side import HostSide
 from sim.core.runtime.arrays.operations import (
     Copy,
@@ -27,6 +28,7 @@ from sim.core.runtime.arrays.operations import (
     copy_detached,
     describe,
     perform,
+    refill_fresh,
 )
 from sim.core.runtime.arrays.placement import (
     DType,
@@ -515,6 +517,8 @@ def fresh(
 ) -> array:
     """An array in new packed memory; undefined content unless `zero`."""
     made = make_array(*in_fresh_memory(shape, dtype, device, zero, pinned))
+    if zero and anywhere:
+        refill_fresh(made)
     if requires_grad:
         made.requires_grad = True
     return made

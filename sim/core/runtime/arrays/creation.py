@@ -12,6 +12,7 @@ from sim.core.lang.frontend.tracing.registry import Refusal, in_kernels
 from sim.core.lang.types import as_type
 from sim.core.lang.types import from_numpy as scalar_from_numpy
 from sim.core.runtime.arrays.array import AnyArray, array, fresh, indexedarray, like, make_array, transfer
+from sim.core.runtime.arrays.operations import refill_fresh
 from sim.core.runtime.arrays.placement import DType, ShapeLike, as_shape
 from sim.core.runtime.devices.device import DeviceLike, get_device
 from sim.core.runtime.memory import dlpack
@@ -68,7 +69,9 @@ def full(
     """Every element `value`, which also gives the type if `dtype` does not.  pinned, retain_grad: see `zeros`."""
     kind = infer_type(value) if dtype is None else as_type(dtype)
     made = fresh(shape, kind, device, requires_grad, zero=False, pinned=pinned)
-    made.device.write(made, element_value(value, kind))
+    content = element_value(value, kind)
+    made.device.write(made, content)
+    refill_fresh(made, content)
     return _retaining(made, retain_grad)
 
 
@@ -104,7 +107,9 @@ def empty_like(src: AnyArray, device: DeviceLike = None, requires_grad: bool | N
 def full_like(src: AnyArray, value: HostData, device: DeviceLike = None, requires_grad: bool | None = None) -> array:
     """As `zeros_like`, with every element `value`."""
     made = like(src, device, requires_grad, zero=False)
-    made.device.write(made, element_value(value, made.dtype))
+    content = element_value(value, made.dtype)
+    made.device.write(made, content)
+    refill_fresh(made, content)
     return made
 
 

@@ -98,6 +98,18 @@ def copy_detached(dest: Operand, src: Operand) -> None:
         graph.writes(dest)
 
 
+def refill_fresh(dest: Operand, value: np.ndarray | None = None) -> None:
+    """Fresh memory was filled with `value` (None: zeros): graphs that own such memory fill it anew at each replay."""
+    graph = capturing()
+    if graph is None or not graph.owns_fresh_memory:
+        return
+    device = dest.buffer.device
+    fill = partial(device.clear, dest) if value is None else partial(device.write, dest, value)
+    content = np.zeros((), np.float32) if value is None else value
+    add_native_node(fill, partial(device.write_row, dest, content), (dest, content))
+    graph.writes(dest)
+
+
 class Copy(Operation):
     """dest = src, of the same shape and type.  The two may overlap."""
 

@@ -142,7 +142,7 @@ class ArgumentPacking:
 
 def scalar_format(kind: Scalar) -> str:
     """struct format of one 8-byte slot that holds this scalar in its low bytes."""
-    codes = {("f", 32): "f4x", ("f", 64): "d", ("b", 8): "?7x"}
+    codes = {("f", 16): "e6x", ("f", 32): "f4x", ("f", 64): "d", ("b", 8): "?7x"}
     widths = {8: "b7x", 16: "h6x", 32: "i4x", 64: "q"}
     if (kind.kind, kind.bits) in codes:
         return codes[kind.kind, kind.bits]

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from sim.core import config
 from sim.core.backends.base import int64_view, param_slots
 from sim.core.backends.interp import InterpExecutable, Thread, apply
 from sim.core.lang.analysis.activity import is_float
@@ -76,6 +77,17 @@ class _Detector(observers.PassiveObserver):
                     )
         finally:
             observers.open_observer(self)
+
+
+def _verify(on: bool) -> None:
+    """(`sim.config.verify_fp`) Open a detector in this thread, or close it."""
+    if on:
+        observers.open_observer(_Detector())
+    elif isinstance(observers.current(), _Detector):
+        observers.close_observer()
+
+
+config.follow("verify_fp", _verify)
 
 
 def _became_nonfinite(before: np.ndarray, now: np.ndarray) -> tuple[int, ...] | None:

@@ -28,6 +28,7 @@ from sim.core.runtime.launch.calls import Call, thread_count
 from sim.core.runtime.launch.faults import raise_fault
 from sim.core.runtime.launch.kernel import Specialisation
 from sim.core.runtime.launch.sandbox import host_argument, on_cpu, run_sandboxed, sandboxed_arguments
+from sim.core.runtime.launch.structures import refuse_elsewhere, structure_memory
 from sim.core.runtime.memory.buffer import Buffer, ByteRange
 from sim.core.runtime.memory.spans import extent_of
 
@@ -53,6 +54,8 @@ class _CompiledCheck:
                     key.append(_content(a.buffer))
             elif k in self.check.used:
                 key.append(a)
+        if call.spec.peeks:
+            key += [_content(a.buffer) for a in structure_memory(call)]
         return tuple(key)
 
     def passes(self, call: Call) -> np.ndarray | None:
@@ -95,6 +98,7 @@ class _Checks:
         """See `LaunchCheck`."""
         if thread_count(call.dims) < 2:
             return
+        refuse_elsewhere(call, "whether its threads touch what others write is found out")
         if self.addresses is not None and self.addresses.passes(call) is None:
             return
         if self.exact is None:

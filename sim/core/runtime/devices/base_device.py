@@ -22,7 +22,7 @@ Handle = Any
 """A stream or an event, as the driver of a device knows it."""
 
 
-class DeviceError(SimError):
+class DeviceError(SimError, ValueError, RuntimeError):
     """A device or backend that does not exist here."""
 
 
@@ -42,9 +42,47 @@ class Device:
 
     is_cpu = False
     is_cuda = False
+    arch = 0
+    """The compute capability of a GPU, as 90 for 9.0."""
+    ordinal = -1
+    """The number of a GPU."""
+    # What Warp's programs ask of a device: there are no pools to set up, and no access from one device to another.
+    is_mempool_supported = is_mempool_enabled = is_uva = is_ipc_supported = False
 
     def __init__(self, name: str) -> None:
         self.name = name
+
+    @property
+    def alias(self) -> str:
+        """Warp's word for `name`."""
+        return self.name
+
+    @property
+    def sm_count(self) -> int:
+        """Multiprocessors of a GPU."""
+        return 0
+
+    @property
+    def max_shared_memory_per_block(self) -> int:
+        """Bytes of a GPU."""
+        return 0
+
+    @property
+    def memory_info(self) -> tuple[int, int]:
+        """Free and total bytes of a GPU."""
+        return 0, 0
+
+    @property
+    def free_memory(self) -> int:
+        return self.memory_info[0]
+
+    @property
+    def total_memory(self) -> int:
+        return self.memory_info[1]
+
+    def can_access(self, other: Device) -> bool:
+        """Whether kernels on this device may read memory of another one."""
+        return self is other
 
     @property
     def backend(self) -> Backend:
@@ -160,6 +198,10 @@ class Device:
     def wait_event(self, stream: Handle, event: Handle) -> None:
         """What is enqueued on a stream next waits for an event."""
 
+    def synchronize_event(self, event: Handle) -> None:
+        """The host waits for an event, or longer."""
+        self.synchronize(everything=True)
+
     def elapsed(self, begin: Handle, end: Handle) -> float:
         """Milliseconds between two recorded events; waits for the second."""
         raise NotImplementedError
@@ -176,6 +218,12 @@ class Device:
     def cuda_interface(self, view: Strided) -> dict[str, Any]:
         """`__cuda_array_interface__` of a view.  Raises AttributeError where the device has none."""
         raise AttributeError(f"__cuda_array_interface__ is for arrays on GPUs; this one is on {self.name}")
+
+    def __eq__(self, other: object) -> bool:
+        return other is self or (isinstance(other, str) and other == self.name)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
 
     def __repr__(self) -> str:
         return self.name

@@ -87,7 +87,7 @@ class CudaDevice(Device):
 
     def __init__(self, name: str, driver: Any, compiler: Compiler, deterministic: bool = False) -> None:
         super().__init__(name)
-        self.driver = driver
+        self.driver, self.ordinal, self.arch = driver, driver.ordinal, driver.capability
         self._backend = CudaBackend(driver, compiler, ordered=deterministic)
         self._transfers: dict[tuple[Type, int, bool], Executable] = {}
         self._values: dict[bytes, Buffer] = {}
@@ -100,6 +100,19 @@ class CudaDevice(Device):
     @property
     def description(self) -> str:
         return f"{self.name} ({self.driver.label}, compute capability {self.driver.capability / 10})"
+
+    @property
+    def sm_count(self) -> int:
+        return int(self.driver.attribute("MULTIPROCESSOR_COUNT"))
+
+    @property
+    def max_shared_memory_per_block(self) -> int:
+        return int(self.driver.attribute("MAX_SHARED_MEMORY_PER_BLOCK"))
+
+    @property
+    def memory_info(self) -> tuple[int, int]:
+        free, total = self.driver.memory_info()
+        return int(free), int(total)
 
     # -- memory
     def allocate(self, nbytes: int, zero: bool = False) -> Buffer:

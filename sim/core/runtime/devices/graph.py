@@ -49,6 +49,8 @@ class Graph:
         """The tapes that recorded while this was captured: they hear of a replay."""
         self.carries = False
         """Whether it reads arrays that required a gradient when it was captured."""
+        self.owns_fresh_memory = False
+        """Whether arrays that are made while it is captured begin anew at each replay, with their zeros."""
         self.broken = ""
         """What broke off while this was captured."""
 
@@ -275,7 +277,10 @@ def add_whole_node(action: Callable[[], None], reads: Iterable[Operand], writes:
 
     reads, writes: the arrays that others see it read and write.
     """
-    graph = capturing()
+    graph, reads, writes = capturing(), list(reads), list(writes)
+    if graph is not None:
+        for view in writes:
+            before_write(view, "what runs as a whole")
     with suspend_capture():
         action()
     if graph is None:

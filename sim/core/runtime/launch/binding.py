@@ -21,6 +21,7 @@ from sim.core.runtime.compiled.argument_packing import FlatArguments, LaunchErro
 from sim.core.runtime.devices.device import Device, DeviceLike, get_device
 from sim.core.runtime.launch.arguments import Argument, argument_type, flatten_argument, shared_argument
 from sim.core.runtime.launch.calls import Call, thread_count
+from sim.core.runtime.launch.hidden import hidden_arguments
 from sim.core.runtime.launch.kernel import Kernel, Specialisation
 
 
@@ -96,6 +97,8 @@ def bind(kernel: Kernel, dims: tuple[int, ...], args: Sequence[Argument], n_inpu
     if len(dims) > 1 and spec.forward.func.dims == 1:
         return bind(kernel.in_launches_of(len(dims)), dims, args, n_inputs, device)
     check_dims(spec, dims)
+    if spec.hidden:
+        flat, together = [*flat, *hidden_arguments(spec, flat)], False
     if not (together and plain):
         target = _common_device(kernel, flat, target, device is not None)
     return Call(spec, dims, flat, target)

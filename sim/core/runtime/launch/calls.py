@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from sim.core import config
 from sim.core.backends.base import Executable
 from sim.core.runtime.ambient import observers, recording
 from sim.core.runtime.ambient.profile import open_profiles, timed
@@ -36,6 +37,9 @@ def set_check_bounds(check: bool) -> None:
     """
     global _check_bounds
     _check_bounds = bool(check)
+
+
+config.follow("mode", lambda mode: set_check_bounds(mode == "debug"))
 
 
 def thread_count(dims: Sequence[int]) -> int:
@@ -139,15 +143,14 @@ class Call:
 
     def run_as(self, compiled: Compiled, args: FlatArguments) -> None:
         """Run a variant of the kernel that writes what the kernel writes."""
-        args_now, written = self.args, []
+        args_now, written, graph = self.args, [], capturing()
         for k in self.spec.written:
             a = args_now[k]
             if a is not None:
                 written.append(a)
-                if a.buffer.watchers:
+                if a.buffer.watchers or graph is not None:
                     before_write(a, f"launch of '{self.spec.kernel.name}'")
         run(compiled, self.device, self.dims, args)
-        graph = capturing()
         if graph is not None:
             graph.carries |= bool(self.spec.active(args_now))
             graph.uses(self.spec.captures)

@@ -1,77 +1,118 @@
 """Functions of the language called outside of a kernel (`sim.quat_from_axis_angle(axis, 0.3)`): by the interpreter.
 
-For set-up code: a call costs a fraction of a millisecond or more.
+For set-up code: the first call with arguments of some types traces, a fraction of a millisecond or more; those after it
+evaluate what was traced.  Numbers of Python are as in a kernel: whole ones are constants, others take the precision of
+the typed arguments beside them, or float32.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from sim.core.backends.interp import evaluate
 from sim.core.lang.errors import KernelError
-from sim.core.lang.frontend.function import Function, provide_host
-from sim.core.lang.frontend.tracer import trace_function
+from sim.core.lang.frontend.captures import remembered
+from sim.core.lang.frontend.tracer import trace_call
+from sim.core.lang.frontend.tracing.registry import NAMES
+from sim.core.lang.ir.core import Func
 from sim.core.lang.ir.inline import inline
-from sim.core.lang.ir.table import OPS
 from sim.core.lang.types import (
-    CompositeType,
+    Composite,
     Homogeneous,
+    HostNumber,
+    HostStruct,
     Scalar,
+    Struct,
     Type,
-    bool_,
     float32,
     float64,
-    int32,
+    provide_host,
+    python_number,
+    scalar_of,
     type_of_value,
 )
 
+_TRACES = 4096
+"""Calls that are remembered at most: constants are a part of what tells them apart."""
 
-def _type_of(value: Any) -> Type:
-    kind = type_of_value(value, float32)
-    if kind is not None:
-        return kind
-    raise KernelError(
-        f"{type(value).__name__} cannot be given to a function of the kernel language",
-        hint="pass numbers, sim.vec3(...), sim.mat33(...)",
-    )
+
+def _type_of(value: Any, real: Scalar) -> Type | None:
+    """The type of an argument that may differ from call to call; None: of a constant of the call."""
+    if isinstance(value, float) or isinstance(value, (Composite, HostNumber, np.generic)):
+        return type_of_value(value, real)
+    if hasattr(value, "__array_interface__") or hasattr(value, "__dlpack__"):
+        raise KernelError(
+            f"{type(value).__name__} cannot be given to a function of the kernel language",
+            hint="pass numbers, sim.vec3(...), sim.mat33(...)",
+        )
+    return None
+
+
+def _real(values: list[Any]) -> Scalar:
+    """The precision of numbers of Python beside these values."""
+    kinds = (scalar_of(v.type) for v in values if isinstance(v, (Composite, HostNumber)))
+    return next((k for k in kinds if k is not None and k.is_float), float32)
 
 
 def _leaves(value: Any, kind: Type) -> list[Any]:
     if isinstance(kind, Homogeneous):
-        return [kind.dtype.np.type(x) for x in np.ravel(value.data)]
+        return list(value.data.ravel())
     assert isinstance(kind, Scalar)
     return [kind.np.type(value)]
 
 
-def _host_value(kind: Type, values: list[Any]) -> Any:
-    if isinstance(kind, CompositeType):
-        return kind(*[values.pop(0) for _ in kind.leaves])
-    value = values.pop(0)
-    return value.item() if kind in (float32, float64, int32, bool_) else value
+def _host_value(kind: Any, values: list[Any]) -> Any:
+    if isinstance(kind, tuple):
+        return tuple(_host_value(k, values) for k in kind)
+    if isinstance(kind, Homogeneous):
+        return Composite(kind, [values.pop(0) for _ in kind.leaves])
+    if isinstance(kind, Struct):
+        return HostStruct(kind, **{key: _host_value(k, values) for key, k in kind.fields.items()})
+    return None if kind is None else python_number(kind, values.pop(0))
 
 
 class Interpreter:
-    """Evaluates functions and primitives of the language for values of the host."""
+    """Evaluates functions of the language for values of the host."""
 
-    def function(self, function: Function, args: tuple[Any, ...]) -> Any:
-        """Evaluate a function for host values: numbers are float32 or int32, as in a kernel."""
-        kinds = [_type_of(a) for a in args]
-        doubles = any(isinstance(k, Homogeneous) and k.dtype is float64 for k in kinds)
-        kinds = [float64 if doubles and k is float32 else k for k in kinds]
-        traced = inline(trace_function(function, kinds, real=float64 if doubles else float32))
-        flat = [x for a, k in zip(args, kinds, strict=True) for x in _leaves(a, k)]
-        results = list(evaluate(traced, *flat))
-        kind = traced.attrs["result"]
-        return tuple(_host_value(k, results) for k in kind) if isinstance(kind, tuple) else _host_value(kind, results)
+    def __init__(self) -> None:
+        self.traces: dict[Any, Func] = {}
 
-    def primitive(self, name: str, args: tuple[Any, ...]) -> Any:
-        """A primitive on host numbers, by its meaning in the op table."""
-        kinds = [_type_of(a) for a in args]
-        floats = [float32 if k is int32 and any(t in (float32, float64) for t in kinds) else k for k in kinds]
-        exact = [k.np.type(a) for a, k in zip(args, floats, strict=True)]  # type: ignore[attr-defined]
-        return np.asarray(OPS[name].numpy(*exact)).item()
+    def call(self, target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """The result of a function, builtin or type."""
+        values = [*args, *kwargs.values()]
+        weak = _real(values)
+        kinds = [_type_of(v, weak) for v in values]
+        real = float64 if weak is float64 else float32
+        # a value that a call may change is none to know a call by
+        constants = [None if k is not None else v for v, k in zip(values, kinds, strict=True)]
+        key = (target, real, *kinds, *kwargs, *map(type, constants), *constants)
+
+        def trace() -> Func:
+            given = [v if k is None else k for v, k in zip(values, kinds, strict=True)]
+            named = dict(zip(kwargs, given[len(args) :], strict=True))
+            return inline(trace_call(target, given[: len(args)], named, real))
+
+        try:
+            hash(key)
+        except TypeError:
+            func = trace()
+        else:
+            if len(self.traces) > _TRACES:
+                self.traces.clear()
+            func = remembered(self.traces, key, trace)
+        flat = chain.from_iterable(_leaves(v, k) for v, k in zip(values, kinds, strict=True) if k is not None)
+        return _host_value(func.attrs["result"], list(evaluate(func, *flat)))
+
+    def named(self, name: str, *args: Any) -> Any:
+        """`NAMES[name](*args)` as an operator: what it is not defined for is a TypeError."""
+        try:
+            return self.call(NAMES[name], args, {})
+        except KernelError as problem:
+            raise TypeError(f"{problem.what}{'; ' + problem.hint if problem.hint else ''}") from None
 
 
 provide_host(Interpreter())

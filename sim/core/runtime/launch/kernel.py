@@ -8,6 +8,7 @@ import re
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
@@ -18,6 +19,7 @@ from sim.core.lang.frontend.captures import Captures, same_calls
 from sim.core.lang.frontend.function import Function, local_annotations
 from sim.core.lang.frontend.source import FunctionSource, KernelParameter, annotated_type, caller_locals
 from sim.core.lang.frontend.tracer import trace_kernel
+from sim.core.lang.frontend.tracing.hidden import HiddenParameter
 from sim.core.lang.ir.core import Func, walk
 from sim.core.lang.ir.dce import dce
 from sim.core.lang.ir.inline import inline
@@ -26,7 +28,7 @@ from sim.core.lang.ir.store_forwarding import assume_disjoint, settle_updates
 from sim.core.lang.ir.verifier import verify
 from sim.core.lang.memoize import compiling
 from sim.core.lang.references import Reference, StructOfReferences
-from sim.core.lang.types import ArrayType, Scalar, Type, float32
+from sim.core.lang.types import ArrayType, Scalar, Type, float32, uint64
 from sim.core.runtime.compiled.argument_packing import FlatArguments, LaunchError, layout_flags_of
 from sim.core.runtime.compiled.compiled import Compiled
 from sim.core.runtime.devices.device import Device
@@ -58,6 +60,7 @@ class Specialisation:
     writes: frozenset[int] = field(init=False)  # of those that are written
     written: tuple[int, ...] = field(init=False)  # the same in order
     arrays: tuple[int, ...] = field(init=False)  # of all array parameters
+    hidden: tuple[HiddenParameter, ...] = field(init=False)  # parameters that callers do not see, behind all others
     _reals: tuple[int, ...] = field(init=False)  # of those whose elements can have a gradient
     _differentiated: dict[tuple[frozenset[int], Aliases], Differentiated] = field(default_factory=dict)
     _reached: dict[frozenset[int], frozenset[int]] = field(default_factory=dict)
@@ -65,6 +68,7 @@ class Specialisation:
     def __post_init__(self) -> None:
         kinds = {k: p.type for k, p in enumerate(self.func.params) if isinstance(p.type, ArrayType)}
         self.arrays = tuple(kinds)
+        self.hidden = self.source.attrs["hidden"]
         self.reads, self.writes = self.forward.reads, self.forward.writes
         self.written = tuple(sorted(self.writes))
         self._reals = tuple(k for k, kind in kinds.items() if kind.dtype is not None and differentiable(kind.dtype))
@@ -72,6 +76,16 @@ class Specialisation:
     @property
     def func(self) -> Func:
         return self.forward.func
+
+    @cached_property
+    def peeks(self) -> bool:
+        """Whether it reads structures by address."""
+        return any(op.name == "peek" for op in walk(self.func.body))
+
+    @cached_property
+    def loads_addresses(self) -> bool:
+        """Whether addresses of structures may come from its arrays."""
+        return any(op.row.loads and any(r.type is uint64 for r in op.results) for op in walk(self.func.body))
 
     def active(self, args: FlatArguments) -> tuple[int, ...]:
         """Numbers of the arguments that are arrays with a gradient."""

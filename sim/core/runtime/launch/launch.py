@@ -17,6 +17,7 @@ from sim.core.runtime.devices.graph import capturing
 from sim.core.runtime.launch.arguments import Argument, argument_type, flatten_argument
 from sim.core.runtime.launch.binding import as_dims, bind, check_dims
 from sim.core.runtime.launch.calls import Call, prepare, thread_count
+from sim.core.runtime.launch.hidden import hidden_arguments
 from sim.core.runtime.launch.kernel import Kernel
 from sim.core.runtime.memory.buffer import Buffer
 
@@ -224,6 +225,9 @@ class Launch:
         flat = flatten_argument(kind, value, f"'{name}' of kernel '{self.kernel.name}'")
         args = list(self._call.args)
         args[first : first + count] = flat
+        spec = self._call.spec
+        if spec.hidden:
+            args[-len(spec.hidden) :] = hidden_arguments(spec, args)
         self._call, self._prepared = Call(self._call.spec, self._call.dims, args, self._call.device), None
 
     @entry_point

@@ -10,6 +10,7 @@ from weakref import ReferenceType, WeakSet, WeakValueDictionary, ref
 import numpy as np
 
 from sim.core.lang.types import Type, size_of, uint8
+from sim.core.runtime.ambient.stacks import OpenStack, anywhere
 from sim.core.runtime.memory.gradient_owners import CLEAR, GradientOwners, Owner
 from sim.core.runtime.memory.spans import Spans, StridedLayout, extent_of, is_packed, packed_strides
 
@@ -28,6 +29,16 @@ AnyDevice = Any
 """A `Device`, which is defined above this room: it hands out buffers, and copies between them."""
 WatcherReference = ReferenceType[Any]
 """To one who has `before_write(view, writer)`."""
+
+
+class Keeper(Protocol):
+    """One who keeps what its thread overwrites, wherever that is."""
+
+    def before_write(self, view: Strided, writer: str) -> None: ...
+
+
+keepers = OpenStack[Keeper]()
+"""Only the innermost is called."""
 
 
 class Strided(StridedLayout, Protocol):
@@ -288,6 +299,8 @@ def refill(buffer: Buffer, content: Buffer) -> None:
 
 def before_write(view: Strided, writer: str) -> None:
     """Call whoever needs the content of a view that is about to be overwritten.  Comes before every write."""
+    if anywhere and keepers.entries:
+        keepers.entries[-1].before_write(view, writer)
     for reference in view.buffer.watchers or ():
         watcher = reference()
         if watcher is None:

@@ -11,6 +11,7 @@ import numpy as np
 from sim.core.lang.types import (
     Composite,
     Homogeneous,
+    HostNumber,
     HostStruct,
     Scalar,
     Struct,
@@ -55,14 +56,14 @@ def infer_type(data: HostData) -> Type:
     """
     if isinstance(data, HostStruct):
         return data._sim_struct_
-    if isinstance(data, Composite):
+    if isinstance(data, (Composite, HostNumber)):
         kind: Type = data.type
         return kind
     if isinstance(data, (list, tuple, range)):
         first = data
         while isinstance(first, (list, tuple)) and first:
             first = first[0]
-        if isinstance(first, (Composite, HostStruct)):
+        if isinstance(first, (Composite, HostNumber, HostStruct)):
             return infer_type(first)
         if isinstance(first, (np.ndarray, np.generic)):
             return from_numpy(_plain(data).dtype)

@@ -12,8 +12,8 @@ What the adjoint itself overwrites while it replays a launch goes to undo logs; 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -24,13 +24,14 @@ from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import empty, zeros
 from sim.core.runtime.compiled.argument_packing import Memory
 from sim.core.runtime.compiled.compiled import Compiled
-from sim.core.runtime.devices.graph import add_node, capturing
+from sim.core.runtime.devices.graph import add_node, add_whole_node, capturing
 from sim.core.runtime.launch.adjoints import AdjointPair, Differentiated
 from sim.core.runtime.launch.aliases import Aliases
 from sim.core.runtime.launch.calls import Call, run, thread_count
 from sim.core.runtime.launch.sandbox import host_argument, on_cpu, on_host, run_sandboxed, sandboxed_arguments
+from sim.core.runtime.launch.structures import refuse_elsewhere, structure_memory
 from sim.core.runtime.memory.spans import extent_of
-from sim.core.runtime.tape.live_ins import LiveIn, LiveIns
+from sim.core.runtime.tape.live_ins import LiveIn, LiveIns, restored
 from sim.core.runtime.tape.memory_report import Remembered
 from sim.core.runtime.tape.records import activity_changed
 
@@ -41,6 +42,7 @@ class LaunchRecord:
 
     live_ins, finals: by number of the parameter.
     counts: entries of the logs `returned`, then of the undo logs; None where there are neither.
+    structures: what it read by address; the adjoint finds it where it was.
     """
 
     call: Call
@@ -50,6 +52,7 @@ class LaunchRecord:
     returned: Sequence[array]
     counts: array | None
     finals: dict[int, LiveIn]
+    structures: Sequence[LiveIn] = ()
 
     def backward(self) -> None:
         call, plan = self.call, self.pair.plan
@@ -67,7 +70,12 @@ class LaunchRecord:
                 graph.uses_gradient(call.args[k].buffer)
         args += [*self.caches, *self.returned, *self._undo_logs()]
         args += [_where(call.args[k], self.finals[k]) for k in plan.finals]
-        run(self.pair.adjoint, call.device, call.dims, args)
+        adjoint = partial(run, self.pair.adjoint, call.device, call.dims, args)
+        saved = [replace(live_in) for live_in in self.structures if live_in.snapshot is not None]
+        if saved:
+            add_whole_node(partial(_with_restored, saved, adjoint), (), ())
+        else:
+            adjoint()
 
     def _undo_logs(self) -> list[array]:
         """Room for the undo logs of one thread at a time, as the forward launch has counted it."""
@@ -115,6 +123,11 @@ class LaunchRecord:
         return f"launch of '{self.call.spec.kernel.name}'"
 
 
+def _with_restored(live_ins: Sequence[LiveIn], action: Callable[[], None]) -> None:
+    with restored(live_ins):
+        action()
+
+
 def _where(a: array, live_in: LiveIn) -> array | Memory:
     """The values that an array had, wherever they lie now."""
     if live_in.snapshot is None:
@@ -140,6 +153,12 @@ def live_ins_of(
         if group & made.tbr.replayed:  # the adjoint writes to the snapshot: arrays that overlap need the same one
             live_ins.join([before[k] for k in pair.plan.live_in if k in group and k in before])
     return before
+
+
+def structures_of(call: Call, live_ins: LiveIns) -> list[LiveIn]:
+    """What a launch reads by address, as it is before the launch."""
+    reader = f"launch of '{call.spec.kernel.name}'"
+    return [live_ins.add(a, reader, "memory of a structure") for a in structure_memory(call)]
 
 
 def run_recorded(call: Call, pair: AdjointPair, before: dict[int, LiveIn], live_ins: LiveIns) -> LaunchRecord:
@@ -184,6 +203,7 @@ def _room_for_returned(call: Call, pair: AdjointPair, forward: Compiled, caches:
     kinds = pair.plan.returned
     if not kinds:
         return []
+    refuse_elsewhere(call, "what its atomics return is counted")
     threads = thread_count(call.dims)
     counts = np.zeros(len(kinds) + len(pair.plan.logs), np.int32)
     none = [np.empty((0, threads), kind.np) for kind in kinds]

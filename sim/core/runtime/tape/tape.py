@@ -21,6 +21,7 @@ from pathlib import Path
 from sim.core.lang.errors import GradientError, entry_point
 from sim.core.runtime.ambient import recording
 from sim.core.runtime.ambient.recording import Bookmark
+from sim.core.runtime.ambient.stacks import anywhere
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.operations import Operation
 from sim.core.runtime.debug.nonfinite import NonFiniteError
@@ -33,7 +34,13 @@ from sim.core.runtime.tape.detached import Detached, Detachment
 from sim.core.runtime.tape.exclusive import exclusive
 from sim.core.runtime.tape.footprints import Footprint, Footprints
 from sim.core.runtime.tape.foreign_writes import ForeignWrites
-from sim.core.runtime.tape.launch_records import LaunchRecord, adjoint_of, live_ins_of, run_recorded
+from sim.core.runtime.tape.launch_records import (
+    LaunchRecord,
+    adjoint_of,
+    live_ins_of,
+    run_recorded,
+    structures_of,
+)
 from sim.core.runtime.tape.live_ins import LiveIns
 from sim.core.runtime.tape.memory_report import Remembered, TapeMemory
 from sim.core.runtime.tape.records import FunctionRecord, Probe, TapeRecord, WriteRecord, active_now
@@ -131,12 +138,14 @@ class Tape:
         # 2. What its adjoint will load is live-in: noted before the launch runs and overwrites it.
         pair = adjoint_of(call, made)
         before = {}
-        if pair.plan.live_in:
+        if pair.plan.live_in or spec.peeks:
             self._belongs_to_open_graph()
             before = live_ins_of(call, pair, made, aliases, self._live_ins)
+        structures = structures_of(call, self._live_ins) if spec.peeks else ()
         # 3. It runs, and takes snapshots of what others have as live-ins.
         try:
             record = run_recorded(call, pair, before, self._live_ins)
+            record.structures = structures
             if shared:
                 self._foreign.look(args[k] for k in active if k in spec.writes)
             self.records.append(record)
@@ -459,12 +468,12 @@ def _before_gradients_change(memory: Mapping[Buffer, Footprint], writer: str) ->
     """Gradients are about to change: another tape may have read them as values."""
     for buffer in memory:
         gradient = buffer.gradient
-        if gradient is not None and gradient.watchers:
+        if gradient is not None and (gradient.watchers or anywhere):
             before_write(ByteRange(gradient), writer)
 
 
 def _before_zero(gradient: Buffer, spans: Spans) -> None:
     """Part of a gradient is about to be cleared: another tape may have read it as values."""
-    if gradient.watchers:
+    if gradient.watchers or anywhere:
         for low, high in spans.runs:
             before_write(ByteRange(gradient, low, high), "zero() of a tape")

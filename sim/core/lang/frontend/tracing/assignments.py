@@ -82,6 +82,12 @@ def assign_path(
     if isinstance(last, LValue):
         t.write(last, t.fit_lvalue(last, value, target), t.b.store)
         return
+    place = next((k for k in range(len(keys) - 1, 0, -1) if isinstance(values[k], LValue)), 0)
+    if place:  # a slice of what lies in an array
+        for k in range(len(keys) - 1, place - 1, -1):
+            value = with_component(t, t.load(values[k]), keys[k], value, target)
+        t.write(values[place], t.fit_lvalue(values[place], value, target), t.b.store)
+        return
     if isinstance(values[-2], ArrayRef):
         if keys[-1][0] == "attribute":
             raise t.error(

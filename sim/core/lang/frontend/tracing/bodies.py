@@ -23,6 +23,7 @@ from sim.core.lang.frontend.traced import (
     type_of,
 )
 from sim.core.lang.frontend.tracing.context import FLAGS, VALUE, Context, Frame, Syntax
+from sim.core.lang.frontend.tracing.hidden import hidden_parameters
 from sim.core.lang.frontend.tracing.views import seen_through_indices
 from sim.core.lang.ir.core import Func, Value
 from sim.core.lang.references import IndexedReference, Reference, StructOfReferences
@@ -115,18 +116,18 @@ def trace_function(syntax: Syntax, function: Function, arg_types: Arguments, rea
     with t.b:
         frame.env.update(bind_arguments(t, function, args, {}, function.source.node))
         result = run_body(t, frame)
-        value, ty = _result(t, function, result)
+        value, ty = result_of(t, function, result)
     out = t.finish(function.name, function.source.span(function.source.node), flatten(value))
     out.attrs["result"] = ty
     return out
 
 
-def _result(t: Context, function: Function, result: TracedValue) -> tuple[TracedValue, TracedValue]:
+def result_of(t: Context, function: Function, result: TracedValue) -> tuple[TracedValue, TracedValue]:
     """The result with weak numbers made values, and its type or tuple of types."""
     if result is None:
         raise t.error(None, f"`{function.name}` returns nothing", "add a `return`")
     if isinstance(result, tuple):
-        both = [_result(t, function, r) for r in result]
+        both = [result_of(t, function, r) for r in result]
         return tuple(v for v, _ in both), tuple(k for _, k in both)
     if is_number(result):
         result = t.as_value(result)
@@ -145,10 +146,12 @@ def trace_kernel(
 
     Parameters: a scalar takes one, an array or a `Reference` one array, a struct its leaves and arrays in field order
     (`s.mass`, `s.x.0`).
-    `attrs["signature"]` = [(argument, type, first parameter, number of parameters), ...]; `dims` as `tid()` asks for.
+    `attrs["signature"]` = [(argument, type, first parameter, number of parameters), ...]; `dims` as `tid()` asks for;
+    `attrs["hidden"]`: parameters behind those, which the runtime fills in.
     """
     t = Context(syntax, real)
     t.dims = dims
+    t.is_kernel = True
     frame = Frame(function, None, (function, *map(str, arg_types)))
     t.frames.append(frame)
     node = function.source.node
@@ -165,7 +168,7 @@ def trace_kernel(
         if run_body(t, frame) is not None:
             raise t.error(node, f"kernel `{function.name}` returns a value", "write it to an array")
     out = t.finish(name or function.name, function.source.span(node), ())
-    out.attrs["signature"] = layout
+    out.attrs["signature"], out.attrs["hidden"] = layout, hidden_parameters(t)
     return out
 
 

@@ -31,6 +31,7 @@ from sim.core.lang.frontend.traced import (
 from sim.core.lang.frontend.tracing.construct import fit_field
 from sim.core.lang.frontend.tracing.context import Context
 from sim.core.lang.frontend.tracing.registry import NAMES
+from sim.core.lang.frontend.tracing.slices import flat_value, has_slice, positions
 from sim.core.lang.frontend.tracing.views import part_of_array
 from sim.core.lang.ir.core import Value
 from sim.core.lang.types import (
@@ -42,7 +43,6 @@ from sim.core.lang.types import (
     Transformation,
     Type,
     Vector,
-    quaternion,
     vector,
 )
 
@@ -72,7 +72,7 @@ def iterate(t: Context, x: TracedValue, node: ast.AST) -> list[TracedValue]:
 def get_attribute(t: Context, x: TracedValue, name: str, node: ast.AST) -> TracedValue:
     """`x.name`."""
     if isinstance(x, (VectorValue, LValue)) and isinstance(x.type, Homogeneous):
-        part = _named_part(x.type, name)
+        part = x.type.named_part(name)
         if part is not None:
             return component_of(t, x, *part)
     if isinstance(x, LValue) and isinstance(x.type, Struct) and name in x.type.fields:
@@ -155,6 +155,10 @@ def subscript(t: Context, x: TracedValue, keys: Positional, node: ast.AST) -> Tr
     """`x[keys]`."""
     if isinstance(x, ArrayRef):
         x, keys = part_of_array(t, x, keys[: x.ndim], node), keys[x.ndim :]
+    if isinstance(x, (VectorValue, LValue)) and isinstance(x.type, Homogeneous) and has_slice(keys):
+        places, shape = positions(t, x.type, keys, node)
+        parts = t.load(x)
+        return VectorValue(x.type.part(shape), tuple(t.load(subscript(t, parts, at, node)) for at in places))
     for key in keys:
         if not isinstance(x, dict) and isinstance(key, tuple):
             raise t.error(node, "an index is a tuple", "write a[i, j]")
@@ -242,7 +246,7 @@ def with_component(
     if not isinstance(x, VectorValue):
         raise t.error(node, f"a component of {describe(x)} cannot be assigned to")
     if how == "attribute":
-        found = _named_part(x.type, what)
+        found = x.type.named_part(what)
         if found is None:
             get_attribute(t, x, what, node)
         assert found is not None
@@ -257,6 +261,11 @@ def _with_leaves(t: Context, x: VectorValue, ty: Type, first: int, value: Traced
 
 
 def _with_item(t: Context, x: VectorValue, keys: Positional, value: TracedValue, node: ast.AST) -> VectorValue:
+    if has_slice(keys):
+        places, shape = positions(t, x.type, keys, node)
+        for at, part in zip(places, flat_value(t, x.type, shape, value, node), strict=True):
+            x = _with_item(t, x, at, part, node)
+        return x
     key, rest = keys[0], keys[1:]
     if rest:  # m[i, j] = ...: row i with its component j replaced
         row = subscript(t, x, (key,), node)
@@ -279,12 +288,3 @@ def _with_item(t: Context, x: VectorValue, keys: Positional, value: TracedValue,
         here = t.b.emit("eq", key, r)
         leaves += [t.b.emit("select", here, parts[c], x.leaves[r * stride + c]) for c in range(stride)]
     return VectorValue(x.type, tuple(leaves))
-
-
-def _named_part(ty: Homogeneous, name: str) -> tuple[Type, int] | None:
-    """Type and first leaf of `.x`, `.y`, ... of a vector or quaternion, `.p`, `.q` of a transform."""
-    if isinstance(ty, (Vector, Quaternion)) and len(name) == 1 and name in _XYZW[: ty.length]:
-        return ty.dtype, _XYZW.index(name)
-    if isinstance(ty, Transformation) and name in ("p", "q"):
-        return (vector(3, ty.dtype), 0) if name == "p" else (quaternion(ty.dtype), 3)
-    return None

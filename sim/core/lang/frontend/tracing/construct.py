@@ -27,7 +27,9 @@ from sim.core.lang.types import (
     Struct,
     Transformation,
     Type,
+    Vector,
     bool_,
+    float32,
     quaternion,
     vector,
 )
@@ -48,7 +50,7 @@ def construct(t: Context, ty: Type, args: Positional, kwargs: Keywords, node: as
             raise t.error(node, f"{ty}(...) takes one number, got {len(args)}")
         return cast(t, args[0], ty, node) if args else t.b.const(0, ty)
     if isinstance(ty, Homogeneous):
-        return _homogeneous(t, ty, args, node)
+        return _homogeneous(t, _spatial(ty, args), args, node)
     raise t.error(node, f"{ty} cannot be made inside of a kernel", "pass arrays as arguments")
 
 
@@ -95,6 +97,13 @@ def _homogeneous(t: Context, ty: Homogeneous, args: Positional, node: ast.AST) -
     if len(flat) != count:
         raise t.error(node, f"{ty}(...) takes {count} components, got {len(flat)}")
     return VectorValue(ty, tuple(_component(t, ty, k, v, node) for k, v in enumerate(flat)))
+
+
+def _spatial(ty: Homogeneous, args: Positional) -> Homogeneous:
+    """The type of `spatial_vector(w, v)`: its two parts say the precision, as the name does not."""
+    parts = {a.type if isinstance(a, VectorValue) else None for a in args}
+    part = parts.pop() if ty is vector(6, float32) and len(args) == 2 and len(parts) == 1 else None
+    return vector(6, part.dtype) if isinstance(part, Vector) and part.dtype.is_float else ty
 
 
 def _scalars_of(x: TracedValue) -> list[TracedValue]:

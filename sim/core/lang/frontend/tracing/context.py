@@ -42,6 +42,7 @@ from sim.core.lang.types import (
     ArrayType,
     Composite,
     Homogeneous,
+    HostNumber,
     HostStruct,
     Scalar,
     Struct,
@@ -98,6 +99,8 @@ class Context:
         self.unpack: tuple[ast.AST | None, int] = (None, 1)  # a call whose result is unpacked into so many names
         self.unused: ast.AST | None = None  # a call whose result nobody reads
         self._local_arrays = 0
+        self.is_kernel = False
+        self.hidden: dict[Any, Value] = {}  # parameters that callers do not see (`hidden.py`)
         self.copies = 1  # how many times the unrolled loops around here repeat it
 
     @property
@@ -290,6 +293,8 @@ class Context:
             return x.item() if isinstance(x, (np.bool_, np.int64, np.float64)) else self.b.const(x, from_numpy(x.dtype))
         if isinstance(x, enum.Enum):
             return x
+        if isinstance(x, HostNumber):
+            return self.b.const(x.value, x.type)
         if is_number(x):
             return bool(x) if isinstance(x, bool) else int(x) if isinstance(x, int) else float(x)
         if isinstance(x, Composite):

@@ -16,6 +16,7 @@ from sim.core.lang.errors import KernelError
 from sim.core.lang.frontend.traced import (
     Mismatch,
     Range,
+    StructValue,
     TracedValue,
     Undefined,
     constant,
@@ -33,6 +34,7 @@ from sim.core.lang.frontend.tracing.branches import branch, filler, short_circui
 from sim.core.lang.frontend.tracing.components import iterate
 from sim.core.lang.frontend.tracing.context import BROKE, CONTINUED, FLAGS, RETURNED, VALUE, Context
 from sim.core.lang.frontend.tracing.exits import breaks, clear_flags, exit_flag, exits, settle_flags
+from sim.core.lang.frontend.tracing.registry import ADVANCE, Builtin
 from sim.core.lang.ir.core import Block, Op, Value
 from sim.core.lang.types import Scalar, Type, bool_, int32
 
@@ -57,6 +59,9 @@ class Carried:
 def for_loop(t: Context, node: ast.For) -> None:
     _no_else(t, node)
     over = t.eval(node.iter)
+    if isinstance(over, StructValue) and over.type in ADVANCE:
+        _advanced(t, node, over, ADVANCE[over.type])
+        return
     if isinstance(over, Range):
         bounds = [whole(k) for k in (over.start, over.stop, over.step)]
         if None in bounds:
@@ -74,6 +79,22 @@ def for_loop(t: Context, node: ast.For) -> None:
     _unrolled(t, node, items)
     t.copies //= max(copies, 1)
     t.env[BROKE] = False
+
+
+def _advanced(t: Context, node: ast.For, over: StructValue, advance: Builtin) -> None:
+    """A loop over what a query finds: `while advance(query, target)`, and both are variables."""
+    if not isinstance(node.target, ast.Name):
+        raise t.error(node.target, f"the target of a loop over a {over.type} is one name")
+    query, target = f"$query {node.lineno}:{node.col_offset}", node.target.id
+    loop = getattr(node, "_as_while", None)
+    if loop is None:
+        names = [ast.Name(name, ast.Load()) for name in ("$advance", query, target)]
+        loop = ast.While(ast.Call(names[0], [*names[1:]], []), node.body, [])
+        node._as_while = loop = ast.fix_missing_locations(ast.copy_location(loop, node))  # type: ignore[attr-defined]
+    t.env.update({"$advance": advance, query: over, target: t.b.const(0, int32)})
+    while_loop(t, loop)
+    line = t.frame.function.source.span(node).line
+    t.env[target] = Undefined(f"may have no value here: it is the variable of the loop on line {line}")
 
 
 def _copies_of(t: Context, node: ast.For, items: Sequence[TracedValue]) -> int:
@@ -190,7 +211,11 @@ def _trip_count(t: Context, start: Value, stop: Value, step: Value, ty: Type) ->
 
 def while_loop(t: Context, node: ast.While) -> None:
     _no_else(t, node)
-    if _known_test(t, node) is False:
+    known, changes = _known_test(t, node)
+    if known is False:
+        return
+    if changes:
+        while_loop(t, _test_inside(node))
         return
     carried, block = _stable(t, node, [], [], lambda: None)
     cond = _condition(t, carried, [], lambda: t.logical(t.eval(node.test), node.test), node)
@@ -201,12 +226,24 @@ def while_loop(t: Context, node: ast.While) -> None:
         t.env[RETURNED] = True  # `while True:` without `break` ends in a `return` only
 
 
-def _known_test(t: Context, node: ast.While) -> bool | None:
-    """The condition before the loop, if it is a constant; what it emits is thrown away."""
+def _known_test(t: Context, node: ast.While) -> tuple[bool | None, bool]:
+    """The condition before the loop, if it is a constant, and whether it changes a variable; what it emits is thrown
+    away."""
     before, found = dict(t.env), []
     t.b.region((), lambda: found.append(t.logical(t.eval(node.test), node.test)))
+    changes = any(not same(x, t.env.get(name)) for name, x in before.items())
     t.env = before
-    return found[0] if isinstance(found[0], bool) else None
+    return found[0] if isinstance(found[0], bool) else None, changes
+
+
+def _test_inside(node: ast.While) -> ast.While:
+    """`while True: if not test: break; ...`: a body may change variables, which a condition may not."""
+    made: ast.While | None = getattr(node, "_test_inside", None)
+    if made is None:
+        stop = ast.If(ast.UnaryOp(ast.Not(), node.test), [ast.Break()], [])
+        made = ast.While(ast.Constant(True), [ast.copy_location(stop, node), *node.body], [])
+        node._test_inside = made = ast.fix_missing_locations(ast.copy_location(made, node))  # type: ignore[attr-defined]
+    return made
 
 
 def _condition(

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sim.core.lang.frontend.function import Function, host
+from sim.core.lang.frontend.function import Function
 from sim.core.lang.frontend.traced import Keywords, Positional
 from sim.core.lang.frontend.tracing.context import Context
-from sim.core.lang.ir.table import OPS
+from sim.core.lang.types import Type, host
 
 Handler = Callable[..., Any]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -25,7 +25,7 @@ class Builtin:
     """A function of the language with a handler at trace time.
 
     lazy: the handler gets syntax trees instead of values.
-    host: what calling it outside of a kernel does; primitives of the op table mean there what their row says.
+    host: what calling it outside of a kernel does, where that is not what it does inside.
     """
 
     def __init__(
@@ -38,8 +38,8 @@ class Builtin:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.host is not None:
             return self.host(*args, **kwargs)
-        if self.name in OPS and host.evaluator is not None and not kwargs:
-            return host.evaluator.primitive(self.name, args)
+        if host.evaluator is not None and not self.lazy:
+            return host.evaluator.call(self, args, kwargs)
         raise TypeError(f"`{self.name}` is a function of the kernel language: call it inside of a kernel")
 
     def __repr__(self) -> str:
@@ -63,6 +63,10 @@ def builtin(name: str, lazy: bool = False, host: Callable[..., Any] | None = Non
         return made
 
     return wrap
+
+
+ADVANCE: dict[Type, Builtin] = {}
+"""Types whose values a `for` goes through: `advance(query, index)` changes both variables, and says whether it did."""
 
 
 @dataclass(frozen=True)

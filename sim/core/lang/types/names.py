@@ -1,0 +1,200 @@
+"""Warp's names of types: `vec3`, `mat33d`, `spatial_vectorh`; what kind of type something is, or has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sim.core.lang.types.base import (
+    FLOATS,
+    INTEGERS,
+    WARP_NAMES,
+    ArrayType,
+    Homogeneous,
+    Matrix,
+    Quaternion,
+    Scalar,
+    Transformation,
+    Type,
+    Vector,
+    as_type,
+    bool_,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    matrix,
+    quaternion,
+    transformation,
+    type_of_value,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+    vector,
+)
+from sim.core.lang.types.structs import HostStruct, Struct
+
+_INTEGERS = {
+    "b": int8, "ub": uint8, "s": int16, "us": uint16, "i": int32, "ui": uint32, "l": int64, "ul": uint64,
+}  # fmt: skip
+_FLOATS = {"h": float16, "f": float32, "d": float64}
+
+
+def named_types() -> dict[str, Homogeneous]:
+    """`vec3`, `vec3d`, `mat33`, `quatf`, ...: the public names of the composite types; without a suffix: float32."""
+    out: dict[str, Homogeneous] = {}
+    for n in (2, 3, 4):
+        out.update({f"vec{n}{s}": vector(n, t) for s, t in {**_INTEGERS, **_FLOATS}.items()})
+    for s, t in _FLOATS.items():
+        out.update({f"mat{n}{n}{s}": matrix((n, n), t) for n in (2, 3, 4)})
+        out.update({f"quat{s}": quaternion(t), f"transform{s}": transformation(t)})
+        out.update({f"spatial_vector{s}": vector(6, t), f"spatial_matrix{s}": matrix((6, 6), t)})
+    WARP_NAMES.update({kind: name for name, kind in out.items()})
+    return {**out, **{name[:-1]: kind for name, kind in out.items() if name[-1] == "f"}}
+
+
+NAMED = named_types()
+vec3 = vector(3, float32)
+
+
+def public_name(kind: Type) -> str:
+    """How a user writes a composite type: `sim.vec3`; one without a name of its own: `sim.vector`."""
+    name = WARP_NAMES.get(kind)
+    if name is None:
+        return "sim.matrix" if isinstance(kind, Matrix) else "sim.vector"
+    return f"sim.{name.removesuffix('f')}"
+
+
+# ------------------------------------------------------------------------------------------------ Warp's questions
+int_types = INTEGERS
+float_types = FLOATS
+scalar_types = (*INTEGERS, *FLOATS)
+scalar_and_bool_types = (*scalar_types, bool_)
+np_dtype_to_warp_type: dict[Any, Scalar] = {key: s for s in scalar_and_bool_types for key in (s.np, s.np.type)}
+
+
+def _type(spec: Any) -> Type | None:
+    """The type that something names; None for anything else, values among it."""
+    if isinstance(spec, Type):
+        return spec
+    return as_type(spec) if spec in (int, float, bool) else None
+
+
+def _of(value: Any) -> Type | None:
+    """The type of a value of the host."""
+    return value._sim_struct_ if isinstance(value, HostStruct) else type_of_value(value, float32)
+
+
+def type_is_int(x: Any) -> bool:
+    """Whether x is an integer type."""
+    kind = _type(x)
+    return isinstance(kind, Scalar) and kind.is_int
+
+
+def type_is_float(x: Any) -> bool:
+    """Whether x is a floating-point type."""
+    kind = _type(x)
+    return isinstance(kind, Scalar) and kind.is_float
+
+
+def type_is_scalar(x: Any) -> bool:
+    """Whether x is an integer or floating-point type."""
+    return type_is_int(x) or type_is_float(x)
+
+
+def type_is_vector(x: Any) -> bool:
+    """Whether x is a vector type."""
+    return isinstance(x, Vector)
+
+
+def type_is_matrix(x: Any) -> bool:
+    """Whether x is a matrix type."""
+    return isinstance(x, Matrix)
+
+
+def type_is_quaternion(x: Any) -> bool:
+    """Whether x is a quaternion type."""
+    return isinstance(x, Quaternion)
+
+
+def type_is_transformation(x: Any) -> bool:
+    """Whether x is a type of transforms."""
+    return isinstance(x, Transformation)
+
+
+def type_is_composite(x: Any) -> bool:
+    """Whether x is a vector, matrix, quaternion or transform type."""
+    return isinstance(x, Homogeneous)
+
+
+def type_is_struct(x: Any) -> bool:
+    """Whether x is a struct type."""
+    return isinstance(x, Struct)
+
+
+def type_is_value(x: Any) -> bool:
+    """Whether x is a scalar or composite type."""
+    return type_is_scalar(x) or _type(x) is bool_ or type_is_composite(x)
+
+
+def type_is_array(x: Any) -> bool:
+    """Whether x is a type of arrays."""
+    return isinstance(x, ArrayType)
+
+
+def is_int(x: Any) -> bool:
+    """Whether x is an integer, of Python or of a type."""
+    return type_is_int(_of(x))
+
+
+def is_float(x: Any) -> bool:
+    """Whether x is a floating-point number, of Python or of a type."""
+    return type_is_float(_of(x))
+
+
+def is_scalar(x: Any) -> bool:
+    """Whether x is a number."""
+    return type_is_scalar(_of(x))
+
+
+def is_vector(x: Any) -> bool:
+    """Whether x is a vector."""
+    return isinstance(_of(x), Vector)
+
+
+def is_matrix(x: Any) -> bool:
+    """Whether x is a matrix."""
+    return isinstance(_of(x), Matrix)
+
+
+def is_quaternion(x: Any) -> bool:
+    """Whether x is a quaternion."""
+    return isinstance(_of(x), Quaternion)
+
+
+def is_transformation(x: Any) -> bool:
+    """Whether x is a transform."""
+    return isinstance(_of(x), Transformation)
+
+
+def is_composite(x: Any) -> bool:
+    """Whether x is a vector, matrix, quaternion or transform."""
+    return isinstance(_of(x), Homogeneous)
+
+
+def is_struct(x: Any) -> bool:
+    """Whether x is a struct."""
+    return isinstance(x, HostStruct)
+
+
+def is_value(x: Any) -> bool:
+    """Whether x is a number, vector, matrix, quaternion or transform."""
+    return type_is_value(_of(x))
+
+
+def types_equal(a: Any, b: Any) -> bool:
+    """Whether a and b name one type."""
+    return (_type(a) or a) is (_type(b) or b)

@@ -1,0 +1,113 @@
+"""Structs: types with named fields, from the annotations of a class, and their values on the host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sim.core.lang.types.base import (
+    ArrayType,
+    CompositeType,
+    Homogeneous,
+    Leaf,
+    Scalar,
+    Type,
+    alignment,
+    as_type,
+    leaves_of,
+    numpy_dtype,
+    size_of,
+)
+from sim.core.lang.types.values import Composite
+
+
+class Struct(CompositeType):
+    """Named fields of any type, in C layout.  Array fields are allowed in arguments, not in array elements."""
+
+    def __init__(self, name: str, fields: dict[str, Type]) -> None:
+        self.name, self.fields, self.has_arrays = name, fields, False
+        leaves: list[Leaf] = []
+        offsets: dict[str, int] = {}
+        end, widest = 0, 1
+        for key, field in fields.items():
+            if isinstance(field, ArrayType) or (isinstance(field, Struct) and field.has_arrays):
+                self.has_arrays = True
+                continue
+            align = alignment(field)
+            widest, end = max(widest, align), -(-end // align) * align
+            offsets[key] = end
+            for leaf in leaves_of(field):
+                path = f"{key}.{leaf.path}" if leaf.path else key
+                leaves.append(Leaf(path, leaf.scalar, end + leaf.offset))
+            end += size_of(field)
+        self.leaves, self.size = tuple(leaves), max(-(-end // widest) * widest, 1)
+        if not self.has_arrays:
+            formats = [numpy_dtype(fields[k]) for k in offsets]
+            self.np = np.dtype(
+                {"names": list(offsets), "formats": formats, "offsets": list(offsets.values()), "itemsize": self.size}
+            )
+
+    def __call__(self, **fields: Any) -> Any:
+        """A value on the host; fields that are not given are zero, arrays None."""
+        return HostStruct(self, **fields)
+
+    def field_leaves(self, key: str) -> tuple[int, int]:
+        """Range of leaf numbers that field `key` occupies (array fields occupy none)."""
+        start = 0
+        for name, field in self.fields.items():
+            count = len(leaves_of(field)) if not isinstance(field, ArrayType) else 0
+            if name == key:
+                return start, start + count
+            start += count
+        raise KeyError(key)
+
+
+def _zero(field: Type) -> Any:
+    """What a field holds that is not set."""
+    if isinstance(field, ArrayType):
+        return None
+    return field.np.type(0).item() if isinstance(field, Scalar) else field()  # type: ignore[operator]
+
+
+class HostStruct:
+    """A struct on the host: fields start at zero (arrays at None) and are set by attribute."""
+
+    _sim_struct_: Struct
+
+    def __init__(self, kind: Struct, **fields: Any) -> None:
+        object.__setattr__(self, "_sim_struct_", kind)
+        for key, field in kind.fields.items():
+            object.__setattr__(self, key, _zero(field))
+        for key, value in fields.items():
+            setattr(self, key, value)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        kind: Struct = self._sim_struct_
+        if name not in kind.fields:
+            raise AttributeError(f"struct {kind.name} has no field '{name}'; it has {', '.join(kind.fields)}")
+        field = kind.fields[name]
+        in_memory = isinstance(getattr(value, "dtype", None), Type)  # an array of one element: see references.py
+        if isinstance(field, Homogeneous) and not isinstance(value, Composite) and not in_memory:
+            value = field(*np.ravel(np.asarray(value)))
+        object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        kind: Struct = self._sim_struct_
+        return f"{kind.name}({', '.join(f'{k}={getattr(self, k)!r}' for k in kind.fields)})"
+
+
+def struct(cls: type) -> Struct:
+    """`@struct class Particle: x: sim.vec3; mass: float`: a struct type from the annotations of a class."""
+    annotations: dict[str, Any] = {}
+    for key, spec in _annotations(cls).items():
+        annotations[key] = as_type(spec)
+    kind = Struct(cls.__name__, annotations)
+    kind.__doc__ = cls.__doc__
+    return kind
+
+
+def _annotations(cls: type) -> dict[str, Any]:
+    raw = cls.__dict__.get("__annotations__", {})
+    scope: dict[str, Any] = dict(vars(__import__("sys").modules[cls.__module__]))
+    return {k: eval(v, scope) if isinstance(v, str) else v for k, v in raw.items()}  # noqa: S307 postponed annotations

@@ -1,0 +1,1 @@
+"""Triangle meshes that kernels ask: closest points, rays, overlaps, inside or outside, all with gradients."""

@@ -1,0 +1,165 @@
+"""`Mesh`: triangles, the tree around them, and the number by which kernels know them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sim.core.lang.errors import entry_point
+from sim.core.lang.types import float32, int32
+from sim.core.runtime.ambient import recording
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.creation import empty, empty_like
+from sim.core.runtime.launch.hidden import new_handle
+from sim.core.runtime.launch.launch import launch
+from sim.core.spatial.bvh import Bvh, BvhConstructor, check_groups, constructor_of
+from sim.core.spatial.meshes.layout import MESH, Box, Moments, TreeRow, Triangle, vec3
+from sim.core.spatial.meshes.tree import build_tree, face_boxes, refit_tree
+from sim.core.spatial.meshes.winding import refit_moments
+
+LEAF_SIZE = 2
+"""Faces in a leaf, at most, where nobody says."""
+
+
+class Mesh:
+    """Triangles that kernels ask by `mesh.id`: `mesh_query_point`, `mesh_query_ray`, `mesh_query_aabb` and others.
+
+    points: array of n vec3; kept, not copied: queries see it as it is, the tree as it was at the last `refit`.
+        With `requires_grad` it gets gradients from queries.
+    indices: int32 array of 3 m numbers of points, corners of m faces, counterclockwise seen from outside.
+    velocities: array of n vec3, for `mesh_eval_velocity`.
+    support_winding_number: prepare `mesh_query_point_sign_winding_number`.
+    bvh_constructor: None or a name that Warp knows; there is one way to build the tree, whatever it says.
+    bvh_leaf_size: faces in a leaf of the tree, at most.
+    groups: int32 per face, for queries among the faces of one group (`mesh_get_group_root`).
+    The mesh has to live as long as kernels are launched with its `id`.
+    Raises RuntimeError for arrays that do not fit, ValueError for an unknown constructor.
+    """
+
+    handle_kind = MESH
+
+    @entry_point
+    def __init__(
+        self,
+        points: array,
+        indices: array,
+        velocities: array | None = None,
+        support_winding_number: bool = False,
+        bvh_constructor: BvhConstructor | str | None = None,
+        bvh_leaf_size: int | None = None,
+        groups: array | None = None,
+    ) -> None:
+        self.device = _checked(points, "points", vec3).device
+        _checked(indices, "indices", int32, points)
+        if indices.size % 3:
+            raise RuntimeError(f"indices has {indices.size} entries; expected three for each face")
+        if velocities is not None:
+            _same_size(_checked(velocities, "velocities", vec3, points), points, "velocities")
+        if constructor_of(bvh_constructor) is BvhConstructor.CUBQL and (groups is not None or support_winding_number):
+            raise RuntimeError("'cubql' has neither groups nor winding numbers; leave the constructor out")
+        if groups is not None:
+            check_groups(groups, indices.size // 3, self.device, "indices")
+        if bvh_leaf_size is not None and bvh_leaf_size < 1:
+            raise RuntimeError(f"bvh_leaf_size is {bvh_leaf_size}; expected 1 or more")
+        self._points, self._velocities, self.indices, self.groups = points, velocities, indices, groups
+        self._bvh: Bvh | None = None
+        self._rows: list[tuple[int, int, int, int]] = []
+        self._build(bvh_leaf_size or LEAF_SIZE, support_winding_number)
+        self.id = new_handle(self)
+        self.refit()
+
+    def __del__(self) -> None:
+        """Warp's programs call it; the memory goes with the last reference."""
+
+    @property
+    def points(self) -> array:
+        """The points.  Assigning another array of the same size refits the tree."""
+        return self._points
+
+    @points.setter
+    def points(self, points: array) -> None:
+        _same_size(_checked(points, "points", vec3, self._points), self._points, "points")
+        self._points = points
+        self.refit()
+
+    @property
+    def velocities(self) -> array | None:
+        """The velocities of the points, or None."""
+        return self._velocities
+
+    @velocities.setter
+    def velocities(self, velocities: array) -> None:
+        _same_size(_checked(velocities, "velocities", vec3, self._points), self._points, "velocities")
+        self._velocities = velocities
+
+    @entry_point
+    def refit(self) -> None:
+        """Follow a change of `points`, with the tree as it is: by launches, which a graph can capture."""
+        with recording.paused():
+            for row in self._rows:
+                refit_tree(self, row)
+            if self.areas is not None:
+                refit_moments(self, self._rows[0][1])
+            if self._bvh is not None:
+                self._fill_boxes(self._bvh)
+                self._bvh.refit()
+
+    @property
+    def bvh_id(self) -> int:
+        """The id of a `Bvh` of the boxes around the faces: made when first asked for, refitted with the mesh."""
+        if self._bvh is None:
+            with recording.paused():
+                lowers = empty(self.indices.size // 3, vec3, self.device)
+                made = Bvh(lowers, empty_like(lowers))
+                self._fill_boxes(made)
+                made.rebuild()
+                self._bvh = made
+        assert self._bvh.id is not None
+        return self._bvh.id
+
+    def _fill_boxes(self, bvh: Bvh) -> None:
+        launch(face_boxes, len(bvh.lowers), [self._points, self.indices], [bvh.lowers, bvh.uppers])
+
+    def _build(self, leaf_size: int, support_winding_number: bool) -> None:
+        corners = self._points.numpy()[self.indices.numpy().reshape(-1, 3)]
+        sides = np.linalg.norm(corners - np.roll(corners, 1, axis=1), axis=2)
+        self.mean_edge = float(sides.mean()) if len(sides) else 0.0
+        choices = [np.arange(len(corners))] if len(corners) else []
+        numbers = [-1]
+        if self.groups is not None:
+            of_face = self.groups.numpy().ravel()
+            numbers += np.unique(of_face).tolist()
+            choices += [np.flatnonzero(of_face == group) for group in numbers[1:]]
+        node = entry = place = 0
+        faces, firsts = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
+        for group, chosen in zip(numbers, choices, strict=False):
+            order, begins = build_tree(corners[chosen], leaf_size)
+            self._rows.append((node, len(begins) - 1, entry, group))
+            faces.append(chosen[order].astype(np.int32))
+            firsts.append((begins + place).astype(np.int32))
+            node, entry, place = node + 2 * len(begins) - 2, entry + len(begins), place + len(order)
+        on = self.device
+        self.faces, self.firsts = (
+            array(np.concatenate(faces), int32, device=on),
+            array(np.concatenate(firsts), int32, device=on),
+        )
+        self.trees = array(np.array(self._rows, np.int32).reshape(-1, 4), TreeRow, device=on)
+        self.boxes, self.triangles = empty(node, Box, on), empty(place, Triangle, on)
+        wound = 2 * self._rows[0][1] if support_winding_number and self._rows else 0
+        self.moments = empty(wound, Moments, on)
+        self.areas = empty(wound, float32, on) if wound else None
+
+
+def _checked(a: Any, name: str, kind: Any, beside: array | None = None) -> array:
+    if not isinstance(a, array) or a.dtype is not kind or a.ndim != 1:
+        found = f"{a.shape} of {a.dtype}" if isinstance(a, array) else type(a).__name__
+        raise RuntimeError(f"{name} is {found}; expected a one-dimensional array of {kind}")
+    if beside is not None and a.device is not beside.device:
+        raise RuntimeError(f"{name} lies on {a.device}, the points on {beside.device}; expected one device")
+    return a
+
+
+def _same_size(a: array, points: array, name: str) -> None:
+    if a.shape != points.shape:
+        raise RuntimeError(f"{name} has {a.size} entries; expected {points.size}, one for each point")

@@ -1,0 +1,74 @@
+"""Steps of a walk through the tree of a mesh (`layout.py`), and boxes against points and rays."""
+
+from __future__ import annotations
+
+from sim.core.lang.frontend.builtins import where
+from sim.core.lang.frontend.function import func
+from sim.core.lang.types import float32, int32
+from sim.core.spatial.meshes.layout import TreeRow
+
+SLACK = 1.0 + 4e-7
+"""What the far end of a ray in a box is lengthened by, so that rounding hides no face (Ize, "Robust BVH Ray
+Traversal", JCGT 2(2), 2013)."""
+
+
+@func
+def tree_of(mesh, root):
+    """The row of a tree: that of a group by its root, as `mesh_get_group_root` gives it; -1 is that of all faces.
+
+    Without faces a tree has no leaves.
+    """
+    row = TreeRow()
+    if mesh.trees.shape[0] > 0:
+        row = mesh.trees[where(root < 0, 0, root)]
+    return row
+
+
+@func
+def pop(node, trail):
+    """The nearest sibling of this node or of those above it that is still to be visited, where `trail` is not 0."""
+    while (trail & 1) == 0:
+        trail = trail >> 1
+        node = node >> 1
+    return node ^ 1, trail ^ 1
+
+
+@func
+def behind(node):
+    """The node behind the subtree of a node, from left to right; 1, the root, where there is none."""
+    while (node & 1) == 1 and node > 1:
+        node = node >> 1
+    return where(node <= 1, int32(1), node + 1)
+
+
+@func
+def distance_sq_to_box(box, p):
+    x = where(box[0] > p[0], box[0] - p[0], where(p[0] > box[3], p[0] - box[3], 0.0))
+    y = where(box[1] > p[1], box[1] - p[1], where(p[1] > box[4], p[1] - box[4], 0.0))
+    z = where(box[2] > p[2], box[2] - p[2], where(p[2] > box[5], p[2] - box[5], 0.0))
+    return x * x + y * y + z * z
+
+
+@func
+def furthest_sq_in_box(box, p):
+    """Squared distance of p from the corner that is furthest away."""
+    x = where(p[0] - box[0] > box[3] - p[0], p[0] - box[0], box[3] - p[0])
+    y = where(p[1] - box[1] > box[4] - p[1], p[1] - box[1], box[4] - p[1])
+    z = where(p[2] - box[2] > box[5] - p[2], p[2] - box[2], box[5] - p[2])
+    return x * x + y * y + z * z
+
+
+@func
+def ray_enters_box(box, start, inverse, limit):
+    """Where a ray enters a box, or `limit` where it does not before that.
+
+    inverse: 1 / direction.  Along an axis to which the ray is parallel that is infinite, and the product with 0, where
+    the ray runs in a face of the box, is no number: every comparison is written so that it then says nothing.
+    """
+    near, far = float32(0.0), limit
+    for k in range(3):
+        low, high = (box[k] - start[k]) * inverse[k], (box[k + 3] - start[k]) * inverse[k]
+        first, last = where(inverse[k] >= 0.0, low, high), where(inverse[k] >= 0.0, high, low) * SLACK
+        near = where(first > near, first, near)
+        far = where(last < far, last, far)
+    return where(near <= far, near, limit)

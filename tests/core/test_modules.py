@@ -1,0 +1,46 @@
+"""`import sim` and `import sim.core`, and modules under the names that Warp's have."""
+
+import importlib
+
+import pytest
+
+import sim
+import sim.core
+
+
+@pytest.mark.parametrize("name", ["types", "utils", "optim", "autograd", "constants"])
+def test_a_module_is_one_object_under_all_of_its_names(name):
+    there = getattr(sim, name)
+    assert getattr(sim.core, name) is there
+    for package in ("sim", "sim.core"):
+        assert importlib.import_module(f"{package}.{name}") is there
+
+
+def test_what_is_inside_of_such_a_module_is_not_loaded_twice():
+    adam = importlib.import_module("sim.optim.adam")
+    assert adam is importlib.import_module("sim.core.optim.adam")
+    assert adam.Adam is sim.optim.Adam
+
+
+def test_the_core_has_every_name_of_the_language_and_none_of_the_physics():
+    assert {name for name in sim.core.__all__ if getattr(sim, name) is not getattr(sim.core, name)} == set()
+    assert {"kernel", "vec3", "Tape", "launch", "types"} <= set(sim.core.__all__)
+    assert not {"Model", "Scene", "lang", "runtime", "sys"} & set(sim.core.__all__)
+
+
+@pytest.mark.parametrize("package", ["sim", "sim.core"])
+def test_modules_that_are_not_supported_are_refused_by_name(package):
+    with pytest.raises(ModuleNotFoundError, match=f"no module named '{package}.fem': "):
+        importlib.import_module(f"{package}.fem")
+    with pytest.raises(ModuleNotFoundError, match=f"No module named '{package}.nonsense'"):
+        importlib.import_module(f"{package}.nonsense")
+    with pytest.raises(ModuleNotFoundError, match="No module named 'sim.core.optim.nonsense'"):
+        importlib.import_module(f"{package}.optim.nonsense")
+
+
+@pytest.mark.parametrize("module", [sim, sim.core])
+def test_names_that_are_not_there_say_what_is(module):
+    with pytest.raises(AttributeError, match="has no attribute 'vec33' .did you mean 'vec3'"):
+        module.vec33  # noqa: B018
+    with pytest.raises(AttributeError, match="has no attribute 'tile_load': tiles"):
+        module.tile_load  # noqa: B018

@@ -1,0 +1,19 @@
+"""Programs of this folder whose numbers are not those of Warp 1.19, and what is right.
+
+Each was decided by hand or by differences; what sim computes is checked by the tests of the functions themselves.
+"""
+
+_COMPONENTS = "a component that is overwritten has no gradient to its old value, one that is added to has it once"
+
+DIFFERENT = {
+    "numbers/frac_f": "the gradient is 1; Warp gives 0",
+    "numbers/frac_d": "the gradient is 1; Warp gives 0",
+    "numbers/mod": "the gradient by y is -trunc(x / y); Warp gives 0",
+    "tuples/vec_component_store": _COMPONENTS,
+    "tuples/mat_store": _COMPONENTS,
+    "tuples/transform_set": _COMPONENTS,
+    "functions/tuples_in_kernels": "the gradient goes through tuples; Warp gives 0",
+    "functions/struct_made_in_kernel": "a field that was stored twice is differentiated as it is used",
+    "functions/dynamic_loop": "the gradient of a loop whose variable is assigned anew, as differences have it",
+    "functions/local_array": "the gradient goes through arrays of a thread; Warp gives 0",
+}
