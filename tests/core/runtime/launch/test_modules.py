@@ -238,6 +238,12 @@ def test_a_kernel_without_backward_gives_no_gradient_instead_of_a_wrong_one(opti
         gradient(square)
 
 
+def test_new_modules_begin_with_the_setting(monkeypatch):
+    monkeypatch.setattr(sim.config, "enable_backward", False)
+    assert sim.get_module("tests.of.settings").options["enable_backward"] is False
+    assert sim.get_module(__name__).options["enable_backward"] is True
+
+
 def test_what_it_writes_may_be_used_where_no_gradient_goes_back():
     x = sim.array([3.0], dtype=float, requires_grad=True)
     seen, y = sim.zeros(1, dtype=float), sim.zeros(1, dtype=float, requires_grad=True)
