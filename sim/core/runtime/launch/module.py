@@ -38,8 +38,8 @@ OPTIONS: Mapping[str, Any] = {
     "enable_mathdx_solver": None,
     "enable_mathdx_fft": None,
 }
-"""The options of Warp's modules.  `enable_backward` (at first `config.enable_backward`) is followed; the others choose how Warp's compilers work, and are
-kept for programs that ask for them."""
+"""The options of Warp's modules.  `enable_backward`, which begins as `config` says, is followed; the others choose how
+Warp's compilers work, and are kept for programs that ask for them."""
 
 
 class Compilable(Protocol):
