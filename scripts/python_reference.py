@@ -23,6 +23,8 @@ GROUPS = {  # prefix of the module that a name comes from -> heading, "" for wha
     "sim.core.lang.types": "Types",
     "sim.core.lang.frontend.function": "Kernels",
     "sim.core.lang.frontend.custom": "Kernels",
+    "sim.core.lang.frontend.native": "Kernels",
+    "sim.core.lang.references": "Kernels",
     "sim.core.runtime.compiled.argument_packing": "Kernels",
     "sim.core.runtime.launch.kernel": "Kernels",
     "sim.core.runtime.launch.launch": "Kernels",

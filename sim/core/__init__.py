@@ -117,6 +117,7 @@ from sim.core.lang.frontend.custom import func_grad as func_grad
 from sim.core.lang.frontend.custom import func_replay as func_replay
 from sim.core.lang.frontend.function import Function as Function
 from sim.core.lang.frontend.function import func as func
+from sim.core.lang.frontend.native import func_native as func_native
 from sim.core.lang.library.decompose import eig3 as eig3
 from sim.core.lang.library.decompose import polar3 as polar3
 from sim.core.lang.library.decompose import qr3 as qr3
@@ -229,6 +230,7 @@ from sim.core.lang.library.vector import spatial_cross_dual as spatial_cross_dua
 from sim.core.lang.library.vector import spatial_dot as spatial_dot
 from sim.core.lang.library.vector import spatial_top as spatial_top
 from sim.core.lang.library.vector import velocity_at_point as velocity_at_point
+from sim.core.lang.references import ref as ref
 from sim.core.lang.types import bool_ as bool
 from sim.core.lang.types import float16 as float16
 from sim.core.lang.types import float32 as float32

@@ -148,11 +148,8 @@ WARP: Mapping[str, str] = {
         "pass the indices as an array, and write a[index[i]] in the kernel",
     ),
     "cast": "write sim.int32(x), ... to convert a number; to read its bits as another type there is no way yet",
-    **dict.fromkeys(
-        ("ref", "address_of"), "a function returns what it changes: write x = f(x), or pass an array and an index"
-    ),
+    "address_of": "write `def f(x: sim.ref[float])`: the function changes its argument",
     "select": "write sim.where(cond, if_true, if_false)",
-    "func_native": f"snippets of C++ or CUDA {_LATER}; write it with @sim.func",
     **dict.fromkeys(("jax_kernel", "jax_callable"), "write sim.from_jax(a) and sim.to_jax(a)"),
     **dict.fromkeys(("svd3x3", "eig3x3"), "write sim.svd3(m), sim.eig3(m)"),
     "map": "write a @sim.kernel, and sim.launch",

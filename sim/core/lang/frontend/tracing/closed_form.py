@@ -21,6 +21,8 @@ from sim.core.lang.types import ArrayType, Scalar, Struct, Type, has_float, leav
 
 def call_closed_form(t: Context, function: Function, values: Keywords, node: ast.AST) -> TracedValue:
     """A call that stays one, because its derivative is given in closed form."""
+    if any(p.by_reference for p in function.parameters(t.real)):
+        raise t.error(node, f"`{function.name}` has a derivative in closed form: it cannot change its arguments")
     real = next((s for v in values.values() if (s := _float_of(v)) is not None), t.real)
     typed: list[Any] = []
     kinds: list[Any] = []
