@@ -308,6 +308,11 @@ from sim.core.lang.types import vec4ub as vec4ub
 from sim.core.lang.types import vec4ui as vec4ui
 from sim.core.lang.types import vec4ul as vec4ul
 from sim.core.lang.types import vec4us as vec4us
+from sim.core.lang.warp_errors import WarpCodegenAttributeError as WarpCodegenAttributeError
+from sim.core.lang.warp_errors import WarpCodegenError as WarpCodegenError
+from sim.core.lang.warp_errors import WarpCodegenKeyError as WarpCodegenKeyError
+from sim.core.lang.warp_errors import WarpCodegenTypeError as WarpCodegenTypeError
+from sim.core.lang.warp_errors import WarpCodegenValueError as WarpCodegenValueError
 from sim.core.runtime.ambient.profile import Profile as Profile
 from sim.core.runtime.ambient.profile import ScopedTimer as ScopedTimer
 from sim.core.runtime.ambient.profile import profile as profile
@@ -403,7 +408,6 @@ from sim.core.runtime.launch.conditionals import capture_while as capture_while
 from sim.core.runtime.launch.faults import KernelFault as KernelFault
 from sim.core.runtime.launch.kernel import Kernel as Kernel
 from sim.core.runtime.launch.kernel import kernel as kernel
-from sim.core.runtime.launch.kernel import overload as overload
 from sim.core.runtime.launch.launch import Launch as Launch
 from sim.core.runtime.launch.launch import launch as launch
 from sim.core.runtime.launch.module import Module as Module
@@ -412,6 +416,7 @@ from sim.core.runtime.launch.module import get_module as get_module
 from sim.core.runtime.launch.module import get_module_options as get_module_options
 from sim.core.runtime.launch.module import load_module as load_module
 from sim.core.runtime.launch.module import set_module_options as set_module_options
+from sim.core.runtime.launch.overloads import overload as overload
 from sim.core.runtime.tape.tape import Tape as Tape
 from sim.core.spatial.bvh import Bvh as Bvh
 from sim.core.spatial.bvh import BvhConstructor as BvhConstructor

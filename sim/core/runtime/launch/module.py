@@ -93,7 +93,9 @@ class Module:
         """Changes some options; raises ValueError where there is no such option."""
         for key in options:
             if key not in OPTIONS:
-                raise ValueError(f"a module has no option '{key}'{did_you_mean(key, OPTIONS)}")
+                raise ValueError(
+                    f"a module has no option '{key}'{did_you_mean(key, OPTIONS)}; its options: {', '.join(OPTIONS)}"
+                )
         self.options.update(options)
 
     def __repr__(self) -> str:

@@ -214,6 +214,7 @@ def test_a_module_of_its_own_is_shared_by_equal_definitions():
 
     a = sim.array([1.0], dtype=float)
     assert around(2.0) is not around(2.0)
+    assert around(2.0).module.name != around(3.0).module.name
     sim.launch(around(3.0), 1, inputs=[a])
     assert a.list() == [3.0]
 
@@ -223,6 +224,8 @@ def test_options_that_are_not_there():
         sim.set_module_options({"enable_backwards": False})
     with pytest.raises(ValueError, match='module="unique"'):
         sim.kernel(module_options={"fast_math": True})
+    with pytest.raises(TypeError, match="module_options is a dictionary"):
+        sim.kernel(module="unique", module_options=["fast_math"])
     with pytest.raises(TypeError, match="no option 'launch_bound'"):
         sim.kernel(launch_bound=128)
 
