@@ -98,6 +98,8 @@ def origins() -> dict[str, str]:
 def python_reference() -> str:
     groups: dict[str, list[tuple[str, object]]] = {}
     for name, module in origins().items():
+        if module == "builtins":
+            continue
         value = sim
         for part in name.split("."):
             value = getattr(value, part)

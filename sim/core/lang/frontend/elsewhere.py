@@ -133,7 +133,6 @@ _JAX = "kernels inside of JAX; write sim.from_jax(a) and sim.to_jax(a)"
 _ALLOCATORS = "allocators of one's own; memory is kept by the device itself"
 _POOLS = "memory pools; memory is kept by the device itself"
 _COMPILED = "code compiled ahead; a kernel is compiled at its first launch, and kept on disk"
-_DENSE = "dense linear algebra in kernels; write loops, or use sim.optim.linear outside"
 _SAVED = "graphs in files; capture in each run"
 _PROFILER = "NVIDIA's profilers; use sim.profile()"
 UNSUPPORTED: Mapping[str, str] = {
@@ -150,7 +149,6 @@ UNSUPPORTED: Mapping[str, str] = {
     "func_native": "snippets of C++ or CUDA; write it with @sim.func",
     "build_experimental": _COMPILED,
     "*_aot_module": _COMPILED,
-    **dict.fromkeys(("dense_chol*", "dense_gemm*", "dense_solve*", "dense_subs"), _DENSE),
     **dict.fromkeys(("jax_experimental", "jax_kernel", "jax_callable", "Jax*", "clear_jax_callable_graph_cache"), _JAX),
     "*_paddle": _PADDLE,
     **dict.fromkeys(("stream_from_torch", "stream_to_torch"), "streams of PyTorch; from_torch waits for them"),
