@@ -91,7 +91,18 @@ class PointerArray:
     name = "an array by its address"
 
 
-AnyMemory: TypeAlias = Value | LocalArray | PointerArray
+@dataclass(frozen=True, eq=False)
+class AddressedArray:
+    """An array of one dimension that a structure keeps in memory: where it is shows at run time.  Read by `peek`."""
+
+    name: str
+    type: ArrayType
+    address: Value
+    stride: Value
+    extent: Value
+
+
+AnyMemory: TypeAlias = Value | LocalArray | PointerArray | AddressedArray
 """What an `ArrayRef` shows: a parameter, a local array, memory by its address."""
 
 
@@ -289,6 +300,8 @@ def extent_of(b: Builder, array: AnyMemory, k: int) -> Value:
     """The extent of dimension k of an array."""
     if isinstance(array, PointerArray):
         return array.shape[k]
+    if isinstance(array, AddressedArray):
+        return array.extent
     return b.const(array.shape[k], int32) if isinstance(array, LocalArray) else b.shape(array, k)
 
 

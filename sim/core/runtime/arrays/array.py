@@ -128,7 +128,7 @@ class array(HostSide):  # noqa: N801  Warp's name
             made = made.reshape(shape)
         if ndim is not None and made.ndim != ndim:
             raise ValueError(f"data of shape {made.shape} of {made.dtype} has {made.ndim} dimensions, not {ndim}")
-        if requires_grad:
+        if requires_grad and differentiable(made.dtype):  # as in Warp one may ask: integers have no gradient
             made.requires_grad = True
         if grad is not None:
             made.grad = grad
@@ -532,7 +532,7 @@ def fresh(
     made = make_array(*in_fresh_memory(shape, dtype, device, zero, pinned, strides))
     if zero and anywhere:
         refill_fresh(made)
-    if requires_grad:
+    if requires_grad and differentiable(made.dtype):
         made.requires_grad = True
     return made
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import reduce
 from types import ModuleType
 
-from sim.core.lang.errors import did_you_mean
+from sim.core.lang.errors import NotSupportedError, did_you_mean
 from sim.core.lang.frontend.elsewhere import NUMPY, WARP, instead
 from sim.core.lang.frontend.source import own_module
 from sim.core.lang.frontend.traced import (
@@ -95,6 +95,8 @@ def get_attribute(t: Context, x: TracedValue, name: str, node: ast.AST) -> Trace
         return x
     try:
         found = getattr(x, name)
+    except NotSupportedError as problem:
+        raise t.error(node, *str(problem).split(": ", 1)) from None
     except AttributeError:
         hint = instead(WARP, name) if isinstance(x, ModuleType) and own_module(x.__name__) else ""
         raise t.error(

@@ -15,6 +15,7 @@ from sim.core.lang.frontend import local_arrays, pointers
 from sim.core.lang.frontend.captures import Captures
 from sim.core.lang.frontend.function import Function
 from sim.core.lang.frontend.traced import (
+    AddressedArray,
     AnyMemory,
     ArrayRef,
     LocalArray,
@@ -56,6 +57,8 @@ from sim.core.lang.types import (
     int32,
     leaves_of,
     public_name,
+    size_of,
+    uint64,
 )
 
 RETURNED, BROKE, CONTINUED, VALUE = "$returned", "$broke", "$continued", "$value"
@@ -103,6 +106,7 @@ class Context:
         self._local_arrays = 0
         self.is_kernel = False
         self.hidden: dict[Any, Value] = {}  # parameters that callers do not see (`hidden.py`)
+        self.by_address: dict[Any, None] = {}  # kinds of objects that are known by an address of the run only
         self.copies = 1  # how many times the unrolled loops around here repeat it
 
     @property
@@ -329,7 +333,9 @@ class Context:
         if not isinstance(x, LValue):
             return x
         count = len(leaves_of(x.type))
-        if isinstance(x.array, LocalArray):
+        if isinstance(x.array, AddressedArray):
+            values = self._peek(x.array, x, count)
+        elif isinstance(x.array, LocalArray):
             values = local_arrays.read(self.b, x, self.env[x.array.name])
         elif isinstance(x.array, PointerArray):
             values = pointers.read(self.b, x)
@@ -340,8 +346,22 @@ class Context:
             values = [self.b.load(x.array, x.index, leaves, self.leaf(x.offset, c))[0] for c in range(count)]
         return self.compose(x.type, iter(values))
 
+    def _peek(self, array: AddressedArray, x: LValue, count: int) -> list[Value]:
+        """Leaves of an element that lies at an address."""
+        leaves = leaves_of(x.array.type.dtype)  # type: ignore[union-attr, arg-type]
+
+        def steps(number: Value, size: Value | int) -> Value:
+            return self.b.emit("mul", self.b.emit("cast", number, type=uint64), size)
+
+        place = self.b.emit("add", array.address, steps(x.index[0], array.stride))
+        if x.offset is not None:
+            place = self.b.emit("add", place, steps(x.offset, size_of(leaves[x.first].scalar)))
+        return [self.b.peek(self.b.emit("add", place, k.offset), k.scalar) for k in leaves[x.first : x.first + count]]
+
     def write(self, x: LValue, values: Sequence[Value], how: Callable[..., Any]) -> None:
         """Store or accumulate leaves; `how`: `Builder.store` or `Builder.accum`."""
+        if isinstance(x.array, AddressedArray):
+            raise self.error(None, f"`{x.array.name}` is an array of a structure, which kernels only read")
         if isinstance(x.array, LocalArray):
             content = self.env[x.array.name]
             self.env[x.array.name] = local_arrays.written(self.b, x, content, values, how == self.b.accum)
