@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from sim.core.lang.frontend.traced import (
+    AddressedArray,
     ArrayRef,
     Keywords,
     LocalArray,
@@ -60,7 +61,7 @@ def _atomic(name: str, how: str, doc: str) -> None:
         if kwargs:
             raise t.error(node, f"{name} takes no argument '{next(iter(kwargs))}'")
         place, (*expected, value) = element(t, name, args, node, takes)
-        if isinstance(place.array, PointerArray):
+        if isinstance(place.array, (PointerArray, AddressedArray)):
             raise t.error(node, f"{name} on memory by its address", "pass the array as an argument")
         if isinstance(place.array, LocalArray):
             raise t.error(node, f"{name} on an array of one thread", "no other thread sees it: write a[i] += value")

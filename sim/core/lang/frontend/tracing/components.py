@@ -16,7 +16,6 @@ from sim.core.lang.frontend.traced import (
     LocalArray,
     LValue,
     Members,
-    PointerArray,
     Positional,
     Range,
     StructValue,
@@ -134,7 +133,7 @@ def _address(t: Context, x: ArrayRef, node: ast.AST) -> Value:
         raise t.error(node, "an array that a kernel makes has no address: it is a row of values")
     if x.index:
         raise t.error(node, "the address of a part of an array", "take that of the array")
-    return x.array.address if isinstance(x.array, PointerArray) else t.b.address(x.array)
+    return t.b.address(x.array) if isinstance(x.array, Value) else x.array.address
 
 
 def _value_attribute(t: Context, x: TracedValue, name: str, node: ast.AST) -> TracedValue:

@@ -348,7 +348,7 @@ class Context:
 
     def _peek(self, array: AddressedArray, x: LValue, count: int) -> list[Value]:
         """Leaves of an element that lies at an address."""
-        leaves = leaves_of(x.array.type.dtype)  # type: ignore[union-attr, arg-type]
+        leaves = leaves_of(x.array.type.dtype)  # type: ignore[attr-defined]
 
         def steps(number: Value, size: Value | int) -> Value:
             return self.b.emit("mul", self.b.emit("cast", number, type=uint64), size)
