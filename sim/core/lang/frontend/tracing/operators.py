@@ -311,7 +311,7 @@ def compare(t: Context, op: ast.cmpop, a: TracedValue, b: TracedValue, node: ast
     if isinstance(a, VectorValue) and isinstance(b, VectorValue) and name in ("eq", "ne"):
         return _compare_parts(t, name, sign, a, b, node)
     if kind_of(a) == kind_of(b) == "scalar" and (isinstance(a, Value) or isinstance(b, Value)):
-        x, y = pair(t, sign, a, b, node)
+        x, y = pair(t, sign, *_of_one_type(t, a, b), node)
         _check_kind(t, name, sign, x, node)
         return t.b.emit(name, x, y)
     if is_traced(a) or is_traced(b):
@@ -322,6 +322,26 @@ def compare(t: Context, op: ast.cmpop, a: TracedValue, b: TracedValue, node: ast
         return bool(_PYTHON[name](a, b))
     except TypeError as problem:
         raise t.error(node, str(problem)) from None
+
+
+def _of_one_type(t: Context, a: TracedValue, b: TracedValue) -> tuple[TracedValue, TracedValue]:
+    """Both sides of a comparison, as C compares them, the narrower one converted to the type of the other: an integer
+    to a float, a number to one with more bits.  Not what C gets wrong: a signed one that would become unsigned."""
+    if isinstance(a, Value) and isinstance(b, Value) and isinstance(a.type, Scalar) and isinstance(b.type, Scalar):
+        if a.type is not b.type:
+            if _widens(a.type, b.type):
+                return t.b.emit("cast", a, type=b.type), b
+            if _widens(b.type, a.type):
+                return a, t.b.emit("cast", b, type=a.type)
+    return a, b
+
+
+def _widens(narrow: Scalar, wide: Scalar) -> bool:
+    if narrow is bool_ or wide is bool_:
+        return False
+    if narrow.is_float or wide.is_float:
+        return wide.is_float and (not narrow.is_float or narrow.bits < wide.bits)
+    return narrow.bits < wide.bits and (wide.kind == "i" or narrow.kind == "u")
 
 
 def _compare_parts(t: Context, name: str, sign: str, a: VectorValue, b: VectorValue, node: ast.AST) -> TracedValue:
