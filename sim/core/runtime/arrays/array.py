@@ -565,7 +565,7 @@ def _from_array(src: AnyArray, dtype: DType, device: DeviceLike, copy: bool, req
             raise ValueError("the elements of an indexedarray do not lie in order; use copy=True")
         src = clone(src, device, requires_grad)
     elif copy:
-        whole = src if kind is src.dtype else make_array(*with_elements(src, kind))
+        whole = src if kind is src.dtype else make_array(*with_elements(src.contiguous(), kind))
         return clone(whole, device, requires_grad)
     elif get_device(device) is not src.device:
         raise ValueError(f"an array on {src.device} cannot be shared with {get_device(device)}; use copy=True")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -53,9 +54,12 @@ def empty(
     pinned: bool = False,
     retain_grad: bool = False,
     n: int | None = None,
+    strides: Sequence[int] | None = None,
 ) -> array:
-    """Memory whose content is undefined.  pinned, retain_grad: see `zeros`."""
-    return _retaining(fresh(_given(shape, n), dtype, device, requires_grad, zero=False, pinned=pinned), retain_grad)
+    """Memory whose content is undefined.  strides [bytes]: where it is not packed.  The others: see `zeros`."""
+    return _retaining(
+        fresh(_given(shape, n), dtype, device, requires_grad, zero=False, pinned=pinned, strides=strides), retain_grad
+    )
 
 
 @in_kernels(_MAKES_AN_ARRAY)

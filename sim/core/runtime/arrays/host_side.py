@@ -142,3 +142,6 @@ class HostSide:
 
     def __int__(self) -> int:
         return int(self.item())
+
+    def __str__(self) -> str:
+        return str(self.numpy())

@@ -98,3 +98,8 @@ def test_pointers_and_types_of_numpy():
     assert sim.dtype_from_numpy(np.float32) is sim.float32 and sim.dtype_to_numpy(int) is np.int32
     with pytest.raises(TypeError, match="is no scalar type"):
         sim.dtype_to_numpy(sim.vec3)
+
+
+def test_str_shows_the_values_as_numpy_does():
+    assert str(sim.array([[1, 2], [3, 4]])) == str(np.array([[1, 2], [3, 4]]))
+    assert repr(sim.array([1, 2])) == "array([1, 2], shape=(2,), dtype=int32, device=cpu)"
