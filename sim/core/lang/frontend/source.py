@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from types import CodeType
-from typing import Any, TypeVar
+from typing import Any
 
 from sim.core.lang.errors import KernelError, Span
-from sim.core.lang.types import Scalar, Type, as_type, float32
+from sim.core.lang.types import Scalar, Type, as_type, float32, is_open
 
 MISSING = inspect.Parameter.empty
 _PACKAGE = __name__.partition(".")[0]
@@ -273,7 +273,7 @@ def signature(
 
 def annotated_type(spec: Any, real: Scalar) -> Type | None:
     """The type that an annotation stands for; None where any type will do."""
-    if spec is None or spec is Any or spec is tuple or spec is Callable or isinstance(spec, TypeVar):
+    if spec is None or spec is Any or spec is tuple or spec is Callable or is_open(spec):
         return None
     if spec is float:
         return real

@@ -45,8 +45,10 @@ _RENAMED = {"asin": "asin_unclamped", "acos": "acos_unclamped"}  # until the lib
 
 def callee_of(t: Context, x: TracedValue, node: ast.Call) -> TracedValue:
     """What a call calls: a function of the language, a builtin, a type, or a maker of types."""
-    if isinstance(x, (Function, Builtin, Type, enum.EnumMeta)) or x in _TYPE_MAKERS:
+    if isinstance(x, (Function, Builtin, Type, enum.EnumMeta)):
         return x
+    if isinstance(x, python_types.FunctionType) and x in _TYPE_MAKERS:
+        return NAMES[x.__name__]  # with components it makes a value
     if x is float:
         return t.real
     if isinstance(x, type) and x in _PYTHON_TYPES:
@@ -73,7 +75,7 @@ def callee_of(t: Context, x: TracedValue, node: ast.Call) -> TracedValue:
         raise t.error(
             node, f"`{module or 'numpy'}.{name}` is a NumPy function: it cannot run inside of a kernel", known
         )
-    meaning = HOST_FUNCTIONS.get(x) if isinstance(x, python_types.FunctionType) else None
+    meaning = HOST_FUNCTIONS.get(x) if isinstance(x, (type, python_types.FunctionType)) else None
     if isinstance(meaning, Builtin):
         return meaning
     if meaning is not None:

@@ -11,14 +11,16 @@ from typing import Any
 import numpy as np
 
 from sim.core.lang.errors import KernelError, Span
-from sim.core.lang.frontend import local_arrays
+from sim.core.lang.frontend import local_arrays, pointers
 from sim.core.lang.frontend.captures import Captures
 from sim.core.lang.frontend.function import Function
 from sim.core.lang.frontend.traced import (
+    AnyMemory,
     ArrayRef,
     LocalArray,
     LValue,
     Mismatch,
+    PointerArray,
     Range,
     StructValue,
     TracedValue,
@@ -329,6 +331,8 @@ class Context:
         count = len(leaves_of(x.type))
         if isinstance(x.array, LocalArray):
             values = local_arrays.read(self.b, x, self.env[x.array.name])
+        elif isinstance(x.array, PointerArray):
+            values = pointers.read(self.b, x)
         elif x.offset is None:
             values = self.b.load(x.array, x.index, range(x.first, x.first + count))
         else:
@@ -342,6 +346,9 @@ class Context:
             content = self.env[x.array.name]
             self.env[x.array.name] = local_arrays.written(self.b, x, content, values, how == self.b.accum)
             return
+        if isinstance(x.array, PointerArray):
+            pointers.write(self.b, x, values, how == self.b.accum)
+            return
         if x.offset is None:
             how(x.array, x.index, range(x.first, x.first + len(values)), values)
             return
@@ -352,7 +359,7 @@ class Context:
     def accumulate(self, x: LValue, values: Sequence[Value]) -> None:
         """Add to leaves.  A literal 0 adds nothing: that leaf is left alone."""
         adds = [c for c, v in enumerate(values) if constant(v) != 0.0] if x.offset is None else []
-        if len(adds) == len(values) or not adds or isinstance(x.array, LocalArray):
+        if len(adds) == len(values) or not adds or not isinstance(x.array, Value):
             self.write(x, values, self.b.accum)
         else:
             self.b.accum(x.array, x.index, [x.first + c for c in adds], [values[c] for c in adds])
@@ -368,9 +375,9 @@ class Context:
             what, hint = _what_and_hint(problem)
             raise self.error(node, f"an element of `{self._shown(x.array)}` is {x.type}: {what}", hint) from None
 
-    def _shown(self, array: Value | LocalArray) -> str:
+    def _shown(self, array: AnyMemory) -> str:
         """The name of an array in a message."""
-        if isinstance(array, Value):
+        if not isinstance(array, LocalArray):
             return array.name
         return next(
             (name for name, x in self.env.items() if isinstance(x, ArrayRef) and x.array is array), "a local array"

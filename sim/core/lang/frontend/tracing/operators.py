@@ -242,7 +242,7 @@ def _composites(
     if hook is not None:
         return call_function(t, hook, (a, b), {}, node)
     if isinstance(a, VectorValue) and isinstance(b, VectorValue):
-        if op in ("add", "sub", *_OF_BITS):
+        if op in ("add", "sub", *_OF_BITS) or (op == "mod" and ka == kb == "vector"):
             if a.type is not b.type:
                 raise t.error(node, f"{sign} of {a.type} and {b.type}: the types differ")
             for x in a.leaves[:1]:
@@ -258,7 +258,7 @@ def _composites(
     elif (
         op in ("mul", "div", "mod")
         and (ka == "scalar" or kb == "scalar")
-        and (isinstance(a, VectorValue) or op == "mul")
+        and (isinstance(a, VectorValue) or op != "mod")
     ):
         parts, scalar = (a, b) if isinstance(a, VectorValue) else (b, a)
         assert isinstance(parts, VectorValue)
@@ -324,15 +324,14 @@ def compare(t: Context, op: ast.cmpop, a: TracedValue, b: TracedValue, node: ast
         raise t.error(node, str(problem)) from None
 
 
-def _compare_parts(t: Context, name: str, sign: str, a: VectorValue, b: VectorValue, node: ast.AST) -> Value:
+def _compare_parts(t: Context, name: str, sign: str, a: VectorValue, b: VectorValue, node: ast.AST) -> TracedValue:
     if a.type is not b.type:
         raise t.error(node, f"{sign} of {a.type} and {b.type}: the types differ")
     out: Value | None = None
     for x, y in zip(a.leaves, b.leaves, strict=True):
         each = t.b.emit(name, x, y)
         out = each if out is None else t.b.emit("and" if name == "eq" else "or", out, each)
-    assert out is not None
-    return out
+    return name == "eq" if out is None else out  # of no components
 
 
 def elementwise(t: Context, name: str, args: Positional, node: ast.AST) -> TracedValue:
