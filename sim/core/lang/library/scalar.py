@@ -53,8 +53,8 @@ def round(x):
 @export
 def clamp(x, low, high):
     """min(max(x, low), high); a NaN stays a NaN.  Derivative 1 by x inside and at the bounds, by the bound outside."""
-    capped = where(x > high, high, x)
-    return where(x < low, low, capped)
+    raised = where(x < low, low, x)
+    return where(raised > high, high, raised)
 
 
 @export

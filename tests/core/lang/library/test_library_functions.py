@@ -85,6 +85,7 @@ def test_not_a_number_and_infinity() -> None:
     for name in ("acos", "asin", "round", "frac", "degrees"):
         assert np.isnan(ask(name, np.nan))
     assert np.isnan(ask("clamp", np.nan, 0.0, 1.0))
+    assert [ask("clamp", x, 1.0, -1.0) for x in (-2.0, 0.0, 2.0)] == [-1.0] * 3  # the upper bound rules
     assert [ask("round", x) for x in (0.5, -0.5, 2.5, 0.49999999999999994, 1e17, -3.0)] == [1, -1, 3, 0, 1e17, -3]
     assert [ask("acos", 2.0), ask("asin", -2.0)] == [0.0, -np.pi / 2]
     assert not Traced(LIBRARY["isnan"], [t.int32]).call([3])[0] and Traced(LIBRARY["isfinite"], [t.int32]).call([3])[0]
