@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from types import ModuleType
 from typing import Any, Protocol
 
+from sim.core import config
 from sim.core.lang.errors import KernelError, did_you_mean
 from sim.core.lang.frontend.source import own_module
 from sim.core.runtime.devices.device import Device, DeviceLike, get_device, get_devices
@@ -37,8 +38,8 @@ OPTIONS: Mapping[str, Any] = {
     "enable_mathdx_solver": None,
     "enable_mathdx_fft": None,
 }
-"""The options of Warp's modules.  `enable_backward` is followed; the others choose how Warp's compilers work, and are
-kept for programs that ask for them."""
+"""The options of Warp's modules.  `enable_backward`, which begins as `config` says, is followed; the others choose how
+Warp's compilers work, and are kept for programs that ask for them."""
 
 
 class Compilable(Protocol):
@@ -56,7 +57,7 @@ class Module:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.options: dict[str, Any] = dict(OPTIONS)
+        self.options: dict[str, Any] = {**OPTIONS, "enable_backward": config.enable_backward}
         self._kernels: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
 
     @property
@@ -92,7 +93,9 @@ class Module:
         """Changes some options; raises ValueError where there is no such option."""
         for key in options:
             if key not in OPTIONS:
-                raise ValueError(f"a module has no option '{key}'{did_you_mean(key, OPTIONS)}")
+                raise ValueError(
+                    f"a module has no option '{key}'{did_you_mean(key, OPTIONS)}; its options: {', '.join(OPTIONS)}"
+                )
         self.options.update(options)
 
     def __repr__(self) -> str:

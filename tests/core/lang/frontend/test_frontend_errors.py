@@ -276,10 +276,10 @@ ROWS: list[tuple[str, str, str, str, str]] = [
     ),
     (
         "comparison",
-        "y = n < s",
-        "n < s",
-        "< of int32 and float32: there is no implicit conversion",
-        "convert the left side: write float(...)",
+        "u = uint32(3)\ny = n < u",
+        "n < u",
+        "< of int32 and uint32: there is no implicit conversion",
+        "convert the right side: write int(...)",
     ),
     (
         "int and fraction",
@@ -507,7 +507,7 @@ import numpy as np
 from sim.core.lang.frontend.function import func
 from sim.core.lang.frontend.builtins import atomic_add, tid, static
 from sim.core.lang.frontend.tracing.registry import NAMES
-from sim.core.lang.types import array_type, float64 as sim_float64, named_types, struct
+from sim.core.lang.types import array_type, float64 as sim_float64, named_types, struct, uint32
 vec3, mat33, normalize = named_types()["vec3"], named_types()["mat33"], NAMES["normalize"]
 HOST = np.zeros(3)
 OFFSET = vec3(1, 2, 3)

@@ -21,8 +21,10 @@ from sim.core.lang.frontend.traced import (
     describe,
     is_number,
     is_traced,
+    same,
     type_of,
 )
+from sim.core.lang.frontend.tracing.assignments import assign
 from sim.core.lang.frontend.tracing.bodies import bind_arguments, match_arguments, run_body
 from sim.core.lang.frontend.tracing.closed_form import call_closed_form
 from sim.core.lang.frontend.tracing.construct import construct
@@ -74,7 +76,7 @@ def callee_of(t: Context, x: TracedValue, node: ast.Call) -> TracedValue:
         raise t.error(
             node, f"`{module or 'numpy'}.{name}` is a NumPy function: it cannot run inside of a kernel", known
         )
-    meaning = HOST_FUNCTIONS.get(x) if isinstance(x, python_types.FunctionType) else None
+    meaning = HOST_FUNCTIONS.get(x) if isinstance(x, (type, python_types.FunctionType)) else None
     if isinstance(meaning, Builtin):
         return meaning
     if meaning is not None:
@@ -98,6 +100,12 @@ def apply(t: Context, target: TracedValue, args: Positional, kwargs: Keywords, n
     if isinstance(target, Type):
         return construct(t, target, args, kwargs, node)
     if isinstance(target, Function):
+        kwargs = {target.synonyms.get(key, key): x for key, x in kwargs.items()}
+        own = len(target.parameters(t.real)) if target.outputs else 0
+        if own and len(args) == own + target.outputs and isinstance(node, ast.Call):
+            for place, result in zip(node.args[own:], call_function(t, target, args[:own], kwargs, node), strict=True):
+                assign(t, place, result)
+            return None
         return call_function(t, target, args, kwargs, node)
     try:
         return target(
@@ -126,10 +134,27 @@ def call_function(
     try:
         result = run_body(t, frame)
         t.share_local_arrays(frame.env, caller)
-        return result
     finally:
         t.frames.pop()
         t.at(node)
+    _give_back(t, function, values, frame.env, node)
+    return result
+
+
+def _give_back(t: Context, function: Function, before: Keywords, after: Keywords, node: ast.AST) -> None:
+    """What a function has assigned to its parameters `ref[...]` is assigned to the arguments."""
+    for k, p in enumerate(function.parameters(t.real)):
+        if not p.by_reference:
+            continue
+        target: ast.AST = node
+        if isinstance(node, ast.Call) and not any(isinstance(a, ast.Starred) for a in node.args):
+            named = {keyword.arg: keyword.value for keyword in node.keywords}
+            target = node.args[k] if k < len(node.args) else named.get(p.name, node)
+        if not isinstance(target, (ast.Name, ast.Attribute, ast.Subscript)):
+            what = f"`{function.name}` changes its argument '{p.name}': this cannot be assigned to"
+            raise t.error(target, what, "pass a variable, a component, a field or an element of an array")
+        if not same(before[p.name], after[p.name]):
+            assign(t, target, after[p.name])
 
 
 def chosen(
