@@ -13,6 +13,7 @@ import sim.core
 
 _DEVICES = "Devices, streams and graphs"
 GROUPS = {  # prefix of the module that a name comes from -> heading, "" for what other pages hold; the first that fits
+    "builtins": "",
     "sim.core.lang.errors": "Errors",
     "sim.core.config": "Settings",
     "sim.core.lang.frontend.builtins": "",
