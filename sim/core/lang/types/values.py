@@ -7,21 +7,21 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from sim.core.lang.types.evaluation import operation
 
-if TYPE_CHECKING:
-    from sim.core.lang.types.base import Homogeneous, Scalar
-
+ScalarType: TypeAlias = Any
+CompositeKind: TypeAlias = Any
+"""A `Scalar` and a `Homogeneous` of `base.py`, which makes values of these classes."""
 _XYZW = "xyzw"
 _NATIVE = ("float32", "int32", "bool")
 """Scalar types whose values are Python's own numbers where they come out of something: as literals in a kernel are."""
 
 
-def python_number(kind: Scalar, value: Any) -> Any:
+def python_number(kind: ScalarType, value: Any) -> Any:
     """A number as it leaves a vector or a function: one of Python, or one that keeps its type."""
     return value.item() if kind.name in _NATIVE else kind(value)
 
@@ -125,19 +125,19 @@ def class_of(kind: Any, base: HostClass) -> HostClass:
 class HostNumber(HostOperators, metaclass=HostClass):
     """A number of a scalar type, `float16(1.5)`; in arithmetic and as a constant of a kernel it keeps that type."""
 
-    type: Scalar
+    type: ScalarType
     value: Any
     """The number of Python."""
     __slots__ = ("type", "value")
     __array_priority__ = 100.0
 
-    def __init__(self, kind: Scalar, value: Any) -> None:
+    def __init__(self, kind: ScalarType, value: Any) -> None:
         self.type, self.value = kind, value
 
     @property
     def dtype(self) -> np.dtype:
         """That of NumPy."""
-        return self.type.np
+        return np.dtype(self.type.np)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self.value, self.type.np if dtype is None else dtype)
@@ -197,16 +197,16 @@ class HostInteger(HostNumber):
 class Composite(HostOperators, metaclass=HostClass):
     """A vector, matrix, quaternion or transform on the host: `type` and NumPy `data` of the type's shape."""
 
-    type: Homogeneous
+    type: CompositeKind
     data: np.ndarray
     __array_priority__ = 100.0
 
-    def __init__(self, kind: Homogeneous, data: Any) -> None:
+    def __init__(self, kind: CompositeKind, data: Any) -> None:
         values = np.array(data, dtype=kind.dtype.np).reshape(kind.shape)
         self.__dict__.update(type=kind, data=values)
 
     @classmethod
-    def over(cls, kind: Homogeneous, data: np.ndarray) -> Composite:
+    def over(cls, kind: CompositeKind, data: np.ndarray) -> Composite:
         """The value whose components are this memory."""
         made: Composite = object.__new__(class_of(kind, Composite))  # type: ignore[arg-type]
         made.__dict__.update(type=kind, data=data)

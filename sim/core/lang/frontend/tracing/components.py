@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Sequence
 from functools import reduce
 from types import ModuleType
@@ -31,7 +32,6 @@ from sim.core.lang.frontend.traced import (
 from sim.core.lang.frontend.tracing.construct import fit_field
 from sim.core.lang.frontend.tracing.context import Context
 from sim.core.lang.frontend.tracing.registry import NAMES
-from sim.core.lang.frontend.tracing.slices import flat_value, has_slice, positions
 from sim.core.lang.frontend.tracing.views import part_of_array
 from sim.core.lang.ir.core import Value
 from sim.core.lang.types import (
@@ -167,8 +167,8 @@ def subscript(t: Context, x: TracedValue, keys: Positional, node: ast.AST) -> Tr
     """`x[keys]`."""
     if isinstance(x, ArrayRef):
         x, keys = part_of_array(t, x, keys[: x.ndim], node), keys[x.ndim :]
-    if isinstance(x, (VectorValue, LValue)) and isinstance(x.type, Homogeneous) and has_slice(keys):
-        places, shape = positions(t, x.type, keys, node)
+    if isinstance(x, (VectorValue, LValue)) and isinstance(x.type, Homogeneous) and _has_slice(keys):
+        places, shape = _positions(t, x.type, keys, node)
         parts = t.load(x)
         return VectorValue(x.type.part(shape), tuple(t.load(subscript(t, parts, at, node)) for at in places))
     for key in keys:
@@ -273,9 +273,9 @@ def _with_leaves(t: Context, x: VectorValue, ty: Type, first: int, value: Traced
 
 
 def _with_item(t: Context, x: VectorValue, keys: Positional, value: TracedValue, node: ast.AST) -> VectorValue:
-    if has_slice(keys):
-        places, shape = positions(t, x.type, keys, node)
-        for at, part in zip(places, flat_value(t, x.type, shape, value, node), strict=True):
+    if _has_slice(keys):
+        places, shape = _positions(t, x.type, keys, node)
+        for at, part in zip(places, _flat_value(t, x.type, shape, value, node), strict=True):
             x = _with_item(t, x, at, part, node)
         return x
     key, rest = keys[0], keys[1:]
@@ -300,3 +300,49 @@ def _with_item(t: Context, x: VectorValue, keys: Positional, value: TracedValue,
         here = t.b.emit("eq", key, r)
         leaves += [t.b.emit("select", here, parts[c], x.leaves[r * stride + c]) for c in range(stride)]
     return VectorValue(x.type, tuple(leaves))
+
+
+def _has_slice(keys: Positional) -> bool:
+    """Whether one of the indices is a slice."""
+    return any(isinstance(key, slice) for key in keys)
+
+
+def _positions(
+    t: Context, ty: Homogeneous, keys: Positional, node: ast.AST
+) -> tuple[list[Positional], tuple[int, ...]]:
+    """The indices of the components that are meant, in order, and the shape that they have together."""
+    if len(keys) > len(ty.shape):
+        raise t.error(node, f"{ty} has {len(ty.shape)} ind{'ex' if len(ty.shape) == 1 else 'ices'}, got {len(keys)}")
+    found: list[Positional] = [()]
+    shape = []
+    for key, extent in zip((*keys, slice(None))[: len(ty.shape)], ty.shape, strict=True):
+        at: list[TracedValue] = [key]
+        if isinstance(key, slice):
+            bounds = [None if part is None else whole(part) for part in (key.start, key.stop, key.step)]
+            if any(
+                b is None and given is not None
+                for b, given in zip(bounds, (key.start, key.stop, key.step), strict=True)
+            ):
+                raise t.error(node, f"a slice of {ty} takes constants", "write a loop over the components")
+            at = list(range(*slice(*bounds).indices(extent)))
+            shape.append(len(at))
+        found = [(*place, k) for place in found for k in at]
+    return found, (0, 0) if len(shape) == 2 and 0 in shape else tuple(shape)
+
+
+def _flat_value(
+    t: Context, ty: Homogeneous, shape: tuple[int, ...], value: TracedValue, node: ast.AST
+) -> list[TracedValue]:
+    """The numbers that go into a slice of this shape: those of a vector, matrix or tuple, or one for all."""
+    count = math.prod(shape)
+    value = t.load(value)
+    if isinstance(value, VectorValue):
+        given = value.type.shape
+        if given != shape or (len(shape) == 2) != isinstance(value.type, Matrix):
+            raise t.error(node, f"a slice of {ty} of shape {shape} cannot be set to {describe(value)}")
+        return list(value.leaves)
+    if isinstance(value, tuple) and len(value) == count and len(shape) == 1:
+        return list(value)
+    if isinstance(value, tuple) or not (is_number(value) or hasattr(value, "type")):
+        raise t.error(node, f"a slice of {ty} of shape {shape} cannot be set to {describe(value)}")
+    return [value] * count
