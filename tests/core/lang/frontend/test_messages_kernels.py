@@ -178,7 +178,7 @@ def test_points_and_parameters_of_a_constraint(tmp_path, own_registry):
 
 def test_names_of_warp_are_hinted_at():
     for name, hint in {
-        "Mesh": "meshes",
+        "Volume": "sampled fields",
         "tile_sum": "tiles",
         "select": "sim.where",
     }.items():

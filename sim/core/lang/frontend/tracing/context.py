@@ -344,7 +344,8 @@ class Context:
 
     def _peek(self, array: AddressedArray, x: LValue, count: int) -> list[Value]:
         """Leaves of an element that lies at an address."""
-        leaves = leaves_of(x.array.type.dtype)  # type: ignore[union-attr, arg-type]
+        assert array.type.dtype is not None
+        leaves = leaves_of(array.type.dtype)
 
         def steps(number: Value, size: Value | int) -> Value:
             return self.b.emit("mul", self.b.emit("cast", number, type=uint64), size)
@@ -372,7 +373,7 @@ class Context:
     def accumulate(self, x: LValue, values: Sequence[Value]) -> None:
         """Add to leaves.  A literal 0 adds nothing: that leaf is left alone."""
         adds = [c for c, v in enumerate(values) if constant(v) != 0.0] if x.offset is None else []
-        if len(adds) == len(values) or not adds or isinstance(x.array, LocalArray):
+        if len(adds) == len(values) or not adds or not isinstance(x.array, Value):
             self.write(x, values, self.b.accum)
         else:
             self.b.accum(x.array, x.index, [x.first + c for c in adds], [values[c] for c in adds])
