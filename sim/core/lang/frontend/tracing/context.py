@@ -11,15 +11,17 @@ from typing import Any
 import numpy as np
 
 from sim.core.lang.errors import KernelError, Span
-from sim.core.lang.frontend import local_arrays
+from sim.core.lang.frontend import local_arrays, pointers
 from sim.core.lang.frontend.captures import Captures
 from sim.core.lang.frontend.function import Function
 from sim.core.lang.frontend.traced import (
     AddressedArray,
+    AnyMemory,
     ArrayRef,
     LocalArray,
     LValue,
     Mismatch,
+    PointerArray,
     Range,
     StructValue,
     TracedValue,
@@ -335,6 +337,8 @@ class Context:
             values = self._peek(x.array, x, count)
         elif isinstance(x.array, LocalArray):
             values = local_arrays.read(self.b, x, self.env[x.array.name])
+        elif isinstance(x.array, PointerArray):
+            values = pointers.read(self.b, x)
         elif x.offset is None:
             values = self.b.load(x.array, x.index, range(x.first, x.first + count))
         else:
@@ -363,6 +367,9 @@ class Context:
             content = self.env[x.array.name]
             self.env[x.array.name] = local_arrays.written(self.b, x, content, values, how == self.b.accum)
             return
+        if isinstance(x.array, PointerArray):
+            pointers.write(self.b, x, values, how == self.b.accum)
+            return
         if x.offset is None:
             how(x.array, x.index, range(x.first, x.first + len(values)), values)
             return
@@ -389,9 +396,9 @@ class Context:
             what, hint = _what_and_hint(problem)
             raise self.error(node, f"an element of `{self._shown(x.array)}` is {x.type}: {what}", hint) from None
 
-    def _shown(self, array: Value | LocalArray | AddressedArray) -> str:
+    def _shown(self, array: AnyMemory) -> str:
         """The name of an array in a message."""
-        if isinstance(array, Value):
+        if not isinstance(array, LocalArray):
             return array.name
         return next(
             (name for name, x in self.env.items() if isinstance(x, ArrayRef) and x.array is array), "a local array"
