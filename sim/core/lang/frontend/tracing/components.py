@@ -11,6 +11,7 @@ from sim.core.lang.errors import NotSupportedError, did_you_mean
 from sim.core.lang.frontend.elsewhere import NUMPY, WARP, instead
 from sim.core.lang.frontend.source import own_module
 from sim.core.lang.frontend.traced import (
+    AddressedArray,
     ArrayRef,
     Extents,
     LocalArray,
@@ -134,7 +135,7 @@ def _address(t: Context, x: ArrayRef, node: ast.AST) -> Value:
         raise t.error(node, "an array that a kernel makes has no address: it is a row of values")
     if x.index:
         raise t.error(node, "the address of a part of an array", "take that of the array")
-    return x.array.address if isinstance(x.array, PointerArray) else t.b.address(x.array)
+    return x.array.address if isinstance(x.array, (PointerArray, AddressedArray)) else t.b.address(x.array)
 
 
 def _value_attribute(t: Context, x: TracedValue, name: str, node: ast.AST) -> TracedValue:
