@@ -65,6 +65,8 @@ def _atomic(name: str, how: str, doc: str) -> None:
             raise t.error(node, f"{name} on memory by its address", "pass the array as an argument")
         if isinstance(place.array, LocalArray):
             raise t.error(node, f"{name} on an array of one thread", "no other thread sees it: write a[i] += value")
+        if isinstance(place.array, AddressedArray):
+            raise t.error(node, f"{name} on `{place.array.name}`, an array of a structure, which kernels only read")
         scalar = scalar_of(place.type)
         if scalar is None or (scalar is bool_ and how not in ("exch", "cas")):
             raise t.error(node, f"{name} is not defined for elements of type {place.type}")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sim.core.lang.errors import GradientError
+from sim.core.lang.frontend.tracing.hidden import HandleKind
 from sim.core.lang.types import ArrayType
 from sim.core.runtime.compiled.argument_packing import FlatArguments, LaunchError
 from sim.core.runtime.launch.kernel import Specialisation
@@ -32,8 +33,8 @@ def hidden_arguments(spec: Specialisation, args: FlatArguments) -> Sequence[Any]
 def refuse_gradients_by_address(spec: Specialisation) -> None:
     """Raises GradientError where a recorded kernel loads handles, and an object of that kind has arrays with a
     gradient: what is read by address has no derivative."""
-    for kind in spec.source.attrs["by_address"]:
-        what = kind.name
+    kinds: tuple[HandleKind, ...] = spec.source.attrs["by_address"]
+    for kind in kinds:
         for target in all_structures():
             if getattr(target, "handle_kind", None) is kind and any(a.requires_grad for a in target.memory):
                 raise GradientError(

@@ -348,7 +348,8 @@ class Context:
 
     def _peek(self, array: AddressedArray, x: LValue, count: int) -> list[Value]:
         """Leaves of an element that lies at an address."""
-        leaves = leaves_of(array.type.dtype)  # type: ignore[arg-type]
+        assert array.type.dtype is not None
+        leaves = leaves_of(array.type.dtype)
 
         def steps(number: Value, size: Value | int) -> Value:
             return self.b.emit("mul", self.b.emit("cast", number, type=uint64), size)
