@@ -28,6 +28,7 @@ GROUPS = {  # prefix of the module that a name comes from -> heading, "" for wha
     "sim.core.runtime.launch.launch": "Kernels",
     "sim.core.runtime.launch.module": "Kernels",
     "sim.core.runtime.launch.calls": "Kernels",
+    "sim.core.runtime.launch.mapping": "Kernels",
     "sim.core.runtime.launch.faults": "Kernels",
     "sim.core.runtime.ambient.threads": "Kernels",
     "sim.core.backends.cache": "Kernels",

@@ -3,6 +3,8 @@
 `import sim.core as wp` is what a program needs without physics takes: the language, the runtime, in Warp's names.
 """
 
+from builtins import float as float
+from builtins import int as int
 from collections.abc import Iterable as _Iterable
 from typing import Any as _Any
 
@@ -122,6 +124,10 @@ from sim.core.lang.library.decompose import polar3 as polar3
 from sim.core.lang.library.decompose import qr3 as qr3
 from sim.core.lang.library.decompose import svd2 as svd2
 from sim.core.lang.library.decompose import svd3 as svd3
+from sim.core.lang.library.dense import dense_chol as dense_chol
+from sim.core.lang.library.dense import dense_gemm as dense_gemm
+from sim.core.lang.library.dense import dense_solve as dense_solve
+from sim.core.lang.library.dense import dense_subs as dense_subs
 from sim.core.lang.library.intersect import closest_point_edge_edge as closest_point_edge_edge
 from sim.core.lang.library.intersect import intersect_tri_tri as intersect_tri_tri
 from sim.core.lang.library.matrix import ddot as ddot
@@ -229,6 +235,9 @@ from sim.core.lang.library.vector import spatial_cross_dual as spatial_cross_dua
 from sim.core.lang.library.vector import spatial_dot as spatial_dot
 from sim.core.lang.library.vector import spatial_top as spatial_top
 from sim.core.lang.library.vector import velocity_at_point as velocity_at_point
+from sim.core.lang.types import AnyScalar as Scalar
+from sim.core.lang.types import Float as Float
+from sim.core.lang.types import Int as Int
 from sim.core.lang.types import bool_ as bool
 from sim.core.lang.types import float16 as float16
 from sim.core.lang.types import float32 as float32
@@ -323,6 +332,8 @@ from sim.core.runtime.arrays.array import indexedarray2d as indexedarray2d
 from sim.core.runtime.arrays.array import indexedarray3d as indexedarray3d
 from sim.core.runtime.arrays.array import indexedarray4d as indexedarray4d
 from sim.core.runtime.arrays.creation import copy as copy
+from sim.core.runtime.arrays.creation import dtype_from_numpy as dtype_from_numpy
+from sim.core.runtime.arrays.creation import dtype_to_numpy as dtype_to_numpy
 from sim.core.runtime.arrays.creation import empty as empty
 from sim.core.runtime.arrays.creation import empty_like as empty_like
 from sim.core.runtime.arrays.creation import from_dlpack as from_dlpack
@@ -422,6 +433,7 @@ from sim.core.runtime.launch.kernel import kernel as kernel
 from sim.core.runtime.launch.kernel import overload as overload
 from sim.core.runtime.launch.launch import Launch as Launch
 from sim.core.runtime.launch.launch import launch as launch
+from sim.core.runtime.launch.mapping import map as map
 from sim.core.runtime.launch.module import Module as Module
 from sim.core.runtime.launch.module import force_load as force_load
 from sim.core.runtime.launch.module import get_module as get_module

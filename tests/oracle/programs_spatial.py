@@ -231,5 +231,5 @@ def mesh_moved():
     x.assign(points * 2.0)
     mesh.refit()
     out = wp.zeros(3, dtype=wp.vec3)
-    wp.launch(nearest, dim=1, inputs=[mesh.id, wp.vec3(-2.0, 4.0, 5.0)], outputs=[out])
+    wp.launch(nearest, dim=1, inputs=[mesh.id, wp.vec3(-2.1, 2.0, 2.2)], outputs=[out])
     return [out.numpy()]

@@ -149,16 +149,23 @@ RANDOM_BODIES = [
     ]
 ]
 NOISE = [
-    (f"{name}_{n}", f"x: {kind} -> float32", f"state = wp.rand_init(5)\n    result = wp.{name}(state, x{more})", -3, 3)
-    for name, kind, n, more in [
-        ("noise", "float32", 1, ""),
-        ("noise", "vec2", 2, ""),
-        ("noise", "vec3", 3, ""),
-        ("noise", "vec4", 4, ""),
-        ("pnoise", "float32", 1, ", 3"),
-        ("pnoise", "vec2", 2, ", 3, 4"),
-        ("pnoise", "vec3", 3, ", 3, 4, 5"),
-        ("pnoise", "vec4", 4, ", 3, 4, 5, 6"),
+    (
+        f"{name}_{n}",
+        f"x: {kind} -> float32",
+        f"state = wp.rand_init(5)\n    result = wp.{name}(state, x{more})",
+        low,
+        low + 6,
+    )
+    for name, kind, n, more, low in [
+        ("noise", "float32", 1, "", -3),
+        ("noise", "vec2", 2, "", -3),
+        ("noise", "vec3", 3, "", -3),
+        ("noise", "vec4", 4, "", -3),
+        ("pnoise", "float32", 1, ", 3", 0),
+        ("pnoise", "vec2", 2, ", 3, 4", 0),
+        ("pnoise", "vec3", 3, ", 3, 4, 5", 0),
+        ("pnoise", "vec4", 4, ", 3, 4, 5, 6", 0),
+        ("pnoise", "float32", "below_zero", ", 3", -6),
     ]
 ] + [
     (
@@ -171,8 +178,23 @@ NOISE = [
     for n, kind, out, more in [
         (2, "vec2", "vec2", ""),
         (3, "vec3", "vec3", ""),
-        (4, "vec4", "vec3", ""),
-        ("octaves", "vec3", "vec3", ", wp.uint32(3), 2.0, 0.5"),
     ]
 ]
-ROWS = [*ONE_FLOAT, *HALF, *FLOATS, *INTEGERS, *RANDOM, *RANDOM_BODIES, *NOISE]
+# values alone: the arguments are integers
+CURLS = [
+    (
+        "curlnoise_4",
+        "a: vec4i -> vec3",
+        "state = wp.rand_init(5)\n    result = wp.curlnoise(state, wp.vec4(a) * 0.37)",
+        -9,
+        9,
+    ),
+    (
+        "curlnoise_octaves",
+        "a: vec3i -> vec3",
+        "state = wp.rand_init(5)\n    result = wp.curlnoise(state, wp.vec3(a) * 0.37, wp.uint32(3), 2.0, 0.5)",
+        -9,
+        9,
+    ),
+]
+ROWS = [*ONE_FLOAT, *HALF, *FLOATS, *INTEGERS, *RANDOM, *RANDOM_BODIES, *NOISE, *CURLS]

@@ -172,7 +172,6 @@ WARP: Mapping[str, str] = {
     "from_ptr": "write sim.array(ptr=..., shape=..., dtype=...)",
     "select": "write sim.where(cond, if_true, if_false)",
     **dict.fromkeys(("svd3x3", "eig3x3"), "write sim.svd3(m), sim.eig3(m)"),
-    "map": "write a @sim.kernel, and sim.launch",
     "autograd_*": "see sim.autograd",
 }
 """Names of Warp that this package does not have."""

@@ -13,7 +13,7 @@ from sim.core.backends.interp import evaluate
 from sim.core.lang.errors import KernelError
 from sim.core.lang.frontend.tracer import trace_function
 from sim.core.lang.ir.verifier import verify
-from sim.core.lang.types import float32, float64, int32, vector
+from sim.core.lang.types import float32, float64, int32, int64, uint8, uint32, vec2i, vector
 
 vec2, vec3, vec4 = (vector(n, float32) for n in (2, 3, 4))
 
@@ -205,6 +205,36 @@ def test_the_variable_of_a_loop_that_certainly_ran():
         assert call(after, [int32], n) == [2, 199, min(n, 99), 4]
 
 
+def test_a_variable_that_every_iteration_of_a_loop_assigns_has_its_last_value_behind_it():
+    def after(n: int):
+        for k in range(40):
+            square = k * k
+            pair = vec2i(k, square)
+        total = square
+        for j in range(90):
+            found = j * 3
+            if found > n:
+                break
+        return total, pair, found
+
+    for n in (-1, 17, 1000):
+        assert call(after, [int32], n) == [39 * 39, 39, 39 * 39, next((j * 3 for j in range(90) if j * 3 > n), 267)]
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["if k == n:\n            x = k", "if k == n:\n            break\n        x = k", "y = x\n        x = k"],
+    ids=["on one path", "behind a break", "read before"],
+)
+def test_a_variable_that_an_iteration_may_not_assign_is_refused_behind_the_loop(body, tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(f"def f(n: int):\n    for k in range(40):\n        {body}\n    return x\n")
+    space: dict[str, Any] = {}
+    exec(compile(path.read_text(), str(path), "exec"), space)  # noqa: S102
+    with pytest.raises(KernelError, match="`x` (may have no value|is used before)"):
+        call(space["f"], [int32], 3)
+
+
 @pytest.mark.parametrize("bounds", ["range(n)", "range(40, 3)", "range(3, n)"])
 def test_the_variable_of_a_loop_that_may_not_have_run(bounds, tmp_path):
     path = tmp_path / "program.py"
@@ -287,3 +317,25 @@ def test_an_array_attribute_that_was_not_set_can_be_set():
     x, y = sim.array([1.0, 2.0], dtype=float), sim.zeros(2, dtype=float)
     sim.launch(scaled, 2, inputs=[x, y])
     assert y.list() == [3.0, 6.0]
+
+
+# ---- comparisons of numbers of different types
+@pytest.mark.parametrize(
+    ("left", "right", "a", "b"),
+    [(float32, int32, 2.5, 3), (int32, float32, 3, 2.5), (float32, float64, 0.1, 0.1), (int32, int64, 3, 2**40),
+     (uint8, int32, 200, -1)],
+)  # fmt: skip
+def test_comparisons_convert_the_narrower_side(left, right, a, b):
+    def compare(x: Any, y: Any):
+        return x < y, x >= y, x == y
+
+    x, y = left.np.type(a), right.np.type(b)
+    assert call(compare, [left, right], a, b) == [x < y, x >= y, x == y]
+
+
+def test_a_signed_and_an_unsigned_number_of_one_width_are_not_compared():
+    def compare(x: int32, y: uint32):
+        return x < y
+
+    with pytest.raises(KernelError, match="< of int32 and uint32: there is no implicit conversion"):
+        call(compare, [int32, uint32], -1, 1)

@@ -128,6 +128,13 @@ ROWS: list[tuple[str, str, str, str, str]] = [
     ("yield", "yield s", "yield s", "yield cannot be used in a kernel", "return values, or write them to an array"),
     ("slice without a step", "y = x[0:2:0]", "x[0:2:0]", "the step of a slice is zero", ""),
     (
+        "slice of the run",
+        "y = v[0][0:n]",
+        "v[0][0:n]",
+        "a slice of vec3<float32> takes constants",
+        "write a loop over the components",
+    ),
+    (
         "slice from a float",
         "y = x[1.5:]",
         "x[1.5:]",
@@ -269,10 +276,10 @@ ROWS: list[tuple[str, str, str, str, str]] = [
     ),
     (
         "comparison",
-        "y = n < s",
-        "n < s",
-        "< of int32 and float32: there is no implicit conversion",
-        "convert the left side: write float(...)",
+        "u = uint32(3)\ny = n < u",
+        "n < u",
+        "< of int32 and uint32: there is no implicit conversion",
+        "convert the right side: write int(...)",
     ),
     (
         "int and fraction",
@@ -500,7 +507,7 @@ import numpy as np
 from sim.core.lang.frontend.function import func
 from sim.core.lang.frontend.builtins import atomic_add, tid, static
 from sim.core.lang.frontend.tracing.registry import NAMES
-from sim.core.lang.types import array_type, float64 as sim_float64, named_types, struct
+from sim.core.lang.types import array_type, float64 as sim_float64, named_types, struct, uint32
 vec3, mat33, normalize = named_types()["vec3"], named_types()["mat33"], NAMES["normalize"]
 HOST = np.zeros(3)
 OFFSET = vec3(1, 2, 3)

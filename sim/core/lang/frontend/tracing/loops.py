@@ -8,7 +8,7 @@ traced: `_stable` traces it until nothing more turns out to change, a fixed poin
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -46,10 +46,15 @@ COPIES_LIMIT = 256
 
 @dataclass
 class Carried:
-    """What a loop passes from one iteration to the next: start values by variable; names without a value inside."""
+    """What a loop passes from one iteration to the next: start values by variable; names without a value inside.
+
+    results: variables whose value of the last iteration is read after the loop; `start` has something of their type,
+    which nobody reads.
+    """
 
     start: dict[str, TracedValue] = field(default_factory=dict)
     lost: set[str] = field(default_factory=set)
+    results: set[str] = field(default_factory=set)
 
     @property
     def init(self) -> list[Value]:
@@ -159,22 +164,23 @@ def _counted(t: Context, node: ast.For, over: Range) -> None:
     ty = next((k.type for k in (over.start, over.stop, over.step) if isinstance(k, Value)), int32)
     start, step = t.as_value(over.start, ty, node.iter), t.as_value(over.step, ty, node.iter)
     stop = t.as_value(over.stop, ty, node.iter)
-    count = _trip_count(t, start, stop, step, ty)
+    count = trip_count(t, start, stop, step, ty)
 
     def bind(k: Value) -> None:
         t.env[target] = t.b.emit("add", start, t.b.emit("mul", k, step))
 
     ran = None not in (bounds := [constant(v) for v in (start, stop, step)]) and len(range(*bounds)) > 0
+    kept = _read_after(t, node) if ran else set()
     last: TracedValue = None  # what the variable holds after the loop, where it certainly ran
     if not exits(node.body):
-        carried, block = _stable(t, node, [target], [ty], bind)
+        carried, block = _stable(t, node, [target], [ty], bind, kept)
         results = t.b.append(
             Op("for", [count, *carried.init], [Value(v.type) for v in carried.init], {"reverse": False}, [block])
         ).results
         last = range(*bounds)[-1] if ran else None
     else:
         # `for` has no exit: the count becomes a variable of a `while`, whose condition asks the flags too
-        carried, block = _stable(t, node, [target], [ty], bind)
+        carried, block = _stable(t, node, [target], [ty], bind, kept)
         advanced = _append_in(t, block, lambda: t.b.emit("add", block.params[0], t.b.const(1, ty)))
         block.yields = [advanced, *block.yields]
         cond = _condition(t, carried, [ty], lambda k: t.b.emit("lt", k, count), node)
@@ -194,7 +200,8 @@ def _append_in(t: Context, block: Block, fill: Callable[[], Value]) -> Value:
     return extra.yields[0]
 
 
-def _trip_count(t: Context, start: Value, stop: Value, step: Value, ty: Type) -> Value:
+def trip_count(t: Context, start: Value, stop: Value, step: Value, ty: Type) -> Value:
+    """How often a loop over a range runs; of an empty range zero or less."""
     b = t.b
     k = constant(step)
     if k == 1:
@@ -273,14 +280,21 @@ def _enter(t: Context, before: dict[str, TracedValue], carried: Carried, params:
     t.env = dict(before)
     for name, x in carried.start.items():
         t.env[name] = rebuild(x, values)
-    for name in carried.lost:
+    for name in carried.lost | carried.results:
         t.env[name] = Undefined("is assigned later in this loop, and has no value at the start of an iteration")
 
 
 def _stable(
-    t: Context, node: ast.For | ast.While, targets: list[str], counters: list[Type], bind: Callable[..., None]
+    t: Context,
+    node: ast.For | ast.While,
+    targets: list[str],
+    counters: list[Type],
+    bind: Callable[..., None],
+    kept: Set[str] = frozenset(),
 ) -> tuple[Carried, Block]:
     """Traces the body until it is known which variables it changes and what types they have.
+
+    kept: names that have a value after the loop if every iteration gives them one, though they had none before.
 
     A weak number that the body changes gets the type that the body gives it; one that it leaves alone stays a
     constant.  The runs before the last one are thrown away.
@@ -307,14 +321,44 @@ def _stable(
         block = t.b.region([*counters, *(v.type for v in carried.init)], body)
         t.env = before
         t.at(node)
-        if not _discover(t, node, carried, before, after, targets):
+        if _discover(t, node, carried, before, after, targets):
+            continue
+        fresh = {n for n in kept - carried.results - {*targets} if _is_fresh(before.get(n), after.get(n))}
+        if not fresh:
             break
+        carried.results |= fresh
+        carried.start |= {name: filler(t, _settled(t, after[name])) for name in sorted(fresh)}
     t.frame.loops[id(node)] = list(carried.start)
     block.yields = [v for name, x in carried.start.items() for v in flatten(_carry(t, name, x, after[name], node))]
     carried.lost |= (
-        {name for name in after if name not in before or isinstance(after[name], Undefined)} - set(FLAGS) - {VALUE}
+        {name for name in after if name not in before or isinstance(after[name], Undefined)}
+        - set(FLAGS)
+        - {VALUE}
+        - carried.results
     )
     return carried, block
+
+
+def _is_fresh(before: TracedValue, after: TracedValue) -> bool:
+    """Whether a variable got its first value."""
+    return (before is None or isinstance(before, Undefined)) and (is_number(after) or is_typed(after))
+
+
+def _read_after(t: Context, loop: ast.For) -> set[str]:
+    """Names that the loop assigns and that the function reads behind it, before it assigns them anew; kept on it."""
+    found: set[str] | None = getattr(loop, "_read_after", None)
+    if found is None:
+        first: dict[
+            str, tuple[int, bool]
+        ] = {}  # by name: the first line behind the loop, and whether it is stored there
+        for node in ast.walk(t.frame.function.source.node):
+            name = node.target if isinstance(node, ast.AugAssign) else node
+            if isinstance(name, ast.Name) and name.lineno > (loop.end_lineno or 0):
+                stores = isinstance(name.ctx, ast.Store) and name is node
+                first[name.id] = min(first.get(name.id, (name.lineno, stores)), (name.lineno, stores))
+        found = {name for name in assigned(loop.body) if not first.get(name, (0, True))[1]}
+        loop._read_after = found  # type: ignore[attr-defined]
+    return found
 
 
 def _discover(
