@@ -79,7 +79,7 @@ def follow(name: str, changed: Callable[[Any], None]) -> None:
     _followers.setdefault(name, []).append(changed)
 
 
-class _Settings(ModuleType):
+class _ListeningModule(ModuleType):
     """This module, which hears of assignments."""
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -107,4 +107,4 @@ def __dir__() -> list[str]:
 
 
 globals().update(_KEPT)
-sys.modules[__name__].__class__ = _Settings
+sys.modules[__name__].__class__ = _ListeningModule

@@ -99,6 +99,8 @@ class _Rule:
 
     def _gradients(self, grads: Sequence[ParameterArray]) -> list[np.ndarray]:
         """The gradients as NumPy arrays; all checks come before the first write: a refusal changes nothing."""
+        if not self.params:
+            raise RuntimeError(f"{type(self).__name__}.step without parameters; call set_params([array]) before")
         if len(grads) != len(self.params):
             raise ValueError(f"step got {len(grads)} gradients for {len(self.params)} parameters")
         checked = []
@@ -106,6 +108,8 @@ class _Rule:
             if grad is None:
                 raise ValueError(f"grads[{i}] is None: its parameter needs requires_grad=True, and the tape a backward")
             values, gradient = self._working(param), np.asarray(_values(grad))
+            if not np.issubdtype(gradient.dtype, np.floating):
+                raise TypeError(f"grads[{i}] holds {gradient.dtype} values, its parameter {_values(param).dtype}")
             if gradient.shape != values.shape:
                 raise ValueError(f"grads[{i}] has shape {gradient.shape}, its parameter {values.shape}")
             bad = int(np.count_nonzero(~np.isfinite(gradient)))

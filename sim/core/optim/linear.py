@@ -285,7 +285,7 @@ def _solve(
             f"forward mode does not go through {name}, whose derivative is a solve of reverse mode",
             hint="use sim.Tape and backward",
         )
-    settings = _Settings(name, method, symmetric, operator, tol, atol, maxiter, inverse, check_every)
+    settings = _LinearSystem(name, method, symmetric, operator, tol, atol, maxiter, inverse, check_every)
     found: dict[str, Watch] = {}
     before_write(x, name)
     with recording.paused():
@@ -321,7 +321,7 @@ def _check(name: str, operator: LinearOperator, b: array, x: array) -> None:
         raise LinearSolverError(f"{name}: the matrix has {rows} rows, b {_numbers(b).size} numbers")
 
 
-class _Settings:
+class _LinearSystem:
     """How a system is solved: once for x, and once for its adjoint."""
 
     def __init__(

@@ -181,3 +181,11 @@ def test_descent_gives_up():
     step = search.step(lambda x: (float("inf"), x))
     assert (step.stopped, step.evaluations) == ("non_finite", 5)
     assert np.array_equal(search.x, [0.0])
+
+
+@pytest.mark.parametrize("rule", [Adam, SGD])
+def test_a_step_asks_for_parameters_and_for_gradients_of_floats(rule):
+    with pytest.raises(RuntimeError, match="step without parameters"):
+        rule().step([])
+    with pytest.raises(TypeError, match=r"grads\[0\] holds int64 values, its parameter float64"):
+        rule([np.zeros(2)]).step([np.zeros(2, np.int64)])

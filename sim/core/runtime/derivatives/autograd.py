@@ -22,7 +22,8 @@ from sim.core.runtime.derivatives.gradcheck import (
     gradcheck,
     gradcheck_tape,
 )
-from sim.core.runtime.derivatives.program import Argument, Differentiable, Dim, Number, Program, outputs_of, program_of
+from sim.core.runtime.derivatives.jacobians import JacobianMatrix, jacobian, jacobian_fd, jacobian_plot
+from sim.core.runtime.derivatives.program import Argument, Differentiable, Dim, outputs_of
 from sim.core.runtime.launch.kernel import Kernel
 from sim.core.runtime.launch.launch import launch
 from sim.core.runtime.memory.buffer import Buffer, duplicate, refill
@@ -37,6 +38,7 @@ __all__ = [
     "GradientNorms",
     "GradientReport",
     "GradientRow",
+    "JacobianMatrix",
     "NonFiniteError",
     "detect_nonfinite",
     "gradcheck",
@@ -45,6 +47,7 @@ __all__ = [
     "hvp",
     "jacobian",
     "jacobian_fd",
+    "jacobian_plot",
     "jvp",
 ]
 
@@ -137,72 +140,3 @@ def _own_gradients(tape: Tape) -> Iterator[None]:
                 refill(buffer.gradient, content)
             else:
                 buffer.drop_gradient()
-
-
-# ------------------------------------------------------------------------------------------------ Jacobians
-Jacobians = dict[tuple[Number, Number], np.ndarray]
-
-
-@entry_point
-def jacobian(
-    function: Differentiable, dim: Dim = None, inputs: Sequence[Argument] = (), outputs: Sequence[Argument] = ()
-) -> Jacobians:
-    """Jacobians by reverse mode: {(number of the input, number of the output): (components of output, of input)}.
-
-    For a kernel they count `inputs` and `outputs` as given; an input that it overwrites is an output too, counted from
-    the back (-1: the last input), and a field of a struct goes by its name ("s.x").  Works on copies of the arrays.
-    """
-    program = program_of(function, dim, inputs, outputs)
-    with Tape() as tape:
-        results = program.run()
-    out: Jacobians = {}
-    for j, result in _numbered(program, results):
-        rows = {i: np.zeros((_count(result), _count(a))) for i, a in program.inputs}
-        for c in range(_count(result)):
-            weights = np.zeros(_count(result), _host(result).dtype)
-            weights[c] = 1.0
-            seed = array(weights.reshape(_host(result).shape), dtype=result.dtype, device=result.device)
-            if tape.records:
-                tape.backward(grads={result: seed})
-                for i, a in program.inputs:
-                    rows[i][c] = _host(a.grad).ravel()  # type: ignore[arg-type]
-                tape.zero()
-        out.update({(i, j): rows[i] for i, _ in program.inputs})
-    return out
-
-
-@entry_point
-def jacobian_fd(
-    function: Differentiable,
-    dim: Dim = None,
-    inputs: Sequence[Argument] = (),
-    outputs: Sequence[Argument] = (),
-    eps: float = 1e-4,
-    max_inputs_per_var: int = -1,
-) -> Jacobians:
-    """As `jacobian`, by central differences of `eps`; per input the first `max_inputs_per_var` components (-1: all)."""
-    program = program_of(function, dim, inputs, outputs)
-    out: Jacobians = {}
-    for i, a in program.inputs:
-        count = _count(a) if max_inputs_per_var < 0 else min(_count(a), max_inputs_per_var)
-        columns: list[list[np.ndarray]] = []
-        for c in range(count):
-            step = np.zeros(_count(a))
-            step[c] = eps
-            ends = [[_host(r).astype(np.float64).ravel() for r in program.at({i: sign * step})] for sign in (1.0, -1.0)]
-            columns.append([(p - m) / (2.0 * eps) for p, m in zip(*ends, strict=True)])
-        for j, (number, _) in enumerate(_numbered(program, program.at({}))):
-            out[i, number] = np.stack([column[j] for column in columns], axis=1)
-    return out
-
-
-def _numbered(program: Program, results: list[array]) -> list[tuple[Number, array]]:
-    return list(zip(program.output_numbers or range(len(results)), results, strict=True))
-
-
-def _host(a: array) -> np.ndarray:
-    return a.device.numpy(a)
-
-
-def _count(a: array) -> int:
-    return _host(a).size

@@ -33,6 +33,7 @@ from sim.core.runtime.derivatives.program import (
     program_of,
     program_of_call,
 )
+from sim.core.runtime.devices.device import DeviceLike
 from sim.core.runtime.launch.calls import Call
 from sim.core.runtime.tape.tape import Tape
 
@@ -94,6 +95,12 @@ def gradcheck(
     directions: int = 2,
     max_inputs_per_var: int = 64,
     seed: int = 0,
+    input_output_mask: Sequence[tuple[Number, Number]] | None = None,
+    device: DeviceLike = None,
+    max_blocks: int = 0,
+    block_dim: int | None = None,
+    max_outputs_per_var: int = -1,
+    restore_inputs: bool = True,
 ) -> GradientReport:
     """Compares the gradient of a kernel, a Python function or the kernels of a tape with differences.
 
@@ -103,6 +110,7 @@ def gradcheck(
     eps: step of the differences, relative to the size of the values (None: tried for the best); atol, rtol: tolerances
         (None: by precision).  directions: random directions per input.
     max_inputs_per_var: how many components are looked at to find the one that is off.
+    input_output_mask and the arguments behind it are taken for Warp's programs: all pairs are checked.
     Everything happens on copies.  Raises GradcheckError if a gradient is off, unless `raise_exception` is False.
     """
     if isinstance(function, Tape):
@@ -127,15 +135,22 @@ def gradcheck_tape(
     whitelist_kernels: Collection[Any] = (),
     show_summary: bool = False,
     seed: int = 0,
+    max_inputs_per_var: int = 64,
+    max_outputs_per_var: int = -1,
+    reverse_launches: bool = False,
+    skip_to_launch_index: int = 0,
 ) -> GradientReport:
-    """Checks each kernel on a tape once, on what its arrays hold now.  Kernels by themselves or by name."""
+    """Checks each kernel on a tape once, on what its arrays hold now.  Kernels by themselves or by name.
+
+    skip_to_launch_index: without the launches before.  The other arguments are taken for Warp's programs.
+    """
     skip, only = ({getattr(k, "name", k) for k in chosen} for chosen in (blacklist_kernels, whitelist_kernels))
     calls: dict[Any, Call] = {}
-    for call in tape.launches:
+    for call in tape.launches[skip_to_launch_index:]:
         name = call.spec.kernel.name
         if name not in skip and (not only or name in only):
             calls.setdefault(call.spec, call)
-    settings, rows = _Settings(eps, atol, rtol, 1, 64, seed), list[GradientRow]()
+    settings, rows = _Settings(eps, atol, rtol, 1, max_inputs_per_var, seed), list[GradientRow]()
     for spec, call in calls.items():
         rows += _GradientCheck(program_of_call(call), settings).rows(f"{spec.kernel.name}: ")
     return _finish(GradientReport("gradients of the kernels of a tape", rows), raise_exception, show_summary)
@@ -240,7 +255,8 @@ class _GradientCheck:
 
     def _worst(self, x: _Input) -> str:
         """The component whose derivatives differ most, of all or, of a large array, of random ones."""
-        size, some = x.gradient.size, self.settings.components
+        size = x.gradient.size
+        some = self.settings.components if self.settings.components > 0 else size
         worst, found = -1.0, ""
         for c in range(size) if size <= some else self.rng.choice(size, some, replace=False):
             unit = np.zeros(x.gradient.shape)

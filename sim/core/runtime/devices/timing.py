@@ -30,7 +30,7 @@ class TimingResult:
     elapsed: float
 
 
-class _Recording(Profile):
+class _Activities(Profile):
     """Keeps every activity of the kinds of a filter."""
 
     def __init__(self, kinds: int) -> None:
@@ -48,12 +48,12 @@ def timing_begin(cuda_filter: int = TIMING_ALL, synchronize: bool = True) -> Non
 
     cuda_filter: a sum of TIMING_... that says which.  synchronize: taken for Warp's programs.
     """
-    open_profiles.append(_Recording(cuda_filter))
+    open_profiles.append(_Activities(cuda_filter))
 
 
 def timing_end(synchronize: bool = True) -> list[TimingResult]:
     """Ends what the last `timing_begin` began.  Raises SimError without."""
-    last = next((p for p in reversed(open_profiles) if isinstance(p, _Recording)), None)
+    last = next((p for p in reversed(open_profiles) if isinstance(p, _Activities)), None)
     if last is None:
         raise SimError("timing_end without timing_begin")
     open_profiles[:] = [p for p in open_profiles if p is not last]

@@ -1,0 +1,72 @@
+"""Jacobians of chosen pairs, of some rows and columns, and their picture."""
+
+import sys
+
+import numpy as np
+import pytest
+from sim.autograd import gradcheck, gradcheck_tape, jacobian, jacobian_fd, jacobian_plot
+
+import sim
+
+
+@sim.kernel
+def mix(
+    a: sim.array(dtype=sim.float64),
+    b: sim.array(dtype=sim.float64),
+    product: sim.array(dtype=sim.float64),
+    square: sim.array(dtype=sim.float64),
+):
+    i = sim.tid()
+    product[i] = a[i] * b[i]
+    square[i] = b[i] * b[i]
+
+
+def arguments():
+    a = sim.array([1.0, 2.0, 3.0], dtype=sim.float64, requires_grad=True)
+    b = sim.array([4.0, 5.0, 6.0], dtype=sim.float64, requires_grad=True)
+    outputs = [sim.zeros(3, dtype=sim.float64, requires_grad=True) for _ in range(2)]
+    return {"dim": 3, "inputs": [a, b], "outputs": outputs}
+
+
+@pytest.mark.parametrize("mask", [[("a", "product"), ("b", "square")], [(0, 0), (1, 1)]])
+def test_chosen_pairs(mask):
+    exact, close = (f(mix, **arguments(), input_output_mask=mask) for f in (jacobian, jacobian_fd))
+    assert set(exact) == set(close) == {(0, 0), (1, 1)}
+    np.testing.assert_allclose(exact[0, 0].numpy(), np.diag([4.0, 5.0, 6.0]), rtol=1e-14)
+    np.testing.assert_allclose(exact[1, 1].numpy(), np.diag([8.0, 10.0, 12.0]), rtol=1e-14)
+    for pair, matrix in close.items():
+        np.testing.assert_allclose(matrix.numpy(), exact[pair], atol=1e-7)
+    with pytest.raises(sim.GradientError, match="no input 'c' with a gradient.*a, b"):
+        jacobian(mix, **arguments(), input_output_mask=[("c", "product")])
+
+
+def test_some_rows_and_columns():
+    whole = jacobian(mix, **arguments(), max_outputs_per_var=0)
+    rows = jacobian(mix, **arguments(), max_outputs_per_var=2)
+    columns = jacobian_fd(mix, **arguments(), max_inputs_per_var=2)
+    for pair, matrix in whole.items():
+        assert matrix.shape == (3, 3)
+        np.testing.assert_array_equal(rows[pair], matrix[:2])
+        np.testing.assert_allclose(columns[pair], matrix[:, :2], atol=1e-7)
+
+
+def test_checks_take_the_arguments_of_warps_programs():
+    assert gradcheck(mix, **arguments(), max_inputs_per_var=-1, max_outputs_per_var=-1, device="cpu")
+    given = arguments()
+    with sim.Tape() as tape:
+        sim.launch(mix, 3, given["inputs"], given["outputs"])
+    assert gradcheck_tape(tape, max_inputs_per_var=-1, reverse_launches=True)
+    assert not gradcheck_tape(tape, skip_to_launch_index=1).rows
+
+
+def test_a_picture_asks_for_matplotlib(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(sim.SimError, match="pip install matplotlib"):
+        jacobian(mix, **arguments(), plot_jacobians=True)
+
+
+def test_a_picture_has_a_place_for_each_pair():
+    pytest.importorskip("matplotlib").use("Agg")
+    found = jacobian(mix, **arguments())
+    figure = jacobian_plot(found, mix, show_plot=False, show_colorbar=False, log_scale=True)
+    assert len(figure.axes) == 4 and figure.get_suptitle() == "Jacobian of mix"
