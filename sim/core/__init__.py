@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Iterable as _Iterable
+from importlib import import_module as _import_module
 from typing import Any as _Any
 
 from sim.core import config as config
@@ -466,4 +467,6 @@ def _missing(module: str, name: str, known: _Iterable[str]) -> AttributeError:
 
 
 def __getattr__(name: str) -> _Any:
+    if name == "_src":
+        return _import_module("sim.core._src")
     raise _missing("sim.core", name, __all__)

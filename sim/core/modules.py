@@ -12,6 +12,7 @@ from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any, NoReturn
 
 from sim.core.lang.frontend import elsewhere
 
@@ -27,6 +28,42 @@ PLACES = {
 _NOT_HERE = {"build_experimental", "fabric", "fem", "jax_experimental", "render", "sparse", "texture"}
 
 
+class InternalName:
+    """A name of Warp's internals: a file may import it, and its use is what is refused."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise NotImplementedError(f"{self._name} is internal to Warp and not supported: use public names, in dir(sim)")
+
+    __call__ = __getitem__ = __setitem__ = __iter__ = __enter__ = _refuse
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name[:2] == "__":
+            raise AttributeError(name)
+        self._refuse()
+
+    def __repr__(self) -> str:
+        return f"<{self._name}: internal to Warp, not supported>"
+
+
+class InternalsOfWarp(ModuleType):
+    """`sim._src` and modules in it: public names are those of sim, others an `InternalName`."""
+
+    __path__: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        if name[:2] == "__":
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        last = self.__name__.rpartition(".")[2]
+        if last == "_src":
+            return import_module(f"{self.__name__}.{name}")
+        places = [sys.modules.get(PLACES.get(last, "")), sys.modules.get("sim.core")]
+        found = [vars(module)[name] for module in places if module and name in vars(module)]
+        return found[0] if found else InternalName(f"{self.__name__}.{name}")
+
+
 class ModulesByWarpsNames(MetaPathFinder, Loader):
     """Finds `sim.NAME` and `sim.core.NAME` for the names of `PLACES`, and what is inside of these modules."""
 
@@ -35,6 +72,8 @@ class ModulesByWarpsNames(MetaPathFinder, Loader):
     ) -> ModuleSpec | None:
         if not name.startswith("sim."):
             return None
+        if name.startswith(("sim._src", "sim.core._src")):
+            return ModuleSpec(name, self, is_package=True)
         package, _, last = name.rpartition(".")
         if package in ("sim", "sim.core") and last in _NOT_HERE:
             how = elsewhere.instead(elsewhere.WARP, last) or "it is not supported"
@@ -50,13 +89,14 @@ class ModulesByWarpsNames(MetaPathFinder, Loader):
         known = self.place(package) if package else None
         return f"{known}.{last}" if known else None
 
-    def create_module(self, spec: ModuleSpec) -> None:
-        """An empty one, which `exec_module` replaces."""
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """Of Warp's internals; None: an empty one, which `exec_module` replaces."""
+        return None if self.place(spec.name) else InternalsOfWarp(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
         place = self.place(module.__name__)
-        assert place
-        sys.modules[module.__name__] = import_module(place)
+        if place:
+            sys.modules[module.__name__] = import_module(place)
 
 
 sys.meta_path.insert(0, ModulesByWarpsNames())

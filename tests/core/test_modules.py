@@ -44,3 +44,14 @@ def test_names_that_are_not_there_say_what_is(module):
         module.vec33  # noqa: B018
     with pytest.raises(AttributeError, match="has no attribute 'tile_load': tiles"):
         module.tile_load  # noqa: B018
+
+
+def test_internals_of_warp_can_be_imported_and_are_refused_where_they_are_used():
+    types = importlib.import_module("sim._src.types")
+    assert types.vector is sim.types.vector
+    assert importlib.import_module("sim._src.context").launch is sim.launch
+    for name in (sim._src.codegen.codegen_func_forward, importlib.import_module("sim.core._src.utils").map_cache):
+        with pytest.raises(NotImplementedError, match=r"_src\.\w+\.\w+ is internal to Warp and not supported"):
+            name()
+        with pytest.raises(NotImplementedError, match="internal to Warp"):
+            name.anything  # noqa: B018
